@@ -5,14 +5,14 @@ use crate::terminal;
 /// Between two columns.
 const GAP: usize = 2;
 
-/// Before the columns that stand below the first.
+/// Before the columns that are below the first.
 const INDENT: usize = 4;
 
 /// The least width into which a column of prose is wrapped.
 const NARROWEST_PROSE: usize = 20;
 
-/// Returns `rows` in aligned columns under a heading: one row a line; the columns named in `right`
-/// are aligned to the right. What is wider than the terminal is laid out anew, nothing left out:
+/// Returns `rows` in aligned columns under a heading: one row per line; the columns named in `right`
+/// are aligned to the right. What is wider than the terminal is laid out again, nothing left out:
 /// prose at the end of rows is wrapped, or the columns that do not fit follow below.
 pub(crate) fn columns(heading: &[&str], rows: &[Vec<String>], right: &[usize]) -> String {
     let heading: Vec<String> = heading.iter().map(ToString::to_string).collect();
@@ -39,7 +39,7 @@ impl Columns {
     }
 
     /// Returns the first column with the others that fit beside it in a width, and which are left
-    /// out. At least one stands beside the first, however wide it is.
+    /// out. At least one is beside the first, however wide it is.
     pub(crate) fn fitting(&self, width: usize) -> (Self, Vec<usize>) {
         let (mut kept, mut left_out) = (vec![0], Vec::new());
         let widths = self.widths();

@@ -23,13 +23,13 @@ pub(crate) fn try_out(session: &Session, cancelled: &Arc<AtomicBool>) -> Result<
 
 /// Returns a finding as text: what, where, and the remedy.
 pub(crate) fn text(finding: &DryRunFinding) -> String {
-    let cell = pipeline::cell::cell_text(&finding.stage, &finding.coordinates);
+    let cell = pipeline::place::cell_text(&finding.stage, &finding.coordinates);
     let (word, note) = if finding.certain {
         ("error", String::new())
     } else {
         (
             "doubt",
-            "\nnote: other made-up rows do not fail here, so this may depend on what is measured"
+            "\nnote: other made-up rows do not fail here, so this may depend on the measured values"
                 .to_owned(),
         )
     };

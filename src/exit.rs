@@ -5,69 +5,84 @@ use std::process::ExitCode;
 
 use pipeline::Lack;
 
+/// What an exit code means; `--help` lists the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Exit {
+    /// What was asked for does not hold.
+    Failed = 1,
+    /// The command line or the experiment is wrong.
+    Usage = 2,
+    /// The store is damaged.
+    Damaged = 3,
+    /// This machine lacks something.
+    Machine = 4,
+    /// Nothing matches.
+    Nothing = 5,
+    /// The data cannot answer what was asked.
+    Undecidable = 6,
+    /// Stopped by the user.
+    Interrupted = 130,
+}
+
+/// What there is to say.
+#[derive(Debug)]
+enum Words {
+    /// It has been printed.
+    Printed,
+    /// One message.
+    Message(String),
+    /// Diagnostics, each with its place and its own `error:`.
+    Diagnostics(String),
+}
+
 /// Why a command did not do what it was asked.
 #[derive(Debug)]
 pub(crate) struct Stop {
-    code: u8,
-    message: Option<String>,
+    exit: Exit,
+    words: Words,
     hint: Option<String>,
 }
 
 impl Stop {
     /// What was asked for does not hold; what there is to say has been printed.
     pub(crate) fn told() -> Self {
-        Self {
-            code: 1,
-            message: None,
-            hint: None,
-        }
+        Self::printed(Exit::Failed)
     }
 
     /// What was asked for does not hold.
     pub(crate) fn failed(message: impl fmt::Display) -> Self {
-        Self::with_code(1, message)
+        Self::with(Exit::Failed, message)
     }
 
     /// The command line or the experiment is wrong.
     pub(crate) fn usage(message: impl fmt::Display) -> Self {
-        Self::with_code(2, message)
+        Self::with(Exit::Usage, message)
     }
 
     /// The experiment is wrong; what there is to say has been printed.
     pub(crate) fn usage_told() -> Self {
-        Self {
-            code: 2,
-            message: None,
-            hint: None,
-        }
+        Self::printed(Exit::Usage)
     }
 
     /// The store is damaged.
     pub(crate) fn damaged(message: impl fmt::Display) -> Self {
-        Self::with_code(3, message)
+        Self::with(Exit::Damaged, message)
     }
 
     /// The store is damaged; what there is to say has been printed.
     pub(crate) fn damaged_told() -> Self {
-        Self {
-            code: 3,
-            message: None,
-            hint: None,
-        }
+        Self::printed(Exit::Damaged)
     }
 
     /// This machine lacks something.
     pub(crate) fn machine(message: impl fmt::Display) -> Self {
-        Self::with_code(4, message)
+        Self::with(Exit::Machine, message)
     }
 
     /// This machine lacks something; what there is to say has been printed.
     pub(crate) fn machine_told() -> Self {
-        Self {
-            code: 4,
-            message: None,
-            hint: None,
-        }
+        Self::printed(Exit::Machine)
     }
 
     /// This machine lacks what cells need.
@@ -84,22 +99,38 @@ impl Stop {
 
     /// Nothing matches.
     pub(crate) fn nothing(message: impl fmt::Display) -> Self {
-        Self::with_code(5, message)
+        Self::with(Exit::Nothing, message)
+    }
+
+    /// The data cannot answer what was asked.
+    pub(crate) fn undecidable(message: impl fmt::Display) -> Self {
+        Self::with(Exit::Undecidable, message)
     }
 
     /// Stopped by the user.
     pub(crate) fn interrupted() -> Self {
+        Self::printed(Exit::Interrupted)
+    }
+
+    /// The experiment is wrong: its diagnostics.
+    pub(crate) fn diagnostics(diagnostics: impl fmt::Display) -> Self {
         Self {
-            code: 130,
-            message: None,
-            hint: None,
+            words: Words::Diagnostics(diagnostics.to_string()),
+            ..Self::printed(Exit::Usage)
         }
     }
 
-    fn with_code(code: u8, message: impl fmt::Display) -> Self {
+    fn with(exit: Exit, message: impl fmt::Display) -> Self {
         Self {
-            code,
-            message: Some(message.to_string()),
+            words: Words::Message(message.to_string()),
+            ..Self::printed(exit)
+        }
+    }
+
+    fn printed(exit: Exit) -> Self {
+        Self {
+            exit,
+            words: Words::Printed,
             hint: None,
         }
     }
@@ -113,27 +144,25 @@ impl Stop {
 
     /// Says why on standard error and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        if let Some(message) = &self.message {
-            // Diagnostics already say `error:` at each of their places.
-            let prefix = if message.starts_with("error") {
-                ""
-            } else {
-                "error: "
-            };
-            crate::terminal::complain(&format!("{prefix}{message}"));
+        match &self.words {
+            Words::Printed => {}
+            Words::Message(message) => crate::terminal::complain(&format!("error: {message}")),
+            Words::Diagnostics(all) => crate::terminal::complain(all),
         }
         if let Some(hint) = &self.hint {
             crate::terminal::complain(&format!("hint: {hint}"));
         }
-        ExitCode::from(self.code)
+        ExitCode::from(self.exit as u8)
     }
 }
 
 impl From<artifacts::StoreError> for Stop {
     fn from(error: artifacts::StoreError) -> Self {
         match error {
-            artifacts::StoreError::Damaged(..) => Self::damaged(error)
-                .hint("`benchtrail fsck --repair` puts damaged objects aside; the next run makes them again"),
+            artifacts::StoreError::Damaged(..) => Self::damaged(error).hint(
+                "`benchtrail fsck --repair` moves damaged objects to quarantine; the next \
+                    run remakes them",
+            ),
             other => Self::machine(other),
         }
     }

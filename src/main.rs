@@ -11,6 +11,7 @@ mod locks;
 mod other_words;
 mod progress;
 mod project;
+mod quiet;
 mod registry;
 mod session;
 mod table_view;

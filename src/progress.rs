@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use pipeline::event::Rest;
 use pipeline::{CellStatus, Event, Experiment};
 
 use crate::exit::Stop;
@@ -199,6 +200,7 @@ impl Progress {
             }
             Event::CellEnded {
                 cell,
+                stage,
                 status,
                 reason,
                 hint,
@@ -206,7 +208,7 @@ impl Progress {
                 cached,
             } => {
                 self.cell_ended(
-                    cell,
+                    (stage, cell),
                     *status,
                     reason.as_deref(),
                     hint.as_deref(),
@@ -217,28 +219,35 @@ impl Progress {
             Event::ResourceStarted { cell } => self.note(&format!("{cell} starts")),
             Event::Replanned { cell } => {
                 self.say(&format!(
-                    "note: {cell} came up differently; what depends on it was planned again"
+                    "note: {cell} started with another descriptor; the cells that depend on it \
+                     were planned again"
                 ));
+            }
+            Event::Resting { rest, seconds } => {
+                let what = match rest {
+                    Rest::WarmUp => "warming the machine up",
+                    Rest::CoolDown => "letting the machine rest",
+                };
+                self.note(&format!("{what} for {seconds} s"));
             }
             Event::Waiting { exclusive } => {
                 self.say(&format!(
                     "waiting: another process holds the exclusive resource `{exclusive}`"
                 ));
             }
-            Event::Warning { message } => self.warn(message),
+            Event::Warning { cell, message } => self.warn(cell.as_deref(), message),
             Event::PlanMade { .. } | Event::ResourceReleased { .. } | Event::RunEnded { .. } => {}
         }
     }
 
     /// Says the first warnings of a cell and counts the others, which are in its record.
-    fn warn(&self, message: &str) {
-        let cell = message.split(": ").next().unwrap_or_default().to_owned();
-        let count = {
+    fn warn(&self, cell: Option<&str>, message: &str) {
+        let count = cell.map_or(1, |cell| {
             let mut state = self.state.lock().expect("no listener panics");
-            let count = state.warnings.entry(cell).or_default();
+            let count = state.warnings.entry(cell.to_owned()).or_default();
             *count += 1;
             *count
-        };
+        });
         if count <= WARNINGS_SHOWN {
             self.say(&format!("warning: {message}"));
         }
@@ -254,14 +263,13 @@ impl Progress {
 
     fn cell_ended(
         &self,
-        cell: &str,
+        (stage, cell): (&str, &str),
         status: CellStatus,
         reason: Option<&str>,
         hint: Option<&str>,
         took: f64,
         cached: bool,
     ) {
-        let stage = cell.split('[').next().unwrap_or(cell);
         let warned = self
             .state
             .lock()
@@ -272,7 +280,7 @@ impl Progress {
         if warned > WARNINGS_SHOWN {
             let more = warned - WARNINGS_SHOWN;
             self.say(&format!(
-                "warning: {cell}: {more} more; `benchtrail show EXPERIMENT '{cell}'` has them all"
+                "warning: {cell}: {more} more; `benchtrail show EXPERIMENT '{cell}'` shows them all"
             ));
         }
         let (ended, total, left) = {
@@ -344,6 +352,7 @@ impl Progress {
 }
 
 /// Returns a line of a log: the time, UTC to the second, and the text.
+#[expect(clippy::disallowed_methods, reason = "lines of a log say when")]
 pub(crate) fn logged(text: &str) -> String {
     format!("{:.0} {text}", jiff::Timestamp::now())
 }

@@ -1,8 +1,10 @@
 //! Where things lie: the project's folder, the store, the lock, the rendered report.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use artifacts::Store;
+use tempfile::TempDir;
 
 use crate::exit::Stop;
 
@@ -14,6 +16,8 @@ pub(crate) struct Project {
     pub(crate) root: PathBuf,
     /// The store's folder.
     pub(crate) store: PathBuf,
+    /// Where the index over a bundle's objects lies; it goes with this value.
+    work: OnceCell<TempDir>,
 }
 
 impl Project {
@@ -42,7 +46,34 @@ impl Project {
             ".benchtrail"
         };
         let store = store.map_or_else(|| root.join(own), Path::to_owned);
-        Ok(Self { root, store })
+        Ok(Self {
+            root,
+            store,
+            work: OnceCell::new(),
+        })
+    }
+
+    /// Returns whether the store is that of a published bundle: data that nothing may change.
+    fn is_published(&self) -> bool {
+        self.store == self.root.join("store") && is_bundle(&self.root)
+    }
+
+    /// Refuses to write where a bundle is.
+    ///
+    /// # Errors
+    /// If the project is a published bundle.
+    pub(crate) fn must_not_be_published(&self, command: &str) -> Result<(), Stop> {
+        if !self.is_published() {
+            return Ok(());
+        }
+        let folder = shown(&self.root);
+        Err(Stop::usage(format!(
+            "{folder} is a published bundle, and `{command}` would change it"
+        ))
+        .hint(
+            "copy everything but `store/` and `manifest.json` to another folder, and work there; \
+             the bundle's README says how",
+        ))
     }
 
     /// Opens the store, making it if it is not there.
@@ -50,7 +81,19 @@ impl Project {
     /// # Errors
     /// If the folder cannot be made or its index not be opened.
     pub(crate) fn open(&self) -> Result<Store, Stop> {
-        Ok(Store::open(&self.store)?)
+        if !self.is_published() {
+            return Ok(Store::open(&self.store)?);
+        }
+        // A bundle's own index, if it has one, was made by somebody else. It is never read.
+        let machine = |e: std::io::Error| Stop::machine(format!("a temporary folder: {e}"));
+        let work = match self.work.get() {
+            Some(work) => work,
+            None => {
+                let work = tempfile::tempdir().map_err(machine)?;
+                self.work.get_or_init(|| work)
+            }
+        };
+        Ok(bundle::open_store(&self.root, work.path())?)
     }
 
     /// Opens the store that must be there already.
@@ -60,8 +103,10 @@ impl Project {
     pub(crate) fn open_existing(&self) -> Result<Store, Stop> {
         if !self.store.is_dir() {
             return Err(
-                Stop::nothing(format!("there is no store at {}", self.store.display()))
-                    .hint("`benchtrail run EXPERIMENT` makes one; `--store DIR` names another"),
+                Stop::nothing(format!("there is no store at {}", self.store.display())).hint(
+                    "create one with `benchtrail run EXPERIMENT`, or choose another with \
+                        `--store DIR`",
+                ),
             );
         }
         self.open()

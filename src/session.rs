@@ -30,7 +30,7 @@ impl Session {
             user_folders: user_folders(),
         };
         let experiment = pipeline::language::load(&arguments.experiment, &registry, &options)
-            .map_err(Stop::usage)?;
+            .map_err(Stop::diagnostics)?;
         let project = Project::of(Some(&arguments.experiment), global.store.as_deref())?;
         Ok(Self {
             registry,
@@ -54,6 +54,10 @@ impl Session {
 }
 
 /// Returns where a user keeps definitions for all projects.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the user's folder of definitions is where the system says"
+)]
 pub(crate) fn user_folders() -> Vec<PathBuf> {
     let configuration = std::env::var_os("XDG_CONFIG_HOME")
         .map(PathBuf::from)

@@ -24,9 +24,14 @@ impl View {
     /// Reads `FROM..TO`, half-open; either end may be left out.
     ///
     /// # Errors
-    /// If the text is no range.
+    /// If the text is not a range.
     pub(crate) fn parse_rows(text: &str) -> Result<(usize, usize), String> {
-        let wrong = || format!("`{text}` is no range of rows: write FROM..TO, for instance 0..20");
+        let wrong = || {
+            format!(
+                "`{text}` is not a range of rows; write FROM..TO, for instance \
+            0..20"
+            )
+        };
         let (from, to) = text.split_once("..").ok_or_else(wrong)?;
         let end = |part: &str, open: usize| {
             if part.is_empty() {
@@ -239,7 +244,7 @@ mod tests {
         };
         assert_eq!(
             view.text(&table()).unwrap_err().to_string(),
-            "no column `tft`; there are: status, ttft"
+            "no column `tft`; the columns are: status, ttft"
         );
     }
 

@@ -9,7 +9,7 @@ static UNWRITTEN: OnceLock<io::Error> = OnceLock::new();
 /// Writes a line to standard output; [`finish`] says whether all lines arrived.
 pub(crate) fn say(text: &str) {
     if let Err(error) = writeln!(io::stdout().lock(), "{text}") {
-        // The first error is the one that is told.
+        // The first error is the one that is reported.
         let _ = UNWRITTEN.set(error);
     }
 }
@@ -22,7 +22,7 @@ pub(crate) fn finish() -> Result<(), String> {
     let flushed = io::stdout().lock().flush();
     let unwritten = UNWRITTEN.get().or(flushed.as_ref().err());
     match unwritten.filter(|error| error.kind() != io::ErrorKind::BrokenPipe) {
-        Some(error) => Err(format!("standard output is not complete: {error}")),
+        Some(error) => Err(format!("standard output is incomplete: {error}")),
         None => Ok(()),
     }
 }
@@ -48,6 +48,10 @@ pub(crate) fn is_watched() -> bool {
 
 /// Returns how many columns of characters a line of standard output has; `None` where it is no
 /// terminal, and lines may be of any length.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the width of a terminal is a matter of the terminal"
+)]
 pub(crate) fn width() -> Option<usize> {
     if !io::stdout().is_terminal() {
         return None;

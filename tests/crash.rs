@@ -94,7 +94,7 @@ fn a_killed_run_resumes_where_it_was_and_leaves_no_engine() {
     let ladder = summary["stages"]["ladder"]
         .as_object()
         .expect("the ladder's counts");
-    assert_eq!(ladder["ok"], 12, "{summary}");
+    assert_eq!(ladder["ok"], 18, "{summary}");
     assert!(finished_cells > 0, "no kill came after a finished cell");
     assert_eq!(
         processes_with(&store),

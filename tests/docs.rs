@@ -88,7 +88,7 @@ impl Shelf {
     }
 }
 
-/// Splits YAML in block style at the keys of one depth; what stands before the first is dropped.
+/// Splits YAML in block style at the keys of one depth; what is before the first is dropped.
 fn entries(text: &str, depth: usize) -> Vec<(String, String)> {
     let mut entries: Vec<(String, String)> = Vec::new();
     for line in text.lines() {
@@ -269,6 +269,10 @@ fn every_shipped_experiment_is_planned_whole_and_as_a_smoke_run() {
 }
 
 /// Compares what was printed with the page; `BLESS=1` writes it into the page instead.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a developer asks for the page to be written"
+)]
 fn compare(printed: &str, said: &str, line: usize) {
     let printed = format!("{}\n", printed.trim_end());
     if std::env::var_os("BLESS").is_some() && printed != said {

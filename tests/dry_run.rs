@@ -88,7 +88,7 @@ fn a_number_without_a_trace_is_an_error_before_anything_is_measured() {
 #[test]
 fn a_name_that_no_table_has_is_an_error() {
     for line in [
-        "{{ row(\"results.comparison\", {\"metric\": \"output_throughput\"}).show(\"wilcoxon_q\") }}",
+        "{{ row(\"results.comparison\", {\"metric\": \"output_throughput\"}).show(\"holm_q\") }}",
         "{{ row(\"results.ladder\", {\"workload\": \"shortdecode\", \"concurrency\": 1}).show(\"n\") }}",
         "{{ value(\"results.laddr\", none, \"n\") }}",
     ] {
@@ -101,7 +101,7 @@ fn a_name_that_no_table_has_is_an_error() {
 
 #[test]
 fn a_lookup_that_fails_by_what_was_made_up_is_a_doubt() {
-    let line = "{{ row(\"results.comparison\", {\"metric\": \"output_throughput\", \"verdict\": \"directional\"})\
+    let line = "{{ row(\"results.comparison\", {\"metric\": \"output_throughput\", \"higher\": \"serial\"})\
                 .show(\"verdict\") }}";
     let project = with_line(line);
     let found = findings(&project, QUICKSTART);

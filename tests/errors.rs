@@ -35,7 +35,7 @@ fn an_answer_that_could_not_be_written_is_no_success() {
     let outcome = project.command(["schema"]).stdout(full).output().unwrap();
     let told = String::from_utf8(outcome.stderr).unwrap();
     assert_eq!(outcome.status.code(), Some(4), "{told}");
-    assert!(told.contains("standard output is not complete"), "{told}");
+    assert!(told.contains("standard output is incomplete"), "{told}");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn an_exclusion_without_a_reason_is_refused() {
 #[test]
 fn a_command_that_needs_a_store_says_how_to_get_one() {
     let remove = |project: &Project| {
-        fs::remove_dir(project.path().join(".benchtrail")).expect("the folder is empty")
+        fs::remove_dir(project.path().join(".benchtrail")).expect("the folder is empty");
     };
     refused("no-store", &["fsck"], remove, 5);
 }
@@ -184,7 +184,7 @@ fn a_selector_that_fits_nothing_is_met_with_what_there_is() {
 fn an_engine_that_this_machine_cannot_run_is_exit_code_4_with_the_remedy() {
     let lacking = |project: &Project| {
         let engine = "extends: llama-cpp\nfallback: null\n\
-                      requires: {programs: [{name: no-such-program, debian: nothing}]}\n";
+                      requires: {cpu-flags: [], programs: [{name: no-such-program, debian: nothing}]}\n";
         fs::create_dir_all(project.path().join("engines")).unwrap();
         fs::write(project.path().join("engines/own.yaml"), engine).unwrap();
         project.edit(

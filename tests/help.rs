@@ -1,4 +1,4 @@
-//! The help texts, word for word. `BLESS=1 cargo test --test cli help` writes them anew.
+//! The help texts, word for word. `BLESS=1 cargo test --test cli help` rewrites them.
 
 use crate::support::{Project, assert_snapshot};
 
@@ -16,6 +16,7 @@ const COMMANDS: &[&str] = &[
     "publish",
     "verify",
     "reproduce",
+    "diff",
     "keygen",
     "fsck",
     "gc",

@@ -128,7 +128,7 @@ fn workload_and_arrival_are_asked_for_unless_results_are_imported() {
     );
     assert!(
         both.stderr
-            .contains("`workload` means nothing where results are imported"),
+            .contains("`workload` has no meaning for imported results"),
         "{}",
         both.stderr
     );
@@ -166,7 +166,7 @@ fn a_file_of_aggregates_gives_its_summary_and_no_row_to_an_operator() {
     assert!(
         early
             .stderr
-            .contains("the imported file holds aggregates alone"),
+            .contains("the imported file holds only aggregates"),
         "{}",
         early.stderr
     );
@@ -175,7 +175,7 @@ fn a_file_of_aggregates_gives_its_summary_and_no_row_to_an_operator() {
     let said = format!("{}{}", outcome.stdout, outcome.stderr);
     assert!(said.contains("0 with measured rows"), "{said}");
     assert!(
-        said.contains("the imported file holds aggregates alone"),
+        said.contains("the imported file holds only aggregates"),
         "{said}"
     );
     let summary = project

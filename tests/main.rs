@@ -5,6 +5,7 @@
 
 mod support;
 
+mod abuse;
 mod cache;
 mod crash;
 mod docs;
@@ -14,6 +15,7 @@ mod foreign;
 mod help;
 mod imported;
 mod numbers;
+mod places;
 mod planted;
 mod progress;
 mod publish;

@@ -53,21 +53,25 @@ fn rows_of(answer: &Value) -> Vec<String> {
     .collect()
 }
 
-/// What was planted in workloads, and in how many pairs: models at levels above one client, less the
+/// What was planted in workloads, in how many models and pairs: models at levels above one client, less the
 /// hung shape on long-decode and the confounded model on long-prefill.
 fn planted_verdicts(models: usize, levels: usize) -> Vec<String> {
     let all = models * levels;
     vec![
-        format!("balanced {all} equivalent -"),
-        format!("long-decode {} directional beta", all - 1),
-        format!("long-prefill {} directional alpha", all - levels),
-        format!("repeated-prefix {all} directional beta"),
-        format!("short-decode {all} directional beta"),
+        format!("balanced {models} {all} equivalent -"),
+        format!("long-decode {models} {} different beta", all - 1),
+        format!(
+            "long-prefill {} {} different alpha",
+            models - 1,
+            all - levels
+        ),
+        format!("repeated-prefix {models} {all} different beta"),
+        format!("short-decode {models} {all} different beta"),
     ]
 }
 
 const VERDICTS: &str =
-    "select workload, n, verdict, case when verdict = 'directional' then higher else '-' end as ahead
+    "select workload, n, pairs, verdict, case when verdict = 'different' then higher else '-' end as ahead
                         from comparison order by workload";
 
 #[test]
@@ -91,7 +95,7 @@ fn the_one_host_that_drifts_is_found() {
     let ratio: f64 = ratio[0].parse().expect("a ratio");
     assert!((ratio - 1.18).abs() < 0.01, "{ratio}");
     // The gate, host by host, from the order alone.
-    let gate = "select engine, model, passed from \"drift.gates\" order by engine, model";
+    let gate = "select engine, model, outcome from \"drift.gates\" order by engine, model";
     let expected = [
         "alpha a-7b",
         "alpha b-8b",
@@ -104,15 +108,9 @@ fn the_one_host_that_drifts_is_found() {
     ];
     let expected: Vec<String> = expected
         .iter()
-        .map(|h| format!("{h} {}", i32::from(*h != "beta a-7b")))
+        .map(|h| format!("{h} {}", if *h == "beta a-7b" { "fail" } else { "pass" }))
         .collect();
-    assert_eq!(
-        ask(gate)
-            .iter()
-            .map(|row| row.replace("true", "1").replace("false", "0"))
-            .collect::<Vec<_>>(),
-        expected
-    );
+    assert_eq!(ask(gate), expected);
 }
 
 #[test]
@@ -137,7 +135,9 @@ fn the_exclusion_ledger_is_the_planted_faults() {
     );
     // Apart from the census, which misses the hung cells, every other gate passes everywhere.
     assert_eq!(
-        ask("select distinct gate, severity from \"checks.gates\" where not passed order by gate"),
+        ask(
+            "select distinct gate, severity from \"checks.gates\" where outcome = 'fail' order by gate"
+        ),
         ["census warn", "comparability exclude", "row-status exclude"]
     );
     assert_eq!(
@@ -182,11 +182,13 @@ fn at_a_middle_size_too_what_is_found_is_what_was_planted() {
         ]
     );
     assert_eq!(
-        ask("select distinct gate, severity from \"checks.gates\" where not passed order by gate"),
+        ask(
+            "select distinct gate, severity from \"checks.gates\" where outcome = 'fail' order by gate"
+        ),
         ["census warn", "comparability exclude", "row-status exclude"]
     );
     assert_eq!(
-        ask("select engine, model from \"drift.gates\" where not passed"),
+        ask("select engine, model from \"drift.gates\" where outcome = 'fail'"),
         ["beta a-7b"]
     );
     // With a longer ladder both engines meet the boundary on long prompts.
@@ -326,6 +328,10 @@ fn scrubbed(report: &str) -> String {
 }
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a developer asks for the page to be written"
+)]
 fn the_long_report_in_the_docs_is_the_one_rendered() {
     let rendered = grid().path().join("reports/planted-grid.smoke");
     let shown = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/planted-grid");

@@ -31,9 +31,9 @@ fn outside() -> tempfile::TempDir {
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a readable folder").flatten() {
         if entry.path().is_dir() {
-            files(&entry.path(), found)
+            files(&entry.path(), found);
         } else {
-            found.push(entry.path())
+            found.push(entry.path());
         }
     }
 }
@@ -249,7 +249,9 @@ fn a_secret_in_an_artifact_or_the_experiment_refuses_the_whole_and_is_not_repeat
     assert!(!refused.stderr.contains(&secret) && !bundle.exists());
     let allowed = publish(&project, &bundle, &["--allow", "hf-token"]).ok();
     assert!(
-        allowed.stdout.contains("not searched for: hf-token"),
+        allowed
+            .stdout
+            .contains("secret search switched off for: hf-token"),
         "{}",
         allowed.stdout
     );
@@ -257,7 +259,7 @@ fn a_secret_in_an_artifact_or_the_experiment_refuses_the_whole_and_is_not_repeat
     assert!(
         verified
             .stdout
-            .contains("published without searching for: hf-token"),
+            .contains("published without the secret search for: hf-token"),
         "{}",
         verified.stdout
     );
@@ -268,8 +270,8 @@ fn a_study_that_is_not_finished_is_not_published() {
     let project = Project::finished();
     project.edit(
         "experiments/quickstart.yaml",
-        "requests: 8, reps: 1",
-        "requests: 9, reps: 1",
+        "requests: 8, blocks: 1",
+        "requests: 9, blocks: 1",
     );
     let folder = outside();
     let refused = publish(&project, &folder.path().join("study"), &[]);

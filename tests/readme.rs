@@ -55,6 +55,10 @@ fn the_experiment_in_the_readme_is_planned_as_it_stands() {
 }
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the binary must be found on the search path"
+)]
 fn every_command_of_the_readme_works_in_the_order_given() {
     let commands = commands_of("README.md");
     assert!(

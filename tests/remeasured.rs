@@ -207,7 +207,7 @@ fn a_file_left_out_is_named_with_its_digest_and_what_nobody_reads_is_refused() {
         .ok()
         .stdout;
     assert!(
-        said.contains("not carried: ../prompts/pack.jsonl"),
+        said.contains("not included: ../prompts/pack.jsonl"),
         "{said}"
     );
     assert!(!bundle.join("prompts").exists());
@@ -215,7 +215,7 @@ fn a_file_left_out_is_named_with_its_digest_and_what_nobody_reads_is_refused() {
     let digest = artifacts::Digest::of(FILES[4].1.as_bytes()).to_string();
     assert!(
         readme.contains(&format!(
-            "- `../prompts/pack.jsonl`, `{digest}`: its author left it out"
+            "- `../prompts/pack.jsonl`, `{digest}`: the author left it out"
         )),
         "{readme}"
     );

@@ -17,7 +17,7 @@ fn sql_counts_the_rows_of_all_cells_by_their_coordinates() {
     let answer = ask(finished(), query, &["--csv"]).ok();
     assert_eq!(
         answer.stdout,
-        "configuration,levels,measured\nbatched,3,48\nserial,3,48\n"
+        "configuration,levels,measured\nbatched,3,48\nserial,3,48\nserial-again,3,48\n"
     );
     let json = ask(
         finished(),
@@ -28,7 +28,7 @@ fn sql_counts_the_rows_of_all_cells_by_their_coordinates() {
     .json();
     assert_eq!(
         (&json["rows_in_all"], &json["units"]["output_throughput"]),
-        (&12.into(), &"tok/s".into())
+        (&18.into(), &"tok/s".into())
     );
 }
 
@@ -60,7 +60,7 @@ fn sql_that_cannot_be_answered_says_why() {
             "near \"frm\": syntax error (column 10)",
         ),
         ("select random() as r", 2, "a query may not call `random`"),
-        ("delete from cells", 2, "a query begins with `select`"),
+        ("delete from cells", 2, "a query must begin with `select`"),
     ] {
         let outcome = ask(finished(), query, &[]);
         assert_eq!(outcome.code, Some(code), "{query}: {}", outcome.stderr);
@@ -79,7 +79,7 @@ fn sql_without_a_query_lists_the_tables() {
         .find(|l| l.starts_with("\"ladder.requests\""))
         .expect("a line for the raw rows");
     assert!(
-        line.contains("configuration, workload, concurrency, rep, request_id"),
+        line.contains("block, configuration, workload, concurrency, request_id"),
         "{line}"
     );
 }

@@ -28,9 +28,19 @@ impl From<Output> for Outcome {
         Self {
             code: output.status.code(),
             stdout: String::from_utf8(output.stdout).expect("the output is UTF-8"),
-            stderr: String::from_utf8(output.stderr).expect("the diagnostics are UTF-8"),
+            stderr: without_the_machine(output.stderr),
         }
     }
+}
+
+/// Returns diagnostics without what they say of the machine that the tests run on: whether it is
+/// quiet is no fact of a test.
+fn without_the_machine(stderr: Vec<u8>) -> String {
+    let text = String::from_utf8(stderr).expect("the diagnostics are UTF-8");
+    let lines = text.split_inclusive('\n');
+    lines
+        .filter(|line| !line.starts_with("warning: the machine is not quiet"))
+        .collect()
 }
 
 impl Outcome {
@@ -60,7 +70,7 @@ impl Project {
         for name in ["experiments", "templates"] {
             copy_folder(&repository.join(name), &folder.path().join(name));
         }
-        // What somebody ran in the repository itself is no part of a new project.
+        // What somebody ran in the repository itself is not part of a new project.
         for entry in fs::read_dir(folder.path().join("experiments"))
             .expect("the experiments")
             .flatten()
@@ -178,6 +188,10 @@ pub(crate) fn processes_with(text: &str) -> Vec<String> {
 
 /// Compares text with the one on record in `tests/snapshots`; `BLESS=1` accepts the new one.
 /// The project's folder and digests are scrubbed.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a developer asks for the snapshots to be written"
+)]
 pub(crate) fn assert_snapshot(name: &str, text: &str, project: &Project) {
     let folder = project.path().canonicalize().expect("the project is there");
     let text = text

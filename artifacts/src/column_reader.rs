@@ -267,7 +267,12 @@ impl Kept {
             (skip < part.len()).then(|| part.slice(skip..))
         };
         let found = self.parts.iter().find_map(within);
-        found.ok_or_else(|| ParquetError::EOF(format!("byte {start} belongs to no column")))
+        found.ok_or_else(|| {
+            ParquetError::EOF(format!(
+                "byte {start} does not belong to any \
+            column"
+            ))
+        })
     }
 }
 
@@ -288,7 +293,7 @@ impl ChunkReader for Kept {
         let mut part = self.from(start)?;
         if part.len() < length {
             return Err(ParquetError::EOF(format!(
-                "{length} bytes from {start} leave the column"
+                "{length} bytes from {start} run past the end of the column"
             )));
         }
         part.truncate(length);

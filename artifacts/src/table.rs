@@ -2,9 +2,9 @@
 //!
 //! A [`Table`] is small enough to hold in memory (streamed tables are written row group by
 //! row group elsewhere). Equal tables give equal bytes: fixed writer settings, no clock, no
-//! host name. The unit of a column stands in the field's metadata under `unit`, its meaning
+//! host name. The unit of a column is in the field's metadata under `unit`, its meaning
 //! under `description`, what its ratios are of under `numerator` and `denominator`; table-wide notes
-//! stand in the schema's metadata.
+//! are in the schema's metadata.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -166,7 +166,7 @@ impl Column {
         let int = some(|v| matches!(v, Scalar::Int(_)));
         if usize::from(text) + usize::from(boolean) + usize::from(float || int) > 1 {
             return Err(TableError::new(format!(
-                "column `{name}` mixes text, truth values and numbers"
+                "column `{name}` mixes text, booleans and numbers"
             )));
         }
         let data = if boolean {
@@ -300,14 +300,15 @@ impl Column {
 pub struct TableError(String);
 
 impl TableError {
-    pub(crate) fn new(message: impl Into<String>) -> Self {
+    /// Says what is wrong.
+    pub fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
 
     /// Says that a table of the columns `names` has none of this name.
     pub fn no_column(column: &str, names: &[String]) -> Self {
         Self(format!(
-            "no column `{column}`; there are: {}",
+            "no column `{column}`; the columns are: {}",
             names.join(", ")
         ))
     }
@@ -588,7 +589,7 @@ impl Table {
     /// Reads a table from Parquet bytes.
     ///
     /// # Errors
-    /// If the bytes are no Parquet file.
+    /// If the bytes are not a Parquet file.
     pub fn from_parquet(bytes: impl Into<Bytes>) -> Result<Self, TableError> {
         let builder = ParquetRecordBatchReaderBuilder::try_new(bytes.into()).map_err(unreadable)?;
         let schema = builder.schema().clone();

@@ -74,7 +74,8 @@ impl TableWriter {
         let schema = self.waiting.schema();
         if table.batch().schema().fields() != schema.fields() {
             return Err(TableError::new(format!(
-                "the rows have the columns {}; declared were {}, and units and meanings are compared too",
+                "the rows have the columns {}, but {} were declared (units and meanings must also \
+                 match)",
                 table.names().join(", "),
                 schema
                     .fields()

@@ -23,6 +23,10 @@ fn columns(rows: i64) -> Vec<Column> {
 }
 
 /// Asks a tool what is in two files; `None` if the tool is not there and need not be.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "CI says where other readers are installed"
+)]
 fn ask(tool: &str, files: [&Path; 2]) -> Option<Value> {
     let given = std::env::var("BENCHTRAIL_PYTHON").ok();
     let python = given.as_deref().unwrap_or("python3");

@@ -21,7 +21,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use artifacts::{Digest, Store};
 
-use crate::cell::coordinates_text;
 use crate::error::PipelineError;
 use crate::experiment::Experiment;
 use crate::graph::{Graph, Member};
@@ -278,6 +277,7 @@ fn study(graph: &Graph<'_>) -> Study {
             cells
                 .chain(excluded)
                 .map(|(at, status, reason)| LedgerLine {
+                    execution: None,
                     stage: node.stage.name.clone(),
                     coordinates: graph.experiment.coordinates(number, at),
                     status,
@@ -372,11 +372,7 @@ impl Pass<'_> {
             .join(format!("{number}-{cell}"));
         std::fs::create_dir_all(&scratch).map_err(|e| PipelineError::Io(scratch.clone(), e))?;
         let control = Control::new(self.cancelled.clone(), None, Box::new(|_| ()));
-        let leases = Leases::new(
-            self.store.root(),
-            &experiment.name,
-            coordinates_text(&coordinates),
-        );
+        let leases = Leases::new(self.store.root(), &experiment.name, coordinates.to_string());
         let job = Job {
             experiment: &experiment.name,
             stage: &node.stage.name,
@@ -397,7 +393,7 @@ impl Pass<'_> {
                 |_| {
                     Err(
                         Failure::failed(format!("the stage kind `{}` panicked", node.kind.name()))
-                            .hint("this is a bug in the stage kind, please report it"),
+                            .hint("this is a bug in the stage kind; please report it"),
                     )
                 },
             )
@@ -455,10 +451,8 @@ impl Pass<'_> {
             if source.stage.class == Class::Pure
                 && let Some(broken) = broken
             {
-                let name = crate::cell::cell_text(
-                    &source.stage.name,
-                    &coordinates_text(&broken.coordinates),
-                );
+                let name =
+                    crate::place::cell_text(&source.stage.name, &broken.coordinates.to_string());
                 return Err(format!("`{name}` has no outputs"));
             }
             inputs.push(Input {

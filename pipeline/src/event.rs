@@ -8,6 +8,16 @@ use serde::Serialize;
 
 use crate::stage::CellStatus;
 
+/// Why a run lets time pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rest {
+    /// The machine works before the first launch, so that the first is like the others.
+    WarmUp,
+    /// The machine rests between two launches.
+    CoolDown,
+}
+
 /// Something that happened during a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "event")]
@@ -47,6 +57,8 @@ pub enum Event {
     CellEnded {
         /// The cell.
         cell: String,
+        /// Its stage.
+        stage: String,
         /// What became of it.
         status: CellStatus,
         /// Why it is not ok.
@@ -81,8 +93,17 @@ pub enum Event {
         /// The exclusive resource's name.
         exclusive: String,
     },
+    /// The design asks for time without a measurement.
+    Resting {
+        /// What for.
+        rest: Rest,
+        /// How long, in seconds.
+        seconds: f64,
+    },
     /// Something the user should know.
     Warning {
+        /// The cell, if it is about one.
+        cell: Option<String>,
         /// What.
         message: String,
     },

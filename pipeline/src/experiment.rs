@@ -13,6 +13,7 @@ use artifacts::{Digest, Scalar};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::design::{CONTROL, Design, Quiet};
 use crate::sources::Source;
 use crate::stage::{Class, Coordinates, Json};
 
@@ -31,6 +32,8 @@ pub struct Experiment {
     pub seed: u64,
     /// In which order measurements that could go next are executed.
     pub order: Order,
+    /// How the study is replicated, if it says so.
+    pub design: Option<Design>,
     /// The canonical form: everything the YAML says, interpolations and profile resolved,
     /// comments and formatting gone. What a report may quote.
     pub spec: Json,
@@ -146,16 +149,26 @@ impl Experiment {
         )
     }
 
-    /// Returns the coordinates that distinguish replicates of a cell.
+    /// Returns the coordinates that distinguish replicates of a cell: those of its replicate
+    /// axes, and for the A/A arm its label under [`CONTROL`].
     pub fn replicate(&self, stage: usize, at: &[u16]) -> Coordinates {
-        let all = self.coordinates(stage, at);
-        Coordinates(
-            self.stages[stage]
-                .replicate
-                .iter()
-                .map(|i| all.0[*i].clone())
-                .collect(),
-        )
+        let own = &self.stages[stage];
+        let label = |position: usize| {
+            let axis = &self.axes[own.over[position]];
+            let label = axis.labels[usize::from(at[position])].clone();
+            (axis.name.clone(), label)
+        };
+        let mut replicate: Vec<_> = own.replicate.iter().map(|i| label(*i)).collect();
+        if own.class != Class::Pure
+            && self.is_control(stage, at)
+            && let Some(control) = self.design.as_ref().and_then(|d| d.control)
+            && let Some(arm) = self.axes[control.axis]
+                .labels
+                .get(usize::from(control.label))
+        {
+            replicate.push((CONTROL.to_owned(), arm.clone()));
+        }
+        Coordinates(replicate)
     }
 
     /// Returns the pairs (position in `over` of `stage`, position in `over` of `needed`) of the
@@ -165,6 +178,11 @@ impl Experiment {
         let ours = self.stages[stage].over.iter().enumerate();
         ours.filter_map(|(i, axis)| Some((i, theirs.iter().position(|a| a == axis)?)))
             .collect()
+    }
+
+    /// Returns what the machine should be like before anything is measured.
+    pub fn quiet(&self) -> Quiet {
+        self.design.as_ref().map(|d| d.quiet).unwrap_or_default()
     }
 
     /// Returns the number of planned cells, excluded ones not counted.

@@ -10,10 +10,11 @@ use std::fmt;
 
 use artifacts::Digest;
 
-use crate::cell::{cell_text, push_label};
+use crate::design::Design;
 use crate::experiment::{Experiment, Stage};
 use crate::key::value_digest;
 use crate::lock::LockClass;
+use crate::place::{cell_text, push_label, push_name};
 use crate::stage::{Class, Registry, StageKind};
 
 /// A kind the experiment names that the registry lacks; a mistake of the program, since the
@@ -195,6 +196,10 @@ impl<'a> Graph<'a> {
         cell_text(&self.nodes[stage].stage.name, &self.nodes[stage].texts[i])
     }
 
+    pub(crate) fn stage_name(&self, cell: usize) -> &str {
+        &self.nodes[self.place(cell).0].stage.name
+    }
+
     /// Returns the numbers of the cells that a cell reads of one of its needed stages.
     pub(crate) fn inputs(&self, cell: usize) -> impl Iterator<Item = usize> + '_ {
         let (stage, i) = self.place(cell);
@@ -206,6 +211,21 @@ impl<'a> Graph<'a> {
                     Member::Excluded(_) => None,
                 })
         })
+    }
+
+    /// Returns the block and the launch (as positions in the design) that a cell is, or is measured
+    /// on; of several the last. `None` for a cell outside the design.
+    pub(crate) fn launch(&self, design: &Design, cell: usize) -> Option<(usize, usize)> {
+        let (stage, i) = self.place(cell);
+        if stage == design.unit {
+            return Some(design.cells[i]);
+        }
+        let in_blocks = self.nodes[stage].stage.over.contains(&design.axis);
+        if self.class(cell) == Class::Pure || !in_blocks {
+            return None;
+        }
+        let inputs = self.inputs(cell);
+        inputs.filter_map(|input| self.launch(design, input)).max()
     }
 
     pub(crate) fn class(&self, cell: usize) -> Class {
@@ -220,7 +240,9 @@ fn texts(experiment: &Experiment, stage: &Stage) -> Vec<Box<str>> {
         .map(|axis| {
             let axis = &experiment.axes[*axis];
             let write = |label| {
-                let mut text = format!("{}=", axis.name);
+                let mut text = String::new();
+                push_name(&mut text, &axis.name);
+                text.push('=');
                 push_label(&mut text, label);
                 text
             };

@@ -158,7 +158,7 @@ pub fn reap_orphans(store_root: &Path) -> io::Result<Vec<Reaped>> {
         }
         let document: LeaseDocument = match fs::read(&path).map(|b| serde_json::from_slice(&b)) {
             Ok(Ok(document)) => document,
-            // Renamed into place whole, so this is no file of ours.
+            // Renamed into place whole, so this is not a file of ours.
             Ok(Err(_)) => continue,
             // Its owner was faster.
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue,

@@ -3,7 +3,7 @@
 //! `pipeline` names no stage kind: kinds register in a [`Registry`], and only the command
 //! line knows both. What a kind is and what it may see is in [`stage`].
 
-pub mod cell;
+pub mod design;
 mod dry_run;
 mod error;
 pub mod event;
@@ -14,6 +14,8 @@ pub mod key;
 pub mod language;
 pub mod lease;
 pub mod lock;
+mod name;
+pub mod place;
 pub mod plan;
 pub mod process;
 mod ready;
@@ -26,8 +28,8 @@ pub use dry_run::{DryRun, DryRunFinding, dry_run, dry_run_is_due};
 pub use error::PipelineError;
 pub use event::Event;
 pub use execute::{
-    Difference, Reproduced, RunOptions, RunSummary, StudyDocument, StudyResult, Verdict, reproduce,
-    run,
+    Difference, ReproduceOptions, Reproduced, RunOptions, RunSummary, StudyDocument, StudyResult,
+    Verdict, Which, reproduce, run,
 };
 pub use experiment::{Axis, Cell, Excluded, Experiment, Order, Stage, claims_digests};
 pub use graph::UnknownKind;
@@ -36,10 +38,14 @@ pub use language::{
     settings,
 };
 pub use lease::Leases;
-pub use plan::{Counts, Decision, Lack, Plan, PlanOptions, PlannedCell, Reason, plan};
+pub use name::{NameError, OutputName};
+pub use plan::{
+    Counts, Decision, DesignPlan, Lack, NoiseSource, Plan, PlanOptions, PlannedCell, Reason,
+    Smallest, measures_here, plan, smallest_effect,
+};
 pub use ready::unready;
 pub use stage::{
-    Artifact, CellStatus, Class, Content, Control, Coordinates, Done, Failure, Input, InputCell,
-    Job, Json, Lease, LedgerLine, Library, Media, Output, Problem, Progress, Registry, Shipped,
-    StageKind, Step, Study,
+    Artifact, CellStatus, Class, Content, Control, Coordinates, Done, Execution, Failure, Input,
+    InputCell, Job, Json, Lease, LedgerLine, Library, Media, Output, Problem, Progress, Registry,
+    Shipped, StageKind, Step, Study,
 };

@@ -1,12 +1,13 @@
 //! The lock: `NAME.lock` beside the YAML, made to be committed.
 //!
 //! ```text
-//! benchtrail lock 1
+//! benchtrail lock 2
 //! experiment "quickstart"
 //! seed 164
 //! trail b3:…
 //! stage ladder measurement
 //! ok concurrency=1,rep=1 b3:KEY b3:RECORD b3:OUTPUTS
+//! earlier ok b3:KEY b3:RECORD
 //! failed concurrency=2,rep=1 b3:KEY b3:RECORD - "no token within 30 s"
 //! excluded concurrency=8,rep=1 - - - "too slow on this machine"
 //! stage report study
@@ -16,12 +17,18 @@
 //! Stages and cells are sorted by name, so that equal results give equal files. OUTPUTS is
 //! the digest of the output summary ([`crate::record::outputs_text`]).
 //!
+//! A measurement leaves a mark: under its line stands a line `earlier` for each execution of the
+//! same cell whose result is not the one in use, oldest first. They are taken over from lock to
+//! lock, and from the store's history, so that neither a repetition by hand nor a lost lock hides
+//! that a result was discarded. An `earlier` line with another key was measured under another
+//! recipe. Locks of version 1 have no such lines and are read all the same.
+//!
 //! # The trail digest
 //!
 //! One hash that stands for the whole study: BLAKE3 over one line for each cell, in the order
 //! of the file, of all stages but those that see the study (they contain the trail).
 //! A line is `CELL STATUS` and the reason if there is one, then for a measurement the digest
-//! of its record, for any other cell the digest of its outputs. So a pure stage executed again
+//! of its record and those of its earlier results, for any other cell the digest of its outputs. So a pure stage executed again
 //! to the same bytes leaves the trail as it is, and a new measurement never does.
 
 use std::collections::HashMap;
@@ -33,11 +40,14 @@ use std::path::{Path, PathBuf};
 
 use artifacts::{ActionKey, Digest};
 
-use crate::cell::cell_text;
 use crate::experiment::Experiment;
+use crate::place::{Coordinates, PlaceError, Reader, cell_text};
 use crate::stage::{CellStatus, Class};
 
-const FIRST_LINE: &str = "benchtrail lock 1";
+const FIRST_LINE: &str = "benchtrail lock 2";
+
+/// The first line of locks that know of no earlier results.
+const FIRST_LINE_1: &str = "benchtrail lock 1";
 
 /// What the trail takes of a stage's cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +128,46 @@ pub struct LockCell {
     pub outputs: Option<Digest>,
     /// Why it is not ok.
     pub reason: Option<String>,
+    /// For a measurement: its other executions, oldest first.
+    pub earlier: Vec<Earlier>,
+}
+
+/// An execution of a measurement whose result is not the one in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Earlier {
+    /// What became of it.
+    pub status: CellStatus,
+    /// Its action key: the same recipe if it is that of the cell.
+    pub key: ActionKey,
+    /// Its record's digest.
+    pub record: Digest,
+}
+
+impl LockCell {
+    /// Returns how often the cell was executed under its present recipe, failures included.
+    pub fn executions(&self) -> usize {
+        usize::from(self.record.is_some()) + self.same_recipe().count()
+    }
+
+    /// Returns the records of ok results under its present recipe that are not in use.
+    pub fn discarded(&self) -> impl Iterator<Item = Digest> + '_ {
+        let fine = |e: &&Earlier| e.status == CellStatus::Ok;
+        self.same_recipe().filter(fine).map(|e| e.record)
+    }
+
+    fn same_recipe(&self) -> impl Iterator<Item = &Earlier> {
+        self.earlier.iter().filter(|e| Some(e.key) == self.key)
+    }
+}
+
+impl LockCell {
+    /// Returns the coordinates.
+    ///
+    /// # Errors
+    /// If the text is none; that of a lock that was read always is.
+    pub fn place(&self) -> Result<Coordinates, PlaceError> {
+        self.coordinates.parse()
+    }
 }
 
 /// The lock cannot be read or written.
@@ -133,11 +183,13 @@ pub enum LockError {
 
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let remedy = "restore the file, or delete it and run again (results stay in the store)";
+        let remedy = "restore the file, or delete it and run again (the results are still in the \
+            store)";
         match self {
             Self::Io(path, error) => write!(
                 f,
-                "{}: {error}; the lock lies beside the experiment, in a folder that must be writable",
+                "{}: {error}; the lock is written beside the experiment, so that folder must be \
+                 writable",
                 path.display()
             ),
             Self::Line(path, line, what) => {
@@ -145,7 +197,8 @@ impl fmt::Display for LockError {
             }
             Self::Trail(path, digests) => write!(
                 f,
-                "{}: the header says trail {}, its cells give {}: the file was edited; {remedy}",
+                "{}: the header says trail {}, but the cells give {}: the file was edited; \
+                 {remedy}",
                 path.display(),
                 digests.0.short(),
                 digests.1.short()
@@ -187,6 +240,13 @@ impl Lock {
                 if let Some(digest) = result {
                     bytes.push(b' ');
                     bytes.extend_from_slice(digest.as_bytes());
+                }
+                for earlier in &cell.earlier {
+                    bytes.extend_from_slice(b" earlier ");
+                    bytes.extend_from_slice(earlier.status.word().as_bytes());
+                    bytes.push(b' ');
+                    bytes.extend_from_slice(earlier.key.0.as_bytes());
+                    bytes.extend_from_slice(earlier.record.as_bytes());
                 }
                 bytes.push(b'\n');
             }
@@ -239,6 +299,11 @@ impl Lock {
                     text.push_str(&quoted(reason));
                 }
                 text.push('\n');
+                for earlier in &cell.earlier {
+                    let (key, record) = (earlier.key.0.hex(), earlier.record.hex());
+                    let status = earlier.status.word();
+                    text.push_str(&format!("earlier {status} b3:{key} b3:{record}\n"));
+                }
             }
         }
         text
@@ -273,7 +338,7 @@ impl Lock {
             }
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
             match (i, word) {
-                (0, _) if line == FIRST_LINE => {}
+                (0, _) if line == FIRST_LINE || line == FIRST_LINE_1 => {}
                 (0, _) => return Err(wrong(&format!("expected `{FIRST_LINE}`"))),
                 (_, "experiment") => {
                     lock.experiment = unquoted(rest).ok_or_else(|| wrong("expected a name"))?;
@@ -300,6 +365,12 @@ impl Lock {
                         class,
                         cells: Vec::new(),
                     });
+                }
+                (_, "earlier") => {
+                    let cell = lock.stages.last_mut().and_then(|s| s.cells.last_mut());
+                    let cell = cell.ok_or_else(|| wrong("expected the line of a cell first"))?;
+                    cell.earlier
+                        .push(earlier_line(rest).map_err(|what| wrong(&what))?);
                 }
                 _ => {
                     let stage = lock
@@ -381,7 +452,13 @@ impl Lock {
             .collect()
     }
 
-    /// Returns every record the lock names: the roots that must stay in the store.
+    /// Returns the records of earlier results: they stay in the store as far as they are there.
+    pub fn earlier(&self) -> impl Iterator<Item = Digest> + '_ {
+        let cells = self.stages.iter().flat_map(|s| &s.cells);
+        cells.flat_map(|c| c.earlier.iter().map(|e| e.record))
+    }
+
+    /// Returns the records in use: the roots that must stay in the store.
     pub fn records(&self) -> impl Iterator<Item = Digest> + '_ {
         self.stages
             .iter()
@@ -403,13 +480,28 @@ fn unquoted(text: &str) -> Option<String> {
     serde_json::from_str(text).ok()
 }
 
+/// Reads the status that a line begins with.
+fn status_of(word: &str) -> Result<CellStatus, String> {
+    CellStatus::parse(word).ok_or_else(|| format!("`{word}` is not a status"))
+}
+
+fn earlier_line(rest: &str) -> Result<Earlier, String> {
+    let fields: Vec<&str> = rest.split(' ').collect();
+    let [status, key, record] = fields.as_slice() else {
+        return Err("expected `earlier STATUS KEY RECORD`".to_owned());
+    };
+    let digest = |text: &str| text.parse::<Digest>().map_err(|e| e.to_string());
+    Ok(Earlier {
+        status: status_of(status)?,
+        key: ActionKey(digest(key)?),
+        record: digest(record)?,
+    })
+}
+
 fn cell_line(status: &str, rest: &str) -> Result<LockCell, String> {
-    use CellStatus::{Excluded, Failed, Hung, Interrupted, Ok as Fine, Skipped, Timeout};
-    let status = [Fine, Failed, Hung, Timeout, Skipped, Excluded, Interrupted]
-        .into_iter()
-        .find(|s| s.word() == status)
-        .ok_or_else(|| format!("`{status}` is no status"))?;
-    let (coordinates, rest) = split_coordinates(rest).ok_or("expected coordinates")?;
+    use CellStatus::Ok as Fine;
+    let status = status_of(status)?;
+    let (coordinates, rest) = split_coordinates(rest)?;
     let mut fields = rest.splitn(4, ' ');
     let mut digest = |what: &str| match fields.next() {
         Some("-") => Ok(None),
@@ -443,22 +535,27 @@ fn cell_line(status: &str, rest: &str) -> Result<LockCell, String> {
         record,
         outputs,
         reason,
+        earlier: Vec::new(),
     })
 }
 
-/// Splits at the first space outside quotes.
-fn split_coordinates(text: &str) -> Option<(&str, &str)> {
-    let (mut inside, mut escaped) = (false, false);
-    for (i, byte) in text.bytes().enumerate() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if inside => escaped = true,
-            b'"' => inside = !inside,
-            b' ' if !inside => return Some((&text[..i], &text[i + 1..])),
-            _ => {}
-        }
+/// Reads coordinates in their one spelling from the front of a line, `-` where there are none.
+fn split_coordinates(text: &str) -> Result<(&str, &str), String> {
+    if let Some(rest) = text.strip_prefix("- ") {
+        return Ok(("-", rest));
     }
-    None
+    let mut reader = Reader::new(text);
+    let wrong = |what: &dyn fmt::Display| format!("expected coordinates: {what}");
+    let coordinates = reader.coordinates().map_err(|e| wrong(&e))?;
+    let rest = reader.rest();
+    let written = &text[..text.len() - rest.len()];
+    let rest = rest
+        .strip_prefix(' ')
+        .ok_or_else(|| wrong(&"a space must follow"))?;
+    if coordinates.0.is_empty() || coordinates.to_string() != written {
+        return Err(format!("expected coordinates, written {coordinates}"));
+    }
+    Ok((written, rest))
 }
 
 #[cfg(test)]
@@ -474,6 +571,7 @@ mod tests {
             record: Some(digest("record")),
             outputs: Some(digest("outputs")),
             reason: None,
+            earlier: Vec::new(),
         };
         let excluded = LockCell {
             coordinates: "label=\"a b\\\"\",rep=2".into(),
@@ -482,6 +580,7 @@ mod tests {
             record: None,
             outputs: None,
             reason: Some("too \"slow\"\non this machine".into()),
+            earlier: Vec::new(),
         };
         Lock {
             experiment: "quick start".into(),
@@ -580,6 +679,69 @@ mod tests {
         let mut other = sample();
         other.stages[2].cells[0].outputs = Some(Digest::of(b"again"));
         assert_eq!(other.trail(), sample().trail());
+    }
+
+    fn remeasured() -> Lock {
+        let mut lock = sample();
+        let cell = &mut lock.stages[1].cells[1];
+        let earlier = |key: &[u8], status, record: &[u8]| Earlier {
+            status,
+            key: ActionKey(Digest::of(key)),
+            record: Digest::of(record),
+        };
+        cell.earlier = vec![
+            earlier(b"other key", CellStatus::Ok, b"of another recipe"),
+            earlier(b"key", CellStatus::Failed, b"went wrong"),
+            earlier(b"key", CellStatus::Ok, b"was slower"),
+        ];
+        lock
+    }
+
+    #[test]
+    fn earlier_results_are_marks_that_the_trail_covers() {
+        let lock = remeasured();
+        assert_eq!(parse(&lock.to_text()).unwrap(), lock);
+        assert_ne!(lock.trail(), sample().trail());
+        let line = lock.to_text();
+        let line = line
+            .lines()
+            .find(|l| l.starts_with("earlier failed"))
+            .unwrap();
+        let hidden = lock.to_text().replace(&format!("{line}\n"), "");
+        assert!(parse(&hidden).unwrap_err().contains("the file was edited"));
+        let cell = &lock.stages[1].cells[1];
+        assert_eq!(cell.executions(), 3);
+        let discarded: Vec<Digest> = cell.discarded().collect();
+        assert_eq!(discarded, [Digest::of(b"was slower")]);
+        assert_eq!(lock.earlier().count(), 3);
+    }
+
+    #[test]
+    fn a_lock_of_version_1_is_read_and_keeps_its_trail() {
+        let text = sample()
+            .to_text()
+            .replace("benchtrail lock 2", "benchtrail lock 1");
+        assert_eq!(parse(&text).unwrap(), sample());
+    }
+
+    #[test]
+    fn a_mark_without_its_cell_or_with_other_fields_is_an_error() {
+        let text = remeasured().to_text();
+        let misplaced = text.replace(
+            "stage \"checks\" pure\n",
+            "earlier ok - -\nstage \"checks\" pure\n",
+        );
+        assert!(
+            parse(&misplaced)
+                .unwrap_err()
+                .contains("the line of a cell first")
+        );
+        let short = text.replace("earlier failed b3", "earlier b3");
+        assert!(
+            parse(&short)
+                .unwrap_err()
+                .contains("expected `earlier STATUS KEY RECORD`")
+        );
     }
 
     #[test]

@@ -147,8 +147,12 @@ fn signal_group(pgid: u32, signal: Signal) -> io::Result<()> {
         .ok()
         .filter(|p| *p > 1)
         .and_then(Pid::from_raw);
-    let group =
-        group.ok_or_else(|| io::Error::other(format!("{pgid} is no process group to signal")))?;
+    let group = group.ok_or_else(|| {
+        io::Error::other(format!(
+            "{pgid} is not a process group that can be \
+            signalled"
+        ))
+    })?;
     match rustix::process::kill_process_group(group, signal) {
         Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
         Err(e) => Err(e.into()),
@@ -171,7 +175,7 @@ pub fn kill_group(pgid: u32, grace: Duration) -> io::Result<()> {
     }
     Err(io::Error::new(
         io::ErrorKind::TimedOut,
-        format!("process group {pgid} survives SIGKILL"),
+        format!("process group {pgid} survived SIGKILL"),
     ))
 }
 

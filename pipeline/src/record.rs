@@ -9,8 +9,9 @@ use std::fmt;
 use artifacts::{ActionKey, Commit, Digest};
 use serde::{Deserialize, Serialize};
 
-use crate::cell::coordinates_text;
+use crate::design::{Place, Preflight};
 use crate::key::Recipe;
+use crate::name::OutputName;
 use crate::stage::{Artifact, CellStatus, Coordinates, Json, Media};
 
 /// The version of the document.
@@ -35,10 +36,10 @@ pub struct Record {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
     /// The outputs by name; empty unless ok.
-    pub outputs: BTreeMap<String, Artifact>,
+    pub outputs: BTreeMap<OutputName, Artifact>,
     /// What a failure, or a stopped resource, left behind.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
-    pub evidence: BTreeMap<String, Artifact>,
+    pub evidence: BTreeMap<OutputName, Artifact>,
     /// Every attempt, the last one included.
     pub attempts: Vec<Attempt>,
     /// When it started: wall clock, RFC 3339, UTC.
@@ -47,6 +48,12 @@ pub struct Record {
     pub seconds: f64,
     /// The place in the order of execution of its run, from 1.
     pub order: u64,
+    /// Where the design of the experiment put it, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub place: Option<Place>,
+    /// For a measurement: what else the machine did when its run began, if it was looked at.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub preflight: Option<Preflight>,
     /// Facts of this execution, in no key.
     pub observations: BTreeMap<String, Json>,
     /// Doubts about the result.
@@ -75,7 +82,7 @@ pub struct Attempt {
     pub seconds: f64,
     /// What it left as evidence.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
-    pub evidence: BTreeMap<String, Artifact>,
+    pub evidence: BTreeMap<OutputName, Artifact>,
 }
 
 /// The build of the program.
@@ -104,7 +111,7 @@ impl fmt::Display for RecordError {
             Self::Format(format) => {
                 write!(
                     f,
-                    "the record has format {format}, this program reads format {RECORD_FORMAT}"
+                    "the record has format {format}, but this program reads format {RECORD_FORMAT}"
                 )
             }
         }
@@ -155,7 +162,7 @@ impl Record {
         Commit {
             experiment: self.experiment.clone(),
             stage: self.stage.clone(),
-            coordinates: coordinates_text(&self.coordinates),
+            coordinates: self.coordinates.to_string(),
             key: self.key,
             record,
             objects,
@@ -199,7 +206,7 @@ pub fn view(digest: &Digest, bytes: &[u8]) -> Option<artifacts::RecordView> {
 
 /// Returns the summary of outputs that the index keeps: a line `NAME DIGEST MEDIA BYTES ROWS`
 /// for each, sorted by name, `-` for no rows.
-pub fn outputs_text(outputs: &BTreeMap<String, Artifact>) -> String {
+pub fn outputs_text(outputs: &BTreeMap<OutputName, Artifact>) -> String {
     use fmt::Write as _;
     let mut text = String::new();
     for (name, artifact) in outputs {
@@ -228,8 +235,10 @@ fn output_line(line: &str) -> Option<(&str, Artifact)> {
     let bytes = fields.next()?.parse().ok()?;
     let media = media_of(fields.next()?)?;
     let digest = fields.next()?.parse().ok()?;
+    let name = fields.next()?;
+    OutputName::check(name).ok()?;
     Some((
-        fields.next()?,
+        name,
         Artifact {
             digest,
             media,
@@ -239,7 +248,8 @@ fn output_line(line: &str) -> Option<(&str, Artifact)> {
     ))
 }
 
-/// Reads [`outputs_text`] back; `None` if it is something else.
+/// Reads [`outputs_text`] back; `None` if it is something else. Every name could be an
+/// [`OutputName`].
 pub fn parse_outputs(text: &str) -> Option<Vec<(&str, Artifact)>> {
     text.lines().map(output_line).collect()
 }
@@ -278,6 +288,10 @@ mod tests {
         }
     }
 
+    fn name(text: &str) -> OutputName {
+        OutputName::new(text).unwrap()
+    }
+
     fn record() -> Record {
         let recipe = crate::key::tests_sample();
         Record {
@@ -288,17 +302,19 @@ mod tests {
             key: recipe.key(),
             status: CellStatus::Failed,
             reason: Some("the server went away".into()),
-            outputs: BTreeMap::from([("requests".into(), artifact("rows"))]),
-            evidence: BTreeMap::from([("log".into(), artifact("log"))]),
+            outputs: BTreeMap::from([(name("requests"), artifact("rows"))]),
+            evidence: BTreeMap::from([(name("log"), artifact("log"))]),
             attempts: vec![Attempt {
                 status: CellStatus::Hung,
                 reason: None,
                 seconds: 1.5,
-                evidence: BTreeMap::from([("log".into(), artifact("first log"))]),
+                evidence: BTreeMap::from([(name("log"), artifact("first log"))]),
             }],
             started: "2026-01-01T00:00:00Z".into(),
             seconds: 2.25,
             order: 3,
+            place: None,
+            preflight: None,
             observations: BTreeMap::new(),
             warnings: vec!["slow".into()],
             build: Build {
@@ -327,6 +343,17 @@ mod tests {
     }
 
     #[test]
+    fn a_record_whose_output_is_named_like_a_path_is_no_record() {
+        for evil in ["../../../../X", "/etc/cron.d/x", "a//b", "a/../b", ".."] {
+            let text = String::from_utf8(record().to_bytes()).unwrap();
+            let text = text.replace("\"requests\"", &format!("\"{evil}\""));
+            assert!(text.contains(evil));
+            let error = Record::parse(text.as_bytes()).unwrap_err().to_string();
+            assert!(error.contains("cannot be the name of an output"), "{error}");
+        }
+    }
+
+    #[test]
     fn other_json_and_other_formats_are_told_apart() {
         assert!(matches!(Record::parse(b"{}"), Err(RecordError::Json(_))));
         let later = Record {
@@ -344,18 +371,16 @@ mod tests {
     fn the_summary_of_outputs_survives_its_text() {
         let mut table = artifact("x");
         (table.media, table.rows) = (Media::Parquet, Some(7));
-        let outputs = BTreeMap::from([
-            ("a name".to_owned(), artifact("y")),
-            ("t".to_owned(), table),
-        ]);
+        let outputs = BTreeMap::from([(name("a name"), artifact("y")), (name("t"), table)]);
         let text = outputs_text(&outputs);
-        let back: BTreeMap<String, Artifact> = parse_outputs(&text)
+        let back: BTreeMap<OutputName, Artifact> = parse_outputs(&text)
             .unwrap()
             .into_iter()
-            .map(|(n, a)| (n.to_owned(), a))
+            .map(|(n, a)| (name(n), a))
             .collect();
         assert_eq!(back, outputs);
         assert!(parse_outputs("nonsense").is_none());
+        assert!(parse_outputs(&text.replace("a name", "../../evil")).is_none());
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub fn seen(digest: &str) -> Result<Source, Unusable> {
         .get(digest)
         .cloned();
     seen.ok_or_else(|| Unusable {
-        message: format!("no file with the digest {digest} was found while planning"),
+        message: format!("planning did not find a file with the digest {digest}"),
         hint: "name the file with `file:`".to_owned(),
     })
 }
@@ -105,11 +105,11 @@ pub fn unread(name: &str, path: &Path, error: &std::io::Error) -> Unusable {
         "correct the path".to_owned()
     } else if written.exists() {
         format!(
-            "there is a `{name}` in the working directory, but paths begin at the experiment's folder: write \
-             the path from there"
+            "there is a `{name}` in the working directory, but paths are relative to the \
+             experiment's folder; write the path relative to it"
         )
     } else {
-        "paths begin at the experiment's folder".to_owned()
+        "paths are relative to the experiment's folder".to_owned()
     };
     Unusable {
         message: format!("{}: {error}", path.display()),

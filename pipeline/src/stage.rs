@@ -11,10 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use artifacts::{Digest, Scalar, Store};
+use crate::name::OutputName;
+use artifacts::{Digest, Store};
 use serde::{Deserialize, Serialize};
 
+use crate::design::Place;
 use crate::lease::Leases;
+pub use crate::place::Coordinates;
 use crate::sources::Source;
 
 /// A JSON value: settings, canonical parameters, descriptors.
@@ -119,30 +122,6 @@ pub struct Registry {
     pub collections: Vec<(&'static str, schemars::Schema)>,
 }
 
-/// The coordinates of a cell: axis name and label, in the order the axes are declared.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Coordinates(pub Vec<(String, Scalar)>);
-
-impl Coordinates {
-    /// Returns the label on an axis.
-    pub fn get(&self, axis: &str) -> Option<&Scalar> {
-        self.0
-            .iter()
-            .find(|(name, _)| name == axis)
-            .map(|(_, value)| value)
-    }
-}
-
-impl fmt::Display for Coordinates {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, (axis, value)) in self.0.iter().enumerate() {
-            let comma = if i == 0 { "" } else { "," };
-            write!(f, "{comma}{axis}={value}")?;
-        }
-        Ok(())
-    }
-}
-
 /// What became of a planned cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -175,6 +154,14 @@ impl CellStatus {
             Self::Excluded => "excluded",
             Self::Interrupted => "interrupted",
         }
+    }
+
+    /// Returns the status that a word stands for.
+    pub fn parse(word: &str) -> Option<Self> {
+        use CellStatus::{Excluded, Failed, Hung, Interrupted, Ok, Skipped, Timeout};
+        [Ok, Failed, Hung, Timeout, Skipped, Excluded, Interrupted]
+            .into_iter()
+            .find(|status| status.word() == word)
     }
 }
 
@@ -412,7 +399,28 @@ pub struct LedgerLine {
     /// Why, unless ok.
     pub reason: Option<String>,
     /// Digests of what is left as evidence.
-    pub evidence: BTreeMap<String, Artifact>,
+    pub evidence: BTreeMap<OutputName, Artifact>,
+    /// For a measurement that was executed: how that went, as its record and the lock tell.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub execution: Option<Execution>,
+}
+
+/// How a measurement came about.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Execution {
+    /// Its place in the order of execution of its run, from 1.
+    pub order: u64,
+    /// Where the design put it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub place: Option<Place>,
+    /// How often it was executed under its recipe, failures included.
+    pub executions: usize,
+    /// The records of ok results under its recipe that are not the one in use.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub discarded: Vec<Digest>,
+    /// Why the machine was not quiet when its run began.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub loud: Option<String>,
 }
 
 /// A cell that should have contributed to a table and did not. The note `missing` of a table of
@@ -591,6 +599,30 @@ pub trait StageKind: Send + Sync {
     /// If something is missing that the cell would fail without.
     fn ready(&self, _parameters: &Json) -> Result<(), Problem> {
         Ok(())
+    }
+
+    /// Returns what the launch stands on that rows of these parameters are drawn from, for a
+    /// measurement that needs no resource: cells of one block that agree in it share a launch.
+    /// `None` if every cell is a launch of its own.
+    fn launch(&self, _parameters: &Json) -> Option<Json> {
+        None
+    }
+
+    /// Returns whether what a measurement of these parameters finds depends on what else this
+    /// machine does meanwhile: not where rows are drawn from a model or read from a file.
+    fn measures_here(&self, _parameters: &Json) -> bool {
+        true
+    }
+
+    /// Returns a figure of one measured cell by its column's name, such as `output_throughput`;
+    /// `None` if the kind or the cell has none.
+    fn figure(
+        &self,
+        _name: &str,
+        _outputs: &BTreeMap<String, Artifact>,
+        _store: &Store,
+    ) -> Option<f64> {
+        None
     }
 
     /// Returns whether cells see the whole study: they then run last, and the spec and the

@@ -11,10 +11,11 @@ pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .into_iter()
         .map(|c| (distance(word, c), c))
         .min_by_key(|(d, _)| *d)?;
-    // Any two names of one letter are a letter apart: that is no resemblance.
+    // Any two names of one letter are a letter apart: that is not resemblance.
     let short = word.chars().count() <= 2;
     let longer = word.chars().count().max(best.chars().count());
-    (distance == 0 || !short && distance <= (longer / 3).max(1)).then_some(best)
+    // A third of the letters, rounded: `fatal` is close to `fail`.
+    (distance == 0 || !short && distance <= ((longer + 1) / 3).max(1)).then_some(best)
 }
 
 /// Returns how many letters differ, upper and lower case and `_`, ` ` and `-` alike.
@@ -40,7 +41,7 @@ pub fn remedy<'a>(
         count => {
             names.sort_by_key(|name| distance(word, name));
             format!(
-                "of the {count} {what} the most alike are {}",
+                "of the {count} {what}, the most similar are {}",
                 list(names[..OFFERED].iter().copied())
             )
         }
@@ -79,7 +80,8 @@ mod tests {
         let names: Vec<String> = (0..40).map(|i| format!("workload-{i}")).collect();
         assert_eq!(
             remedy("load-3", "workloads", names.iter().map(String::as_str)),
-            "of the 40 workloads the most alike are `workload-3`, `workload-0`, `workload-1`, `workload-2`"
+            "of the 40 workloads, the most similar are `workload-3`, `workload-0`, `workload-1`, \
+             `workload-2`"
         );
         assert!(list(names.iter().map(String::as_str)).ends_with("`workload-19`, and 20 more"));
     }

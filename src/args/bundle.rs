@@ -13,26 +13,26 @@ pub(crate) struct PublishArgs {
     /// Which experiment.
     #[command(flatten)]
     pub(crate) experiment: ExperimentArgs,
-    /// Who is to be cited; once for each author.
+    /// Name of an author to cite; repeat it for each author.
     #[arg(long, value_name = "NAME", required = true)]
     pub(crate) author: Vec<String>,
-    /// The license of the results, an SPDX identifier.
+    /// License of the results, as an SPDX identifier.
     #[arg(long, value_name = "ID", default_value = "CC-BY-4.0", value_parser = parse_license)]
     pub(crate) license: String,
-    /// The directory to write; it must not exist [default: `published/NAME` in the project's folder].
+    /// Directory to write; it must not exist yet [default: `published/NAME` in the project's folder].
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Write `DIR.tar.zst` too.
+    /// Also write `DIR.tar.zst`.
     #[arg(long)]
     pub(crate) archive: bool,
-    /// The private key to sign with, as `benchtrail keygen` makes it.
+    /// Private key to sign with, as written by `benchtrail keygen`.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
-    /// A file that the study reads and that must not be copied, a data set for instance: the bundle
-    /// names its digest alone.
+    /// A file that the study reads but that must not be copied, such as a licensed data set; the
+    /// bundle holds only its digest.
     #[arg(long, value_name = "FILE")]
     pub(crate) leave_out: Vec<PathBuf>,
-    /// Switch off a rule of the search for secrets; the bundle says so.
+    /// Switch off one rule of the search for secrets; the bundle says so.
     #[arg(long, value_name = "RULE", value_parser = parse_rule())]
     pub(crate) allow: Vec<String>,
 }
@@ -42,7 +42,7 @@ pub(crate) struct PublishArgs {
 pub(crate) struct VerifyArgs {
     /// The bundle: a directory, or a `.tar.zst`.
     pub(crate) bundle: PathBuf,
-    /// The public key that must have signed it.
+    /// Public key that must have signed the bundle.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
 }
@@ -52,7 +52,7 @@ pub(crate) struct VerifyArgs {
 pub(crate) struct ReproduceArgs {
     /// The bundle: a directory, or a `.tar.zst`.
     pub(crate) bundle: PathBuf,
-    /// Threads [default: the number of cores].
+    /// Number of threads [default: the number of cores].
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<usize>,
 }
@@ -60,7 +60,7 @@ pub(crate) struct ReproduceArgs {
 /// Arguments of `keygen`.
 #[derive(Debug, Args)]
 pub(crate) struct KeygenArgs {
-    /// The files' name without extension.
+    /// Name of the two key files, without extension.
     #[arg(default_value = "benchtrail")]
     pub(crate) name: PathBuf,
 }
@@ -69,12 +69,14 @@ fn parse_rule() -> PossibleValuesParser {
     PossibleValuesParser::new(bundle::RULES.iter().map(|rule| rule.name))
 }
 
-/// Reads an SPDX license identifier; which of them exist is not known here.
+/// Reads an SPDX license identifier; does not check that it exists.
 fn parse_license(text: &str) -> Result<String, String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '+');
     if !text.is_empty() && text.chars().all(plain) {
         Ok(text.to_owned())
     } else {
-        Err(format!("`{text}` is no SPDX identifier such as CC-BY-4.0"))
+        Err(format!(
+            "`{text}` is not an SPDX identifier such as CC-BY-4.0"
+        ))
     }
 }

@@ -1,22 +1,22 @@
-//! The commands, with the examples that their `--help` shows.
+//! The commands, with the examples that `--help` shows.
 
 use clap::{Parser, Subcommand};
 
 use super::{
     AuditArgs, CalibrateArgs, DiffArgs, DoctorArgs, FsckArgs, GcArgs, Global, KeygenArgs, LoadArgs,
-    LsArgs, PlanArgs, PublishArgs, ReproduceArgs, RunArgs, ShowArgs, SqlArgs, StatusArgs,
-    VerifyArgs, WhyArgs,
+    LsArgs, PlanArgs, PublishArgs, ReproduceArgs, RunArgs, SchemaArgs, ShowArgs, SqlArgs,
+    StatusArgs, VerifyArgs, WhyArgs,
 };
 
-/// A benchmark with its trail: declare a study of LLM serving engines in one YAML file, rerun
-/// only what changed, ask where a number came from, publish the report.
+/// A benchmark with its trail: declare a study of LLM serving engines in one YAML file, rerun only
+/// what changed, trace every number, publish the report.
 #[derive(Debug, Parser)]
 #[command(name = "benchtrail", version, max_term_width = 100, after_long_help = EXIT_CODES)]
 pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Options every command understands.
+    /// Options of every command.
     #[command(flatten)]
     pub(crate) global: Global,
 }
@@ -24,34 +24,35 @@ pub(crate) struct Cli {
 /// The exit codes, as `--help` prints them and `exit` returns them.
 const EXIT_CODES: &str = "\
 Exit codes:
-    0  everything asked for is done and holds
-    1  a cell is not ok, a gate failed, or what was asked for does not hold
-    2  the command line or the experiment is wrong (the message says where)
+    0  success
+    1  a cell is not ok, a gate failed, or a check found a problem
+    2  the command line or the experiment is invalid (the message says where)
     3  the store is damaged
-    4  this machine lacks something that is needed
+    4  this machine lacks something that the command needs
     5  nothing matches: no such stage, cell, artifact or number
-  130  stopped by the user (Ctrl-C); what had finished is kept";
+    6  undecidable: the data cannot answer (`diff --gate`)
+  130  interrupted (Ctrl-C); finished cells are kept";
 
-/// What benchtrail can do.
+/// The commands of `benchtrail`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Execute what is missing of an experiment and render its report.
+    /// Execute the missing cells of an experiment and render its report.
     #[command(after_long_help = "Examples:
   benchtrail run experiments/quickstart.yaml
   benchtrail run experiments/quickstart.yaml --smoke
   benchtrail run experiments/quickstart.yaml --set reps=5 --keep-going
-  benchtrail run experiments/quickstart.yaml --fresh ladder     measure again, keep the old rows
+  benchtrail run experiments/quickstart.yaml --fresh ladder     measure again, keep old rows
   benchtrail run experiments/quickstart.yaml --only 'ladder[concurrency=8]'
-  benchtrail run experiments/quickstart.yaml --locked           re-analyze on any machine")]
+  benchtrail run experiments/quickstart.yaml --locked           analyze again on any machine")]
     Run(RunArgs),
-    /// Show for every cell whether it is cached or must run, and why.
+    /// Show whether each cell is cached or must run, and why.
     #[command(after_long_help = "Examples:
   benchtrail plan experiments/quickstart.yaml
   benchtrail plan experiments/quickstart.yaml --set output_tokens=64
   benchtrail plan experiments/quickstart.yaml --cells --json
   benchtrail plan experiments/quickstart.yaml --dry-run      try analysis and report on made-up rows")]
     Plan(PlanArgs),
-    /// Show what became of every cell, as the lock has it.
+    /// Show the status of every cell, as recorded in the lock.
     #[command(after_long_help = "Examples:
   benchtrail status experiments/quickstart.yaml
   benchtrail status experiments/quickstart.yaml --cells")]
@@ -60,28 +61,28 @@ pub(crate) enum Command {
     #[command(after_long_help = "Examples:
   benchtrail ls experiments/quickstart.yaml
   benchtrail ls experiments/quickstart.yaml results
-  benchtrail ls experiments/quickstart.yaml 'ladder[concurrency=8,rep=1]'")]
+  benchtrail ls experiments/quickstart.yaml 'ladder[block=1,concurrency=8]'")]
     Ls(LsArgs),
-    /// Show an artifact: a table, a record, a log.
+    /// Show an artifact: a table, a record or a log.
     #[command(after_long_help = "Examples:
   benchtrail show experiments/quickstart.yaml results.efficiency
-  benchtrail show experiments/quickstart.yaml 'ladder[configuration=batched,workload=short-decode,concurrency=8,rep=1].requests'
-  benchtrail show b3:1f0c2a…                       any object, by the start of its digest
+  benchtrail show experiments/quickstart.yaml 'ladder[block=1,configuration=batched,workload=short-decode,concurrency=8].requests'
+  benchtrail show b3:1f0c2a…                       any object, by its first digits
   benchtrail show b3:1f0c2a… --rows 4..20 --columns request_id,status
   benchtrail show b3:1f0c2a… --raw > requests.parquet")]
     Show(ShowArgs),
-    /// Load a server at a URL once, without an experiment, and print the usual table.
+    /// Load the server at a URL once, without an experiment, and print the results.
     #[command(after_long_help = "Examples:
   benchtrail load --url http://127.0.0.1:8080 --concurrency 8 --requests 64
   benchtrail load --url http://127.0.0.1:8080 --rate 5 --requests 300 --slo ttft=200,tpot=40
-  benchtrail load --url http://127.0.0.1:8080 --rate 1 --search 64 --slo ttft=200   highest rate that keeps it
-  benchtrail load --url http://127.0.0.1:8080 --concurrency 8 --compat vllm         vLLM's figures of the rows
+  benchtrail load --url http://127.0.0.1:8080 --rate 1 --search 64 --slo ttft=200   highest rate that meets it
+  benchtrail load --url http://127.0.0.1:8080 --concurrency 8 --compat vllm         also vLLM's figures
   benchtrail load --url http://127.0.0.1:8080 --constant 20 --prompt-words 100..400 --output-tokens 64
   benchtrail load --url http://127.0.0.1:8080 --workload shared-prefix --concurrency 16 --warmup 16
-  benchtrail load --url http://127.0.0.1:8080 --burst --requests 32 --out rows     Parquet of every row
+  benchtrail load --url http://127.0.0.1:8080 --burst --requests 32 --out rows     every row as Parquet
   benchtrail load --url http://127.0.0.1:8080 --api openai-chat --api-key-env OPENAI_API_KEY --json
 
-The definition of every metric, and where other tools define it otherwise: docs/load.md")]
+For the definition of every metric, and how other tools differ, see docs/load.md.")]
     Load(Box<LoadArgs>),
     /// Measure the error of the load generator itself on this machine.
     #[command(after_long_help = "Examples:
@@ -92,13 +93,13 @@ The definition of every metric, and where other tools define it otherwise: docs/
   benchtrail calibrate --quick --tls
   benchtrail calibrate --quick --url http://127.0.0.1:8080 --server-concurrency 1,8
 
-What is compared with what, and what the columns mean: docs/load-accuracy.md")]
+For what is compared and what the columns mean, see docs/load-accuracy.md.")]
     Calibrate(CalibrateArgs),
-    /// Ask the tables of an experiment a question in SQL.
+    /// Query the tables of an experiment in SQL.
     #[command(
-        after_long_help = "Tables are named \"STAGE.OUTPUT\" (in double quotes, because of the dot), or OUTPUT alone where
-one stage has it. A stage with axes has the rows of all its ok cells in one table, the axes as
-columns. What a query may say: docs/sql.md.
+        after_long_help = "Name a table \"STAGE.OUTPUT\" (in double quotes, because of the dot), or just OUTPUT if only one stage
+has it. For a stage with axes, the table holds the rows of all its ok cells, with the axes as
+columns. For what a query may contain, see docs/sql.md.
 
 Examples:
   benchtrail sql experiments/quickstart.yaml                list the tables
@@ -106,23 +107,24 @@ Examples:
   benchtrail sql experiments/quickstart.yaml \\
       'select configuration, concurrency, quantile((done_ns - sent_ns) / 1e6, 0.99) as p99_ms
        from \"ladder.requests\" group by configuration, concurrency'
-  benchtrail sql experiments/quickstart.yaml 'select * from gates where not passed' --json
+  benchtrail sql experiments/quickstart.yaml \"select * from gates where outcome = 'fail'\" --json
   benchtrail sql experiments/quickstart.yaml 'select * from cells' --parquet cells.parquet"
     )]
     Sql(SqlArgs),
-    /// Tell where a number of a report came from, down to the raw request rows.
+    /// Trace a number of a report back to the raw request rows.
     #[command(after_long_help = "Examples:
   benchtrail why reports/quickstart/report.md:42
   benchtrail why reports/quickstart/report.md:42:17
   benchtrail why reports/quickstart/report.md 0.573 --json")]
     Why(WhyArgs),
-    /// Recompute every number of a report from its artifacts and check every digest on the way.
+    /// Recompute every number of a report from its artifacts, and check every digest on the way.
     #[command(after_long_help = "Examples:
   benchtrail audit reports/quickstart/report.md
   benchtrail audit --foreign their-report.md --data their-tables --sarif findings.sarif
 
-With --foreign the report need not be Benchtrail's: its numbers are held against each other and
-against the tables of --data. Rules and what the confidences mean: docs/foreign-audit.md.")]
+With --foreign, you can audit a report that Benchtrail did not make: its numbers are checked against
+each other and against the tables in --data. For the rules and the meaning of the confidences, see
+docs/foreign-audit.md.")]
     Audit(AuditArgs),
     /// Write a finished study as a directory that others can check and reproduce.
     #[command(after_long_help = "Examples:
@@ -131,8 +133,8 @@ against the tables of --data. Rules and what the confidences mean: docs/foreign-
   benchtrail publish experiments/quickstart.yaml --author 'Ada Lovelace' --key study.key --license CC0-1.0
   benchtrail publish experiments/quickstart.yaml --smoke --author 'Ada Lovelace' --out /tmp/smoke-bundle
 
-Secrets and user names are searched for in everything that would become public; a finding refuses
-the whole. What is meant to be public passes with `--allow RULE`. What a bundle holds:
+Before writing a bundle, `publish` searches it for secrets and user names. If it finds any, it writes
+nothing. If a finding is meant to be public, pass `--allow RULE`. For the contents of a bundle, see
 docs/publish.md.")]
     Publish(PublishArgs),
     /// Check a published bundle: every byte, the signature, the lock, every number of its reports.
@@ -145,45 +147,47 @@ docs/publish.md.")]
   benchtrail reproduce published/quickstart
   benchtrail reproduce quickstart.tar.zst --json
 
-Nothing but the bundle is read: no engine, no network, no store. Measurements are taken as they
-are; verify, analyze and report are executed from them.")]
+This reads only the bundle. It needs no engine, no network and no store. Measurements are taken as
+they are; the verify, analyze and report stages are executed from them.")]
     Reproduce(ReproduceArgs),
     /// Show what changed between two studies, and whether it exceeds the measured noise.
     #[command(after_long_help = "Examples:
   benchtrail diff old/quickstart.lock experiments/quickstart.yaml
   benchtrail diff published/before published/after --column output_throughput --threshold 2
-  benchtrail diff baseline.tar.zst experiments/quickstart.yaml --gate       for CI: exit code 1 on a regression
-  benchtrail diff experiments/quickstart.yaml             one study: what changed since its lock, as `plan` tells
+  benchtrail diff baseline.tar.zst experiments/quickstart.yaml --gate       for CI: exits with 0, 1 or 6
+  benchtrail diff experiments/quickstart.yaml             one study: what changed since its lock
 
-A side is a lock, an experiment's YAML file (its lock), or a bundle. A result counts as changed if
-its mean over repetitions moved by the threshold and the test's p, adjusted by Holm over all results,
-is at most alpha. Without two repetitions on both sides there is no test, and `--gate` does not pass.")]
+Each study is a lock, an experiment's YAML file (meaning its lock), or a bundle. A result counts as
+changed if its mean over the launches moved by at least the threshold, and the p of the test,
+adjusted by Holm over all results, is at most alpha. A test needs three launches in each study.
+`--gate` judges each column over all coordinates.")]
     Diff(DiffArgs),
-    /// Make a pair of Ed25519 keys for signing bundles.
+    /// Create a pair of Ed25519 keys for signing bundles.
     #[command(after_long_help = "Examples:
-  benchtrail keygen study                 writes study.key (keep it) and study.pub (give it away)")]
+  benchtrail keygen study                 writes study.key (secret) and study.pub (public)")]
     Keygen(KeygenArgs),
-    /// Check every object and reference of the store.
+    /// Check every object and reference in the store.
     #[command(after_long_help = "Examples:
   benchtrail fsck
-  benchtrail fsck --subset 1/7        a seventh of the objects, for instance each day
-  benchtrail fsck --repair            put damaged objects aside, so that the next run makes them again")]
+  benchtrail fsck --subset 1/7        a seventh of the objects, for instance daily
+  benchtrail fsck --repair            quarantine damaged objects, so that the next run remakes them")]
     Fsck(FsckArgs),
-    /// Remove what no lock reaches.
+    /// Remove objects that no lock reaches.
     #[command(after_long_help = "Examples:
   benchtrail gc --dry-run
   benchtrail gc
   benchtrail gc --locks ../other-study")]
     Gc(GcArgs),
-    /// Tell what this machine has and lacks.
+    /// Show what this machine has and lacks.
     #[command(after_long_help = "Examples:
   benchtrail doctor
   benchtrail doctor experiments/quickstart.yaml")]
     Doctor(DoctorArgs),
-    /// Print the JSON Schema of experiments, for editors.
+    /// Print the JSON Schema of experiments, or the columns of the tables, as JSON.
     #[command(after_long_help = "Examples:
   benchtrail schema > experiment.schema.json
+  benchtrail schema tables      the columns of every table
   # first line of an experiment, for editors with a YAML language server:
   # yaml-language-server: $schema=../experiment.schema.json")]
-    Schema,
+    Schema(SchemaArgs),
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Options every command understands.
+/// Options of every command.
 #[derive(Debug, Args)]
 pub(crate) struct Global {
     /// Folder of the store [default: `.benchtrail` in the project's folder].
@@ -26,13 +26,13 @@ pub(crate) struct Global {
 pub(crate) struct ExperimentArgs {
     /// The experiment's YAML file.
     pub(crate) experiment: PathBuf,
-    /// Give a parameter another value.
+    /// Set a parameter of the experiment.
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_assignment)]
     pub(crate) set: Vec<(String, String)>,
     /// Use a profile of the experiment: a named set of parameter values and axes.
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// Short for `--profile smoke`.
+    /// Shorthand for `--profile smoke`.
     #[arg(long, conflicts_with = "profile")]
     pub(crate) smoke: bool,
 }
@@ -54,13 +54,13 @@ pub(crate) struct Selection {
     /// Execute only these stages or cells and what they need: `STAGE` or `STAGE[axis=label,…]`.
     #[arg(long, value_name = "CELLS")]
     pub(crate) only: Vec<String>,
-    /// Execute this stage and everything below it again (measurements only with --fresh).
+    /// Execute this stage and every stage that depends on it again (measurements only with --fresh).
     #[arg(long, value_name = "STAGE")]
     pub(crate) from: Option<String>,
-    /// Measure this stage again although its results are cached; the earlier ones are kept.
+    /// Measure this stage again even if its results are cached; the old results are kept.
     #[arg(long, value_name = "STAGE")]
     pub(crate) fresh: Vec<String>,
-    /// Take engines and measurements from the lock, whatever machine this is.
+    /// Take engines and measurements from the lock, on any machine.
     #[arg(long)]
     pub(crate) locked: bool,
 }
@@ -70,7 +70,7 @@ fn parse_assignment(text: &str) -> Result<(String, String), String> {
         .split_once('=')
         .ok_or_else(|| format!("`{text}` is not NAME=VALUE"))?;
     if name.is_empty() {
-        return Err(format!("`{text}` names no parameter"));
+        return Err(format!("`{text}` does not name a parameter"));
     }
     Ok((name.to_owned(), value.to_owned()))
 }

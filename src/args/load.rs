@@ -13,52 +13,54 @@ use super::values::{
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("arrivals"))]
 pub(crate) struct LoadArgs {
-    /// The server's URL, such as `http://127.0.0.1:8080` or `https://engine.example`.
+    /// URL of the server, such as `http://127.0.0.1:8080` or `https://engine.example`.
     #[arg(long)]
     pub(crate) url: String,
-    /// For https://: a PEM file with the only certificates to trust [default: those the operating
-    /// system trusts].
+    /// For https://: trust only the certificates in this PEM file [default: those that the
+    /// operating system trusts].
     #[arg(long, value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
-    /// The model's name in requests [default: the first one under /v1/models].
+    /// Model name to send in requests [default: the first one under /v1/models].
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// The API to speak.
+    /// API to use.
     #[arg(long, value_name = "API", default_value = "openai-completions", value_parser = parse_api())]
     pub(crate) api: String,
-    /// Ask for whole answers instead of streamed ones: there is no time to first token then.
+    /// Request whole answers instead of streamed ones; there is then no time to first token.
     #[arg(long)]
     pub(crate) no_stream: bool,
-    /// The environment variable that holds the API key; the key itself is stored nowhere.
+    /// Environment variable that holds the API key; the key itself is never stored.
     #[arg(long, value_name = "VARIABLE")]
     pub(crate) api_key_env: Option<String>,
-    /// A header sent with every request, for instance a route of a gateway; may be repeated.
+    /// Header to send with every request, such as a gateway's route; may be repeated.
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = parse_header)]
     pub(crate) headers: Vec<(String, String)>,
 
-    /// So many clients, each sending its next request when its last is answered [default: 1].
+    /// Closed loop with N clients; each sends its next request once its last is answered
+    /// [default: 1].
     #[arg(long, value_name = "N", group = "arrivals", help_heading = "When requests arrive",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) concurrency: Option<u32>,
-    /// Poisson arrivals, so many requests a second, whatever the server does.
+    /// Poisson arrivals at R requests per second, independent of the server.
     #[arg(long, value_name = "R", group = "arrivals", help_heading = "When requests arrive",
           value_parser = parse_rate, allow_negative_numbers = true)]
     pub(crate) rate: Option<f64>,
-    /// Evenly spaced arrivals, so many requests a second, whatever the server does.
+    /// Evenly spaced arrivals at R requests per second, independent of the server.
     #[arg(long, value_name = "R", group = "arrivals", help_heading = "When requests arrive",
           value_parser = parse_rate, allow_negative_numbers = true)]
     pub(crate) constant: Option<f64>,
-    /// Every request at once.
+    /// Send all requests at once.
     #[arg(long, group = "arrivals", help_heading = "When requests arrive")]
     pub(crate) burst: bool,
-    /// A ladder of Poisson arrivals: rate and seconds of each step, as in `2:30,4:30,8:30`.
+    /// Steps of Poisson arrivals, each with its rate and its length in seconds, as in
+    /// `2:30,4:30,8:30`.
     #[arg(long, value_name = "R:S,…", value_delimiter = ',', value_parser = parse_step, group = "arrivals", help_heading = "When requests arrive")]
     pub(crate) steps: Vec<(f64, f64)>,
-    /// Poisson arrivals whose rate changes evenly: from, to, and over how many seconds.
+    /// Poisson arrivals whose rate changes evenly from one value to another over S seconds.
     #[arg(long, value_name = "FROM:TO:S", value_parser = parse_ramp, group = "arrivals", help_heading = "When requests arrive")]
     pub(crate) ramp: Option<(f64, f64, f64)>,
-    /// Times and lengths of a recorded trace, JSON Lines or CSV; with --workload or --prompt-words
-    /// only the times.
+    /// Replay the times and lengths of a recorded trace (JSON Lines or CSV); with --workload or
+    /// --prompt-words, only its times.
     #[arg(
         long,
         value_name = "FILE",
@@ -66,7 +68,7 @@ pub(crate) struct LoadArgs {
         help_heading = "When requests arrive"
     )]
     pub(crate) trace: Option<String>,
-    /// How many times faster than recorded the trace is replayed.
+    /// Replay the trace X times faster than recorded.
     #[arg(
         long,
         value_name = "X",
@@ -75,7 +77,7 @@ pub(crate) struct LoadArgs {
         help_heading = "When requests arrive"
     )]
     pub(crate) speed: f64,
-    /// With --rate: gamma arrivals of this shape; 1 is Poisson, smaller comes in bursts.
+    /// With --rate: gamma arrivals of this shape; 1 is Poisson, smaller values give bursts.
     #[arg(
         long,
         value_name = "SHAPE",
@@ -83,11 +85,12 @@ pub(crate) struct LoadArgs {
         help_heading = "When requests arrive"
     )]
     pub(crate) burstiness: Option<f64>,
-    /// How many requests are measured [default: 64; what fits into a ladder or ramp; all of a trace].
+    /// Number of requests to measure [default: 64; with steps or a ramp, what fits; with a trace,
+    /// all of it].
     #[arg(long, value_name = "N", help_heading = "When requests arrive",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: Option<u64>,
-    /// How many requests are sent and answered before, and not counted.
+    /// Number of warm-up requests to send first; they are not counted.
     #[arg(
         long,
         value_name = "N",
@@ -96,7 +99,8 @@ pub(crate) struct LoadArgs {
     )]
     pub(crate) warmup: u64,
 
-    /// A workload by name: shipped, or `workloads/NAME.yaml` here [default: short-decode].
+    /// Workload by name: a shipped one, or `workloads/NAME.yaml` in this folder [default:
+    /// short-decode].
     #[arg(
         long,
         value_name = "NAME",
@@ -104,14 +108,14 @@ pub(crate) struct LoadArgs {
         help_heading = "What a request asks for"
     )]
     pub(crate) workload: Option<String>,
-    /// Prompts of so many random words, nothing in common between them: `N` or `A..B`, both ends in it.
+    /// Prompts of N random words, or of `A..B` words (both included), with nothing in common.
     #[arg(long, value_name = "A..B", value_parser = parse_count, help_heading = "What a request asks for")]
     pub(crate) prompt_words: Option<(u32, u32)>,
-    /// Prompts of so many tokens, made of random words: `N` or `A..B`. The server's own
-    /// tokenizer counts, unless --tokenizer is given.
+    /// Prompts of N or `A..B` tokens, made of random words. The server's own tokenizer counts
+    /// them unless you give --tokenizer.
     #[arg(long, value_name = "A..B", value_parser = parse_count, conflicts_with_all = ["prompt_words", "workload"], help_heading = "What a request asks for")]
     pub(crate) prompt_tokens: Option<(u32, u32)>,
-    /// A `tokenizer.json` that counts the tokens of --prompt-tokens.
+    /// A `tokenizer.json` to count the tokens of --prompt-tokens.
     #[arg(
         long,
         value_name = "FILE",
@@ -119,11 +123,11 @@ pub(crate) struct LoadArgs {
         help_heading = "What a request asks for"
     )]
     pub(crate) tokenizer: Option<String>,
-    /// Output tokens asked for, `N` or `A..B`, end of sequence ignored where the API can be told
-    /// so [default: as the workload says; 64 with --prompt-words or --prompt-tokens].
+    /// Output tokens to ask for, `N` or `A..B`; end of sequence is ignored if the API allows it
+    /// [default: as the workload says; 64 with --prompt-words or --prompt-tokens].
     #[arg(long, value_name = "N", value_parser = parse_count, help_heading = "What a request asks for")]
     pub(crate) output_tokens: Option<(u32, u32)>,
-    /// Decides prompts and random arrivals.
+    /// Seed for prompts and random arrivals.
     #[arg(
         long,
         value_name = "N",
@@ -132,47 +136,47 @@ pub(crate) struct LoadArgs {
     )]
     pub(crate) seed: u64,
 
-    /// For opening a connection.
+    /// Time limit for opening a connection.
     #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "10 s", help_heading = "Time limits")]
     pub(crate) connect_timeout: String,
-    /// From sending to the first byte of the answer's body.
+    /// Time limit from sending to the first byte of the answer's body.
     #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "5 min", help_heading = "Time limits")]
     pub(crate) first_token_timeout: String,
-    /// Between bytes of the answer's body.
+    /// Time limit between bytes of the answer's body.
     #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "1 min", help_heading = "Time limits")]
     pub(crate) inter_token_timeout: String,
-    /// From sending to the answer's end.
+    /// Time limit from sending to the end of the answer.
     #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "1 h", help_heading = "Time limits")]
     pub(crate) timeout: String,
-    /// No byte on any stream for so long ends the run as hung; `0 s` never does.
+    /// End the run as hung if no byte arrives on any stream for this long; `0 s` disables this.
     #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "1 min", help_heading = "Time limits")]
     pub(crate) heartbeat: String,
 
-    /// From one sample beside the load to the next; samples are taken with --out.
+    /// Interval between telemetry samples; samples are taken only with --out.
     #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "1 s", help_heading = "Beside the load")]
     pub(crate) telemetry_interval: String,
-    /// Where GPUs are read: `auto`, `nvml`, `nvidia-smi` or `none`.
+    /// Source of GPU telemetry: `auto`, `nvml`, `nvidia-smi` or `none`.
     #[arg(long, value_name = "WORD", default_value = "auto", value_parser = ["auto", "nvml", "nvidia-smi", "none"], help_heading = "Beside the load")]
     pub(crate) gpu: String,
-    /// The server's process, if it runs on this machine: its process group is sampled.
+    /// Process id of the server, if it runs on this machine; its process group is sampled.
     #[arg(long, value_name = "PID", help_heading = "Beside the load")]
     pub(crate) server_pid: Option<u32>,
-    /// A silent server is hung only if no GPU drew so many watts on average meanwhile.
+    /// Call a silent server hung only if every GPU drew less than this on average meanwhile.
     #[arg(long, value_name = "WATTS", help_heading = "Beside the load")]
     pub(crate) hung_below: Option<f64>,
-    /// Where llama.cpp tells its slots, for slots.parquet.
+    /// Path where llama.cpp reports its slots, for slots.parquet.
     #[arg(long, value_name = "PATH", help_heading = "Beside the load")]
     pub(crate) slots: Option<String>,
-    /// Where SGLang tells its state, for server_info.parquet.
+    /// Path where SGLang reports its state, for server_info.parquet.
     #[arg(long, value_name = "PATH", help_heading = "Beside the load")]
     pub(crate) server_info: Option<String>,
 
-    /// Search for the highest level that keeps --slo, from that of --concurrency, --rate or
-    /// --constant up to this one; --requests [default: 400] is the most judged at one level, unless
+    /// Search for the highest level that meets --slo, from the level of --concurrency, --rate or
+    /// --constant up to this one. At most --requests [default: 400] are judged at one level, unless
     /// a rate needs more to show an overload.
     #[arg(long, value_name = "LEVEL", requires = "slo", help_heading = "Search")]
     pub(crate) search: Option<f64>,
-    /// The share of requests that must keep --slo.
+    /// Share of requests that must meet --slo.
     #[arg(
         long,
         value_name = "SHARE",
@@ -181,7 +185,7 @@ pub(crate) struct LoadArgs {
         help_heading = "Search"
     )]
     pub(crate) attainment: f64,
-    /// How far apart, relatively, the level kept and the level missed may be at the end.
+    /// Relative distance between the level kept and the level missed at which the search ends.
     #[arg(
         long,
         value_name = "SHARE",
@@ -190,7 +194,7 @@ pub(crate) struct LoadArgs {
         help_heading = "Search"
     )]
     pub(crate) resolution: f64,
-    /// The longest that requests may arrive in one probe of a rate.
+    /// Longest time over which requests may arrive in one probe of a rate.
     #[arg(
         long,
         value_name = "SPAN",
@@ -200,13 +204,13 @@ pub(crate) struct LoadArgs {
     )]
     pub(crate) longest: String,
 
-    /// Bounds in ms for goodput: any of `ttft`, `tpot`, `e2e`, as in `ttft=200,tpot=40`.
+    /// Goodput bounds in ms on `ttft`, `tpot` or `e2e`, as in `ttft=200,tpot=40`.
     #[arg(long, value_name = "BOUNDS", value_delimiter = ',', value_parser = parse_bound, help_heading = "Results")]
     pub(crate) slo: Vec<(String, f64)>,
-    /// Print, too, what another tool's formulas make of the same rows.
+    /// Also print the figures that another tool's formulas give for the same rows.
     #[arg(long, value_name = "TOOL", value_parser = parse_tool(), conflicts_with = "search", help_heading = "Results")]
     pub(crate) compat: Option<String>,
-    /// Where the server's Prometheus metrics are, for server_metrics.parquet.
+    /// Path of the server's Prometheus metrics, for server_metrics.parquet.
     #[arg(
         long,
         value_name = "PATH",
@@ -214,10 +218,10 @@ pub(crate) struct LoadArgs {
         help_heading = "Results"
     )]
     pub(crate) metrics: String,
-    /// Write requests, chunks, cell, prompts and what is sampled beside the load as Parquet into this folder.
+    /// Write requests, chunks, cell, prompts and telemetry as Parquet files to this folder.
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub(crate) out: Option<PathBuf>,
-    /// Say nothing but the result.
+    /// Print only the result.
     #[arg(long, short, help_heading = "Results")]
     pub(crate) quiet: bool,
 }

@@ -6,6 +6,7 @@ mod command;
 mod global;
 mod load;
 mod report;
+mod schema;
 mod store;
 mod study;
 mod values;
@@ -16,6 +17,7 @@ pub(crate) use self::report::{AtLeast, AuditArgs, WhyArgs};
 pub(crate) use calibrate::CalibrateArgs;
 pub(crate) use command::{Cli, Command};
 pub(crate) use global::{ExperimentArgs, Global, Selection};
+pub(crate) use schema::{SchemaArgs, SchemaOf};
 pub(crate) use store::{FsckArgs, GcArgs};
 pub(crate) use study::{
     DiffArgs, DoctorArgs, LsArgs, PlanArgs, RunArgs, ShowArgs, SqlArgs, StatusArgs,

@@ -1,4 +1,4 @@
-//! Arguments of the commands that ask of a report where its numbers came from.
+//! Arguments of the commands that trace the numbers of a report.
 
 use std::path::PathBuf;
 
@@ -7,9 +7,9 @@ use clap::{Args, ValueEnum};
 /// Arguments of `why`.
 #[derive(Debug, Args)]
 pub(crate) struct WhyArgs {
-    /// The report, with `:LINE` or `:LINE:COLUMN` to point at a place in it.
+    /// The report, optionally followed by `:LINE` or `:LINE:COLUMN`.
     pub(crate) report: String,
-    /// The number as the report prints it.
+    /// The number, as the report prints it.
     pub(crate) number: Option<String>,
 }
 
@@ -18,16 +18,16 @@ pub(crate) struct WhyArgs {
 pub(crate) struct AuditArgs {
     /// The report.
     pub(crate) report: PathBuf,
-    /// The report is not Benchtrail's: Markdown, or text extracted from another format.
+    /// Audit a report that Benchtrail did not make: Markdown, or text extracted from another format.
     #[arg(long)]
     pub(crate) foreign: bool,
-    /// Tables to hold the report against: a folder of CSV, TSV, JSON lines (.jsonl) or Parquet files.
+    /// Folder with tables to check the report against: CSV, TSV, JSON lines (.jsonl) or Parquet files.
     #[arg(long, value_name = "DIR", requires = "foreign")]
     pub(crate) data: Option<PathBuf>,
-    /// Write the findings as SARIF 2.1.0 too.
+    /// Also write the findings as SARIF 2.1.0.
     #[arg(long, value_name = "FILE", requires = "foreign")]
     pub(crate) sarif: Option<PathBuf>,
-    /// Exit with 1 from this confidence on; lower ones are shown all the same.
+    /// Exit with 1 only for findings of at least this confidence; all findings are shown.
     #[arg(long, value_name = "CONFIDENCE", value_enum, default_value_t = AtLeast::High, requires = "foreign")]
     pub(crate) at_least: AtLeast,
 }
@@ -35,10 +35,10 @@ pub(crate) struct AuditArgs {
 /// Confidence of a finding in a foreign report.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum AtLeast {
-    /// To look at.
+    /// The finding needs your confirmation.
     Low,
-    /// What the words are bound to is an inference; the arithmetic is not.
+    /// The binding of words to numbers is inferred; the arithmetic is certain.
     Medium,
-    /// Operands and result stand beside each other, or the form is broken.
+    /// Operands and result are side by side, or the form itself is broken.
     High,
 }

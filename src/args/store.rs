@@ -1,4 +1,4 @@
-//! Arguments of the commands that keep the store.
+//! Arguments of the commands that maintain the store.
 
 use std::path::PathBuf;
 
@@ -7,10 +7,10 @@ use clap::Args;
 /// Arguments of `fsck`.
 #[derive(Debug, Args)]
 pub(crate) struct FsckArgs {
-    /// Check part N of T only.
+    /// Hash only part N of T of the objects.
     #[arg(long, value_name = "N/T")]
     pub(crate) subset: Option<String>,
-    /// Put damaged objects aside and forget what refers to them.
+    /// Move damaged objects to quarantine and drop the index rows that refer to them.
     #[arg(long)]
     pub(crate) repair: bool,
 }
@@ -18,10 +18,10 @@ pub(crate) struct FsckArgs {
 /// Arguments of `gc`.
 #[derive(Debug, Args)]
 pub(crate) struct GcArgs {
-    /// Tell what would be removed; remove nothing.
+    /// List what would be removed, and remove nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Further folders whose `*.lock` files keep what they reach.
+    /// Additional folders whose `*.lock` files protect what they reach.
     #[arg(long, value_name = "DIR")]
     pub(crate) locks: Vec<PathBuf>,
 }

@@ -15,23 +15,23 @@ pub(crate) struct RunArgs {
     /// Which cells.
     #[command(flatten)]
     pub(crate) selection: Selection,
-    /// Go on with other cells when one fails; later stages see the ledger.
+    /// Continue with other cells when one fails; later stages see the failure in the ledger.
     #[arg(long)]
     pub(crate) keep_going: bool,
-    /// Threads for pure stages [default: the number of cores].
+    /// Number of threads for pure stages [default: the number of cores].
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<usize>,
-    /// Where to write the report; figures and trace go beside it
+    /// File to write the report to; figures and trace go beside it
     /// [default: `reports/NAME/report.md` in the project's folder].
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
-    /// Write every event as one JSON line to this file.
+    /// Write every event to this file, as one JSON line each.
     #[arg(long, value_name = "FILE")]
     pub(crate) events: Option<PathBuf>,
-    /// Measure without trying verification, analysis and report on made-up rows first.
+    /// Measure without first trying verification, analysis and report on made-up rows.
     #[arg(long)]
     pub(crate) no_dry_run: bool,
-    /// Say nothing but the result.
+    /// Print only the result.
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
@@ -45,11 +45,11 @@ pub(crate) struct PlanArgs {
     /// Which cells.
     #[command(flatten)]
     pub(crate) selection: Selection,
-    /// A line for each cell instead of grouping cells of one stage that share a reason.
+    /// Print one line per cell; by default, cells of one stage that share a reason are grouped.
     #[arg(long)]
     pub(crate) cells: bool,
-    /// Also execute verification, analysis and report over made-up rows, in a store that is thrown
-    /// away, to find what is wrong with them before anything is measured.
+    /// Also execute verification, analysis and report on made-up rows in a temporary store, to find
+    /// their mistakes before anything is measured.
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
@@ -60,7 +60,7 @@ pub(crate) struct StatusArgs {
     /// Which experiment.
     #[command(flatten)]
     pub(crate) experiment: ExperimentArgs,
-    /// A line for each cell, ok ones too.
+    /// Print one line per cell, including ok cells.
     #[arg(long)]
     pub(crate) cells: bool,
 }
@@ -71,30 +71,30 @@ pub(crate) struct LsArgs {
     /// Which experiment.
     #[command(flatten)]
     pub(crate) experiment: ExperimentArgs,
-    /// Which stage or cells: `STAGE` or `STAGE[axis=label,…]` [default: all].
+    /// Stage or cells to list: `STAGE` or `STAGE[axis=label,…]` [default: all].
     pub(crate) cells: Option<String>,
 }
 
 /// Arguments of `show`.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    /// A digest (its start is enough), or an experiment's YAML file.
+    /// A digest (its first characters are enough), or an experiment's YAML file.
     pub(crate) source: String,
-    /// In an experiment: `STAGE.OUTPUT`, `STAGE[axis=label,…].OUTPUT`; without an output, the record.
+    /// In an experiment: `STAGE.OUTPUT` or `STAGE[axis=label,…].OUTPUT`; without an output, the record.
     pub(crate) what: Option<String>,
     /// Use a profile of the experiment.
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// Short for `--profile smoke`.
+    /// Shorthand for `--profile smoke`.
     #[arg(long, conflicts_with = "profile")]
     pub(crate) smoke: bool,
-    /// Which rows of a table, half-open: `FROM..TO` [default: the first 40].
+    /// Rows of a table to show, half-open: `FROM..TO` [default: the first 40].
     #[arg(long, value_name = "FROM..TO")]
     pub(crate) rows: Option<String>,
-    /// Which columns of a table, separated by commas [default: all, in a terminal those that fit].
+    /// Columns of a table to show, separated by commas [default: all; in a terminal, those that fit].
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub(crate) columns: Vec<String>,
-    /// Write the bytes as they are in the store.
+    /// Write the raw bytes of the artifact.
     #[arg(long)]
     pub(crate) raw: bool,
 }
@@ -109,16 +109,16 @@ pub(crate) struct SqlArgs {
     /// Use a profile of the experiment.
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// Short for `--profile smoke`.
+    /// Shorthand for `--profile smoke`.
     #[arg(long, conflicts_with = "profile")]
     pub(crate) smoke: bool,
-    /// Which rows of the answer to show, half-open: `FROM..TO` [default: the first 40].
+    /// Rows of the answer to show, half-open: `FROM..TO` [default: the first 40].
     #[arg(long, value_name = "FROM..TO")]
     pub(crate) rows: Option<String>,
-    /// Print the answer as CSV: null is an empty field.
+    /// Print the answer as CSV; null becomes an empty field.
     #[arg(long, conflicts_with_all = ["rows", "json"])]
     pub(crate) csv: bool,
-    /// Write the answer to a Parquet file, units in the fields' metadata.
+    /// Write the answer to a Parquet file, with units in the fields' metadata.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rows", "csv"], requires = "query")]
     pub(crate) parquet: Option<PathBuf>,
 }
@@ -130,25 +130,29 @@ pub(crate) struct DiffArgs {
     pub(crate) a: PathBuf,
     /// The newer study.
     pub(crate) b: Option<PathBuf>,
-    /// The profile, for sides that are YAML files.
+    /// Profile to use, for studies given as YAML files.
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// Short for `--profile smoke`.
+    /// Shorthand for `--profile smoke`.
     #[arg(long, conflicts_with = "profile")]
     pub(crate) smoke: bool,
-    /// Columns of the tables of cells to compare [default: throughputs and the usual latencies].
+    /// Column of the cell tables to compare; may be repeated [default: throughputs and the usual
+    /// latencies].
     #[arg(long, value_name = "NAME")]
     pub(crate) column: Vec<String>,
-    /// The smallest relative change that counts, in percent.
+    /// Smallest relative change that counts, in percent.
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     pub(crate) threshold: f64,
-    /// The largest Holm-adjusted p that counts.
+    /// Largest Holm-adjusted p that counts; the level of each bound of the gate.
     #[arg(long, value_name = "P", default_value_t = 0.05)]
     pub(crate) alpha: f64,
-    /// The test over repetitions.
+    /// Statistical test of single results, over the units of replication.
     #[arg(long, value_name = "TEST", default_value = "welch", value_parser = ["welch", "mann-whitney"])]
     pub(crate) test: String,
-    /// Exit with 1 if a result got worse, or changed where nobody measured the noise.
+    /// Axis whose labels are units of replication; may be repeated [default: `block`].
+    #[arg(long, value_name = "AXIS")]
+    pub(crate) unit: Vec<String>,
+    /// Exit with 1 if a column got worse over all coordinates, with 6 if the data cannot tell.
     #[arg(long)]
     pub(crate) gate: bool,
 }

@@ -1,4 +1,4 @@
-//! How the values of options of `load` and `calibrate` are read.
+//! Parsers for the option values of `load` and `calibrate`.
 
 use clap::builder::PossibleValuesParser;
 
@@ -16,15 +16,15 @@ pub(super) fn parse_header(text: &str) -> Result<(String, String), String> {
 
 /// Reads the word of an API.
 pub(super) fn parse_api() -> PossibleValuesParser {
-    PossibleValuesParser::new(load::Api::all().map(load::Api::word))
+    PossibleValuesParser::new(<contract::Api as contract::Word>::EACH.to_vec())
 }
 
-/// Reads the word of a tool whose figures are known.
+/// Reads the name of a tool whose figures can be computed.
 pub(super) fn parse_tool() -> PossibleValuesParser {
-    PossibleValuesParser::new(rows::compat::Tool::ALL.map(rows::compat::Tool::word))
+    PossibleValuesParser::new(contract::compat::Tool::ALL.map(contract::compat::Tool::word))
 }
 
-/// Reads `N` or `A..B`, both ends in it.
+/// Reads `N` or `A..B`, both ends included.
 pub(super) fn parse_count(text: &str) -> Result<(u32, u32), String> {
     let number = |part: &str| part.trim().parse::<u32>().ok();
     let ends = match text.split_once("..") {
@@ -34,19 +34,19 @@ pub(super) fn parse_count(text: &str) -> Result<(u32, u32), String> {
     match ends {
         Some((from, to)) if (1..=to).contains(&from) => Ok((from, to)),
         Some(_) => Err(format!(
-            "`{text}`: at least 1, and the smaller number first"
+            "`{text}` must be at least 1, with the smaller number first"
         )),
         None => Err(format!("`{text}` is neither a number nor a range `A..B`")),
     }
 }
 
-/// Reads a number of requests a second.
+/// Reads a number of requests per second.
 pub(super) fn parse_rate(text: &str) -> Result<f64, String> {
     let rate = text
         .parse::<f64>()
         .ok()
         .filter(|rate| rate.is_finite() && *rate > 0.0);
-    rate.ok_or_else(|| "a number of requests a second above 0 is wanted".to_owned())
+    rate.ok_or_else(|| "expected a number of requests per second greater than 0".to_owned())
 }
 
 /// Reads a span of time, kept as it was written.
@@ -71,7 +71,7 @@ pub(super) fn parse_bound(text: &str) -> Result<(String, f64), String> {
         .ok_or_else(|| format!("`{text}` is not METRIC=MILLISECONDS"))?;
     if !["ttft", "tpot", "e2e"].contains(&name) {
         return Err(format!(
-            "no bound can be set on `{name}`: there are ttft, tpot and e2e"
+            "cannot set a bound on `{name}`: use ttft, tpot or e2e"
         ));
     }
     let number = bound
@@ -83,11 +83,12 @@ pub(super) fn parse_bound(text: &str) -> Result<(String, f64), String> {
     let number = number.filter(|n| n.is_finite() && *n > 0.0);
     Ok((
         name.to_owned(),
-        number.ok_or_else(|| format!("`{bound}` is no number of milliseconds above 0"))?,
+        number
+            .ok_or_else(|| format!("`{bound}` is not a number of milliseconds greater than 0"))?,
     ))
 }
 
-/// Reads so many numbers with colons between them.
+/// Reads `N` numbers separated by colons.
 fn parse_numbers<const N: usize>(text: &str, form: &str) -> Result<[f64; N], String> {
     let numbers: Vec<f64> = text
         .split(':')

@@ -1,5 +1,5 @@
 //! `audit`: every number of a report read again from its artifacts, every digest checked; or the numbers of a
-//! foreign report held against each other and against data.
+//! foreign report compared with each other and against data.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use crate::project::shown;
 use crate::terminal::say;
 
 /// Returns what judges rules as the report does, its tables read once.
-pub(super) fn judge() -> impl Fn(&str, trail::Read<'_>) -> Result<trail::Judged, String> {
+pub(super) fn judge() -> impl Fn(&str, why::Read<'_>) -> Result<why::Judged, String> {
     let tables = report::Judge::default();
     move |rule, read| {
         let read = |name: &str| {
@@ -23,7 +23,7 @@ pub(super) fn judge() -> impl Fn(&str, trail::Read<'_>) -> Result<trail::Judged,
         };
         let found = tables.judge_again(rule, &read)?;
         let int = |value: Option<usize>| value.and_then(|v| i64::try_from(v).ok());
-        Ok(trail::Judged {
+        Ok(why::Judged {
             truth: found.truth.to_owned(),
             n: int(found.n),
             count: int(found.count),
@@ -43,7 +43,7 @@ pub(super) fn audit(arguments: &AuditArgs, global: &Global) -> Result<(), Stop> 
     let format = |value: &Scalar, unit: Option<&str>, format: &str| {
         report::format_value(value, unit, format, "")
     };
-    let mut audit = trail::audit(&document, &provenance, &format, &judge());
+    let mut audit = why::audit(&document, &provenance, &format, &judge());
     audit.report = shown(&document.path);
     audit.lock = provenance.file.as_deref().map(shown);
     if global.json {

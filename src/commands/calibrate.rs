@@ -35,7 +35,7 @@ pub(super) fn run(arguments: &CalibrateArgs, global: &Global) -> Result<(), Stop
     let bar = bar(points, quiet);
     if !quiet && !is_watched() {
         complain(&format!(
-            "{points} grid points, about {} each …",
+            "measuring {points} grid points, about {} each …",
             grid.duration
         ));
     }
@@ -64,7 +64,7 @@ pub(super) fn run(arguments: &CalibrateArgs, global: &Global) -> Result<(), Stop
         Some(target) => {
             if !quiet {
                 complain(&format!(
-                    "{} requests of each closed loop to {} …",
+                    "sending {} requests per closed loop to {} …",
                     grid.account.requests, target.base_url
                 ));
             }
@@ -87,8 +87,8 @@ pub(super) fn run(arguments: &CalibrateArgs, global: &Global) -> Result<(), Stop
         Ok(())
     } else {
         Err(
-            Stop::failed("no point of the grid keeps the bound: nothing is covered")
-                .hint("measure while the machine is idle, or declare another --bound"),
+            Stop::failed("no point of the grid meets the bound, so nothing is covered")
+                .hint("measure while the machine is idle, or set another --bound"),
         )
     }
 }
@@ -174,8 +174,8 @@ fn bar(points: u64, quiet: bool) -> ProgressBar {
 fn make_folder(folder: &Path) -> Result<(), Stop> {
     let there = folder.join("calibration.parquet");
     if there.exists() {
-        return Err(Stop::usage(format!("{} is there already", there.display()))
-            .hint("give --out another folder"));
+        return Err(Stop::usage(format!("{} already exists", there.display()))
+            .hint("choose another folder with --out"));
     }
     fs::create_dir_all(folder).map_err(|e| Stop::machine(format!("{}: {e}", folder.display())))
 }
@@ -273,10 +273,10 @@ fn table_of(grid: &Grid, calibration: &Calibration) -> String {
     ));
     text.push_str(&match calibration.covered() {
         Some(c) => format!(
-            "Kept up to {:.0} chunks/s and {} requests in flight on this machine.",
+            "The bound holds up to {:.0} chunks/s and {} requests in flight on this machine.",
             c.chunk_rate, c.concurrency
         ),
-        None => "Kept at no point.".to_owned(),
+        None => "The bound holds at no point.".to_owned(),
     });
     text.push_str("\nWhat each column means: docs/load-accuracy.md");
     text
@@ -317,7 +317,7 @@ fn account_of(loops: &[Accounted]) -> String {
     );
     if rows.is_empty() {
         return format!(
-            "\n{answered}; the server tells no timings: there is nothing to compare with"
+            "\n{answered}; the server reports no timings, so there is nothing to compare with"
         );
     }
     let heading = [
@@ -332,8 +332,7 @@ fn account_of(loops: &[Accounted]) -> String {
         "max",
     ];
     format!(
-        "\nTimes measured − the server's own account, ms\n\n{}\n\n{answered}; output tokens by usage and by \
-         the server's timings: {} agree, {} do not",
+        "\nTimes measured − the server's own account, ms\n\n{}\n\n{answered}; output tokens in usage and in the server's timings: {} agree, {} differ",
         columns(&heading, &rows, &[0, 2, 3, 4, 5, 6, 7, 8]),
         sum(|one| one.tokens_agree),
         sum(|one| one.tokens_disagree),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use artifacts::Store;
 use bundle::Bundle;
-use compare::{Rule, Side, Test, compare};
+use compare::{Outcome, Rule, Side, Test, compare};
 use pipeline::lock::Lock;
 use serde_json::json;
 
@@ -27,11 +27,11 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
         (
             "alpha",
             arguments.alpha,
-            (0.0..=1.0).contains(&arguments.alpha),
+            arguments.alpha > 0.0 && arguments.alpha < 0.5,
         ),
     ] {
         if !fine {
-            return Err(Stop::usage(format!("--{name} {value} makes no sense")));
+            return Err(Stop::usage(format!("--{name} cannot be {value}")));
         }
     }
     let rule = Rule {
@@ -43,6 +43,7 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
         } else {
             Test::MannWhitney
         },
+        unit: arguments.unit.clone(),
     };
     let (first, second) = (
         Source::open(&arguments.a, profile, global)?,
@@ -50,17 +51,17 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
     );
     let (older, newer) = (first.side()?, second.side()?);
     let found = compare(&older, &newer, &rule).map_err(Stop::failed)?;
-    let offences = found.offences().count();
+    let outcome = found.outcome();
     if global.json {
         say(&json!({
-            "a": older.name, "b": newer.name, "rule": rule, "comparison": found, "offences": offences,
+            "a": older.name, "b": newer.name, "rule": rule, "comparison": found, "outcome": outcome,
         })
         .to_string());
     } else {
         say(&format!("from {} to {}", older.name, newer.name));
         say(found.to_string().trim_end());
         say(&format!(
-            "a change counts from {} % on with p at most {} ({} over repetitions, Holm over {} results)",
+            "a change counts from {} % on with p at most {} ({} of the units, Holm over {} results)",
             arguments.threshold,
             arguments.alpha,
             if rule.test == Test::Welch {
@@ -74,19 +75,26 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
     if !arguments.gate {
         return Ok(());
     }
-    if found.results.is_empty() {
-        return Err(
-            Stop::failed("no result could be compared: a gate over nothing does not pass")
-                .hint("both studies need a table of `cell-summary` with the columns compared"),
-        );
+    let named = |wanted: Outcome| -> String {
+        let columns = found.gate.iter().filter(|g| g.outcome == wanted);
+        columns
+            .map(|g| g.column.as_str())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    match outcome {
+        Outcome::Pass => Ok(()),
+        Outcome::Fail => Err(Stop::failed(format!("worse: {}", named(outcome)))),
+        Outcome::Undecidable if found.gate.is_empty() => Err(Stop::undecidable(
+            "no result could be compared: a gate over nothing does not pass",
+        )
+        .hint("both studies need a table of `cell-summary` with the columns compared")),
+        Outcome::Undecidable => Err(Stop::undecidable(format!(
+            "the data do not tell: {}",
+            named(outcome)
+        ))
+        .hint("more blocks on both sides narrow the bounds; `--unit` names the axis of the launches where it is not `block`")),
     }
-    if offences > 0 {
-        return Err(Stop::failed(format!(
-            "{offences} of {} results got worse or changed untested",
-            found.results.len()
-        )));
-    }
-    Ok(())
 }
 
 /// With one study: what changed in the experiment since its lock.
@@ -152,7 +160,8 @@ impl Source {
     fn side(&self) -> Result<Side<'_>, Stop> {
         Side::read(self.name.clone(), self.lock.clone(), &self.store).map_err(|e| {
             Stop::failed(e).hint(
-                "a lock is compared where the store it was made with is; a bundle brings its own",
+                "compare a lock on the machine that has its store, or compare a bundle, which \
+                 includes one",
             )
         })
     }

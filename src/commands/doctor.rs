@@ -240,7 +240,7 @@ fn for_experiment(file: &Path, machine: &Machine, global: &Global) -> Result<Vec
 fn engine_finding(stage: &str, name: &str, missing: &[Unmet], has_stand_in: bool) -> Finding {
     let what = format!("engine {name} (stage `{stage}`)");
     if missing.is_empty() {
-        let detail = "everything it requires is here".to_owned();
+        let detail = "all requirements are met".to_owned();
         return Finding {
             what,
             state: State::Good,

@@ -15,7 +15,11 @@ pub(super) fn fsck(arguments: &FsckArgs, global: &Global) -> Result<(), Stop> {
     } else {
         FsckMode::Check
     };
-    let store = Project::of(None, global.store.as_deref())?.open_existing()?;
+    let project = Project::of(None, global.store.as_deref())?;
+    if arguments.repair {
+        project.must_not_be_published("fsck --repair")?;
+    }
+    let store = project.open_existing()?;
     let report = store.fsck(&FsckOptions { mode, subset }, pipeline::record::view)?;
     let open = report.findings.iter().filter(|f| !f.repaired).count();
     if global.json {
@@ -41,7 +45,7 @@ pub(super) fn fsck(arguments: &FsckArgs, global: &Global) -> Result<(), Stop> {
             bytes(report.bytes),
             report.records,
             match report.findings.len() {
-                0 => "nothing is wrong".to_owned(),
+                0 => "no problems found".to_owned(),
                 n => format!("{n} findings, {} repaired", n - open),
             }
         ));
@@ -60,7 +64,7 @@ fn parse_subset(text: &str) -> Result<Subset, Stop> {
     parts
         .and_then(|(part, of)| Subset::new(part, of))
         .ok_or_else(|| {
-            Stop::usage(format!("`{text}` is no subset"))
+            Stop::usage(format!("`{text}` is not a subset"))
                 .hint("write N/T with 1 ≤ N ≤ T, for instance 1/7")
         })
 }

@@ -12,6 +12,9 @@ use crate::terminal::{bytes, say};
 
 pub(super) fn gc(arguments: &GcArgs, global: &Global) -> Result<(), Stop> {
     let project = Project::of(None, global.store.as_deref())?;
+    if !arguments.dry_run {
+        project.must_not_be_published("gc")?;
+    }
     let store = project.open_existing()?;
     let mut locks = Vec::new();
     for folder in std::iter::once(&project.root).chain(&arguments.locks) {
@@ -22,6 +25,8 @@ pub(super) fn gc(arguments: &GcArgs, global: &Global) -> Result<(), Stop> {
         // A lock that cannot be read may name what must stay: nothing is removed then.
         let lock = Lock::read(path).map_err(Stop::failed)?;
         roots.extend(lock.iter().flat_map(Lock::records));
+        let earlier = lock.iter().flat_map(Lock::earlier);
+        roots.extend(earlier.filter(|record| store.contains(record)));
     }
     let mode = if arguments.dry_run {
         GcMode::DryRun
@@ -47,7 +52,7 @@ pub(super) fn gc(arguments: &GcArgs, global: &Global) -> Result<(), Stop> {
         return Ok(());
     }
     for path in &locks {
-        say(&format!("kept: what {} reaches", shown(path)));
+        say(&format!("kept: everything that {} reaches", shown(path)));
     }
     let line = |what: &str, t: &artifacts::Tally| {
         format!("{what}: {} objects, {}", t.objects, bytes(t.bytes))
@@ -64,7 +69,7 @@ pub(super) fn gc(arguments: &GcArgs, global: &Global) -> Result<(), Stop> {
     ));
     for digest in &report.missing {
         say(&format!(
-            "missing: {digest}; `benchtrail fsck` says what needs it"
+            "missing: {digest}; `benchtrail fsck` shows what needs it"
         ));
     }
     Ok(())

@@ -17,8 +17,8 @@ pub(super) fn keygen(arguments: &KeygenArgs, global: &Global) -> Result<(), Stop
     let (private, public) = (with(".key"), with(".pub"));
     for path in [&private, &public] {
         if path.exists() {
-            return Err(Stop::usage(format!("{} is there already", shown(path)))
-                .hint("a key is never overwritten: what it signed could not be checked any more"));
+            return Err(Stop::usage(format!("{} already exists", shown(path)))
+                .hint("a key is never overwritten, because nobody could check what it signed"));
         }
     }
     let key = bundle::generate()?;
@@ -28,11 +28,11 @@ pub(super) fn keygen(arguments: &KeygenArgs, global: &Global) -> Result<(), Stop
         say(&json!({"private": private, "public": public, "id": id}).to_string());
     } else {
         say(&format!(
-            "private key  {} (keep it to yourself)",
+            "private key  {} (keep it secret)",
             shown(&private)
         ));
         say(&format!(
-            "public key   {} (give it to whoever checks your bundles)",
+            "public key   {} (give it to those who check your bundles)",
             shown(&public)
         ));
         say(&format!("key id       {id}"));

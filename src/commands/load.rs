@@ -6,15 +6,16 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use contract::{Api, Phase, RequestStatus, Word as _};
 use indicatif::{ProgressBar, ProgressStyle};
 use load::{
-    Api, ApiKey, Beside, Count, Ending, LoadSpec, ModelsError, Origin, OutputMode, Phase, Range,
-    RequestStatus, Settings, Slo, Summarizer, Target, Telemetry, WorkloadChoice, list_models,
+    ApiKey, Beside, DirectArrival, DirectLoad, DirectPrompts, DirectSearch, DirectServer, Ending,
+    LoadSpec, ModelsError, Origin, Settings, Slo, Summarizer, Target, TargetError, Telemetry,
     run_load_into,
 };
 use pipeline::language::{Disk, Options, load_text};
 use pipeline::stage::{Control, Coordinates};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::load_compat::{compat, compat_json, compat_table};
 use super::load_search::search;
@@ -58,8 +59,9 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
             folder.as_path()
         }
         None => {
-            private = tempfile::tempdir()
-                .map_err(|e| Stop::machine(format!("no folder for the rows: {e}")))?;
+            private = tempfile::tempdir().map_err(|e| {
+                Stop::machine(format!("cannot create the folder for the rows: {e}"))
+            })?;
             private.path()
         }
     };
@@ -83,7 +85,7 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
     let logs = !quiet && !is_watched();
     if logs {
         complain(&logged(&format!(
-            "{planned} requests to {} …",
+            "sending {planned} requests to {} …",
             target.base_url
         )));
     }
@@ -118,8 +120,8 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
         .for_each(|warning| complain(&format!("warning: {warning}")));
     if without_text > 0 {
         complain(&format!(
-            "warning: {without_text} requests were answered completely, but without any text: they count as \
-             successful and have no latencies; look at what the server sends"
+            "warning: {without_text} requests were answered completely but without any text; they \
+             count as successful and have no latencies; check what the server sends"
         ));
     }
     let summary = summarizer
@@ -148,24 +150,24 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
     match &result.ending {
         Ending::Stopped(_, reason) => {
             complain(&format!(
-                "{reason}: the result holds what had ended until then"
+                "{reason}: the result covers the requests that had ended"
             ));
             return Err(Stop::interrupted());
         }
         Ending::Hung => {
             let reason = format!(
-                "no byte on any stream for {}: the run was ended as hung",
+                "no byte arrived on any stream for {}; the run was ended as hung",
                 spec.heartbeat
             );
             return Err(Stop::failed(reason)
-                .hint("look at the server's log; --heartbeat sets how long to wait"));
+                .hint("check the server's log; --heartbeat sets how long to wait"));
         }
         Ending::Gone => {
             let reason = format!(
-                "{} takes no connections any more: the run was ended",
+                "{} no longer accepts connections; the run was ended",
                 target.base_url
             );
-            return Err(Stop::failed(reason).hint("look whether the server has crashed"));
+            return Err(Stop::failed(reason).hint("check whether the server has crashed"));
         }
         Ending::Complete => {}
     }
@@ -183,7 +185,8 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
 /// Returns the settings in full. They go the way of an experiment's: the same checks, the same
 /// search for workloads, the same meaning.
 fn checked_settings(arguments: &LoadArgs) -> Result<Settings, Stop> {
-    let experiment = json!({ "experiment": "load", "seed": arguments.seed, "stages": { "load": settings(arguments) } });
+    let direct = direct(arguments);
+    let experiment = json!({ "experiment": "load", "seed": arguments.seed, "stages": { "load": direct.stage() } });
     let options = Options {
         user_folders: user_folders(),
         ..Options::default()
@@ -206,113 +209,76 @@ fn checked_settings(arguments: &LoadArgs) -> Result<Settings, Stop> {
         .cloned();
     let mut settings: Settings = serde_json::from_value(parameters.unwrap_or_default())
         .map_err(|e| Stop::usage(format!("settings: {e}")))?;
-    if let (Some((from, to)), Some(WorkloadChoice::Inline(workload))) =
-        (arguments.output_tokens, &mut settings.workload)
-    {
-        workload.output.tokens = if from == to {
-            Count::Fixed(from)
-        } else {
-            Count::Range(Range { from, to })
-        };
-        workload.output.mode = OutputMode::Exact;
-    }
+    direct.apply_output(&mut settings);
     Ok(settings)
 }
 
-fn settings(arguments: &LoadArgs) -> Value {
-    let arrival = if let Some(rate) = arguments.rate {
-        match arguments.burstiness {
-            Some(burstiness) => json!({ "gamma": { "rate": rate, "burstiness": burstiness } }),
-            None => json!({ "poisson": { "rate": rate } }),
-        }
-    } else if let Some(rate) = arguments.constant {
-        json!({ "constant": { "rate": rate } })
+/// Returns what the arguments ask for.
+fn direct(arguments: &LoadArgs) -> DirectLoad {
+    DirectLoad {
+        arrival: arrival(arguments),
+        prompts: prompts(arguments),
+        output_tokens: arguments.output_tokens,
+        requests: arguments.requests,
+        warmup: arguments.warmup,
+        streamed: !arguments.no_stream,
+        connect_timeout: arguments.connect_timeout.clone(),
+        first_token_timeout: arguments.first_token_timeout.clone(),
+        inter_token_timeout: arguments.inter_token_timeout.clone(),
+        total_timeout: arguments.timeout.clone(),
+        heartbeat: arguments.heartbeat.clone(),
+        telemetry_interval: arguments.telemetry_interval.clone(),
+        gpu: arguments.gpu.clone(),
+        hung_below_w: arguments.hung_below,
+        search: arguments.search.map(|up_to| DirectSearch {
+            up_to,
+            attainment: arguments.attainment,
+            resolution: arguments.resolution,
+            longest: arguments.longest.clone(),
+            bounds: arguments.slo.clone(),
+        }),
+    }
+}
+
+fn arrival(arguments: &LoadArgs) -> DirectArrival {
+    match (arguments.rate, arguments.burstiness) {
+        (Some(rate), Some(burstiness)) => return DirectArrival::Gamma { rate, burstiness },
+        (Some(rate), None) => return DirectArrival::Poisson { rate },
+        (None, _) => {}
+    }
+    if let Some(rate) = arguments.constant {
+        DirectArrival::Constant { rate }
     } else if !arguments.steps.is_empty() {
-        let levels = arguments
-            .steps
-            .iter()
-            .map(|(rate, seconds)| json!({ "rate": rate, "seconds": seconds }));
-        json!({ "steps": { "levels": levels.collect::<Vec<_>>() } })
+        DirectArrival::Steps(arguments.steps.clone())
     } else if let Some((from, to, seconds)) = arguments.ramp {
-        json!({ "ramp": { "from": from, "to": to, "seconds": seconds } })
-    } else if let Some(file) = &arguments.trace {
-        json!({ "trace": { "file": file, "speed": arguments.speed } })
+        DirectArrival::Ramp { from, to, seconds }
+    } else if let Some(file) = arguments.trace.clone() {
+        let speed = arguments.speed;
+        DirectArrival::Trace { file, speed }
     } else if arguments.burst {
-        json!("burst")
+        DirectArrival::Burst
     } else {
-        json!({ "closed-loop": { "clients": arguments.concurrency.unwrap_or(1) } })
-    };
-    let generated = |prompts: Value| {
-        json!({
-            "prompts": prompts,
-            "output": { "tokens": 64, "mode": "exact" },
-            "sampling": { "temperature": 0, "seed": 1 },
-        })
-    };
-    let workload = if let Some((from, to)) = arguments.prompt_tokens {
-        let length = json!({ "tokens": { "from": from, "to": to } });
-        let mut workload = generated(json!({ "words": { "length": length } }));
-        workload["tokenizer"] = match &arguments.tokenizer {
-            Some(file) => json!({ "file": file }),
-            None => json!({ "server": {} }),
-        };
-        workload
-    } else {
-        match (
-            arguments.prompt_words,
-            &arguments.workload,
-            &arguments.trace,
-        ) {
-            (Some((from, to)), _, _) => {
-                generated(json!({ "words": { "length": { "from": from, "to": to } } }))
-            }
-            (None, Some(name), _) => json!(name),
-            (None, None, Some(file)) => generated(json!({ "trace": { "file": file } })),
-            (None, None, None) => json!("short-decode"),
+        let clients = arguments.concurrency.unwrap_or(1);
+        DirectArrival::ClosedLoop { clients }
+    }
+}
+
+fn prompts(arguments: &LoadArgs) -> DirectPrompts {
+    if let Some((from, to)) = arguments.prompt_tokens {
+        let tokenizer = arguments.tokenizer.clone();
+        DirectPrompts::Tokens {
+            from,
+            to,
+            tokenizer,
         }
-    };
-    let mut settings = json!({
-        "kind": "load",
-        "workload": workload,
-        "arrival": arrival,
-        "warmup": arguments.warmup,
-        "delivery": if arguments.no_stream { "whole" } else { "streamed" },
-        "timeouts": {
-            "connect": arguments.connect_timeout,
-            "first-token": arguments.first_token_timeout,
-            "inter-token": arguments.inter_token_timeout,
-            "total": arguments.timeout,
-        },
-        "heartbeat": arguments.heartbeat,
-        "telemetry": { "interval": arguments.telemetry_interval, "gpu": arguments.gpu },
-    });
-    if let Some(watts) = arguments.hung_below {
-        settings["telemetry"]["hung-below-w"] = json!(watts);
+    } else if let Some((from, to)) = arguments.prompt_words {
+        DirectPrompts::Words(from, to)
+    } else {
+        arguments
+            .workload
+            .clone()
+            .map_or(DirectPrompts::Default, DirectPrompts::Named)
     }
-    let told_by_arrivals =
-        !arguments.steps.is_empty() || arguments.ramp.is_some() || arguments.trace.is_some();
-    let default = if arguments.search.is_some() { 400 } else { 64 };
-    if let Some(up_to) = arguments.search {
-        let mut bounds = serde_json::Map::new();
-        bounds.extend(
-            arguments
-                .slo
-                .iter()
-                .map(|(name, ms)| (format!("{name}-ms"), json!(ms))),
-        );
-        settings["search"] = json!({
-            "up-to": up_to, "bounds": bounds,
-            "attainment": arguments.attainment, "resolution": arguments.resolution,
-            "longest": arguments.longest,
-        });
-    }
-    if let Some(requests) = arguments
-        .requests
-        .or((!told_by_arrivals).then_some(default))
-    {
-        settings["requests"] = json!(requests);
-    }
-    settings
 }
 
 /// A server as arguments name it.
@@ -336,74 +302,43 @@ impl Server<'_> {
             .map(ApiKey::from_environment)
             .transpose()
             .map_err(Stop::machine)?;
-        let api = Api::from_word(self.api).expect("the parser admits only words of APIs");
-        // Users of other tools give the base of the OpenAI API; our paths begin with /v1 themselves.
-        let base_url = self.url.trim_end_matches('/');
-        if let Some((base, endpoint)) = base_url.split_once("/v1/")
-            && endpoint.ends_with("completions")
-        {
-            return Err(Stop::usage(format!(
-                "{base_url}: --url is the server's base, without an endpoint"
-            ))
-            .hint(format!("--url {base}; --api chooses the endpoint")));
-        }
-        let base_url = base_url.strip_suffix("/v1").unwrap_or(base_url).to_owned();
-        let needs_name = matches!(
-            api,
-            Api::OpenaiCompletions | Api::OpenaiChat | Api::OllamaGenerate | Api::OllamaChat
-        );
-        let model = match (
-            list_models(&base_url, self.ca_file, api_key.as_ref()),
-            self.model,
-        ) {
-            (Err(ModelsError::Url(message)), _) => {
-                return Err(
-                    Stop::usage(message).hint("write it as http://HOST:PORT or https://HOST:PORT")
-                );
-            }
-            (Err(ModelsError::Host(message)), _) => {
-                return Err(Stop::failed(message).hint("correct the host's name in --url"));
-            }
-            (Err(ModelsError::Tls(error)), _) => {
-                return Err(
-                    Stop::failed(format!("{base_url}: TLS: {}", error.reason)).hint(error.remedy)
-                );
-            }
-            (Err(ModelsError::Unreachable(error)), _) => {
-                return Err(
-                    Stop::failed(format!("{base_url} takes no connection: {error}"))
-                        .hint("start the server, or correct host and port in --url"),
-                );
-            }
-            (_, Some(model)) => model.to_owned(),
-            (Ok(models), None) => models.into_iter().next().unwrap_or_default(),
-            (Err(_), None) if !needs_name => String::new(),
-            (Err(error), None) => {
-                let hint = match &error {
-                    ModelsError::Status(401 | 403, _) if self.api_key_env.is_some() => {
-                        "check the key in the environment variable of --api-key-env"
-                    }
-                    ModelsError::Status(401 | 403, _) => {
-                        "name the environment variable that holds the API key with --api-key-env"
-                    }
-                    ModelsError::Status(300..=399, _) => "give the URL it redirects to",
-                    _ => {
-                        "is --url the base of an inference server? If so, name the model with --model"
-                    }
-                };
-                return Err(
-                    Stop::failed(format!("{base_url} does not tell its models: {error}"))
-                        .hint(hint),
-                );
-            }
-        };
-        Ok(Target {
-            ca_file: self.ca_file.map(Path::to_owned),
-            headers: self.headers.to_vec(),
+        let server = DirectServer {
+            url: self.url,
+            ca_file: self.ca_file,
+            model: self.model,
+            api: Api::parse(self.api).expect("the parser admits only words of APIs"),
             api_key,
-            metrics: self.metrics.map(str::to_owned),
-            ..Target::new(base_url, model, api)
-        })
+            metrics: self.metrics,
+            headers: self.headers,
+        };
+        server.target().map_err(|error| self.explain(&error))
+    }
+
+    /// Adds what to do.
+    fn explain(&self, error: &TargetError) -> Stop {
+        match error {
+            TargetError::Url(_) => {
+                Stop::usage(error).hint("write it as http://HOST:PORT or https://HOST:PORT")
+            }
+            TargetError::Endpoint { base, .. } => {
+                Stop::usage(error).hint(format!("--url {base}; --api chooses the endpoint"))
+            }
+            TargetError::Host(_) => Stop::failed(error).hint("correct the host's name in --url"),
+            TargetError::Tls(_, tls) => Stop::failed(error).hint(&tls.remedy),
+            TargetError::Unreachable(..) => {
+                Stop::failed(error).hint("start the server, or correct the host and port in --url")
+            }
+            TargetError::NoModel(_, why) => Stop::failed(error).hint(match why {
+                ModelsError::Status(401 | 403, _) if self.api_key_env.is_some() => {
+                    "check the key in the environment variable of --api-key-env"
+                }
+                ModelsError::Status(401 | 403, _) => {
+                    "use --api-key-env to name the environment variable that holds the API key"
+                }
+                ModelsError::Status(300..=399, _) => "use the URL that it redirects to",
+                _ => "is --url the base of an inference server? If so, name the model with --model",
+            }),
+        }
     }
 }
 
@@ -435,8 +370,8 @@ fn bar(requests: u64, quiet: bool) -> ProgressBar {
 fn make_folder(folder: &Path) -> Result<(), Stop> {
     let rows = folder.join("requests.parquet");
     if rows.exists() {
-        return Err(Stop::usage(format!("{} is there already", rows.display()))
-            .hint("give --out another folder"));
+        return Err(Stop::usage(format!("{} already exists", rows.display()))
+            .hint("choose another folder with --out"));
     }
     fs::create_dir_all(folder).map_err(|e| Stop::machine(format!("{}: {e}", folder.display())))
 }

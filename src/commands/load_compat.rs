@@ -1,9 +1,9 @@
 //! `load --compat`: what another tool's formulas make of the rows of a run.
 
 use artifacts::{Digest, Table};
+use contract::CellRows;
+use contract::compat::{Bounds, Figure, Tool, figures};
 use load::{LoadFiles, Slo};
-use rows::CellRows;
-use rows::compat::{Bounds, Figure, Tool, figures};
 use serde_json::{Map, Value, json};
 
 use crate::args::LoadArgs;
@@ -22,7 +22,7 @@ pub(super) fn compat(
     let tool = Tool::from_word(word).expect("the parser admits only words of tools");
     let table = |name: &str| -> Result<(Digest, Table), Stop> {
         let file = result.tables.iter().find(|t| t.name == name);
-        let file = file.ok_or_else(|| Stop::machine(format!("the run left no table `{name}`")))?;
+        let file = file.ok_or_else(|| Stop::machine(format!("the run wrote no table `{name}`")))?;
         let wrong =
             |e: &dyn std::fmt::Display| Stop::machine(format!("{}: {e}", file.path.display()));
         let bytes = std::fs::read(&file.path).map_err(|e| wrong(&e))?;
@@ -36,7 +36,10 @@ pub(super) fn compat(
         tpot_ms: slo.tpot_ms,
         e2e_ms: slo.e2e_ms,
     };
-    Ok(Some((tool, figures(tool, &rows::timings(&cell), &bounds))))
+    Ok(Some((
+        tool,
+        figures(tool, &contract::timings(&cell), &bounds),
+    )))
 }
 
 /// Returns the figures as a table.

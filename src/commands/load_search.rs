@@ -42,7 +42,8 @@ pub(super) fn search(
     if let Some(rules) = rules.filter(|rules| rules.overload.needed_s > 0.0) {
         let seconds = rules.overload.needed_s;
         complain(&format!(
-            "requests arrive for {seconds:.1} s or more at each rate, so that an overload shows"
+            "at each rate, requests arrive for at least {seconds:.1} s, so that an overload \
+             becomes visible"
         ));
     }
     let files = run_search(
@@ -55,7 +56,7 @@ pub(super) fn search(
         &mut |probe| {
             if !quiet {
                 let share = format!(
-                    "{} of {} requests in bounds",
+                    "{} of {} requests within bounds",
                     probe.tried.good, probe.tried.requests
                 );
                 complain(&format!(
@@ -81,17 +82,15 @@ pub(super) fn search(
         None => {
             match (found.undecided, found.kept) {
                 (Some(undecided), _) => Err(Stop::failed(undecided)
-                    .hint("give a longer --longest, or a coarser --resolution")),
+                    .hint("set a longer --longest or a coarser --resolution")),
                 (None, Some(_)) => Ok(()),
-                (None, None) => Err(Stop::failed(
-                    "the bounds are missed at the lowest level already",
-                )
-                .hint("begin lower, or take wider bounds")),
+                (None, None) => Err(Stop::failed("even the lowest level misses the bounds")
+                    .hint("start lower, or set wider bounds")),
             }
         }
         Some(failure) if failure.status == CellStatus::Interrupted => {
             complain(&format!(
-                "{}: the result holds the probes until then",
+                "{}: the result covers the probes made so far",
                 failure.reason
             ));
             Err(Stop::interrupted())
@@ -102,7 +101,7 @@ pub(super) fn search(
 
 fn row(probe: &Probe) -> Vec<String> {
     let by = if probe.by_share {
-        " (by the share, requests spent)"
+        " (decided by the share: all requests used)"
     } else {
         ""
     };
@@ -149,7 +148,8 @@ fn table_of(arguments: &LoadArgs, files: &SearchFiles) -> String {
         (None, None) => "no level was decided".to_owned(),
     };
     format!(
-        "{}\n\n{} for {} % of requests: {result}\n{} requests in {} probes; how levels are judged: docs/load.md",
+        "{}\n\n{} for {} % of requests: {result}\n{} requests in {} probes; see docs/load.md for \
+         how levels are judged",
         columns(&heading, &rows, &[0, 2, 3, 4, 5]),
         bounds.join(" and "),
         arguments.attainment * 100.0,

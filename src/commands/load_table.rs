@@ -1,15 +1,15 @@
 //! How a run of `load` is shown: the table users of other tools know, and the same as JSON.
 
-use load::{
-    Delivery, Distribution, LoadFiles, LoadSpec, Phase, RequestStatus, Slo, Summary, Target,
-};
+use contract::{Phase, RequestStatus};
+use load::{Delivery, Distribution, LoadFiles, LoadSpec, Slo, Summary, Target};
 use serde_json::{Map, Value, json};
 
 use crate::columns::columns;
 
 /// Says below the table where its words are defined.
 const DEFINITIONS: &str = "\
-Definitions, and where vLLM, SGLang, guidellm and aiperf differ (TPOT and ITL most of all): docs/load.md";
+For definitions, and how vLLM, SGLang, guidellm and aiperf differ (above all in TPOT and ITL), \
+see docs/load.md";
 
 /// Returns the table.
 pub(super) fn table_of(
@@ -88,7 +88,7 @@ fn counts(spec: &LoadSpec, result: &LoadFiles, summary: &Summary, slo: &Slo) -> 
     };
     let mut rows = Vec::new();
     let mut row = |name: &str, value: String, unit: &str| {
-        rows.push(vec![name.to_owned(), value, unit.to_owned()])
+        rows.push(vec![name.to_owned(), value, unit.to_owned()]);
     };
     row("Successful requests", ok(summary).to_string(), "");
     row("Failed requests", (all - ok(summary)).to_string(), "");
@@ -131,7 +131,7 @@ fn counts(spec: &LoadSpec, result: &LoadFiles, summary: &Summary, slo: &Slo) -> 
     }
     if result.tally.mostly_in_one_piece() {
         let of = format!(
-            "of {} streamed answers: TPOT and ICL say nothing of the server",
+            "of {} streamed answers: TPOT and ICL say nothing about the server",
             result.tally.streamed_answers
         );
         row(

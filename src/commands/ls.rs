@@ -1,10 +1,10 @@
 //! `ls`: the artifacts of a stage.
 
-use pipeline::cell::cell_text;
+use pipeline::place::{CellPattern, cell_text};
 use serde_json::json;
 
 use crate::args::{Global, LsArgs};
-use crate::cells::{CellPattern, read_lock, read_record};
+use crate::cells::{find_cells, parse_pattern, read_lock, read_record};
 use crate::columns::columns;
 use crate::exit::Stop;
 use crate::project::Project;
@@ -16,21 +16,17 @@ pub(super) fn ls(arguments: &LsArgs, global: &Global) -> Result<(), Stop> {
     let store =
         Project::of(Some(&experiment.experiment), global.store.as_deref())?.open_existing()?;
     let patterns = match &arguments.cells {
-        Some(text) => vec![CellPattern::parse(text)?],
+        Some(text) => vec![parse_pattern(text)?],
         None => lock
             .stages
             .iter()
-            .map(|s| CellPattern {
-                stage: s.name.clone(),
-                labels: Vec::new(),
-                output: None,
-            })
+            .map(|s| CellPattern::of_stage(&s.name))
             .collect(),
     };
     let mut rows = Vec::new();
     let mut list = Vec::new();
     for pattern in &patterns {
-        let (stage, cells) = pattern.find(&lock)?;
+        let (stage, cells) = find_cells(pattern, &lock)?;
         for cell in cells.into_iter().filter(|c| c.record.is_some()) {
             let record = read_record(&store, &stage.name, cell)?;
             let name = cell_text(&stage.name, &cell.coordinates);
@@ -38,7 +34,7 @@ pub(super) fn ls(arguments: &LsArgs, global: &Global) -> Result<(), Stop> {
                 if pattern
                     .output
                     .as_ref()
-                    .is_some_and(|wanted| wanted != output)
+                    .is_some_and(|wanted| wanted.as_str() != output.as_str())
                 {
                     continue;
                 }

@@ -51,6 +51,6 @@ pub(crate) fn execute(cli: &Cli) -> Result<(), Stop> {
         Command::Fsck(arguments) => fsck::fsck(arguments, global),
         Command::Gc(arguments) => gc::gc(arguments, global),
         Command::Doctor(arguments) => doctor::doctor(arguments, global),
-        Command::Schema => schema::schema(),
+        Command::Schema(arguments) => schema::schema(arguments),
     }
 }

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use pipeline::cell::cell_text;
-use pipeline::{Decision, Plan};
+use pipeline::design::UnitOrder;
+use pipeline::place::cell_text;
+use pipeline::{Decision, DesignPlan, NoiseSource, Plan};
 use serde_json::json;
 
 use crate::args::{Global, PlanArgs};
@@ -57,6 +58,9 @@ pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
         for line in grouped(&plan) {
             say(&line);
         }
+    }
+    for line in plan.design.iter().flat_map(design) {
+        say(&line);
     }
     for note in &plan.notes {
         say(&format!("note: {note}"));
@@ -120,7 +124,11 @@ fn grouped(plan: &Plan) -> Vec<String> {
         .iter()
         .filter(|c| !matches!(c.decision, Decision::Cached { .. }))
     {
-        let what = format!("{}{}", word(&cell.decision), because(&cell.decision));
+        let because = because(&cell.decision);
+        let what = match &cell.decision {
+            Decision::After { .. } => because.trim_start_matches(", ").to_owned(),
+            other => format!("{}{because}", word(other)),
+        };
         match groups
             .iter_mut()
             .find(|(w, stage, _)| *w == what && *stage == cell.stage)
@@ -169,17 +177,98 @@ fn because(decision: &Decision) -> String {
     match decision {
         Decision::Cached { .. } => String::new(),
         Decision::Run { reason } => format!(", {reason}"),
-        Decision::After { count: 0, .. } => " the rest of the study has run".to_owned(),
+        Decision::After { count: 0, .. } => ", decided after the rest of the study has run".into(),
         Decision::After { cell, count: 1 } => {
-            format!(" {cell}: identical bytes there mean that it is cached")
+            format!(", decided after `{cell}` runs; cached if its output is unchanged")
         }
         Decision::After { cell, count } => {
             format!(
-                " {cell} and {} others: identical bytes there mean that it is cached",
+                ", decided after `{cell}` and {} others run; cached if their outputs are unchanged",
                 count - 1
             )
         }
         Decision::Blocked { reason, .. } | Decision::Excluded { reason } => format!(", {reason}"),
+    }
+}
+
+/// Blocks whose order is shown before the rest is counted.
+const BLOCKS_SHOWN: usize = 8;
+
+/// Returns what the design is, in which order it launches, and what it can find.
+fn design(design: &DesignPlan) -> Vec<String> {
+    let all = design.blocks * design.launches.len();
+    let mut lines = vec![format!(
+        "design: {} of {} of `{}`, {} in each block; {all} launches, {} to start",
+        counted(design.blocks, "block"),
+        counted(design.launches.len(), "launch"),
+        design.unit,
+        order_text(design.order),
+        design.to_launch,
+    )];
+    if let Some((arm, of)) = &design.control {
+        lines.push(format!("  A/A arm: {arm} is {of} launched a second time"));
+    }
+    for (i, block) in design.sequence.iter().take(BLOCKS_SHOWN).enumerate() {
+        lines.push(format!("  block {}: {}", i + 1, block.join(" → ")));
+    }
+    if design.sequence.len() > BLOCKS_SHOWN {
+        let more = design.sequence.len() - BLOCKS_SHOWN;
+        lines.push(format!("  {more} more blocks; `--json` has their order"));
+    }
+    for launch in &design.in_part {
+        lines.push(format!(
+            "  note: {launch} was measured in part; the rest comes from another start of the same settings"
+        ));
+    }
+    lines.extend(smallest(design));
+    lines
+}
+
+/// Returns the smallest effect that the design can find.
+fn smallest(design: &DesignPlan) -> Vec<String> {
+    if design.smallest.is_empty() {
+        return vec![format!(
+            "  a comparison needs at least three blocks: with {} it stays undecidable",
+            design.blocks
+        )];
+    }
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let known = match design.noise {
+        NoiseSource::Measured { figure, blocks } => {
+            format!("seen in `{figure}` over {blocks} blocks")
+        }
+        NoiseSource::Declared => "as declared".to_owned(),
+        NoiseSource::Unknown => "no launch was measured before".to_owned(),
+    };
+    let effects: Vec<String> = design
+        .smallest
+        .iter()
+        .map(|s| format!("{} at a noise of {}", percent(s.effect), percent(s.noise)))
+        .collect();
+    vec![
+        format!(
+            "  a comparison of two launches has {} degrees of freedom; the smallest difference it finds in four \
+             of five studies (one comparison at 5 %; noise of launches: {known}):",
+            design.degrees_of_freedom
+        ),
+        format!("    {}", effects.join(", ")),
+    ]
+}
+
+fn order_text(order: UnitOrder) -> &'static str {
+    match order {
+        UnitOrder::Randomised => "in random order",
+        UnitOrder::Abba => "there and back",
+        UnitOrder::LatinSquare => "in the order of a Latin square",
+        UnitOrder::Declared => "in the declared order",
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    match (count, what) {
+        (1, _) => format!("1 {what}"),
+        (_, "launch") => format!("{count} launches"),
+        _ => format!("{count} {what}s"),
     }
 }
 
@@ -195,7 +284,7 @@ pub(super) fn estimate(plan: &Plan) -> String {
         }
         _ if todo == 0 => "nothing to execute".to_owned(),
         None => format!(
-            "{} may execute; nothing is known yet of how long that takes",
+            "{} may execute; no earlier records to estimate the time",
             cells(todo)
         ),
         Some(span) if plan.without_estimate == 0 => {
@@ -206,7 +295,7 @@ pub(super) fn estimate(plan: &Plan) -> String {
             )
         }
         Some(span) => format!(
-            "{} may execute: about {} by earlier records, not counting {} of which none is known",
+            "{} may execute: about {} by earlier records, not counting {} without any",
             cells(todo),
             seconds(span),
             cells(plan.without_estimate)
@@ -232,6 +321,6 @@ fn json_of(plan: &Plan) -> serde_json::Value {
     json!({
         "experiment": plan.experiment, "profile": plan.profile, "cells": cells.collect::<Vec<_>>(),
         "stages": plan.stages, "total": plan.total, "estimate_s": plan.estimate_s,
-        "without_estimate": plan.without_estimate, "notes": plan.notes, "lacks": plan.lacks, "trail": plan.trail,
+        "without_estimate": plan.without_estimate, "design": plan.design, "notes": plan.notes, "lacks": plan.lacks, "trail": plan.trail,
     })
 }

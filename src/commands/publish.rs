@@ -23,7 +23,7 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
         .map_err(|what| unfinished(&what, &experiment.file))?;
     if study.trail != lock.trail() {
         return Err(unfinished(
-            "the lock is not that of the experiment as it stands",
+            "the lock does not match the experiment",
             &experiment.file,
         ));
     }
@@ -74,7 +74,7 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
         return Ok(());
     }
     say(&format!(
-        "{} files, {}: {} artifacts and records, {} executed cells accounted for",
+        "{} files, {}: {} artifacts and records of {} executed cells",
         published.files,
         bytes(published.bytes),
         published.objects,
@@ -82,16 +82,18 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
     ));
     say(&match &published.key {
         Some(id) => format!("signed with key {id}"),
-        None => "not signed (`benchtrail keygen` makes a key, `--key` signs with it)".to_owned(),
+        None => "not signed (create a key with `benchtrail keygen`, sign with `--key`)".to_owned(),
     });
     for left in sources.left_out() {
         say(&format!(
-            "not carried: {}: {} (the bundle's README says so)",
+            "not included: {}: {} (the bundle's README says so)",
             left.name, left.reason
         ));
     }
     for rule in &arguments.allow {
-        say(&format!("not searched for: {rule} (the bundle says so)"));
+        say(&format!(
+            "secret search switched off for: {rule} (the bundle says so)"
+        ));
     }
     say(&format!("bundle       {}", shown(&published.folder)));
     if let Some(archive) = &archive {
@@ -108,10 +110,8 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
 }
 
 fn unfinished(what: &str, file: &Path) -> Stop {
-    Stop::failed(format!("the study is not finished: {what}")).hint(format!(
-        "`benchtrail run {}` brings it to its end",
-        shown(file)
-    ))
+    Stop::failed(format!("the study is not finished: {what}"))
+        .hint(format!("finish it with `benchtrail run {}`", shown(file)))
 }
 
 fn archive_of(folder: &Path) -> PathBuf {
@@ -121,6 +121,10 @@ fn archive_of(folder: &Path) -> PathBuf {
 }
 
 /// The names of this machine's user and of the machine, which must not become public.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a bundle must not carry the user's name"
+)]
 fn own_names() -> Vec<String> {
     let mut names: Vec<String> = ["USER", "LOGNAME"]
         .iter()

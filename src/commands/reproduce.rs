@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bundle::Bundle;
+use bundle::{Bundle, Checked};
 use indicatif::ProgressBar;
-use pipeline::{Reproduced, Verdict};
+use pipeline::{ReproduceOptions, Reproduced, Verdict, Which};
 use serde_json::json;
 
 use crate::args::{Global, ReproduceArgs};
@@ -17,8 +17,10 @@ use crate::terminal::{is_watched, say};
 
 pub(super) fn reproduce(arguments: &ReproduceArgs, global: &Global) -> Result<(), Stop> {
     let bundle = Bundle::open(&arguments.bundle)?;
-    // A changed file may be one that is not read again, such as the report itself.
     let checked = bundle::verify(&bundle, None)?;
+    if !checked.complaints.is_empty() {
+        return refuse(arguments, &checked, global);
+    }
     let (lock, study, store) = (bundle.lock()?, bundle.study()?, bundle.store()?);
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;
@@ -34,12 +36,16 @@ pub(super) fn reproduce(arguments: &ReproduceArgs, global: &Global) -> Result<()
         bar.inc(1);
         bar.set_message(format!("{} executed again", cell.cell));
     };
+    let options = ReproduceOptions {
+        which: Which::All,
+        jobs: jobs.max(1),
+    };
     let cells = pipeline::reproduce(
+        options,
         &lock,
         &study,
         &registry(),
         &store,
-        jobs.max(1),
         &cancelled,
         &heard,
     )?;
@@ -51,7 +57,7 @@ pub(super) fn reproduce(arguments: &ReproduceArgs, global: &Global) -> Result<()
         .iter()
         .filter(|c| c.verdict == Verdict::Identical)
         .count();
-    let holds = identical == cells.len() && checked.complaints.is_empty();
+    let holds = identical == cells.len();
     if global.json {
         say(&json!({
             "bundle": arguments.bundle, "trail": lock.trail(), "cells": cells, "identical": identical,
@@ -60,17 +66,32 @@ pub(super) fn reproduce(arguments: &ReproduceArgs, global: &Global) -> Result<()
         .to_string());
         return if holds { Ok(()) } else { Err(Stop::told()) };
     }
-    for complaint in &checked.complaints {
-        say(&format!("{}: {}", complaint.path, complaint.what));
-    }
     tell(&cells);
     let measured = lock.records().count().saturating_sub(cells.len());
     say(&format!(
-        "{identical} of {} pure cells give the bytes recorded ({measured} measured cells are taken as they are)",
+        "{identical} of {} pure cells give the recorded bytes ({measured} measured cells are \
+         taken as they are)",
         cells.len()
     ));
     say(&format!("trail digest {}", lock.trail()));
     if holds { Ok(()) } else { Err(Stop::told()) }
+}
+
+/// Executes nothing: what is not as published does not say what its author executed.
+fn refuse(arguments: &ReproduceArgs, checked: &Checked, global: &Global) -> Result<(), Stop> {
+    if global.json {
+        say(&json!({
+            "bundle": arguments.bundle, "cells": [], "identical": 0,
+            "complaints": checked.complaints, "holds": false,
+        })
+        .to_string());
+    } else {
+        for complaint in &checked.complaints {
+            say(&format!("{}: {}", complaint.path, complaint.what));
+        }
+        say("nothing was executed: the bundle is not as it was published");
+    }
+    Err(Stop::told())
 }
 
 /// Tells each stage's count, and every cell that differs.
@@ -88,7 +109,9 @@ fn tell(cells: &[Reproduced]) {
     for cell in cells {
         match &cell.verdict {
             Verdict::Identical => {}
-            Verdict::Failed { reason } => say(&format!("{}: {reason}", cell.cell)),
+            Verdict::Failed { reason } | Verdict::OtherVersion { reason } => {
+                say(&format!("{}: {reason}", cell.cell));
+            }
             Verdict::Different { outputs } => {
                 for difference in outputs {
                     let text = |digest: &Option<artifacts::Digest>| {

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use artifacts::Store;
 use pipeline::record::Build;
-use pipeline::{CellStatus, Event, LedgerLine, Media, RunOptions, RunSummary, StudyResult};
+use pipeline::{CellStatus, Event, LedgerLine, Media, Plan, RunOptions, RunSummary, StudyResult};
 use serde_json::{Value, json};
 
 use crate::args::{Global, RunArgs};
@@ -16,6 +16,7 @@ use crate::dry_run;
 use crate::exit::Stop;
 use crate::progress::{Progress, Show};
 use crate::project::shown;
+use crate::quiet;
 use crate::session::{Session, plan_options};
 use crate::terminal::{complain, say};
 
@@ -24,10 +25,12 @@ const TROUBLE_SHOWN: usize = 10;
 
 pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     let session = Session::open(&arguments.experiment, global)?;
+    session.project.must_not_be_published("run")?;
     let store = session.project.open()?;
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;
-    try_before(arguments, &session, &store, &cancelled)?;
+    let plan = try_before(arguments, &session, &store, &cancelled)?;
+    let preflight = quiet::look_before(&session, &plan, &cancelled)?;
     let show = if arguments.quiet || global.json {
         Show::Quiet
     } else {
@@ -42,6 +45,7 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             describe: None,
         },
+        preflight,
         ..RunOptions::default()
     };
     if let Some(jobs) = arguments.jobs {
@@ -58,7 +62,7 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     progress.close();
     let summary = summary?;
     let reports = write_reports(&session, &store, &summary, arguments.report.as_deref())?;
-    let gates = failed_gates(&store, &session, &summary)?;
+    let gates = outcomes(&store, &session, &summary)?;
     if global.json {
         say(&json_of(&summary, &reports, &gates).to_string());
     } else {
@@ -72,9 +76,9 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
         .iter()
         .any(|l| is_trouble(l) && l.status != CellStatus::Skipped);
     match summary.lacks.as_slice() {
-        _ if summary.done && gates.is_empty() => Ok(()),
+        _ if summary.done && gates.failed.is_empty() => Ok(()),
         [] => Err(Stop::told()),
-        _ if failed || !gates.is_empty() => Err(Stop::told()),
+        _ if failed || !gates.failed.is_empty() => Err(Stop::told()),
         lacks => Err(Stop::lacking(lacks)),
     }
 }
@@ -87,12 +91,12 @@ fn try_before(
     session: &Session,
     store: &Store,
     cancelled: &Arc<AtomicBool>,
-) -> Result<(), Stop> {
+) -> Result<Plan, Stop> {
     let options = plan_options(&arguments.selection);
     let plan = pipeline::plan(&session.experiment, &session.registry, store, &options)?;
     session.check_ready(&plan)?;
     if arguments.no_dry_run || !pipeline::dry_run_is_due(&plan) {
-        return Ok(());
+        return Ok(plan);
     }
     let tried = dry_run::try_out(session, cancelled)?;
     if tried.interrupted {
@@ -102,10 +106,10 @@ fn try_before(
         complain(&dry_run::text(finding));
     }
     if tried.errors().next().is_some() {
-        complain("nothing was measured; `--no-dry-run` measures all the same");
+        complain("nothing was measured; use `--no-dry-run` to measure anyway");
         return Err(Stop::usage_told());
     }
-    Ok(())
+    Ok(plan)
 }
 
 /// The first Ctrl-C or SIGTERM ends the run in order; a second one ends the process.
@@ -154,12 +158,22 @@ fn result_name(result: &StudyResult) -> String {
         .coordinates
         .0
         .iter()
-        .map(|(_, label)| label.to_string())
+        .map(|(_, label)| plain(&label.to_string()))
         .collect();
     std::iter::once(result.stage.clone())
         .chain(labels)
         .collect::<Vec<_>>()
         .join("-")
+}
+
+/// Returns a label as part of a file's name: what is not a letter, a digit, `-`, `_` or `.`
+/// becomes `_`, since a label may hold anything, a path too.
+fn plain(label: &str) -> String {
+    let kept = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+    label
+        .chars()
+        .map(|c| if kept(c) { c } else { '_' })
+        .collect()
 }
 
 /// Writes one report: `NAME.md`, `NAME.trace.parquet`, `NAME.statements.parquet` and its other tables
@@ -199,21 +213,27 @@ pub(super) fn trace_file(report: &Path) -> PathBuf {
     report.with_extension("trace.parquet")
 }
 
-/// Returns the gates of severity `fail` that did not pass, from the verdicts of the verify cells.
-fn failed_gates(
-    store: &Store,
-    session: &Session,
-    summary: &RunSummary,
-) -> Result<Vec<String>, Stop> {
+/// What the gates of all verify cells said.
+#[derive(Default)]
+struct Outcomes {
+    pass: u64,
+    fail: u64,
+    not_judged: u64,
+    /// The gates of severity `fail` that failed.
+    failed: Vec<String>,
+}
+
+/// Counts the outcomes of gates, from the verdicts of the verify cells.
+fn outcomes(store: &Store, session: &Session, summary: &RunSummary) -> Result<Outcomes, Stop> {
     let lock = crate::cells::read_lock(
         &session.experiment.file,
         session.experiment.profile.as_deref(),
     );
     // Without a lock (nothing ran) there is no verdict.
     let Ok(lock) = lock else {
-        return Ok(Vec::new());
+        return Ok(Outcomes::default());
     };
-    let mut failed = Vec::new();
+    let mut outcomes = Outcomes::default();
     for line in summary.ledger.iter().filter(|l| l.status == CellStatus::Ok) {
         let is_verify = session
             .experiment
@@ -223,7 +243,7 @@ fn failed_gates(
         if !is_verify {
             continue;
         }
-        let coordinates = pipeline::cell::coordinates_text(&line.coordinates);
+        let coordinates = line.coordinates.to_string();
         let cell = lock.stages.iter().find(|s| s.name == line.stage);
         let cell = cell.and_then(|s| s.cells.iter().find(|c| c.coordinates == coordinates));
         let Some(cell) = cell else { continue };
@@ -237,17 +257,21 @@ fn failed_gates(
             .as_array()
             .cloned()
             .unwrap_or_default();
-        failed.extend(
+        let count = |outcome: &str| verdict[outcome].as_u64().unwrap_or_default();
+        outcomes.pass += count("pass");
+        outcomes.fail += count("fail");
+        outcomes.not_judged += count("not_judged");
+        outcomes.failed.extend(
             names
                 .iter()
                 .filter_map(Value::as_str)
                 .map(|gate| format!("{}: {gate}", line.stage)),
         );
     }
-    Ok(failed)
+    Ok(outcomes)
 }
 
-fn json_of(summary: &RunSummary, reports: &[PathBuf], gates: &[String]) -> Value {
+fn json_of(summary: &RunSummary, reports: &[PathBuf], gates: &Outcomes) -> Value {
     let mut stages: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
     for line in &summary.ledger {
         *stages
@@ -258,7 +282,8 @@ fn json_of(summary: &RunSummary, reports: &[PathBuf], gates: &[String]) -> Value
     }
     json!({
         "executed": summary.executed, "lacks": summary.lacks, "resource_starts": summary.resource_starts, "counts": summary.counts,
-        "stages": stages, "interrupted": summary.interrupted, "failed_gates": gates,
+        "stages": stages, "interrupted": summary.interrupted, "failed_gates": gates.failed,
+        "gates": {"pass": gates.pass, "fail": gates.fail, "not_judged": gates.not_judged},
         "trail": summary.trail, "lock": summary.lock, "reports": reports,
     })
 }
@@ -268,7 +293,7 @@ fn tell(
     session: &Session,
     summary: &RunSummary,
     reports: &[PathBuf],
-    gates: &[String],
+    gates: &Outcomes,
 ) {
     let counts: Vec<String> = summary
         .counts
@@ -285,7 +310,13 @@ fn tell(
         summary.executed,
         counts.join(", ")
     ));
-    for gate in gates {
+    if gates.pass + gates.fail + gates.not_judged > 0 {
+        say(&format!(
+            "gates: {} pass, {} fail, {} not judged",
+            gates.pass, gates.fail, gates.not_judged
+        ));
+    }
+    for gate in &gates.failed {
         say(&format!("gate failed: {gate}"));
     }
     let (skipped, mut trouble): (Vec<&LedgerLine>, Vec<&LedgerLine>) = summary
@@ -298,10 +329,7 @@ fn tell(
         trouble.extend(skipped.first());
     }
     for line in trouble.iter().take(TROUBLE_SHOWN) {
-        let cell = pipeline::cell::cell_text(
-            &line.stage,
-            &pipeline::cell::coordinates_text(&line.coordinates),
-        );
+        let cell = pipeline::place::cell_text(&line.stage, &line.coordinates.to_string());
         // The whole reason of a failure was told when the cell ended.
         let reason = line
             .reason
@@ -317,14 +345,14 @@ fn tell(
             "{} cells were skipped; {}",
             skipped.len(),
             if summary.interrupted {
-                "the same command goes on where this one was stopped"
+                "run the same command again to continue"
             } else {
-                "`--keep-going` goes on with those that can do without the failed"
+                "use `--keep-going` to continue with cells that do not need the failed ones"
             }
         ));
     }
     if trouble.len() > TROUBLE_SHOWN || skipped.len() > 1 {
-        say("`benchtrail status` has the reason of every cell that is not ok");
+        say("`benchtrail status` shows the reason for every cell that is not ok");
     }
     for report in reports {
         say(&format!("report       {}", shown(report)));

@@ -6,7 +6,7 @@ use artifacts::{Digest, Store, Table};
 use serde_json::Value;
 
 use crate::args::{Global, ShowArgs};
-use crate::cells::{CellPattern, read_lock, read_record};
+use crate::cells::{find_cells, parse_pattern, read_lock, read_record};
 use crate::exit::Stop;
 use crate::project::Project;
 use crate::table_view::View;
@@ -21,7 +21,7 @@ pub(super) fn show(arguments: &ShowArgs, global: &Global) -> Result<(), Stop> {
             .transpose()
             .map_err(Stop::usage)?,
         columns: arguments.columns.clone(),
-        all_columns: "`--columns NAMES` shows those named",
+        all_columns: "choose columns with `--columns NAMES`",
     };
     let (store, digest) = if arguments.source.starts_with("b3:") {
         let store = Project::of(None, global.store.as_deref())?.open_existing()?;
@@ -68,7 +68,7 @@ fn by_start(store: &Store, text: &str) -> Result<Digest, Stop> {
         .trim_end_matches('…')
         .to_ascii_lowercase();
     if start.len() < 4 || !start.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return Err(Stop::usage(format!("`{text}` is no digest"))
+        return Err(Stop::usage(format!("`{text}` is not a digest"))
             .hint("give `b3:` and at least 4 hexadecimal digits"));
     }
     let folder = store.root().join("objects").join(&start[..2]);
@@ -118,10 +118,10 @@ fn in_experiment(arguments: &ShowArgs, global: &Global) -> Result<(Store, Digest
             arguments.source, arguments.source
         )));
     };
-    let pattern = CellPattern::parse(what)?;
-    let (stage, cells) = pattern.find(&lock)?;
+    let pattern = parse_pattern(what)?;
+    let (stage, cells) = find_cells(&pattern, &lock)?;
     let [cell] = cells.as_slice() else {
-        let example = pipeline::cell::cell_text(&stage.name, &cells[0].coordinates);
+        let example = pipeline::place::cell_text(&stage.name, &cells[0].coordinates);
         return Err(
             Stop::usage(format!("`{what}` matches {} cells", cells.len()))
                 .hint(format!("one of them is {example}")),
@@ -146,11 +146,11 @@ fn in_experiment(arguments: &ShowArgs, global: &Global) -> Result<(Store, Digest
                 .outputs
                 .keys()
                 .chain(record.evidence.keys())
-                .map(String::as_str)
+                .map(|name| name.as_str())
                 .collect();
             Stop::nothing(format!(
                 "`{}` has no output `{output}`",
-                pipeline::cell::cell_text(&stage.name, &cell.coordinates)
+                pipeline::place::cell_text(&stage.name, &cell.coordinates)
             ))
             .hint(format!("it has: {}", names.join(", ")))
         })?;

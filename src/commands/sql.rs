@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use artifacts::{Column, ColumnData, Scalar, Store, Table, TableError};
 use pipeline::lock::{Lock, LockStage};
-use pipeline::{Artifact, CellStatus};
+use pipeline::{Artifact, CellStatus, Coordinates};
 use query::{Database, Limits, QueryError};
 use serde_json::json;
 
@@ -49,7 +49,7 @@ pub(super) fn sql(arguments: &SqlArgs, global: &Global) -> Result<(), Stop> {
     } else if arguments.csv {
         say(csv(&answer)?.trim_end_matches('\n'));
     } else {
-        let all_columns = "name those you want in the query, or `--csv` prints all";
+        let all_columns = "name the columns you want in the query, or print all with `--csv`";
         let view = View {
             rows,
             columns: Vec::new(),
@@ -92,14 +92,14 @@ impl<'lock> Catalogue<'lock> {
                 if sample.rows.is_some() {
                     let name = format!("{}.{output}", stage.name);
                     holders
-                        .entry(output.clone())
+                        .entry(output.to_string())
                         .or_default()
                         .push(name.clone());
                     tables.insert(
                         name,
                         Entry {
                             stage,
-                            output,
+                            output: output.to_string(),
                             sample,
                         },
                     );
@@ -119,7 +119,7 @@ impl<'lock> Catalogue<'lock> {
     /// Says what to do about a table that is not there.
     fn hint(&self, name: &str) -> String {
         if self.tables.contains_key(name) {
-            return format!("a name with a dot is written in double quotes: \"{name}\"");
+            return format!("put a name with a dot in double quotes: \"{name}\"");
         }
         let in_stages: Vec<String> = self
             .tables
@@ -137,7 +137,7 @@ impl<'lock> Catalogue<'lock> {
             .chain(self.short.keys())
             .map(String::as_str)
             .filter(derived);
-        rows::did_you_mean(name, &known.collect::<Vec<_>>())
+        contract::did_you_mean(name, &known.collect::<Vec<_>>())
     }
 }
 
@@ -167,7 +167,7 @@ fn answer(query: &str, catalogue: &Catalogue<'_>, store: &Store) -> Result<Table
                 columns.map(|c| c.name.as_str()).collect();
             let known: Vec<&str> = known.into_iter().collect();
             let bare = name.rsplit('.').next().unwrap_or(name);
-            Stop::usage(&error).hint(rows::did_you_mean(bare, &known))
+            Stop::usage(&error).hint(contract::did_you_mean(bare, &known))
         }
         QueryError::Failed(_) | QueryError::Limit(_) | QueryError::Stopped => Stop::failed(&error),
         QueryError::Sql(..) | QueryError::NoJoinColumn(_) | QueryError::Refused(_) => {
@@ -198,7 +198,7 @@ fn whole(entry: &Entry<'_>, store: &Store) -> Result<Table, Stop> {
     if absent > 0 {
         let of = format!("{} of {} cells", absent, entry.stage.cells.len());
         complain(&format!(
-            "note: {of} of {} are not ok; their rows are not asked",
+            "note: {of} of {} are not ok; their rows are left out",
             entry.stage.name
         ));
     }
@@ -320,11 +320,8 @@ fn list(catalogue: &Catalogue<'_>, store: &Store, global: &Global) -> Result<(),
 
 /// Returns the names of the axes in coordinates as text.
 fn axes_of(coordinates: &str) -> Vec<String> {
-    coordinates
-        .split(',')
-        .filter_map(|pair| pair.split_once('='))
-        .map(|(axis, _)| axis.to_owned())
-        .collect()
+    let coordinates: Coordinates = coordinates.parse().unwrap_or_default();
+    coordinates.0.into_iter().map(|(axis, _)| axis).collect()
 }
 
 /// Returns a table as CSV (RFC 4180, but lines end in a line feed): a heading, null as an empty

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use pipeline::cell::cell_text;
+use pipeline::lock::{Earlier, Lock};
+use pipeline::place::cell_text;
 use serde_json::json;
 
 use crate::args::{Global, StatusArgs};
@@ -22,6 +23,8 @@ pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop
                 json!({
                     "stage": stage.name, "coordinates": cell.coordinates, "status": cell.status,
                     "reason": cell.reason, "key": cell.key, "record": cell.record,
+                    "executions": cell.executions(), "discarded": cell.discarded().collect::<Vec<_>>(),
+                    "earlier": cell.earlier.iter().map(earlier_json).collect::<Vec<_>>(),
                 })
             })
         });
@@ -65,6 +68,53 @@ pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop
             }
         }
     }
+    for line in marks(&lock, arguments.cells) {
+        say(&line);
+    }
     say(&format!("trail digest {}", lock.trail()));
     Ok(())
+}
+
+fn earlier_json(earlier: &Earlier) -> serde_json::Value {
+    json!({ "status": earlier.status, "key": earlier.key, "record": earlier.record })
+}
+
+/// Measurements executed more than once that are named unless all cells are asked for.
+const MARKS_SHOWN: usize = 10;
+
+/// Returns a line for each measurement with earlier results, with their records.
+fn marks(lock: &Lock, all: bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    for stage in &lock.stages {
+        for cell in stage.cells.iter().filter(|c| !c.earlier.is_empty()) {
+            let same = cell.earlier.iter().filter(|e| Some(e.key) == cell.key);
+            let mut text = format!(
+                "{} was executed {}",
+                cell_text(&stage.name, &cell.coordinates),
+                times(cell.executions())
+            );
+            let other = cell.earlier.len() - same.count();
+            if other > 0 {
+                text.push_str(&format!(", and {} under another recipe", times(other)));
+            }
+            let mark = |e: &Earlier| format!("{} {}", e.status.word(), e.record.short());
+            let earlier: Vec<String> = cell.earlier.iter().map(mark).collect();
+            lines.push(format!("{text}; earlier: {}", earlier.join(", ")));
+        }
+    }
+    if !all && lines.len() > MARKS_SHOWN {
+        let more = lines.len() - MARKS_SHOWN;
+        lines.truncate(MARKS_SHOWN);
+        lines.push(format!(
+            "{more} more measurements have earlier results; `--cells` shows them all"
+        ));
+    }
+    lines
+}
+
+fn times(count: usize) -> String {
+    match count {
+        1 => "once".to_owned(),
+        n => format!("{n} times"),
+    }
 }

@@ -1,21 +1,41 @@
 //! `verify`: check a published bundle.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use artifacts::Scalar;
 use bundle::{Bundle, PublicKey, Signature};
+use pipeline::{ReproduceOptions, Reproduced, Verdict, Which};
 use serde_json::json;
-use trail::{Audit, Document, Provenance};
+use why::{Audit, Document, Provenance};
 
 use crate::args::{Global, VerifyArgs};
-use crate::commands::run::trace_file;
+use crate::commands::run::{listen_for_signals, trace_file};
 use crate::exit::Stop;
 use crate::project::shown;
+use crate::registry::registry;
 use crate::terminal::{bytes, say};
 
 pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop> {
     let key = arguments.key.as_deref().map(PublicKey::read).transpose()?;
     let bundle = Bundle::open(&arguments.bundle)?;
     let checked = bundle::verify(&bundle, key.as_ref())?;
+    let mut checked = checked;
     let audits = audits(&bundle)?;
+    let rendered = if checked.complaints.is_empty() {
+        render_again(&bundle)?
+    } else {
+        Vec::new()
+    };
+    let older = rendered.iter().filter(|cell| is_older(cell)).count();
+    for cell in &rendered {
+        if let Some(what) = objection(cell) {
+            checked.complaints.push(bundle::Complaint {
+                path: cell.cell.clone(),
+                what,
+            });
+        }
+    }
     let holds = checked.complaints.is_empty() && audits.iter().all(Audit::holds);
     if global.json {
         let manifest = bundle.manifest();
@@ -27,7 +47,7 @@ pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop
         return if holds { Ok(()) } else { Err(Stop::told()) };
     }
     say(&format!(
-        "{} files, {}, compared with their digests",
+        "{} files, {}, checked against their digests",
         checked.files,
         bytes(checked.bytes)
     ));
@@ -35,8 +55,21 @@ pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop
         "{} executed cells read from their records",
         checked.cells
     ));
+    say(&format!(
+        "{} of {} reports rendered again, with every figure and page, to the same bytes",
+        rendered.len() - older,
+        rendered.len()
+    ));
+    if older > 0 {
+        say(
+            "the others were rendered by another version of this program: only that one can check them",
+        );
+    }
     match &checked.signature {
-        Signature::Unsigned => say("not signed"),
+        Signature::Unsigned => {
+            say("not signed");
+            say(UNSIGNED);
+        }
         Signature::Unchecked(ids) => {
             say(&format!(
                 "signed by {}, not checked: give the public key with `--key`",
@@ -47,7 +80,7 @@ pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop
         Signature::Bad => say("the signature does not hold"),
     }
     for rule in &bundle.manifest().allowed {
-        say(&format!("published without searching for: {rule}"));
+        say(&format!("published without the secret search for: {rule}"));
     }
     for audit in &audits {
         say(audit.to_string().trim_end());
@@ -65,6 +98,51 @@ pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop
     }
 }
 
+/// What nothing but a signature can show.
+const UNSIGNED: &str = "without a signature nobody vouches for the measurements: records and request rows \
+                        agree with each other and with everything derived from them, but whoever made the bundle \
+                        may have made them up";
+
+/// Renders the reports of a bundle again from their records.
+fn render_again(bundle: &Bundle) -> Result<Vec<Reproduced>, Stop> {
+    let (lock, study, store) = (bundle.lock()?, bundle.study()?, bundle.store()?);
+    let options = ReproduceOptions {
+        which: Which::Reports,
+        jobs: 1,
+    };
+    let cancelled = Arc::new(AtomicBool::new(false));
+    listen_for_signals(&cancelled)?;
+    let cells = pipeline::reproduce(
+        options,
+        &lock,
+        &study,
+        &registry(),
+        &store,
+        &cancelled,
+        &|_| (),
+    )?;
+    if cancelled.load(Ordering::Relaxed) {
+        return Err(Stop::interrupted());
+    }
+    Ok(cells)
+}
+
+/// Returns whether only the version that made a report can render it again.
+fn is_older(cell: &Reproduced) -> bool {
+    matches!(&cell.verdict, Verdict::OtherVersion { .. })
+}
+
+fn objection(cell: &Reproduced) -> Option<String> {
+    match &cell.verdict {
+        Verdict::Identical | Verdict::OtherVersion { .. } => None,
+        Verdict::Failed { reason } => Some(format!("it cannot be rendered again: {reason}")),
+        Verdict::Different { outputs } => {
+            let names: Vec<&str> = outputs.iter().map(|d| d.output.as_str()).collect();
+            Some(format!("rendered again it differs: {}", names.join(", ")))
+        }
+    }
+}
+
 /// Audits every report of a bundle.
 fn audits(bundle: &Bundle) -> Result<Vec<Audit>, Stop> {
     let store = bundle.store()?;
@@ -75,7 +153,7 @@ fn audits(bundle: &Bundle) -> Result<Vec<Audit>, Stop> {
             report::format_value(value, unit, format, "")
         };
         let mut audit = match Document::open(&report, &trace_file(&report)) {
-            Ok(document) => trail::audit(
+            Ok(document) => why::audit(
                 &document,
                 &Provenance::choose(&store, &locks, &document),
                 &format,
@@ -83,7 +161,7 @@ fn audits(bundle: &Bundle) -> Result<Vec<Audit>, Stop> {
             ),
             // The missing file has been complained of; the report is not silently passed over.
             Err(error) => Audit {
-                problems: vec![trail::Problem {
+                problems: vec![why::Problem {
                     place: None,
                     text: None,
                     what: error.to_string(),
@@ -92,7 +170,7 @@ fn audits(bundle: &Bundle) -> Result<Vec<Audit>, Stop> {
             },
         };
         audit.report = shown(report.strip_prefix(bundle.root()).unwrap_or(&report));
-        audit.lock = Some(bundle.manifest().lock.clone());
+        audit.lock = Some(bundle.manifest().lock.to_string());
         audits.push(audit);
     }
     Ok(audits)

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use artifacts::Store;
 use serde_json::json;
-use trail::{Document, Found, Number, Provenance, Query, TrailError};
+use why::{Document, Found, Number, Provenance, Query, TrailError};
 
 use crate::args::{Global, WhyArgs};
 use crate::columns::columns;
@@ -28,13 +28,13 @@ pub(super) fn why(arguments: &WhyArgs, global: &Global) -> Result<(), Stop> {
     let document = open_document(&query.report)?;
     if query.line.is_none() && query.text.is_none() {
         return Err(
-            Stop::usage("which number? Name a line or the number's text").hint(format!(
+            Stop::usage("which number? Give a line or the number's text").hint(format!(
                 "benchtrail why {}:LINE, or benchtrail why {0} NUMBER",
                 shown(&query.report)
             )),
         );
     }
-    let (number, places) = match trail::find(&document, &query) {
+    let (number, places) = match why::find(&document, &query) {
         Err(error) => return statement(&document, &query, error, global),
         Ok(Found::One(number, places)) => (number, places),
         Ok(Found::Several(numbers)) => {
@@ -44,7 +44,7 @@ pub(super) fn why(arguments: &WhyArgs, global: &Global) -> Result<(), Stop> {
     };
     let (project, store) = open_store(&query.report, global)?;
     let provenance = provenance(&project, &store, &document)?;
-    let mut answer = trail::why(&document, &provenance, number, &places)?;
+    let mut answer = why::why(&document, &provenance, number, &places)?;
     answer.report = shown(&document.path);
     answer.lock = provenance.file.as_deref().map(shown);
     if global.json {
@@ -67,7 +67,7 @@ fn statement(
     };
     let (project, store) = open_store(&query.report, global)?;
     let provenance = provenance(&project, &store, document)?;
-    let mut found = trail::statements(&provenance)?;
+    let mut found = why::statements(&provenance)?;
     found.retain(|s| match (query.column, s.place) {
         (Some(column), _) => s.covers(line, column),
         (None, Some([from, _, to, _])) => (from..=to).contains(&line),
@@ -96,11 +96,11 @@ pub(super) fn open_document(report: &Path) -> Result<Document, Stop> {
     {
         let markdown = report.with_extension("md");
         return Err(Stop::usage(format!(
-            "{}: places are those of the report in Markdown",
+            "{}: use the places of the Markdown report",
             shown(report)
         ))
         .hint(format!(
-            "name {}, with the LINE:COLUMN that the page's trails give",
+            "use {} with the LINE:COLUMN given in the page's trails",
             shown(&markdown)
         )));
     }
@@ -141,14 +141,17 @@ fn list(document: &Document, numbers: &[&Number], global: &Global) {
     let row = |n: &&Number| {
         let source = match (&n.stage, &n.output) {
             (Some(stage), Some(output)) => format!("{stage}.{output}"),
-            _ => n.source.clone(),
+            _ => n.source.to_string(),
         };
         let cell = |text: &Option<String>| text.clone().unwrap_or_default();
         vec![
             format!("{file}:{}", n.place()),
             n.text.clone(),
             source,
-            cell(&n.row_key),
+            n.row_key
+                .as_ref()
+                .map(|k| format!("{k:#}"))
+                .unwrap_or_default(),
             cell(&n.column),
         ]
     };
@@ -160,7 +163,7 @@ fn list(document: &Document, numbers: &[&Number], global: &Global) {
     ));
     if numbers.len() > rows.len() {
         say(&format!(
-            "… and {} more; name a line too",
+            "… and {} more; add a line",
             numbers.len() - rows.len()
         ));
     }
@@ -177,10 +180,11 @@ impl From<TrailError> for Stop {
     fn from(error: TrailError) -> Self {
         match error {
             TrailError::NoReport(_) => {
-                Self::nothing(error).hint("`benchtrail run EXPERIMENT` renders a report and says where it is")
+                Self::nothing(error).hint("`benchtrail run EXPERIMENT` renders a report and \
+                    prints its path")
             }
             TrailError::NoTrace(_) => Self::nothing(error).hint(
-                "a report is told with the trace that `benchtrail run` writes beside it; move both together",
+                "`why` needs the trace that `benchtrail run` writes beside the report; move both together",
             ),
             TrailError::NoNumber { ref hint, .. } => {
                 let hint = hint.clone();

@@ -76,11 +76,11 @@ fn a_wrong_key_is_told_and_not_repeated() {
     assert_ne!(shown.code, Some(0));
     let all = shown.stdout + &shown.stderr;
     assert!(
-        all.contains("refuses us: /v1/models answered 401") && all.contains("[API key]"),
+        all.contains("refuses the request: /v1/models answered 401") && all.contains("[API key]"),
         "{all}"
     );
     assert!(
-        all.contains("look whether `ELSEWHERE_KEY` holds the key of this server"),
+        all.contains("check whether `ELSEWHERE_KEY` holds this server's key"),
         "{all}"
     );
     assert!(!all.contains("sk-wrong"), "{all}");
@@ -120,8 +120,9 @@ fn an_engine_whose_key_is_not_set_is_told_before_anything_is_sent() {
     for mut command in run_and_plan(folder.path()) {
         let shown = outcome(command.env_remove("ELSEWHERE_KEY"));
         assert_eq!(shown.code, Some(4));
-        let expected = "error: engine `elsewhere`: the environment variable `ELSEWHERE_KEY`, which is to hold the \
-                        API key, is not set\n  --> elsewhere.yaml:14:38  (stages.machine.engine)\n";
+        let expected = "error: engine `elsewhere`: the environment variable `ELSEWHERE_KEY`, \
+            which should hold the API key, is not set\n  --> elsewhere.yaml:14:38  \
+            (stages.machine.engine)\n";
         assert!(shown.stderr.contains(expected), "{}", shown.stderr);
         assert!(
             shown
@@ -148,7 +149,10 @@ fn a_load_stage_whose_key_is_not_set_or_no_key_is_told_before_anything_is_sent()
         let unfit = outcome(command.env("OTHER_KEY", "sk-do not tell"));
         for (shown, what) in [
             (unset, "is not set"),
-            (unfit, "holds no API key that fits into a header"),
+            (
+                unfit,
+                "does not hold an API key that can be sent in a header",
+            ),
         ] {
             assert_eq!(shown.code, Some(4));
             let all = shown.stdout + &shown.stderr;

@@ -183,13 +183,17 @@ fn the_tables_are_those_of_a_load_stage() {
     let again = run(&server.url(), &arguments);
     assert_eq!(again.code, Some(2));
     assert!(
-        again.stderr.contains("requests.parquet is there already"),
+        again.stderr.contains("requests.parquet already exists"),
         "{}",
         again.stderr
     );
 }
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the binary must be found on the search path"
+)]
 fn what_runs_beside_the_load_is_sampled_into_the_folder() {
     let server = server(Behaviour::default());
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -320,7 +324,7 @@ fn a_server_that_is_not_there_is_named_with_a_remedy() {
         .port();
     let shown = run(&format!("http://127.0.0.1:{port}"), &[]);
     assert_eq!(shown.code, Some(1));
-    let expected = format!("error: http://127.0.0.1:{port} takes no connection: ");
+    let expected = format!("error: cannot connect to http://127.0.0.1:{port}: ");
     assert!(
         shown.stderr.starts_with(&expected) && shown.stderr.contains("hint: start the server"),
         "{}",
@@ -336,13 +340,13 @@ fn wrong_arguments_are_told_with_what_would_be_right() {
             &["--ca-file", "ca.pem"],
             "is not https://",
         ),
-        ("127.0.0.1:1", &[], "begins with http://"),
+        ("127.0.0.1:1", &[], "must begin with http://"),
         (
             "http://127.0.0.1:1",
             &["--workload", "short-decod"],
             "short-decod",
         ),
-        ("http://127.0.0.1:1", &["--rate", "0"], "above 0"),
+        ("http://127.0.0.1:1", &["--rate", "0"], "greater than 0"),
         (
             "http://127.0.0.1:1",
             &["--rate", "1", "--burst"],
@@ -351,7 +355,7 @@ fn wrong_arguments_are_told_with_what_would_be_right() {
         (
             "http://127.0.0.1:1",
             &["--slo", "itl=3"],
-            "there are ttft, tpot and e2e",
+            "use ttft, tpot or e2e",
         ),
         ("http://127.0.0.1:1", &["--timeout", "30"], "30 s"),
         (
@@ -362,7 +366,7 @@ fn wrong_arguments_are_told_with_what_would_be_right() {
         (
             "http://127.0.0.1:1",
             &["--header", "Authorization: Bearer 1"],
-            "this is a secret",
+            "it is a secret",
         ),
     ];
     for (url, arguments, part) in cases {
@@ -404,7 +408,7 @@ fn answers_in_one_piece_are_counted_beside_their_tpot_of_nothing() {
     );
     assert!(
         told.stderr
-            .contains("warning: 3 of 3 streamed answers came in one piece"),
+            .contains("warning: 3 of 3 streamed answers arrived in one piece"),
         "{}",
         told.stderr
     );
@@ -449,7 +453,7 @@ fn a_stopped_run_keeps_what_it_has() {
         "{shown}"
     );
     assert!(
-        String::from_utf8_lossy(&output.stderr).contains("stopped by the user: the result holds")
+        String::from_utf8_lossy(&output.stderr).contains("stopped by the user: the result covers")
     );
     assert!((4..100_000).contains(&table(folder.path(), "requests").rows()));
 }
@@ -604,7 +608,7 @@ fn calibrating_prints_errors_and_what_they_cover() {
         "TTFT bias",
         "1 client",
         "4 clients",
-        "Kept up to ",
+        "The bound holds up to ",
         "docs/load-accuracy.md",
     ] {
         assert!(shown.contains(part), "{part}:\n{shown}");
@@ -690,7 +694,7 @@ fn calibrating_with_a_url_tells_what_the_server_does_not_account_for() {
     assert_eq!(told["instrument"]["tls"], true);
     let silent = calibrate("openai-completions", &[]).ok().stdout;
     assert!(
-        silent.contains("6 of 6 requests answered; the server tells no timings"),
+        silent.contains("6 of 6 requests answered; the server reports no timings"),
         "{silent}"
     );
 }
@@ -707,12 +711,12 @@ fn a_search_refuses_a_rate_whose_overload_no_probe_may_show() {
     assert!(
         refused
             .stderr
-            .contains("shows only after 400.0 s of arrivals"),
+            .contains("becomes visible only after 400.0 s of arrivals"),
         "{}",
         refused.stderr
     );
     assert!(
-        refused.stderr.contains("may last 5 min"),
+        refused.stderr.contains("may last only 5 min"),
         "{}",
         refused.stderr
     );
@@ -733,7 +737,7 @@ fn a_search_refuses_a_rate_whose_overload_no_probe_may_show() {
     );
     assert_eq!(told.code, Some(1), "{}", told.stderr);
     assert!(
-        !told.stderr.contains("so that an overload shows"),
+        !told.stderr.contains("so that an overload becomes visible"),
         "{}",
         told.stderr
     );

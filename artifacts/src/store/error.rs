@@ -68,13 +68,13 @@ impl fmt::Display for StoreError {
             Self::NotARecord(digest) => {
                 write!(
                     f,
-                    "object {digest} is named as a record, and cannot be read as one"
+                    "object {digest} is listed as a record but cannot be read as one"
                 )
             }
             Self::NoStore(path) => {
                 write!(
                     f,
-                    "{} holds no store: there is no `objects` folder in it",
+                    "{} is not a store: it has no `objects` folder",
                     path.display()
                 )
             }
@@ -82,22 +82,22 @@ impl fmt::Display for StoreError {
                 let remedy = match error.sqlite_error_code() {
                     Some(
                         ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied,
-                    ) => "you may not write there: name a store of your own",
+                    ) => "you have no write permission there; choose another store",
                     Some(ErrorCode::DiskFull) => {
-                        "free some space and try again; what is stored is whole"
+                        "free some space and try again; the objects already stored are intact"
                     }
-                    _ => "it is derived data: delete it and it is rebuilt",
+                    _ => "it is derived data: delete it, and the next run rebuilds it",
                 };
                 write!(
                     f,
-                    "the store's index {} refused: {error} ({remedy})",
+                    "cannot open the store's index {}: {error} ({remedy})",
                     path.display()
                 )
             }
             Self::IndexVersion(path, version) => write!(
                 f,
-                "the store's index {} has version {version}, unknown to this program \
-                 (it is derived data: delete it and it is rebuilt)",
+                "the store's index {} has version {version}, which this program does not know (it \
+                 is derived data: delete it, and the next run rebuilds it)",
                 path.display()
             ),
             Self::Busy(path) => {

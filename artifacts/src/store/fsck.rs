@@ -61,7 +61,7 @@ pub struct FsckOptions {
 pub enum FindingKind {
     /// An object's bytes do not have the digest that its name says.
     Damaged,
-    /// Something under `objects` that is no object.
+    /// Something under `objects` that is not an object.
     Stranger,
     /// A file in `tmp` older than a day.
     Leftover,
@@ -84,13 +84,19 @@ impl FindingKind {
     pub fn remedy(self) -> &'static str {
         match self {
             Self::Damaged | Self::Missing | Self::WrongSize | Self::Forged | Self::NotARecord => {
-                "repair, then run the experiment again: only what rested on it is executed"
+                "repair, then run the experiment again; only cells that depend on it are executed"
             }
-            Self::Stranger => "repair moves it to quarantine, or move it away yourself",
-            Self::Leftover => "repair or gc removes it",
-            Self::BrokenIndex => "delete index.sqlite: it is derived data and is rebuilt",
+            Self::Stranger => {
+                "`--repair` moves it to quarantine; you can also move it away \
+                yourself"
+            }
+            Self::Leftover => "`--repair` or `gc` removes it",
+            Self::BrokenIndex => {
+                "delete index.sqlite; it is derived data, and the next run \
+                rebuilds it"
+            }
             Self::Dangling => {
-                "bring the object back from another copy of the store, or repair and run again"
+                "restore the object from another copy of the store, or repair and run again"
             }
         }
     }
@@ -161,7 +167,7 @@ impl Store {
                 FindingKind::Stranger,
                 None,
                 path,
-                "no object has such a place".to_owned(),
+                "objects are never stored at this path".to_owned(),
             );
         }
         for path in self.leftovers()? {
@@ -216,7 +222,7 @@ impl Store {
             report.bytes += bytes;
             if digest != found.digest {
                 damaged.insert(found.digest);
-                let detail = format!("its {bytes} bytes have the digest {}", digest.short());
+                let detail = format!("its {bytes} bytes have another digest: {}", digest.short());
                 report.find(
                     FindingKind::Damaged,
                     Some(found.digest),
@@ -240,7 +246,7 @@ impl Store {
                 Some(size) if Some(size) == bytes => {}
                 Some(size) => {
                     let detail = format!(
-                        "the index has a size of {}, the file {size}",
+                        "the index gives its size as {}, but the file has {size}",
                         bytes.unwrap_or(0)
                     );
                     wrong.insert(digest, (FindingKind::WrongSize, detail));
@@ -290,7 +296,7 @@ impl Store {
             };
             report.records += 1;
             let Some(view) = read(record, &bytes) else {
-                let detail = "the index names it as a record, and it is none".to_owned();
+                let detail = "the index lists it as a record, but it is not one".to_owned();
                 report.find(
                     FindingKind::NotARecord,
                     Some(*record),
@@ -329,7 +335,7 @@ impl Store {
         Ok(())
     }
 
-    /// Moves aside what is no object, and removes the rows that rest on what is not there.
+    /// Moves aside what is not an object, and removes the rows that rest on what is not there.
     fn repair(&self, report: &mut FsckReport) -> Result<(), StoreError> {
         let (mut gone, mut records) = (Vec::new(), Vec::new());
         for finding in &mut report.findings {

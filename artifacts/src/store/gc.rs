@@ -84,6 +84,10 @@ impl Store {
     /// If a record on the way is damaged or is none: then nothing is removed, since what it
     /// refers to is unknown. If a run plans for longer than the patience. If the file system
     /// or the index refuses.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "ages of files are compared with the clock that stamped them"
+    )]
     pub fn gc(
         &self,
         roots: &[Digest],
@@ -170,7 +174,7 @@ impl Store {
                 continue;
             }
             marks.reached.insert(record);
-            // An object put since the walk is no victim, but what it refers to may be.
+            // An object put since the walk is not a victim, but what it refers to may be.
             if !sizes.contains_key(&record) && !self.contains(&record) {
                 marks.missing.insert(record);
                 continue;
@@ -189,7 +193,7 @@ impl Store {
     }
 
     /// Removes an object unless somebody put it again since the walk: moved aside first, so
-    /// that a `put` either touches it before (and it returns) or writes it anew.
+    /// that a `put` either touches it before (and it returns) or writes it again.
     fn sweep(&self, found: &Found) -> Result<bool, StoreError> {
         let aside =
             self.root

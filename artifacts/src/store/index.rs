@@ -5,6 +5,7 @@
 //! | `objects` | digest, bytes | an object that is durable |
 //! | `history` | seq, key, record, cacheable, outputs, status, seconds, experiment, stage, coordinates | an executed cell, failed ones too; the highest seq is the newest |
 //! | `uses` | object, record | the record names the object, so the record's rows go when the object goes |
+//! | `origin` | file | inode and time of birth of the index file that the rows were written to; those of a copy are forgotten |
 //! | `state` | complete | 1 if the index knows every record, 0 if it was lost and not yet rebuilt |
 //!
 //! A key is looked up in `history_key`. The rows themselves lie in the order of execution, which is nearly that of a plan, so that
@@ -115,9 +116,47 @@ impl Index {
             sync_path(root)?;
         }
         match index.version()? {
-            VERSION => Ok(index),
+            VERSION => {
+                index.settle(root)?;
+                Ok(index)
+            }
             other => Err(StoreError::IndexVersion(index.path, other)),
         }
+    }
+
+    /// Forgets every row of an index that was not written here. A copied index may say anything:
+    /// what it said is read again from the records.
+    fn settle(&mut self, root: &Path) -> Result<(), StoreError> {
+        let here = origin(&self.path)?;
+        let query = |connection: &Connection| -> rusqlite::Result<Option<String>> {
+            connection
+                .execute_batch("CREATE TABLE IF NOT EXISTS origin(file TEXT NOT NULL) STRICT;")?;
+            let mut statement = connection.prepare("SELECT file FROM origin")?;
+            statement.query_row([], |row| row.get(0)).optional()
+        };
+        let known: Option<String> = {
+            let table =
+                "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'origin'";
+            let there: rusqlite::Result<i64> =
+                self.connection.query_row(table, [], |row| row.get(0));
+            match there.map_err(|e| self.error(e))? {
+                0 => None,
+                _ => query(&self.connection).map_err(|e| self.error(e))?,
+            }
+        };
+        if known.as_deref() == Some(here.as_str()) {
+            return Ok(());
+        }
+        let knows_all = holds_nothing(&root.join("objects"))?;
+        self.transaction(|connection| {
+            query(connection)?;
+            connection.execute_batch(
+                "DELETE FROM origin; DELETE FROM history; DELETE FROM objects; DELETE FROM uses;",
+            )?;
+            connection.execute("INSERT INTO origin VALUES(?1)", [here.as_str()])?;
+            connection.execute("UPDATE state SET complete = ?1", [knows_all])?;
+            Ok(())
+        })
     }
 
     fn version(&self) -> Result<i64, StoreError> {
@@ -436,6 +475,17 @@ pub(super) fn forget_record(connection: &Connection, record: &Digest) -> rusqlit
             .execute([record.as_bytes()])?;
     }
     Ok(())
+}
+
+/// Names the file of an index as no copy of it can be named: inode number and time of birth.
+fn origin(path: &Path) -> Result<String, StoreError> {
+    use std::os::unix::fs::MetadataExt as _;
+    let metadata = std::fs::metadata(path).map_err(StoreError::io(path))?;
+    // Not every file system knows when a file was made.
+    let born = metadata.created().ok();
+    let born = born.and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
+    let born = born.map_or(0, |since| since.as_nanos());
+    Ok(format!("{} {born}", metadata.ino()))
 }
 
 /// Returns whether there is no object folder yet.

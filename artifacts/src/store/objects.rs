@@ -95,7 +95,7 @@ impl Store {
 
     /// Returns whether the object is there (its bytes are not checked).
     pub fn contains(&self, digest: &Digest) -> bool {
-        self.path(digest).is_file()
+        fs::symlink_metadata(self.path(digest)).is_ok_and(|m| m.is_file())
     }
 
     /// Returns the size of an object in bytes, `None` if it is not there.
@@ -180,7 +180,10 @@ impl Store {
     /// If the object is missing or damaged, or the file system refuses.
     pub fn get(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
         let path = self.path(digest);
-        let bytes = fs::read(&path).map_err(|e| unread(digest, &path, e))?;
+        let wrong = |e| unread(digest, &path, e);
+        let (file, size) = open_regular(&path).map_err(wrong)?;
+        let mut bytes = Vec::with_capacity(size as usize);
+        file.take(size).read_to_end(&mut bytes).map_err(wrong)?;
         if hash_bytes(&bytes) != *digest {
             return Err(StoreError::Damaged(*digest, path));
         }
@@ -199,9 +202,8 @@ impl Store {
     ) -> Result<Vec<Bytes>, StoreError> {
         let path = self.path(digest);
         let wrong = |e| unread(digest, &path, e);
-        let file = File::open(&path).map_err(wrong)?;
         // What is wanted may come from bytes not yet checked: no more than the file holds is believed.
-        let size = file.metadata().map_err(wrong)?.len();
+        let (file, size) = open_regular(&path).map_err(wrong)?;
         let length = |range: &Range<u64>| range.end.min(size).saturating_sub(range.start) as usize;
         // One allocation: an allocator tends to give several large ones back to the system, and pages that
         // come from there anew cost as much as hashing.
@@ -340,6 +342,17 @@ pub(super) fn size_of(path: &Path) -> Result<Option<u64>, StoreError> {
     }
 }
 
+/// Opens an object's file and returns its size in bytes. A store may have come from somebody
+/// else: a link, a FIFO or a device in an object's place is never read.
+fn open_regular(path: &Path) -> io::Result<(File, u64)> {
+    if !fs::symlink_metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    let file = File::open(path)?;
+    let size = file.metadata()?.len();
+    Ok((file, size))
+}
+
 /// Why an object's file cannot be read.
 fn unread(digest: &Digest, path: &Path, error: io::Error) -> StoreError {
     match error.kind() {
@@ -366,7 +379,7 @@ pub(super) fn hash_bytes(bytes: &[u8]) -> Digest {
 
 /// Returns the digest and size of a file: mapped and hashed on all cores if it is large.
 pub(super) fn hash_file(path: &Path) -> Result<(Digest, u64), StoreError> {
-    let size = fs::metadata(path).map_err(StoreError::io(path))?.len();
+    let (_, size) = open_regular(path).map_err(StoreError::io(path))?;
     if size < LARGE as u64 {
         let bytes = fs::read(path).map_err(StoreError::io(path))?;
         return Ok((Digest::of(&bytes), bytes.len() as u64));

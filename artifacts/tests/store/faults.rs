@@ -143,6 +143,7 @@ fn strangers_are_found_wherever_they_lie() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a file is made to look old")]
 fn a_temporary_file_is_left_over_after_a_day() {
     let (_folder, store) = new_store();
     let (old, new) = (
@@ -265,6 +266,34 @@ fn a_deleted_index_is_rebuilt_from_the_records() {
 }
 
 #[test]
+fn an_index_that_came_with_a_copy_of_a_store_is_not_believed() {
+    let (folder, store) = new_store();
+    let commits = study(&store);
+    let truth = store.record_for(&commits[0].key).unwrap();
+    sql(&store, "UPDATE history SET outputs = 'forged'");
+    let forged = store.record_for(&commits[0].key).unwrap().unwrap();
+    assert_eq!(forged.outputs, "forged", "rows written here are believed");
+    drop(store);
+    let copy = folder.path().join("copy");
+    let copied = std::process::Command::new("cp")
+        .args([
+            "-a".as_ref(),
+            folder.path().join("store").as_os_str(),
+            copy.as_os_str(),
+        ])
+        .status();
+    assert!(copied.unwrap().success());
+    let store = Store::open(&copy).unwrap();
+    assert!(store.needs_rebuild().unwrap());
+    assert_eq!(store.record_for(&commits[0].key).unwrap(), None);
+    store.rebuild(read_record).unwrap();
+    assert_eq!(store.record_for(&commits[0].key).unwrap(), truth);
+    drop(store);
+    let store = Store::open(&copy).unwrap();
+    assert!(!store.needs_rebuild().unwrap(), "once is enough");
+}
+
+#[test]
 fn a_rebuild_keeps_the_order_of_execution() {
     let (folder, store) = new_store();
     let commits: Vec<_> = ["a@1", "a@2", "a@3", "a@4"]
@@ -339,7 +368,7 @@ fn objects_are_read_where_the_index_cannot_be_opened_and_the_index_says_why() {
     assert_eq!(store.get(&digest).unwrap(), b"bytes");
     let error = store.records().unwrap_err();
     assert!(
-        error.to_string().contains("name a store of your own"),
+        error.to_string().contains("choose another store"),
         "{error}"
     );
 }

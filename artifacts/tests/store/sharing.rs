@@ -79,6 +79,10 @@ fn many_may_create_the_same_store_at_once() {
 
 /// Not a test of its own: [`processes_commit_side_by_side`] runs it in processes of their own.
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the test starts itself as a second process"
+)]
 fn writer_process() {
     if let (Ok(root), Ok(writer)) = (std::env::var("STORE_ROOT"), std::env::var("STORE_WRITER")) {
         write(&Store::open(root.as_ref()).unwrap(), &writer);

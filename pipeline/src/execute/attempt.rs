@@ -14,10 +14,12 @@ use artifacts::{Commit, Digest, Store};
 
 use super::scratch::{self, Scratch};
 use super::task::Task;
+use crate::design::Preflight;
 use crate::error::PipelineError;
 use crate::event::Event;
 use crate::experiment::Order;
 use crate::lease::Leases;
+use crate::name::OutputName;
 use crate::plan::Outcome;
 use crate::record::{Attempt, Build, RECORD_FORMAT, Record, outputs_text};
 use crate::stage::{
@@ -37,6 +39,7 @@ pub(super) struct Context<'a> {
     pub(super) build: Build,
     pub(super) environment: Vec<String>,
     pub(super) claims: BTreeMap<String, Digest>,
+    pub(super) preflight: Option<Preflight>,
 }
 
 /// The attempts at a cell so far.
@@ -51,12 +54,16 @@ pub(super) struct Finished {
     pub(super) cell: usize,
     pub(super) outcome: Outcome,
     pub(super) commit: Commit,
-    pub(super) evidence: BTreeMap<String, Artifact>,
+    pub(super) evidence: BTreeMap<OutputName, Artifact>,
     pub(super) hint: Option<String>,
     pub(super) lease: Option<Box<dyn Lease>>,
 }
 
 impl Attempts {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the record says when a cell was executed"
+    )]
     pub(super) fn new() -> Self {
         Self {
             started: jiff::Timestamp::now(),
@@ -165,7 +172,7 @@ pub(super) fn attempt(
                 "the stage kind `{}` panicked: {text}",
                 task.kind.name()
             ))
-            .hint("this is a bug in the stage kind, please report it"))
+            .hint("this is a bug in the stage kind; please report it"))
         })
     });
     let seconds = clock.elapsed().as_secs_f64();
@@ -189,7 +196,7 @@ fn take(store: &Store, outputs: &mut [Output]) -> Result<Result<(), Failure>, Pi
     for output in outputs {
         if let Content::File(path) = &output.content {
             if !path.is_file() {
-                let reason = format!("output `{}` is no file: {}", output.name, path.display());
+                let reason = format!("output `{}` is not a file: {}", output.name, path.display());
                 return Ok(Err(Failure::failed(reason)));
             }
             let digest = store.put_file(path)?;
@@ -203,7 +210,7 @@ fn take(store: &Store, outputs: &mut [Output]) -> Result<Result<(), Failure>, Pi
 fn keep(
     store: &Store,
     outputs: Vec<Output>,
-) -> Result<Result<BTreeMap<String, Artifact>, String>, PipelineError> {
+) -> Result<Result<BTreeMap<OutputName, Artifact>, String>, PipelineError> {
     let mut kept = BTreeMap::new();
     for output in outputs {
         let (digest, bytes) = match &output.content {
@@ -213,16 +220,17 @@ fn keep(
                 (digest, store.size(&digest)?.unwrap_or(0))
             }
         };
-        if output.name.is_empty() || output.name.contains(['\n', '\r']) {
-            return Ok(Err(format!("{:?} is no name for an output", output.name)));
-        }
+        let name = match OutputName::new(output.name.as_str()) {
+            Ok(name) => name,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
         let artifact = Artifact {
             digest,
             media: output.media,
             bytes,
             rows: output.rows,
         };
-        if kept.insert(output.name.clone(), artifact).is_some() {
+        if kept.insert(name, artifact).is_some() {
             return Ok(Err(format!("two outputs are named `{}`", output.name)));
         }
     }
@@ -236,7 +244,7 @@ fn digest_of(path: &std::path::Path) -> Digest {
     let hex = part(path.parent().and_then(|p| p.file_name())) + &part(path.file_name());
     format!("b3:{hex}")
         .parse()
-        .expect("`take` left a path of the store")
+        .expect("`take` returned a path in the store")
 }
 
 /// Returns the digest of an output's bytes, wherever they are.
@@ -259,7 +267,7 @@ pub(super) fn succeed(
         Ok(outputs) => outputs,
         Err(mistake) => {
             let mut failure =
-                Failure::failed(mistake).hint("this is a bug in the stage kind, please report it");
+                Failure::failed(mistake).hint("this is a bug in the stage kind; please report it");
             attempts.again(context, task, &mut failure, seconds)?;
             if let Some(lease) = done.lease {
                 lease.release();
@@ -333,6 +341,7 @@ pub(super) fn fail(
 fn warn(context: &Context<'_>, task: &Task<'_>, warnings: &[String]) {
     for warning in warnings {
         (context.listener)(&Event::Warning {
+            cell: Some(task.name.clone()),
             message: format!("{}: {warning}", task.name),
         });
     }
@@ -353,6 +362,8 @@ fn record(context: &Context<'_>, task: &Task<'_>, attempts: Attempts) -> Record 
         seconds: attempts.clock.elapsed().as_secs_f64(),
         attempts: attempts.list,
         order: task.order,
+        place: task.place.clone(),
+        preflight: context.preflight.clone().filter(|_| task.measures),
         observations: BTreeMap::new(),
         warnings: Vec::new(),
         build: context.build.clone(),

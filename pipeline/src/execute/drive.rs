@@ -2,8 +2,9 @@
 //!
 //! Measurements and resources execute one at a time on this thread, with nothing pure beside
 //! them, so that nothing of ours disturbs what is measured. Of the cells that are ready, those
-//! go first whose resources are alive already; among equals the order is shuffled by the
-//! experiment's seed, or that declared, and recorded. Pure cells wait until no measurement is
+//! go first that the design puts first (block after block, launch after launch), then those
+//! whose resources are alive already; among equals the order is shuffled by the experiment's
+//! seed, or that declared, and recorded. Pure cells wait until no measurement is
 //! ready, unless a measurement waits for them; then they run on several threads.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -14,16 +15,19 @@ use std::sync::mpsc::channel;
 use artifacts::{ActionKey, Commit, Digest, Store};
 
 use super::attempt::{Attempts, Context, Finished, attempt, fail, succeed};
+use super::blocks::{Blocks, Seat};
 use super::exclusive::Exclusives;
 use super::live::{Alive, LiveSet, resources_of};
 use super::scratch::Scratch;
 use super::summary::{RunSummary, study_of, summary};
 use super::task::Task;
+use crate::design::Preflight;
 use crate::error::PipelineError;
 use crate::event::Event;
 use crate::experiment::{Experiment, Order};
 use crate::lease::reap_orphans;
 use crate::lock::{Lock, LockClass, lock_path};
+use crate::name::OutputName;
 use crate::plan::{Outcome, PlanOptions, Session, State};
 use crate::record::Build;
 use crate::stage::{Artifact, CellStatus, Class, Failure, Registry, Study};
@@ -41,6 +45,8 @@ pub struct RunOptions {
     pub cancelled: Arc<AtomicBool>,
     /// The build of the program, for the records.
     pub build: Build,
+    /// What a look at the machine came to before the run, for the records of what it measures.
+    pub preflight: Option<Preflight>,
 }
 
 impl Default for RunOptions {
@@ -51,6 +57,7 @@ impl Default for RunOptions {
             jobs: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             cancelled: Arc::new(AtomicBool::new(false)),
             build: Build::default(),
+            preflight: None,
         }
     }
 }
@@ -62,12 +69,17 @@ pub(super) enum Stop {
     Failed(String),
 }
 
+/// What decides which ready cell goes next, the least first: its place in the design, how many
+/// starts it needs, its rank by the seed, its number.
+type Urgency = (Option<Seat>, usize, Option<Digest>, usize);
+
 /// A run in progress.
 pub(super) struct Executor<'a, 'l> {
     pub(super) session: Session<'a>,
     pub(super) context: Arc<Context<'l>>,
     pub(super) live: LiveSet,
     pub(super) exclusives: Exclusives,
+    pub(super) blocks: Blocks,
     pub(super) jobs: usize,
     keep_going: bool,
     /// Measurements and resources that are ready.
@@ -85,7 +97,7 @@ pub(super) struct Executor<'a, 'l> {
     /// How often a resource came up differently.
     pub(super) flips: HashMap<usize, u32>,
     pub(super) commits: Vec<Commit>,
-    pub(super) evidence: HashMap<usize, BTreeMap<String, Artifact>>,
+    pub(super) evidence: HashMap<usize, BTreeMap<OutputName, Artifact>>,
     study: Option<Arc<Study>>,
     pub(super) executed: usize,
     pub(super) resource_starts: usize,
@@ -96,6 +108,10 @@ pub(super) struct Executor<'a, 'l> {
 /// # Errors
 /// If the store, the lock or the machine refuses, or an option names what does not exist. A
 /// cell that fails is no error: it is a line of the ledger in the summary.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the names of the variables decide what the plan calls ready; no value is read"
+)]
 pub fn run(
     experiment: &Experiment,
     registry: &Registry,
@@ -111,16 +127,20 @@ pub fn run(
     {
         let cell = reaped.document.cell;
         listener(&Event::Warning {
+            cell: None,
             message: format!("stopped what an earlier run left behind for {cell}"),
         });
     }
     if store.needs_rebuild()? {
         let report = store.rebuild(crate::record::view)?;
         let message = format!(
-            "the store's index was lost and is rebuilt from {} records",
+            "the store's index was lost; rebuilding it from {} records",
             report.records
         );
-        listener(&Event::Warning { message });
+        listener(&Event::Warning {
+            cell: None,
+            message,
+        });
     }
     // A sweep of the store that runs meanwhile leaves alone what this run rests on.
     let mut hold = store.hold()?;
@@ -147,6 +167,7 @@ pub fn run(
             .map(|(name, _)| name.to_string_lossy().into_owned())
             .collect(),
         claims: crate::experiment::claims_digests(&experiment.spec),
+        preflight: options.preflight.clone(),
     };
     std::thread::scope(|scope| {
         scope.spawn(move || {
@@ -171,11 +192,13 @@ impl<'a, 'l> Executor<'a, 'l> {
     fn new(session: Session<'a>, context: Context<'l>, options: &RunOptions) -> Self {
         let feeds = feeding_stages(&session);
         let exclusives = Exclusives::new(session.store.root());
+        let blocks = Blocks::new(&session.graph);
         Self {
             session,
             context: Arc::new(context),
             live: LiveSet::default(),
             exclusives,
+            blocks,
             jobs: options.jobs.max(1),
             keep_going: options.keep_going,
             ready_bound: Vec::new(),
@@ -249,6 +272,7 @@ impl<'a, 'l> Executor<'a, 'l> {
             };
             (self.context.listener)(&Event::CellEnded {
                 cell: self.session.graph.name(cell),
+                stage: self.session.graph.stage_name(cell).to_owned(),
                 status: outcome.status(),
                 reason,
                 hint: None,
@@ -274,12 +298,12 @@ impl<'a, 'l> Executor<'a, 'l> {
         self.stopped = Some(Stop::Interrupted);
     }
 
-    /// Takes the ready cell that needs the fewest starts, the first in the order asked for among
-    /// equals.
+    /// Takes the ready cell that the design puts first, of these the one that needs the fewest
+    /// starts, the first in the order asked for among equals.
     fn next_bound(&mut self) -> Option<usize> {
         self.ready_bound
             .retain(|cell| matches!(self.session.states[*cell], State::Ready(_)));
-        let mut best: Option<(usize, Option<Digest>, usize, usize)> = None;
+        let mut best: Option<(Urgency, usize)> = None;
         for at in 0..self.ready_bound.len() {
             let cell = self.ready_bound[at];
             let graph = &self.session.graph;
@@ -293,11 +317,12 @@ impl<'a, 'l> Executor<'a, 'l> {
                 let rank = || Digest::of(format!("{seed} {}", graph.name(cell)).as_bytes());
                 *self.ranks.entry(cell).or_insert_with(rank)
             });
-            if best.is_none_or(|(s, r, c, _)| (starts, rank, cell) < (s, r, c)) {
-                best = Some((starts, rank, cell, at));
+            let urgency = (self.blocks.seat(cell), starts, rank, cell);
+            if best.is_none_or(|(earlier, _)| urgency < earlier) {
+                best = Some((urgency, at));
             }
         }
-        best.map(|(.., at)| self.ready_bound.remove(at))
+        best.map(|(_, at)| self.ready_bound.remove(at))
     }
 
     /// Builds the task of a cell and gives it the next place in the order.
@@ -312,7 +337,10 @@ impl<'a, 'l> Executor<'a, 'l> {
             None
         };
         self.order += 1;
-        Task::new(&mut self.session, cell, key, self.order, study)
+        let place = self.blocks.note(&self.session.graph, cell);
+        let mut task = Task::new(&mut self.session, cell, key, self.order, study);
+        task.place = place;
+        task
     }
 
     /// Executes a measurement or a resource.
@@ -326,6 +354,10 @@ impl<'a, 'l> Executor<'a, 'l> {
             return self.settle_without_executing(cell, outcome, None);
         }
         self.release_idle(&needed)?;
+        if !self.enter_launch(cell)? {
+            self.interrupt();
+            return Ok(());
+        }
         match self.ensure_live(cell)? {
             Alive::Yes => {}
             Alive::Replanned => return Ok(()),
@@ -420,7 +452,7 @@ impl<'a, 'l> Executor<'a, 'l> {
         key: ActionKey,
         resource: &str,
         failure: Failure,
-        evidence: BTreeMap<String, Artifact>,
+        evidence: BTreeMap<OutputName, Artifact>,
     ) -> Result<(), PipelineError> {
         let reason = format!("`{resource}` did not start: {}", failure.reason);
         let needed = resources_of(&self.session.graph, cell);
@@ -498,6 +530,7 @@ impl<'a, 'l> Executor<'a, 'l> {
         };
         (self.context.listener)(&Event::CellEnded {
             cell: name,
+            stage: self.session.graph.stage_name(cell).to_owned(),
             status,
             reason,
             hint,

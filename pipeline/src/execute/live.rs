@@ -8,6 +8,7 @@ use super::drive::Executor;
 use crate::error::PipelineError;
 use crate::event::Event;
 use crate::graph::Graph;
+use crate::name::OutputName;
 use crate::plan::{Outcome, State};
 use crate::stage::{Artifact, Class, Content, Failure, Json, Lease, Output};
 
@@ -35,7 +36,7 @@ impl LiveSet {
             .map(|l| l.lease.live().clone())
     }
 
-    fn cells(&self) -> Vec<usize> {
+    pub(super) fn cells(&self) -> Vec<usize> {
         self.0.iter().map(|l| l.cell).collect()
     }
 }
@@ -58,7 +59,7 @@ pub(super) enum Alive {
     No {
         resource: String,
         failure: Failure,
-        evidence: BTreeMap<String, Artifact>,
+        evidence: BTreeMap<OutputName, Artifact>,
     },
 }
 
@@ -117,7 +118,8 @@ impl<'a> Executor<'a, '_> {
         for (cell, reason) in dead {
             let name = self.session.graph.name(cell);
             (self.context.listener)(&Event::Warning {
-                message: format!("{name} died and is started again: {reason}"),
+                cell: Some(name.clone()),
+                message: format!("{name} died and is being restarted: {reason}"),
             });
             self.release_with_dependants(cell)?;
         }
@@ -217,9 +219,9 @@ impl<'a> Executor<'a, '_> {
                     }
                     self.exclusives.release(&exclusive);
                     let failure = Failure::failed(
-                        "its descriptor is different each time it starts",
+                        "its descriptor differs each time it starts",
                     )
-                    .hint("a descriptor must hold nothing ephemeral, such as a port or a pid");
+                    .hint("a descriptor must not contain anything ephemeral, such as a port or a pid");
                     return Ok(Alive::No {
                         resource: name,
                         failure,
@@ -297,7 +299,7 @@ impl<'a> Executor<'a, '_> {
     }
 
     /// Releases a resource after those that need it.
-    fn release_with_dependants(&mut self, cell: usize) -> Result<(), PipelineError> {
+    pub(super) fn release_with_dependants(&mut self, cell: usize) -> Result<(), PipelineError> {
         let others = self.live.cells();
         let dependants: Vec<usize> = others
             .into_iter()

@@ -1,6 +1,7 @@
 //! Execution of a plan: cells, leases on live resources, the lock.
 
 mod attempt;
+mod blocks;
 mod drive;
 mod exclusive;
 mod live;
@@ -11,5 +12,7 @@ mod summary;
 mod task;
 
 pub use drive::{RunOptions, run};
-pub use reproduce::{Difference, Reproduced, StudyDocument, Verdict, reproduce};
+pub use reproduce::{
+    Difference, ReproduceOptions, Reproduced, StudyDocument, Verdict, Which, reproduce,
+};
 pub use summary::{RunSummary, StudyResult};

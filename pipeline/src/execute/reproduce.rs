@@ -6,7 +6,7 @@
 //! whole chain from the raw rows to the report is checked, and the first cell that differs is
 //! named, not its followers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -16,12 +16,13 @@ use serde::{Deserialize, Serialize};
 use super::attempt::digest_of_output;
 use super::scratch::{Scratch, remove};
 use super::summary::study_of;
-use crate::cell::{cell_text, coordinates_text};
 use crate::error::PipelineError;
 use crate::experiment::Experiment;
 use crate::key::{Recipe, RecipeCell, value_digest};
 use crate::lease::Leases;
 use crate::lock::{Lock, LockCell, LockClass};
+use crate::name::OutputName;
+use crate::place::cell_text;
 use crate::plan::{PlanOptions, Session, State};
 use crate::record::Record;
 use crate::stage::{
@@ -59,6 +60,10 @@ impl StudyDocument {
             locked: true,
             ..PlanOptions::default()
         };
+        // A copied store has an index that nobody believes: what is cached is found by records.
+        if store.needs_rebuild()? {
+            store.rebuild(crate::record::view)?;
+        }
         let mut session = Session::new(experiment, registry, store, &options)?;
         let open = session
             .states
@@ -71,7 +76,7 @@ impl StudyDocument {
                 .filter(|s| !matches!(s, State::Settled(_)))
                 .count();
             return Ok(Err(format!(
-                "{open} cells have yet to run, the first is {}",
+                "{open} cells have not run yet; the first is {}",
                 session.graph.name(cell)
             )));
         }
@@ -109,9 +114,100 @@ impl StudyDocument {
         }))
     }
 
+    /// Says in words where this document does not agree with a lock and with the records that the
+    /// lock names. Empty: everything in it that lock and records determine is as they say.
+    pub fn disagreements(&self, lock: &Lock, records: &[(LockClass, &Record)]) -> Vec<String> {
+        let mut out = Vec::new();
+        if self.trail != lock.trail() {
+            out.push("its trail digest differs from the lock's".to_owned());
+        }
+        for (digest, value) in &self.parameters {
+            if value_digest(value) != *digest {
+                out.push(format!("the parameters {} were changed", digest.short()));
+            }
+        }
+        for (class, record) in records {
+            let name = cell_text(&record.stage, &record.coordinates.to_string());
+            let kind = self.kind_of(&record.stage);
+            if kind != Some(record.recipe.kind.as_str()) {
+                out.push(format!(
+                    "it gives {name} the kind `{}`, the record says `{}`",
+                    kind.unwrap_or("none"),
+                    record.recipe.kind
+                ));
+            }
+            let seen = record.recipe.study.as_ref();
+            if let Some(seen) = seen.filter(|_| *class == LockClass::Study)
+                && (seen.spec != value_digest(&self.spec) || seen.trail != self.trail)
+            {
+                out.push(format!("it is not the study that {name} has seen"));
+            }
+        }
+        out.extend(self.ledger_disagreement(lock, records));
+        out
+    }
+
+    /// The ledger repeats the lock, and of measurements what their records say.
+    fn ledger_disagreement(&self, lock: &Lock, records: &[(LockClass, &Record)]) -> Option<String> {
+        let mut stated: BTreeMap<(&str, String), &LockCell> = BTreeMap::new();
+        for stage in lock.stages.iter().filter(|s| s.class != LockClass::Study) {
+            for cell in &stage.cells {
+                stated.insert((&stage.name, cell.coordinates.clone()), cell);
+            }
+        }
+        let records: HashMap<(&str, String), &(LockClass, &Record)> = records
+            .iter()
+            .map(|entry| {
+                let record = entry.1;
+                let place = (record.stage.as_str(), record.coordinates.to_string());
+                (place, entry)
+            })
+            .collect();
+        for line in &self.ledger {
+            let place = (line.stage.as_str(), line.coordinates.to_string());
+            let measured = records
+                .get(&place)
+                .filter(|(class, _)| *class == LockClass::Measurement)
+                .map(|(_, record)| *record);
+            let agrees = stated
+                .remove(&place)
+                .is_some_and(|cell| is_line_of(line, cell, measured));
+            if !agrees {
+                let name = cell_text(place.0, &place.1);
+                return Some(format!(
+                    "its ledger says something else of {name} than lock and record"
+                ));
+            }
+        }
+        let ((stage, coordinates), _) = stated.into_iter().next()?;
+        let name = cell_text(stage, &coordinates);
+        Some(format!("its ledger has no line for {name}"))
+    }
+
     fn kind_of(&self, stage: &str) -> Option<&str> {
         self.kinds.get(stage).map(String::as_str)
     }
+}
+
+/// Returns whether a line of the ledger says what the lock says of the cell and, for a
+/// measurement, what its record says.
+fn is_line_of(line: &LedgerLine, cell: &LockCell, measured: Option<&Record>) -> bool {
+    let stated = line.status == cell.status && line.reason == cell.reason;
+    let as_recorded = match (&line.execution, measured) {
+        (Some(execution), Some(record)) => {
+            let loud = record.preflight.as_ref().and_then(|p| p.loud.as_ref());
+            let discarded: BTreeSet<Digest> = execution.discarded.iter().copied().collect();
+            line.evidence == record.evidence
+                && execution.order == record.order
+                && execution.place == record.place
+                && execution.loud.as_ref() == loud
+                && execution.executions == cell.executions()
+                && discarded == cell.discarded().collect()
+        }
+        (None, None) => line.evidence.is_empty(),
+        _ => false,
+    };
+    stated && as_recorded
 }
 
 /// Returns how the study as it stands differs from its lock, if it does.
@@ -145,7 +241,11 @@ fn otherwise(session: &Session<'_>) -> Option<String> {
             cell.status.word()
         )
     });
-    Some(first.unwrap_or_else(|| "the lock has cells that the experiment no longer has".to_owned()))
+    Some(first.unwrap_or_else(|| {
+        "the lock has cells that are no longer in the \
+        experiment"
+            .to_owned()
+    }))
 }
 
 /// Returns which cell taken from the lock was executed with other settings than the experiment
@@ -168,7 +268,7 @@ fn edited(session: &Session<'_>) -> Result<Option<String>, PipelineError> {
             if !same {
                 let name = session.graph.name(node.first + i);
                 return Ok(Some(format!(
-                    "{name} was executed with other settings than the experiment has now"
+                    "the experiment's settings for {name} have changed since it was executed"
                 )));
             }
         }
@@ -198,6 +298,11 @@ pub enum Verdict {
         /// Which.
         outputs: Vec<Difference>,
     },
+    /// It was made by a version of its kind that this program does not have.
+    OtherVersion {
+        /// Which, and which program has it.
+        reason: String,
+    },
     /// It could not be executed.
     Failed {
         /// Why.
@@ -217,17 +322,48 @@ pub struct Reproduced {
     pub verdict: Verdict,
 }
 
-/// Executes every pure cell of a lock again and compares its outputs with its record.
-/// `heard` is told of each cell as it ends. The results are in the order of the lock.
+/// Which pure cells are executed again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// All of them.
+    All,
+    /// Those that see the study: the reports.
+    Reports,
+}
+
+/// What to execute again, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct ReproduceOptions {
+    /// Which cells.
+    pub which: Which,
+    /// Threads, at least 1.
+    pub jobs: usize,
+}
+
+impl Which {
+    fn holds(self, class: LockClass) -> bool {
+        match self {
+            Self::All => matches!(class, LockClass::Pure | LockClass::Study),
+            Self::Reports => class == LockClass::Study,
+        }
+    }
+}
+
+/// Executes the pure cells of a lock again and compares its outputs with its record.
+/// `heard` hears of each cell as it ends. The results are in the order of the lock.
+///
+/// Lock, study and records may come from somebody else. Only kinds that the registry itself
+/// calls pure are executed, whatever the lock says of their class. If one record names another
+/// kind than its lock and study allow, nothing is executed at all.
 ///
 /// # Errors
-/// If the scratch directory cannot be made. What does not reproduce is a verdict, no error.
+/// If the scratch directory cannot be made. What does not reproduce is a verdict, not an error.
 pub fn reproduce(
+    options: ReproduceOptions,
     lock: &Lock,
     study: &StudyDocument,
     registry: &Registry,
     store: &Store,
-    jobs: usize,
     cancelled: &Arc<AtomicBool>,
     heard: &(dyn Fn(&Reproduced) + Sync),
 ) -> Result<Vec<Reproduced>, PipelineError> {
@@ -235,11 +371,7 @@ pub fn reproduce(
         Scratch::new(store.root()).map_err(|e| PipelineError::Io(store.root().to_owned(), e))?;
     let index = lock.index();
     let mut cells: Vec<(&str, &LockCell)> = Vec::new();
-    for stage in lock
-        .stages
-        .iter()
-        .filter(|s| matches!(s.class, LockClass::Pure | LockClass::Study))
-    {
+    for stage in lock.stages.iter().filter(|s| options.which.holds(s.class)) {
         cells.extend(
             stage
                 .cells
@@ -257,10 +389,15 @@ pub fn reproduce(
         index,
         cancelled,
     };
+    let refused = again.refused(&cells);
+    if !refused.is_empty() {
+        refused.iter().for_each(heard);
+        return Ok(refused);
+    }
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, Reproduced)>> = Mutex::default();
     std::thread::scope(|scope| {
-        for _ in 0..jobs.clamp(1, cells.len().max(1)) {
+        for _ in 0..options.jobs.clamp(1, cells.len().max(1)) {
             scope.spawn(|| {
                 loop {
                     let i = next.fetch_add(1, Ordering::Relaxed);
@@ -292,11 +429,54 @@ struct Again<'a> {
     registry: &'a Registry,
     store: &'a Store,
     scratch: &'a Scratch,
-    index: std::collections::HashMap<(&'a str, &'a str), &'a LockCell>,
+    index: HashMap<(&'a str, &'a str), &'a LockCell>,
     cancelled: &'a Arc<AtomicBool>,
 }
 
 impl Again<'_> {
+    /// Returns a failure for every cell whose record names a kind that must not be executed
+    /// here. Records that cannot be read fail on their own later.
+    fn refused(&self, cells: &[(&str, &LockCell)]) -> Vec<Reproduced> {
+        let refusal = |(stage, cell): &(&str, &LockCell)| {
+            let record = self.record(stage, cell).ok()?;
+            let reason = self.pure_kind(stage, &record.recipe).err()?;
+            Some(Reproduced {
+                cell: cell_text(stage, &cell.coordinates),
+                kind: record.recipe.kind,
+                verdict: Verdict::Failed { reason },
+            })
+        };
+        cells.iter().filter_map(refusal).collect()
+    }
+
+    /// Returns the kind of a recipe if the registry calls it pure, and if lock and study say the
+    /// same of its stage.
+    fn pure_kind(&self, stage: &str, recipe: &Recipe) -> Result<&dyn StageKind, String> {
+        let name = &recipe.kind;
+        let kind = self.registry.kinds.iter().find(|k| k.name() == name);
+        let kind = kind.ok_or_else(|| format!("this program has no stage kind `{name}`"))?;
+        if kind.class() != Class::Pure {
+            return Err(format!(
+                "its record names the kind `{name}`, which is not pure: it is never executed from \
+                 a record"
+            ));
+        }
+        if self.study.kind_of(stage) != Some(name.as_str()) {
+            let said = self.study.kind_of(stage).unwrap_or("none");
+            return Err(format!(
+                "its record names the kind `{name}`, the study says `{said}`"
+            ));
+        }
+        let class = LockClass::of(kind.class(), kind.sees_study());
+        let stated = self.lock.stages.iter().find(|s| s.name == stage);
+        if stated.is_none_or(|s| s.class != class) {
+            return Err(format!(
+                "the lock gives the stage another class than the kind `{name}` has"
+            ));
+        }
+        Ok(kind.as_ref())
+    }
+
     fn cell(&self, stage: &str, cell: &LockCell) -> Reproduced {
         let name = cell_text(stage, &cell.coordinates);
         let (kind, verdict) = match self.record(stage, cell) {
@@ -319,19 +499,19 @@ impl Again<'_> {
     }
 
     fn record(&self, stage: &str, cell: &LockCell) -> Result<Record, String> {
-        let digest = cell.record.ok_or("the lock names no record")?;
+        let digest = cell.record.ok_or("the lock does not name a record")?;
         let bytes = self
             .store
             .get(&digest)
             .map_err(|e| format!("its record: {e}"))?;
         let record =
             Record::parse(&bytes).map_err(|e| format!("its record {}: {e}", digest.short()))?;
-        if record.stage != stage || coordinates_text(&record.coordinates) != cell.coordinates {
-            return Err(format!("record {} is that of another cell", digest.short()));
+        if record.stage != stage || record.coordinates.to_string() != cell.coordinates {
+            return Err(format!("record {} belongs to another cell", digest.short()));
         }
         if Some(record.recipe.key()) != cell.key || record.recipe.key() != record.key {
             return Err(format!(
-                "record {} has another recipe than the lock's key says",
+                "the recipe in record {} does not match the lock's key",
                 digest.short()
             ));
         }
@@ -340,27 +520,23 @@ impl Again<'_> {
 
     fn execute(&self, record: &Record) -> Result<Verdict, String> {
         let recipe = &record.recipe;
-        let kind = self
-            .registry
-            .kinds
-            .iter()
-            .find(|k| k.name() == recipe.kind)
-            .ok_or_else(|| format!("this program has no stage kind `{}`", recipe.kind))?;
+        let kind = self.pure_kind(&record.stage, recipe)?;
         if kind.semantic_version() != recipe.semantic_version {
-            return Err(format!(
-                "it was made by version {} of the kind `{}` (benchtrail {}), this program has version {}: \
-                 use the program that made it",
+            let reason = format!(
+                "it was made by version {} of the kind `{}` (benchtrail {}), but this program has \
+                 version {}; use the program that made it",
                 recipe.semantic_version,
                 recipe.kind,
                 record.build.version,
                 kind.semantic_version()
-            ));
+            );
+            return Ok(Verdict::OtherVersion { reason });
         }
         let inputs = recipe.inputs.iter().map(|input| {
             let cells = input
                 .cells
                 .iter()
-                .map(|cell| self.input_cell(&input.stage, cell, kind.as_ref()));
+                .map(|cell| self.input_cell(&input.stage, cell, kind));
             let found = self.study.kind_of(&input.stage);
             let kind = found.ok_or_else(|| format!("the study has no stage `{}`", input.stage))?;
             let (stage, kind) = (input.stage.clone(), kind.to_owned());
@@ -383,7 +559,7 @@ impl Again<'_> {
             .make()
             .map_err(|e| format!("no scratch directory: {e}"))?;
         let control = Control::new(Arc::clone(self.cancelled), None, Box::new(|_| ()));
-        let name = cell_text(&record.stage, &coordinates_text(&record.coordinates));
+        let name = cell_text(&record.stage, &record.coordinates.to_string());
         let leases = Leases::new(self.store.root(), &record.experiment, &name);
         let job = Job {
             experiment: &record.experiment,
@@ -399,7 +575,7 @@ impl Again<'_> {
             leases: &leases,
             study: study.as_ref(),
         };
-        let verdict = run(kind.as_ref(), &job).map(|outputs| compare(record, &outputs));
+        let verdict = run(kind, &job).map(|outputs| compare(record, &outputs));
         remove(&path).map_err(|e| format!("the scratch directory: {e}"))?;
         verdict
     }
@@ -411,7 +587,7 @@ impl Again<'_> {
         cell: &RecipeCell,
         reader: &dyn StageKind,
     ) -> Result<InputCell, String> {
-        let text = coordinates_text(&cell.coordinates);
+        let text = cell.coordinates.to_string();
         let parameters = match &cell.parameters {
             None => Json::Null,
             Some(digest) => {
@@ -440,7 +616,10 @@ impl Again<'_> {
             .record(stage, line)
             .map_err(|e| format!("{}: {e}", cell_text(stage, &text)))?;
         for (name, digest) in &cell.outputs {
-            let artifact = record.outputs.get(name).filter(|a| a.digest == *digest);
+            let artifact = record
+                .outputs
+                .get(name.as_str())
+                .filter(|a| a.digest == *digest);
             let artifact = artifact.ok_or_else(|| {
                 format!(
                     "{} has no output `{name}` with digest {}",
@@ -461,12 +640,15 @@ impl Again<'_> {
 
     /// Returns the study, if it is the one that the recipe names.
     fn seen(&self, recipe: &Recipe) -> Result<Study, String> {
-        let identity = recipe.study.as_ref().ok_or("its recipe names no study")?;
+        let identity = recipe
+            .study
+            .as_ref()
+            .ok_or("its recipe does not name a study")?;
         if value_digest(&self.study.spec) != identity.spec {
-            return Err("the study's experiment is not the one that its recipe names".to_owned());
+            return Err("the study's experiment differs from the one in its recipe".to_owned());
         }
         if self.study.trail != identity.trail || self.lock.trail() != identity.trail {
-            return Err("the study's trail is not the one that its recipe names".to_owned());
+            return Err("the study's trail differs from the one in its recipe".to_owned());
         }
         let StudyDocument {
             spec,
@@ -500,12 +682,12 @@ fn run(kind: &dyn StageKind, job: &Job<'_>) -> Result<BTreeMap<String, Digest>, 
 }
 
 fn compare(record: &Record, found: &BTreeMap<String, Digest>) -> Verdict {
-    let names: std::collections::BTreeSet<&String> =
-        record.outputs.keys().chain(found.keys()).collect();
+    let recorded = record.outputs.keys().map(OutputName::as_str);
+    let names: BTreeSet<&str> = recorded.chain(found.keys().map(String::as_str)).collect();
     let outputs: Vec<Difference> = names
         .into_iter()
         .map(|name| Difference {
-            output: name.clone(),
+            output: name.to_owned(),
             recorded: record.outputs.get(name).map(|a| a.digest),
             found: found.get(name).copied(),
         })

@@ -9,9 +9,10 @@ use serde::Serialize;
 use super::drive::{Executor, Stop};
 use crate::error::PipelineError;
 use crate::lock::LockClass;
+use crate::name::OutputName;
 use crate::plan::{Lack, Outcome, Session};
 use crate::record::{Record, parse_outputs};
-use crate::stage::{Artifact, CellStatus, Class, Coordinates, LedgerLine, Study};
+use crate::stage::{Artifact, CellStatus, Class, Coordinates, Execution, LedgerLine, Study};
 
 /// What a run came to.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -51,7 +52,7 @@ pub struct StudyResult {
     /// The record.
     pub record: Digest,
     /// The outputs by name.
-    pub outputs: BTreeMap<String, Artifact>,
+    pub outputs: BTreeMap<OutputName, Artifact>,
 }
 
 impl RunSummary {
@@ -102,7 +103,7 @@ pub(super) fn summary(
                 record: *record,
                 outputs: outputs
                     .into_iter()
-                    .map(|(name, artifact)| (name.to_owned(), artifact))
+                    .filter_map(|(name, artifact)| Some((OutputName::new(name).ok()?, artifact)))
                     .collect(),
             });
         }
@@ -158,16 +159,32 @@ fn ledger(session: &Session<'_>, with_study: bool) -> Vec<LedgerLine> {
                 }) => (*status, Some(reason.to_string()), record.as_ref()),
                 _ => (CellStatus::Ok, None, None),
             };
-            let evidence = record
+            // Of an ok cell only the study wants to know how it came about.
+            let wanted = record.or(match session.settled(node.first + i) {
+                Some(Outcome::Ok { record, .. }) if !with_study => Some(record),
+                _ => None,
+            });
+            let told = wanted
                 .filter(|_| node.stage.class == Class::Measurement)
-                .and_then(|record| Record::parse(&session.store.get(record).ok()?).ok())
-                .map(|record| record.evidence);
+                .and_then(|record| Record::parse(&session.store.get(record).ok()?).ok());
+            let (executions, discarded) = match told {
+                Some(_) => session.executions(node.first + i),
+                None => (0, Vec::new()),
+            };
+            let execution = told.as_ref().map(|record| Execution {
+                order: record.order,
+                place: record.place.clone(),
+                executions,
+                discarded,
+                loud: record.preflight.as_ref().and_then(|p| p.loud.clone()),
+            });
             lines.push(LedgerLine {
                 stage: node.stage.name.clone(),
                 coordinates: experiment.coordinates(number, &cell.at),
                 status,
                 reason,
-                evidence: evidence.unwrap_or_default(),
+                evidence: told.map(|record| record.evidence).unwrap_or_default(),
+                execution,
             });
         }
         for excluded in &node.stage.excluded {
@@ -177,6 +194,7 @@ fn ledger(session: &Session<'_>, with_study: bool) -> Vec<LedgerLine> {
                 status: CellStatus::Excluded,
                 reason: Some(excluded.reason.clone()),
                 evidence: BTreeMap::new(),
+                execution: None,
             });
         }
     }

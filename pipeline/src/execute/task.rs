@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use artifacts::ActionKey;
 
+use crate::design::Place;
 use crate::graph::{Graph, Member};
 use crate::key::Recipe;
 use crate::lock::LockClass;
 use crate::plan::{Outcome, Session};
 use crate::record::parse_outputs;
-use crate::stage::{Coordinates, Input, InputCell, Json, StageKind, Study};
+use crate::stage::{Class, Coordinates, Input, InputCell, Json, StageKind, Study};
 
 /// One cell to execute.
 pub(super) struct Task<'a> {
@@ -28,6 +29,10 @@ pub(super) struct Task<'a> {
     pub(super) timeout: Option<Duration>,
     pub(super) retries: u32,
     pub(super) order: u64,
+    /// Where the design put the cell.
+    pub(super) place: Option<Place>,
+    /// Whether it measures what this machine does.
+    pub(super) measures: bool,
 }
 
 impl<'a> Task<'a> {
@@ -59,6 +64,8 @@ impl<'a> Task<'a> {
                 cells,
             }
         });
+        let measures =
+            node.stage.class == Class::Measurement && node.kind.measures_here(&parameters);
         Self {
             cell,
             name: graph.name(cell),
@@ -72,6 +79,8 @@ impl<'a> Task<'a> {
             timeout: planned.timeout,
             retries: planned.retries,
             order,
+            place: None,
+            measures,
             recipe,
         }
     }

@@ -8,7 +8,6 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::recipe::{Recipe, RecipeCell, RecipeInput};
-use crate::cell::coordinates_text;
 use crate::stage::{CellStatus, Json};
 
 /// From this many changed cells of an input on, only their number is told.
@@ -198,12 +197,12 @@ fn one_input(
     let before: BTreeMap<String, &RecipeCell> = old
         .cells
         .iter()
-        .map(|c| (coordinates_text(&c.coordinates), c))
+        .map(|c| (c.coordinates.to_string(), c))
         .collect();
     let now: BTreeMap<String, &RecipeCell> = new
         .cells
         .iter()
-        .map(|c| (coordinates_text(&c.coordinates), c))
+        .map(|c| (c.coordinates.to_string(), c))
         .collect();
     let names: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
     let changed: Vec<&String> = names
@@ -220,7 +219,7 @@ fn one_input(
             .filter(|n| is_ok(&now, n) && !is_ok(&before, n))
             .count();
         let text = format!(
-            "{} of {} cells ({arrived} of them arrived)",
+            "{} of {} cells ({arrived} of them are new)",
             changed.len(),
             now.len().max(before.len())
         );
@@ -231,7 +230,7 @@ fn one_input(
         found.push(note(&new.stage, "the order of its cells".to_owned()));
     }
     for name in changed {
-        let input = crate::cell::cell_text(&new.stage, name);
+        let input = crate::place::cell_text(&new.stage, name);
         one_cell(
             &input,
             before.get(name).copied(),
@@ -277,8 +276,8 @@ fn one_cell(
     values(
         Some(input),
         "coordinates",
-        Some(&json!(coordinates_text(&old.coordinates))),
-        Some(&json!(coordinates_text(&new.coordinates))),
+        Some(&json!(old.coordinates.to_string())),
+        Some(&json!(new.coordinates.to_string())),
         found,
     );
     let names: BTreeSet<&String> = old.outputs.keys().chain(new.outputs.keys()).collect();
@@ -373,7 +372,7 @@ mod tests {
             .for_each(|c| c.status = CellStatus::Ok);
         assert_eq!(
             texts(&new, &old, &|_| None),
-            ["input `server` changed: 10 of 10 cells (10 of them arrived)"]
+            ["input `server` changed: 10 of 10 cells (10 of them are new)"]
         );
     }
 }

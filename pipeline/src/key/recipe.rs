@@ -216,16 +216,16 @@ pub(crate) mod tests {
             ("replicate", |r| r.replicate.0[0].1 = Scalar::Int(2)),
             ("input stage", |r| r.inputs[0].stage.push('x')),
             ("input coordinates", |r| {
-                r.inputs[0].cells[0].coordinates.0[0].1 = Scalar::Null
+                r.inputs[0].cells[0].coordinates.0[0].1 = Scalar::Null;
             }),
             ("input status", |r| {
-                r.inputs[0].cells[0].status = CellStatus::Failed
+                r.inputs[0].cells[0].status = CellStatus::Failed;
             }),
             ("input reason", |r| {
-                r.inputs[0].cells[0].reason = Some("why".into())
+                r.inputs[0].cells[0].reason = Some("why".into());
             }),
             ("input parameters", |r| {
-                r.inputs[0].cells[0].parameters = Some(Digest::of(b""))
+                r.inputs[0].cells[0].parameters = Some(Digest::of(b""));
             }),
             ("input output", |r| {
                 r.inputs[0].cells[0]

@@ -11,7 +11,7 @@ use crate::stage::{Json, Step};
 use crate::suggest::remedy;
 
 /// The most labels of one axis.
-const MAX_LABELS: usize = 10_000;
+pub(crate) const MAX_LABELS: usize = 10_000;
 
 /// Tells whether two labels are the same for people: equal, or written alike.
 pub(crate) fn same_label(a: &Scalar, b: &Scalar) -> bool {
@@ -32,8 +32,19 @@ pub(crate) struct AxisDraft {
     /// Labels that it would have without the profile and the command line: to name one is no
     /// mistake, and chooses nothing.
     pub(crate) dropped: Vec<Scalar>,
+    /// The label of the A/A arm, if the design puts one here.
+    pub(crate) arm: Option<Arm>,
     /// Its declaration is wrong, so nothing can be said about its labels.
     pub(crate) broken: bool,
+}
+
+/// A label that stands for another one of its axis: settings see that one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Arm {
+    /// The index of the label.
+    pub(crate) label: u16,
+    /// The index of the label it stands for.
+    pub(crate) stands_for: u16,
 }
 
 impl AxisDraft {
@@ -41,6 +52,12 @@ impl AxisDraft {
     pub(crate) fn index(&self, label: &Scalar) -> Option<u16> {
         let at = self.labels.iter().position(|l| same_label(l, label))?;
         Some(u16::try_from(at).expect("an axis has fewer than 2^16 labels"))
+    }
+
+    /// Returns the label that settings see at an index: for the A/A arm the one it stands for.
+    pub(crate) fn seen(&self, label: u16) -> usize {
+        let arm = self.arm.filter(|arm| arm.label == label);
+        usize::from(arm.map_or(label, |arm| arm.stands_for))
     }
 
     /// Notes the labels of an axis as declared that this one lacks.
@@ -110,7 +127,7 @@ pub(crate) fn axis(name: &str, node: &Node, route: &[Step], out: &mut Vec<Mistak
     }
     if labels.len() > MAX_LABELS {
         let message = format!(
-            "the axis `{name}` has {} labels; at most {MAX_LABELS} fit",
+            "the axis `{name}` has {} labels; the limit is {MAX_LABELS}",
             labels.len()
         );
         out.push(
@@ -123,6 +140,7 @@ pub(crate) fn axis(name: &str, node: &Node, route: &[Step], out: &mut Vec<Mistak
         fields: Vec::new(),
         declared: 0,
         dropped: Vec::new(),
+        arm: None,
         broken: false,
     };
     let mut seen = HashSet::new();
@@ -134,7 +152,7 @@ pub(crate) fn axis(name: &str, node: &Node, route: &[Step], out: &mut Vec<Mistak
             let message = format!("the axis `{name}` has the label `{text}` twice");
             out.push(
                 Mistake::new(span, route, message)
-                    .hint("remove one; to repeat a measurement use a `rep` axis"),
+                    .hint("remove one; to repeat a measurement, use a `rep` axis"),
             );
         }
         axis.labels.push(label);
@@ -245,8 +263,8 @@ fn numbers(
 }
 
 /// Tells what is wrong with the text of a label.
-fn insane(text: &str) -> Option<(String, String)> {
-    let hint = "labels appear in coordinates, tables and file names: keep them short and plain";
+pub(crate) fn insane(text: &str) -> Option<(String, String)> {
+    let hint = "labels appear in coordinates, tables and file names, so keep them short and plain";
     if text.trim().is_empty() {
         return Some(("the label is empty".to_owned(), hint.to_owned()));
     }

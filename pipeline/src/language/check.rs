@@ -3,12 +3,12 @@
 //! Every mistake is collected. Understood are `type`, `properties`, `required`, closed objects,
 //! `enum`, `const`, `oneOf`/`anyOf` (externally, internally tagged, untagged enums, options),
 //! `allOf`, `if` with `then` and `else`, `$ref`, `items`, `prefixItems`, the bounds of numbers, lengths of lists, texts and
-//! maps, and the format `duration`. `pattern` is for editors only.
+//! maps, and the formats `duration` and `percent`. `pattern` is for editors only.
 
 use serde_json::Map;
 
-use super::diagnostics::{Mistake, Span};
-use super::settings::DurationText;
+use super::diagnostics::{Mistake, MistakeKind, Span};
+use super::settings::{DurationText, PercentText};
 use super::tree::{Node, Value};
 use crate::stage::{Json, Step};
 use crate::suggest::{list, remedy};
@@ -66,7 +66,7 @@ impl<'a> Checker<'a> {
             return;
         }
         if schema.as_bool() == Some(false) {
-            out.push(Mistake::new(node.span, route, "nothing may stand here").hint("remove it"));
+            out.push(Mistake::new(node.span, route, "nothing is allowed here").hint("remove it"));
             return;
         }
         let mut view = self.view(schema);
@@ -149,7 +149,14 @@ impl<'a> Checker<'a> {
                     route,
                     out,
                 );
-                if view.keyword("format").and_then(Json::as_str) == Some("duration")
+                let format = view.keyword("format").and_then(Json::as_str);
+                if format == Some("percent")
+                    && let Err(message) = PercentText::parse(text)
+                {
+                    let hint = "write a number and the sign: `3 %`";
+                    out.push(Mistake::new(node.span, route, message).hint(hint));
+                }
+                if format == Some("duration")
                     && let Err(message) = DurationText::parse(text)
                 {
                     let hint = "write a number and a unit: `500 ms`, `30 s`, `10 min`, `2 h`";
@@ -206,7 +213,8 @@ impl<'a> Checker<'a> {
                 let what = view
                     .property(key)
                     .and_then(|s| self.view(s).description().map(first_sentence));
-                let mistake = Mistake::new(node.span, route, format!("missing key `{key}`"));
+                let mistake = Mistake::new(node.span, route, format!("missing key `{key}`"))
+                    .kind(MistakeKind::MissingKey);
                 out.push(mistake.hint(match what {
                     Some(what) => format!("add `{key}:` ({what})"),
                     None => format!("add `{key}:`"),
@@ -244,7 +252,7 @@ impl<'a> Checker<'a> {
                 return Ok(schema);
             }
             if variants.iter().any(|(name, _)| *name == text) {
-                let message = format!("`{text}` needs settings of its own");
+                let message = format!("`{text}` needs settings");
                 return Err(Box::new(
                     wrong(node.span, message).hint(format!("write `{text}: {{…}}`")),
                 ));
@@ -284,7 +292,7 @@ impl<'a> Checker<'a> {
                 .iter()
                 .find(|(k, _)| constants.contains(&k.text.as_str()))
             {
-                let message = format!("`{}` has no settings of its own", key.text);
+                let message = format!("`{}` takes no settings", key.text);
                 return Err(Box::new(
                     wrong(key.span, message).hint(format!("write just `{}`", key.text)),
                 ));
@@ -294,7 +302,8 @@ impl<'a> Checker<'a> {
                 let Some(value) = node.get(tag) else {
                     let message = format!("missing key `{tag}`");
                     let hint = format!("add `{tag}:`, one of {}", list(names));
-                    return Err(Box::new(wrong(node.span, message).hint(hint)));
+                    let mistake = wrong(node.span, message).kind(MistakeKind::MissingKey);
+                    return Err(Box::new(mistake.hint(hint)));
                 };
                 let text = value.text().unwrap_or_default();
                 if let Some((schema, _)) =
@@ -464,6 +473,9 @@ impl<'a> View<'a> {
         if self.keyword("format").and_then(Json::as_str) == Some("duration") {
             return "a duration such as `30 s`".to_owned();
         }
+        if self.keyword("format").and_then(Json::as_str) == Some("percent") {
+            return "a percentage such as `3 %`".to_owned();
+        }
         let constants = self.constants();
         if !constants.is_empty() {
             return list(constants);
@@ -570,7 +582,7 @@ impl<'a> View<'a> {
         }
         if let Some(most) = limit(max).filter(|most| (length as u64) > *most) {
             let message = format!(
-                "{} given, at most {} fit",
+                "{} given, but at most {} are allowed",
                 units(length as u64),
                 units(most)
             );
@@ -644,7 +656,7 @@ fn wrong_type(mistake: Mistake, view: &View, node: &Node) -> Mistake {
     let wants = |t: &str| types.contains(&t);
     let hint = match &node.value {
         Value::Text(text) if text.contains("${") => {
-            "placeholders are not resolved here; write the value out".to_owned()
+            "placeholders are not resolved here; write the value itself".to_owned()
         }
         Value::Text(text)
             if wants("boolean") && matches!(text.as_str(), "yes" | "on" | "Yes" | "On") =>
@@ -664,6 +676,9 @@ fn wrong_type(mistake: Mistake, view: &View, node: &Node) -> Mistake {
         Value::Float(value) if wants("integer") && value.fract() == 0.0 => format!("write {value}"),
         Value::Int(value) if view.expected().starts_with("a duration") => {
             format!("add the unit: `{value} s`")
+        }
+        Value::Int(_) | Value::Float(_) if view.expected().starts_with("a percentage") => {
+            "write the share in percent, with the sign: `3 %`".to_owned()
         }
         Value::Int(_) | Value::Float(_) | Value::Bool(_) if wants("string") => {
             "put it in quotes if it is text".to_owned()

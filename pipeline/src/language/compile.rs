@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use super::axes::{AxisDraft, axis, is_plain_list, select};
 use super::check::Checker;
-use super::diagnostics::{Diagnostics, Mistake, Sink, Span};
+use super::design;
+use super::diagnostics::{Diagnostics, Mistake, MistakeKind, Sink, Span};
 use super::expand::{Context, expand, inclusions};
 use super::grammar::file_schema;
-use super::interpolate::{NO_VALUE, Scope, Values};
+use super::interpolate::{Scope, Values};
 use super::library::{Files, Layers};
 use super::parameters::{check_profile_set, parameters};
 use super::spec::{Parts, spec};
@@ -87,7 +88,7 @@ fn compile(
 
     let mut axes = axes(root, profile, &values, &plain, sink);
     if options.profile.is_some() || !options.set.is_empty() {
-        // What is wrong with the defaults has been told, and does not matter for this.
+        // What is wrong with the defaults has been reported, and does not matter for this.
         let aside = Sink::default();
         let defaults = parameters(root.get("parameters"), None, &[], &plain, &aside);
         for parameters in [&values, &defaults] {
@@ -97,6 +98,7 @@ fn compile(
                 .for_each(|(axis, declared)| axis.note_dropped(declared));
         }
     }
+    let design = design::read(root, profile, &values, &plain, &mut axes, sink);
     let (definitions, hidden) = with_definitions_resolved(root, &values, &axes, registry, sink);
     let library = Layers::new(
         &definitions,
@@ -114,7 +116,10 @@ fn compile(
         value: Value::Map(Vec::new()),
     };
     let section = root.get("stages").unwrap_or(&empty);
-    let drafts = drafts(section, &axes, &values, registry, sink);
+    let mut drafts = drafts(section, &axes, &values, registry, sink);
+    let unit = design
+        .as_ref()
+        .and_then(|design| design.put_into(&mut drafts, &axes, sink));
     let overrides = root.get("overrides").map(Node::items).unwrap_or_default();
     check_overridden(
         overrides,
@@ -184,6 +189,14 @@ fn compile(
         None => Order::default(),
         Some(node) => serde_json::from_value(scope.resolve(node, None).ok()?.json()).ok()?,
     };
+    let design = match (&design, unit) {
+        (Some(design), Some(declared)) => {
+            let unit = position(&declared);
+            let kind = drafts[declared].kind?;
+            Some(design.finish(unit, &stages[unit], kind, &axes, seed, sink))
+        }
+        _ => None,
+    };
     let profile = profile.map(|(name, _)| name);
     let parts = Parts {
         root,
@@ -194,6 +207,7 @@ fn compile(
         axes: &axes,
         drafts: &drafts,
         stages: &stages,
+        design: design.as_ref(),
     };
     let mut spec = spec(&parts);
     let claims = claims(&library, registry);
@@ -208,6 +222,7 @@ fn compile(
         sources: library.sources(),
         seed,
         order,
+        design,
         axes: axes
             .into_iter()
             .map(|a| Axis {
@@ -298,7 +313,7 @@ fn check_root(root: &Node, schema: &Json, values: &Values, registry: &Registry, 
         ..plain
     };
     let mut out = with_values.check(schema, &part(&|k| here(k) && !is_collection(k)), &[]);
-    out.retain(|m| !m.message.starts_with("missing key") || !m.route.is_empty());
+    out.retain(|m| m.kind != MistakeKind::MissingKey || !m.route.is_empty());
     let mut rest = schema.clone();
     if let Some(properties) = rest["properties"].as_object_mut() {
         for (key, property) in properties.iter_mut() {
@@ -363,7 +378,7 @@ fn check_profiles(root: &Node, in_force: Option<&str>, values: &Values, sink: &S
             };
             let has_placeholder = replacement.json().to_string().contains("${");
             if in_force != Some(key.text.as_str()) && !has_placeholder {
-                // What is wrong with the axis itself is told where it is declared.
+                // What is wrong with the axis itself is reported where it is declared.
                 let Ok(axis_node) = scope.resolve(axis_node, None) else {
                     continue;
                 };
@@ -457,6 +472,7 @@ fn axes(
             fields: Vec::new(),
             declared: 0,
             dropped: Vec::new(),
+            arm: None,
             broken: true,
         };
         axes.push(draft.filter(|_| out.is_empty()).unwrap_or(broken));
@@ -541,8 +557,9 @@ fn with_definitions_resolved(
                 }
             }
             for mut mistake in mistakes {
-                if mistake.message.ends_with(NO_VALUE) {
-                    let hint = "definitions may use parameters only; axes belong in the settings of a stage";
+                if mistake.kind == MistakeKind::NoValue {
+                    let hint = "definitions may use only parameters; use axes in the settings of \
+                        a stage";
                     mistake = mistake.hint(hint);
                 }
                 sink.add(mistake);

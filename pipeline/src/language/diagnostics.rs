@@ -135,9 +135,21 @@ impl fmt::Display for Diagnostics {
 
 impl std::error::Error for Diagnostics {}
 
+/// What a mistake is, as far as something else depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MistakeKind {
+    /// A key that must be there is not.
+    MissingKey,
+    /// A placeholder names an axis where axes have no value.
+    NoValue,
+    /// Any other.
+    Other,
+}
+
 /// A mistake before its place is looked up in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mistake {
+    pub(crate) kind: MistakeKind,
     pub(crate) span: Span,
     pub(crate) route: Vec<Step>,
     pub(crate) message: String,
@@ -148,11 +160,18 @@ impl Mistake {
     /// Makes a mistake without a remedy.
     pub(crate) fn new(span: Span, route: &[Step], message: impl Into<String>) -> Self {
         Self {
+            kind: MistakeKind::Other,
             span,
             route: route.to_vec(),
             message: message.into(),
             hint: None,
         }
+    }
+
+    /// Sets what others decide by.
+    pub(crate) fn kind(mut self, kind: MistakeKind) -> Self {
+        self.kind = kind;
+        self
     }
 
     /// Adds the remedy.

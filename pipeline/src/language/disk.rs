@@ -49,8 +49,7 @@ pub(crate) fn place_in(file: &Path, route: &[Step]) -> Option<Place> {
 }
 
 /// What to do about a file that [`Disk`] refuses.
-pub(crate) const UNREADABLE: &str =
-    "give a UTF-8 text file that you may read, of the size of a text";
+pub(crate) const UNREADABLE: &str = "give a readable UTF-8 text file of reasonable size";
 
 /// The file system.
 #[derive(Clone, Copy, Debug, Default)]
@@ -62,7 +61,7 @@ impl Files for Disk {
             Ok(meta) if meta.is_dir() => return Err("this is a folder, not a file".to_owned()),
             Ok(meta) if meta.len() > MAX_BYTES as u64 => {
                 return Err(format!(
-                    "the file has {} bytes; at most {MAX_BYTES} are read",
+                    "the file has {} bytes; the limit is {MAX_BYTES}",
                     meta.len()
                 ));
             }

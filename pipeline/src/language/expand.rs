@@ -14,8 +14,9 @@ use super::grammar::common_schema;
 use super::interpolate::{Scope, Values};
 use super::library::Layers;
 use super::settings::DurationText;
-use super::stages::{Choice, Draft, choice, coordinates_text, included, path_remedy};
-use super::tree::{Key, Node, Value};
+use super::stages::{Choice, Draft, choice, coordinates, included, path_remedy};
+use super::tree::{Key, Node, Value, scalar_json};
+use crate::design::BLOCK;
 use crate::experiment::{Cell, Excluded, Stage};
 use crate::stage::{Class, Json, Step};
 
@@ -91,8 +92,10 @@ pub(crate) fn inclusions(
         let mut out = Vec::new();
         match scope.resolve(coordinates, None) {
             Ok(coordinates) => {
-                if let Some(at) = included(&coordinates, &draft.over, axes, &route, &mut out) {
-                    found.push((at, reason, key.span));
+                for coordinates in in_every_block(coordinates, draft, axes) {
+                    if let Some(at) = included(&coordinates, &draft.over, axes, &route, &mut out) {
+                        found.push((at, reason.clone(), key.span));
+                    }
                 }
             }
             Err(mistake) => out.push(Mistake { route, ..mistake }),
@@ -100,6 +103,30 @@ pub(crate) fn inclusions(
         out.into_iter().for_each(|m| sink.add(m));
     }
     found
+}
+
+/// Returns the coordinates of an included cell for each block, unless they name one.
+fn in_every_block(coordinates: Node, draft: &Draft, axes: &[AxisDraft]) -> Vec<Node> {
+    let blocks = axes
+        .iter()
+        .find(|axis| draft.in_blocks && axis.name == BLOCK);
+    let Some(blocks) = blocks.filter(|_| coordinates.get(BLOCK).is_none()) else {
+        return vec![coordinates];
+    };
+    let key = Key {
+        text: BLOCK.to_owned(),
+        span: coordinates.span,
+    };
+    let in_block = |label: &artifacts::Scalar| {
+        let node = Node::from_json(&scalar_json(label), coordinates.span);
+        let mut entries = coordinates.entries().to_vec();
+        entries.push((key.clone(), node));
+        Node {
+            span: coordinates.span,
+            value: Value::Map(entries),
+        }
+    };
+    blocks.labels.iter().map(in_block).collect()
 }
 
 /// Expands a stage; `None` if something in it is wrong.
@@ -202,7 +229,7 @@ pub(crate) fn expand(
             .iter()
             .zip(&counts)
             .all(|(label, n)| usize::from(*label) < *n);
-        let text = coordinates_text(at, over, axes);
+        let text = coordinates(at, over, axes);
         if excluded.iter().any(|e| *e.at == **at) {
             let message = format!("the cell {text} is both excluded and included");
             context
@@ -215,7 +242,7 @@ pub(crate) fn expand(
                 .sink
                 .add(Mistake::new(*span, &route, message).hint(hint));
         } else if let Some(needed) = lonely(draft, at, drafts, axes) {
-            let message = format!("the cell {text} has no cell of `{needed}` that it could use");
+            let message = format!("no cell of `{needed}` matches the cell {text}");
             let hint = format!("include one with the same labels in `{needed}` first");
             context
                 .sink
@@ -235,7 +262,7 @@ pub(crate) fn expand(
             let (span, route) = rule.place(draft, what);
             let message = format!("this {what} matches no cell");
             let hint =
-                "look for a label that another entry already leaves out, or remove the entry";
+                "check for a label that another entry already excludes, or remove this entry";
             context
                 .sink
                 .add(Mistake::new(span, &route, message).hint(hint));
@@ -274,6 +301,7 @@ pub(crate) fn expand(
             .iter()
             .any(|n| drafts[*n].over.contains(&over[*position]))
     };
+    let in_blocks = |position: &usize| draft.in_blocks && axes[over[*position]].name == BLOCK;
     let replicate = match kind.class() {
         Class::Measurement => {
             let own = &all[0].refers;
@@ -283,26 +311,29 @@ pub(crate) fn expand(
                 && let Some((a, b)) = twins(
                     &cells,
                     &(0..over.len()).filter(decisive).collect::<Vec<_>>(),
+                    &|at| is_arm(at, over, axes),
                 )
             {
-                let text = |cell: &Cell| coordinates_text(&cell.at, over, axes);
+                let text = |cell: &Cell| coordinates(&cell.at, over, axes);
                 let message = format!(
-                    "the cells {} and {} are one and the same measurement",
+                    "the cells {} and {} are the same measurement",
                     text(a),
                     text(b)
                 );
-                let hint = "let their labels ask for something different, or leave one out; to measure \
-                            again, use an axis that no setting refers to, such as `rep`";
+                let hint = "make their settings differ, or exclude one of them; to repeat a \
+                    measurement, use an axis that no setting refers to, such as `rep`";
                 context
                     .sink
                     .add(Mistake::new(draft.span, &draft.route(&["over"]), message).hint(hint));
                 return None;
             }
+            let tells_apart = |position: &usize| !needed(position) && !own.contains(position);
             (0..over.len())
-                .filter(|position| !needed(position) && !own.contains(position))
+                .filter(|position| in_blocks(position) || tells_apart(position))
                 .collect()
         }
-        Class::Resource | Class::Pure => Vec::new(),
+        Class::Resource => (0..over.len()).filter(in_blocks).collect(),
+        Class::Pure => Vec::new(),
     };
     Some(Stage {
         name: draft.name.to_owned(),
@@ -321,15 +352,26 @@ pub(crate) fn expand(
 /// Finds two cells of a measurement that only their labels tell apart: their parameters are the same,
 /// and so are their labels at the positions that decide something beside the parameters. Cells that
 /// are included or overridden have a stated reason to be what they are.
-fn twins<'c>(cells: &'c [Cell], decisive: &[usize]) -> Option<(&'c Cell, &'c Cell)> {
-    let mut seen: HashMap<(u32, Vec<u16>), &Cell> = HashMap::new();
+fn twins<'c>(
+    cells: &'c [Cell],
+    decisive: &[usize],
+    is_arm: &dyn Fn(&[u16]) -> bool,
+) -> Option<(&'c Cell, &'c Cell)> {
+    let mut seen: HashMap<(u32, Vec<u16>, bool), &Cell> = HashMap::new();
     cells
         .iter()
         .filter(|cell| cell.note.is_none())
         .find_map(|cell| {
             let labels = decisive.iter().map(|position| cell.at[*position]).collect();
-            Some((seen.insert((cell.parameters, labels), cell)?, cell))
+            let key = (cell.parameters, labels, is_arm(&cell.at));
+            Some((seen.insert(key, cell)?, cell))
         })
+}
+
+/// Tells whether a cell belongs to the A/A arm: it is the same as another one on purpose.
+fn is_arm(at: &[u16], over: &[usize], axes: &[AxisDraft]) -> bool {
+    let mut labels = over.iter().zip(at);
+    labels.any(|(axis, label)| axes[*axis].arm.is_some_and(|arm| arm.label == *label))
 }
 
 /// The distinct parameter sets of a stage.
@@ -372,7 +414,7 @@ impl Variant {
                     path => {
                         let parts: Vec<&str> = path.split('.').collect();
                         if !put(&mut settings, &parts, key, value) {
-                            let message = format!("the path `{path}` leads nowhere");
+                            let message = format!("the path `{path}` does not exist");
                             context.sink.add(
                                 Mistake::new(key.span, &route, message).hint(path_remedy(draft)),
                             );

@@ -7,6 +7,7 @@ use schemars::{JsonSchema, Schema, schema_for};
 use serde::Deserialize;
 use serde_json::{Map, json};
 
+use super::design::DesignFile;
 use super::settings::DurationText;
 use crate::experiment::Order;
 use crate::stage::{Json, Registry};
@@ -31,6 +32,8 @@ pub(crate) struct ExperimentFile {
     /// In which order measurements on one server are executed.
     #[serde(default)]
     order: Order,
+    /// How the study is replicated: blocks, their unit and their order.
+    design: Option<DesignFile>,
     /// Named values with types and defaults, used as `${name}`; `--set name=value` changes one.
     #[serde(default)]
     parameters: BTreeMap<String, Parameter>,
@@ -106,6 +109,8 @@ pub(crate) struct Profile {
     /// Axes that replace those of the same name; for an axis in mapping form a list of its labels.
     #[serde(default)]
     axes: BTreeMap<String, Axis>,
+    /// Keys of the design that replace those of the same name.
+    design: Option<DesignFile>,
     /// What the profile is for, for people.
     help: Option<String>,
 }
@@ -297,7 +302,7 @@ pub fn experiment_schema(registry: &Registry) -> Schema {
         }
         root["properties"][*collection] = json!({
             "type": "object",
-            "description": format!("Definitions of {collection} that this experiment brings along."),
+            "description": format!("Definitions of {collection} that belong to this experiment."),
             "additionalProperties": schema,
         });
     }
@@ -407,7 +412,7 @@ fn allow_placeholders(schema: &mut Json) {
             ("items", value) => wrap(value),
             ("additionalProperties", value) if value.is_object() => wrap(value),
             ("oneOf" | "anyOf" | "allOf", Json::Array(all)) => {
-                all.iter_mut().for_each(allow_placeholders)
+                all.iter_mut().for_each(allow_placeholders);
             }
             _ => {}
         }

@@ -6,16 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::axes::AxisDraft;
-use super::diagnostics::{Mistake, Span};
+use super::diagnostics::{Mistake, MistakeKind, Span};
 use super::tree::{Node, Value, scalar_json};
 use crate::stage::{Json, Step};
 use crate::suggest::remedy;
 
 /// The most values of one placeholder text that are looked at.
 const MAX_VALUES: usize = 65_536;
-
-/// How the message about an axis ends that has no label where it is named.
-pub(crate) const NO_VALUE: &str = "has no value here";
 
 /// The values of the parameters; `None` for one whose declaration or value is wrong.
 pub(crate) type Values = BTreeMap<String, Option<Json>>;
@@ -39,14 +36,34 @@ enum Piece<'t> {
 }
 
 /// A mistake without its place: message and remedy.
-type Wrong = (String, String);
+struct Wrong {
+    kind: MistakeKind,
+    message: String,
+    hint: String,
+}
+
+impl Wrong {
+    fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self {
+            kind: MistakeKind::Other,
+            message: message.into(),
+            hint: hint.into(),
+        }
+    }
+
+    fn at(self, span: Span, route: &[Step]) -> Mistake {
+        Mistake::new(span, route, self.message)
+            .kind(self.kind)
+            .hint(self.hint)
+    }
+}
 
 impl Scope<'_> {
     /// Returns the positions in `over` of the axes a tree refers to.
     pub(crate) fn references(&self, node: &Node) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
         each_text(node, &mut Vec::new(), &mut |text, _, _| {
-            found.extend(self.references_of(text))
+            found.extend(self.references_of(text));
         });
         found
     }
@@ -58,7 +75,7 @@ impl Scope<'_> {
             Value::Text(text) if text.contains("${") => {
                 return match self.text(text, at) {
                     Ok(value) => Ok(Node::from_json(&value, node.span)),
-                    Err((message, hint)) => Err(Mistake::new(node.span, &[], message).hint(hint)),
+                    Err(wrong) => Err(wrong.at(node.span, &[])),
                 };
             }
             Value::List(items) => Value::List(
@@ -88,7 +105,7 @@ impl Scope<'_> {
         span: Span,
         route: &[Step],
     ) -> Result<Vec<Node>, Mistake> {
-        let wrong = |(message, hint): Wrong| Mistake::new(span, route, message).hint(hint);
+        let wrong = |wrong: Wrong| wrong.at(span, route);
         for piece in pieces(text).map_err(wrong)? {
             if let Piece::Placeholder(name) = piece {
                 let head = name.split('.').next().unwrap_or_default();
@@ -175,11 +192,14 @@ impl Scope<'_> {
             return Ok(());
         }
         if self.axes.iter().any(|axis| axis.name == name) {
-            let message = format!("the axis `{name}` {NO_VALUE}");
-            return Err((
-                message,
+            let wrong = Wrong::new(
+                format!("the axis `{name}` has no value here"),
                 format!("add `{name}` to the stage's `over`, or use a parameter"),
-            ));
+            );
+            return Err(Wrong {
+                kind: MistakeKind::NoValue,
+                ..wrong
+            });
         }
         let axes = self.over.iter().map(|axis| self.axes[*axis].name.as_str());
         let names: Vec<&str> = self
@@ -189,7 +209,10 @@ impl Scope<'_> {
             .chain(axes)
             .collect();
         let hint = remedy(name, "parameters and axes", names.iter().copied());
-        Err((format!("`{name}` is neither a parameter nor an axis"), hint))
+        Err(Wrong::new(
+            format!("`{name}` is neither a parameter nor an axis"),
+            hint,
+        ))
     }
 
     fn text(&self, text: &str, at: Option<&[u16]>) -> Result<Json, Wrong> {
@@ -207,14 +230,14 @@ impl Scope<'_> {
                     None => out.push_str(&format!("${{{name}}}")),
                     Some(Json::String(value)) => out.push_str(&value),
                     Some(value @ (Json::Number(_) | Json::Bool(_))) => {
-                        out.push_str(&value.to_string())
+                        out.push_str(&value.to_string());
                     }
                     Some(_) => {
                         let message =
-                            format!("the value of `${{{name}}}` cannot stand inside text");
-                        return Err((
+                            format!("the value of `${{{name}}}` cannot be inserted into text");
+                        return Err(Wrong::new(
                             message,
-                            "let the placeholder be the whole text, or name a field".to_owned(),
+                            "use the placeholder as the whole text, or name a field".to_owned(),
                         ));
                     }
                 },
@@ -233,7 +256,10 @@ impl Scope<'_> {
         if let Some(value) = self.parameters.get(name) {
             if path.is_some() {
                 let hint = format!("write `${{{name}}}`");
-                return Err((format!("the parameter `{name}` has no fields"), hint));
+                return Err(Wrong::new(
+                    format!("the parameter `{name}` has no fields"),
+                    hint,
+                ));
             }
             return Ok(value.clone());
         }
@@ -244,7 +270,7 @@ impl Scope<'_> {
             .position(|axis| self.axes[*axis].name == name);
         let position = position.expect("a known name that is no parameter is an axis");
         let axis = &self.axes[self.over[position]];
-        let label = usize::from(at[position]);
+        let label = axis.seen(at[position]);
         let Some(path) = path else {
             return Ok(Some(scalar_json(&axis.labels[label])));
         };
@@ -269,7 +295,7 @@ impl Scope<'_> {
                 } else {
                     remedy(field, "fields", here)
                 };
-                return Err((message, hint));
+                return Err(Wrong::new(message, hint));
             };
             value = next;
         }
@@ -325,7 +351,7 @@ fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Wrong> {
         }
         let escape = "for a literal `${` write `$${`";
         let Some(end) = rest[at..].find('}') else {
-            return Err((
+            return Err(Wrong::new(
                 "`${` without its `}`".to_owned(),
                 format!("close it; {escape}"),
             ));
@@ -339,7 +365,10 @@ fn pieces(text: &str) -> Result<Vec<Piece<'_>>, Wrong> {
         };
         if !name.split('.').all(fits) {
             let hint = format!("write `${{name}}` or `${{name.field}}`; {escape}");
-            return Err((format!("`${{{name}}}` is not a placeholder"), hint));
+            return Err(Wrong::new(
+                format!("`${{{name}}}` is not a placeholder"),
+                hint,
+            ));
         }
         pieces.push(Piece::Placeholder(name));
         rest = &rest[at + end + 1..];

@@ -224,10 +224,10 @@ impl<'a> Layers<'a> {
             let names: Vec<&str> = seen.iter().map(|(_, name)| name.as_str()).collect();
             return wrong(
                 format!(
-                    "`{name}` extends itself, by way of {}",
+                    "`{name}` extends itself, through {}",
                     crate::suggest::list(names)
                 ),
-                "let one of them stand without `extends`".to_owned(),
+                "remove `extends` from one of them".to_owned(),
             );
         }
         let before = self.sink.count();

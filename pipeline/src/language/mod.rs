@@ -27,6 +27,9 @@
 //!                      excluded: [{coordinates: {axis: label}, reason}],
 //!                      noted: [{coordinates, note}] (included or overridden cells)}}
 //! overrides:   [{where, set, reason}]
+//! design:      {blocks, unit, order, control: {axis, label, as} or null, warm_up_s, cool_down_s,
+//!              quiet: {load, wait_s, otherwise}, noise, launches: [coordinates],
+//!              degrees_of_freedom, sequence: [[launch] for each block]}; absent without a design
 //! ```
 //!
 //! [`Experiment`]: crate::Experiment
@@ -35,6 +38,7 @@
 mod axes;
 mod check;
 mod compile;
+mod design;
 mod diagnostics;
 mod disk;
 mod expand;

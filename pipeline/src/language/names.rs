@@ -23,7 +23,8 @@ pub(crate) fn check_name(
             "a"
         };
         let message = format!("`{shown}` cannot be the name of {article} {what}");
-        let hint = "names start with a letter and have letters, digits, `-` and `_`, at most 64";
+        let hint = "a name starts with a letter, contains only letters, digits, `-` and `_`, and \
+            has at most 64 characters";
         out.push(Mistake::new(span, route, message).hint(hint));
     } else if what == "axis" && name == "stage" {
         let hint = "rename the axis: `where: {stage: …}` names a stage";

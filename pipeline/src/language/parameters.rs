@@ -220,7 +220,7 @@ impl Typed<'_> {
             ParameterType::Text => ("text", "some text"),
             ParameterType::Boolean => ("`true` or `false`", "true"),
             ParameterType::Duration => ("a duration", "30 s"),
-            ParameterType::List => ("a list of texts, numbers or truth values", "[1, 2, 4]"),
+            ParameterType::List => ("a list of texts, numbers or booleans", "[1, 2, 4]"),
         };
         match (self.declaration.kind, &node.value) {
             (ParameterType::Integer, Value::Int(_))
@@ -230,7 +230,10 @@ impl Typed<'_> {
             (ParameterType::Duration, Value::Text(text)) => match DurationText::parse(text) {
                 Ok(span) => return Ok(Json::String(span.to_string())),
                 Err(message) => {
-                    return Err((message, "write for instance `30 s` or `10 min`".to_owned()));
+                    return Err((
+                        message,
+                        "write, for instance, `30 s` or `10 min`".to_owned(),
+                    ));
                 }
             },
             (ParameterType::List, Value::List(items))
@@ -245,7 +248,7 @@ impl Typed<'_> {
             self.name,
             node.describe()
         );
-        Err((message, format!("write for instance `{example}`")))
+        Err((message, format!("write, for instance, `{example}`")))
     }
 
     fn help(&self) -> String {

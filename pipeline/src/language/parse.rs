@@ -25,7 +25,7 @@ pub(crate) fn parse(text: &str, source: u32) -> Result<Node, Vec<Mistake>> {
             ..Span::default()
         };
         let message = format!(
-            "the file has {} bytes; at most {MAX_BYTES} are read",
+            "the file has {} bytes; the limit is {MAX_BYTES}",
             text.len()
         );
         return Err(vec![
@@ -45,7 +45,7 @@ pub(crate) fn parse(text: &str, source: u32) -> Result<Node, Vec<Mistake>> {
     builder.document()
 }
 
-/// Reads one scalar as it would stand in a file: `8` is an integer, `"8"` is not unquoted.
+/// Reads one scalar as it would be in a file: `8` is an integer, `"8"` is not unquoted.
 pub(crate) fn plain_scalar(text: &str) -> Value {
     resolve(text).unwrap_or_else(|_| Value::Text(text.to_owned()))
 }
@@ -127,7 +127,7 @@ impl Builder<'_> {
         let here = Mistake::new(self.at(at, 1), &[], format!("this is not YAML: {reason}"));
         match self.open.last() {
             None => here.hint(
-                "look at the indentation, the quotes and the brackets on this line and above it",
+                "check the indentation, quotes and brackets on this line and the lines above it",
             ),
             Some(((opening, closing), opened)) if at.index() >= self.end => Mistake::new(
                 *opened,
@@ -136,7 +136,7 @@ impl Builder<'_> {
             )
             .hint(format!("close it with `{closing}`")),
             Some(((opening, closing), opened)) => here.hint(format!(
-                "the `{opening}` at {}:{} is still open here: is its `{closing}` missing?",
+                "the `{opening}` at {}:{} is still open here; is its `{closing}` missing?",
                 opened.line, opened.column
             )),
         }
@@ -236,7 +236,7 @@ impl Builder<'_> {
                 Some(first) => self.mistakes.push(
                     Mistake::new(key.span, &[], format!("duplicate key `{}`", key.text)).hint(
                         format!(
-                            "it is first given at {}:{}; keep one of the two",
+                            "it is first defined at {}:{}; keep one of the two",
                             first.line, first.column
                         ),
                     ),
@@ -260,7 +260,7 @@ impl Builder<'_> {
         let refuse = |message: &str, hint: &str| Mistake::new(span, &[], message).hint(hint);
         match event {
             Event::Scalar(text, ScalarStyle::Plain, _, _) if text == "<<" => {
-                let hint = "write the keys out, or use `extends:` in a definition";
+                let hint = "write the keys themselves, or use `extends:` in a definition";
                 self.mistakes
                     .push(refuse("merge keys (`<<`) are not part of YAML 1.2", hint));
                 Ok(None)
@@ -297,9 +297,9 @@ impl Builder<'_> {
 
     fn alias(&mut self, id: usize, span: Span) -> Result<Node, Fatal> {
         let Some(node) = self.anchors.get(&id).cloned() else {
-            let message = "the alias stands inside what it refers to";
+            let message = "the alias is inside the value it refers to";
             return Err(Box::new(
-                Mistake::new(span, &[], message).hint("write the value out"),
+                Mistake::new(span, &[], message).hint("write the value itself"),
             ));
         };
         self.count(size(&node), span)?;
@@ -319,7 +319,7 @@ impl Builder<'_> {
 
     fn refuse_tag(&mut self, present: bool, span: Span) {
         if present {
-            let hint = "remove it; to make text of a number, put it in quotes";
+            let hint = "remove it; to turn a number into text, put it in quotes";
             self.mistakes.push(
                 Mistake::new(span, &[], "tags (`!…`) have no meaning in an experiment").hint(hint),
             );
@@ -329,7 +329,10 @@ impl Builder<'_> {
     fn count(&mut self, nodes: usize, span: Span) -> Result<(), Fatal> {
         self.nodes += nodes;
         if self.nodes > MAX_NODES {
-            let message = format!("the file holds more than {MAX_NODES} values, aliases expanded");
+            let message = format!(
+                "with aliases expanded, the file has more than {MAX_NODES} \
+                values"
+            );
             return Err(Box::new(
                 Mistake::new(span, &[], message).hint("use fewer aliases, or an axis"),
             ));
@@ -406,7 +409,7 @@ fn resolve(text: &str) -> Result<Value, (String, String)> {
         let message = format!("`{text}` is not a finite number");
         return Err((
             message,
-            "leave the key out if there is no limit; quote it if it is text".to_owned(),
+            "omit the key if there is no limit; quote the value if it is text".to_owned(),
         ));
     }
     let digits =
@@ -425,7 +428,7 @@ fn resolve(text: &str) -> Result<Value, (String, String)> {
             let message = format!("the integer {text} does not fit into 64 bits");
             return Err((
                 message,
-                "use a smaller one, or quote it if it is text".to_owned(),
+                "use a smaller number, or quote it if it is text".to_owned(),
             ));
         }
         None => {}

@@ -123,9 +123,91 @@ impl JsonSchema for DurationText {
     }
 }
 
+/// A share as people write it: `3 %`, `0.5 %`. Serialized it is a fraction: 0.03.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize)]
+pub struct PercentText(pub f64);
+
+impl PercentText {
+    /// Reads a share above 0 % and at most 1000 %.
+    ///
+    /// # Errors
+    /// One sentence that says what is wrong.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{}` is not a percentage", text.trim());
+        let number = text.trim().strip_suffix('%').ok_or_else(wrong)?.trim_end();
+        let plain = |c: char| c.is_ascii_digit() || c == '.';
+        if !number.starts_with(|c: char| c.is_ascii_digit()) || !number.chars().all(plain) {
+            return Err(wrong());
+        }
+        // Divided by its power of ten as a whole number, 3 % is the double nearest to 0.03.
+        let share = format!("{number}e-2").parse::<f64>().map_err(|_| wrong())?;
+        if share <= 0.0 || share > 10.0 {
+            return Err(format!(
+                "`{}` must be above 0 % and at most 1000 %",
+                text.trim()
+            ));
+        }
+        Ok(Self(share))
+    }
+}
+
+impl<'de> Deserialize<'de> for PercentText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = PercentText;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a percentage such as `3 %`, or a fraction")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<PercentText, E> {
+                PercentText::parse(text).map_err(E::custom)
+            }
+            fn visit_f64<E: de::Error>(self, share: f64) -> Result<PercentText, E> {
+                Ok(PercentText(share))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+impl JsonSchema for PercentText {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Percent".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "format": "percent",
+            "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*%\s*$",
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_percentage_is_the_nearest_fraction() {
+        for (text, share) in [
+            ("3 %", 0.03),
+            ("0.5%", 0.005),
+            (" 12 % ", 0.12),
+            ("150 %", 1.5),
+        ] {
+            assert_eq!(PercentText::parse(text).unwrap().0, share, "{text}");
+        }
+        for text in [
+            "3", "%", "-1 %", "0 %", "2000 %", "1e2 %", "1.2.3 %", "NaN %",
+        ] {
+            assert!(PercentText::parse(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn equal_spans_have_one_canonical_form() {

@@ -6,10 +6,12 @@
 use serde_json::{Map, json};
 
 use super::axes::AxisDraft;
+use super::design::design_json;
 use super::interpolate::{Scope, Values};
 use super::settings::DurationText;
 use super::stages::Draft;
 use super::tree::{Node, Value, scalar_json};
+use crate::design::Design;
 use crate::experiment::Stage;
 use crate::stage::Json;
 
@@ -23,6 +25,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) axes: &'a [AxisDraft],
     pub(crate) drafts: &'a [Draft<'a>],
     pub(crate) stages: &'a [Stage],
+    pub(crate) design: Option<&'a Design>,
 }
 
 /// Returns the canonical form.
@@ -82,6 +85,10 @@ pub(crate) fn spec(parts: &Parts) -> Json {
     // Absent unless it is said, so that the canonical form of other experiments is what it was.
     if parts.root.get("order").is_some() {
         spec["order"] = text("order");
+    }
+    if let Some(design) = parts.design {
+        let unit = &parts.stages[design.unit].name;
+        spec["design"] = design_json(design, unit, parts.axes);
     }
     spec.sort_all_objects();
     spec

@@ -8,7 +8,7 @@ use super::diagnostics::{Mistake, Sink, Span};
 use super::grammar::common_schema;
 use super::interpolate::{Scope, Values};
 use super::tree::{Key, Node, Value};
-use crate::stage::{Registry, StageKind, Step};
+use crate::stage::{Coordinates, Registry, StageKind, Step};
 use crate::suggest::{list, remedy};
 
 /// A stage whose names resolve.
@@ -23,6 +23,8 @@ pub(crate) struct Draft<'a> {
     pub(crate) needs: Vec<usize>,
     /// Positions of its axes.
     pub(crate) over: Vec<usize>,
+    /// The design adds the axis of blocks to it.
+    pub(crate) in_blocks: bool,
     /// Its kind or its axes are wrong, so it is not expanded.
     pub(crate) broken: bool,
 }
@@ -79,6 +81,7 @@ pub(crate) fn drafts<'a>(
             kind: None,
             needs: Vec::new(),
             over: Vec::new(),
+            in_blocks: false,
             broken: false,
         };
         let mut out = Vec::new();
@@ -263,6 +266,9 @@ pub(crate) fn choice(
             match axis.index(&label) {
                 Some(at) => {
                     labels.insert(at);
+                    // What is said of a label is said of the A/A arm that stands for it.
+                    let arm = axis.arm.filter(|arm| arm.stands_for == at);
+                    labels.extend(arm.map(|arm| arm.label));
                 }
                 None if axis.has_dropped(&label) => {}
                 None => {
@@ -302,7 +308,7 @@ pub(crate) fn included(
     for position in over {
         let axis = &mut axes[*position];
         let Some(given) = coordinates.get(&axis.name) else {
-            let message = format!("the coordinates lack the axis `{}`", axis.name);
+            let message = format!("the coordinates do not include the axis `{}`", axis.name);
             let hint = format!(
                 "add `{}:`; an included cell needs a label on every axis of `over`",
                 axis.name
@@ -404,13 +410,13 @@ fn positions(
     found
 }
 
-/// Describes coordinates for a message: `configuration=batched,rep=1`.
-pub(crate) fn coordinates_text(at: &[u16], over: &[usize], axes: &[AxisDraft]) -> String {
+/// Returns the coordinates that label indices stand for.
+pub(crate) fn coordinates(at: &[u16], over: &[usize], axes: &[AxisDraft]) -> Coordinates {
     let part = |(axis, label): (&usize, &u16)| {
         let axis = &axes[*axis];
-        format!("{}={}", axis.name, axis.labels[usize::from(*label)])
+        (axis.name.clone(), axis.labels[usize::from(*label)].clone())
     };
-    over.iter().zip(at).map(part).collect::<Vec<_>>().join(",")
+    Coordinates(over.iter().zip(at).map(part).collect())
 }
 
 /// Returns the remedy for settings that a path of an override cannot lead into.
@@ -421,7 +427,7 @@ pub(crate) fn path_remedy(draft: &Draft) -> String {
         .iter()
         .map(|(key, _)| key.text.as_str());
     format!(
-        "settings of the stage are {}; beside them `timeout` and `retries`",
+        "the stage's settings are {}; you can also set `timeout` and `retries`",
         list(keys)
     )
 }

@@ -5,7 +5,7 @@ use artifacts::Scalar;
 use super::diagnostics::Span;
 use crate::stage::{Json, Step};
 
-/// A value with its place. The place of a mapping or list that stands behind a key is the key.
+/// A value with its place. The place of a mapping or list that is behind a key is the key.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {
     pub(crate) span: Span,

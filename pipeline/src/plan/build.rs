@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use artifacts::Store;
 
+use super::design::design_plan;
 use super::reason::Reasons;
 use super::select::Forced;
 use super::session::{Outcome, Session, State};
 use super::{Counts, Decision, Plan, PlanOptions, PlannedCell, Reason, StageCounts};
-use crate::cell::coordinates_text;
 use crate::error::PipelineError;
 use crate::experiment::Experiment;
 use crate::lock::LockClass;
@@ -35,6 +35,23 @@ pub fn plan(
     let mut session = Session::new(experiment, registry, store, options)?;
     session.check_inputs()?;
     document(&mut session)
+}
+
+/// Returns whether what a plan measures depends on what else this machine does meanwhile.
+pub fn measures_here(plan: &Plan, experiment: &Experiment, registry: &Registry) -> bool {
+    let busy = |stage: &crate::experiment::Stage| {
+        let counted = plan.stages.iter().find(|s| s.stage == stage.name);
+        counted.is_some_and(|s| s.counts.run + s.counts.after > 0)
+    };
+    experiment
+        .stages
+        .iter()
+        .filter(|stage| stage.class == Class::Measurement && busy(stage))
+        .any(|stage| {
+            let kind = registry.kinds.iter().find(|k| k.name() == stage.kind);
+            let mut sets = stage.parameter_sets.iter();
+            kind.is_some_and(|kind| sets.any(|set| kind.measures_here(set)))
+        })
 }
 
 impl Session<'_> {
@@ -103,7 +120,7 @@ fn document(session: &mut Session<'_>) -> Result<Plan, PipelineError> {
                 reason: excluded.reason.clone(),
             };
             counts.count(&decision);
-            let coordinates = coordinates_text(&experiment.coordinates(number, &excluded.at));
+            let coordinates = experiment.coordinates(number, &excluded.at).to_string();
             cells.push(PlannedCell {
                 stage: stage.name.clone(),
                 coordinates,
@@ -150,6 +167,7 @@ fn document(session: &mut Session<'_>) -> Result<Plan, PipelineError> {
         experiment: session.graph.experiment.name.clone(),
         profile: session.graph.experiment.profile.clone(),
         notes: notes(session, &cells),
+        design: design_plan(session),
         lacks: session.lacks.iter().cloned().collect(),
         cells,
         stages,
@@ -221,15 +239,15 @@ fn notes(session: &Session<'_>, cells: &[PlannedCell]) -> Vec<String> {
     for (stage, (count, reason)) in replaced {
         let cells = if count == 1 { "cell" } else { "cells" };
         notes.push(format!(
-            "{count} measured {cells} of `{stage}` will be measured anew ({reason}); the earlier results stay in \
-             the store, and --locked keeps using them"
+            "{count} measured {cells} of `{stage}` will be measured again ({reason}); the earlier \
+             results stay in the store, and --locked still uses them"
         ));
     }
     let mut several: Vec<_> = session.several.iter().collect();
     several.sort_unstable();
     for (cell, count) in several {
         notes.push(format!(
-            "`{}` has {count} results under its key; the lock names the one in use",
+            "`{}` has {count} results under its key; the lock says which one is used",
             session.graph.name(*cell)
         ));
     }

@@ -3,7 +3,7 @@
 use artifacts::Digest;
 use serde::Serialize;
 
-use super::Reason;
+use super::{DesignPlan, Reason};
 use crate::stage::{CellStatus, Class};
 
 /// What every cell of an experiment will do.
@@ -16,6 +16,9 @@ pub struct Plan {
     /// The cells in the order of the stages and axes, those left out by the experiment last in
     /// their stage.
     pub cells: Vec<PlannedCell>,
+    /// The design, if the experiment declares one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub design: Option<DesignPlan>,
     /// The counts of each stage, in the order of the stages.
     pub stages: Vec<StageCounts>,
     /// The counts over all stages, taken over the cells; they equal the sums over `stages`.
@@ -69,7 +72,7 @@ pub enum Decision {
         /// Why it is not cached.
         reason: Reason,
     },
-    /// Decided when the cells it reads have run: identical bytes mean that it is cached.
+    /// Decided once the cells it reads have run; cached if their outputs are unchanged.
     After {
         /// The first of these cells.
         cell: String,

@@ -1,13 +1,15 @@
 //! The plan: what each cell will do and why, known without starting anything.
 
 mod build;
+mod design;
 mod document;
 mod reason;
 mod resolve;
 mod select;
 mod session;
 
-pub use build::plan;
+pub use build::{measures_here, plan};
+pub use design::{DesignPlan, NoiseSource, Smallest, smallest_effect};
 pub use document::{Counts, Decision, Lack, Plan, PlannedCell, StageCounts};
 pub use reason::Reason;
 pub(crate) use session::{Outcome, Session, State};

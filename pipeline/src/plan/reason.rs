@@ -69,7 +69,7 @@ impl fmt::Display for Reason {
             Self::OutputMissing { output } => {
                 write!(f, "its output `{output}` is missing from the store")
             }
-            Self::ResultGone => f.write_str("its earlier result is no longer in the store"),
+            Self::ResultGone => f.write_str("its earlier result is missing from the store"),
             Self::Changed { than, differences } => {
                 if let Some(than) = than {
                     write!(f, "compared with `{than}`: ")?;
@@ -152,7 +152,7 @@ impl Reasons {
                     };
                     than = line
                         .as_ref()
-                        .map(|l| crate::cell::cell_text(name, &l.coordinates));
+                        .map(|l| crate::place::cell_text(name, &l.coordinates));
                 }
                 line.map(|l| {
                     (

@@ -126,7 +126,8 @@ impl Session<'_> {
         // Something that will be read was found missing: executing it anew is not allowed here.
         let Some(cached) = complete.filter(|_| !self.damaged.contains_key(&cell)) else {
             let reason = format!(
-                "record {} of `{name}` or one of its outputs is not in the store: copy the store the lock was made with, or run without --locked",
+                "record {} of `{name}` or one of its outputs is not in the store: copy the store \
+                 that the lock was made with, or run without --locked",
                 record.short()
             );
             return Ok(self.block(cell, reason));
@@ -165,10 +166,7 @@ impl Session<'_> {
                         let excluded = &source.stage.excluded[e];
                         let coordinates =
                             self.graph.experiment.coordinates(need.stage, &excluded.at);
-                        let text = crate::cell::cell_text(
-                            name,
-                            &crate::cell::coordinates_text(&coordinates),
-                        );
+                        let text = crate::place::cell_text(name, &coordinates.to_string());
                         (text, CellStatus::Excluded, &*excluded.reason)
                     }
                 };
@@ -210,11 +208,7 @@ impl Session<'_> {
         let experiment = self.graph.experiment;
         let node = &self.graph.nodes[stage];
         let at = &node.stage.cells[i].at;
-        let replicate = if node.stage.replicate.is_empty() {
-            crate::stage::Coordinates::default()
-        } else {
-            experiment.replicate(stage, at)
-        };
+        let replicate = experiment.replicate(stage, at);
         let names = node
             .needs
             .iter()

@@ -3,6 +3,7 @@
 use super::PlanOptions;
 use crate::error::PipelineError;
 use crate::graph::Graph;
+use crate::place::{CellPattern, Coordinates, PlaceError};
 use crate::stage::Class;
 use crate::suggest::{list, remedy};
 
@@ -79,41 +80,33 @@ fn select(graph: &Graph<'_>, selector: &str, selected: &mut [bool]) -> Result<()
         message: format!("`{selector}`: {what}"),
         hint,
     };
-    let (name, wanted) = match selector.split_once('[') {
-        None => (selector, Vec::new()),
-        Some((name, rest)) => {
-            let inside = rest.strip_suffix(']').ok_or_else(|| {
-                wrong(
-                    "expected `]` at the end".to_owned(),
-                    format!("write `{name}[AXIS=LABEL]`"),
-                )
-            })?;
-            (name, inside.split(',').filter(|w| !w.is_empty()).collect())
-        }
-    };
-    let stage = stage_named(graph, name)?;
-    let node = &graph.nodes[stage];
-    let axes: Vec<&str> = node
-        .stage
-        .over
-        .iter()
+    let pattern: CellPattern = selector
+        .parse()
+        .map_err(|e: PlaceError| wrong(e.message, "write `STAGE[AXIS=LABEL]`".to_owned()))?;
+    let name = &pattern.stage;
+    let number = stage_named(graph, name)?;
+    let node = &graph.nodes[number];
+    if pattern.output.is_some() {
+        let what = "a cell is chosen with all its outputs".to_owned();
+        return Err(wrong(what, "leave out the name of the output".to_owned()));
+    }
+    let axes = node.stage.over.iter();
+    let axes: Vec<&str> = axes
         .map(|a| graph.experiment.axes[*a].name.as_str())
         .collect();
-    for pair in &wanted {
-        let axis = pair.split('=').next().unwrap_or_default();
-        if !pair.contains('=') || !axes.contains(&axis) {
-            let hint = remedy(axis, &format!("axes of `{name}`"), axes.iter().copied());
-            return Err(wrong(format!("`{name}` has no axis `{axis}`"), hint));
-        }
+    if let Some(axis) = pattern.axes().find(|axis| !axes.contains(axis)) {
+        let hint = remedy(axis, &format!("axes of `{name}`"), axes.iter().copied());
+        return Err(wrong(format!("`{name}` has no axis `{axis}`"), hint));
     }
-    let mut any = false;
-    for (i, text) in node.texts.iter().enumerate() {
-        if wanted.iter().all(|w| text.split(',').any(|t| t == *w)) {
-            selected[node.first + i] = true;
-            any = true;
-        }
+    let cells = node.stage.cells.iter();
+    let cells: Vec<Coordinates> = cells
+        .map(|cell| graph.experiment.coordinates(number, &cell.at))
+        .collect();
+    let chosen = pattern.find(cells.iter());
+    for cell in &chosen {
+        selected[node.first + cell] = true;
     }
-    if any {
+    if !chosen.is_empty() {
         return Ok(());
     }
     let cells = list(node.texts.iter().map(|text| &**text));

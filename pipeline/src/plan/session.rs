@@ -14,7 +14,7 @@ use crate::error::PipelineError;
 use crate::experiment::Experiment;
 use crate::graph::{Graph, Member, NO_GROUP};
 use crate::key::value_digest;
-use crate::lock::{Lock, LockCell, LockClass, LockStage, lock_path};
+use crate::lock::{Earlier, Lock, LockCell, LockClass, LockStage, lock_path};
 use crate::stage::{CellStatus, Registry};
 
 /// How a cell ended, or stands.
@@ -101,6 +101,8 @@ pub(crate) struct Session<'a> {
     pub(super) spec: Digest,
     /// For each cell the position of its line in the lock: (stage, cell).
     pub(super) lock_lines: Vec<Option<(u32, u32)>>,
+    /// For cells of measurements: the executions known when this session began.
+    past: HashMap<usize, Vec<Past>>,
     pub(super) facets: HashMap<(usize, u32), Result<Digest, Lack>>,
     /// What this machine lacks of what cells need, each thing once, with the remedy.
     pub(crate) lacks: BTreeSet<Lack>,
@@ -134,6 +136,8 @@ impl<'a> Session<'a> {
         let forced = select::forced(&graph, options)?;
         let selected = select::selected(&graph, options)?;
         let lock_lines = lock_lines(&graph, lock.as_ref());
+        let of_store = (!options.locked).then_some(store);
+        let past = past(&graph, lock.as_ref(), &lock_lines, of_store)?;
         let mut session = Self {
             store,
             lock,
@@ -150,6 +154,7 @@ impl<'a> Session<'a> {
             newly_settled: Vec::new(),
             spec: value_digest(&experiment.spec),
             lock_lines,
+            past,
             facets: HashMap::new(),
             lacks: BTreeSet::new(),
             progress: Progress::default(),
@@ -337,18 +342,21 @@ impl<'a> Session<'a> {
                 Vec::with_capacity(node.stage.cells.len() + node.stage.excluded.len());
             for (i, text) in node.texts.iter().enumerate() {
                 if let Some(outcome) = self.settled(node.first + i) {
-                    cells.push(lock_cell(text, outcome));
+                    let mut cell = lock_cell(text, outcome);
+                    cell.earlier = self.earlier(node.first + i, &cell);
+                    cells.push(cell);
                 }
             }
             for excluded in &node.stage.excluded {
                 let coordinates = experiment.coordinates(number, &excluded.at);
                 cells.push(LockCell {
-                    coordinates: crate::cell::coordinates_text(&coordinates),
+                    coordinates: coordinates.to_string(),
                     status: CellStatus::Excluded,
                     key: None,
                     record: None,
                     outputs: None,
                     reason: Some(excluded.reason.clone()),
+                    earlier: Vec::new(),
                 });
             }
             lock.stages.push(LockStage {
@@ -361,6 +369,28 @@ impl<'a> Session<'a> {
         lock
     }
 
+    /// Returns the executions of a measurement beside the one in use: those the lock tells of, and
+    /// those of the same recipe that the store knows.
+    fn earlier(&self, cell: usize, line: &LockCell) -> Vec<Earlier> {
+        let past = self.past.get(&cell).map(Vec::as_slice).unwrap_or_default();
+        past.iter()
+            .filter(|p| Some(p.earlier.record) != line.record)
+            .filter(|p| p.known_by == KnownBy::Lock || Some(p.earlier.key) == line.key)
+            .map(|p| p.earlier.clone())
+            .collect()
+    }
+
+    /// Returns how often a settled measurement was executed under its recipe, and the records of
+    /// the ok results that are not in use.
+    pub(crate) fn executions(&self, cell: usize) -> (usize, Vec<Digest>) {
+        let Some(outcome) = self.settled(cell) else {
+            return (0, Vec::new());
+        };
+        let mut line = lock_cell("", outcome);
+        line.earlier = self.earlier(cell, &line);
+        (line.executions(), line.discarded().collect())
+    }
+
     /// Returns the excluded or planned cell behind a member of a group, as its number.
     pub(super) fn member_cell(&self, stage: usize, member: Member) -> Option<usize> {
         match member {
@@ -368,6 +398,98 @@ impl<'a> Session<'a> {
             Member::Excluded(_) => None,
         }
     }
+}
+
+/// An execution of a measurement before this session.
+struct Past {
+    earlier: Earlier,
+    known_by: KnownBy,
+}
+
+/// Who knows of an execution.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum KnownBy {
+    /// The lock: it belongs to this study.
+    Lock,
+    /// The store's history: it does if its recipe is that of the cell.
+    Store,
+}
+
+/// The most executions of one stage that the store is asked for.
+const MOST_PAST: usize = 1 << 20;
+
+/// Collects the executions of measurements: those of the lock, then those that only the store
+/// knows, oldest first.
+fn past(
+    graph: &Graph<'_>,
+    lock: Option<&Lock>,
+    lines: &[Option<(u32, u32)>],
+    store: Option<&Store>,
+) -> Result<HashMap<usize, Vec<Past>>, PipelineError> {
+    let mut past: HashMap<usize, Vec<Past>> = HashMap::new();
+    for node in graph
+        .nodes
+        .iter()
+        .filter(|n| n.class == LockClass::Measurement)
+    {
+        let cells: HashMap<&str, usize> = node
+            .texts
+            .iter()
+            .enumerate()
+            .map(|(i, text)| (&**text, node.first + i))
+            .collect();
+        let mut add = |cell: usize, earlier: Earlier, known_by: KnownBy| {
+            let of_cell = past.entry(cell).or_default();
+            if of_cell.iter().all(|p| p.earlier.record != earlier.record) {
+                of_cell.push(Past { earlier, known_by });
+            }
+        };
+        let mut in_order: Vec<&usize> = cells.values().collect();
+        in_order.sort_unstable();
+        for cell in in_order {
+            let line = lines[*cell].and_then(|(stage, line)| {
+                lock.map(|lock| &lock.stages[stage as usize].cells[line as usize])
+            });
+            let Some(line) = line else { continue };
+            for earlier in &line.earlier {
+                add(*cell, earlier.clone(), KnownBy::Lock);
+            }
+            if let (Some(key), Some(record)) = (line.key, line.record) {
+                let status = line.status;
+                add(
+                    *cell,
+                    Earlier {
+                        status,
+                        key,
+                        record,
+                    },
+                    KnownBy::Lock,
+                );
+            }
+        }
+        let Some(store) = store else { continue };
+        let name = &graph.experiment.name;
+        let history = store.history(name, &node.stage.name, None, MOST_PAST)?;
+        for line in history.into_iter().rev() {
+            let (Some(cell), Some(status)) = (
+                cells.get(line.coordinates.as_str()),
+                CellStatus::parse(&line.status),
+            ) else {
+                continue;
+            };
+            let (key, record) = (line.key, line.record);
+            add(
+                *cell,
+                Earlier {
+                    status,
+                    key,
+                    record,
+                },
+                KnownBy::Store,
+            );
+        }
+    }
+    Ok(past)
 }
 
 fn lock_cell(coordinates: &str, outcome: &Outcome) -> LockCell {
@@ -384,6 +506,7 @@ fn lock_cell(coordinates: &str, outcome: &Outcome) -> LockCell {
             record: Some(*record),
             outputs: Some(Digest::of(outputs.as_bytes())),
             reason: None,
+            earlier: Vec::new(),
         },
         Outcome::Not {
             status,
@@ -397,6 +520,7 @@ fn lock_cell(coordinates: &str, outcome: &Outcome) -> LockCell {
             record: *record,
             outputs: None,
             reason: Some(reason.to_string()),
+            earlier: Vec::new(),
         },
     }
 }

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use artifacts::{Scalar, Store};
-use pipeline::cell::{cell_text, coordinates_text};
 use pipeline::lease::LeaseFile;
+use pipeline::place::cell_text;
 use pipeline::process::Spawner;
 use pipeline::{
     Axis, Cell, CellStatus, Class, Coordinates, Done, Event, Excluded, Experiment, Failure, Job,
@@ -59,7 +59,7 @@ pub(crate) struct World {
 
 impl World {
     fn enter(&self, job: &Job<'_>) -> Result<(), Failure> {
-        let name = cell_text(job.stage, &coordinates_text(job.coordinates));
+        let name = cell_text(job.stage, &job.coordinates.to_string());
         *self.runs.lock().unwrap().entry(name.clone()).or_default() += 1;
         self.order.lock().unwrap().push(name.clone());
         assert!(
@@ -158,7 +158,7 @@ impl StageKind for Kind {
 }
 
 fn serve(world: &World, job: &Job<'_>) -> Result<Done, Failure> {
-    let name = cell_text(job.stage, &coordinates_text(job.coordinates));
+    let name = cell_text(job.stage, &job.coordinates.to_string());
     for input in job.inputs.iter().flat_map(|i| &i.cells) {
         assert!(input.live.is_some(), "what a server needs is alive");
     }
@@ -201,10 +201,7 @@ fn measure(world: &World, job: &Job<'_>) -> Result<Done, Failure> {
         let log = live["log"]
             .as_str()
             .expect("a server says where it writes its log");
-        assert!(
-            std::path::Path::new(log).exists(),
-            "the log of a live server is gone"
-        );
+        assert!(Path::new(log).exists(), "the log of a live server is gone");
     }
     let noise = if world.quiet.load(Ordering::Relaxed) {
         0
@@ -212,11 +209,7 @@ fn measure(world: &World, job: &Job<'_>) -> Result<Done, Failure> {
         world.noise.fetch_add(1, Ordering::Relaxed)
     };
     job.control.progress(1, Some(1), "requests");
-    let text = format!(
-        "{} {} {noise}",
-        coordinates_text(job.coordinates),
-        job.parameters
-    );
+    let text = format!("{} {} {noise}", job.coordinates, job.parameters);
     std::fs::write(job.scratch.join("rows"), text).unwrap();
     let mut output = Output::text("rows", Media::Text, "");
     output.content = pipeline::Content::File(job.scratch.join("rows"));
@@ -233,7 +226,7 @@ fn fold(_: &World, job: &Job<'_>) -> Result<Done, Failure> {
             text.push_str(&format!(
                 "{} {} {}",
                 input.stage,
-                coordinates_text(&cell.coordinates),
+                cell.coordinates,
                 cell.status.word()
             ));
             for (name, artifact) in &cell.outputs {
@@ -259,10 +252,15 @@ fn tell(_: &World, job: &Job<'_>) -> Result<Done, Failure> {
     let study = job.study.expect("it sees the study");
     let mut text = format!("trail {}\n", study.trail);
     for line in &study.ledger {
+        let executions = line.execution.as_ref().map_or(0, |e| e.executions);
+        let again = match executions {
+            0 | 1 => String::new(),
+            n => format!(" executed {n} times"),
+        };
         text.push_str(&format!(
-            "{}[{}] {}\n",
+            "{}[{}] {}{again}\n",
             line.stage,
-            coordinates_text(&line.coordinates),
+            line.coordinates,
             line.status.word()
         ));
     }
@@ -344,6 +342,7 @@ pub(crate) fn experiment(
         sources: Vec::new(),
         seed: 164,
         order: Order::default(),
+        design: None,
         spec: json!({"title": "a study"}),
         axes: axes
             .iter()

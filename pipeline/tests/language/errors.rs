@@ -1,6 +1,6 @@
 //! What mistakes read like: `errors/NAME.yaml` against `errors/NAME.txt`.
 //!
-//! `BLESS=1` writes the texts anew; read them before committing.
+//! `BLESS=1` writes the texts again; read them before committing.
 
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,10 @@ fn folder() -> PathBuf {
 }
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a developer asks for the snapshots to be written"
+)]
 fn every_mistake_reads_as_written_down() {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder())
         .unwrap()

@@ -40,7 +40,7 @@ enum Arrival {
     },
     /// At a rate.
     OpenLoop {
-        /// Requests a second.
+        /// Requests per second.
         #[schemars(extend("exclusiveMinimum" = 0))]
         rate: f64,
     },

@@ -103,7 +103,7 @@ fn a_mistake_in_a_file_is_placed_in_that_file() {
 fn extending_in_a_circle_is_an_error() {
     let error = load("workloads: {a: {extends: b}, b: {extends: a}}\n", "a", &[]).unwrap_err();
     assert!(
-        error.contains("`a` extends itself, by way of `a`, `b`"),
+        error.contains("`a` extends itself, through `a`, `b`"),
         "{error}"
     );
 }

@@ -1,5 +1,6 @@
 //! The experiment language from outside: what a text becomes, and what its mistakes read like.
 
+mod design;
 mod errors;
 mod expansion;
 mod kinds;

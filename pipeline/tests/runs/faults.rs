@@ -28,9 +28,8 @@ fn fail(bench: &Bench, cell: &str, times: usize, status: CellStatus) {
 }
 
 fn line(summary: &RunSummary, cell: &str) -> (CellStatus, String) {
-    let name = |l: &pipeline::LedgerLine| {
-        pipeline::cell::cell_text(&l.stage, &pipeline::cell::coordinates_text(&l.coordinates))
-    };
+    let name =
+        |l: &pipeline::LedgerLine| pipeline::place::cell_text(&l.stage, &l.coordinates.to_string());
     let line = summary.ledger.iter().find(|l| name(l) == cell).unwrap();
     (line.status, line.reason.clone().unwrap_or_default())
 }

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod design;
 mod dry_run;
 mod faults;
 mod reproduce;

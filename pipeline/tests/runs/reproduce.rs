@@ -24,12 +24,16 @@ fn reproduce(
     let registry = registry(&bench.world);
     let told = std::sync::Mutex::new(0);
     let heard = |_: &Reproduced| *told.lock().unwrap() += 1;
+    let options = pipeline::ReproduceOptions {
+        which: pipeline::Which::All,
+        jobs,
+    };
     let cells = pipeline::reproduce(
+        options,
         &lock,
         document,
         &registry,
         &bench.store,
-        jobs,
         &cancelled,
         &heard,
     )
@@ -67,6 +71,60 @@ fn every_pure_cell_and_no_other_is_executed_again_with_what_it_saw_then() {
     }
 }
 
+/// Puts a record of another kind in the place of the report's, as somebody would who publishes a
+/// bundle that is to do something: every key and digest fits.
+fn with_another_kind(bench: &Bench, lock: &mut Lock, kind: &str) {
+    let stage = lock.stages.iter_mut().find(|s| s.name == "report").unwrap();
+    let cell = &mut stage.cells[0];
+    let bytes = bench.store.get(&cell.record.unwrap()).unwrap();
+    let mut record = pipeline::record::Record::parse(&bytes).unwrap();
+    record.recipe.kind = kind.to_owned();
+    record.recipe.study = None;
+    record.key = record.recipe.key();
+    cell.key = Some(record.key);
+    cell.record = Some(bench.store.put(&record.to_bytes()).unwrap());
+}
+
+#[test]
+fn only_kinds_that_the_registry_calls_pure_are_executed_from_records() {
+    let bench = Bench::new();
+    let study = bench.study();
+    bench.run(&study);
+    bench.world.take();
+    let honest = document(&bench, &study).unwrap();
+    let registry = registry(&bench.world);
+    for kind in registry.kinds.iter().map(|k| k.name()) {
+        let mut lock = Lock::read(&lock_path(&study)).unwrap().unwrap();
+        with_another_kind(&bench, &mut lock, kind);
+        // The study may be forged like the lock.
+        let mut document = honest.clone();
+        document.kinds.insert("report".to_owned(), kind.to_owned());
+        let options = pipeline::ReproduceOptions {
+            which: pipeline::Which::All,
+            jobs: 2,
+        };
+        let cells = pipeline::reproduce(
+            options,
+            &lock,
+            &document,
+            &registry,
+            &bench.store,
+            &Arc::new(AtomicBool::new(false)),
+            &|_| (),
+        )
+        .unwrap();
+        let executed = bench.world.take();
+        let class = registry.kinds.iter().find(|k| k.name() == kind);
+        if class.unwrap().class() != pipeline::Class::Pure {
+            assert_eq!(executed, Vec::<String>::new(), "{kind}");
+            let refused = cells.iter().all(|c| {
+                matches!(&c.verdict, Verdict::Failed { reason } if reason.contains("is not pure"))
+            });
+            assert!(refused && cells.len() == 1, "{kind}: {cells:?}");
+        }
+    }
+}
+
 #[test]
 fn a_kind_of_another_meaning_is_refused_with_the_versions() {
     let bench = Bench::new();
@@ -75,7 +133,7 @@ fn a_kind_of_another_meaning_is_refused_with_the_versions() {
     let document = document(&bench, &study).unwrap();
     let version = bench.world.version.fetch_add(1, Ordering::Relaxed);
     for cell in reproduce(&bench, &study, &document, 2) {
-        let Verdict::Failed { reason } = &cell.verdict else {
+        let Verdict::OtherVersion { reason } = &cell.verdict else {
             panic!("{cell:?}")
         };
         assert!(
@@ -125,7 +183,7 @@ fn a_study_that_is_not_the_one_of_the_recipe_is_refused() {
         panic!("{report:?}")
     };
     assert!(
-        reason.contains("not the one that its recipe names"),
+        reason.contains("differs from the one in its recipe"),
         "{reason}"
     );
 }
@@ -185,7 +243,10 @@ fn a_measurement_made_with_other_settings_is_no_part_of_the_study() {
     let Err(what) = document(&bench, &edited) else {
         panic!("a server's setting was edited")
     };
-    assert!(what.contains("was executed with other settings"), "{what}");
+    assert!(
+        what.contains("have changed since it was executed"),
+        "{what}"
+    );
 }
 
 #[test]

@@ -40,7 +40,7 @@ const CHANGES: &[Change] = &[
             e.stages[2]
                 .parameter_sets
                 .iter_mut()
-                .for_each(|p| p.sort_all_objects())
+                .for_each(|p| p.sort_all_objects());
         },
         &[],
     ),
@@ -217,7 +217,7 @@ fn the_plan_names_the_field_that_changed() {
     );
     assert!(plan.estimate_s.is_some());
     assert!(
-        plan.notes[0].starts_with("4 measured cells of `ladder` will be measured anew"),
+        plan.notes[0].starts_with("4 measured cells of `ladder` will be measured again"),
         "{:?}",
         plan.notes
     );
@@ -261,7 +261,7 @@ fn the_plan_names_the_field_inside_an_input_that_changed() {
 fn labels_that_included_cells_add_are_none_that_the_axes_give() {
     let bench = Bench::new();
     let mut study = bench.study();
-    let gives = |study: &pipeline::Experiment| {
+    let gives = |study: &Experiment| {
         let plan = bench.plan(study, &PlanOptions::default());
         plan.stages.iter().map(|s| s.product).sum::<usize>()
     };
@@ -318,6 +318,92 @@ fn a_fresh_measurement_keeps_the_earlier_result_and_the_lock_names_the_new_one()
     assert_eq!(bench.run(&study).1, Vec::<String>::new());
 }
 
+/// Measures the ladder again, and returns how often each of its cells was executed by the lock.
+fn again(bench: &Bench, study: &Experiment) -> Vec<(usize, usize)> {
+    let plan = PlanOptions {
+        fresh: vec!["ladder".into()],
+        ..PlanOptions::default()
+    };
+    let options = RunOptions {
+        plan,
+        ..RunOptions::default()
+    };
+    bench.run_with(study, &options);
+    executions(study)
+}
+
+fn executions(study: &Experiment) -> Vec<(usize, usize)> {
+    let path = pipeline::lock::lock_path(study);
+    let lock = pipeline::lock::Lock::read(&path).unwrap().unwrap();
+    let ladder = lock.stages.iter().find(|s| s.name == "ladder").unwrap();
+    let counts = |cell: &pipeline::lock::LockCell| (cell.executions(), cell.discarded().count());
+    ladder.cells.iter().map(counts).collect()
+}
+
+#[test]
+fn every_execution_of_a_measurement_leaves_a_mark_that_a_lost_lock_does_not_hide() {
+    let bench = Bench::new();
+    let study = bench.study();
+    bench.run(&study);
+    assert_eq!(executions(&study), [(1, 0); 8]);
+    assert_eq!(again(&bench, &study), [(2, 1); 8]);
+    assert_eq!(again(&bench, &study), [(3, 2); 8]);
+    let path = pipeline::lock::lock_path(&study);
+    let before = std::fs::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    bench.run(&study);
+    assert_eq!(executions(&study), [(3, 2); 8]);
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_lost_store_does_not_hide_the_marks_of_the_lock() {
+    let bench = Bench::new();
+    let study = bench.study();
+    bench.run(&study);
+    again(&bench, &study);
+    let elsewhere = Bench::new();
+    let registry = crate::common::registry(&elsewhere.world);
+    let listen = |_: &Event| ();
+    let options = RunOptions::default();
+    pipeline::run(&study, &registry, &elsewhere.store, &options, &listen).unwrap();
+    assert_eq!(executions(&study), [(3, 2); 8]);
+}
+
+#[test]
+fn a_measurement_that_failed_first_is_marked_and_what_saw_it_is_told() {
+    let bench = Bench::new();
+    let study = bench.study();
+    let cell = "ladder[configuration=serial,clients=2,rep=1]";
+    let failing = (1, pipeline::CellStatus::Failed);
+    bench
+        .world
+        .fail
+        .lock()
+        .unwrap()
+        .insert(cell.to_owned(), failing);
+    let options = RunOptions {
+        keep_going: true,
+        ..RunOptions::default()
+    };
+    bench.run_with(&study, &options);
+    let (summary, _) = bench.run(&study);
+    let counts = executions(&study);
+    assert_eq!(
+        counts.iter().filter(|c| **c == (2, 0)).count(),
+        1,
+        "{counts:?}"
+    );
+    let report = bench
+        .store
+        .get(&summary.results[0].outputs["report"].digest)
+        .unwrap();
+    let report = String::from_utf8(report).unwrap();
+    let told = "ladder[configuration=serial,clients=2,rep=1] ok executed 2 times";
+    assert!(report.contains(told), "{report}");
+    assert_eq!(report.matches("executed").count(), 1, "{report}");
+}
+
 #[test]
 fn the_lock_decides_between_several_results_of_one_key() {
     let bench = Bench::new();
@@ -335,13 +421,27 @@ fn the_lock_decides_between_several_results_of_one_key() {
             ..RunOptions::default()
         },
     );
-    std::fs::write(&first.lock, lock).unwrap();
+    std::fs::write(&first.lock, &lock).unwrap();
     let (third, ran) = bench.run(&study);
-    assert_eq!(ran, Vec::<String>::new());
     assert_eq!(
-        third.trail, first.trail,
-        "the results of the first run are in use again"
+        ran,
+        ["report"],
+        "which tells of the results that are not in use"
     );
+    let parse = |bytes: &[u8]| {
+        let text = std::str::from_utf8(bytes).unwrap();
+        pipeline::lock::Lock::parse(text, &first.lock).unwrap()
+    };
+    let restored = parse(&std::fs::read(&third.lock).unwrap());
+    let of_ladder = |lock: &pipeline::lock::Lock| lock.stages[1].cells.clone();
+    for (now, then) in of_ladder(&restored).iter().zip(&of_ladder(&parse(&lock))) {
+        assert_eq!(
+            now.record, then.record,
+            "the result of the first run is in use again"
+        );
+        assert_eq!((now.executions(), now.discarded().count()), (2, 1));
+    }
+    assert_eq!(bench.run(&study).1, Vec::<String>::new());
     let plan = bench.plan(&study, &PlanOptions::default());
     assert!(
         plan.notes

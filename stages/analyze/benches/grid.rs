@@ -10,8 +10,8 @@ mod common;
 use std::time::Instant;
 
 use artifacts::Store;
+use contract::synthetic_grid::{Grid, verification};
 use pipeline::{Content, Input, Json};
-use rows::synthetic_grid::{Grid, verification};
 use serde_json::json;
 
 use crate::common::{analyze, cpu_seconds, peak_mib};
@@ -19,7 +19,7 @@ use crate::common::{analyze, cpu_seconds, peak_mib};
 /// As a published two-engine study analyses its rows.
 fn tables() -> Json {
     json!({
-        "cells": {"operator": "cell-summary"},
+        "cells": {"operator": "cell-summary", "quantiles": "all"},
         "means": {"operator": "aggregate", "from": "cells", "over": ["rep"],
             "columns": ["output_throughput", "ttft_ms_p50", "e2e_latency_ms_p95"]},
         "efficiency": {"operator": "parallel-efficiency", "from": "means", "ladder": "clients",
@@ -35,8 +35,8 @@ fn tables() -> Json {
         "scaled": {"operator": "sql", "keys": ["engine", "model", "workload", "clients", "phase"],
             "query": "select engine, model, workload, clients, phase, parallel_efficiency from efficiency where clients > 1"},
         "comparison": {"operator": "paired-comparison", "from": "scaled", "by": ["workload"],
-            "average": ["phase"], "pair": {"axis": "engine", "a": "alpha", "b": "beta"},
-            "columns": ["parallel_efficiency"], "resamples": 10_000},
+            "average": ["phase"], "unit": ["model"], "pair": {"axis": "engine", "a": "alpha", "b": "beta"},
+            "columns": ["parallel_efficiency"], "bootstrap": "percentile", "resamples": 10_000},
         "wins": {"operator": "wins", "from": "scaled", "among": "engine", "by": ["workload"],
             "column": "parallel_efficiency", "better": "higher", "tie-within": 0.005},
     })

@@ -17,9 +17,9 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use artifacts::{Column, Digest, Scalar, Store, Table, TableWriter};
+use contract::synthetic;
+use contract::synthetic_grid::verification;
 use pipeline::{Artifact, Content, Input, InputCell, Json, Media};
-use rows::synthetic;
-use rows::synthetic_grid::verification;
 use serde_json::json;
 
 use crate::common::{analyze, cpu_seconds, peak_mib};
@@ -273,6 +273,7 @@ fn measure(folder: &Path, threads: usize) {
 }
 
 /// Asks another tool the same of the same files.
+#[expect(clippy::disallowed_methods, reason = "says which Python has the peers")]
 fn theirs(folder: &Path, tool: &str) -> Result<Json, String> {
     let store = Store::open(&folder.join("store")).map_err(|e| e.to_string())?;
     let text = std::fs::read_to_string(folder.join("cells.json")).map_err(|e| e.to_string())?;

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use artifacts::{Column, ColumnData, Ratio, Scalar, Table};
+use contract::{LineageRow, LineageSource, lineage_table};
 use pipeline::stage::MissingCell;
 use pipeline::{Coordinates, Failure};
 
@@ -173,16 +174,15 @@ impl Spec {
 /// Consecutive rows of a source: half-open.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Span {
-    /// The name of a table of the same stage, or the digest of a raw artifact.
-    pub(crate) source: String,
+    pub(crate) source: LineageSource,
     pub(crate) start: usize,
     pub(crate) end: usize,
 }
 
 impl Span {
-    pub(crate) fn of(source: &str, rows: &Range<usize>) -> Self {
+    pub(crate) fn of(source: &LineageSource, rows: &Range<usize>) -> Self {
         Self {
-            source: source.to_owned(),
+            source: source.clone(),
             start: rows.start,
             end: rows.end,
         }
@@ -190,7 +190,11 @@ impl Span {
 }
 
 /// Returns the rows of one source as as few spans as possible.
-pub(crate) fn spans(source: &str, rows: impl IntoIterator<Item = usize>) -> Vec<Span> {
+pub(crate) fn spans(
+    source: impl Into<LineageSource>,
+    rows: impl IntoIterator<Item = usize>,
+) -> Vec<Span> {
+    let source = source.into();
     let mut rows: Vec<usize> = rows.into_iter().collect();
     rows.sort_unstable();
     rows.dedup();
@@ -198,7 +202,7 @@ pub(crate) fn spans(source: &str, rows: impl IntoIterator<Item = usize>) -> Vec<
     for row in rows {
         match spans.last_mut() {
             Some(span) if span.end == row => span.end += 1,
-            _ => spans.push(Span::of(source, &(row..row + 1))),
+            _ => spans.push(Span::of(&source, &(row..row + 1))),
         }
     }
     spans
@@ -231,8 +235,19 @@ impl Missing {
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) key: Vec<Scalar>,
-    pub(crate) values: Vec<Scalar>,
+    values: Vec<Scalar>,
     pub(crate) lineage: Vec<Span>,
+}
+
+impl Row {
+    /// Makes a row; [`Columns::row`](crate::columns::Columns::row) puts the values in the order of the columns.
+    pub(crate) fn new(key: Vec<Scalar>, values: Vec<Scalar>, lineage: Vec<Span>) -> Self {
+        Self {
+            key,
+            values,
+            lineage,
+        }
+    }
 }
 
 /// A derived table.
@@ -249,18 +264,12 @@ pub(crate) struct Frame {
 impl Frame {
     /// Sorts rows by key and checks that no two share one.
     pub(crate) fn settle(mut self) -> Result<Self, Failure> {
-        self.rows.sort_by(|a, b| rows::compare_all(&a.key, &b.key));
+        self.rows
+            .sort_by(|a, b| contract::compare_all(&a.key, &b.key));
         if let Some(pair) = self.rows.windows(2).find(|w| w[0].key == w[1].key) {
-            let key: Vec<String> = self
-                .keys
-                .iter()
-                .zip(&pair[0].key)
-                .map(|(name, value)| format!("{name}={value}"))
-                .collect();
-            return Err(Failure::failed(format!(
-                "two rows have the key {}",
-                key.join(",")
-            )));
+            let key = self.keys.iter().cloned().zip(pair[0].key.iter().cloned());
+            let key = Coordinates(key.collect());
+            return Err(Failure::failed(format!("two rows have the key {key}")));
         }
         Ok(self)
     }
@@ -273,11 +282,44 @@ impl Frame {
         self.position(column).map(|i| &self.specs[i])
     }
 
+    /// Returns the value of a row.
+    pub(crate) fn value(&self, row: usize, column: &str) -> Option<&Scalar> {
+        self.rows[row].values.get(self.position(column)?)
+    }
+
     /// Returns a number of a row; null, or no number, is `None`.
     pub(crate) fn number(&self, row: usize, column: &str) -> Option<f64> {
-        self.rows[row].values[self.position(column)?]
-            .as_f64()
-            .filter(|v| v.is_finite())
+        self.value(row, column)?.as_f64().filter(|v| v.is_finite())
+    }
+
+    /// Returns the declaration of a column that planning found.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(crate) fn declared(&self, column: &str) -> Result<Spec, Failure> {
+        self.spec(column)
+            .cloned()
+            .ok_or_else(|| Failure::failed(format!("the column `{column}` is gone")))
+    }
+
+    /// Returns the declarations of columns that planning found.
+    ///
+    /// # Errors
+    /// If there is none of a name.
+    pub(crate) fn all_declared(&self, columns: &[String]) -> Result<Vec<Spec>, Failure> {
+        columns.iter().map(|column| self.declared(column)).collect()
+    }
+
+    /// Returns the values of the keys at `positions` in a row.
+    pub(crate) fn key_at(&self, row: usize, positions: &[usize]) -> Vec<Scalar> {
+        let key = &self.rows[row].key;
+        positions.iter().map(|p| key[*p].clone()).collect()
+    }
+
+    /// Returns the keys that are not among `names`, in order.
+    pub(crate) fn keys_without(&self, names: &[String]) -> Vec<String> {
+        let kept = self.keys.iter().filter(|key| !names.contains(key));
+        kept.cloned().collect()
     }
 
     /// Returns the positions of key columns.
@@ -302,26 +344,25 @@ impl Frame {
     pub(crate) fn key_position(&self, name: &str, table: &str) -> Result<usize, Failure> {
         self.keys.iter().position(|k| k == name).ok_or_else(|| {
             let known: Vec<&str> = self.keys.iter().map(String::as_str).collect();
-            Failure::failed(format!("`{name}` is no key column of the table `{table}`"))
-                .hint(rows::did_you_mean(name, &known))
+            Failure::failed(format!(
+                "`{name}` is not a key column of the table `{table}`"
+            ))
+            .hint(contract::did_you_mean(name, &known))
         })
     }
 
     /// Returns the rows grouped by the keys at `positions`, groups in order of their values.
     pub(crate) fn groups(&self, positions: &[usize]) -> Vec<(Vec<Scalar>, Vec<usize>)> {
-        let key = |row: usize| {
-            positions
-                .iter()
-                .map(|p| self.rows[row].key[*p].clone())
-                .collect::<Vec<_>>()
-        };
-        let mut order: Vec<(Vec<Scalar>, usize)> =
-            (0..self.rows.len()).map(|row| (key(row), row)).collect();
-        order.sort_by(|a, b| rows::compare_all(&a.0, &b.0).then(a.1.cmp(&b.1)));
+        let mut order: Vec<(Vec<Scalar>, usize)> = (0..self.rows.len())
+            .map(|row| (self.key_at(row, positions), row))
+            .collect();
+        order.sort_by(|a, b| contract::compare_all(&a.0, &b.0).then(a.1.cmp(&b.1)));
         let mut groups: Vec<(Vec<Scalar>, Vec<usize>)> = Vec::new();
         for (key, row) in order {
             match groups.last_mut() {
-                Some((last, members)) if rows::compare_all(last, &key).is_eq() => members.push(row),
+                Some((last, members)) if contract::compare_all(last, &key).is_eq() => {
+                    members.push(row);
+                }
                 _ => groups.push((key, vec![row])),
             }
         }
@@ -385,26 +426,15 @@ impl Frame {
             ("missing", &missing),
         ];
         let table = Table::with_metadata(columns, &notes).map_err(wrong)?;
-        let all = || {
-            self.rows
-                .iter()
-                .enumerate()
-                .flat_map(|(i, r)| r.lineage.iter().map(move |s| (i, s)))
-        };
-        let count = |n: usize| i64::try_from(n).ok();
-        let lineage = Table::with_metadata(
-            vec![
-                Column::int("row", all().map(|(i, _)| count(i)))
-                    .describe("row of the table, from 0"),
-                Column::text("source", all().map(|(_, s)| Some(s.source.clone())))
-                    .describe("a table of the same stage, or the digest of a raw artifact"),
-                Column::int("source_row_start", all().map(|(_, s)| count(s.start)))
-                    .describe("first row of the source, from 0"),
-                Column::int("source_row_end", all().map(|(_, s)| count(s.end)))
-                    .describe("one past the last row of the source"),
-            ],
-            &[("operator", "lineage"), ("keys", "row")],
-        );
+        let lineage = self.rows.iter().enumerate().flat_map(|(row, r)| {
+            r.lineage.iter().map(move |span| LineageRow {
+                row,
+                source: &span.source,
+                start: span.start,
+                end: span.end,
+            })
+        });
+        let lineage = lineage_table(lineage);
         Ok((table, lineage.map_err(wrong)?))
     }
 }
@@ -416,12 +446,9 @@ pub(crate) fn missing_text<'a>(
 ) -> Scalar {
     let text: Vec<String> = missing
         .map(|m| {
-            let shown: Vec<String> =
-                m.at.iter()
-                    .filter(|(name, _)| !hidden.contains(name))
-                    .map(|(name, value)| format!("{name}={value}"))
-                    .collect();
-            format!("{} ({})", shown.join(","), m.why)
+            let shown = m.cell().coordinates;
+            let shown = shown.without(|axis| hidden.iter().any(|h| h == axis));
+            format!("{shown} ({})", m.why)
         })
         .collect();
     if text.is_empty() {
@@ -455,7 +482,7 @@ mod tests {
     #[test]
     fn rows_next_to_each_other_share_a_span() {
         let span = |start, end| Span {
-            source: "s".into(),
+            source: LineageSource::from("s"),
             start,
             end,
         };

@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use artifacts::{Scalar, Store, Table};
+use contract::{CellRows, LineageSource, Metric, NarrowRows, SourceArtifact};
+use pipeline::place::CellName;
 use pipeline::{CellStatus, Control, Failure, Input, InputCell};
 use rayon::prelude::*;
-use rows::{CellRows, Metric, NarrowRows};
 
 use crate::frame::Missing;
 
@@ -27,9 +29,17 @@ pub(crate) struct Load<'a> {
 #[derive(Debug)]
 pub(crate) enum Rows<'a> {
     /// Read already.
-    Held(Box<CellRows>),
+    Held(Box<CellRows>, Origin<'a>),
     /// Read whenever they are asked for: the rows of all cells together would not fit.
-    Stored(&'a Store, &'a InputCell),
+    Stored(Origin<'a>),
+}
+
+/// Where the tables of a load cell lie.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin<'a> {
+    store: &'a Store,
+    stage: &'a str,
+    cell: &'a InputCell,
 }
 
 impl Rows<'_> {
@@ -39,9 +49,37 @@ impl Rows<'_> {
     /// As [`CellRows::read`].
     pub(crate) fn get(&self) -> Result<Cow<'_, CellRows>, Failure> {
         match self {
-            Self::Held(rows) => Ok(Cow::Borrowed(rows)),
-            Self::Stored(store, cell) => CellRows::read(store, cell).map(Cow::Owned),
+            Self::Held(rows, _) => Ok(Cow::Borrowed(rows)),
+            Self::Stored(from) => CellRows::read(from.store, from.stage, from.cell).map(Cow::Owned),
         }
+    }
+
+    /// Returns a table of the cell and where it lies; `None` if the cell has none of this name.
+    ///
+    /// # Errors
+    /// If the artifact is missing, damaged, or no table.
+    pub(crate) fn table(&self, name: &str) -> Result<Option<(LineageSource, Table)>, Failure> {
+        let (Self::Held(_, from) | Self::Stored(from)) = self;
+        let Some(artifact) = from.cell.outputs.get(name) else {
+            return Ok(None);
+        };
+        let at = &from.cell.coordinates;
+        let wrong = |e: &dyn std::fmt::Display| {
+            Failure::failed(format!(
+                "`{name}` of the load cell {at} cannot be read: {e}"
+            ))
+        };
+        let bytes = from.store.get(&artifact.digest).map_err(|e| wrong(&e))?;
+        let table = Table::from_parquet(bytes).map_err(|e| wrong(&e))?;
+        let source = SourceArtifact {
+            cell: CellName {
+                stage: from.stage.to_owned(),
+                coordinates: at.clone(),
+            },
+            output: name.to_owned(),
+            digest: artifact.digest,
+        };
+        Ok(Some((LineageSource::Artifact(Arc::new(source)), table)))
     }
 
     /// Reads only what the metrics are computed from, where that is possible and the rows are
@@ -51,8 +89,8 @@ impl Rows<'_> {
     /// As [`NarrowRows::read`].
     pub(crate) fn narrow(&self, metrics: &[&Metric]) -> Result<Option<NarrowRows>, Failure> {
         match self {
-            Self::Stored(store, cell) if NarrowRows::fits(cell) => {
-                NarrowRows::read(store, cell, metrics).map(Some)
+            Self::Stored(from) if NarrowRows::fits(from.cell) => {
+                NarrowRows::read(from.store, from.stage, from.cell, metrics).map(Some)
             }
             _ => Ok(None),
         }
@@ -64,7 +102,7 @@ impl Rows<'_> {
 pub(crate) const HOLD: u64 = 256 << 20;
 
 /// What a request and a chunk take in memory, about, in bytes.
-const REQUEST: u64 = 500;
+const REQUEST: u64 = 800;
 const CHUNK: u64 = 72;
 
 /// Returns what the rows of a cell take in memory, about.
@@ -81,7 +119,7 @@ fn weight(cell: &InputCell) -> u64 {
 
 /// Why an imported cell without rows cannot enter an operator on rows.
 pub(crate) const AGGREGATE: &str =
-    "the imported file holds aggregates alone, no request rows: see the cell's table `summary`";
+    "the imported file holds only aggregates and no request rows; see the cell's table `summary`";
 
 /// Reads every load input through verification.
 ///
@@ -96,9 +134,12 @@ pub(crate) fn loads<'a>(
 ) -> Result<Vec<Load<'a>>, Failure> {
     let measured: Vec<&Input> = inputs.iter().filter(|i| i.kind == "load").collect();
     if measured.is_empty() {
-        return Err(Failure::failed("there is no load stage among `needs`").hint(
-            "an analyze stage needs the load stage whose rows it analyzes, and the verify stage over it",
-        ));
+        return Err(
+            Failure::failed("the stage does not need a load stage").hint(
+                "an analyze stage needs the load stage whose rows it analyzes, and a verify stage \
+             over it",
+            ),
+        );
     }
     let verdicts = verdicts(inputs, store)?;
     let weight = measured
@@ -189,8 +230,13 @@ fn load<'a>(
 ) -> Result<Load<'a>, Failure> {
     let stage = &input.stage;
     if !verdicts.covered.contains(stage) {
-        return Err(Failure::failed(format!("no verify stage among `needs` covers the load stage `{stage}`"))
-            .hint("add a verify stage that needs it, and add that stage to `needs`: rows count only after they are counted"));
+        return Err(Failure::failed(format!(
+            "no verify stage among `needs` covers the load stage `{stage}`"
+        ))
+        .hint(
+            "add a verify stage that needs it, and add that verify stage to `needs`; only \
+                verified rows enter tables",
+        ));
     }
     let axes: Vec<String> = input
         .cells
@@ -216,10 +262,12 @@ fn load<'a>(
             .get(&(stage.clone(), cell.coordinates.to_string()));
         let why = match (cell.status, barred) {
             (CellStatus::Ok, None) => {
-                let rows = read
-                    .transpose()?
-                    .map_or(Rows::Stored(store, cell), |r| Rows::Held(Box::new(r)));
-                if !matches!(&rows, Rows::Held(rows) if rows.is_aggregate()) {
+                let from = Origin { store, stage, cell };
+                let rows = match read.transpose()? {
+                    Some(rows) => Rows::Held(Box::new(rows), from),
+                    None => Rows::Stored(from),
+                };
+                if !matches!(&rows, Rows::Held(rows, _) if rows.is_aggregate()) {
                     let at = cell
                         .coordinates
                         .0
@@ -242,10 +290,10 @@ fn load<'a>(
             why,
         });
     }
-    load.cells.sort_by(|a, b| rows::compare_all(&a.0, &b.0));
+    load.cells.sort_by(|a, b| contract::compare_all(&a.0, &b.0));
     load.missing.sort_by(|a, b| {
         let values = |m: &Missing| m.at.iter().map(|(_, v)| v.clone()).collect::<Vec<_>>();
-        rows::compare_all(&values(a), &values(b))
+        contract::compare_all(&values(a), &values(b))
     });
     Ok(load)
 }
@@ -273,7 +321,7 @@ fn read(
                 .is_none_or(|a| a.rows == Some(0));
         (cell.status == CellStatus::Ok && !barred && hold).then(|| {
             control.check()?;
-            let rows = CellRows::read(store, cell);
+            let rows = CellRows::read(store, stage, cell);
             control.progress(
                 done.fetch_add(1, Ordering::Relaxed) + 1,
                 Some(all),

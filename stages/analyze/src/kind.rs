@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use artifacts::Store;
+use contract::Settings;
 use pipeline::{
-    Class, Control, Done, Failure, Input, Job, Json, Library, Output, Problem, StageKind, Step,
+    Class, Control, Coordinates, Done, Failure, Input, Job, Json, Library, Output, Problem,
+    StageKind, Step,
 };
 use rayon::prelude::*;
-use rows::Settings;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -41,7 +42,7 @@ impl StageKind for Analyze {
     }
 
     fn semantic_version(&self) -> u32 {
-        4
+        6
     }
 
     fn class(&self) -> Class {
@@ -109,7 +110,7 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
         .filter(|t| !t.is_empty())
     else {
         let problem = Problem::at(&["tables"], "an analyze stage needs at least one table")
-            .hint("for instance `tables: {cells: {operator: cell-summary}}`");
+            .hint("for instance, `tables: {cells: {operator: cell-summary}}`");
         return (Vec::new(), vec![problem]);
     };
     let names = order(declared);
@@ -133,8 +134,8 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
         if !is_name(name) {
             found.push(
                 settings
-                    .problem(&[], format!("`{name}` is no name for a table"))
-                    .hint("a name is made of lower-case letters, digits and underscores"),
+                    .problem(&[], format!("`{name}` is not a valid name for a table"))
+                    .hint("use lower-case letters, digits and underscores"),
             );
         }
         let named = named.as_ref().and_then(Json::as_str);
@@ -165,7 +166,7 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
                         &[Step::Key("operator".to_owned())],
                         format!("there is no operator `{wrong}`"),
                     )
-                    .hint(rows::did_you_mean(wrong, &operators)),
+                    .hint(contract::did_you_mean(wrong, &operators)),
             ),
             (None, None) => found.push(
                 settings
@@ -301,12 +302,10 @@ pub(crate) fn run_holding(
     }
     for load in &loads {
         for missing in &load.missing {
-            let at: Vec<String> = missing.at.iter().map(|(n, v)| format!("{n}={v}")).collect();
+            let at = Coordinates(missing.at.clone());
             done.warnings.push(format!(
-                "{} {} does not enter: {}",
-                load.stage,
-                at.join(","),
-                missing.why
+                "{} {at} does not enter: {}",
+                load.stage, missing.why
             ));
         }
     }

@@ -5,6 +5,7 @@
 //! or failed never enter. Beside each table stands its lineage, which leads from any row to
 //! the raw request rows behind it.
 
+mod columns;
 mod frame;
 mod intake;
 mod kind;
@@ -23,6 +24,8 @@ mod published_studies;
 mod tests;
 #[cfg(test)]
 mod tests_of_mfu;
+#[cfg(test)]
+mod tests_of_nulls;
 #[cfg(test)]
 mod tests_of_operators;
 #[cfg(test)]

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use contract::Settings;
 use pipeline::{Control, Failure, Json, Library, Problem, Step};
-use rows::Settings;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::frame::{Frame, Spec};
 use crate::intake::{AGGREGATE, Load};
 
-/// One way to make a table. One file of `operators` each.
+/// One way to make a table, as the stage sees it: [`TypedOperator`] without its types.
 pub(crate) trait Operator: Send + Sync {
     /// The name in `operator:`.
     fn name(&self) -> &'static str;
@@ -36,6 +37,129 @@ pub(crate) trait Operator: Send + Sync {
     fn run(&self, parameters: &Json, context: &Context<'_>) -> Result<Frame, Failure>;
 }
 
+/// One way to make a table. One file of `operators` each.
+pub(crate) trait TypedOperator: Send + Sync {
+    /// The parameters.
+    type Parameters: Serialize + DeserializeOwned + schemars::JsonSchema;
+    /// The name in `operator:`.
+    const NAME: &'static str;
+    /// What it computes, in one sentence.
+    const SUMMARY: &'static str;
+    /// The definition or publication it follows, and where others differ.
+    const SOURCE: &'static str;
+
+    /// Checks well-typed parameters, fills in what definitions say, and returns the columns that
+    /// will come out (keys not included).
+    ///
+    /// # Errors
+    /// Every problem found.
+    fn plan(given: &mut Self::Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>>;
+
+    /// Makes the table.
+    ///
+    /// # Errors
+    /// If the inputs do not fit, in words for the user.
+    fn run(given: &Self::Parameters, context: &Context<'_>) -> Result<Frame, Failure>;
+}
+
+impl<O: TypedOperator> Operator for O {
+    fn name(&self) -> &'static str {
+        O::NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        O::SUMMARY
+    }
+
+    fn source(&self) -> &'static str {
+        O::SOURCE
+    }
+
+    fn schema(&self) -> Json {
+        contract::inline_schema::<O::Parameters>()
+    }
+
+    fn plan(&self, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
+        let mut given: O::Parameters = settings.read()?;
+        let columns = O::plan(&mut given, &Draft { settings, scope })?;
+        let parameters = contract::canonical(&given);
+        Ok(Plan {
+            parameters,
+            columns,
+        })
+    }
+
+    fn run(&self, parameters: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
+        let given = serde_json::from_value(parameters.clone())
+            .map_err(|e| Failure::failed(format!("parameters: {e}")))?;
+        O::run(&given, context)
+    }
+}
+
+/// What an operator sees while it plans: its settings, and the tables and definitions they may name.
+pub(crate) struct Draft<'a> {
+    pub(crate) settings: &'a Settings<'a>,
+    pub(crate) scope: &'a Scope<'a>,
+}
+
+impl Draft<'_> {
+    /// Makes a problem with a parameter.
+    pub(crate) fn problem(&self, key: &str, message: impl Into<String>) -> Problem {
+        self.settings.problem(&at(key), message)
+    }
+
+    /// Returns the columns of the table that the parameter `from` names, which must hold numbers;
+    /// the parameter `columns` names them.
+    ///
+    /// # Errors
+    /// Every problem found.
+    pub(crate) fn columns(&self, from: &str, names: &[String]) -> Result<Vec<Spec>, Vec<Problem>> {
+        let wanted = items("columns", names);
+        self.scope
+            .numbers(self.settings, (&at("from"), from), &wanted)
+    }
+
+    /// Returns one column of the table that the parameter `from` names, which must hold numbers;
+    /// the parameter `column` names it.
+    ///
+    /// # Errors
+    /// Every problem found.
+    pub(crate) fn column(&self, from: &str, name: &str) -> Result<Spec, Vec<Problem>> {
+        let wanted = [(at("column"), name)];
+        let mut found = self
+            .scope
+            .numbers(self.settings, (&at("from"), from), &wanted)?;
+        Ok(found.remove(0))
+    }
+
+    /// Says what is wrong with parameters that are shares.
+    pub(crate) fn shares(&self, shares: &[(&str, f64)]) -> Vec<Problem> {
+        let wrong = shares
+            .iter()
+            .filter(|(_, value)| !(*value > 0.0 && *value < 1.0));
+        wrong
+            .map(|(key, value)| {
+                self.problem(key, format!("`{key}` must be between 0 and 1, got {value}"))
+            })
+            .collect()
+    }
+}
+
+/// Returns the columns, or the problems if there are any.
+///
+/// # Errors
+/// The problems.
+pub(crate) fn unless(
+    problems: Vec<Problem>,
+    columns: impl FnOnce() -> Vec<Spec>,
+) -> Result<Vec<Spec>, Vec<Problem>> {
+    if problems.is_empty() {
+        Ok(columns())
+    } else {
+        Err(problems)
+    }
+}
+
 /// What planning a table yields.
 #[derive(Debug)]
 pub(crate) struct Plan {
@@ -47,7 +171,7 @@ pub(crate) struct Plan {
 pub(crate) struct Scope<'a> {
     /// The columns of the tables before it.
     pub(crate) earlier: &'a BTreeMap<String, Vec<Spec>>,
-    /// Tables before it that are themselves in error: referring to them is no second mistake.
+    /// Tables before it that are themselves in error: referring to them is not a second mistake.
     pub(crate) broken: &'a [String],
     /// The names of the tables after it, and its own.
     pub(crate) later: &'a [String],
@@ -74,19 +198,14 @@ impl Scope<'_> {
         }
         if self.later.iter().any(|l| l == name) {
             return Err(settings
-                .problem(
-                    at,
-                    format!("the table `{name}` is itself made from this one"),
-                )
-                .hint(
-                    "two tables cannot be made from each other: take one of them from elsewhere",
-                ));
+                .problem(at, format!("the table `{name}` itself depends on this one"))
+                .hint("two tables cannot depend on each other; take one of them from elsewhere"));
         }
         let known: Vec<&str> = self.earlier.keys().map(String::as_str).collect();
         let hint = if known.is_empty() {
             "the stage declares no other table it could use".to_owned()
         } else {
-            rows::did_you_mean(name, &known)
+            contract::did_you_mean(name, &known)
         };
         Err(settings
             .problem(at, format!("there is no table `{name}` in this stage"))
@@ -116,7 +235,7 @@ impl Scope<'_> {
                 Some(spec) if spec.is_number() => found.push(spec.clone()),
                 Some(_) => problems.push(settings.problem(
                     at,
-                    format!("the column `{name}` of `{}` holds no numbers", from.1),
+                    format!("the column `{name}` of `{}` does not hold numbers", from.1),
                 )),
                 None => {
                     let known: Vec<&str> = specs
@@ -128,7 +247,7 @@ impl Scope<'_> {
                     problems.push(
                         settings
                             .problem(at, message)
-                            .hint(rows::did_you_mean(name, &known)),
+                            .hint(contract::did_you_mean(name, &known)),
                     );
                 }
             }
@@ -181,8 +300,14 @@ impl Context<'_> {
     pub(crate) fn load(&self, name: Option<&str>) -> Result<&Load<'_>, Failure> {
         let load = self.named(name)?;
         if load.cells.is_empty() && load.missing.iter().any(|m| m.why == AGGREGATE) {
-            return Err(Failure::failed(format!("no cell of `{}` has request rows: {AGGREGATE}", load.stage))
-                .hint("import a file with per-request data: docs/import.md says which option of each tool writes it"));
+            return Err(Failure::failed(format!(
+                "no cell of `{}` has request rows: {AGGREGATE}",
+                load.stage
+            ))
+            .hint(
+                "import a file with per-request data; see docs/import.md for the option of \
+                    each tool that writes it",
+            ));
         }
         Ok(load)
     }
@@ -191,21 +316,12 @@ impl Context<'_> {
         let known: Vec<&str> = self.loads.iter().map(|l| l.stage.as_str()).collect();
         match name {
             Some(name) => self.loads.iter().find(|l| l.stage == name).ok_or_else(|| {
-                Failure::failed(format!("no load stage `{name}` is among `needs`"))
-                    .hint(rows::did_you_mean(name, &known))
+                Failure::failed(format!("the stage does not need a load stage `{name}`"))
+                    .hint(contract::did_you_mean(name, &known))
             }),
             None if self.loads.len() == 1 => Ok(&self.loads[0]),
-            None => Err(Failure::failed("several load stages are among `needs`")
-                .hint(format!("say which with `load:`: {}", known.join(", ")))),
+            None => Err(Failure::failed("the stage needs several load stages")
+                .hint(format!("choose one with `load:`: {}", known.join(", ")))),
         }
     }
-}
-
-/// Reads canonical parameters back.
-///
-/// # Errors
-/// If they are not those this version writes.
-pub(crate) fn parameters<T: DeserializeOwned>(parameters: &Json) -> Result<T, Failure> {
-    serde_json::from_value(parameters.clone())
-        .map_err(|e| Failure::failed(format!("parameters: {e}")))
 }

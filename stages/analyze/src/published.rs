@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::frame::{Frame, Level, Row, Spec};
 use crate::operator::Context;
-use crate::operators::{ALL, decision};
+use crate::operators::{ALL, verdict};
 
 /// Reads a published table: key columns as they are, every other as numbers.
 pub(crate) fn table(text: &str, keys: &[&str], numbers: &[&str]) -> Frame {
@@ -35,11 +35,8 @@ pub(crate) fn table(text: &str, keys: &[&str], numbers: &[&str]) -> Frame {
                 .parse::<f64>()
                 .map_or(Scalar::Null, Scalar::Float)
         };
-        Row {
-            key: keys.iter().map(scalar).collect(),
-            values: numbers.iter().map(number).collect(),
-            lineage: Vec::new(),
-        }
+        let values = numbers.iter().map(number).collect();
+        Row::new(keys.iter().map(scalar).collect(), values, Vec::new())
     });
     let frame = Frame {
         level: Level::Cell,
@@ -70,19 +67,18 @@ pub(crate) fn run(operator: &str, parameters: &Json, frame: Frame) -> Frame {
         .unwrap()
 }
 
-fn at<'a>(frame: &'a Frame, key: &[&str]) -> &'a [Scalar] {
-    let found = frame.rows.iter().find(|r| {
+fn at(frame: &Frame, key: &[&str]) -> usize {
+    let row = frame.rows.iter().position(|r| {
         r.key
             .iter()
             .map(ToString::to_string)
             .eq(key.iter().copied())
     });
-    &found.unwrap_or_else(|| panic!("no row {key:?}")).values
+    row.unwrap_or_else(|| panic!("no row {key:?}"))
 }
 
 pub(crate) fn column(frame: &Frame, key: &[&str], name: &str) -> Scalar {
-    let place = frame.specs.iter().position(|s| s.name == name).unwrap();
-    at(frame, key)[place].clone()
+    frame.value(at(frame, key), name).unwrap().clone()
 }
 
 /// Two engines in the columns of one table, as rows.
@@ -113,16 +109,14 @@ fn the_crossovers_of_the_decode_length_sweep_are_those_published() {
         ("llama-3-1-8b-instruct", Scalar::Float(4096.0)),
         ("gemma-3-4b-it", Scalar::Null),
     ] {
-        assert_eq!(
-            column(&found, &[model], "crossover_at"),
-            expected,
-            "{model}"
-        );
+        assert_eq!(column(&found, &[model], "observed_at"), expected, "{model}");
     }
-    // One value a side: the change is seen, its certainty is not known.
+    // One value a side: the change is seen, and no crossover is shown.
+    let model = &["llama-3-1-8b-instruct"];
+    assert_eq!(column(&found, model, "crossover_at"), Scalar::Null);
     assert_eq!(
-        column(&found, &["llama-3-1-8b-instruct"], "certain"),
-        Scalar::Null
+        column(&found, model, "resolution").to_string(),
+        "undecidable: no replication of launches: the table has no key `block`, and no `unit` is declared"
     );
 }
 
@@ -253,38 +247,44 @@ fn the_published_decisions_follow_from_holm_and_the_interval() {
         &["workload"],
         &["ci95_lo", "ci95_hi", "wilcoxon_p_raw", "wilcoxon_p_holm"],
     );
-    let number = |row: &Row, i: usize| row.values[i].as_f64().unwrap();
-    let raw: Vec<f64> = table.rows.iter().map(|r| number(r, 2)).collect();
-    // The adjustment and the rule are those of the comparison operators.
+    let number = |row: usize, column: &str| table.number(row, column).unwrap();
+    let every = 0..table.rows.len();
+    let raw: Vec<f64> = every
+        .clone()
+        .map(|row| number(row, "wilcoxon_p_raw"))
+        .collect();
+    // The adjustment is that of the comparison operators.
     let tests: Vec<(usize, Option<f64>)> = raw.iter().map(|p| (0, Some(*p))).collect();
-    let adjusted = decision::adjust(
+    let columns = ["tok_s".to_owned()];
+    let adjusted = verdict::adjust(
         &tests,
-        decision::Family::Table,
-        &[],
-        &["workload".to_owned()],
+        verdict::Family::Table,
+        0.05,
+        (&columns, &["workload".to_owned()]),
     );
     assert_eq!(
         adjusted[0].family.as_deref(),
-        Some("all columns by workload (5 tests)")
+        Some("tok_s by workload (5 tests)")
     );
-    let (mut directional, mut rest) = (Vec::new(), Vec::new());
-    for (row, adjusted) in table.rows.iter().zip(adjusted) {
-        let p = adjusted.holm.unwrap();
-        assert!((p - number(row, 3)).abs() <= 5.0 * 0.5e-6);
+    let (mut rejected, mut rest) = (Vec::new(), Vec::new());
+    for (row, adjusted) in every.zip(adjusted) {
+        let decision = adjusted.decision.unwrap();
+        assert!((decision.adjusted_p - number(row, "wilcoxon_p_holm")).abs() <= 5.0 * 0.5e-6);
         let interval = statistics::Interval {
-            low: number(row, 0),
-            high: number(row, 1),
+            low: number(row, "ci95_lo"),
+            high: number(row, "ci95_hi"),
         };
-        let value = |name: &str| (name == "holm_p").then_some(p);
-        let label = row.key[0].to_string();
-        match decision::Rule::usual(0.05).verdict(&value, Some(interval), false) {
-            "directional" => directional.push(label),
-            other => rest.push(format!("{label}: {other}")),
+        // The published rule asks for both.
+        let label = table.rows[row].key[0].to_string();
+        if decision.rejected && interval.excludes(0.0) {
+            rejected.push(label);
+        } else {
+            rest.push(label);
         }
     }
-    assert_eq!(rest, ["balanced_2k: no-evidence"]);
+    assert_eq!(rest, ["balanced_2k"]);
     assert_eq!(
-        directional,
+        rejected,
         [
             "long_decode",
             "long_prefill_8k",

@@ -21,13 +21,11 @@ fn lines(text: &str) -> impl Iterator<Item = Vec<&str>> {
 /// The names (last key) of the rows whose identity does not hold, each with the rest of its key.
 fn broken(frame: &Frame, law: &str) -> Vec<String> {
     let last = frame.keys.len() - 1;
-    frame
-        .rows
-        .iter()
-        .filter(|r| r.key[last].to_string() == law)
-        .filter(|r| r.values[4] == Scalar::Bool(false))
-        .map(|r| {
-            r.key[..last]
+    (0..frame.rows.len())
+        .filter(|row| frame.rows[*row].key[last].to_string() == law)
+        .filter(|row| frame.value(*row, "holds") == Some(&Scalar::Bool(false)))
+        .map(|row| {
+            frame.rows[row].key[..last]
                 .iter()
                 .map(ToString::to_string)
                 .collect::<Vec<_>>()
@@ -373,7 +371,7 @@ fn seventy_two_of_seventy_five_phase_changes_reproduce_rounded_once() {
             }
         }
     }
-    // The first comparison is printed as percentages only; its values stand in the phase tables.
+    // The first comparison is printed as percentages only; its values are in the phase tables.
     let values = table(
         include_str!("../oracles/infer_phases.csv"),
         &["workload", "metric", "model", "phase"],

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use artifacts::{Column, Digest, Scalar, Store, Table};
+use contract::{Request, Row as _, synthetic};
 use pipeline::{
     CellStatus, Content, Control, Done, Failure, Input, InputCell, Json, Problem, Step,
 };
-use rows::{Request, synthetic};
 use serde_json::json;
 
 use crate::kind::{Analyze, run};
@@ -40,7 +40,7 @@ fn requests(window_ms: i64) -> Vec<Request> {
         .map(|id| {
             let mut request = synthetic::request(id);
             if id == 0 {
-                request.phase = rows::Phase::Warmup;
+                request.phase = contract::Phase::Warmup;
             }
             let end = window_ms * 1_000_000 * id.max(1) / 4;
             request.first_token_ns = Some(1_000_000);
@@ -189,24 +189,26 @@ fn tables_of(settings: &Json) -> Json {
 pub(crate) fn everything() -> Json {
     let mut all = json!({
         "requests": {"operator": "requests"},
-        "cells": {"operator": "cell-summary"},
-        "means": {"operator": "aggregate", "from": "cells", "over": ["rep"],
+        "cells": {"operator": "cell-summary", "quantiles": "all"},
+        "means": {"operator": "aggregate", "from": "cells", "over": ["rep"], "unit": ["rep"],
                   "columns": ["output_throughput", "e2e_latency_ms_p95"]},
-        "efficiency": {"operator": "parallel-efficiency", "from": "means", "ladder": "concurrency",
-                       "column": "output_throughput_mean"},
-        "multipliers": {"operator": "latency-multipliers", "from": "means", "ladder": "concurrency",
-                        "columns": ["e2e_latency_ms_p95_mean"]},
+        "efficiency": {"operator": "parallel-efficiency", "from": "cells", "ladder": "concurrency",
+                       "over": ["rep"], "unit": ["rep"]},
+        "launches": {"operator": "parallel-efficiency", "from": "cells", "ladder": "concurrency"},
+        "multipliers": {"operator": "latency-multipliers", "from": "cells", "ladder": "concurrency",
+                        "columns": ["e2e_latency_ms_p95"], "over": ["rep"], "unit": ["rep"]},
         "breakdown": {"operator": "breakdown", "rule": "efficiency-below-0.65", "ladder": "concurrency",
-                      "any": [{"table": "efficiency", "column": "parallel_efficiency", "below": 0.65}]},
-        "deltas": {"operator": "paired-deltas", "from": "cells", "average": ["rep"],
+                      "any": [{"table": "launches", "column": "parallel_efficiency", "below": 0.65}],
+                      "unit": ["rep"]},
+        "deltas": {"operator": "paired-deltas", "from": "cells", "unit": ["rep"],
                    "pair": {"axis": "configuration", "a": "batched", "b": "serial"},
                    "columns": ["output_throughput"]},
-        "comparison": {"operator": "paired-comparison", "from": "cells",
+        "comparison": {"operator": "paired-comparison", "from": "cells", "unit": ["rep"],
                        "pair": {"axis": "configuration", "a": "batched", "b": "serial"},
-                       "columns": ["output_throughput", "ttft_ms_p50"], "resamples": 1000},
+                       "columns": ["output_throughput", "ttft_ms_p50"]},
         "wins": {"operator": "wins", "from": "means", "among": "configuration",
                  "column": "output_throughput_mean", "better": "higher", "tie-within": 0.03},
-        "crossing": {"operator": "crossover", "from": "cells", "ladder": "concurrency", "over": ["rep"],
+        "crossing": {"operator": "crossover", "from": "cells", "ladder": "concurrency", "unit": ["rep"],
                      "pair": {"axis": "configuration", "a": "batched", "b": "serial"},
                      "column": "output_throughput", "better": "higher"},
         "slo": {"operator": "goodput", "objectives": [
@@ -214,8 +216,8 @@ pub(crate) fn everything() -> Json {
         ]},
         "joules": {"operator": "energy", "gpus": [0]},
         "beside": {"operator": "telemetry-summary"},
-        "law": {"operator": "fit", "from": "means", "ladder": "concurrency",
-                "column": "output_throughput_mean", "model": "amdahl"},
+        "law": {"operator": "fit", "from": "cells", "ladder": "concurrency", "unit": ["rep"],
+                "column": "output_throughput", "model": "amdahl"},
         "slowest": {"operator": "sql", "keys": ["configuration", "concurrency"],
                     "query": "select configuration, concurrency, max(e2e_latency_ms) as e2e_latency_ms_worst, \
                               quantile(ttft_ms, 0.9) as ttft_ms_p90 from requests group by configuration, concurrency",
@@ -391,7 +393,7 @@ fn a_cell_is_summarised_as_by_hand() {
     let done = analyze(
         &store,
         &inputs(&store),
-        &json!({"cells": {"operator": "cell-summary"}}),
+        &json!({"cells": {"operator": "cell-summary", "quantiles": "all"}}),
     )
     .unwrap();
     let cells = table(&done, "cells");
@@ -483,9 +485,7 @@ fn the_planted_truths_are_found() {
         &[("configuration", "serial"), ("concurrency", "4")],
     );
     close(
-        multipliers
-            .float("e2e_latency_ms_p95_mean_multiplier")
-            .unwrap()[at],
+        multipliers.float("e2e_latency_ms_p95_multiplier").unwrap()[at],
         1.0,
     );
 
@@ -505,17 +505,32 @@ fn the_planted_truths_are_found() {
     let at = row(&deltas, &[("concurrency", "2")]);
     assert!((deltas.float("output_throughput_ratio").unwrap()[at].unwrap() - 1.6).abs() < 1e-3);
 
-    // Nine pairs: three equal at one client, six in favour of batching; p = 2/2⁶.
+    // Nine pairs in three units; the ratio of a unit is the mean over its three rungs.
     let comparison = table(&done, "comparison");
     let at = row(&comparison, &[("metric", "output_throughput")]);
-    assert_eq!(comparison.int("n").unwrap()[at], Some(9));
-    assert_eq!(comparison.int("n_a_higher").unwrap()[at], Some(6));
-    assert_eq!(comparison.int("n_equal").unwrap()[at], Some(3));
-    assert_eq!(comparison.text("verdict").unwrap()[at], Some("directional"));
+    assert_eq!(comparison.int("n").unwrap()[at], Some(3));
+    assert_eq!(comparison.int("pairs").unwrap()[at], Some(9));
+    assert_eq!(comparison.int("n_a_higher").unwrap()[at], Some(3));
+    assert_eq!(comparison.text("verdict").unwrap()[at], Some("different"));
+    assert_eq!(
+        comparison.text("verdict_reason").unwrap()[at],
+        Some("rests on normality: the exact p of 3 units is never below 0.25")
+    );
     assert_eq!(comparison.text("higher").unwrap()[at], Some("batched"));
+    assert_eq!(
+        comparison.text("unit_of_replication").unwrap()[at],
+        Some("rep (declared)")
+    );
+    let ratio = comparison.float("effect").unwrap()[at].unwrap();
+    assert!((ratio - (1.6 * 2.4_f64).cbrt()).abs() < 1e-3, "{ratio}");
+    // The other metric is the same everywhere, and belongs to no family.
+    assert_eq!(
+        comparison.text("family").unwrap()[at],
+        Some("all columns (1 test)")
+    );
     let at = row(&comparison, &[("metric", "ttft_ms_p50")]);
     assert_eq!(comparison.float("wilcoxon_p").unwrap()[at], None);
-    assert_eq!(comparison.text("verdict").unwrap()[at], Some("no-evidence"));
+    assert_eq!(comparison.text("verdict").unwrap()[at], Some("undecidable"));
 
     // Equal at one client, then batching wins for good: nobody else wins first.
     let crossing = table(&done, "crossing");
@@ -595,23 +610,25 @@ fn every_row_leads_down_to_raw_rows() {
 
 fn follow(done: &Done, name: &str, row: usize) -> Vec<(String, usize)> {
     let lineage = table(done, &format!("{name}.lineage"));
-    let (rows, source) = (lineage.int("row").unwrap(), lineage.text("source").unwrap());
+    let (rows, outputs) = (
+        lineage.int("row").unwrap(),
+        lineage.text("source_output").unwrap(),
+    );
+    let artifacts = lineage.text("source_artifact").unwrap();
     let (start, end) = (
         lineage.int("source_row_start").unwrap(),
         lineage.int("source_row_end").unwrap(),
     );
     let mut ends = Vec::new();
     for i in (0..lineage.rows()).filter(|i| rows[*i] == Some(row as i64)) {
-        let (source, start, end) = (
-            source[i].unwrap(),
-            start[i].unwrap() as usize,
-            end[i].unwrap() as usize,
-        );
+        let (start, end) = (start[i].unwrap() as usize, end[i].unwrap() as usize);
         assert!(start < end);
-        if source.starts_with("b3:") {
-            ends.push((source.to_owned(), end));
-        } else {
-            ends.extend((start..end).flat_map(|row| follow(done, source, row)));
+        match artifacts[i] {
+            Some(artifact) => ends.push((artifact.to_owned(), end)),
+            None => {
+                let source = outputs[i].unwrap();
+                ends.extend((start..end).flat_map(|row| follow(done, source, row)));
+            }
         }
     }
     ends
@@ -657,7 +674,8 @@ fn barred_and_failed_cells_never_enter_and_are_named() {
     assert_eq!(note[0].reason, "gate row-status: 3 of 4 rows ok");
     assert_eq!(done.warnings.len(), 2);
     let comparison = table(&done, "comparison");
-    assert_eq!(comparison.int("n").unwrap()[0], Some(7));
+    assert_eq!(comparison.int("n").unwrap()[0], Some(3));
+    assert_eq!(comparison.int("pairs").unwrap()[0], Some(7));
     assert_eq!(
         comparison.text("missing").unwrap()[0]
             .unwrap()
@@ -739,7 +757,16 @@ fn the_columns_that_come_out_are_those_planned_with_their_meaning() {
                 "value",
                 "std_error",
                 "rss",
-                "equivalence_margin",
+                "effect",
+                "adjusted_low",
+                "adjusted_high",
+                "margin",
+                "smallest_detectable",
+                "observed_n",
+                "breakdown_low",
+                "breakdown_high",
+                "unit_low",
+                "unit_high",
                 "left",
                 "right",
             ];
@@ -808,8 +835,8 @@ fn every_mistake_in_the_settings_is_told_at_once_with_its_place() {
     assert_eq!(
         told,
         [
-            "tables.Loud: `Loud` is no name for a table — a name is made of lower-case letters, digits and \
-             underscores",
+            "tables.Loud: `Loud` is not a valid name for a table — use lower-case letters, digits \
+             and underscores",
             "tables.bare: table `bare` needs an `operator` — there are: requests, cell-summary, distribution, \
              steady-state, censored, goodput, compat, aggregate, margins, censored-cells, parallel-efficiency, \
              per-client-efficiency, latency-multipliers, mfu, breakdown, monotonicity, crossover, fit, paired-deltas, \
@@ -819,9 +846,9 @@ fn every_mistake_in_the_settings_is_told_at_once_with_its_place() {
             "tables.rule.any.0: a condition needs either `below` or `above` — -",
             "tables.typo.columns.0: the table `good` has no column `output_troughput` — did you mean \
              `output_throughput`?",
-            "tables.typo.columns.1: the column `level` of `good` holds no numbers — -",
-            "tables.egg.from: the table `hen` is itself made from this one — two tables cannot be made from each \
-             other: take one of them from elsewhere",
+            "tables.typo.columns.1: the column `level` of `good` does not hold numbers — -",
+            "tables.egg.from: the table `hen` itself depends on this one — two tables cannot \
+             depend on each other; take one of them from elsewhere",
         ]
     );
 }
@@ -836,7 +863,7 @@ fn an_axis_that_does_not_exist_is_a_failure_with_the_nearest_name() {
     let failure = analyze(&store, &inputs(&store), &settings).err().unwrap();
     assert_eq!(
         failure.reason,
-        "table `means` (aggregate): `reps` is no key column of the table `cells`"
+        "table `means` (aggregate): `reps` is not a key column of the table `cells`"
     );
     assert_eq!(failure.hint.as_deref(), Some("did you mean `rep`?"));
 }
@@ -871,7 +898,7 @@ fn a_ladder_without_its_first_rung_has_no_efficiency() {
 fn failed_requests_count_in_the_rate_and_in_no_latency() {
     let (_folder, store) = store();
     let mut rows = requests(4_000);
-    rows[4].status = "timeout".into();
+    rows[4].status = contract::RequestStatus::Timeout;
     let inputs = [
         synthetic::input(
             "ladder",
@@ -922,6 +949,44 @@ fn a_query_tells_the_turns_of_sessions_apart() {
         turns.float("ttft_ms_p50").unwrap(),
         [Some(50.0), Some(15.0), Some(5.0)]
     );
+}
+
+#[test]
+fn a_query_sees_every_column_that_a_load_cell_has() {
+    let (_folder, store) = store();
+    let rows: Vec<Request> = (0..4)
+        .map(|id| Request {
+            http_status: Some(200 + id % 2),
+            ..synthetic::request(id)
+        })
+        .collect();
+    let inputs = [
+        synthetic::input(
+            "ladder",
+            "load",
+            vec![cell(&store, &at("serial", 1, 1), &rows)],
+        ),
+        verification(&store, &[]),
+    ];
+    let every = |table: contract::TableSpec| {
+        let named = table.columns.iter().map(|c| format!("count({})", c.name));
+        let named = named.collect::<Vec<_>>().join(" + ");
+        let query = format!(
+            "select {named} as values_told from \"ladder.{}\"",
+            table.name
+        );
+        json!({"operator": "sql", "level": "pooled", "query": query})
+    };
+    let settings = json!({
+        "requests": every(Request::TABLE),
+        "chunks": every(contract::Chunk::TABLE),
+        "codes": {"operator": "sql", "keys": ["http_status"], "query":
+            "select http_status, count(*) as n from \"ladder.requests\" group by 1"},
+    });
+    let done = analyze(&store, &inputs, &settings).unwrap();
+    let codes = table(&done, "codes");
+    assert_eq!(codes.int("http_status").unwrap(), [Some(200), Some(201)]);
+    assert_eq!(codes.int("n").unwrap(), [Some(2), Some(2)]);
 }
 
 #[test]
@@ -982,7 +1047,7 @@ fn a_query_finds_what_the_operators_find() {
     assert_eq!(lineage.rows(), 6);
     assert!(
         lineage
-            .text("source")
+            .text("source_output")
             .unwrap()
             .iter()
             .all(|s| *s == Some("cells"))
@@ -1005,7 +1070,8 @@ fn columns_of_ratios_say_what_is_over_what_and_means_of_them_still_do() {
         "deltas": {"operator": "paired-deltas", "from": "cells", "average": ["rep"], "columns": ["output_throughput"],
                    "pair": {"axis": "configuration", "a": "batched", "b": "serial"}},
         "efficiency": {"operator": "parallel-efficiency", "from": "cells", "ladder": "concurrency"},
-        "means": {"operator": "aggregate", "from": "efficiency", "over": ["rep"], "columns": ["speedup"]},
+        "means": {"operator": "aggregate", "from": "efficiency", "over": ["rep"], "unit": ["rep"],
+                  "columns": ["speedup"]},
         "by_sql": {"operator": "sql", "keys": ["concurrency"], "query":
             "select concurrency, max(output_throughput) / min(output_throughput) as spread from cells group by 1",
             "units": {"spread": "1"}, "ratios": {"spread": {"numerator": "the most", "denominator": "the least"}}},
@@ -1066,7 +1132,9 @@ fn a_query_that_cannot_work_is_told_while_planning() {
     );
     assert_eq!(
         sql("select ok_rate frm cells"),
-        ["tables.made.query: the query is no SQL: near \"cells\": syntax error (column 20) ()"]
+        [
+            "tables.made.query: the query is not valid SQL: near \"cells\": syntax error (column 20) ()"
+        ]
     );
     assert_eq!(
         sql("select 1 as one from cels"),
@@ -1080,8 +1148,8 @@ fn a_query_that_cannot_work_is_told_while_planning() {
     assert_eq!(
         sql("select 1 as one from made"),
         [
-            "tables.made.query: the table `made` is itself made from this one (two tables cannot be made from each \
-          other: take one of them from elsewhere)"
+            "tables.made.query: the table `made` itself depends on this one (two tables cannot \
+             depend on each other; take one of them from elsewhere)"
         ]
     );
     assert_eq!(
@@ -1098,7 +1166,8 @@ fn a_query_that_cannot_work_is_told_while_planning() {
     assert_eq!(
         sql("select avg(ok_rate) from cells"),
         [
-            "tables.made.query: `avg(ok_rate)` is no name for a column (name it with `as`: lower-case letters, digits \
+            "tables.made.query: `avg(ok_rate)` is not a valid name for a column (name it with \
+             `as`: lower-case letters, digits \
           and underscores)"
         ]
     );
@@ -1123,12 +1192,14 @@ fn a_query_that_fails_on_the_rows_says_what_there_is() {
     };
     assert_eq!(
         failed("select 1 as one from cells where confguration = 'serial'"),
-        "table `made` (sql): the query reads `confguration`, and no table it reads has such a column (did you mean \
+        "table `made` (sql): the query reads the column `confguration`, which is in none of its \
+         tables (did you mean \
          `configuration`?)"
     );
     assert_eq!(
         failed("select count(*) as n from \"lader.requests\""),
-        "table `made` (sql): the query reads `lader.requests`, and there is no such table (did you mean \
+        "table `made` (sql): the query reads the table `lader.requests`, which does not exist \
+         (did you mean \
          `ladder.requests`?)"
     );
     assert_eq!(

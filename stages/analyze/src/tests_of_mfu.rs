@@ -100,7 +100,7 @@ fn what_is_unknown_or_said_twice_is_told_with_what_there_is() {
         ),
         (
             json!({"model": "eight", "hardware": "a40", "peak-flops": 1e12}),
-            "`hardware` and `peak-flops` say the same twice — keep one of the two",
+            "`hardware` and `peak-flops` cannot be given together — keep one of the two",
         ),
         (
             json!({"model": "eight"}),
@@ -108,11 +108,11 @@ fn what_is_unknown_or_said_twice_is_told_with_what_there_is() {
         ),
         (
             json!({"model": "eight", "peak-flops": 1e12, "dtype": "int8"}),
-            "`dtype` chooses among the peaks of `hardware` — remove it: `peak-flops` is one number",
+            "`dtype` selects one of the peaks of `hardware` — remove it: `peak-flops` is one number",
         ),
         (
             json!({"model": "eight", "peak-flops": 0.0}),
-            "a peak is a positive number of FLOP/s — -",
+            "a peak must be a positive number of FLOP/s — -",
         ),
         (
             json!({"model": "nine", "hardware": "a40"}),
@@ -120,11 +120,12 @@ fn what_is_unknown_or_said_twice_is_told_with_what_there_is() {
         ),
         (
             json!({"model": "silent", "hardware": "a40"}),
-            "the model `silent` does not say its parameters — give `model-parameters` instead",
+            "the model `silent` does not state its number of parameters — give `model-parameters` \
+             instead",
         ),
         (
             json!({"model": "eight", "model-parameters": 8e9, "hardware": "a40"}),
-            "`model` and `model-parameters` say the same twice — keep one of the two",
+            "`model` and `model-parameters` cannot be given together — keep one of the two",
         ),
     ] {
         assert_eq!(told(more), expected);

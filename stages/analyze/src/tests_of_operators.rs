@@ -1,8 +1,8 @@
 //! Single operators against values by hand, and what must hold for all of them.
 
 use artifacts::{Scalar, Store};
+use contract::synthetic;
 use pipeline::{CellStatus, Content, Done, Input, Json};
-use rows::synthetic;
 use serde_json::json;
 
 use crate::frame::{Frame, Level, Missing, Row, Spec};
@@ -39,10 +39,13 @@ fn a_whole_analysis_gives_the_same_bytes_at_one_and_at_sixteen_threads_twice_in_
 
 /// A table of one column over two axes.
 fn grid(values: &[(&str, i64, Option<f64>)]) -> Frame {
-    let row = |(side, n, value): &(&str, i64, Option<f64>)| Row {
-        key: vec![Scalar::Text((*side).to_owned()), Scalar::Int(*n)],
-        values: vec![value.map_or(Scalar::Null, Scalar::Float)],
-        lineage: Vec::new(),
+    let row = |(side, n, value): &(&str, i64, Option<f64>)| {
+        let key = vec![Scalar::Text((*side).to_owned()), Scalar::Int(*n)];
+        Row::new(
+            key,
+            vec![value.map_or(Scalar::Null, Scalar::Float)],
+            Vec::new(),
+        )
     };
     let frame = Frame {
         level: Level::Cell,
@@ -107,14 +110,15 @@ fn pooling_that_was_not_declared_is_refused() {
         let failure = analyze(&store, &inputs(&store), &settings).err().unwrap();
         format!("{} ({})", failure.reason, failure.hint.unwrap_or_default())
     };
-    let hint = "name the axis in `over` if its rows are to be taken together, in `by` if they are to stay apart";
+    let hint = "name the axis in `over` to combine its rows, or in `by` to keep them separate";
     assert_eq!(
         failed(
             json!({"operator": "margins", "from": "cells", "axes": ["configuration"], "columns": ["ok_rate"],
                       "over": ["rep"]})
         ),
         format!(
-            "table `made` (margins): rows of different `concurrency` would be pooled without saying so ({hint})"
+            "table `made` (margins): rows of different `concurrency` would be pooled silently \
+             ({hint})"
         )
     );
     assert_eq!(
@@ -123,19 +127,27 @@ fn pooling_that_was_not_declared_is_refused() {
                       "pair": {"axis": "configuration", "a": "batched", "b": "serial"}})
         ),
         format!(
-            "table `made` (unpaired-comparison): rows of different `concurrency` would be pooled without saying so \
+            "table `made` (unpaired-comparison): rows of different `concurrency` would be pooled \
+             silently \
              ({hint})"
         )
     );
 }
 
 #[test]
-fn sides_whose_values_come_in_clusters_are_resampled_by_cluster() {
-    // Six clusters of five repetitions that agree: drawing rows overstates what is known.
-    let repeated = || {
-        let rows = [("a", 1.0), ("b", 0.0)].map(|(side, base)| {
-            (0..30)
-                .map(move |i| (side, i, Some(base + (i / 5) as f64)))
+fn a_cluster_is_one_unit_in_test_and_interval_and_three_are_needed() {
+    // Six clusters of five repetitions that agree: taken as thirty values they overstate what is known.
+    let repeated = |clusters: i64| {
+        let rows = [("a", 1.5), ("b", 1.0)].map(|(side, base)| {
+            (0..5 * clusters)
+                .map(move |i| {
+                    let cluster = (i / 5) as f64;
+                    (
+                        side,
+                        i,
+                        Some(base * (1.0 + 0.3 * cluster) + 0.001 * (i % 5) as f64),
+                    )
+                })
                 .collect::<Vec<_>>()
         });
         let mut frame = grid(&rows.concat());
@@ -149,27 +161,34 @@ fn sides_whose_values_come_in_clusters_are_resampled_by_cluster() {
         }
         frame
     };
-    let parameters = json!({"from": "t", "pair": {"axis": "side", "a": "a", "b": "b"}, "over": ["n", "rep"],
-        "columns": ["y"], "resamples": 2000, "seed": 1});
-    let width = |cluster: Json| {
-        let mut parameters = parameters.clone();
-        parameters["cluster"] = cluster;
-        let found = run("unpaired-comparison", &parameters, repeated());
-        let end = |name: &str| float(&found, &["y"], name).unwrap();
-        (
-            end("ci_high") - end("ci_low"),
-            column(&found, &["y"], "ci_method").to_string(),
-        )
+    let compare = |clusters: i64, unit: Json| {
+        let parameters = json!({"from": "t", "pair": {"axis": "side", "a": "a", "b": "b"},
+            "over": ["n", "rep"], "columns": ["y"], "unit": unit});
+        run("unpaired-comparison", &parameters, repeated(clusters))
     };
-    let (by_row, by_cluster) = (width(json!([])), width(json!(["n"])));
-    assert!(by_cluster.0 > 1.8 * by_row.0, "{by_cluster:?} {by_row:?}");
-    assert_eq!(
-        by_row.1,
-        "percentile, 2000 resamples of rows of each side, xoshiro256++, seed 1"
+    let read = |found: &Frame| {
+        ["n_a", "verdict", "unit_of_replication"]
+            .map(|name| column(found, &["y"], name).to_string())
+    };
+    let (rows, clusters) = (compare(6, json!(["n", "rep"])), compare(6, json!(["n"])));
+    assert_eq!(read(&rows), ["30", "different", "n × rep (declared)"]);
+    assert_eq!(read(&clusters), ["6", "no evidence", "n (declared)"]);
+    let p = |found: &Frame| float(found, &["y"], "p").unwrap();
+    assert!(
+        p(&rows) < 0.001 && p(&clusters) > 0.05,
+        "{} {}",
+        p(&rows),
+        p(&clusters)
     );
+    let width = |found: &Frame| {
+        float(found, &["y"], "ci_high").unwrap() - float(found, &["y"], "ci_low").unwrap()
+    };
+    assert!(width(&clusters) > 1.8 * width(&rows));
+    let few = compare(2, json!(["n"]));
+    assert_eq!(read(&few), ["2", "undecidable", "n (declared)"]);
     assert_eq!(
-        by_cluster.1,
-        "percentile, 2000 resamples of clusters of n of each side, xoshiro256++, seed 1"
+        column(&few, &["y"], "verdict_reason").to_string(),
+        "2 units, and at least 3 are needed"
     );
 }
 
@@ -213,6 +232,37 @@ fn equal_values_share_a_rank_and_near_ones_are_named() {
     assert_eq!(of("rank_with_ties"), ["1", "1", "1", "4", "null"]);
     assert_eq!(of("tied_with"), ["b, c", "a, c", "a, b", "null", "null"]);
     assert_eq!(of("best"), ["a"; 5]);
+    // One value each shows nothing.
+    assert_eq!(of("rank_shown"), ["null"; 5]);
+    assert_eq!(of("not_told_apart_from"), ["null"; 5]);
+}
+
+#[test]
+fn contenders_are_told_apart_only_where_their_units_show_it() {
+    // `a` and `b` are within their noise, `c` is far off.
+    let noise = [0.0, 2.0, -1.0, 3.0, -2.0];
+    let rows: Vec<_> = (0..5_usize)
+        .flat_map(|i| {
+            let n = i as i64 + 1;
+            [
+                ("a", n, Some(100.0 + noise[i])),
+                ("b", n, Some(99.0 - noise[i])),
+                ("c", n, Some(50.0 + noise[(i + 2) % 5] / 2.0)),
+            ]
+        })
+        .collect();
+    let parameters =
+        json!({"from": "t", "among": "side", "column": "y", "better": "higher", "unit": ["n"]});
+    let found = run("ranking", &parameters, grid(&rows));
+    assert_eq!(found.keys, ["side"]);
+    let of = |name: &str| ["a", "b", "c"].map(|side| column(&found, &[side], name).to_string());
+    assert_eq!(of("rank"), ["1", "2", "3"]);
+    assert_eq!(of("rank_shown"), ["1", "1", "3"]);
+    assert_eq!(of("not_told_apart_from"), ["b", "a", "null"]);
+    assert_eq!(of("rank_high"), ["2", "2", "3"]);
+    assert_eq!(of("evidence"), ["n (declared): y (3 tests)"; 3]);
+    let p: f64 = of("friedman_p")[0].parse().unwrap();
+    assert!(p < 0.05, "{p}");
 }
 
 #[test]
@@ -250,7 +300,7 @@ fn hung_cells_count_as_larger_than_the_limit() {
     );
 }
 
-fn one_cell(store: &Store, rows: &[rows::Request]) -> [Input; 2] {
+fn one_cell(store: &Store, rows: &[contract::Request]) -> [Input; 2] {
     let cell = cell(store, &[("rep", Scalar::Int(1))], rows);
     [
         synthetic::input("ladder", "load", vec![cell]),
@@ -268,8 +318,8 @@ fn requests_that_were_given_up_are_bounds_and_failures_are_nothing() {
     {
         (row.last_token_ns, row.done_ns) = (Some(end), Some(end));
     }
-    rows[2].status = "timeout".into();
-    rows[3].status = "http_error".into();
+    rows[2].status = contract::RequestStatus::Timeout;
+    rows[3].status = contract::RequestStatus::HttpError;
     let settings = json!({
         "km": {"operator": "censored", "quantiles": [0.5, 0.9]},
         "at_least": {"operator": "censored", "quantiles": [0.5, 0.9], "convention": "at-least"},
@@ -378,8 +428,8 @@ fn a_pooled_quantile_is_that_of_all_values_and_not_a_mean_of_quantiles() {
     let (_folder, store) = store();
     let settings = json!({
         "requests": {"operator": "requests"},
-        "cells": {"operator": "distribution", "metrics": ["e2e_latency_ms"], "quantiles": [0.9]},
-        "pooled": {"operator": "distribution", "metrics": ["e2e_latency_ms"], "quantiles": [0.9],
+        "cells": {"operator": "distribution", "metrics": ["e2e_latency_ms"], "quantiles": [0.9], "print": "all"},
+        "pooled": {"operator": "distribution", "metrics": ["e2e_latency_ms"], "quantiles": [0.9], "print": "all",
                    "over": ["configuration", "concurrency", "rep"]},
     });
     let done = analyze(&store, &inputs(&store), &settings).unwrap();
@@ -403,7 +453,7 @@ fn a_pooled_quantile_is_that_of_all_values_and_not_a_mean_of_quantiles() {
 }
 
 #[test]
-fn the_chosen_test_the_cluster_and_the_rule_decide_and_are_named() {
+fn the_t_test_of_units_decides_unless_another_is_chosen() {
     let rows: Vec<_> = (1..=8)
         .flat_map(|n| {
             [
@@ -414,19 +464,32 @@ fn the_chosen_test_the_cluster_and_the_rule_decide_and_are_named() {
         .collect();
     let compare = |more: Json| {
         let mut parameters = json!({"from": "t", "pair": {"axis": "side", "a": "a", "b": "b"}, "columns": ["y"],
-                                    "resamples": 1000, "confidence": 0.95, "alpha": 0.05});
+                                    "unit": ["n"], "scale": "difference", "resamples": 1000});
         parameters
             .as_object_mut()
             .unwrap()
             .extend(more.as_object().unwrap().clone());
         run("paired-comparison", &parameters, grid(&rows))
     };
+    let said = |found: &Frame| column(found, &["y"], "verdict").to_string();
     let usual = compare(json!({}));
-    assert_eq!(column(&usual, &["y"], "verdict").to_string(), "directional");
-    assert_eq!(
-        float(&usual, &["y"], "p"),
-        float(&usual, &["y"], "wilcoxon_p")
+    assert_eq!(said(&usual), "different");
+    assert_eq!(column(&usual, &["y"], "test").to_string(), "paired-t");
+    let (low, high) = (
+        float(&usual, &["y"], "ci_low").unwrap(),
+        float(&usual, &["y"], "ci_high").unwrap(),
     );
+    assert!(low > 0.0 && high > low);
+    assert_eq!(float(&usual, &["y"], "adjusted_low"), Some(low));
+    assert_eq!(float(&usual, &["y"], "sign_flip_p"), Some(2.0 / 256.0));
+    // Another test decides without an interval, which would not be its own.
+    let ranks = compare(json!({"test": "wilcoxon"}));
+    assert_eq!(
+        float(&ranks, &["y"], "p"),
+        float(&ranks, &["y"], "wilcoxon_p")
+    );
+    assert_eq!(float(&ranks, &["y"], "ci_low"), None);
+    assert_eq!(said(&ranks), "different");
     let sign = compare(json!({"test": "sign"}));
     assert_eq!(
         (
@@ -438,30 +501,145 @@ fn the_chosen_test_the_cluster_and_the_rule_decide_and_are_named() {
     assert!((float(&sign, &["y"], "p").unwrap() - 2.0 / 256.0).abs() < 1e-12);
     let flips = compare(json!({"test": "permutation"}));
     assert_eq!(float(&flips, &["y"], "p"), Some(2.0 / 256.0));
-    let strict = compare(
-        json!({"rule": {"directional": [{"column": "holm_p", "below": 0.001}, {"interval-excludes": 0}]}}),
-    );
-    assert_eq!(column(&strict, &["y"], "verdict").to_string(), "ambiguous");
-    let equal = compare(
-        json!({"equivalence": {"y": 2.0}, "rule": {"directional": [{"column": "mean_delta", "magnitude-at-least": 5}]}}),
-    );
-    assert_eq!(column(&equal, &["y"], "verdict").to_string(), "equivalent");
+    // The margin is practical: an effect of 1 is not above one of 2, and shown to be within it.
+    let equal = compare(json!({"margin": {"y": 2.0}}));
+    assert_eq!(said(&equal), "equivalent");
     assert_eq!(column(&equal, &["y"], "equivalent"), Scalar::Bool(true));
-    let clustered = compare(json!({"cluster": ["n"]}));
-    let method = column(&clustered, &["y"], "ci_method").to_string();
-    assert!(
-        method.contains("1000 resamples of clusters of n"),
-        "{method}"
+    let within = compare(json!({"margin": {"y": 0.5}}));
+    assert_eq!(said(&within), "different");
+    // A bootstrap interval is made where it is asked for, and decides nothing.
+    let beside = compare(json!({"bootstrap": "percentile"}));
+    assert!(float(&beside, &["y"], "bootstrap_low").unwrap() > 0.0);
+}
+
+#[test]
+fn what_was_not_replicated_is_undecidable_and_says_why() {
+    let rows = |values: [f64; 3]| -> Vec<(&'static str, i64, Option<f64>)> {
+        (1..=3_i64)
+            .zip(values)
+            .flat_map(|(n, v)| [("a", n, Some(v)), ("b", n, Some(1.0))])
+            .collect()
+    };
+    let said = |values: [f64; 3], more: Json| {
+        let mut parameters =
+            json!({"from": "t", "pair": {"axis": "side", "a": "a", "b": "b"}, "columns": ["y"]});
+        parameters
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let found = run("paired-comparison", &parameters, grid(&rows(values)));
+        ["n", "pairs", "verdict", "verdict_reason", "p"]
+            .map(|name| column(&found, &["y"], name).to_string())
+    };
+    let none =
+        "no replication of launches: the table has no key `block`, and no `unit` is declared";
+    assert_eq!(
+        said([2.0, 2.1, 2.2], json!({})),
+        ["0", "3", "undecidable", none, "null"]
+    );
+    assert_eq!(
+        said([2.0, 2.0, 2.0], json!({"unit": ["n"]})),
+        [
+            "3",
+            "3",
+            "undecidable",
+            "3 units with the same effect: nothing says how far another would lie",
+            "null"
+        ]
+    );
+    assert_eq!(
+        said([2.0, -2.1, 2.2], json!({"unit": ["n"]}))[3],
+        "a value is not above 0 and has no ratio: declare `scale: difference`"
+    );
+    // A table of blocks needs no declaration.
+    let mut blocks = grid(&rows([2.0, 2.1, 2.2]));
+    blocks.keys[1] = "block".to_owned();
+    let parameters =
+        json!({"from": "t", "pair": {"axis": "side", "a": "a", "b": "b"}, "columns": ["y"]});
+    let found = run("paired-comparison", &parameters, blocks);
+    assert_eq!(column(&found, &["y"], "verdict").to_string(), "different");
+    assert_eq!(
+        column(&found, &["y"], "unit_of_replication").to_string(),
+        "block"
     );
 }
 
 #[test]
-fn a_rule_that_cannot_be_applied_is_told_while_planning() {
-    let told = |rule: Json| {
+fn one_family_for_the_table_unless_declared_otherwise_and_intervals_agree_with_holm() {
+    // Two columns that agree in sign; the second is noisier.
+    let mut frame = grid(
+        &(1..=5_i64)
+            .flat_map(|n| [("a", n, Some(1.0)), ("b", n, Some(1.0))])
+            .collect::<Vec<_>>(),
+    );
+    let wobble = [0.01, -0.012, 0.004, 0.009, -0.008];
+    frame.specs.push(Spec::float("z", "ms", "another"));
+    frame.rows = frame
+        .rows
+        .iter()
+        .map(|row| {
+            let Scalar::Int(n) = row.key[1] else {
+                panic!("n is whole")
+            };
+            let w = wobble[n as usize - 1];
+            let a = row.key[0].to_string() == "a";
+            let of = |effect: f64, noise: f64| if a { 1.0 + effect + noise * w } else { 1.0 };
+            Row::new(
+                row.key.clone(),
+                vec![Scalar::Float(of(0.012, 1.0)), Scalar::Float(of(0.1, 1.0))],
+                Vec::new(),
+            )
+        })
+        .collect();
+    let frame = || Frame {
+        level: frame.level,
+        keys: frame.keys.clone(),
+        specs: frame.specs.clone(),
+        rows: frame
+            .rows
+            .iter()
+            .enumerate()
+            .map(|(i, row)| {
+                let values = ["y", "z"].map(|c| frame.value(i, c).unwrap().clone());
+                Row::new(row.key.clone(), values.to_vec(), Vec::new())
+            })
+            .collect(),
+        missing: Vec::new(),
+    };
+    let compare = |family: &str| {
+        let parameters = json!({"from": "t", "pair": {"axis": "side", "a": "a", "b": "b"},
+            "columns": ["y", "z"], "unit": ["n"], "family": family});
+        run("paired-comparison", &parameters, frame())
+    };
+    let (table, each) = (compare("table"), compare("per-column"));
+    assert_eq!(
+        column(&table, &["y"], "family").to_string(),
+        "all columns (2 tests)"
+    );
+    assert_eq!(column(&each, &["y"], "family").to_string(), "y (1 test)");
+    for found in [&table, &each] {
+        for metric in ["y", "z"] {
+            let of = |name: &str| float(found, &[metric], name).unwrap();
+            let excludes = of("adjusted_low") > 1.0 || of("adjusted_high") < 1.0;
+            assert_eq!(excludes, of("holm_p") <= 0.05, "{metric}");
+            let different = column(found, &[metric], "verdict").to_string() == "different";
+            assert_eq!(excludes, different, "{metric}");
+            assert!(of("adjusted_low") <= of("ci_low"));
+            assert!(of("smallest_detectable") > 0.0);
+        }
+    }
+}
+
+#[test]
+fn a_margin_that_cannot_be_applied_is_told_while_planning() {
+    let told = |more: Json| {
+        let mut made = json!({"operator": "paired-comparison", "from": "cells", "columns": ["ok_rate"],
+                     "pair": {"axis": "configuration", "a": "x", "b": "y"}});
+        made.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
         let problems = crate::tests::canonical(&json!({
-            "cells": {"operator": "cell-summary"},
-            "made": {"operator": "paired-comparison", "from": "cells", "columns": ["ok_rate"],
-                     "pair": {"axis": "configuration", "a": "x", "b": "y"}, "rule": rule},
+            "cells": {"operator": "cell-summary"}, "made": made,
         }));
         problems
             .err()
@@ -470,22 +648,165 @@ fn a_rule_that_cannot_be_applied_is_told_while_planning() {
             .map(|p| p.message)
             .collect::<Vec<_>>()
     };
+    assert_eq!(told(json!({"margin": {"ok_rate": 0.02}})), [""; 0]);
     assert_eq!(
-        told(json!({"directional": [{"column": "holm_p", "below": 0.01}]})),
-        [""; 0]
+        told(json!({"margin": {"ok_rat": 0.02}})),
+        ["`ok_rat` is not among the columns compared"]
     );
     assert_eq!(
-        told(json!({"directional": [{"column": "holms_p", "below": 0.01}]})),
-        ["the result has no column of numbers `holms_p`"]
+        told(json!({"margin": {"ok_rate": 0}})),
+        ["a margin must be a positive number"]
     );
     assert_eq!(
-        told(json!({"directional": [{"column": "p", "below": 0.01, "at-least": 3}]})),
-        ["a condition is either a column with one bound, or `interval-excludes`"]
+        told(json!({"alpha": 1})),
+        ["`alpha` must be between 0 and 1, got 1"]
     );
     assert_eq!(
-        told(json!({"directional": []})),
-        ["a rule without a condition would call everything directional"]
+        told(json!({"cluster": ["host"], "rule": {}})),
+        [
+            "table `made` has no parameter `cluster`",
+            "table `made` has no parameter `rule`"
+        ]
     );
+}
+
+#[test]
+fn a_null_reports_no_crossover_and_a_shown_one_names_its_bracket() {
+    let noise = [0.02, -0.015, 0.01, -0.02, 0.008];
+    // The table has the ladder as its side axis' partner: rungs 1, 2, 4 in five blocks.
+    let course = |effects: [f64; 3]| {
+        let mut frame = grid(&[]);
+        frame.keys = vec!["side".to_owned(), "n".to_owned(), "block".to_owned()];
+        for (rung, effect) in [1_i64, 2, 4].into_iter().zip(effects) {
+            for (block, wobble) in noise.iter().enumerate() {
+                let turned = noise[(block + rung as usize) % 5];
+                for (side, value) in [
+                    ("a", 100.0 * (1.0 + effect + wobble)),
+                    ("b", 100.0 * (1.0 + turned)),
+                ] {
+                    let key = vec![
+                        Scalar::Text(side.to_owned()),
+                        Scalar::Int(rung),
+                        Scalar::Int(block as i64),
+                    ];
+                    frame
+                        .rows
+                        .push(Row::new(key, vec![Scalar::Float(value)], Vec::new()));
+                }
+            }
+        }
+        let parameters = json!({"from": "t", "pair": {"axis": "side", "a": "a", "b": "b"}, "ladder": "n",
+            "column": "y", "better": "higher"});
+        let found = run("crossover", &parameters, frame.settle().unwrap());
+        [
+            "crossover_at",
+            "crossover_after",
+            "winner_after",
+            "resolution",
+        ]
+        .map(|name| column(&found, &[], name).to_string())
+    };
+    assert_eq!(
+        course([0.0, 0.001, -0.001]),
+        [
+            "null",
+            "null",
+            "null",
+            "no evidence: no side is shown to be better anywhere"
+        ]
+    );
+    assert_eq!(course([0.3, 0.0, -0.3]), ["4", "1", "b", "between 1 and 4"]);
+    assert_eq!(
+        course([0.3, 0.0, 0.0])[3],
+        "no evidence: only a is shown to be better, at 1 of 3"
+    );
+}
+
+#[test]
+fn a_breakdown_is_resolved_only_where_the_units_tell() {
+    let curve = |spread: f64| {
+        let mut frame = grid(&[]);
+        frame.keys = vec!["n".to_owned(), "block".to_owned()];
+        let noise = [0.01, -0.012, 0.006, -0.007, 0.003];
+        for (n, value) in [(1_i64, 1.0), (2, 0.9), (4, 0.64), (8, 0.4)] {
+            for (block, wobble) in noise.iter().enumerate() {
+                // At its anchor an efficiency is 1 by definition.
+                let value = if n == 1 {
+                    value
+                } else {
+                    value * (1.0 + spread * wobble)
+                };
+                let key = vec![Scalar::Int(n), Scalar::Int(block as i64)];
+                frame
+                    .rows
+                    .push(Row::new(key, vec![Scalar::Float(value)], Vec::new()));
+            }
+        }
+        let parameters = json!({"rule": "below 0.65", "ladder": "n",
+            "any": [{"table": "t", "column": "y", "below": 0.65}]});
+        let found = run("breakdown", &parameters, frame.settle().unwrap());
+        ["breakdown_n", "observed_n", "resolution", "units"]
+            .map(|name| column(&found, &[], name).to_string())
+    };
+    assert_eq!(curve(0.1), ["4", "4", "at 4", "5"]);
+    assert_eq!(
+        curve(3.0),
+        ["null", "4", "not resolved: between 4 and 8", "5"]
+    );
+}
+
+#[test]
+fn a_contest_without_one_contender_is_incomplete_wherever_its_row_is_missing() {
+    let mut frame = grid(&[
+        ("a", 1, Some(3.0)),
+        ("b", 1, Some(2.0)),
+        ("a", 2, Some(1.0)),
+    ]);
+    frame.missing = vec![Missing {
+        at: vec![
+            ("side".to_owned(), Scalar::Text("c".to_owned())),
+            ("n".to_owned(), Scalar::Int(1)),
+        ],
+        why: "hung".to_owned(),
+    }];
+    let parameters = json!({"from": "t", "among": "side", "column": "y", "better": "higher"});
+    let found = run("wins", &parameters, frame);
+    let counts = |side: &str| {
+        ["n", "incomplete", "wins"].map(|name| column(&found, &[side], name).to_string())
+    };
+    // `c` never ran: no contest is complete, and nobody wins one.
+    assert_eq!(counts("a"), ["0", "2", "0"]);
+    assert_eq!(counts("c"), ["0", "2", "0"]);
+}
+
+#[test]
+fn a_quantile_that_so_few_requests_cannot_bound_is_left_out_and_counted() {
+    let (_folder, store) = store();
+    let cells = |quantiles: &str| {
+        let settings = json!({"cells": {"operator": "cell-summary", "quantiles": quantiles}});
+        table(
+            &analyze(&store, &inputs(&store), &settings).unwrap(),
+            "cells",
+        )
+    };
+    let supported = cells("supported");
+    for column in [
+        "ttft_ms_p50",
+        "ttft_ms_p99",
+        "ttft_ms_p50_low",
+        "client_lag_ms_p99",
+    ] {
+        assert!(
+            supported.float(column).unwrap().iter().all(Option::is_none),
+            "{column}"
+        );
+    }
+    let refused = supported.text("quantiles_refused").unwrap()[0].unwrap();
+    assert!(
+        refused.starts_with("p50 of ") && refused.contains("6 values needed, at most 4 there"),
+        "{refused}"
+    );
+    assert!(cells("all").float("ttft_ms_p99").unwrap()[0].is_some());
 }
 
 #[test]
@@ -506,7 +827,10 @@ fn a_missing_side_is_a_failed_cell_and_not_a_wrong_label() {
     let done = analyze(&store, &inputs, &everything()).unwrap();
     let independent = table(&done, "independent");
     assert_eq!(independent.int("n_b").unwrap(), [Some(0); 3]);
-    assert_eq!(independent.text("verdict").unwrap(), [None; 3]);
+    assert_eq!(
+        independent.text("verdict").unwrap(),
+        [Some("undecidable"); 3]
+    );
     assert_eq!(
         table(&done, "slow_cells").int("n_censored").unwrap(),
         [0, 0, 0, 3, 3, 3].map(Some)

@@ -1,8 +1,8 @@
 //! A whole study: the same bytes at any number of threads, whether rows are held or read again.
 
 use artifacts::Store;
+use contract::synthetic_grid::{Grid, verification};
 use pipeline::{Content, Control, Done, Input, Json};
-use rows::synthetic_grid::{Grid, verification};
 use serde_json::json;
 
 use crate::intake::HOLD;
@@ -61,8 +61,8 @@ fn a_grid_of_two_engines_gives_the_same_bytes_at_one_and_at_sixteen_threads_held
         "efficiency": {"operator": "parallel-efficiency", "from": "means", "ladder": "clients",
             "column": "output_throughput_mean"},
         "comparison": {"operator": "paired-comparison", "from": "means", "by": ["workload"],
-            "pair": {"axis": "engine", "a": "alpha", "b": "beta"}, "columns": ["output_throughput_mean"],
-            "resamples": 500},
+            "unit": ["model"], "pair": {"axis": "engine", "a": "alpha", "b": "beta"},
+            "columns": ["output_throughput_mean"], "bootstrap": "percentile", "resamples": 500},
     });
     let one = at(1, HOLD, &tables, &inputs, &store);
     assert_eq!(one.len(), 10);
@@ -87,7 +87,7 @@ fn distributions_read_column_by_column_are_those_of_whole_rows() {
     let (_folder, store) = store();
     let mut inputs = inputs(&store);
     without_chunks(&mut inputs);
-    let metrics: Vec<&str> = rows::METRICS
+    let metrics: Vec<&str> = contract::METRICS
         .iter()
         .map(|m| m.name)
         .chain(["icl_ms", "itl_ms"])

@@ -15,13 +15,13 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use contract::{Api, Phase, RequestStatus};
 use load::calibrate::{
     Certificate, Grid, Launcher, Measured, Point, ReferenceProcess, measure_point,
 };
 use load::{
-    Api, Arrival, Beside, ClientVerdict, ClosedLoop, Distribution, LoadResult, LoadSpec, Origin,
-    Phase, Rate, RequestStatus, Settings, Slo, Span, Summarizer, Target, Telemetry, run_load,
-    run_load_into, run_search,
+    Arrival, Beside, ClientVerdict, ClosedLoop, Distribution, LoadResult, LoadSpec, Origin, Rate,
+    Settings, Slo, Span, Summarizer, Target, Telemetry, run_load, run_load_into, run_search,
 };
 use pipeline::stage::{Control, Coordinates};
 use serde_json::json;
@@ -313,7 +313,7 @@ fn arrivals(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
                 .iter()
                 .filter(|r| r.phase == Phase::Measured);
             let sent: Vec<i64> = measured.clone().filter_map(|r| r.sent_ns).collect();
-            let scheduled: Vec<i64> = measured.map(|r| r.scheduled_ns).collect();
+            let scheduled: Vec<i64> = measured.filter_map(|r| r.scheduled_ns).collect();
             let (sent, scheduled) = (gaps_of(sent)?, gaps_of(scheduled)?);
             let lag = result
                 .summary(&Default::default())?

@@ -3,17 +3,18 @@
 //! `cargo bench -p load --bench memory [-- REQUESTS…]` (20,000 and 60,000 without arguments).
 //! One-token requests of 64 clients against a reference server that is a process of its own;
 //! printed are the peak resident memory of this process when the prompts are drawn and over the
-//! whole run, and how many requests were sent late because they were not rendered yet, or because
+//! whole run, and how many requests were sent late because they had not been rendered yet, or because
 //! too many answers lay unread. Each run is a process of its own.
 
 use std::io::Write;
 use std::process::Command;
 
+use contract::Api;
 use load::calibrate::Launcher;
 use load::{
-    Api, Arrival, Beside, ClosedLoop, Count, Delivery, LoadSpec, Origin, Output, OutputMode,
-    PromptSet, Sampling, Slo, Source, Span, Summarizer, Target, Telemetry, Timeouts, Words,
-    Workload, run_load_into,
+    Arrival, Beside, ClosedLoop, Count, Delivery, LoadSpec, Origin, Output, OutputMode, PromptSet,
+    Sampling, Slo, Source, Span, Summarizer, Target, Telemetry, Timeouts, Words, Workload,
+    run_load_into,
 };
 use pipeline::stage::{Control, Coordinates};
 

@@ -3,9 +3,10 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use contract::{Api, Word as _};
 use load::{
-    Api, Arrival, ClosedLoop, Delivery, Distribution, LoadSpec, Origin, PromptSet, Slo, Span,
-    Target, Timeouts, Workload, run_load,
+    Arrival, ClosedLoop, Delivery, Distribution, LoadSpec, Origin, PromptSet, Slo, Span, Target,
+    Timeouts, Workload, run_load,
 };
 use pipeline::stage::{Control, Coordinates};
 
@@ -42,7 +43,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         heartbeat: Span::seconds(30),
         origin,
     };
-    let api = Api::from_word(&at(4, "openai-completions")).ok_or("no such API")?;
+    let api = Api::parse(&at(4, "openai-completions"))?;
     let target = Target {
         metrics: Some("/metrics".to_owned()),
         ..Target::new(at(0, "http://127.0.0.1:8080"), at(1, ""), api)
@@ -89,7 +90,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     line("icl", summary.icl)?;
     line("e2e_latency", summary.e2e_latency)?;
     line("send_lag", summary.send_lag)?;
-    let server = |r: &load::RequestRow| Some(r.server_prompt_ms? + r.server_predicted_ms?);
+    let server = |r: &contract::Request| Some(r.server_prompt_ms? + r.server_predicted_ms?);
     let beyond = result
         .requests
         .iter()

@@ -55,7 +55,7 @@ fn is_zero(span: &Span) -> bool {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Rate {
-    /// Requests a second, above 0.
+    /// Requests per second, above 0.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub rate: f64,
 }
@@ -64,7 +64,7 @@ pub struct Rate {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Gamma {
-    /// Requests a second, above 0.
+    /// Requests per second, above 0.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub rate: f64,
     /// Shape of the gamma distribution, above 0: 1 is Poisson, smaller comes in bursts, larger
@@ -90,7 +90,7 @@ pub struct Steps {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Level {
-    /// Requests a second; 0 is a pause, and no last step.
+    /// Requests per second; 0 is a pause, and no last step.
     #[schemars(range(min = 0))]
     pub rate: f64,
     /// How long, in seconds.
@@ -102,10 +102,10 @@ pub struct Level {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Ramp {
-    /// Requests a second at the beginning.
+    /// Requests per second at the beginning.
     #[schemars(range(min = 0))]
     pub from: f64,
-    /// Requests a second at the end, above 0; should more requests be asked for than the ramp
+    /// Requests per second at the end, above 0; should more requests be asked for than the ramp
     /// has room for, this rate goes on.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub to: f64,
@@ -207,7 +207,7 @@ impl Arrival {
         }
     }
 
-    /// Returns the mean rate, requests a second; `None` for closed loops, bursts and traces.
+    /// Returns the mean rate, requests per second; `None` for closed loops, bursts and traces.
     pub fn rate(&self) -> Option<f64> {
         match self {
             Self::Constant(r) | Self::Poisson(r) => Some(r.rate),
@@ -221,7 +221,7 @@ impl Arrival {
         }
     }
 
-    /// Returns the highest rate, requests a second; `None` for closed loops and bursts.
+    /// Returns the highest rate, requests per second; `None` for closed loops and bursts.
     pub(crate) fn peak_rate(&self) -> Option<f64> {
         match self.stretches() {
             Some((stretches, _)) => stretches
@@ -317,7 +317,7 @@ impl Arrival {
             let (rows, _) = read_trace(file, digest.as_deref())?;
             if rows.len() < count {
                 return Err(format!(
-                    "the trace holds {} requests, and {count} are asked for",
+                    "the trace holds {} requests, but {count} are needed",
                     rows.len()
                 ));
             }
@@ -615,7 +615,7 @@ mod tests {
         assert!(
             offsets(1.0, 4)
                 .unwrap_err()
-                .contains("holds 3 requests, and 4 are asked for")
+                .contains("holds 3 requests, but 4 are needed")
         );
         assert!(replay(0.0).problem().is_some());
     }

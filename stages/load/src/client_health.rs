@@ -10,7 +10,7 @@
 //! ```
 //!
 //! where `w` is the upper end of the one-sided 99 % confidence interval of the 99th percentile of the wake lag
-//! (by order statistics: the value of rank `0.99 n + 2.326 √(0.99 · 0.01 n)`, normal approximation). It stands there
+//! (by order statistics: the value of rank `0.99 n + 2.326 √(0.99 · 0.01 n)`, normal approximation). It is there
 //! twice because a tick falls anywhere in a stall and sees what is left of it, while tokens that keep step with
 //! the stalls may see the whole; since there is a tick in every interval, a stall is at most an interval longer than seen.
 //!
@@ -32,7 +32,8 @@
 //!
 //! A phase without a tick of the probe has neither bound nor verdict.
 
-use artifacts::Column;
+use contract::Cell;
+pub use contract::ClientVerdict;
 
 use crate::measure::{Health, Histogram, PROBE};
 use crate::tally::Tally;
@@ -45,25 +46,6 @@ const WAKE_LAG_P99_MS: f64 = 50.0;
 
 /// The share of time on a core from which on the client is the bottleneck.
 const BUSY: f64 = 0.9;
-
-/// Whether the client was the bottleneck.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientVerdict {
-    /// It was not.
-    Ok,
-    /// It was: latencies and rates say more about the client than about the server.
-    Bound,
-}
-
-impl ClientVerdict {
-    /// Returns the word used in tables.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Ok => "client_ok",
-            Self::Bound => "client_bound",
-        }
-    }
-}
 
 /// How the client fared in the measured phase.
 #[derive(Clone, Debug, PartialEq)]
@@ -159,113 +141,28 @@ impl ClientHealth {
         }
     }
 
-    /// Returns the columns of a health, or of none, for the one-row table `cell`.
-    pub(crate) fn columns(health: Option<&Self>) -> Vec<Column> {
-        let float = |name: &str, unit: &str, meaning: &str, of: &dyn Fn(&Self) -> Option<f64>| {
-            Column::float(name, [health.and_then(of)])
-                .unit(unit)
-                .describe(meaning)
-        };
-        let int = |name: &str, unit: &str, meaning: &str, of: &dyn Fn(&Self) -> Option<i64>| {
-            Column::int(name, [health.and_then(of)])
-                .unit(unit)
-                .describe(meaning)
-        };
-        let mut columns = vec![int(
-            "probes",
-            "1",
-            "ticks of the timer that samples the wake lag",
-            &|h| i64::try_from(h.probes).ok(),
-        )];
-        type Three = fn(&ClientHealth) -> Option<[f64; 3]>;
-        let samples: [(&str, &str, Three); 3] = [
-            (
-                "wake_lag",
-                "how late the measuring thread noticed a timer",
-                |h| h.wake_lag_ms,
-            ),
-            (
-                "read_wait",
-                "from the thread's waking to a read's stamp",
-                |h| h.read_wait_ms,
-            ),
-            ("write_time", "how long a request's first write took", |h| {
-                h.write_time_ms
-            }),
-        ];
-        for (name, meaning, of) in samples {
-            for (i, (short, word)) in [
-                ("p50", "median"),
-                ("p99", "99th percentile"),
-                ("max", "largest"),
-            ]
-            .into_iter()
-            .enumerate()
-            {
-                columns.push(float(
-                    &format!("{name}_{short}"),
-                    "ms",
-                    &format!("{meaning}: {word}"),
-                    &|h| of(h).map(|three| three[i]),
-                ));
-            }
-        }
-        columns.extend([
-            float(
-                "client_busy",
-                "1",
-                "CPU time over wall time of the measuring thread",
-                &|h| h.busy,
-            ),
-            float(
-                "run_queue_wait",
-                "1",
-                "time runnable but waiting for a core, over wall time",
-                &|h| h.run_queue_wait,
-            ),
-            int(
-                "preemptions",
-                "1",
-                "context switches the measuring thread did not ask for",
-                &|h| h.preemptions,
-            ),
-            float(
-                "cpu_steal",
-                "1",
-                "time the hypervisor took, over all cores' time",
-                &|h| h.cpu_steal,
-            ),
-            float(
-                "chunks_per_read",
-                "chunks",
-                "chunks for each socket read that completed one",
-                &|h| h.chunks_per_read,
-            ),
-            float(
-                "chunk_rate",
-                "chunks/s",
-                "chunks a second over the window",
-                &|h| h.chunk_rate,
-            ),
-            int(
-                "peak_in_flight",
-                "requests",
-                "most measured requests in flight at once",
-                &|h| h.peak_in_flight,
-            ),
-            float(
-                "stamp_error_bound",
-                "ms",
-                "at least 99 % of arrivals are stamped late by at most this; null without a probe",
-                &|h| h.stamp_error_bound_ms,
-            ),
-            Column::text(
-                "client_verdict",
-                [health.and_then(|h| Some(h.verdict?.word()))],
-            )
-            .describe("`client_ok`, or `client_bound`: the client was the bottleneck"),
-        ]);
-        columns
+    /// Enters the health into the row about its cell.
+    pub(crate) fn enter(&self, cell: &mut Cell) {
+        let [p50, p99, max] = [0, 1, 2].map(|i| move |three: [f64; 3]| three[i]);
+        cell.probes = i64::try_from(self.probes).ok();
+        cell.wake_lag_p50 = self.wake_lag_ms.map(p50);
+        cell.wake_lag_p99 = self.wake_lag_ms.map(p99);
+        cell.wake_lag_max = self.wake_lag_ms.map(max);
+        cell.read_wait_p50 = self.read_wait_ms.map(p50);
+        cell.read_wait_p99 = self.read_wait_ms.map(p99);
+        cell.read_wait_max = self.read_wait_ms.map(max);
+        cell.write_time_p50 = self.write_time_ms.map(p50);
+        cell.write_time_p99 = self.write_time_ms.map(p99);
+        cell.write_time_max = self.write_time_ms.map(max);
+        cell.client_busy = self.busy;
+        cell.run_queue_wait = self.run_queue_wait;
+        cell.preemptions = self.preemptions;
+        cell.cpu_steal = self.cpu_steal;
+        cell.chunks_per_read = self.chunks_per_read;
+        cell.chunk_rate = self.chunk_rate;
+        cell.peak_in_flight = self.peak_in_flight;
+        cell.stamp_error_bound = self.stamp_error_bound_ms;
+        cell.client_verdict = self.verdict;
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, SystemTime};
 
+use contract::{Chunk, Phase, Request};
 use pipeline::stage::Control;
 use serde_json::Value;
 
@@ -18,7 +19,6 @@ use crate::peer::Peer;
 use crate::plan::plan;
 use crate::prompts::FileCounter;
 use crate::render::{Renderer, Rendering};
-use crate::rows::{ChunkRow, Phase, RequestRow};
 use crate::run::{Ending, LoadError, LoadSpec, Target};
 use crate::sheet::TableFile;
 use crate::structured::Validator;
@@ -26,19 +26,19 @@ use crate::talks::Talks;
 use crate::telemetry::{Absent, Companion, Halt, Left, Power, watch};
 use crate::workload::Tokenizer;
 
-/// Answers wait to be taken apart until the run is over, so as not to take processor time from
-/// the client and a server on the same machine; above so many bytes the oldest are taken apart in
+/// Answers wait to be parsed until the run is over, so as not to take processor time from
+/// the client and a server on the same machine; above this many bytes the oldest are parsed in
 /// a lull, since further requests are sent when answers end.
 const WAITING_BYTES: usize = 4 * 1024 * 1024;
 
-/// Above so many bytes, which a load without lulls comes to, the oldest is taken apart when a new
+/// Above this many bytes, which a load without lulls comes to, the oldest is parsed when a new
 /// one comes.
 const MOST_WAITING_BYTES: usize = 3 * WAITING_BYTES;
 
 /// So long no answer ended.
 const LULL: Duration = Duration::from_millis(2);
 
-/// Answers taken apart before the next look whether the lull is over.
+/// Answers parsed before the next look whether the lull is over.
 const IN_A_LULL: usize = 16;
 
 /// How often at least it is looked whether the run is to end.
@@ -77,12 +77,16 @@ pub(crate) struct Driven {
 ///
 /// # Errors
 /// If the URL is none, its host has no address, a thread cannot be made, or `take` fails.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the record says when the load began"
+)]
 pub(crate) fn drive(
     spec: &LoadSpec,
     target: &Target,
     control: &Control,
     company: impl FnOnce(&Start) -> Company,
-    take: &mut dyn FnMut(RequestRow, Vec<ChunkRow>) -> io::Result<()>,
+    take: &mut dyn FnMut(Request, Vec<Chunk>) -> io::Result<()>,
 ) -> Result<Driven, LoadError> {
     let peer = target.peer().map_err(|e| LoadError(e.to_string()))?;
     let schema = match spec
@@ -151,14 +155,14 @@ pub(crate) fn drive(
         let rendering = (!rendered)
             .then(|| render.spawn_scoped(scope, move || rendering.follow()))
             .transpose()
-            .map_err(|e| LoadError(format!("no thread to render on: {e}")))?;
+            .map_err(|e| LoadError(format!("cannot start the rendering thread: {e}")))?;
         let measuring = std::thread::Builder::new()
             .name("measure".to_owned())
             .spawn_scoped(scope, move || {
                 let _ended = no_more;
                 measure(watched, planned, sender)
             })
-            .map_err(|e| LoadError(format!("no thread to measure on: {e}")))?;
+            .map_err(|e| LoadError(format!("cannot start the measuring thread: {e}")))?;
         let mut beside = Vec::new();
         for companion in present {
             let (halt, interval, epoch) = (&halt, company.interval, start.epoch);
@@ -169,7 +173,7 @@ pub(crate) fn drive(
                 Ok(thread) => beside.push(thread),
                 Err(e) => watching
                     .warnings
-                    .push(format!("no thread to sample on: {e}")),
+                    .push(format!("cannot start the sampling thread: {e}")),
             }
         }
         watching.until_done(&receiver);
@@ -192,25 +196,25 @@ pub(crate) fn drive(
         ..
     } = watching;
     if let Some(error) = failed {
-        return Err(LoadError(format!("the rows cannot be kept: {error}")));
+        return Err(LoadError(format!("cannot store the rows: {error}")));
     }
     for (what, why, count) in [
         (
             "requests_unrendered",
-            "they were not rendered yet",
+            "they had not been rendered yet",
             measured.unrendered,
         ),
         (
             "requests_held_back",
-            "answers were not taken apart fast enough",
+            "answers were not parsed fast enough",
             measured.held_back,
         ),
     ] {
         if count > 0 {
             observations.insert(what.to_owned(), count.into());
             warnings.push(format!(
-                "{count} requests were sent late because {why}: the wait is in their send lag; lower the \
-                 load, or give the client more cores"
+                "{count} requests were sent late because {why}; their send lag includes the wait; \
+                 lower the load, or give the client more cores"
             ));
         }
     }
@@ -228,7 +232,7 @@ pub(crate) fn drive(
     }
     if spec.prompts.exact && !target.api.can_be_exact() {
         warnings.push(format!(
-            "{} cannot ignore the end of sequence: exact output lengths are caps here",
+            "{} cannot ignore the end of sequence, so exact output lengths are only caps here",
             target.api.word()
         ));
     }
@@ -294,14 +298,14 @@ struct Watching<'a> {
     /// What was said so far in the sessions under way.
     talks: Talks,
     hung_below: Option<(Arc<Power>, f64)>,
-    take: &'a mut dyn FnMut(RequestRow, Vec<ChunkRow>) -> io::Result<()>,
+    take: &'a mut dyn FnMut(Request, Vec<Chunk>) -> io::Result<()>,
     ending: Ending,
     warnings: Vec<String>,
     failed: Option<io::Error>,
 }
 
 impl Watching<'_> {
-    /// Returns when every attempt has ended and was taken apart.
+    /// Returns when every attempt has ended and was parsed.
     fn until_done(&mut self, receiver: &AnswerReceiver) {
         let prompts = &self.spec.prompts;
         let (warmup, total) = (
@@ -420,9 +424,14 @@ impl Watching<'_> {
             // Silent, but computing.
             Some(watts) if watts >= *limit => return,
             Some(watts) => self.warnings.push(format!(
-                "no byte on any stream, and the busiest GPU drew {watts:.1} W on average meanwhile, below {limit} W"
+                "no byte arrived on any stream, and the busiest GPU drew {watts:.1} W on average \
+                 meanwhile, below {limit} W"
             )),
-            None => self.warnings.push("no GPU power was read: silence alone decided".to_owned()),
+            None => self.warnings.push(
+                "GPU power could not be read, so silence alone \
+                decided"
+                    .to_owned(),
+            ),
         }
         self.shared.stop(Stop::Hung);
     }

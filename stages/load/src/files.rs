@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use artifacts::{Digest, TableError, TableWriter};
+use contract::{Chunk, EventPattern, Phase, Request};
 use pipeline::stage::Control;
 use serde_json::Value;
 
 use crate::drive::{Company, Start, drive};
 use crate::ordered::{Ordered, Rows, WAITING_BYTES};
 use crate::prompts::PromptSet;
-use crate::rows::{ChunkRow, Phase, RequestRow, chunks_table, requests_table};
 use crate::run::{
     CellFacts, Ending, LoadError, LoadSpec, Target, endpoint, facts, file_length, read_from,
 };
@@ -24,8 +24,8 @@ use crate::sheet::{Sheet, TableFile};
 use crate::tables::{cell_table, measured_lag};
 use crate::tally::Tally;
 use crate::telemetry::{
-    Absent, Companion, EventPattern, Gpu, Gpus, Host, LogEvents, LogFrom, Power, Processes,
-    ServerInfo, Slots, Telemetry, find_program,
+    Absent, Companion, Gpu, Gpus, Host, LogEvents, LogFrom, Power, Processes, ServerInfo, Slots,
+    Telemetry, find_program,
 };
 
 /// What is sampled beside a load, and where.
@@ -47,6 +47,10 @@ pub struct Beside {
 
 impl Beside {
     /// Samples what the settings say, with nothing known of the server.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "programs are looked up on the search path"
+    )]
     pub fn new(telemetry: Telemetry) -> Self {
         Self {
             telemetry,
@@ -91,7 +95,7 @@ pub fn run_load_into(
     beside: &Beside,
     folder: &Path,
     control: &Control,
-    watch: &mut dyn FnMut(&RequestRow, &[ChunkRow]) -> io::Result<()>,
+    watch: &mut dyn FnMut(&Request, &[Chunk]) -> io::Result<()>,
 ) -> Result<LoadFiles, LoadError> {
     let broken =
         |e: &dyn std::fmt::Display| LoadError(format!("the tables cannot be written: {e}"));
@@ -105,9 +109,8 @@ pub fn run_load_into(
         |start| company(start, target, beside, folder, log_from),
         &mut |request, chunks| ordered.push(&Rows { request, chunks }),
     )?;
-    let mut requests =
-        Sheet::create(folder, "requests", requests_table, &[]).map_err(|e| broken(&e))?;
-    let mut chunks = Sheet::create(folder, "chunks", chunks_table, &[]).map_err(|e| broken(&e))?;
+    let mut requests = Sheet::<Request>::create(folder, &[]).map_err(|e| broken(&e))?;
+    let mut chunks = Sheet::<Chunk>::create(folder, &[]).map_err(|e| broken(&e))?;
     let mut tally = Tally::default();
     let mut lags = Sample::new(folder.to_owned());
     ordered
@@ -234,11 +237,12 @@ fn company(
     };
     let words = |e: TableError| e.to_string();
     if let Some(path) = &target.metrics {
-        let metrics = Metrics::new(folder, endpoint(start, target, path), interval_ms);
-        begin(
-            "server_metrics",
-            metrics.map(|m| Box::new(m) as _).map_err(words),
-        );
+        let metrics = endpoint(start, target, path).and_then(|endpoint| {
+            Metrics::new(folder, endpoint, interval_ms)
+                .map(|m| Box::new(m) as _)
+                .map_err(words)
+        });
+        begin("server_metrics", metrics);
     }
     if telemetry.host {
         begin(
@@ -256,12 +260,20 @@ fn company(
         );
     }
     if let Some(path) = beside.slots.as_ref().filter(|_| telemetry.probes) {
-        let slots = Slots::new(folder, endpoint(start, target, path), interval_ms);
-        begin("slots", slots.map(|s| Box::new(s) as _).map_err(words));
+        let slots = endpoint(start, target, path).and_then(|endpoint| {
+            Slots::new(folder, endpoint, interval_ms)
+                .map(|s| Box::new(s) as _)
+                .map_err(words)
+        });
+        begin("slots", slots);
     }
     if let Some(path) = beside.server_info.as_ref().filter(|_| telemetry.probes) {
-        let info = ServerInfo::new(folder, endpoint(start, target, path), interval_ms);
-        begin("server_info", info.map(|i| Box::new(i) as _).map_err(words));
+        let info = endpoint(start, target, path).and_then(|endpoint| {
+            ServerInfo::new(folder, endpoint, interval_ms)
+                .map(|i| Box::new(i) as _)
+                .map_err(words)
+        });
+        begin("server_info", info);
     }
     if let Some(path) = target
         .log

@@ -30,7 +30,7 @@ pub fn header_problem(name: &str, value: &str) -> Option<(String, &'static str)>
     let lower = name.to_ascii_lowercase();
     if name.is_empty() || !name.chars().all(token) {
         return Some((
-            format!("`{name}` is no name of a header"),
+            format!("`{name}` is not a valid header name"),
             "write it like `X-Route`",
         ));
     }
@@ -42,14 +42,15 @@ pub fn header_problem(name: &str, value: &str) -> Option<(String, &'static str)>
     }
     if OURS.contains(&lower.as_str()) {
         return Some((
-            format!("header {name}: every request has it already"),
-            "leave it out",
+            format!("header {name}: every request already has it"),
+            "remove it",
         ));
     }
     SECRETS.contains(&lower.as_str()).then(|| {
         (
-            format!("header {name}: what is written here is stored, and this is a secret"),
-            "name the environment variable of the key: it is sent as `Authorization: Bearer`, and stored nowhere",
+            format!("header {name}: this value would be stored, and it is a secret"),
+            "name the environment variable that holds the key; it is sent as `Authorization: \
+             Bearer` and never stored",
         )
     })
 }
@@ -62,9 +63,9 @@ mod tests {
     fn a_header_is_a_name_and_one_line_and_neither_ours_nor_a_secret() {
         assert_eq!(header_problem("X-Route", "a b; c=\"d\""), None);
         for (name, value, told) in [
-            ("", "x", "no name"),
-            ("X Route", "x", "no name"),
-            ("X-Route:", "x", "no name"),
+            ("", "x", "not a valid header name"),
+            ("X Route", "x", "not a valid header name"),
+            ("X-Route:", "x", "not a valid header name"),
             ("X-Route", "a\r\nHost: b", "printable"),
             ("X-Route", "ü", "printable"),
             ("Content-length", "3", "already"),

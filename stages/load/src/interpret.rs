@@ -1,12 +1,12 @@
 //! From the raw bytes of an attempt to rows, off the measuring path.
 
 use artifacts::Digest;
+use contract::{Chunk, Request, RequestStatus, TokenSource};
 use serde_json::Value;
 
-use crate::api::{Api, Delivery, Server, Text, error_in};
+use crate::api::{Adapter, Api, Delivery, Server, Text, error_in};
 use crate::measure::{Attempt, End, Stop};
 use crate::prompts::{Counter, FileCounter, Prompt};
-use crate::rows::{ChunkRow, RequestRow, RequestStatus, TokenSource};
 use crate::sse::{Division, divide};
 use crate::structured::Validator;
 use crate::wire;
@@ -50,7 +50,7 @@ pub(crate) fn interpret(
     delivery: Delivery,
     schema: Option<&Validator>,
     counter: Option<&FileCounter>,
-) -> (RequestRow, Vec<ChunkRow>, String) {
+) -> (Request, Vec<Chunk>, String) {
     let mut answer = read_answer(attempt, api, delivery);
     let (mut status, mut error) = judge(attempt, &answer);
     let mut schema_valid = None;
@@ -88,7 +88,7 @@ pub(crate) fn interpret(
         .zip(answer.server.output_tokens)
         .map(|(a, b)| a == b);
     let last_chunk_ns = answer.chunks.last().map(|chunk| chunk.0);
-    let row = RequestRow {
+    let row = Request {
         request_id: attempt.request as i64,
         attempt: i64::from(attempt.attempt),
         superseded: attempt.superseded,
@@ -96,9 +96,9 @@ pub(crate) fn interpret(
         client_id: attempt.client.map(i64::from),
         session_id: prompt.session.map(ns),
         turn: prompt.turn.map(i64::from),
-        prompt_index: prompt.index as i64,
-        prompt_digest: prompt.digest().to_string(),
-        scheduled_ns: ns(attempt.scheduled_ns),
+        prompt_index: Some(prompt.index as i64),
+        prompt_digest: Some(prompt.digest().to_string()),
+        scheduled_ns: Some(ns(attempt.scheduled_ns)),
         connect_ns: attempt.connect_ns.map(ns),
         sent_ns: attempt.sent_ns.map(ns),
         headers_ns: attempt.headers_ns.map(ns),
@@ -110,14 +110,14 @@ pub(crate) fn interpret(
         first_reasoning_ns: answer.first_reasoning_ns.filter(|_| streamed).map(ns),
         first_answer_ns: answer.first_answer_ns.filter(|_| streamed).map(ns),
         last_token_ns: last_chunk_ns.map(ns),
-        done_ns: ns(attempt.done_ns),
+        done_ns: Some(ns(attempt.done_ns)),
         prompt_tokens: answer.usage_prompt.or(answer.server.prompt_tokens),
         cached_prompt_tokens: answer.usage_cached.or(answer.server.cached_prompt_tokens),
         output_tokens: counted.map(|(count, _)| count),
         reasoning_tokens: answer.usage_reasoning,
         tokens_source: counted.map(|(_, source)| source),
         tokens_agree,
-        requested_output_tokens: i64::from(prompt.output_tokens),
+        requested_output_tokens: Some(i64::from(prompt.output_tokens)),
         chunks: (streamed && answer.http_status.is_some()).then_some(chunk_count),
         first_chunk_tokens: if streamed {
             answer.chunks.first().and_then(|c| c.3)
@@ -134,8 +134,8 @@ pub(crate) fn interpret(
             .sent_ns
             .map(|sent| ns(sent) - ns(attempt.scheduled_ns)),
         in_flight_at_send: attempt.sent_ns.map(|_| i64::from(attempt.in_flight)),
-        reads: attempt.reads.len() as i64,
-        received_bytes: attempt.bytes.len() as i64,
+        reads: Some(attempt.reads.len() as i64),
+        received_bytes: Some(attempt.bytes.len() as i64),
         output_characters: (!generated.is_empty()).then(|| generated.chars().count() as i64),
         output_digest: (!generated.is_empty())
             .then(|| Digest::of(generated.as_bytes()).to_string()),
@@ -145,13 +145,13 @@ pub(crate) fn interpret(
     let chunks = if streamed { answer.chunks } else { Vec::new() };
     let chunks = chunks
         .into_iter()
-        .map(|(at_ns, read, bytes, tokens)| ChunkRow {
+        .map(|(at_ns, read, bytes, tokens)| Chunk {
             request_id: row.request_id,
             attempt: row.attempt,
             at_ns: ns(at_ns),
-            bytes: bytes as i64,
+            bytes: Some(bytes as i64),
             tokens,
-            read: read as i64,
+            read: Some(read as i64),
         });
     let chunks = chunks.collect();
     (row, chunks, answer.text)
@@ -180,7 +180,7 @@ fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> Answer {
     for (index, read) in attempt.reads.iter().enumerate() {
         if read.end > from {
             if let Err(error) = framing.advance(&attempt.bytes[from..read.end], |piece| {
-                body.extend_from_slice(piece)
+                body.extend_from_slice(piece);
             }) {
                 answer.broken = Some(error);
                 break;
@@ -231,9 +231,8 @@ fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> Answer {
         let value = if let Value::Array(mut items) = told {
             if items.is_empty() {
                 continue;
-            } else {
-                items.swap_remove(0)
             }
+            items.swap_remove(0)
         } else {
             told
         };
@@ -331,7 +330,7 @@ fn judge(attempt: &Attempt, answer: &Answer) -> (RequestStatus, Option<String>) 
         End::NotSent => {
             return with(
                 S::Cancelled,
-                "not sent: a turn before it was not answered".into(),
+                "not sent: an earlier turn was not answered".into(),
             );
         }
         End::Timeout("connect") => return with(S::Timeout, "connect timeout".into()),

@@ -1,30 +1,31 @@
 //! The load stage kind: settings to canonical parameters, one cell to tables.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
+use artifacts::Store;
+use contract::{LiveServer, RequestStatus};
+use net::ApiKey;
 use pipeline::stage::{
-    CellStatus, Class, Content, Done, Failure, Job, Json, Library, Media, Output, Problem,
-    StageKind, Step,
+    Artifact, CellStatus, Class, Content, Done, Failure, Job, Json, Library, Media, Output,
+    Problem, StageKind, Step,
 };
 use pipeline::suggest::remedy;
-use tls::ApiKey;
 
 use crate::api::Api;
 use crate::arrival::Arrival;
+use crate::figure::figure;
 use crate::files::{Beside, LoadFiles, run_load_into};
 use crate::headers::header_problem;
 use crate::import;
 use crate::prompts::check_pack;
 use crate::random::Origin;
-use crate::rows::RequestStatus;
 use crate::run::{Ending, LoadSpec, Target};
 use crate::search;
 use crate::settings::{Settings, WorkloadChoice};
 use crate::sheet::TableFile;
 use crate::simulate;
 use crate::tally::Tally;
-use crate::telemetry::{EventPattern, Telemetry};
+use crate::telemetry::Telemetry;
 use crate::trace::read_trace;
 use crate::workload::{Tokenizer, Workload, pin, pin_file};
 
@@ -38,7 +39,7 @@ impl StageKind for Load {
     }
 
     fn semantic_version(&self) -> u32 {
-        4
+        6
     }
 
     fn class(&self) -> Class {
@@ -116,8 +117,11 @@ impl StageKind for Load {
             problems.extend(simulate::find_server(simulation, library));
             if talks {
                 problems.push(
-                    Problem::at(&["simulate"], "a simulated server carries no conversation")
-                        .hint("take a workload without `sessions`, or measure a server"),
+                    Problem::at(
+                        &["simulate"],
+                        "a simulated server cannot hold conversations",
+                    )
+                    .hint("use a workload without `sessions`, or measure a real server"),
                 );
             }
         }
@@ -129,7 +133,7 @@ impl StageKind for Load {
                 problems.push(
                     Problem::at(
                         &["search"],
-                        "a search sends its probes to a server, not to a simulated one",
+                        "a search needs a real server, not a simulated one",
                     )
                     .hint("remove `simulate` or `search`"),
                 );
@@ -138,9 +142,9 @@ impl StageKind for Load {
                 problems.push(
                     Problem::at(
                         &["search"],
-                        "a search counts single requests, the workload has sessions",
+                        "a search counts single requests, but the workload has sessions",
                     )
-                    .hint("take a workload without `sessions`"),
+                    .hint("use a workload without `sessions`"),
                 );
             }
         }
@@ -166,19 +170,33 @@ impl StageKind for Load {
         api_key(variable).map(drop).map_err(missing)
     }
 
+    fn launch(&self, parameters: &Json) -> Option<Json> {
+        simulate::launch(parameters.get("simulate")?)
+    }
+
+    fn measures_here(&self, parameters: &Json) -> bool {
+        parameters["simulate"].is_null() && parameters["import"].is_null()
+    }
+
+    fn figure(
+        &self,
+        name: &str,
+        outputs: &BTreeMap<String, Artifact>,
+        store: &Store,
+    ) -> Option<f64> {
+        figure(name, outputs, store)
+    }
+
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
         let settings: Settings = serde_json::from_value(job.parameters.clone())
             .map_err(|e| Failure::failed(format!("canonical parameters cannot be read: {e}")))?;
         if let Some(import) = &settings.import {
             return import::run(import, job);
         }
-        let origin = Origin {
-            seed: job.seed,
-            replicate: job.replicate.clone(),
-        };
         if let Some(simulation) = settings.simulate.clone() {
-            return simulate::run(job, settings, &simulation, origin);
+            return simulate::run(job, settings, &simulation);
         }
+        let origin = Origin::of(job);
         let Settings {
             api,
             api_key_env,
@@ -250,7 +268,7 @@ fn count_requests(
         ([], Some(room)) if in_sessions => settings.sessions = Some(room),
         ([], Some(room)) => settings.requests = Some(room),
         ([], None) => problems.push(
-            Problem::at(&[], "how many requests are measured is not said")
+            Problem::at(&[], "the number of requests to measure is missing")
                 .hint("add `requests: 64`"),
         ),
         ([(key, 0)], _) => {
@@ -266,16 +284,16 @@ fn count_requests(
         }
         ([("sessions", _)], _) if !in_sessions => problems.push(
             Problem::at(&["sessions"], "the workload has no sessions")
-                .hint("say `requests` instead"),
+                .hint("use `requests` instead"),
         ),
         ([("requests-per-client", each)], _) => match arrival.clients() {
             Some(clients) => settings.requests = Some(each.saturating_mul(u64::from(clients))),
             None => problems.push(
                 Problem::at(
                     &["requests-per-client"],
-                    format!("`{}` arrivals have no clients", arrival.word()),
+                    format!("`{}` arrivals do not have clients", arrival.word()),
                 )
-                .hint("say `requests` instead"),
+                .hint("use `requests` instead"),
             ),
         },
         ([_], _) => {}
@@ -361,10 +379,8 @@ fn find_workload(choice: &WorkloadChoice, library: &dyn Library) -> Result<Workl
             &serde_json::to_value(&workload).expect("a workload always serializes"),
         )
     {
-        let message = format!(
-            "workloads `{other}` and `{name}` are one and the same: only their names differ"
-        );
-        let hint = "use one name for both, or change what one of them asks for".to_owned();
+        let message = format!("workloads `{other}` and `{name}` differ only in name");
+        let hint = "use one name for both, or change one of them".to_owned();
         return Err(vec![Problem::at(&["workload"], message).hint(hint)]);
     }
     Ok(workload)
@@ -403,7 +419,7 @@ pub(crate) fn target(
     })?;
     let [cell] = serve.cells.as_slice() else {
         return Err(Failure::failed(format!(
-            "a cell loads exactly one server, stage `{}` offers {}",
+            "a cell loads exactly one server, but stage `{}` offers {}",
             serve.stage,
             serve.cells.len()
         ))
@@ -413,48 +429,36 @@ pub(crate) fn target(
         .live
         .as_ref()
         .ok_or_else(|| Failure::failed("the server is not alive"))?;
-    let text = |key: &str| live[key].as_str().map(str::to_owned);
-    let variable = api_key_env.or_else(|| text("api_key_env"));
+    let live: LiveServer = serde_json::from_value(live.clone())
+        .map_err(|e| Failure::failed(format!("what the server says of itself: {e}")))?;
+    if live.base_url.is_empty() {
+        return Err(Failure::failed("the server's descriptor has no `base_url`"));
+    }
+    let variable = api_key_env.or(live.api_key_env);
     let api_key = variable.as_deref().map(api_key).transpose()?;
-    let base_url =
-        text("base_url").ok_or_else(|| Failure::failed("the server tells no `base_url`"))?;
-    let api = match (api, text("api")) {
-        (Some(api), _) => api,
-        (None, Some(word)) => Api::from_word(&word).ok_or_else(|| {
-            Failure::failed(format!("the server speaks `{word}`, an API not known here"))
-        })?,
-        (None, None) => Api::OpenaiCompletions,
-    };
+    let api = api.unwrap_or(live.api);
     let path = match api {
-        Api::OpenaiCompletions => live["endpoints"]["completions"].as_str(),
-        Api::OpenaiChat => live["endpoints"]["chat"].as_str(),
+        Api::OpenaiCompletions => live.endpoints.completions,
+        Api::OpenaiChat => live.endpoints.chat,
         _ => None,
     };
-    let log_events = match live.get("log_events").filter(|events| !events.is_null()) {
-        Some(events) => serde_json::from_value::<BTreeMap<String, EventPattern>>(events.clone())
-            .map_err(|e| {
-                Failure::failed(format!("the server's log patterns cannot be read: {e}"))
-            })?,
-        None => BTreeMap::new(),
-    };
-    let endpoint = |name: &str| live["endpoints"][name].as_str().map(str::to_owned);
     let beside = Beside {
-        server_pid: live["pid"].as_i64(),
-        slots: endpoint("slots"),
-        server_info: endpoint("server-info"),
-        log_events: log_events.into_iter().collect(),
+        server_pid: live.pid,
+        slots: live.endpoints.slots,
+        server_info: live.endpoints.server_info,
+        log_events: live.log_events.into_iter().collect(),
         ..Beside::new(telemetry)
     };
     let target = Target {
-        base_url,
-        ca_file: text("ca_file").map(PathBuf::from),
-        path: path.map(str::to_owned),
-        model: text("model").unwrap_or_default(),
+        base_url: live.base_url,
+        ca_file: live.ca_file,
+        path,
+        model: live.model,
         api,
         headers: Vec::new(),
         api_key,
-        metrics: endpoint("metrics"),
-        log: text("log_path").map(PathBuf::from),
+        metrics: live.endpoints.metrics,
+        log: live.log_path,
     };
     Ok((target, beside))
 }
@@ -465,13 +469,13 @@ fn finish(spec: &LoadSpec, target: &Target, files: LoadFiles) -> Result<Done, Fa
         Ending::Stopped(status, reason) => Some(Failure::new(*status, reason.clone())),
         Ending::Hung => {
             let silence = format!(
-                "no byte on any stream for {} while requests were in flight",
+                "no byte arrived on any stream for {} while requests were in flight",
                 spec.heartbeat
             );
             Some(Failure::new(CellStatus::Hung, silence))
         }
         Ending::Gone => Some(Failure::failed(format!(
-            "the server at {} takes no connections any more",
+            "the server at {} no longer accepts connections",
             target.base_url
         ))),
         Ending::Complete => nothing_answered(&files.tally),
@@ -603,7 +607,7 @@ mod tests {
         let two = "{\"prompt\": \"a\"}\n{\"prompt\": \"b\"}\n";
         assert_eq!(told(two, 1), "");
         assert!(
-            told(two, 2).contains("holds 2 prompts and the cell needs 3"),
+            told(two, 2).contains("holds 2 prompts, but the cell needs 3"),
             "{}",
             told(two, 2)
         );
@@ -640,7 +644,7 @@ mod tests {
             found,
             [
                 "rate must be above 0, got 0",
-                "how many requests are measured is not said",
+                "the number of requests to measure is missing",
                 "no workload is named `shrt`",
             ]
         );

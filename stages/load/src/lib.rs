@@ -12,7 +12,9 @@ mod api;
 mod arrival;
 pub mod calibrate;
 mod client_health;
+mod direct;
 mod drive;
+mod figure;
 mod files;
 mod get;
 mod headers;
@@ -29,7 +31,6 @@ mod prompts;
 mod random;
 pub mod reference;
 mod render;
-mod rows;
 mod run;
 mod sample;
 mod scrape;
@@ -50,22 +51,22 @@ mod trace;
 mod wire;
 mod workload;
 
-pub use api::{Api, Delivery};
+pub use api::Delivery;
 pub use arrival::{Arrival, ClosedLoop, Gamma, Level, Process, Ramp, Rate, Steps};
 pub use calibrate::Calibrate;
 pub use client_health::{ClientHealth, ClientVerdict};
+pub use direct::{
+    DirectArrival, DirectLoad, DirectPrompts, DirectSearch, DirectServer, TargetError,
+};
 pub use files::{Beside, LoadFiles, run_load_into};
 pub use headers::header_problem;
 pub use import::{ColumnSource, Import, Tool, Unit};
 pub use kind::Load;
 pub use models::{ModelsError, list_models};
+pub use net::ApiKey;
 pub use prompts::{Amount, LengthSource, Prompt, PromptError, PromptSet};
 pub use random::Origin;
-pub use rows::{
-    ChunkRow, Phase, RequestRow, RequestStatus, TokenSource, chunks_table, requests_table,
-};
-pub use run::{CellFacts, Ending, LoadError, LoadResult, LoadSpec, RowSource, Target, run_load};
-pub use scrape::{MetricRow, metrics_table};
+pub use run::{CellFacts, Ending, LoadError, LoadResult, LoadSpec, Target, run_load};
 pub use search::{
     Bounds as SearchBounds, Found, Level as SearchLevel, Overload, Pooled, Probe, Rules, Search,
     SearchFiles, Tried, Undecided, Verdict, bisect, run_search, wilson,
@@ -81,11 +82,7 @@ pub use summarizer::Summarizer;
 pub use summary::{Arrivals, Distribution, Slo, Summary, quantile};
 pub use tables::tables;
 pub use tally::Tally;
-pub use telemetry::{
-    EventPattern, EventRow, Gpu, GpuRow, HostRow, ProcessRow, ServerInfoRow, SlotRow, Telemetry,
-    events_table, gpu_table, host_table, process_table, server_info_table, slots_table,
-};
-pub use tls::ApiKey;
+pub use telemetry::{Gpu, Telemetry, surroundings};
 pub use trace::{RecordedLengths, Replay};
 pub use workload::{
     ChatTemplate, Corpus, Count, Dataset, Length, Measure, Output, OutputMode, Pack, Part, Range,

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use net::{ApiKey, Ask, HttpError, TlsError};
 use serde_json::Value;
-use tls::{ApiKey, TlsError};
 
-use crate::get::{GetError, get};
+use crate::get::LIMIT;
 use crate::peer::{Peer, PeerError};
 
 /// The models of a server cannot be told.
@@ -18,7 +18,7 @@ pub enum ModelsError {
     /// Nobody is there to trust.
     Tls(TlsError),
     /// Nothing takes connections there.
-    Unreachable(std::io::Error),
+    Unreachable(String),
     /// The server answers with another status than 200, and this text.
     Status(u16, String),
     /// The server answers with something else than a list of models.
@@ -60,19 +60,19 @@ pub fn list_models(
         PeerError::Host(message) => ModelsError::Host(message),
         PeerError::Tls(error) => ModelsError::Tls(error),
     })?;
-    let mask = |text: String| api_key.map_or_else(|| text.clone(), |key| key.mask(&text));
-    let (status, body) =
-        get(&peer, "/v1/models", "application/json", api_key).map_err(|e| match e {
-            GetError::Connect(error) => ModelsError::Unreachable(error),
-            GetError::Tls(error) => ModelsError::Tls(error),
-            GetError::Answer(message) => ModelsError::Answer(mask(message)),
-        })?;
-    if status != 200 {
-        let text = mask(String::from_utf8_lossy(&body).trim().to_owned());
-        let start: String = text.chars().take(200).collect();
-        return Err(ModelsError::Status(status, start));
+    let site = peer
+        .site(api_key)
+        .map_err(|e| ModelsError::Url(e.to_string()))?;
+    let ask = Ask::get("/v1/models").accept("application/json");
+    let answer = site.ask(&ask, LIMIT).map_err(|e| match e {
+        HttpError::Connect(error) => ModelsError::Unreachable(error),
+        HttpError::Tls(error) => ModelsError::Tls(error),
+        other => ModelsError::Answer(other.to_string()),
+    })?;
+    if answer.status != 200 {
+        return Err(ModelsError::Status(answer.status, answer.start()));
     }
-    let names = names(&body);
+    let names = names(&answer.body);
     if names.is_empty() {
         Err(ModelsError::Answer("no models in the answer".to_owned()))
     } else {

@@ -13,9 +13,8 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
+use contract::{Chunk, Request};
 use serde::{Deserialize, Serialize};
-
-use crate::rows::{ChunkRow, RequestRow};
 
 /// Bytes of rows that wait in memory at most.
 pub(crate) const WAITING_BYTES: usize = 16 * 1024 * 1024;
@@ -23,8 +22,8 @@ pub(crate) const WAITING_BYTES: usize = 16 * 1024 * 1024;
 /// One attempt with its chunks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Rows {
-    pub(crate) request: RequestRow,
-    pub(crate) chunks: Vec<ChunkRow>,
+    pub(crate) request: Request,
+    pub(crate) chunks: Vec<Chunk>,
 }
 
 /// A request and its attempt.
@@ -183,22 +182,22 @@ impl Ordered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rows::samples::row;
+    use contract::synthetic::request as row;
     use proptest::prelude::*;
 
     fn rows(id: i64, attempt: i64) -> Rows {
-        let request = RequestRow {
+        let request = Request {
             request_id: id,
             attempt,
             ..row(id)
         };
-        let chunk = |at_ns| ChunkRow {
+        let chunk = |at_ns| Chunk {
             request_id: id,
             attempt,
             at_ns,
-            bytes: 1,
+            bytes: Some(1),
             tokens: None,
-            read: 0,
+            read: Some(0),
         };
         Rows {
             request,

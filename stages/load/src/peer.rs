@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
-use tls::{Tls, TlsError};
+use net::{Tls, TlsError};
 
 use crate::wire::{Address, Scheme};
 
@@ -42,7 +42,7 @@ impl Peer {
     /// Reads a base URL and resolves its host. With `ca_file` only its certificates are trusted.
     ///
     /// # Errors
-    /// If it is no URL, its host has no address, or no certificate is to be trusted.
+    /// If it is not a URL, its host has no address, or no certificate is to be trusted.
     pub(crate) fn find(url: &str, ca_file: Option<&Path>) -> Result<Self, PeerError> {
         let address = Address::parse(url).map_err(PeerError::Url)?;
         let tls = match (address.scheme, ca_file) {

@@ -1,11 +1,12 @@
 //! From a spec to what the measuring thread needs to know: how much there is, when it is due, how
 //! long it may take.
 
+use contract::Phase;
+
 use crate::arrival::Arrival;
 use crate::headers::header_problem;
 use crate::measure::{Ahead, Limits, Plan};
 use crate::peer::Peer;
-use crate::rows::Phase;
 use crate::run::{LoadError, LoadSpec, Target};
 
 /// Connections opened ahead at most.

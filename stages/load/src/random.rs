@@ -5,7 +5,8 @@
 //! arithmetic written here, so that a new version of the random crate changes none of them.
 
 use artifacts::Digest;
-use pipeline::stage::{Coordinates, Json};
+use pipeline::design::CONTROL;
+use pipeline::stage::{Coordinates, Job, Json};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha12Rng;
 
@@ -20,6 +21,27 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// Returns the origin of what a cell sends. The A/A arm of a design sends what the
+    /// configuration sends that it stands for.
+    pub(crate) fn of(job: &Job<'_>) -> Self {
+        Self::of_noise(job).keep(|name| name != CONTROL)
+    }
+
+    /// Returns the origin of a simulated cell's noise, which the A/A arm has of its own.
+    pub(crate) fn of_noise(job: &Job<'_>) -> Self {
+        Self {
+            seed: job.seed,
+            replicate: job.replicate.clone(),
+        }
+    }
+
+    /// Returns the origin with only some of the replicate coordinates.
+    pub(crate) fn keep(&self, wanted: impl Fn(&str) -> bool) -> Self {
+        let mut kept = self.clone();
+        kept.replicate.0.retain(|(name, _)| wanted(name));
+        kept
+    }
+
     /// Returns the root of the streams of one domain over `content` (a canonical JSON value).
     pub(crate) fn stream(&self, domain: &str, content: &Json) -> Stream {
         let mut replicate: Vec<_> = self.replicate.0.iter().collect();

@@ -3,7 +3,7 @@
 //! Raw HTTP/1.1 over tokio on a thread of its own, so that the load generator can be checked
 //! against what was really sent. Token `i` is sent at `arrival + ttft + i · gap` (an absolute
 //! schedule); the moment each was really handed to the kernel is logged. It speaks every API
-//! the load speaks, told apart by path. For tests, calibration and benches; no engine.
+//! the load speaks, distinguished by path. For tests, calibration and benches; no engine.
 
 mod answers;
 mod faults;
@@ -172,7 +172,7 @@ impl ReferenceServer {
         identity: Option<Identity>,
     ) -> io::Result<Self> {
         // Where hundreds of tokens are due at once, a request that comes meanwhile is to be read
-        // soon: how long it lies in the kernel is no part of the truth.
+        // soon: how long it lies in the kernel is not part of the truth.
         const TURNS_BETWEEN_READS: u32 = 8;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -223,7 +223,7 @@ impl ReferenceServer {
         format!("{scheme}://{}", self.address)
     }
 
-    /// Returns what happened to the first requests in order of arrival, as soon as so many have
+    /// Returns what happened to the first requests in order of arrival, as soon as this many have
     /// ended (an answer is logged a moment after its last byte was sent); after ten seconds,
     /// those there are.
     pub fn truth(&self, requests: usize) -> Vec<Truth> {
@@ -243,7 +243,7 @@ impl ReferenceServer {
         }
     }
 
-    /// Writes the log, once every answer that was begun has ended: a line a request, `ordinal prompt_digest arrived_ns sent_ns…`.
+    /// Writes the log, once every answer that was begun has ended: a line per request, `ordinal prompt_digest arrived_ns sent_ns…`.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -615,7 +615,7 @@ async fn answer(
                 return Ok(true);
             }
             Fault::BrokenJsonAfter(n) if sent >= n => {
-                writer.event(b"data: {\"choices\": oops}\n\n").await?
+                writer.event(b"data: {\"choices\": oops}\n\n").await?;
             }
             _ => {}
         }

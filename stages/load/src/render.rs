@@ -3,13 +3,13 @@
 use std::io;
 use std::ops::Range;
 
-use tls::ApiKey;
+use contract::Phase;
+use net::ApiKey;
 
-use crate::api::Exchange;
+use crate::api::{Adapter, Delivery, Exchange};
 use crate::measure::{Ahead, Planned};
 use crate::peer::Peer;
 use crate::prompts::Prompt;
-use crate::rows::Phase;
 use crate::run::{LoadSpec, Target};
 use crate::wire;
 
@@ -27,7 +27,7 @@ impl Renderer<'_> {
         let path = target
             .path
             .as_deref()
-            .unwrap_or(target.api.path(spec.delivery));
+            .unwrap_or(target.api.path(spec.delivery == Delivery::Streamed));
         let headers: Vec<_> = target
             .headers
             .iter()

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
+use contract::{Chunk, Phase, Request, RequestStatus, RowSource, ServerMetric};
+use net::ApiKey;
 use pipeline::stage::{CellStatus, Control};
-use tls::ApiKey;
 
 use crate::api::{Api, Delivery};
 use crate::arrival::Arrival;
@@ -17,13 +18,13 @@ use crate::get::Endpoint;
 use crate::peer::{Peer, PeerError};
 use crate::prompts::{Amount, Counter, PromptError, PromptSet, ServerCounter};
 use crate::random::Origin;
-use crate::rows::{ChunkRow, Phase, RequestRow, RequestStatus};
-use crate::scrape::{INTERVAL, Kept, MetricRow, Metrics};
+use crate::scrape::{INTERVAL, Kept, Metrics};
 use crate::settings::{Settings, Timeouts, WorkloadChoice};
 use crate::span::Span;
 use crate::summarizer::Summarizer;
 use crate::summary::{Slo, Summary};
 use crate::tally::Tally;
+use crate::telemetry::{Absent, Companion};
 use crate::workload::{ChatTemplate, Tokenizer, Workload};
 
 /// What is sent, and when.
@@ -109,36 +110,17 @@ pub struct LoadResult {
     /// How it ended.
     pub ending: Ending,
     /// One row per attempt, by request and attempt.
-    pub requests: Vec<RequestRow>,
+    pub requests: Vec<Request>,
     /// One row per event with text.
-    pub chunks: Vec<ChunkRow>,
+    pub chunks: Vec<Chunk>,
     /// Samples of the server's metrics.
-    pub server_metrics: Vec<MetricRow>,
+    pub server_metrics: Vec<ServerMetric>,
     /// What the server logged during the run, if its log can be read.
     pub engine_log: Option<String>,
     /// Facts of the run.
     pub cell: CellFacts,
     /// Doubts about the result.
     pub warnings: Vec<String>,
-}
-
-/// Where the rows of a cell come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RowSource {
-    /// A server that was loaded.
-    Measured,
-    /// A declared model of a server.
-    Simulated,
-}
-
-impl RowSource {
-    /// Returns the word used in tables.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Measured => "measured",
-            Self::Simulated => "simulated",
-        }
-    }
 }
 
 /// Facts of a run as a whole.
@@ -204,20 +186,21 @@ pub fn run_load(
     let (mut requests, mut chunks) = (Vec::new(), Vec::new());
     let metrics = Arc::new(Mutex::new(Vec::new()));
     let company = |start: &Start| {
-        let endpoint = target
-            .metrics
-            .as_ref()
-            .map(|path| endpoint(start, target, path));
-        let kept = || Kept::Rows(metrics.clone());
-        let companions = endpoint.map(|endpoint| {
-            Box::new(Metrics {
-                endpoint,
-                kept: kept(),
-            }) as Box<_>
-        });
+        let mut companions: Vec<Box<dyn Companion>> = Vec::new();
+        let mut absent = Vec::new();
+        if let Some(path) = &target.metrics {
+            let kept = Kept::Rows(metrics.clone());
+            match endpoint(start, target, path) {
+                Ok(endpoint) => companions.push(Box::new(Metrics { endpoint, kept })),
+                Err(reason) => absent.push(Absent {
+                    table: "server_metrics",
+                    reason,
+                }),
+            }
+        }
         Company {
-            companions: companions.into_iter().collect(),
-            absent: Vec::new(),
+            companions,
+            absent,
             interval: INTERVAL,
             hung_below: None,
         }
@@ -259,12 +242,16 @@ pub fn run_load(
     })
 }
 
-pub(crate) fn endpoint(start: &Start, target: &Target, path: &str) -> Endpoint {
-    Endpoint {
-        peer: start.peer.clone(),
+/// Returns a path of the server under load, to be asked beside the load.
+///
+/// # Errors
+/// If its URL cannot be asked; one sentence.
+pub(crate) fn endpoint(start: &Start, target: &Target, path: &str) -> Result<Endpoint, String> {
+    let site = start.peer.site(target.api_key.as_ref());
+    Ok(Endpoint {
+        site: site.map_err(|e| e.to_string())?,
         path: path.to_owned(),
-        api_key: target.api_key.clone(),
-    }
+    })
 }
 
 pub(crate) fn facts(spec: &LoadSpec, target: &Target, tally: &Tally, driven: &Driven) -> CellFacts {
@@ -325,7 +312,7 @@ impl LoadSpec {
         let peer = target.peer().map_err(|e| PromptError(e.to_string()))?;
         let expected = declared.server.fingerprint.as_deref();
         let mut server =
-            ServerCounter::open(peer, &target.model, target.api_key.as_ref(), expected)?;
+            ServerCounter::open(&peer, &target.model, target.api_key.as_ref(), expected)?;
         let counted = declared.server.template == ChatTemplate::Counted;
         // A turn of a session is sent with those before it, whose answers nobody knows yet.
         if counted && target.api == Api::OpenaiChat && workload.sessions.is_none() {

@@ -1,13 +1,14 @@
 //! The server's own metrics beside the load: Prometheus text on the cell's clock.
 //!
 //! Scraped before the first request, at the telemetry's interval while the cell runs, and after
-//! the last; on a thread of its own, with blocking sockets.
+//! the last; on a thread of its own.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use artifacts::{Column, Table, TableError};
+use artifacts::TableError;
+use contract::ServerMetric;
 
 use crate::get::Endpoint;
 use crate::sheet::Sheet;
@@ -16,25 +17,12 @@ use crate::telemetry::{Companion, Left};
 /// The sampling interval where none is declared.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 
-/// One sample of one series.
-#[derive(Clone, Debug, PartialEq)]
-pub struct MetricRow {
-    /// When the scrape was asked for, ns since the cell's start.
-    pub at_ns: i64,
-    /// The metric's name.
-    pub name: String,
-    /// Its labels as written, without braces; empty if none.
-    pub labels: String,
-    /// Its value.
-    pub value: f64,
-}
-
 /// Where samples go.
 pub(crate) enum Kept {
     /// Into memory, for runs that are small.
-    Rows(Arc<Mutex<Vec<MetricRow>>>),
+    Rows(Arc<Mutex<Vec<ServerMetric>>>),
     /// Into a file.
-    Sheet(Box<Sheet<MetricRow>>),
+    Sheet(Box<Sheet<ServerMetric>>),
 }
 
 /// The server's metrics as a companion.
@@ -53,8 +41,7 @@ impl Metrics {
         endpoint: Endpoint,
         interval_ms: &str,
     ) -> Result<Self, TableError> {
-        let notes = [("interval_ms", interval_ms)];
-        let sheet = Sheet::create(folder, "server_metrics", metric_columns, &notes)?;
+        let sheet = Sheet::create(folder, &[("interval_ms", interval_ms)])?;
         Ok(Self {
             endpoint,
             kept: Kept::Sheet(Box::new(sheet)),
@@ -69,10 +56,6 @@ impl Companion for Metrics {
 
     fn sample(&mut self, at_ns: i64) -> Result<(), String> {
         let text = self.endpoint.text("text/plain")?;
-        let text = match &self.endpoint.api_key {
-            Some(key) => key.mask(&text),
-            None => text,
-        };
         let rows = parse(&text, at_ns);
         match &mut self.kept {
             Kept::Rows(all) => all
@@ -98,7 +81,7 @@ impl Companion for Metrics {
 
 /// Reads the Prometheus text format: `name{labels} value [timestamp]`. Lines that are none are
 /// skipped, samples that are not finite too.
-fn parse(text: &str, at_ns: i64) -> Vec<MetricRow> {
+fn parse(text: &str, at_ns: i64) -> Vec<ServerMetric> {
     let mut rows = Vec::new();
     for line in text.lines().map(str::trim) {
         if line.is_empty() || line.starts_with('#') {
@@ -121,7 +104,7 @@ fn parse(text: &str, at_ns: i64) -> Vec<MetricRow> {
             .next()
             .and_then(|v| v.parse::<f64>().ok());
         if let Some(value) = value.filter(|v| v.is_finite()) {
-            rows.push(MetricRow {
+            rows.push(ServerMetric {
                 at_ns,
                 name: name.to_owned(),
                 labels: labels.to_owned(),
@@ -148,35 +131,6 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-/// Makes the table `server_metrics`: one row per sample, in the order taken.
-///
-/// # Errors
-/// Never for rows made here.
-pub fn metrics_table(rows: &[MetricRow]) -> Result<Table, TableError> {
-    let table = metric_columns(rows)?;
-    let interval = INTERVAL.as_millis().to_string();
-    let columns = table
-        .names()
-        .iter()
-        .map(|name| table.column(name))
-        .collect::<Result<_, _>>()?;
-    Table::with_metadata(columns, &[("interval_ms", &interval)])
-}
-
-fn metric_columns(rows: &[MetricRow]) -> Result<Table, TableError> {
-    Table::new(vec![
-        Column::int("at_ns", rows.iter().map(|r| Some(r.at_ns)))
-            .unit("ns")
-            .describe("when the scrape was asked for, since the cell's start"),
-        Column::text("name", rows.iter().map(|r| Some(r.name.clone())))
-            .describe("the metric's name"),
-        Column::text("labels", rows.iter().map(|r| Some(r.labels.clone())))
-            .describe("its labels as the server writes them; empty if none"),
-        Column::float("value", rows.iter().map(|r| Some(r.value)))
-            .describe("its value, in the unit the metric's name says"),
-    ])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,7 +139,7 @@ mod tests {
     fn samples_with_and_without_labels_and_timestamps_are_read() {
         let text = "# HELP a b\n# TYPE a counter\na 1\na{x=\"}{\",y=\"2\"} 2.5e3 1700000000\nb NaN\nbroken\n";
         let rows = parse(text, 7);
-        let row = |labels: &str, value| MetricRow {
+        let row = |labels: &str, value| ServerMetric {
             at_ns: 7,
             name: "a".into(),
             labels: labels.into(),

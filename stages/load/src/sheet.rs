@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use artifacts::{Table, TableError, TableWriter};
+use artifacts::{TableError, TableWriter};
+use contract::Row;
 
 /// Rows handed to the writer at once.
 const BATCH: usize = 1024;
@@ -20,36 +21,22 @@ pub struct TableFile {
 
 /// A table while it is written.
 pub(crate) struct Sheet<R> {
-    name: &'static str,
     path: PathBuf,
-    table: fn(&[R]) -> Result<Table, TableError>,
     waiting: Vec<R>,
     writer: TableWriter,
 }
 
-impl<R> Sheet<R> {
-    /// Creates `NAME.parquet` in a folder, with notes; `table` turns rows into a table.
+impl<R: Row> Sheet<R> {
+    /// Creates the file of the table in a folder, with notes.
     ///
     /// # Errors
     /// If the file cannot be made.
-    pub(crate) fn create(
-        folder: &Path,
-        name: &'static str,
-        table: fn(&[R]) -> Result<Table, TableError>,
-        notes: &[(&str, &str)],
-    ) -> Result<Self, TableError> {
-        let empty = table(&[])?;
-        let columns = empty
-            .names()
-            .iter()
-            .map(|name| empty.column(name))
-            .collect::<Result<Vec<_>, _>>()?;
-        let path = folder.join(format!("{name}.parquet"));
+    pub(crate) fn create(folder: &Path, notes: &[(&str, &str)]) -> Result<Self, TableError> {
+        let path = folder.join(format!("{}.parquet", R::TABLE.name));
+        let columns = R::TABLE.empty_columns();
         let writer = TableWriter::create_with_metadata(&path, &columns, notes)?;
         Ok(Self {
-            name,
             path,
-            table,
             waiting: Vec::new(),
             writer,
         })
@@ -68,7 +55,7 @@ impl<R> Sheet<R> {
     }
 
     fn drain(&mut self) -> Result<(), TableError> {
-        self.writer.write(&(self.table)(&self.waiting)?)?;
+        self.writer.write(&R::table(&self.waiting)?)?;
         self.waiting.clear();
         Ok(())
     }
@@ -81,7 +68,7 @@ impl<R> Sheet<R> {
         self.drain()?;
         let rows = self.writer.finish()?;
         Ok(TableFile {
-            name: self.name,
+            name: R::TABLE.name,
             path: self.path,
             rows,
         })

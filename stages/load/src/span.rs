@@ -52,7 +52,7 @@ impl Span {
     /// If the text is anything else, negative, or longer than 584 years.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong =
-            || format!("`{text}` is no span of time: write a number and a unit, such as `30 s`");
+            || format!("`{text}` is not a duration; write a number and a unit, such as `30 s`");
         let trimmed = text.trim();
         let split = trimmed
             .find(|c: char| c.is_ascii_alphabetic())

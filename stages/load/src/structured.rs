@@ -11,17 +11,17 @@ impl Validator {
     /// Compiles a schema; the draft is the one its `$schema` names, else the newest.
     ///
     /// # Errors
-    /// One sentence, if it is no schema.
+    /// One sentence, if it is not a schema.
     pub(crate) fn new(schema: &Json) -> Result<Self, String> {
         jsonschema::validator_for(schema)
             .map(Self)
-            .map_err(|e| format!("this is no JSON Schema: {e}"))
+            .map_err(|e| format!("this is not a JSON Schema: {e}"))
     }
 
     /// Checks an answer.
     ///
     /// # Errors
-    /// What is wrong, in one sentence: it is no JSON, or where it does not keep the schema.
+    /// What is wrong, in one sentence: it is not JSON, or where it does not keep the schema.
     pub(crate) fn check(&self, answer: &str) -> Result<(), String> {
         let value: Json =
             serde_json::from_str(answer).map_err(|e| format!("the output is not JSON: {e}"))?;
@@ -32,7 +32,7 @@ impl Validator {
             } else {
                 place
             };
-            format!("the output does not keep its schema at {place}: {e}")
+            format!("the output violates its schema at {place}: {e}")
         })
     }
 }

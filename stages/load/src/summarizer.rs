@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::io;
 use std::path::Path;
 
-use crate::rows::{ChunkRow, Phase, RequestRow, RequestStatus};
+use contract::{Chunk, Phase, Request, RequestStatus};
+
 use crate::sample::Sample;
 use crate::summary::{
     Arrivals, Slo, Summary, e2e, e2e_beyond_server, ms, tpot, ttft, ttft_beyond_server,
@@ -66,11 +67,7 @@ impl Summarizer {
     ///
     /// # Errors
     /// If the rows are so many that files are needed, and the disk refuses.
-    pub(crate) fn of(
-        requests: &[RequestRow],
-        chunks: &[ChunkRow],
-        slo: &Slo,
-    ) -> io::Result<Summary> {
+    pub(crate) fn of(requests: &[Request], chunks: &[Chunk], slo: &Slo) -> io::Result<Summary> {
         let mut summarizer = Self::new(*slo, &std::env::temp_dir());
         let mut rest = chunks;
         for row in requests {
@@ -87,7 +84,7 @@ impl Summarizer {
     ///
     /// # Errors
     /// If the disk refuses.
-    pub fn add(&mut self, row: &RequestRow, chunks: &[ChunkRow]) -> io::Result<()> {
+    pub fn add(&mut self, row: &Request, chunks: &[Chunk]) -> io::Result<()> {
         if row.phase != Phase::Measured || row.superseded {
             return Ok(());
         }
@@ -98,8 +95,10 @@ impl Summarizer {
         if let Some(sent) = row.sent_ns {
             let (from, to) = &mut self.window;
             *from = Some(from.map_or(sent, |from| from.min(sent)));
-            *to = (*to).max(Some(row.done_ns));
-            self.drawn.add(row.scheduled_ns);
+            *to = (*to).max(row.done_ns);
+            if let Some(scheduled) = row.scheduled_ns {
+                self.drawn.add(scheduled);
+            }
             self.sent.add(sent);
         }
         put(
@@ -117,7 +116,7 @@ impl Summarizer {
         put(&mut self.ttft, ttft(row))?;
         put(
             &mut self.ttft_scheduled,
-            ms(Some(row.scheduled_ns), row.first_token_ns),
+            ms(row.scheduled_ns, row.first_token_ns),
         )?;
         put(&mut self.tpot, tpot(row))?;
         put(&mut self.e2e_latency, e2e(row))?;
@@ -237,32 +236,40 @@ impl Gaps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rows::samples::row;
     use crate::summary::Distribution;
 
-    fn of(rows: &[RequestRow], chunks: &[ChunkRow], slo: &Slo) -> Summary {
-        Summarizer::of(rows, chunks, slo).unwrap()
-    }
-
-    fn chunk(id: i64, at_ns: i64) -> ChunkRow {
-        ChunkRow {
-            request_id: id,
-            attempt: 1,
-            at_ns,
-            bytes: 1,
-            tokens: None,
-            read: 0,
+    /// Returns a measured request of open arrivals that was answered, by its id.
+    fn row(id: i64) -> Request {
+        Request {
+            client_id: None,
+            output_tokens: Some(3),
+            ..contract::synthetic::request(id)
         }
     }
 
-    fn answered(id: i64, status: RequestStatus, sent: i64, first: i64, last: i64) -> RequestRow {
-        RequestRow {
+    fn of(rows: &[Request], chunks: &[Chunk], slo: &Slo) -> Summary {
+        Summarizer::of(rows, chunks, slo).unwrap()
+    }
+
+    fn chunk(id: i64, at_ns: i64) -> Chunk {
+        Chunk {
+            request_id: id,
+            attempt: 1,
+            at_ns,
+            bytes: Some(1),
+            tokens: None,
+            read: Some(0),
+        }
+    }
+
+    fn answered(id: i64, status: RequestStatus, sent: i64, first: i64, last: i64) -> Request {
+        Request {
             status,
-            scheduled_ns: sent - 1_000_000,
+            scheduled_ns: Some(sent - 1_000_000),
             sent_ns: Some(sent),
             first_token_ns: Some(first),
             last_token_ns: Some(last),
-            done_ns: last,
+            done_ns: Some(last),
             send_lag_ns: Some(1_000_000),
             chunks: Some(3),
             first_chunk_tokens: Some(1),
@@ -317,8 +324,8 @@ mod tests {
     fn arrivals_as_sent_stand_beside_those_drawn() {
         let at = |id: i64, sent_ms: i64| {
             let sent = answered(id, RequestStatus::Timeout, sent_ms * 1_000_000, 0, 0);
-            RequestRow {
-                scheduled_ns: id * 10_000_000,
+            Request {
+                scheduled_ns: Some(id * 10_000_000),
                 ..sent
             }
         };
@@ -328,7 +335,7 @@ mod tests {
         // Gaps of 15, 5 and 25 ms: mean 15, sample standard deviation 10.
         assert!((arrivals.sent_rate - 1000.0 / 15.0).abs() < 1e-9);
         assert!((arrivals.sent_cv - 10.0 / 15.0).abs() < 1e-9);
-        let one_by_one = rows.map(|r| RequestRow {
+        let one_by_one = rows.map(|r| Request {
             client_id: Some(0),
             ..r
         });
@@ -352,17 +359,17 @@ mod tests {
     #[test]
     fn figures_are_over_measured_requests_that_were_answered_and_not_superseded() {
         for client in [None, Some(0)] {
-            let rows: Vec<RequestRow> = (0..40_i64)
+            let rows: Vec<Request> = (0..40_i64)
                 .map(|id| {
                     let sent = id * 1_000_000 + (id % 3) * 1_500_000;
-                    RequestRow {
+                    Request {
                         client_id: client,
-                        scheduled_ns: id * 1_000_000,
+                        scheduled_ns: Some(id * 1_000_000),
                         sent_ns: Some(sent),
                         send_lag_ns: Some(sent - id * 1_000_000),
                         first_token_ns: Some(sent + 5_000_000 + id * 1000),
                         last_token_ns: Some(sent + 9_000_000 + id * 7000),
-                        done_ns: sent + 9_500_000,
+                        done_ns: Some(sent + 9_500_000),
                         phase: if id < 2 {
                             Phase::Warmup
                         } else {
@@ -378,8 +385,8 @@ mod tests {
                     }
                 })
                 .collect();
-            let stamps = |r: &RequestRow| [r.first_token_ns, r.last_token_ns].into_iter().flatten();
-            let chunks: Vec<ChunkRow> = rows
+            let stamps = |r: &Request| [r.first_token_ns, r.last_token_ns].into_iter().flatten();
+            let chunks: Vec<Chunk> = rows
                 .iter()
                 .flat_map(|r| stamps(r).map(|at| chunk(r.request_id, at)))
                 .collect();
@@ -389,19 +396,18 @@ mod tests {
                 e2e_ms: Some(9.2),
             };
             let found = of(&rows, &chunks, &slo);
-            let counted: Vec<&RequestRow> = rows
+            let counted: Vec<&Request> = rows
                 .iter()
                 .filter(|r| r.request_id >= 2 && !r.superseded)
                 .collect();
-            let ok: Vec<&RequestRow> = counted
+            let ok: Vec<&Request> = counted
                 .iter()
                 .copied()
                 .filter(|r| r.status == RequestStatus::Ok)
                 .collect();
-            let each = |f: &dyn Fn(&RequestRow) -> f64| {
-                Distribution::of(ok.iter().map(|r| f(r)).collect())
-            };
-            let id = |r: &RequestRow| r.request_id as f64;
+            let each =
+                |f: &dyn Fn(&Request) -> f64| Distribution::of(ok.iter().map(|r| f(r)).collect());
+            let id = |r: &Request| r.request_id as f64;
             let close = |a: Option<Distribution>, b: Option<Distribution>| {
                 let (a, b) = (a.unwrap(), b.unwrap());
                 let of = |d: Distribution| {
@@ -438,7 +444,7 @@ mod tests {
             assert_eq!(found.slo_pass_rate, Some(good / 33.0));
             let window_s = found.window_s.unwrap();
             assert_eq!(found.goodput, Some(good / window_s));
-            let done = counted.iter().map(|r| r.done_ns).max().unwrap();
+            let done = counted.iter().filter_map(|r| r.done_ns).max().unwrap();
             let sent = counted.iter().filter_map(|r| r.sent_ns).min().unwrap();
             assert!((window_s - (done - sent) as f64 / 1e9).abs() < 1e-12);
             assert_eq!(

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::rows::{RequestRow, RequestStatus};
+use contract::{Request, RequestStatus};
 
 /// A sample in figures; milliseconds unless said otherwise.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -82,11 +82,11 @@ pub struct Summary {
     pub statuses: BTreeMap<RequestStatus, u64>,
     /// First `sent_ns` to last `done_ns` of measured requests, s.
     pub window_s: Option<f64>,
-    /// Answered requests a second.
+    /// Answered requests per second.
     pub request_throughput: Option<f64>,
-    /// Output tokens of answered requests a second.
+    /// Output tokens of answered requests per second.
     pub output_throughput: Option<f64>,
-    /// Prompt and output tokens of answered requests a second.
+    /// Prompt and output tokens of answered requests per second.
     pub total_throughput: Option<f64>,
     /// Output tokens of answered requests.
     pub output_tokens: i64,
@@ -113,7 +113,7 @@ pub struct Summary {
     pub ttft_beyond_server: Option<Distribution>,
     /// E2E latency − the server's own time for prompt and generation, ms; likewise.
     pub e2e_beyond_server: Option<Distribution>,
-    /// Requests a second that keep every bound; `None` without bounds.
+    /// Requests per second that keep every bound; `None` without bounds.
     pub goodput: Option<f64>,
     /// Share of answered requests that keep every bound; `None` without bounds.
     pub slo_pass_rate: Option<f64>,
@@ -122,11 +122,11 @@ pub struct Summary {
 /// Arrivals as drawn and as sent, by the gaps between them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Arrivals {
-    /// Requests a second by the schedule: 1 / mean gap.
+    /// Requests per second by the schedule: 1 / mean gap.
     pub drawn_rate: f64,
     /// Coefficient of variation (sample standard deviation / mean) of the schedule's gaps.
     pub drawn_cv: f64,
-    /// Requests a second as sent.
+    /// Requests per second as sent.
     pub sent_rate: f64,
     /// Coefficient of variation of the gaps as sent.
     pub sent_cv: f64,
@@ -139,36 +139,36 @@ pub(crate) fn ms(from: Option<i64>, to: Option<i64>) -> Option<f64> {
 }
 
 /// Returns a request's time to first token, ms; `None` if not streamed or no token came.
-pub(crate) fn ttft(row: &RequestRow) -> Option<f64> {
+pub(crate) fn ttft(row: &Request) -> Option<f64> {
     ms(row.sent_ns, row.first_token_ns)
 }
 
 /// Returns a request's end-to-end latency, ms; `None` if no token came.
-pub(crate) fn e2e(row: &RequestRow) -> Option<f64> {
+pub(crate) fn e2e(row: &Request) -> Option<f64> {
     ms(row.sent_ns, row.last_token_ns)
 }
 
 /// Returns what of a request's TTFT its server does not account for, ms; `None` if it tells nothing.
-pub(crate) fn ttft_beyond_server(row: &RequestRow) -> Option<f64> {
+pub(crate) fn ttft_beyond_server(row: &Request) -> Option<f64> {
     Some(ttft(row)? - row.server_prompt_ms?)
 }
 
 /// Returns what of a request's latency its server does not account for, ms; likewise.
-pub(crate) fn e2e_beyond_server(row: &RequestRow) -> Option<f64> {
+pub(crate) fn e2e_beyond_server(row: &Request) -> Option<f64> {
     Some(e2e(row)? - row.server_prompt_ms? - row.server_predicted_ms?)
 }
 
 /// Returns a request's time per output token, ms: (last − first) over the tokens after the first
 /// chunk. Where the first chunk's tokens are not known they are taken to be one, as vLLM and
 /// SGLang do. `None` if no token follows the first chunk.
-pub(crate) fn tpot(row: &RequestRow) -> Option<f64> {
+pub(crate) fn tpot(row: &Request) -> Option<f64> {
     let after_first = row.output_tokens? - row.first_chunk_tokens.unwrap_or(1);
     let span = ms(row.first_token_ns, row.last_token_ns)?;
     (after_first > 0 && row.chunks? > 1).then(|| span / after_first as f64)
 }
 
 impl Slo {
-    pub(crate) fn kept(&self, row: &RequestRow) -> bool {
+    pub(crate) fn kept(&self, row: &Request) -> bool {
         let keeps = |bound: Option<f64>, value: Option<f64>| match bound {
             Some(bound) => value.is_some_and(|v| v <= bound),
             None => true,

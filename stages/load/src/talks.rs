@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use contract::RequestStatus;
+
 use crate::api::Exchange;
 use crate::prompts::Prompt;
-use crate::rows::RequestStatus;
 
 /// The turns so far of each session under way.
 #[derive(Debug, Default)]

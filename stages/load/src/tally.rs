@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::rows::{ChunkRow, Phase, RequestRow, RequestStatus};
+use contract::{Chunk, Phase, Request, RequestStatus};
 
 /// Counts over a run's rows; memory does not grow with them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -68,7 +68,7 @@ impl Spread {
 
 impl Tally {
     /// Returns the counts of rows; both are sorted by request and attempt.
-    pub fn of(rows: &[RequestRow], chunks: &[ChunkRow]) -> Self {
+    pub fn of(rows: &[Request], chunks: &[Chunk]) -> Self {
         let mut tally = Self::default();
         let mut rest = chunks;
         for row in rows {
@@ -82,7 +82,7 @@ impl Tally {
     }
 
     /// Counts a row with its chunks, sorted by time; rows come in the order of requests.
-    pub(crate) fn add(&mut self, row: &RequestRow, chunks: &[ChunkRow]) {
+    pub(crate) fn add(&mut self, row: &Request, chunks: &[Chunk]) {
         if self.first_error.is_none() {
             self.first_error.clone_from(&row.error);
         }
@@ -92,7 +92,7 @@ impl Tally {
         }
         let (from, to) = &mut self.window;
         *from = from.iter().copied().chain(row.sent_ns).min();
-        *to = (*to).max(Some(row.done_ns));
+        *to = (*to).max(row.done_ns);
         self.chunks += chunks.len() as u64;
         let mut last = None;
         // Chunks of one read stand together.
@@ -136,8 +136,9 @@ impl Tally {
     pub(crate) fn doubt(&self) -> Option<String> {
         self.mostly_in_one_piece().then(|| {
             format!(
-                "{} of {} streamed answers came in one piece: TPOT and the times between chunks say nothing of \
-                 the server, and TTFT is late; does a proxy buffer, or the server write answers whole?",
+                "{} of {} streamed answers arrived in one piece, so TPOT and the times between \
+                 chunks say nothing about the server, and TTFT is late; does a proxy buffer the \
+                 answers, or does the server write them whole?",
                 self.in_one_piece, self.streamed_answers
             )
         })

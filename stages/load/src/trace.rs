@@ -129,7 +129,7 @@ fn csv_row(names: &[&str], line: &str) -> Result<Map<String, Value>, String> {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
     if fields.len() != names.len() {
         return Err(format!(
-            "{} fields under {} headings",
+            "{} fields, but {} headings",
             fields.len(),
             names.len()
         ));
@@ -196,7 +196,7 @@ mod tests {
             (
                 "timestamp_s,input_words\n1,2\n1",
                 3,
-                "1 fields under 2 headings",
+                "1 fields, but 2 headings",
             ),
             ("{\"timestamp\": 2}\nnonsense", 2, "expected"),
         ] {

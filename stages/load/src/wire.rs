@@ -17,6 +17,16 @@ pub(crate) enum Scheme {
     Https,
 }
 
+impl Scheme {
+    /// Returns what a URL begins with.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+}
+
 /// An `http://` or `https://` address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
@@ -38,7 +48,7 @@ impl Address {
             Some(("https", rest)) => (Scheme::Https, rest),
             _ => {
                 return Err(format!(
-                    "{url}: a server's URL begins with http:// or https://"
+                    "{url}: a server's URL must begin with http:// or https://"
                 ));
             }
         };
@@ -46,7 +56,7 @@ impl Address {
             Some(at) => rest.split_at(at),
             None => (rest, ""),
         };
-        let wrong = || format!("{url}: no host and port to be read");
+        let wrong = || format!("{url}: cannot read a host and port");
         let (host, port) = match authority.strip_prefix('[') {
             Some(inner) => {
                 let (host, rest) = inner.split_once(']').ok_or_else(wrong)?;
@@ -60,7 +70,7 @@ impl Address {
         let port = match port {
             Some(port) => port
                 .parse()
-                .map_err(|_| format!("{url}: `{port}` is no port"))?,
+                .map_err(|_| format!("{url}: `{port}` is not a port"))?,
             None if scheme == Scheme::Https => 443,
             None => 80,
         };
@@ -142,10 +152,10 @@ pub(crate) fn head(bytes: &[u8]) -> Result<Option<Head<'_>>, String> {
             // The beginning of a TLS alert: a server of TLS answers plain HTTP with one.
             Err(_) if bytes.starts_with(&[0x15, 0x03]) => {
                 return Err(
-                    "the server speaks TLS at this port: write https:// in its URL".to_owned(),
+                    "the server speaks TLS at this port; write https:// in its URL".to_owned(),
                 );
             }
-            Err(e) => return Err(format!("no HTTP response: {e}")),
+            Err(e) => return Err(format!("not an HTTP response: {e}")),
         };
         let status = response.code.unwrap_or(0);
         if (100..200).contains(&status) && status != 101 {
@@ -169,7 +179,7 @@ fn read_head<'a>(
         if header.name.eq_ignore_ascii_case("content-length") {
             let parsed = value
                 .parse::<u64>()
-                .map_err(|_| format!("Content-Length `{value}` is no length"))?;
+                .map_err(|_| format!("Content-Length `{value}` is not a length"))?;
             if content_length.is_some_and(|earlier| earlier != parsed) {
                 return Err("two Content-Length headers disagree".to_owned());
             }
@@ -349,19 +359,6 @@ impl Chunked {
         }
         Ok(at)
     }
-}
-
-/// Takes a response apart as far as it has come: head, body, whether the body is complete;
-/// `None` while the head is incomplete. For scrapes, off the measuring path.
-pub(crate) fn take_apart(bytes: &[u8]) -> Result<Option<(Head<'_>, Vec<u8>, bool)>, String> {
-    let Some(head) = head(bytes)? else {
-        return Ok(None);
-    };
-    let mut framing = head.framing.clone();
-    let mut body = Vec::new();
-    framing.advance(&bytes[head.length..], |piece| body.extend_from_slice(piece))?;
-    let done = framing.done();
-    Ok(Some((head, body, done)))
 }
 
 #[cfg(test)]

@@ -105,7 +105,7 @@ impl<'a> Recipe<'a> {
             if damage(&folder).is_none() {
                 return Ok(folder.join(FILES));
             }
-            control.progress(0, None, "an environment was damaged: making it again");
+            control.progress(0, None, "an environment was damaged; making it again");
             // Aside first: a removal that is cut short must not leave a complete-looking folder.
             let aside = own_temporary(&all).map_err(trouble)?;
             fs::rename(&folder, aside.path().join("damaged")).map_err(trouble)?;
@@ -139,7 +139,7 @@ impl<'a> Recipe<'a> {
         let free = stat.f_bavail * stat.f_frsize;
         if free < needed {
             let message = format!(
-                "preparing the engine takes {} MB, and the disk of {} has {} MB free",
+                "preparing the engine needs {} MB, but the disk of {} has only {} MB free",
                 needed / 1_000_000,
                 all.display(),
                 free / 1_000_000
@@ -201,10 +201,10 @@ pub(crate) fn check_file(path: &Path, sha256: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!(
-        "{} has the SHA-256 {sum}, and {sha256} is declared",
+        "{} has the SHA-256 {sum}, but the definition declares {sha256}",
         path.display()
     );
-    Err(Failure::failed(message).hint("these are other weights than the definition's"))
+    Err(Failure::failed(message).hint("these are not the weights in the definition"))
 }
 
 fn modified_ns(metadata: &fs::Metadata) -> i64 {
@@ -323,7 +323,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    /// A `python3` whose pip always leaves one and the same wheel, and counts how often.
+    /// A `python3` whose pip always leaves the same wheel, and counts how often.
     struct FakePip {
         folder: tempfile::TempDir,
         package: Package,
@@ -448,6 +448,9 @@ mod tests {
         let failure = recipe
             .prepare(store.path(), &python, &Control::quiet())
             .unwrap_err();
-        assert!(failure.reason.contains("is declared"), "{failure}");
+        assert!(
+            failure.reason.contains("the definition declares"),
+            "{failure}"
+        );
     }
 }

@@ -86,7 +86,7 @@ pub(crate) fn fetch(
         (Some(Ok(file)), None) => file.path(),
         _ => {
             return Err(Failure::failed(format!(
-                "cannot fetch {name}: pip left not exactly one file"
+                "cannot fetch {name}: pip did not leave exactly one file"
             )));
         }
     };
@@ -99,15 +99,15 @@ pub(crate) fn fetch(
 
 fn wrong_sum(name: &str, sum: &str) -> Failure {
     Failure::failed(format!(
-        "{name} has the SHA-256 {sum}, which is not the one it is pinned to"
+        "{name} has the SHA-256 {sum}, but is pinned to another"
     ))
-    .hint("the file was changed on the way or in the registry; nothing of it was used")
+    .hint("the file was changed in transit or in the registry; it was not used")
 }
 
 fn no_python(python: &Path, error: &io::Error) -> Failure {
     let program = python.display();
     let failure = Failure::failed(format!(
-        "packages are fetched with pip, and `{program}` cannot be run: {error}"
+        "packages are fetched with pip, but `{program}` cannot be run: {error}"
     ));
     failure.hint("install Python 3 with pip; on Debian: apt install python3 python3-pip")
 }
@@ -122,17 +122,17 @@ fn explain(name: &str, log: &str) -> Failure {
         )
     } else if has(&["DO NOT MATCH THE HASHES", "THESE PACKAGES DO NOT MATCH"]) {
         (
-            "its SHA-256 is not the one it is pinned to",
-            "the file was changed on the way or in the registry",
+            "its SHA-256 differs from the pinned one",
+            "the file was changed in transit or in the registry",
         )
     } else if has(&["No space left on device"]) {
-        ("the disk is full", "free some space where the store lies")
+        ("the disk is full", "free some space on the store's disk")
     } else if has(&["not a supported wheel", "No matching distribution found"])
         && !has(&["Connection", "connection", "Temporary failure", "timed out"])
     {
         (
-            "no registry pip knows has it for this platform",
-            "the definition may be for another platform, or pip be configured with an incomplete mirror",
+            "pip's registries do not have it for this platform",
+            "the definition may be for another platform, or pip may use an incomplete mirror",
         )
     } else if has(&[
         "Connection",
@@ -227,7 +227,7 @@ mod tests {
     fn a_file_with_another_sum_is_refused_whatever_pip_says() {
         let failure = fetch_with(LEAVES_HELLO, &"0".repeat(64)).unwrap_err();
         assert!(
-            failure.reason.contains(HELLO) && failure.reason.contains("not the one"),
+            failure.reason.contains(HELLO) && failure.reason.contains("is pinned to another"),
             "{failure}"
         );
     }

@@ -57,6 +57,10 @@ impl Machine {
         HERE.get_or_init(Self::read)
     }
 
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "programs are looked up on the search path"
+    )]
     fn read() -> Self {
         let cpuinfo = probe::text(Path::new("/proc/cpuinfo"));
         let field = |names: &[&str]| {

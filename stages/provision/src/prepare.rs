@@ -74,7 +74,7 @@ fn program(
             return text(&path);
         }
         Err(Failure::failed(format!(
-            "the packages hold no file `{name}`, which the definition launches"
+            "the definition launches `{name}`, but the packages do not contain it"
         )))
     };
     match &engine.launch.program {
@@ -110,13 +110,16 @@ fn check_version(engine: &Engine, path: &Path) -> Result<(), Failure> {
     }
     let program = text(path)?;
     let said = probe::command(&program, &arguments, VERSION_LIMIT).map_err(|why| {
-        Failure::failed(format!("{} does not tell its version: {why}", engine.title))
+        Failure::failed(format!(
+            "cannot read the version of {}: {why}",
+            engine.title
+        ))
     })?;
     if contains_version(&said, &engine.version) {
         return Ok(());
     }
     let message = format!(
-        "{} {} is declared, but what is installed says `{}`",
+        "{} {} is declared, but the installed program reports `{}`",
         engine.title,
         engine.version,
         said.trim().lines().next_back().unwrap_or("nothing")
@@ -215,7 +218,7 @@ mod tests {
         let failure = program(&installed("5.1"), None, Path::new("python3"), machine).unwrap_err();
         assert_eq!(
             failure.reason,
-            "Shell 5.1 is declared, but what is installed says `shell 5.1.2`"
+            "Shell 5.1 is declared, but the installed program reports `shell 5.1.2`"
         );
     }
 }

@@ -35,14 +35,14 @@ pub fn unmet(engine: &Engine, machine: &Machine) -> Vec<Unmet> {
     let mut missing = Vec::new();
     if !needs.os.is_empty() && !needs.os.contains(&machine.os) {
         missing.push(Unmet::new(format!(
-            "it runs on {}, this is {}",
+            "it runs on {}, but this machine runs {}",
             needs.os.join(" or "),
             machine.os
         )));
     }
     if !needs.arch.is_empty() && !needs.arch.contains(&machine.arch) {
         missing.push(Unmet::new(format!(
-            "it is built for {}, this is {}",
+            "it is built for {}, but this machine is {}",
             needs.arch.join(" or "),
             machine.arch
         )));
@@ -51,11 +51,11 @@ pub fn unmet(engine: &Engine, machine: &Machine) -> Vec<Unmet> {
         match &machine.glibc {
             Ok(have) if version(have) >= version(oldest) => {}
             Ok(have) => missing.push(Unmet::new(format!(
-                "it needs glibc {oldest}, this machine has {have}"
+                "it needs glibc {oldest}, but this machine has {have}"
             ))),
             Err(why) => {
                 missing.push(Unmet::new(format!(
-                    "it needs glibc {oldest}, and none was found ({why})"
+                    "it needs glibc {oldest}, but none was found ({why})"
                 )));
             }
         }
@@ -104,8 +104,8 @@ pub fn unmet(engine: &Engine, machine: &Machine) -> Vec<Unmet> {
         missing.push(Unmet {
             reason: format!("the program `{name}` is not on the search path"),
             hint: Some(format!(
-                "install it so that `{name}` is found on PATH: the definition is for an engine you have installed \
-                 yourself"
+                "install it so that `{name}` is on PATH; the definition is for an engine that you \
+                 install yourself"
             )),
         });
     }
@@ -173,9 +173,9 @@ mod tests {
         assert_eq!(
             reasons(&needs, &machine()),
             [
-                "it runs on macos, this is linux",
-                "it is built for aarch64, this is x86_64",
-                "it needs glibc 2.40, this machine has 2.36",
+                "it runs on macos, but this machine runs linux",
+                "it is built for aarch64, but this machine is x86_64",
+                "it needs glibc 2.40, but this machine has 2.36",
                 "the processor lacks amx_int8, avx512_bf16",
                 "the system library libnone.so.1 is missing",
                 "the program `no-such-program-here` is not on the search path",

@@ -2,6 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use contract::{
+    EngineIdentity, EngineSource, Environment, LiveEnvironment, ModelIdentity, ModelShape,
+    PassedOver, PinnedFile, PinnedPackage, WeightsIdentity,
+};
 use engines::{Engine, Model, Program, Weights};
 use pipeline::sources;
 use pipeline::suggest::remedy;
@@ -54,9 +58,8 @@ pub(crate) struct Choice<'a> {
 
 impl Parameters {
     fn read(parameters: &Json) -> Result<Self, Failure> {
-        serde_json::from_value(parameters.clone()).map_err(|e| {
-            Failure::failed(format!("these are no parameters of a provision stage: {e}"))
-        })
+        serde_json::from_value(parameters.clone())
+            .map_err(|e| Failure::failed(format!("invalid parameters of a provision stage: {e}")))
     }
 
     /// Takes the first engine whose requirements the machine meets.
@@ -89,7 +92,7 @@ impl Parameters {
         if hints.is_empty() {
             hints.push(
                 "measure on a machine that has what the engine needs, or give its definition a `fallback:` \
-                 that this machine can run; results from elsewhere are shown with `--locked`",
+                 that this machine can run; use `--locked` to show results from another machine",
             );
         }
         Err(failure.hint(hints.join("; ")))
@@ -207,7 +210,7 @@ impl StageKind for Provision {
         for (name, missing) in &choice.passed_over {
             let taken = &choice.engine.name;
             warnings.push(format!(
-                "`{taken}` stands in for `{name}`: {}",
+                "using `{taken}` instead of `{name}`: {}",
                 sentence(missing)
             ));
         }
@@ -216,7 +219,7 @@ impl StageKind for Provision {
         observations.insert("unavailable".to_owned(), json!(reasons));
         Ok(Done {
             outputs: vec![
-                Output::json("environment", &environment),
+                Output::json("environment", &json!(environment)),
                 Output::json("host", &host),
             ],
             lease: Some(Box::new(Prepare { live })),
@@ -243,7 +246,7 @@ impl StageKind for Provision {
         let environment = describe(&choice, &parameters.model, &facets);
         let host = json!({"facets": facets});
         let outputs = vec![
-            Output::json("environment", &environment),
+            Output::json("environment", &json!(environment)),
             Output::json("host", &host),
         ];
         Ok(Done {
@@ -269,7 +272,7 @@ fn engine_chain(
                     &["engine"],
                     format!("the engine `{name}` is its own fallback"),
                 )
-                .hint("end the chain of `fallback` somewhere"),
+                .hint("remove one `fallback` from the circle"),
             );
             break;
         }
@@ -347,79 +350,98 @@ fn place(step: &pipeline::Step) -> String {
 }
 
 /// The descriptor: the same for the same definitions on the same kind of machine.
-fn describe(choice: &Choice<'_>, model: &Named<Model>, facets: &BTreeMap<String, Json>) -> Json {
+fn describe(
+    choice: &Choice<'_>,
+    model: &Named<Model>,
+    facets: &BTreeMap<String, Json>,
+) -> Environment {
     let engine = &choice.engine.definition;
-    let packages: Vec<Json> = engine.packages.iter().map(package).collect();
     let source = match &engine.launch.program {
-        Program::Packaged(_) | Program::Python(_) => "packages",
-        Program::Installed(_) => "installed by the user",
-        Program::Running(_) => "running already",
+        Program::Packaged(_) | Program::Python(_) => EngineSource::Packages,
+        Program::Installed(_) => EngineSource::Installed,
+        Program::Running(_) => EngineSource::Running,
     };
-    let weights = match &model.definition.weights {
-        Weights::Packaged(w) => {
-            json!({"package": package(&w.package), "file": w.path, "bytes": w.bytes})
-        }
-        Weights::Local(w) => json!({"file": w.path}),
-        Weights::Named(w) => json!({"id": w.id, "revision": w.revision}),
-    };
-    let passed_over: Vec<Json> = choice
-        .passed_over
-        .iter()
-        .map(|(name, missing)| {
-            json!({"engine": name, "reasons": missing.iter().map(|u| &u.reason).collect::<Vec<_>>()})
-        })
-        .collect();
-    let mut described = json!({
-        "engine": {
-            "name": choice.engine.name,
-            "title": engine.title,
-            "version": engine.version,
-            "licence": engine.licence,
-            "homepage": engine.homepage,
-            "source": source,
-            "packages": packages,
-            "passed_over": passed_over,
-            "definition": engine,
-        },
-        "model": {
-            "name": model.name,
-            "title": model.definition.title,
-            "sha256": model.definition.weights.sha256(),
-            "weights": weights,
-            "parameters": model.definition.parameters,
-            "context": model.definition.context,
-            "format": model.definition.format,
-            "architecture": model.definition.architecture,
-            "quantization": model.definition.quantization,
-            "chat_template": model.definition.chat_template,
-            "licence": model.definition.licence,
-        },
-        "facets": facets,
+    let passed_over = choice.passed_over.iter().map(|(name, missing)| PassedOver {
+        engine: (*name).to_owned(),
+        reasons: missing.iter().map(|u| u.reason.clone()).collect(),
     });
-    if let Some(shape) = &model.definition.shape {
-        // Absent rather than null: models without it keep their descriptor.
-        described["model"]["shape"] =
-            json!({"layers": shape.layers, "kv_heads": shape.kv_heads, "head_dim": shape.head_dim});
+    Environment {
+        engine: EngineIdentity {
+            name: choice.engine.name.clone(),
+            title: engine.title.clone(),
+            version: engine.version.clone(),
+            licence: engine.licence.clone(),
+            homepage: engine.homepage.clone(),
+            source: Some(source),
+            packages: engine.packages.iter().map(package).collect(),
+            passed_over: passed_over.collect(),
+            definition: Some(json!(engine)),
+        },
+        model: describe_model(&model.name, &model.definition),
+        facets: facets.clone(),
     }
-    described
 }
 
-fn package(package: &engines::Package) -> Json {
-    let files: Vec<Json> = package
-        .files
-        .iter()
-        .map(|f| json!({"name": f.name, "sha256": f.sha256, "bytes": f.bytes}))
-        .collect();
-    json!({"registry": package.registry, "name": package.name, "version": package.version, "files": files})
+fn describe_model(name: &str, model: &Model) -> ModelIdentity {
+    let weights = match &model.weights {
+        Weights::Packaged(w) => WeightsIdentity {
+            package: Some(package(&w.package)),
+            file: Some(w.path.clone()),
+            bytes: Some(w.bytes),
+            ..WeightsIdentity::default()
+        },
+        Weights::Local(w) => WeightsIdentity {
+            file: Some(w.path.clone()),
+            ..WeightsIdentity::default()
+        },
+        Weights::Named(w) => WeightsIdentity {
+            id: Some(w.id.clone()),
+            revision: w.revision.clone(),
+            ..WeightsIdentity::default()
+        },
+    };
+    ModelIdentity {
+        name: name.to_owned(),
+        title: model.title.clone(),
+        sha256: model.weights.sha256().map(ToString::to_string),
+        weights,
+        parameters: model.parameters,
+        context: model.context,
+        format: model.format.clone(),
+        architecture: model.architecture.clone(),
+        quantization: model.quantization.clone(),
+        chat_template: Some(model.chat_template),
+        licence: model.licence.clone(),
+        // Absent rather than null: models without it keep their descriptor.
+        shape: model.shape.as_ref().map(|shape| ModelShape {
+            layers: Some(shape.layers),
+            kv_heads: Some(shape.kv_heads),
+            head_dim: Some(shape.head_dim),
+        }),
+    }
+}
+
+fn package(package: &engines::Package) -> PinnedPackage {
+    let files = package.files.iter().map(|file| PinnedFile {
+        name: file.name.clone(),
+        sha256: file.sha256.to_string(),
+        bytes: file.bytes,
+    });
+    PinnedPackage {
+        registry: json!(package.registry).as_str().map(str::to_owned),
+        name: package.name.clone(),
+        version: package.version.clone(),
+        files: files.collect(),
+    }
 }
 
 fn live(choice: &Choice<'_>, model: &Named<Model>, prepared: &Prepared) -> Json {
-    json!({
-        "engine": choice.engine.name,
-        "model": model.name,
-        "bin": prepared.program,
-        "packages": prepared.packages,
-        "model_path": prepared.model,
+    json!(LiveEnvironment {
+        engine: choice.engine.name.clone(),
+        model: model.name.clone(),
+        bin: prepared.program.clone(),
+        packages: prepared.packages.clone(),
+        model_path: prepared.model.clone(),
     })
 }
 

@@ -21,9 +21,7 @@ pub(crate) fn unpack_wheel(wheel: &Path, folder: &Path, control: &Control) -> Re
         let mut entry = archive.by_index(index).map_err(|e| wrong(e.to_string()))?;
         let name = entry.name().map_err(|e| wrong(e.to_string()))?.into_owned();
         let Some(inside) = plain_path(&name) else {
-            return Err(wrong(format!(
-                "the entry `{name}` would lie outside the folder"
-            )));
+            return Err(wrong(format!("the entry `{name}` is outside the folder")));
         };
         if entry.is_symlink() {
             return Err(wrong(format!("the entry `{name}` is a link")));

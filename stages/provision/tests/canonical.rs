@@ -1,6 +1,6 @@
-//! What of a provision stage enters the key, and which mistakes are told.
+//! What of a provision stage enters the key, and which mistakes are reported.
 
-#[path = "../../../engines/tests/support/yaml.rs"]
+#[path = "../../shared/engines/tests/support/yaml.rs"]
 mod yaml;
 
 use std::collections::BTreeMap;

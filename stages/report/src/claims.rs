@@ -9,6 +9,7 @@ use std::sync::Arc;
 use artifacts::{Column, Table};
 use minijinja::Environment;
 use minijinja::value::Kwargs;
+use pipeline::place::Condition;
 use pipeline::stage::{CellStatus, Input, Json};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,7 +34,7 @@ pub struct Claim {
     /// null or no row is there, and else refused.
     pub rule: Rule,
     /// A rule that must hold for the claim to be refused; if it does not, the claim is
-    /// undecided. For tests: that a difference is not significant refutes nothing.
+    /// undecided. The rules `different` and `equivalent` need none: `no evidence` refutes neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_if: Option<Rule>,
     /// Narrower sentences, the strongest first: the first whose rule holds may be said
@@ -113,8 +114,9 @@ pub(crate) fn derive(world: &World) -> Result<(), Miss> {
         return Ok(());
     }
     let data = &world.data;
-    let look = |table: &str, only: &crate::view::Where| data.view(table, only);
+    let look = |table: &str, only: &Condition| data.view(table, only);
     let (mut verdicts, mut may_say, mut reasons, mut orders) = (vec![], vec![], vec![], vec![]);
+    let (mut licences, executions) = (vec![], most_executions(data));
     for Named { name, settings } in claims {
         let at = |miss: Miss| match miss {
             Miss::Wrong(message) => Miss::Wrong(format!("claim `{name}`: {message}")),
@@ -143,6 +145,8 @@ pub(crate) fn derive(world: &World) -> Result<(), Miss> {
             reason: judgement.reason.clone(),
             judgement: Some(judgement.clone()),
         });
+        let repeated = outcome == Outcome::Licensed && executions > 1;
+        licences.push(repeated.then(|| format!("by the latest of {executions} executions")));
         verdicts.push(outcome.word());
         may_say.push(instead);
         reasons.push(judgement.reason);
@@ -162,6 +166,9 @@ pub(crate) fn derive(world: &World) -> Result<(), Miss> {
                 "the claim if it is licensed, else its first narrower form that is; null if none is",
             ),
             Column::text("reason", reasons.into_iter().map(Some)),
+            Column::text("licensed_by", licences).describe(
+                "the latest execution where measurements were executed several times; null if none was, or the claim is not licensed",
+            ),
             Column::text("registered", orders.iter().map(|o| Some(o.word())))
                 .describe("what the records show of the order of this wording and the measurements"),
             Column::int("measured", orders.iter().map(|o| Some(o.measured)))
@@ -172,6 +179,19 @@ pub(crate) fn derive(world: &World) -> Result<(), Miss> {
         &[("keys", "claim")],
     );
     Ok(data.derive("claims", table.map_err(|e| e.to_string())?)?)
+}
+
+/// How often the measurement that was executed most often was executed: a licence after several
+/// executions may be the luck of the last.
+fn most_executions(data: &Data) -> usize {
+    let Ok(study) = data.study() else {
+        return 0;
+    };
+    let executions = study
+        .ledger
+        .iter()
+        .filter_map(|line| line.execution.as_ref());
+    executions.map(|e| e.executions).max().unwrap_or(0)
 }
 
 /// Counts the measured cells whose record carries the claim as it is now.
@@ -220,10 +240,21 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
     environment.add_function("claim", move |name: &str, options: Kwargs| {
         let otherwise: Option<String> = options.get("otherwise")?;
         options.assert_all_used()?;
-        let only = vec![("claim".to_owned(), vec![artifacts::Scalar::Text(name.to_owned())])];
+        let only = Condition(vec![(
+            "claim".to_owned(),
+            vec![artifacts::Scalar::Text(name.to_owned())],
+        )]);
         let unknown = || {
-            let names: Vec<_> = w.parameters.claims.iter().map(|c| c.name.as_str()).collect();
-            wrong(&format!("no claim `{name}` is declared; there are: {}", names.join(", ")))
+            let names: Vec<_> = w
+                .parameters
+                .claims
+                .iter()
+                .map(|c| c.name.as_str())
+                .collect();
+            wrong(&format!(
+                "no claim `{name}` is declared; the claims are: {}",
+                names.join(", ")
+            ))
         };
         if !w.parameters.claims.iter().any(|c| c.name == name) {
             return Err(unknown());
@@ -236,8 +267,8 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
         match otherwise {
             Some(word) => shown(w.show(&view, 0, "may_say", "", &word)),
             None => Err(wrong(&format!(
-                "the claim `{name}` is {} and no narrower form of it is licensed ({}); say what to write then with \
-                 `otherwise=\"…\"`",
+                "the claim `{name}` is {} and no narrower form of it is licensed ({}); say with \
+                 `otherwise=\"…\"` what to write then",
                 text("verdict")?,
                 text("reason")?
             ))),
@@ -248,8 +279,7 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
 }
 
 const FORBIDDEN: &str = "a phrase that is forbidden while its claim is not licensed";
-const SAY_LESS: &str =
-    "say what the claim's narrower form allows (`{{ claim(\"NAME\") }}`), or leave it out";
+const SAY_LESS: &str = "write the claim's narrower form (`{{ claim(\"NAME\") }}`), or remove it";
 
 /// Returns the forbidden phrases of claims that are not licensed, wherever they stand but in the
 /// table of claims.

@@ -9,11 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use artifacts::{Digest, Store, Table, at_path};
+use pipeline::place::Condition;
 use pipeline::stage::{CellStatus, Coordinates, Input, Json, Media, Study};
 
 use crate::ledger;
 use crate::trace::Source;
-use crate::view::{Opened, Part, View, Where, condition_text, same};
+use crate::view::{Opened, Part, View};
 
 /// Everything lookups may see.
 #[derive(Debug, Default)]
@@ -172,7 +173,7 @@ impl Data {
     ///
     /// # Errors
     /// If there is no such stage, output or column, or the table is not read yet.
-    pub(crate) fn view(&self, name: &str, condition: &Where) -> Result<View, Miss> {
+    pub(crate) fn view(&self, name: &str, condition: &Condition) -> Result<View, Miss> {
         self.open(name)?.choose(condition)
     }
 
@@ -218,7 +219,7 @@ impl Data {
             (None, None) => {
                 let (stage, output) = split(name)?;
                 let parts = self.parts(stage, output, Media::Parquet, &lock(&self.tables))?;
-                Opened::new(Source::Table, (stage, output), parts, &axes)
+                Opened::new(Source::Table, (stage, output), parts, &axes).of_cells()
             }
         };
         let opened = Arc::new(opened);
@@ -261,22 +262,28 @@ impl Data {
         &self,
         stage: &str,
         output: &str,
-        condition: &Where,
+        condition: &Condition,
         path: &str,
     ) -> Result<(Part<Json>, Json), Miss> {
         let mut parts = self.parts(stage, output, Media::Json, &lock(&self.documents))?;
         parts.retain(|p| {
-            condition.iter().all(|(axis, values)| {
-                p.coordinates
-                    .get(axis)
-                    .is_some_and(|actual| values.iter().any(|v| same(v, actual)))
-            })
+            let has = |axis: &str| p.coordinates.get(axis).is_some();
+            condition.columns().all(has) && condition.agrees(&p.coordinates)
         });
-        let text = condition_text(condition);
+        // Cells that agree, such as one server launched in several blocks, say the same.
+        let first = parts.first().map(|p| at_path(&p.content, path));
+        let agree = parts
+            .iter()
+            .all(|p| Some(at_path(&p.content, path)) == first);
         match parts.len() {
-            1 => {}
-            0 => return Err(format!("no cell of `{stage}` matches {text}").into()),
-            n => return Err(format!("{n} cells of `{stage}` match {{{text}}}; name one").into()),
+            0 => return Err(format!("no cell of `{stage}` matches {condition}").into()),
+            n if !agree => {
+                return Err(format!(
+                    "{n} cells of `{stage}` match {{{condition}}} and differ; name one"
+                )
+                .into());
+            }
+            _ => {}
         }
         let part = parts.remove(0);
         let value = at_path(&part.content, path).cloned().ok_or_else(|| {
@@ -285,7 +292,7 @@ impl Data {
                 .as_object()
                 .map(|o| o.keys().cloned().collect::<Vec<_>>().join(", "));
             format!(
-                "`{stage}.{output}` has no `{path}`; at its top: {}",
+                "`{stage}.{output}` has no `{path}`; its top-level keys are: {}",
                 known.unwrap_or_default()
             )
         })?;
@@ -306,7 +313,7 @@ impl Data {
             .ok_or_else(|| {
                 let names: Vec<_> = self.stages.iter().map(|i| i.stage.as_str()).collect();
                 format!(
-                    "this report does not need a stage `{stage}`; it needs: {}",
+                    "this report does not need the stage `{stage}`; it needs: {}",
                     names.join(", ")
                 )
             })?;
@@ -359,8 +366,13 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 /// # Errors
 /// If there is no full stop in it.
 pub(crate) fn split(name: &str) -> Result<(&str, &str), Miss> {
-    name.split_once('.')
-        .ok_or_else(|| format!("`{name}` names no output: write it as `stage.output`").into())
+    name.split_once('.').ok_or_else(|| {
+        format!(
+            "`{name}` does not name an output; write it as \
+            `stage.output`"
+        )
+        .into()
+    })
 }
 
 fn axis_names(axes: &Json) -> Option<Vec<String>> {

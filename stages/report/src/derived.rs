@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 use artifacts::{Column, Scalar, Table};
-use pipeline::stage::{CellStatus, Input, Json};
+use pipeline::place::Condition;
+use pipeline::stage::{CellStatus, Execution, Input, Json};
 
 use crate::data::{Data, Miss};
 use crate::environment::{self, ok};
@@ -103,17 +104,20 @@ fn place_text(place: &Json) -> String {
     let Some(pairs) = place.as_object() else {
         return place.to_string();
     };
-    let text = |value: &Json| {
-        value
-            .as_str()
-            .map_or_else(|| value.to_string(), str::to_owned)
+    let labels = |value: &Json| match value {
+        Json::Array(items) => items.iter().filter_map(Scalar::from_json).collect(),
+        one => Scalar::from_json(one).into_iter().collect(),
     };
     let axes = pairs.iter().filter(|(key, _)| *key != "stage");
-    let axes: Vec<String> = axes
-        .map(|(key, value)| format!("{key}={}", text(value)))
-        .collect();
-    let stage = pairs.get("stage").map(text).unwrap_or_default();
-    format!("{stage} {}", axes.join(",")).trim().to_owned()
+    let axes = Condition(
+        axes.map(|(key, value)| (key.clone(), labels(value)))
+            .collect(),
+    );
+    let stage = pairs
+        .get("stage")
+        .and_then(Json::as_str)
+        .unwrap_or_default();
+    format!("{stage} {axes}").trim().to_owned()
 }
 
 fn three(names: [&str; 3], rows: &[[String; 3]]) -> Result<Table, Miss> {
@@ -151,6 +155,15 @@ fn limits(data: &Data) -> Result<Table, Miss> {
                     "{good} of {planned} planned cells are ok, {left} left out by the experiment, {rest} not ok"
                 ),
             );
+        }
+        let executed: Vec<&Execution> = lines().filter_map(|l| l.execution.as_ref()).collect();
+        for (topic, text) in [
+            ("executions", executed_again(&executed)),
+            ("quiet", loud(&executed)),
+        ] {
+            if let Some(text) = text {
+                say(topic, stage, text);
+            }
         }
         let censored = count(CellStatus::Timeout) + count(CellStatus::Hung);
         if censored > 0 {
@@ -192,10 +205,10 @@ fn limits(data: &Data) -> Result<Table, Miss> {
         );
     }
     for input in data.stages().iter().filter(|s| s.kind == "verify") {
-        let only = vec![
-            ("passed".to_owned(), vec![Scalar::Bool(false)]),
+        let only = Condition(vec![
+            ("outcome".to_owned(), vec![Scalar::Text("fail".to_owned())]),
             ("severity".to_owned(), vec![Scalar::Text("warn".to_owned())]),
-        ];
+        ]);
         let name = format!("{}.gates", input.stage);
         if data.has(&name) {
             let warned = data.view(&name, &only)?;
@@ -206,6 +219,31 @@ fn limits(data: &Data) -> Result<Table, Miss> {
         }
     }
     three(["topic", "subject", "text"], &rows)
+}
+
+/// Tells of measurements that were executed more than once.
+fn executed_again(executed: &[&Execution]) -> Option<String> {
+    let again = executed.iter().filter(|e| e.executions > 1).count();
+    let most = executed.iter().map(|e| e.executions).max()?;
+    let discarded: usize = executed.iter().map(|e| e.discarded.len()).sum();
+    (again > 0).then(|| {
+        format!(
+            "{again} of {} measurements were executed more than once (at most {most} times): each shows its latest \
+             result, and {discarded} earlier ok results are not shown; the lock names their records",
+            executed.len()
+        )
+    })
+}
+
+/// Tells of measurements on a machine that was not quiet.
+fn loud(executed: &[&Execution]) -> Option<String> {
+    let loud: Vec<&str> = executed.iter().filter_map(|e| e.loud.as_deref()).collect();
+    let first = loud.first()?;
+    Some(format!(
+        "when the run of {} of {} measurements began, the machine was not quiet: {first}",
+        loud.len(),
+        executed.len()
+    ))
 }
 
 fn load_limits(
@@ -267,7 +305,8 @@ pub(crate) fn repetitions(spec: &Json, stage: &str) -> usize {
 /// How many ok cells of a load stage have rows of each source, as verification counted them or,
 /// where none did, as the cells' own tables say. A stage without such tables says nothing.
 pub(crate) fn sources(data: &Data, input: &Input) -> Result<BTreeMap<String, usize>, Miss> {
-    let stage = || vec![("stage".to_owned(), vec![Scalar::Text(input.stage.clone())])];
+    let only = ("stage".to_owned(), vec![Scalar::Text(input.stage.clone())]);
+    let stage = || Condition(vec![only.clone()]);
     for verify in data
         .stages()
         .iter()
@@ -287,7 +326,7 @@ pub(crate) fn sources(data: &Data, input: &Input) -> Result<BTreeMap<String, usi
     let name = format!("{}.cell", input.stage);
     let mut found = BTreeMap::new();
     if data.has(&name) {
-        let cells = data.view(&name, &Vec::new())?;
+        let cells = data.view(&name, &Condition::default())?;
         for row in 0..cells.rows.len() {
             let source = match cells.get(row, "source") {
                 Ok(Scalar::Text(source)) => source,

@@ -263,7 +263,11 @@ pub(crate) struct Sides<'a> {
 impl Sides<'_> {
     /// Returns the heading of each group: its cells, or the stage if it is all of it.
     pub(crate) fn titles(&self, stage: &str) -> Vec<String> {
-        let title = |members: &[&Coordinates]| boxes(members).join("; ");
+        let title = |members: &[&Coordinates]| {
+            let parts = boxes(members);
+            let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
+            parts.join("; ")
+        };
         let titles = self.groups.iter().map(|(members, _)| title(members));
         titles
             .map(|title| {

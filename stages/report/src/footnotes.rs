@@ -8,15 +8,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use artifacts::{Digest, Scalar};
+use artifacts::Scalar;
+use contract::{Lineage, LineageSource};
 use minijinja::{Environment, Error};
+use pipeline::place::{Condition, same_label};
 use pipeline::stage::{CellStatus, Coordinates, MissingCell};
 
 use crate::data::{Data, Miss};
 use crate::format::clean;
 use crate::language::{World, render_text};
 use crate::trace::{Entry, Source};
-use crate::view::{Opened, View, Where, same};
+use crate::view::{Opened, View};
 
 /// What a shown table or figure lacks.
 #[derive(Debug, Default)]
@@ -76,7 +78,7 @@ const IN_FULL: usize = 4;
 ///
 /// # Errors
 /// If a table, a lineage or a note cannot be read.
-pub(crate) fn of(world: &World, name: &str, view: &View, only: &Where) -> Result<Lacks, Miss> {
+pub(crate) fn of(world: &World, name: &str, view: &View, only: &Condition) -> Result<Lacks, Miss> {
     let data = &world.data;
     let table = &view.table;
     let load = data
@@ -89,7 +91,7 @@ pub(crate) fn of(world: &World, name: &str, view: &View, only: &Where) -> Result
             .iter()
             .filter(|c| c.status != CellStatus::Ok)
             .map(|c| &c.coordinates);
-        let gone: Vec<Coordinates> = gone.filter(|c| meets(c, only)).cloned().collect();
+        let gone: Vec<Coordinates> = gone.filter(|c| only.agrees(c)).cloned().collect();
         let cells: Vec<String> = gone.iter().map(ToString::to_string).collect();
         let absent = from_ledger(world, &table.stage, &cells)?;
         return Ok(Lacks {
@@ -124,7 +126,7 @@ pub(crate) fn of(world: &World, name: &str, view: &View, only: &Where) -> Result
             };
             if !rows.is_empty() {
                 concerned.push((lacking, rows));
-            } else if meets(&cell.coordinates, only) && !has_row(table, number, cell)? {
+            } else if only.agrees(&cell.coordinates) && !has_row(table, number, cell)? {
                 absent.push((lacking, rows));
             }
         }
@@ -233,21 +235,12 @@ struct Lacking {
     cell: MissingCell,
 }
 
-/// Whether coordinates are among those a condition asks for, as far as it speaks of their axes.
-fn meets(coordinates: &Coordinates, only: &Where) -> bool {
-    only.iter().all(|(axis, values)| {
-        coordinates
-            .get(axis)
-            .is_none_or(|actual| values.iter().any(|v| same(v, actual)))
-    })
-}
-
 /// Whether a row can be about a cell: its keys agree with the coordinates on the axes they share.
 fn agrees(table: &Opened, place: (usize, usize), cell: &MissingCell) -> Result<bool, Miss> {
     for key in table.keys() {
         if let Some(label) = cell.coordinates.get(key) {
             let value = table.at(place, key)?;
-            if !same(&value, label) && value.to_string() != label.to_string() {
+            if !same_label(&value, label) && value.to_string() != label.to_string() {
                 return Ok(false);
             }
         }
@@ -332,25 +325,12 @@ impl<'a> Search<'a> {
         let mut sources: BTreeMap<usize, Vec<(String, usize, usize)>> = BTreeMap::new();
         if self.data.has(&name) {
             let table = self.data.open(&name)?;
-            let part = &table.parts[self.part].content;
-            let wrong = |e: artifacts::TableError| Miss::from(format!("`{name}`: {e}"));
-            let rows = [
-                part.int("row").map_err(wrong)?,
-                part.int("source_row_start").map_err(wrong)?,
-                part.int("source_row_end").map_err(wrong)?,
-            ];
-            for (line, source) in part.text("source").map_err(wrong)?.into_iter().enumerate() {
-                let at = |column: usize| rows[column][line].and_then(|v| usize::try_from(v).ok());
-                let (Some(source), Some(row), Some(start), Some(end)) =
-                    (source, at(0), at(1), at(2))
-                else {
-                    continue;
-                };
-                if source.parse::<Digest>().is_err() {
-                    sources
-                        .entry(row)
-                        .or_default()
-                        .push((source.to_owned(), start, end));
+            let lineage = Lineage::read(&table.parts[self.part].content)
+                .map_err(|e| Miss::from(format!("`{name}`: {e}")))?;
+            for line in &lineage.rows {
+                if let LineageSource::Table(source) = &lineage.sources[line.source] {
+                    let rows = (source.to_string(), line.start, line.end);
+                    sources.entry(line.row).or_default().push(rows);
                 }
             }
         }
@@ -380,11 +360,12 @@ impl Group {
                 let text = clean(&format!("{condition}{reason}"));
                 parts.push(world.trace.mark(Entry {
                     stage: table.stage.clone(),
+                    coordinates: table.cell(part),
                     output: table.output.clone(),
                     artifact: Some(table.parts[part].digest),
                     row_key: condition,
                     ..Entry::new(
-                        Source::Table,
+                        Source::Missing,
                         "missing",
                         Scalar::Text(self.reason.clone()),
                         text,
@@ -396,47 +377,32 @@ impl Group {
     }
 }
 
-/// Writes coordinates as few conditions `a=x|y,b=z` of which each holds all combinations of its labels.
-pub(crate) fn boxes(cells: &[&Coordinates]) -> Vec<String> {
+/// Returns as few conditions for cells as hold each all combinations of their labels.
+pub(crate) fn boxes(cells: &[&Coordinates]) -> Vec<Condition> {
     let Some(first) = cells.first() else {
         return Vec::new();
     };
-    let axes: Vec<&str> = first.0.iter().map(|(axis, _)| axis.as_str()).collect();
     let labels = |axis: &str| {
-        let mut found: Vec<String> = Vec::new();
-        for label in cells
-            .iter()
-            .filter_map(|c| c.get(axis))
-            .map(ToString::to_string)
-        {
-            if !found.contains(&label) {
-                found.push(label);
+        let mut distinct: Vec<Scalar> = Vec::new();
+        for label in cells.iter().filter_map(|c| c.get(axis)) {
+            if !distinct.contains(label) {
+                distinct.push(label.clone());
             }
         }
-        found
+        distinct
     };
-    let by_axis: Vec<(&str, Vec<String>)> = axes.iter().map(|axis| (*axis, labels(axis))).collect();
-    if by_axis
-        .iter()
-        .map(|(_, labels)| labels.len())
-        .product::<usize>()
-        == cells.len()
-    {
-        let pairs = by_axis
-            .iter()
-            .map(|(axis, labels)| format!("{axis}={}", labels.join("|")));
-        return vec![pairs.collect::<Vec<_>>().join(",")];
+    let axes = first.0.iter().map(|(axis, _)| axis);
+    let all = Condition(axes.map(|axis| (axis.clone(), labels(axis))).collect());
+    if all.combinations() == Some(cells.len()) {
+        return vec![all];
     }
     // Apart on the first axis on which they differ.
-    let Some((axis, labels)) = by_axis.iter().find(|(_, labels)| labels.len() > 1) else {
-        return cells.iter().map(|c| c.to_string()).collect();
+    let Some((axis, labels)) = all.0.iter().find(|(_, labels)| labels.len() > 1) else {
+        return cells.iter().map(|c| (*c).clone().into()).collect();
     };
-    let with = |label: &String| -> Vec<&Coordinates> {
-        cells
-            .iter()
-            .copied()
-            .filter(|c| c.get(axis).is_some_and(|v| v.to_string() == *label))
-            .collect()
+    let with = |label: &Scalar| -> Vec<&Coordinates> {
+        let cells = cells.iter().copied();
+        cells.filter(|c| c.get(axis) == Some(label)).collect()
     };
     labels
         .iter()
@@ -450,10 +416,10 @@ fn from_ledger(world: &World, stage: &str, cells: &[String]) -> Result<Vec<Strin
         return Ok(Vec::new());
     }
     let text = |text: &str| Scalar::Text(text.to_owned());
-    let only = vec![
+    let only = Condition(vec![
         ("stage".to_owned(), vec![text(stage)]),
         ("cell".to_owned(), cells.iter().map(|c| text(c)).collect()),
-    ];
+    ]);
     let lines = world.data.view("ledger", &only)?;
     let line = |row: usize| {
         let show = |column: &str| world.show(&lines, row, column, "", "no reason given");
@@ -479,16 +445,18 @@ mod tests {
         ])
     }
 
+    fn written(cells: &[Coordinates]) -> Vec<String> {
+        let boxes = boxes(&cells.iter().collect::<Vec<_>>());
+        boxes.iter().map(ToString::to_string).collect()
+    }
+
     #[test]
     fn cells_are_told_as_few_products_of_labels() {
         let cells = [cell("a", 1), cell("a", 2), cell("b", 1), cell("b", 2)];
-        assert_eq!(
-            boxes(&cells.iter().collect::<Vec<_>>()),
-            ["configuration=a|b,clients=1|2"]
-        );
+        assert_eq!(written(&cells), ["configuration=a|b,clients=1|2"]);
         let cells = [cell("a", 1), cell("a", 2), cell("b", 2)];
         assert_eq!(
-            boxes(&cells.iter().collect::<Vec<_>>()),
+            written(&cells),
             ["configuration=a,clients=1|2", "configuration=b,clients=2"]
         );
     }

@@ -66,13 +66,13 @@ pub fn format_value(
 ) -> Result<String, String> {
     match value {
         Scalar::Null if null_word.trim().is_empty() && !format.is_empty() => Err(
-            "the word for null is empty: say what it means, for instance `never` or `n/a`"
+            "the word for null is empty; say what null means, for instance `never` or `n/a`"
                 .to_owned(),
         ),
         Scalar::Null => Ok(clean(null_word)),
         Scalar::Text(text) if format.is_empty() => Ok(clean(text)),
         Scalar::Text(_) => Err(format!(
-            "format `{format}` is for numbers, the value is text"
+            "format `{format}` is for numbers, but the value is text"
         )),
         Scalar::Bool(value) => words(*value, format),
         Scalar::Int(value) if format.is_empty() => Ok(minus(&value.to_string())),
@@ -94,7 +94,7 @@ fn words(value: bool, format: &str) -> Result<String, String> {
     let (yes, no) = match format {
         "" => ("yes", "no"),
         _ => format.split_once('|').ok_or_else(|| {
-            format!("format `{format}` is for numbers; for a truth value write `yes|no`")
+            format!("format `{format}` is for numbers; for a boolean, write `yes|no`")
         })?,
     };
     Ok(if value { yes } else { no }.to_owned())
@@ -108,7 +108,7 @@ fn number(value: f64, unit: Option<&str>, format: &str) -> Result<String, String
         return match unit {
             None | Some("1") => p_value(value),
             Some(unit) => Err(format!(
-                "format `p` is for probabilities, the column's unit is `{unit}`"
+                "format `p` is for probabilities, but the column's unit is `{unit}`"
             )),
         };
     }
@@ -119,7 +119,7 @@ fn number(value: f64, unit: Option<&str>, format: &str) -> Result<String, String
         return match unit {
             Some(unit) if unit == wanted => Ok(format!("{} {unit}", number(value, None, digits)?)),
             unit => Err(format!(
-                "format `{format}` is for values in `{wanted}`, the column's unit is `{}`",
+                "format `{format}` is for values in `{wanted}`, but the column's unit is `{}`",
                 unit.unwrap_or("none")
             )),
         };
@@ -138,7 +138,7 @@ fn number(value: f64, unit: Option<&str>, format: &str) -> Result<String, String
     let wrong = |what: &str| {
         let unit = unit.unwrap_or("none");
         Err(format!(
-            "format `{format}` is for {what}, the column's unit is `{unit}`"
+            "format `{format}` is for {what}, but the column's unit is `{unit}`"
         ))
     };
     let (scale, suffix) = match parsed.suffix {
@@ -149,7 +149,8 @@ fn number(value: f64, unit: Option<&str>, format: &str) -> Result<String, String
         Suffix::Points if unit == Some("pp") => (1.0, " pp".to_owned()),
         Suffix::Points => {
             return wrong(
-                "percentage points: the operator that makes a difference of percentages gives it the unit `pp`",
+                "percentage points (the operator that computes a difference of percentages gives \
+                 it the unit `pp`)",
             );
         }
         Suffix::Factor if ratio || unit == Some("×") => (1.0, "×".to_owned()),
@@ -175,11 +176,13 @@ fn number(value: f64, unit: Option<&str>, format: &str) -> Result<String, String
 fn count(value: f64, unit: Option<&str>) -> Result<String, String> {
     if let Some(unit) = unit.filter(|u| *u != "1") {
         return Err(format!(
-            "format `n` is for counts, the column's unit is `{unit}`"
+            "format `n` is for counts, but the column's unit is `{unit}`"
         ));
     }
     if value != value.trunc() || value < 0.0 {
-        return Err(format!("format `n` is for counts, the value is {value}"));
+        return Err(format!(
+            "format `n` is for counts, but the value is {value}"
+        ));
     }
     Ok(thousands(&format!("{value:.0}")))
 }
@@ -187,7 +190,7 @@ fn count(value: f64, unit: Option<&str>) -> Result<String, String> {
 fn p_value(value: f64) -> Result<String, String> {
     if !(0.0..=1.0).contains(&value) {
         return Err(format!(
-            "format `p` is for probabilities, the value is {value}"
+            "format `p` is for probabilities, but the value is {value}"
         ));
     }
     Ok(if value < 0.001 {
@@ -200,7 +203,8 @@ fn p_value(value: f64) -> Result<String, String> {
 fn parse(format: &str) -> Result<NumberFormat, String> {
     let unknown = || {
         format!(
-            "unknown format `{format}`; write for instance `0.00`, `,0`, `sig3`, `e2`, `0.0%`, `0.0pp`, `0.00×`, `0.0u` or `p`"
+            "unknown format `{format}`; write, for instance, `0.00`, `,0`, `sig3`, `e2`, `0.0%`, \
+             `0.0pp`, `0.00×`, `0.0u` or `p`"
         )
     };
     let (plus, rest) = strip(format, "+");

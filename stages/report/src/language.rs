@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 use artifacts::{Scalar, at_path};
 use minijinja::value::{Enumerator, Kwargs, Object, ObjectRepr, Value};
 use minijinja::{Environment, Error, ErrorKind, State};
+use pipeline::place::Condition;
 use pipeline::stage::Json;
 
 use crate::data::{Data, Miss};
@@ -22,7 +23,7 @@ use crate::settings::{OneOrMany, Parameters, not_available};
 use crate::statement::Recorded;
 use crate::template::instrument;
 use crate::trace::{Entry, Ledger, Source};
-use crate::view::{View, Where};
+use crate::view::View;
 
 /// What the functions of one rendering share.
 #[derive(Debug)]
@@ -175,6 +176,7 @@ impl World {
         };
         Ok(self.trace.mark(Entry {
             stage: view.table.stage.clone(),
+            coordinates: view.table.cell(part),
             output: view.table.output.clone(),
             artifact,
             row: u64::try_from(row).ok(),
@@ -210,7 +212,7 @@ impl World {
         &self,
         place: (&str, &str),
         path: &str,
-        condition: &Where,
+        condition: &Condition,
         format: &str,
         null: &str,
     ) -> Result<String, Miss> {
@@ -218,9 +220,10 @@ impl World {
         let (value, text) = json_text(&value, format, null, path)?;
         Ok(self.trace.mark(Entry {
             stage: place.0.to_owned(),
+            coordinates: Some(part.coordinates.clone()),
             output: place.1.to_owned(),
             artifact: Some(part.digest),
-            row_key: part.coordinates.to_string(),
+            row_key: part.coordinates.into(),
             format: format.to_owned(),
             ..Entry::new(Source::Json, path, value, text)
         }))
@@ -241,12 +244,13 @@ impl World {
     fn count(&self, view: &View, format: &str) -> Result<String, Miss> {
         let count = Scalar::Int(i64::try_from(view.rows.len()).map_err(|e| e.to_string())?);
         let text = format_value(&count, None, format, "")?;
-        let artifact = match (view.table.source, view.table.parts.as_slice()) {
-            (Source::Table, [only]) => Some(only.digest),
-            _ => None,
+        let (artifact, coordinates) = match (view.table.source, view.table.parts.as_slice()) {
+            (Source::Table, [only]) => (Some(only.digest), view.table.cell(0)),
+            _ => (None, None),
         };
         Ok(self.trace.mark(Entry {
             stage: view.table.stage.clone(),
+            coordinates,
             output: view.table.output.clone(),
             artifact,
             row_key: view.condition.clone(),
@@ -284,15 +288,15 @@ fn plain(value: &Scalar) -> Value {
 }
 
 /// Reads a template's `{"column": value, …}`; a list of values means any of them.
-fn condition(value: Option<&Value>) -> Result<Where, Error> {
+fn condition(value: Option<&Value>) -> Result<Condition, Error> {
     let Some(value) = value.filter(|v| !v.is_undefined() && !v.is_none()) else {
-        return Ok(Vec::new());
+        return Ok(Condition::default());
     };
     let mut found = Vec::new();
     for key in value.try_iter()? {
         let name = key
             .as_str()
-            .ok_or_else(|| wrong("a condition is written {\"column\": value}"))?;
+            .ok_or_else(|| wrong("write a condition as {\"column\": value}"))?;
         let wanted = value.get_item(&key)?;
         let one = json_of(&wanted)?;
         let values = match one {
@@ -301,25 +305,24 @@ fn condition(value: Option<&Value>) -> Result<Where, Error> {
         };
         found.push((name.to_owned(), values));
     }
-    Ok(found)
+    Ok(Condition(found))
 }
 
 pub(crate) fn json_of(value: &Value) -> Result<Json, Error> {
     if value.downcast_object_ref::<Shown>().is_some() {
-        return Err(wrong("a condition takes plain values, not shown ones"));
+        return Err(wrong("use plain values in a condition, not shown ones"));
     }
     serde_json::to_value(value).map_err(|e| wrong(&e.to_string()))
 }
 
 /// Reads the condition of a declared table or figure.
-pub(crate) fn declared(only: &BTreeMap<String, OneOrMany>) -> Where {
+pub(crate) fn declared(only: &BTreeMap<String, OneOrMany>) -> Condition {
     let values = |v: &OneOrMany| match v {
         OneOrMany::Many(items) => items.iter().filter_map(Scalar::from_json).collect(),
         OneOrMany::One(item) => Scalar::from_json(item).into_iter().collect(),
     };
-    only.iter()
-        .map(|(column, v)| (column.clone(), values(v)))
-        .collect()
+    let pairs = only.iter().map(|(column, v)| (column.clone(), values(v)));
+    Condition(pairs.collect())
 }
 
 pub(crate) fn wrong(message: &str) -> Error {
@@ -506,8 +509,12 @@ fn install_lookups(environment: &mut Environment<'static>, world: &Arc<World>) {
                 .clone()
                 .find(|s| s.kind == "provision")
                 .map(|s| s.stage.clone());
-            let stage = stage
-                .ok_or_else(|| wrong("the report needs no provision stage, so it knows no host"))?;
+            let stage = stage.ok_or_else(|| {
+                wrong(
+                    "the report does not need a provision stage, so it knows no \
+                    host",
+                )
+            })?;
             let ways = [
                 "facets.{}",
                 "observations.{}.value",
@@ -520,7 +527,7 @@ fn install_lookups(environment: &mut Environment<'static>, world: &Arc<World>) {
                 match w.json(
                     (&stage, "host"),
                     &path,
-                    &Vec::new(),
+                    &Condition::default(),
                     format.unwrap_or(""),
                     &null,
                 ) {

@@ -1,13 +1,15 @@
 //! The ledger of planned cells as tables a report can look up.
 //!
-//! - `ledger`: a row a planned cell (stage, coordinates, status, reason);
+//! - `ledger`: a row a planned cell (stage, coordinates, status, reason; for a measurement also
+//!   where the design put it, how often it was executed, and which results were discarded);
 //! - `ledger.stages`: a row a stage (cells planned, and how many of each status);
 //! - `ledger.axes`: a row an axis (its levels in the order of the cells, and how many).
 
 use std::sync::Arc;
 
 use artifacts::{Column, Digest, Table};
-use pipeline::stage::{CellStatus, Coordinates, LedgerLine, Study};
+use pipeline::design::Place;
+use pipeline::stage::{CellStatus, Coordinates, Execution, LedgerLine, Study};
 
 use crate::data::Miss;
 use crate::view::Part;
@@ -45,9 +47,42 @@ fn lines(ledger: &[LedgerLine]) -> Result<Table, artifacts::TableError> {
                 "evidence",
                 ledger.iter().map(|l| i64::try_from(l.evidence.len()).ok()),
             ),
+            of_execution(ledger, "order", |e| i64::try_from(e.order).ok())
+                .describe("the place in the order of execution of its run, from 1"),
+            of_place(ledger, "block", |p| p.block).describe("the block of the design, from 1"),
+            of_place(ledger, "place", |p| p.place)
+                .describe("the place of its launch in the block, from 1"),
+            of_place(ledger, "position", |p| p.position)
+                .describe("the place among the cells measured on its launch, from 1"),
+            of_execution(ledger, "executions", |e| i64::try_from(e.executions).ok())
+                .describe("how often it was executed under its recipe, failures included"),
+            of_execution(ledger, "discarded", |e| {
+                i64::try_from(e.discarded.len()).ok()
+            })
+            .describe("ok results under its recipe that are not the one in use"),
+            Column::text(
+                "discarded_records",
+                ledger.iter().map(|l| {
+                    let records = &l.execution.as_ref()?.discarded;
+                    let texts: Vec<String> = records.iter().map(Digest::to_string).collect();
+                    (!texts.is_empty()).then(|| texts.join(" "))
+                }),
+            ),
         ],
         &[("keys", "stage,cell")],
     )
+}
+
+fn of_execution(ledger: &[LedgerLine], name: &str, value: fn(&Execution) -> Option<i64>) -> Column {
+    Column::int(name, ledger.iter().map(|l| value(l.execution.as_ref()?)))
+}
+
+fn of_place(ledger: &[LedgerLine], name: &str, value: fn(&Place) -> usize) -> Column {
+    let place = |line: &LedgerLine| {
+        let place = line.execution.as_ref()?.place.as_ref()?;
+        i64::try_from(value(place)).ok()
+    };
+    Column::int(name, ledger.iter().map(place))
 }
 
 fn stages(ledger: &[LedgerLine]) -> Result<Table, artifacts::TableError> {

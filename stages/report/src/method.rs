@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use artifacts::{Column, Scalar, Table};
+use pipeline::place::Condition;
 use pipeline::stage::{CellStatus, Coordinates, Input, InputCell, Json};
 
 use crate::data::{Data, Miss};
@@ -273,16 +274,13 @@ fn simulated(input: &Input) -> Vec<(String, String)> {
         }
     }
     let all: Vec<&Coordinates> = planned(input).map(|c| &c.coordinates).collect();
-    let whole = boxes(&all).join(",");
+    let whole = boxes(&all);
     // An axis all of whose labels have the same server tells nothing of it.
-    let is_whole = |pair: &&str| whole.split(',').any(|known| known == *pair);
+    let is_whole = |pair: &(String, Vec<Scalar>)| whole.iter().any(|known| known.0.contains(pair));
     let apart = |cells: &[&Coordinates]| {
-        let told = boxes(cells).into_iter().map(|condition| {
-            condition
-                .split(',')
-                .filter(|pair| !is_whole(pair))
-                .collect::<Vec<_>>()
-                .join(",")
+        let told = boxes(cells).into_iter().map(|mut condition| {
+            condition.0.retain(|pair| !is_whole(pair));
+            condition.to_string()
         });
         told.collect::<Vec<_>>().join("; ")
     };
@@ -402,7 +400,7 @@ struct Cells(Option<crate::view::View>);
 fn cells(data: &Data, input: &Input) -> Result<Cells, Miss> {
     let name = format!("{}.cell", input.stage);
     Ok(Cells(if data.has(&name) {
-        Some(data.view(&name, &Vec::new())?)
+        Some(data.view(&name, &Condition::default())?)
     } else {
         None
     }))

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use artifacts::Scalar;
 use minijinja::value::Value;
 use minijinja::{Environment, Error, State};
+use pipeline::place::Condition;
 
 use crate::data::Miss;
 use crate::language::{Shown, World, declared, error_of, render_text, shown, wrong};
@@ -53,10 +54,10 @@ impl World {
                 .chain(figures.iter().map(|f| f.name.as_str()));
             let names: Vec<_> = names.collect();
             return Err(Miss::from(if names.contains(&name) {
-                format!("`{name}` is referred to and never shown: show it with `table` or `figure`")
+                format!("`{name}` is referred to but never shown; show it with `table` or `figure`")
             } else {
                 format!(
-                    "no table or figure `{name}` is declared; there are: {}",
+                    "no table or figure `{name}` is declared; there are {}",
                     names.join(", ")
                 )
             }));
@@ -148,7 +149,7 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
             for name in w.data.tables_of(stage) {
                 if columns.is_empty()
                     || w.data
-                        .view(&name, &Vec::new())
+                        .view(&name, &Condition::default())
                         .map_err(error_of)?
                         .table
                         .has(&columns)
@@ -202,7 +203,9 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
     environment.add_function("sides", move |table: &str, column: &str| {
         shown(ratios::sides(
             &w,
-            &w.data.view(table, &Vec::new()).map_err(error_of)?,
+            &w.data
+                .view(table, &Condition::default())
+                .map_err(error_of)?,
             column,
         ))
     });

@@ -24,8 +24,9 @@ pub(crate) fn check_factor(
         return Ok(());
     }
     Err(format!(
-        "column `{column}` does not say what is over what, so it cannot be shown as a factor (`{format}`): take it \
-         from an operator that makes ratios, or name both under `ratios:` of the operator `sql`"
+        "column `{column}` does not name its sides, so it cannot be shown as a factor \
+         (`{format}`); take it from an operator that computes ratios, or name both sides under \
+         `ratios:` of the operator `sql`"
     ))
 }
 
@@ -41,7 +42,7 @@ pub(crate) fn sides(world: &World, view: &View, column: &str) -> Result<String, 
     view.table.require(column)?;
     let ratio = view.table.ratio(column).ok_or_else(|| {
         format!(
-            "column `{column}` of `{}.{}` names no sides: it is no ratio",
+            "column `{column}` of `{}.{}` does not name any sides, so it is not a ratio",
             view.table.stage, view.table.output
         )
     })?;
@@ -49,16 +50,16 @@ pub(crate) fn sides(world: &World, view: &View, column: &str) -> Result<String, 
     let artifact = view.table.parts.first().map(|p| p.digest);
     Ok(world.trace.mark(Entry {
         stage: view.table.stage.clone(),
+        coordinates: view.table.cell(0),
         output: view.table.output.clone(),
         artifact,
-        row_key: "sides".to_owned(),
-        ..Entry::new(Source::Table, column, Scalar::Text(text.clone()), text)
+        ..Entry::new(Source::Sides, column, Scalar::Text(text.clone()), text)
     }))
 }
 
-const UNNAMED: &str = "a factor whose sides are not named beside it";
-const NAME_BOTH: &str = "name both, as the column calls them, in the same paragraph, list item or table with its \
-                         caption and notes; or write `{{ sides(\"stage.table\", \"column\") }}`";
+const UNNAMED: &str = "a factor whose sides are not named nearby";
+const NAME_BOTH: &str = "name both sides, as the column calls them, in the same paragraph, list \
+    item or table (with its caption and notes), or write `{{ sides(\"stage.table\", \"column\") }}`";
 
 /// Returns the factors whose paragraph, list item or table does not name both sides.
 pub(crate) fn check(extracted: &Extracted) -> Vec<Finding> {

@@ -42,7 +42,7 @@ pub struct Report {
 /// or every number the check refuses.
 pub fn render(parameters: &Parameters, data: &Arc<Data>, store: &Store) -> Result<Report, String> {
     let parameters = Arc::new(parameters.clone());
-    // What is named in so many words is read at once: each later fetch renders anew.
+    // What is named in so many words is read at once: each later fetch renders again.
     let tables = parameters.tables.iter().map(|t| t.settings.from.as_str());
     let figures = parameters.figures.iter().map(|f| f.settings.table.as_str());
     let in_templates = parameters

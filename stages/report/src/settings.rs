@@ -70,7 +70,7 @@ pub struct Named<T> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Literal {
-    /// The text as it stands in the report, for instance `two-sided`.
+    /// The text as it is in the report, for instance `two-sided`.
     pub text: String,
     /// Why it needs no artifact, for instance "a name, not a quantity".
     pub reason: String,
@@ -274,7 +274,7 @@ pub(crate) fn canonical(
         // `ref("name")` and the numbering could not tell them apart.
         if tables.iter().any(|t| t.name == figure.name) {
             let message = format!(
-                "a table is named `{}`, too: give them different names",
+                "a table is also named `{}`; give them different names",
                 figure.name
             );
             problems.push(Problem::at(&["figures", &figure.name], message));
@@ -326,7 +326,7 @@ fn claims(
                 }
             },
             Err(error) => {
-                problems.push(Problem::at(&["claims"], format!("claim `{name}`: {error}")))
+                problems.push(Problem::at(&["claims"], format!("claim `{name}`: {error}")));
             }
         }
     }

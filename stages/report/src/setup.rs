@@ -1,5 +1,5 @@
-//! What stands at the top of a section on the environment: of each host, engine and server the few facts
-//! that a reader compares first. All facets stand in the appendix.
+//! What is at the top of a section on the environment: of each host, engine and server the few facts
+//! that a reader compares first. All facets are in the appendix.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::environment::{Facets, STATE, flatten, ok, sides};
 /// The beginning of the names of these tables; the stage follows.
 pub(crate) const SETUP: &str = "setup-";
 
-/// What is told first, and the facets that tell it: the first there is.
+/// What is reported first, and the facets that tell it: the first there is.
 const ITEMS: &[(&str, &[&str])] = &[
     ("Processor", &["host.cpu_model", "server.facets.cpu_model"]),
     (
@@ -69,7 +69,7 @@ const ITEMS: &[(&str, &[&str])] = &[
 const SETTINGS: &str = "Settings other than defaults";
 
 /// Derives the table `commands` or `setup-STAGE`, if the name asks for it: a row a fact, a column for the cells
-/// that agree in all facets, and where there are several, how the fact stands.
+/// that agree in all facets, and where there are several, how the fact is.
 ///
 /// # Errors
 /// If there is no such stage, or a descriptor is not read yet.

@@ -2,6 +2,7 @@
 
 use artifacts::{Ratio, Scalar};
 use minijinja::{Environment, Error};
+use pipeline::place::Condition;
 
 use crate::footnotes;
 use crate::language::{World, declared, error_of, render_text};
@@ -35,6 +36,7 @@ pub(crate) fn render(
     )?;
     let lacks = footnotes::of(world, &settings.from, &view, &only).map_err(error_of)?;
     let mut notes = lacks.of_table();
+    let family = family_note(world, &view)?;
     let body = match (view.rows.is_empty(), &settings.no_footnotes) {
         (true, _) => settings
             .empty
@@ -46,9 +48,9 @@ pub(crate) fn render(
     if let Some(reason) = &settings.no_footnotes {
         notes = footnotes::left_out(world, environment, name, reason, &notes)?;
     }
-    Ok([vec![format!("**{label}.** {caption}"), body], notes]
-        .concat()
-        .join("\n\n"))
+    let head = vec![format!("**{label}.** {caption}"), body];
+    let family = family.into_iter().collect();
+    Ok([head, family, notes].concat().join("\n\n"))
 }
 
 /// The most columns and rows of a table that nobody chose.
@@ -60,14 +62,15 @@ const TELLING: &[&str] = &[
     "unit",
     "a",
     "b",
+    "n",
+    "n_a",
+    "n_b",
     "mean_a",
     "mean_b",
-    "geometric_mean_ratio",
+    "effect",
+    "adjusted_low",
     "verdict",
-    "holm_p",
-    "mean_delta",
-    "ci_low",
-    "n",
+    "verdict_reason",
     "n_ok",
     "output_throughput",
     "request_throughput",
@@ -78,13 +81,37 @@ const TELLING: &[&str] = &[
     "e2e_latency_ms_p99",
 ];
 
+/// Latencies from the time of sending, which under open arrivals leave out the wait for it.
+const FROM_SENDING: [(&str, &str); 2] = [
+    ("ttft_ms", "ttft_scheduled_ms"),
+    ("e2e_latency_ms", "e2e_scheduled_ms"),
+];
+
+/// Returns the telling columns: under open arrivals latencies from the schedule first.
+fn telling(open: bool) -> Vec<String> {
+    let named = |column: &&str| {
+        let scheduled = FROM_SENDING.iter().find_map(|(sent, scheduled)| {
+            let statistic = column.strip_prefix(sent)?;
+            Some(format!("{scheduled}{statistic}"))
+        });
+        let scheduled = scheduled.filter(|_| open);
+        scheduled.into_iter().chain([(*column).to_owned()])
+    };
+    TELLING.iter().flat_map(named).collect()
+}
+
+/// Returns the column of the upper end of the interval of which a column is the lower.
+fn upper_end(column: &str) -> Option<String> {
+    let stem = column
+        .strip_suffix("_low")
+        .map(|stem| format!("{stem}_high"));
+    stem.or_else(|| (column == "ci_low").then(|| "ci_high".to_owned()))
+}
+
 /// Returns the columns of a table that nobody chose: all of them while they are few, else those
 /// that tell its rows apart with the most telling ones behind them.
-fn choose(known: &[String], keys: &[String]) -> Vec<String> {
-    let ends_interval = |c: &String| {
-        c.strip_suffix("ci_high")
-            .is_some_and(|stem| known.contains(&format!("{stem}ci_low")))
-    };
+fn choose(known: &[String], keys: &[String], telling: &[String]) -> Vec<String> {
+    let ends_interval = |c: &String| known.iter().any(|low| upper_end(low).as_ref() == Some(c));
     let mut shown: Vec<String> = known
         .iter()
         .filter(|c| !ends_interval(c))
@@ -98,9 +125,9 @@ fn choose(known: &[String], keys: &[String]) -> Vec<String> {
                 .or_else(|| c.strip_suffix("_ci_low"));
             stem.is_some_and(|stem| known.contains(&format!("{stem}_ci_low")))
         };
-        let named = TELLING
+        let named = telling
             .iter()
-            .filter_map(|name| shown.iter().find(|c| c == name));
+            .filter_map(|name| shown.iter().find(|c| *c == name));
         let telling: Vec<String> = named
             .chain(shown.iter().filter(of_means))
             .cloned()
@@ -120,7 +147,10 @@ pub(crate) fn whole(
     environment: &Environment<'_>,
     name: &str,
 ) -> Result<String, Error> {
-    let mut view = world.data.view(name, &Vec::new()).map_err(error_of)?;
+    let mut view = world
+        .data
+        .view(name, &Condition::default())
+        .map_err(error_of)?;
     let rows = view.rows.len();
     if rows == 0 {
         return Ok("No row.".to_owned());
@@ -134,7 +164,11 @@ pub(crate) fn whole(
         .filter(|c| !is_empty(c))
         .cloned()
         .collect();
-    let mut columns = choose(&known, &view.keys);
+    let is_open = |i: usize| {
+        view.get(i, "arrivals")
+            .is_ok_and(|a| a.to_string() == "open")
+    };
+    let mut columns = choose(&known, &view.keys, &telling((0..rows).any(is_open)));
     // Sides that are the same in all rows stand in the heads.
     if ["mean_a", "mean_b"]
         .iter()
@@ -143,7 +177,7 @@ pub(crate) fn whole(
         columns.retain(|c| c != "a" && c != "b");
     }
     view.rows.truncate(WHOLE.1);
-    let lacks = footnotes::of(world, name, &view, &Vec::new()).map_err(error_of)?;
+    let lacks = footnotes::of(world, name, &view, &Condition::default()).map_err(error_of)?;
     let mut settings = plain(name, columns.iter(), &crate::settings::not_available());
     for column in &mut settings.columns {
         let is_float = (0..view.rows.len())
@@ -151,11 +185,7 @@ pub(crate) fn whole(
         if column.format.is_empty() && is_float && !view.keys.contains(&column.column) {
             column.format = ",".to_owned();
         }
-        let high = column
-            .column
-            .strip_suffix("ci_low")
-            .map(|stem| format!("{stem}ci_high"));
-        column.to = high.filter(|high| known.contains(high));
+        column.to = upper_end(&column.column).filter(|high| known.contains(high));
     }
     let mut parts = vec![grid(world, environment, &settings, &view, &lacks.markers)?];
     let intervals = settings.columns.iter().filter(|c| c.to.is_some());
@@ -172,8 +202,49 @@ pub(crate) fn whole(
             "More columns or rows: `benchtrail show {experiment}.yaml {name}`."
         ));
     }
+    parts.extend(family_note(world, &view)?);
     parts.extend(lacks.of_table());
     Ok(parts.join("\n\n"))
+}
+
+/// Says under a table of verdicts in which families its tests were adjusted, and how many units
+/// of replication each rests on.
+fn family_note(world: &World, view: &View) -> Result<Option<String>, Error> {
+    let has = |columns: &[&str]| {
+        let columns: Vec<String> = columns.iter().map(|c| (*c).to_owned()).collect();
+        view.table.has(&columns)
+    };
+    if !has(&["verdict", "family", "unit_of_replication"]) {
+        return Ok(None);
+    }
+    let distinct = |column: &str| -> Result<Vec<String>, Error> {
+        let (mut seen, mut texts) = (Vec::new(), Vec::new());
+        for row in 0..view.rows.len() {
+            let value = view.get(row, column).map_err(error_of)?;
+            if value != Scalar::Null && !seen.contains(&value) {
+                texts.push(world.show(view, row, column, "", "").map_err(error_of)?);
+                seen.push(value);
+            }
+        }
+        Ok(texts)
+    };
+    let families = distinct("family")?;
+    let units = distinct("unit_of_replication")?;
+    if families.is_empty() || units.is_empty() {
+        return Ok(Some(
+            "No test: there are no units of replication.".to_owned(),
+        ));
+    }
+    let mut parts = vec![
+        format!("Family of tests (Holm): {}.", families.join("; ")),
+        format!("Unit of replication: {}.", units.join("; ")),
+    ];
+    for column in ["n", "n_a", "n_b"] {
+        if has(&[column]) {
+            parts.push(format!("{column} = {}.", distinct(column)?.join(", ")));
+        }
+    }
+    Ok(Some(parts.join(" ")))
 }
 
 /// Returns a derived table that has a column for the cells that agree (`facets-STAGE`, `setup-STAGE`), its
@@ -184,11 +255,17 @@ pub(crate) fn side_by_side(
     name: &str,
     states: &[&str],
 ) -> Result<String, Error> {
-    let mut view = world.data.view(name, &Vec::new()).map_err(error_of)?;
+    let mut view = world
+        .data
+        .view(name, &Condition::default())
+        .map_err(error_of)?;
     let has_states = view.table.has(&["state".to_owned()]);
     if !states.is_empty() {
         let text = |state: &&str| Scalar::Text((*state).to_owned());
-        let only = vec![("state".to_owned(), states.iter().map(text).collect())];
+        let only = Condition(vec![(
+            "state".to_owned(),
+            states.iter().map(text).collect(),
+        )]);
         if has_states {
             view = world.data.view(name, &only).map_err(error_of)?;
         } else {
@@ -372,7 +449,11 @@ fn words(column: &str, unit: Option<&str>) -> String {
 /// A heading made of the column's own name and unit, traced to the table's schema.
 fn own_heading(world: &World, view: &View, column: &ColumnSettings) -> String {
     let unit = view.table.unit(&column.column);
-    let words = match (&column.to, column.column.strip_suffix("ci_low")) {
+    let stem = column.column.strip_suffix("ci_low");
+    let words = match (
+        &column.to,
+        stem.or_else(|| column.column.strip_suffix("low")),
+    ) {
         (Some(_), Some(stem)) => words(&format!("{stem}interval"), unit.as_deref()),
         _ => side(view, &column.column).unwrap_or_else(|| words(&column.column, unit.as_deref())),
     };
@@ -390,18 +471,14 @@ fn own_heading(world: &World, view: &View, column: &ColumnSettings) -> String {
 
 /// Marks a text as the schema's, not the writer's.
 fn of_schema(world: &World, view: &View, column: &str, text: String) -> String {
-    let artifact = view
-        .table
-        .parts
-        .first()
-        .filter(|_| view.table.source == Source::Table)
-        .map(|p| p.digest);
+    let part = view.table.parts.first();
+    let part = part.filter(|_| view.table.source == Source::Table);
     world.trace.mark(Entry {
         stage: view.table.stage.clone(),
+        coordinates: part.and_then(|_| view.table.cell(0)),
         output: view.table.output.clone(),
-        artifact,
-        row_key: "heading".to_owned(),
-        ..Entry::new(Source::Table, column, Scalar::Text(text.clone()), text)
+        artifact: part.map(|p| p.digest),
+        ..Entry::new(Source::Heading, column, Scalar::Text(text.clone()), text)
     })
 }
 

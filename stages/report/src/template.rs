@@ -117,8 +117,8 @@ fn comparisons_of_shown_values(name: &str, text: &str) -> Vec<String> {
         if let Some(shown) = compared(tag.inner, &known) {
             let line = line_of(text, tag.start);
             problems.push(format!(
-                "template `{name}` line {line}: `{shown}` is a shown value and cannot be compared; compare a \
-                 plain one: `raw(…)`, `row.column`, `rows(…)|length`, `plan(…)`"
+                "template `{name}` line {line}: `{shown}` is a shown value, which cannot be \
+                 compared; compare a plain one: `raw(…)`, `row.column`, `rows(…)|length`, `plan(…)`"
             ));
         }
         known.extend(bound(tag.inner, &known));

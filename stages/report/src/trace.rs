@@ -7,7 +7,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use artifacts::{Column, Digest, Ratio, Scalar, Table, TableError};
+use artifacts::{Digest, Ratio, Scalar, Table, TableError};
+use contract::TraceRow;
+pub use contract::TraceSource as Source;
+use pipeline::place::{Condition, Coordinates};
 
 const OPEN: char = '\u{e000}';
 const MIDDLE: char = '\u{e001}';
@@ -23,46 +26,6 @@ pub(crate) fn is_mark(c: char) -> bool {
     ('\u{e000}'..='\u{e01f}').contains(&c)
 }
 
-/// Where a traced text comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// A value of a table.
-    Table,
-    /// The number of rows of a table that match a condition.
-    Count,
-    /// A value of a JSON artifact.
-    Json,
-    /// A value of the experiment's canonical form.
-    Spec,
-    /// The ledger of planned cells.
-    Ledger,
-    /// The trail digest.
-    Trail,
-    /// A number the report gives its own parts.
-    Structure,
-    /// A value that the evaluation of a statement found.
-    Statement,
-    /// A number written by hand, declared with a reason.
-    Literal,
-}
-
-impl Source {
-    /// Returns the word the trace table uses.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Table => "table",
-            Self::Count => "count",
-            Self::Json => "json",
-            Self::Spec => "spec",
-            Self::Ledger => "ledger",
-            Self::Trail => "trail",
-            Self::Structure => "structure",
-            Self::Statement => "statement",
-            Self::Literal => "literal",
-        }
-    }
-}
-
 /// One traced text: what it says and where it comes from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
@@ -72,14 +35,18 @@ pub struct Entry {
     pub source: Source,
     /// The stage whose artifact it is; empty for spec, ledger, trail and literals.
     pub stage: String,
+    /// The coordinates of the cell whose artifact it is; `None` if it is no artifact of one cell, or the
+    /// report's own.
+    pub coordinates: Option<Coordinates>,
     /// The output's name in the stage.
     pub output: String,
     /// The artifact.
     pub artifact: Option<Digest>,
     /// The row of the artifact, from 0.
     pub row: Option<u64>,
-    /// The row's key columns, `configuration=batched,concurrency=8`; for counts the condition.
-    pub row_key: String,
+    /// The row's key columns; for counts the condition; for missing cells which they are. Without any it
+    /// says nothing.
+    pub row_key: Condition,
     /// The column, or the path in a JSON artifact or the spec; for literals the reason.
     pub column: String,
     /// The value in full precision.
@@ -104,10 +71,11 @@ impl Entry {
             text: text.into(),
             source,
             stage: String::new(),
+            coordinates: None,
             output: String::new(),
             artifact: None,
             row: None,
-            row_key: String::new(),
+            row_key: Condition::default(),
             column: column.into(),
             value,
             unit: None,
@@ -294,7 +262,7 @@ pub(crate) fn extract(rendered: &str, ledger: &Ledger) -> Result<Extracted, Stri
     let mut chars = rendered.chars();
     let mut open: Vec<Enclosed> = Vec::new();
     let broken =
-        || "a mark of a traced text is cut in half: filters must not touch traced texts".to_owned();
+        || "a filter cut a traced text in two; filters must not change traced texts".to_owned();
     while let Some(c) = chars.next() {
         match c {
             OPEN => {
@@ -387,50 +355,28 @@ pub(crate) fn extract(rendered: &str, ledger: &Ledger) -> Result<Extracted, Stri
 /// # Errors
 /// Never for spans; the table type's own rules are passed on.
 pub(crate) fn trace_table(spans: &[Span]) -> Result<Table, TableError> {
-    let int = |pick: fn(&Span) -> Option<i64>| spans.iter().map(pick).collect::<Vec<_>>();
-    let text = |pick: fn(&Span) -> Option<String>| spans.iter().map(pick).collect::<Vec<_>>();
-    Table::new(vec![
-        Column::int("line", int(|s| i64::try_from(s.line).ok()))
-            .describe("line of the report, from 1"),
-        Column::int("column_start", int(|s| i64::try_from(s.column_start).ok()))
-            .describe("first character of the line, from 1"),
-        Column::int("column_end", int(|s| i64::try_from(s.column_end).ok()))
-            .describe("one past the last character"),
-        Column::text("text", text(|s| Some(s.entry.text.clone()))).describe("the text as rendered"),
-        Column::text("source", text(|s| Some(s.entry.source.word().to_owned())))
-            .describe("table, count, json, spec, ledger, trail, structure, statement or literal"),
-        Column::text("stage", text(|s| non_empty(&s.entry.stage))),
-        Column::text("output", text(|s| non_empty(&s.entry.output)))
-            .describe("the output's name in the stage"),
-        Column::text(
-            "artifact",
-            text(|s| s.entry.artifact.map(|d| d.to_string())),
-        )
-        .describe("digest of the artifact the value was read from"),
-        Column::int(
-            "row",
-            int(|s| s.entry.row.and_then(|r| i64::try_from(r).ok())),
-        )
-        .describe("row of the artifact, from 0; null where it is no table"),
-        Column::text("row_key", text(|s| non_empty(&s.entry.row_key)))
-            .describe("the row's key columns; for counts the condition"),
-        Column::text("column", text(|s| non_empty(&s.entry.column)))
-            .describe("column of the table, or path in a document; for literals the reason"),
-        Column::text("value", text(|s| full(&s.entry.value)))
-            .describe("the value in full precision; null if it is null"),
-        Column::text("unit", text(|s| s.entry.unit.clone())),
-        Column::text(
-            "numerator",
-            text(|s| s.entry.ratio.as_ref().map(|r| r.numerator.clone())),
-        )
-        .describe("what is divided, in columns of ratios"),
-        Column::text(
-            "denominator",
-            text(|s| s.entry.ratio.as_ref().map(|r| r.denominator.clone())),
-        )
-        .describe("the base, in columns of ratios"),
-        Column::text("format", text(|s| Some(s.entry.format.clone()))),
-    ])
+    let row = |span: &Span| {
+        let entry = &span.entry;
+        TraceRow {
+            line: span.line,
+            column_start: span.column_start,
+            column_end: span.column_end,
+            text: entry.text.clone(),
+            source: entry.source,
+            stage: non_empty(&entry.stage),
+            coordinates: entry.coordinates.clone(),
+            output: non_empty(&entry.output),
+            artifact: entry.artifact,
+            row: entry.row.and_then(|r| usize::try_from(r).ok()),
+            row_key: Some(entry.row_key.clone()).filter(|key| !key.0.is_empty()),
+            column: non_empty(&entry.column),
+            value: full(&entry.value),
+            unit: entry.unit.clone(),
+            ratio: entry.ratio.clone(),
+            format: entry.format.clone(),
+        }
+    };
+    contract::trace_table(&spans.iter().map(row).collect::<Vec<_>>())
 }
 
 fn non_empty(text: &str) -> Option<String> {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use artifacts::{Digest, Ratio, Scalar, Table};
-use pipeline::stage::Coordinates;
+use pipeline::place::{Condition, Coordinates, LabelKey};
 
 use crate::data::{Miss, lock};
 use crate::trace::Source;
@@ -24,43 +24,11 @@ pub(crate) struct Part<T> {
     pub content: Arc<T>,
 }
 
-/// A condition: columns, and the values of which a row must have one.
-pub(crate) type Where = Vec<(String, Vec<Scalar>)>;
-
 /// A row: the position of its part, and its row there.
 type Place = (usize, usize);
 
 /// The rows that have given values in given columns, ascending.
-type Index = HashMap<Vec<Atom>, Vec<Place>>;
-
-/// A value as an index holds it: equal exactly if [`same`] says so.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Atom {
-    Null,
-    Bool(bool),
-    /// The bits of a double; zero has no sign.
-    Number(u64),
-    Text(String),
-}
-
-impl Atom {
-    /// `None` for what equals nothing, not even itself.
-    fn of(value: &Scalar) -> Option<Self> {
-        match value {
-            Scalar::Null => Some(Self::Null),
-            Scalar::Bool(value) => Some(Self::Bool(*value)),
-            Scalar::Text(value) => Some(Self::Text(value.clone())),
-            Scalar::Int(_) | Scalar::Float(_) => {
-                let number = value.as_f64().filter(|v| !v.is_nan())?;
-                Some(Self::Number(if number == 0.0 {
-                    0
-                } else {
-                    number.to_bits()
-                }))
-            }
-        }
-    }
-}
+type Index = HashMap<Vec<LabelKey>, Vec<Place>>;
 
 /// An output of a stage: the tables of its cells one after the other, the cells' coordinates
 /// as columns beside those of the tables.
@@ -80,6 +48,8 @@ pub(crate) struct Opened {
     keys: Vec<String>,
     /// Whether the table itself says which they are.
     says_keys: bool,
+    /// Whether the parts are artifacts of cells of a needed stage.
+    of_cells: bool,
     indexes: Mutex<BTreeMap<Vec<String>, Arc<Index>>>,
     visited: AtomicU64,
 }
@@ -116,9 +86,27 @@ impl Opened {
             columns,
             keys,
             says_keys,
+            of_cells: false,
             indexes: Mutex::default(),
             visited: AtomicU64::new(0),
         }
+    }
+
+    /// Says that the parts are artifacts of cells of a needed stage.
+    #[must_use]
+    pub(crate) fn of_cells(self) -> Self {
+        Self {
+            of_cells: true,
+            ..self
+        }
+    }
+
+    /// Returns the coordinates of the cell of a part; `None` where the table is no artifact of a stage, or
+    /// the report's own.
+    pub(crate) fn cell(&self, part: usize) -> Option<Coordinates> {
+        self.of_cells
+            .then(|| self.parts.get(part).map(|p| p.coordinates.clone()))
+            .flatten()
     }
 
     /// Returns how many rows were looked at so far, to make indexes and to answer conditions.
@@ -130,27 +118,24 @@ impl Opened {
     ///
     /// # Errors
     /// If the condition names a column that is not there.
-    pub(crate) fn choose(self: &Arc<Self>, condition: &Where) -> Result<View, Miss> {
-        for (column, _) in condition {
+    pub(crate) fn choose(self: &Arc<Self>, condition: &Condition) -> Result<View, Miss> {
+        for column in condition.columns() {
             self.require(column)?;
         }
-        let rows = match condition.as_slice() {
+        let rows = match condition.0.as_slice() {
             [] => self.places().collect(),
             _ => self.find(condition)?,
         };
         self.visited.fetch_add(rows.len() as u64, Ordering::Relaxed);
         let mut keys = self.keys.clone();
         if !self.says_keys {
-            let more = condition
-                .iter()
-                .map(|(column, _)| column)
-                .filter(|c| !self.keys.contains(c));
-            keys.extend(more.cloned());
+            let more = condition.columns().map(str::to_owned);
+            keys.extend(more.filter(|c| !self.keys.contains(c)));
         }
         Ok(View {
             table: self.clone(),
             rows,
-            condition: condition_text(condition),
+            condition: condition.clone(),
             keys,
         })
     }
@@ -162,20 +147,21 @@ impl Opened {
 
     /// Looks up each combination of the values of a condition, or goes through the index where
     /// there are more combinations than entries.
-    fn find(&self, condition: &Where) -> Result<Vec<Place>, Miss> {
-        let index = self.index(condition.iter().map(|(column, _)| column.clone()).collect())?;
-        let wanted: Vec<BTreeSet<Atom>> = condition
+    fn find(&self, condition: &Condition) -> Result<Vec<Place>, Miss> {
+        let index = self.index(condition.columns().map(str::to_owned).collect())?;
+        let wanted: Vec<BTreeSet<LabelKey>> = condition
+            .0
             .iter()
-            .map(|(_, values)| values.iter().filter_map(Atom::of).collect())
+            .map(|(_, values)| values.iter().filter_map(LabelKey::of).collect())
             .collect();
         let combinations = wanted
             .iter()
             .try_fold(1usize, |n, values| n.checked_mul(values.len()));
         let mut rows = Vec::new();
         if combinations.is_some_and(|n| n <= index.len()) {
-            let mut keys: Vec<Vec<Atom>> = vec![Vec::new()];
+            let mut keys: Vec<Vec<LabelKey>> = vec![Vec::new()];
             for values in &wanted {
-                let longer = |key: Vec<Atom>| {
+                let longer = |key: Vec<LabelKey>| {
                     values
                         .iter()
                         .map(move |v| [&key[..], std::slice::from_ref(v)].concat())
@@ -184,7 +170,7 @@ impl Opened {
             }
             rows.extend(keys.iter().filter_map(|key| index.get(key)).flatten());
         } else {
-            let meets = |key: &[Atom]| {
+            let meets = |key: &[LabelKey]| {
                 key.iter()
                     .zip(&wanted)
                     .all(|(value, wanted)| wanted.contains(value))
@@ -208,8 +194,8 @@ impl Opened {
         for place in self.places() {
             let values = columns
                 .iter()
-                .map(|column| Ok(Atom::of(&self.at(place, column)?)));
-            if let Some(key) = values.collect::<Result<Option<Vec<Atom>>, Miss>>()? {
+                .map(|column| Ok(LabelKey::of(&self.at(place, column)?)));
+            if let Some(key) = values.collect::<Result<Option<Vec<LabelKey>>, Miss>>()? {
                 index.entry(key).or_default().push(place);
             }
             self.visited.fetch_add(1, Ordering::Relaxed);
@@ -276,8 +262,8 @@ pub(crate) struct View {
     pub table: Arc<Opened>,
     /// The rows chosen.
     pub rows: Vec<Place>,
-    /// The condition, as text.
-    pub condition: String,
+    /// The condition.
+    pub condition: Condition,
     /// The columns that tell rows apart, in order.
     pub keys: Vec<String>,
 }
@@ -291,13 +277,13 @@ impl View {
         self.table.at(self.rows[index], column)
     }
 
-    /// Returns the key columns of a chosen row and their values, `a=x,b=y`.
-    pub(crate) fn row_key(&self, index: usize) -> String {
-        let pairs = self.keys.iter().map(|k| match self.get(index, k) {
-            Ok(value) => format!("{k}={value}"),
-            Err(_) => k.clone(),
+    /// Returns the key columns of a chosen row and their values.
+    pub(crate) fn row_key(&self, index: usize) -> Condition {
+        let pairs = self.keys.iter().map(|key| {
+            let value = self.get(index, key);
+            (key.clone(), vec![value.unwrap_or(Scalar::Null)])
         });
-        pairs.collect::<Vec<_>>().join(",")
+        Condition(pairs.collect())
     }
 
     /// Returns the condition that chooses a row: its keys, and what a comparison compares.
@@ -316,11 +302,9 @@ impl View {
 
     /// Returns the key of a chosen row, or its position if it has none.
     pub(crate) fn row_name(&self, index: usize) -> String {
-        let key = self.row_key(index);
-        if key.is_empty() {
-            format!("row {}", self.rows[index].1)
-        } else {
-            key
+        match self.row_key(index) {
+            key if key.0.is_empty() => format!("row {}", self.rows[index].1),
+            key => key.to_string(),
         }
     }
 
@@ -352,14 +336,6 @@ impl View {
     }
 }
 
-/// Whether two scalars are the same value; integers and doubles compare as numbers.
-pub(crate) fn same(a: &Scalar, b: &Scalar) -> bool {
-    match (a.as_f64(), b.as_f64()) {
-        (Some(a), Some(b)) => a == b,
-        _ => a == b,
-    }
-}
-
 fn order(a: &Scalar, b: &Scalar) -> (std::cmp::Ordering, bool) {
     use std::cmp::Ordering::{Equal, Greater, Less};
     match (a, b) {
@@ -375,18 +351,10 @@ fn order(a: &Scalar, b: &Scalar) -> (std::cmp::Ordering, bool) {
     }
 }
 
-/// Writes a condition as text: `a=x|y,b=z`.
-pub(crate) fn condition_text(condition: &Where) -> String {
-    let pairs = condition.iter().map(|(column, values)| {
-        let values: Vec<_> = values.iter().map(ToString::to_string).collect();
-        format!("{column}={}", values.join("|"))
-    });
-    pairs.collect::<Vec<_>>().join(",")
-}
-
 #[cfg(test)]
 mod tests {
     use artifacts::Column;
+    use pipeline::place::same_label;
     use proptest::prelude::*;
 
     use super::*;
@@ -428,15 +396,15 @@ mod tests {
         ) {
             let (values, more): (Vec<Scalar>, Vec<i64>) = rows.into_iter().unzip();
             let table = opened(&values, &more);
-            let condition = vec![
+            let condition = Condition(vec![
                 ("a".to_owned(), wanted.clone()),
                 ("b".to_owned(), others.iter().map(|v| Scalar::Int(*v)).collect()),
                 ("cell".to_owned(), vec![Scalar::Float(7.0)]),
-            ];
+            ]);
             let scanned: Vec<Place> = (0..values.len())
                 .filter(|row| {
                     let actual = table.at((0, *row), "a").unwrap();
-                    wanted.iter().any(|w| same(w, &actual)) && others.contains(&more[*row])
+                    wanted.iter().any(|w| same_label(w, &actual)) && others.contains(&more[*row])
                 })
                 .map(|row| (0, row))
                 .collect();
@@ -450,7 +418,7 @@ mod tests {
         let table = opened(&values, &[0; 100]);
         let ask = |n| {
             table
-                .choose(&vec![("a".to_owned(), vec![Scalar::Int(n)])])
+                .choose(&Condition(vec![("a".to_owned(), vec![Scalar::Int(n)])]))
                 .unwrap()
                 .rows
                 .len()

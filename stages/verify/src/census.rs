@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use artifacts::{Column, Table, TableError};
+use artifacts::{Table, TableError};
+use contract::{CensusRow, Row as _};
 use pipeline::CellStatus;
 
 use crate::finding::Finding;
@@ -14,15 +15,10 @@ pub(crate) fn census_table(
     stages: &[Stage<'_>],
     findings: &[Finding<'_>],
 ) -> Result<Table, TableError> {
-    let int = |name: &str, meaning: &str, of: &dyn Fn(&Stage<'_>) -> usize| {
-        Column::int(name, stages.iter().map(|s| i64::try_from(of(s)).ok()))
-            .unit("1")
-            .describe(meaning)
-    };
     let with = |s: &Stage<'_>, status: CellStatus| {
         s.cells.iter().filter(|c| c.input.status == status).count()
     };
-    let rows = |s: &Stage<'_>, keep: &dyn Fn(&rows::Request) -> bool| {
+    let rows = |s: &Stage<'_>, keep: &dyn Fn(&contract::Request) -> bool| {
         s.cells
             .iter()
             .filter_map(|c| c.rows.as_ref())
@@ -38,43 +34,46 @@ pub(crate) fn census_table(
             .collect();
         cells.len()
     };
-    let columns = vec![
-        Column::text("stage", stages.iter().map(|s| Some(s.name))).describe("the load stage"),
-        Column::text("sources", stages.iter().map(|s| Some(sources(s)).filter(|t| !t.is_empty()))).describe(
-            "where the rows of its ok cells come from: `measured`, `imported`, `simulated`, with counts if they \
-             differ; null if no cell says",
-        ),
-        int("product", "product of the numbers of labels that occur on its axes", &|s| {
-            if s.cells.is_empty() { 0 } else { s.labels().iter().map(Vec::len).product() }
-        }),
-        int("planned", "planned cells, those the experiment excludes among them", &|s| s.cells.len()),
-        int("excluded", "cells the experiment excludes", &|s| with(s, CellStatus::Excluded)),
-        int("ok", "cells that completed", &|s| with(s, CellStatus::Ok)),
-        int("failed", "cells that failed", &|s| with(s, CellStatus::Failed)),
-        int("hung", "cells that hung", &|s| with(s, CellStatus::Hung)),
-        int("timeout", "cells whose time limit passed", &|s| with(s, CellStatus::Timeout)),
-        int("skipped", "cells skipped", &|s| with(s, CellStatus::Skipped)),
-        int("interrupted", "cells the user stopped", &|s| with(s, CellStatus::Interrupted)),
-        int("barred", "ok cells that gates keep from every statistic", &barred),
-        int("rows_measured", "measured rows", &|s| rows(s, &|r| r.is_measured())),
-        int("rows_measured_ok", "measured rows of status ok", &|s| {
-            rows(s, &|r| r.is_measured() && r.is_ok())
-        }),
-        int("rows_warmup", "warm-up rows", &|s| rows(s, &|r| !r.is_measured() && !r.superseded)),
-        int("rows_superseded", "rows replaced by a later attempt", &|s| rows(s, &|r| r.superseded)),
-        int("rows_missing", "measured rows the ok cells planned and have not", &|s| {
-            gaps(s).into_iter().filter(|gap| *gap > 0).map(|gap| gap as usize).sum()
-        }),
-        int("rows_unexpected", "measured rows the ok cells have beyond those planned", &|s| {
-            gaps(s).into_iter().filter(|gap| *gap < 0).map(|gap| gap.unsigned_abs() as usize).sum()
-        }),
-        int("files_odd", "files missing or unexpected in ok cells, or with other rows than recorded", &|s| {
-            files(s).len()
-        }),
-        int("rows_expected", "measured rows the ok cells planned", &|s| {
-            s.cells.iter().filter_map(|c| usize::try_from(c.fact("expected_requests")?).ok()).sum()
-        }),
-    ];
+    let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+    let row = |s: &Stage<'_>| {
+        let status = |status| count(with(s, status));
+        let gaps = gaps(s);
+        CensusRow {
+            stage: s.name.to_owned(),
+            sources: Some(sources(s)).filter(|text| !text.is_empty()),
+            product: match s.cells.is_empty() {
+                true => 0,
+                false => count(s.labels().iter().map(Vec::len).product()),
+            },
+            planned: count(s.cells.len()),
+            excluded: status(CellStatus::Excluded),
+            ok: status(CellStatus::Ok),
+            failed: status(CellStatus::Failed),
+            hung: status(CellStatus::Hung),
+            timeout: status(CellStatus::Timeout),
+            skipped: status(CellStatus::Skipped),
+            interrupted: status(CellStatus::Interrupted),
+            barred: count(barred(s)),
+            rows_measured: count(rows(s, &|r| r.is_measured())),
+            rows_measured_ok: count(rows(s, &|r| r.is_measured() && r.is_ok())),
+            rows_warmup: count(rows(s, &|r| !r.is_measured() && !r.superseded)),
+            rows_superseded: count(rows(s, &|r| r.superseded)),
+            rows_missing: gaps.iter().filter(|gap| **gap > 0).sum(),
+            rows_unexpected: gaps
+                .iter()
+                .filter(|gap| **gap < 0)
+                .map(|gap| gap.abs())
+                .sum(),
+            files_odd: count(files(s).len()),
+            rows_expected: s
+                .cells
+                .iter()
+                .filter_map(|c| c.fact("expected_requests"))
+                .sum(),
+        }
+    };
+    let rows: Vec<CensusRow> = stages.iter().map(row).collect();
+    let columns = CensusRow::columns(&rows);
     Table::with_metadata(columns, &[("keys", "stage"), ("level", "marginal")])
 }
 

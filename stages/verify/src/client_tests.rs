@@ -1,8 +1,8 @@
 //! The gates about the client itself.
 
 use artifacts::{Column, Digest, Scalar, Store, Table};
+use contract::synthetic;
 use pipeline::{Artifact, CellStatus, Input, Json, Media};
-use rows::synthetic;
 use serde_json::json;
 
 use crate::tests::{broken, store, verify};

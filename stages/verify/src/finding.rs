@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::study::Stage;
 
-/// What follows from a gate that does not pass.
+/// What follows from a gate that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Severity {
@@ -27,13 +27,38 @@ impl Severity {
     }
 }
 
+/// How a gate ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Outcome {
+    /// What was asked for holds.
+    Pass,
+    /// It does not hold.
+    Fail,
+    /// The rows cannot tell: what the gate needs is not there, or not enough of it.
+    NotJudged,
+}
+
+impl Outcome {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::NotJudged => "not judged",
+        }
+    }
+
+    /// Passes if it holds, fails if it does not.
+    pub(crate) fn of(holds: bool) -> Self {
+        if holds { Self::Pass } else { Self::Fail }
+    }
+}
+
 /// What a gate says about one cell, or about a stage.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Judgement {
     /// The position of the cell in its stage; `None` for the stage as a whole.
     pub(crate) cell: Option<usize>,
-    /// `None` if there was nothing to judge.
-    pub(crate) passed: Option<bool>,
+    pub(crate) outcome: Outcome,
     pub(crate) observed: String,
     pub(crate) expected: String,
     pub(crate) evidence: Option<String>,
@@ -51,7 +76,7 @@ pub(crate) struct Finding<'a> {
 
 impl Finding<'_> {
     pub(crate) fn bars_its_cell(&self) -> bool {
-        self.judgement.passed == Some(false)
+        self.judgement.outcome == Outcome::Fail
             && self.judgement.cell.is_some()
             && self.severity != Severity::Warn
     }
@@ -106,7 +131,7 @@ fn places(findings: &[&Finding<'_>], axes: &[String]) -> Result<Vec<Column>, Tab
     );
     columns.push(
         Column::text("severity", findings.iter().map(|f| Some(f.severity.word())))
-            .describe("what follows if it does not pass: fail, exclude or warn"),
+            .describe("what follows if it fails: `fail`, `exclude` or `warn`"),
     );
     Ok(columns)
 }
@@ -123,8 +148,11 @@ pub(crate) fn gates_table(findings: &[Finding<'_>], axes: &[String]) -> Result<T
     let all: Vec<&Finding<'_>> = findings.iter().collect();
     let mut columns = places(&all, axes)?;
     columns.extend([
-        Column::boolean("passed", findings.iter().map(|f| f.judgement.passed))
-            .describe("whether it passes; null = nothing to judge"),
+        Column::text(
+            "outcome",
+            findings.iter().map(|f| Some(f.judgement.outcome.word())),
+        )
+        .describe("`pass`, `fail`, or `not judged`: the rows cannot tell"),
         Column::text(
             "observed",
             findings.iter().map(|f| Some(f.judgement.observed.as_str())),

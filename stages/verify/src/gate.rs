@@ -1,11 +1,11 @@
 //! The contract of a gate.
 
+use contract::Settings;
 use pipeline::{Failure, Json, Library, Problem, Step};
-use rows::Settings;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::finding::{Judgement, Severity};
+use crate::finding::{Judgement, Outcome, Severity};
 use crate::study::Stage;
 
 /// The parameters of a gate as the experiment says them.
@@ -24,7 +24,7 @@ pub(crate) trait Gate: Send + Sync {
     fn name(&self) -> &'static str;
     /// What it asks, in one sentence.
     fn summary(&self) -> &'static str;
-    /// What follows by default if it does not pass.
+    /// What follows by default if it fails.
     fn severity(&self) -> Severity;
     /// The JSON Schema of its parameters.
     fn schema(&self) -> Json;
@@ -79,7 +79,7 @@ impl<G: TypedGate> Gate for G {
     }
 
     fn schema(&self) -> Json {
-        rows::inline_schema::<G::Parameters>()
+        contract::inline_schema::<G::Parameters>()
     }
 
     fn resolve(&self, values: &mut Values, library: &dyn Library) -> Result<(), Unresolved> {
@@ -90,7 +90,7 @@ impl<G: TypedGate> Gate for G {
         let parameters: G::Parameters = settings.read()?;
         let problems = self.check(&parameters, settings);
         if problems.is_empty() {
-            Ok(rows::canonical(&parameters))
+            Ok(contract::canonical(&parameters))
         } else {
             Err(problems)
         }
@@ -106,21 +106,21 @@ impl<G: TypedGate> Gate for G {
 /// Judges every cell that has rows with one function, cells in parallel, results in their order.
 pub(crate) fn each(
     stage: &Stage<'_>,
-    judge: impl Fn(&crate::study::Cell<'_>, &rows::CellRows) -> Verdict + Sync,
+    judge: impl Fn(&crate::study::Cell<'_>, &contract::CellRows) -> Verdict + Sync,
 ) -> Vec<Judgement> {
     use rayon::prelude::*;
     let cells = stage.cells.par_iter().enumerate();
     cells
         .filter_map(|(i, cell)| {
             let Verdict {
-                passed,
+                outcome,
                 observed,
                 expected,
                 evidence,
             } = judge(cell, cell.rows.as_ref()?);
             Some(Judgement {
                 cell: Some(i),
-                passed,
+                outcome,
                 observed,
                 expected,
                 evidence,
@@ -131,7 +131,7 @@ pub(crate) fn each(
 
 /// A judgement without its place.
 pub(crate) struct Verdict {
-    passed: Option<bool>,
+    outcome: Outcome,
     observed: String,
     expected: String,
     evidence: Option<String>,
@@ -139,22 +139,22 @@ pub(crate) struct Verdict {
 
 impl Verdict {
     pub(crate) fn new(
-        passed: bool,
+        holds: bool,
         observed: impl Into<String>,
         expected: impl Into<String>,
     ) -> Self {
         Self {
-            passed: Some(passed),
+            outcome: Outcome::of(holds),
             observed: observed.into(),
             expected: expected.into(),
             evidence: None,
         }
     }
 
-    /// There is nothing to judge, and why.
-    pub(crate) fn none(why: impl Into<String>, expected: impl Into<String>) -> Self {
+    /// The rows cannot tell, and why.
+    pub(crate) fn not_judged(why: impl Into<String>, expected: impl Into<String>) -> Self {
         Self {
-            passed: None,
+            outcome: Outcome::NotJudged,
             observed: why.into(),
             expected: expected.into(),
             evidence: None,
@@ -164,14 +164,14 @@ impl Verdict {
     /// Says it of the stage as a whole.
     pub(crate) fn of_stage(self) -> Judgement {
         let Self {
-            passed,
+            outcome,
             observed,
             expected,
             evidence,
         } = self;
         Judgement {
             cell: None,
-            passed,
+            outcome,
             observed,
             expected,
             evidence,

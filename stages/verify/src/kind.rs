@@ -1,18 +1,19 @@
 //! The stage kind: settings to a checked list of gates, and one cell's execution.
 
 use artifacts::{Store, TableError};
+use contract::Settings;
 use pipeline::{
     Class, Control, Done, Failure, Input, Job, Json, Library, Output, Problem, StageKind, Step,
 };
-use rows::Settings;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::balance::{Compared, compared, imbalances_table};
 use crate::census::census_table;
 use crate::comparability::{comparability_table, pairs};
-use crate::finding::{Finding, Severity, exclusions_table, gates_table};
+use crate::finding::{Finding, Outcome, Severity, exclusions_table, gates_table};
 use crate::gate::{Gate, Unresolved};
-use crate::gates::{ALL, ComparabilityParameters};
+use crate::gates::{ALL, BalanceParameters, ComparabilityParameters};
 use crate::study;
 
 /// The `verify` kind. Settings: `gates`, a list of `{gate: …}` with `severity`, `reason`
@@ -40,7 +41,7 @@ impl StageKind for Verify {
     }
 
     fn semantic_version(&self) -> u32 {
-        5
+        8
     }
 
     fn class(&self) -> Class {
@@ -74,15 +75,15 @@ impl StageKind for Verify {
                         "type": "object",
                         "required": ["gate"],
                         "properties": {
-                            "gate": {"type": "string", "enum": names, "description": "What is asked."},
+                            "gate": {"type": "string", "enum": names, "description": "The gate."},
                             "severity": {
                                 "type": "string",
                                 "enum": ["fail", "exclude", "warn"],
-                                "description": "What follows if the gate does not pass."
+                                "description": "What follows if the gate fails."
                             },
                             "reason": {
                                 "type": "string",
-                                "description": "Why cells that do not pass are left out; required with `exclude`."
+                                "description": "Why cells that fail it are left out; required with `exclude`."
                             },
                         },
                         "allOf": cases,
@@ -151,7 +152,7 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
                         &[Step::Key("gate".to_owned())],
                         format!("there is no gate `{wrong}`"),
                     )
-                    .hint(rows::did_you_mean(&wrong, &known)),
+                    .hint(contract::did_you_mean(&wrong, &known)),
                 None => settings
                     .problem(&[], "which gate?")
                     .hint(format!("there are: {}", known.join(", "))),
@@ -170,9 +171,9 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
                         settings
                             .problem(
                                 &[Step::Key("severity".to_owned())],
-                                format!("`{given}` is no severity"),
+                                format!("`{given}` is not a severity"),
                             )
-                            .hint(rows::did_you_mean(&given, &["fail", "exclude", "warn"])),
+                            .hint(contract::did_you_mean(&given, &["fail", "exclude", "warn"])),
                     );
                 }
                 read
@@ -181,9 +182,9 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
         let told = reason.as_deref().is_some_and(|r| !r.trim().is_empty());
         if severity == Some(Severity::Exclude) && !told {
             problems.push(
-                settings.problem(&[], "a gate that excludes cells needs a `reason`").hint(
-                    "say why such cells are left out: the reason stands in the report's exclusion ledger",
-                ),
+                settings
+                    .problem(&[], "a gate that excludes cells needs a `reason`")
+                    .hint("say why such cells are excluded; the report lists the reason"),
             );
         }
         if let Err(Unresolved { key, message, hint }) = gate.resolve(&mut settings.values, library)
@@ -266,6 +267,7 @@ pub(crate) fn run(
             ));
         }
     }
+    let imbalances = imbalances(&planned, &stages)?;
     let wrong = |e: TableError| Failure::failed(e.to_string());
     let mut done = Done::default();
     done.outputs.push(Output::table(
@@ -284,6 +286,10 @@ pub(crate) fn run(
         "comparability",
         &comparability_table(&compared).map_err(wrong)?,
     )?);
+    done.outputs.push(Output::table(
+        "imbalances",
+        &imbalances_table(&imbalances).map_err(wrong)?,
+    )?);
     done.outputs
         .push(Output::json("verdict", &verdict(&findings)));
     for stage in &stages {
@@ -297,7 +303,7 @@ pub(crate) fn run(
     }
     for finding in findings
         .iter()
-        .filter(|f| f.judgement.passed == Some(false))
+        .filter(|f| f.judgement.outcome == Outcome::Fail)
     {
         let at = finding
             .judgement
@@ -316,25 +322,50 @@ pub(crate) fn run(
     Ok(done)
 }
 
+/// Returns the sides that were measured under other conditions, with their stage.
+fn imbalances<'a>(
+    planned: &[Planned],
+    stages: &'a [study::Stage<'a>],
+) -> Result<Vec<(&'a str, Compared)>, Failure> {
+    let mut found = Vec::new();
+    for planned in planned.iter().filter(|p| p.gate == "balanced-conditions") {
+        let given: BalanceParameters = serde_json::from_value(planned.parameters.clone())
+            .map_err(|e| Failure::failed(format!("gate balanced-conditions: {e}")))?;
+        for stage in stages {
+            let all = compared(stage, &given.across, given.alpha);
+            found.extend(
+                all.into_iter()
+                    .filter(|c| c.differs)
+                    .map(|c| (stage.name, c)),
+            );
+        }
+    }
+    Ok(found)
+}
+
 fn verdict(findings: &[Finding<'_>]) -> Json {
     let count = |keep: &dyn Fn(&Finding<'_>) -> bool| findings.iter().filter(|f| keep(f)).count();
     let broken = |severity: Severity| {
-        count(&|f: &Finding<'_>| f.judgement.passed == Some(false) && f.severity == severity)
+        count(&|f: &Finding<'_>| f.judgement.outcome == Outcome::Fail && f.severity == severity)
     };
     let mut failed_gates: Vec<String> = Vec::new();
     for finding in findings {
         let name = format!("{} ({})", finding.gate, finding.stage.name);
-        let failed = finding.judgement.passed == Some(false) && finding.severity == Severity::Fail;
+        let failed =
+            finding.judgement.outcome == Outcome::Fail && finding.severity == Severity::Fail;
         if failed && !failed_gates.contains(&name) {
             failed_gates.push(name);
         }
     }
     json!({
         "failed_gates": failed_gates,
-        "passed": count(&|f| f.judgement.passed == Some(true)),
-        "failed": broken(Severity::Fail),
-        "excluded": broken(Severity::Exclude),
-        "warned": broken(Severity::Warn),
-        "not_judged": count(&|f| f.judgement.passed.is_none()),
+        "pass": count(&|f| f.judgement.outcome == Outcome::Pass),
+        "fail": count(&|f| f.judgement.outcome == Outcome::Fail),
+        "not_judged": count(&|f| f.judgement.outcome == Outcome::NotJudged),
+        "failed": {
+            "fail": broken(Severity::Fail),
+            "exclude": broken(Severity::Exclude),
+            "warn": broken(Severity::Warn),
+        },
     })
 }

@@ -9,11 +9,12 @@ use pipeline::Json;
 fn page() -> String {
     let mut text = String::from(
         "# Gates of the verify stage\n\n\
-         A gate is asked of every cell of the load stages needed, or of a stage as a whole. Its `severity` says\n\
-         what follows if it does not pass: `fail` (the run ends with an error and the cell enters no\n\
-         statistic), `exclude` (the cell enters no statistic; a `reason` is required) or `warn`. A gate with\n\
-         nothing to judge says so; that is not a pass. In `gates`, one row per gate and cell says what was\n\
-         observed and what was expected.\n",
+         A gate checks every cell of the load stages that the verify stage needs, or a stage as a whole. Its\n\
+         `severity` says what happens if it fails: `fail` (the run ends with an error, and the cell does not\n\
+         enter any statistic), `exclude` (the cell does not enter any statistic; you must give a `reason`) or\n\
+         `warn`. A gate has three outcomes: `pass`, `fail` and `not judged`. A gate that is not judged lacks\n\
+         rows or facts. It is counted separately and never as a pass. In `gates`, one row per gate and cell\n\
+         says what was observed and what was expected.\n",
     );
     for page in crate::pages() {
         writeln!(
@@ -81,12 +82,20 @@ fn hardware(text: &mut String) {
 fn tables(text: &mut String) {
     text.push_str(
         "\n## The tables\n\n\
-         Columns named by axes stand in `gates` and `exclusions` behind `cell`. A judgement of a stage as a whole has the label of an axis that the cells share, else null. A user's own gate in SQL sees the \
-         tables of one cell; these four are read by `benchtrail sql` (with the stage's name, \
-         quoted: `\"checks.gates\"`) and by the templates of reports.\n",
+         In `gates` and `exclusions`, the columns after `cell` are named after the axes. For a \
+         judgement of a whole stage, they hold the labels that all cells share, and otherwise \
+         null. Your own SQL gate sees the tables of one cell. You can read the tables below with \
+         `benchtrail sql` (use the stage's name, in quotes: `\"checks.gates\"`) and in report \
+         templates.\n",
     );
     let done = crate::faults::example();
-    for name in ["gates", "exclusions", "census", "comparability"] {
+    for name in [
+        "gates",
+        "exclusions",
+        "census",
+        "comparability",
+        "imbalances",
+    ] {
         let table = crate::tests::table(&done, name);
         let keys = table
             .metadata("keys")
@@ -150,6 +159,10 @@ fn faults(text: &mut String) {
 }
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a developer asks for the page to be written"
+)]
 fn the_manual_says_what_the_gates_do() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/gates.md");
     let page = page();

@@ -1,13 +1,13 @@
 //! Gates over rows that were really measured, against a server of known behaviour.
 
 use artifacts::{Column, Scalar, Store, Table};
+use contract::{Api, synthetic};
 use load::reference::{Behaviour, Fault, Faults, ReferenceServer};
 use load::{
-    Api, Arrival, ClosedLoop, Count, Delivery, LoadSpec, Origin, Output, OutputMode, PromptSet,
+    Arrival, ClosedLoop, Count, Delivery, LoadSpec, Origin, Output, OutputMode, PromptSet,
     Sampling, Source, Span, Target, Timeouts, Words, Workload, run_load,
 };
 use pipeline::{Control, Coordinates, Json};
-use rows::synthetic;
 
 use crate::tests::{broken, every_gate, store, verify};
 
@@ -57,8 +57,14 @@ fn measure(store: &Store, faults: Faults, configuration: &str, rep: i64) -> pipe
         Column::int("warmup_requests", [Some(2)]),
     ]);
     let tables = [
-        ("requests", load::requests_table(&result.requests).unwrap()),
-        ("chunks", load::chunks_table(&result.chunks).unwrap()),
+        (
+            "requests",
+            <contract::Request as contract::Row>::table(&result.requests).unwrap(),
+        ),
+        (
+            "chunks",
+            <contract::Chunk as contract::Row>::table(&result.chunks).unwrap(),
+        ),
         ("cell", facts.unwrap()),
     ];
     let at = [

@@ -2,15 +2,20 @@
 //!
 //! Requests that are in flight together share the server, so their latencies are not
 //! independent, and a rank test over requests would cry wolf. A *wave* is as many consecutive
-//! requests as are in flight on average; its median is one value.
+//! requests as are in flight on average; its median is one value. Under open arrivals latency is
+//! mostly the queue, which remembers a burst for longer than that: there the server's pace is
+//! looked at instead (see `pace`).
 
-use rows::{CellRows, ChunkGaps, Request, Timing};
+use std::collections::BTreeMap;
+
+use contract::{CellRows, ChunkGaps, Request, Timing};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{Sample, holm, tarone_family};
 
 use crate::finding::Judgement;
 use crate::gate::{Verdict, show};
+use crate::pace::{is_open, paces};
 
 /// Which latency is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -42,23 +47,52 @@ impl Latency {
             gaps: ChunkGaps::default(),
             chunk_rows: Vec::new(),
         };
-        rows::metric(self.name()).and_then(|metric| metric.of(&timing))
+        contract::metric(self.name()).and_then(|metric| metric.of(&timing))
     }
 
-    /// Returns the latencies of a cell's measured ok requests, in the order of sending.
+    /// Returns the latencies of a cell's measured ok requests, in the order of sending. A later
+    /// turn of a session has more to read: its latencies are scaled to the median of all turns.
     pub(crate) fn in_order(self, rows: &CellRows) -> Vec<f64> {
         let mut sent: Vec<_> = rows
             .measured()
             .filter(|r| r.is_ok())
-            .filter_map(|r| Some((r.sent_ns?, r.request_id, self.of(r)?)))
+            .filter_map(|r| Some((r.sent_ns?, r.request_id, r.turn, self.of(r)?)))
             .collect();
-        sent.sort_by_key(|(at, id, _)| (*at, *id));
-        sent.into_iter().map(|(_, _, latency)| latency).collect()
+        sent.sort_by_key(|(at, id, ..)| (*at, *id));
+        let mut turns: BTreeMap<Option<i64>, Vec<f64>> = BTreeMap::new();
+        for (_, _, turn, latency) in &sent {
+            turns.entry(*turn).or_default().push(*latency);
+        }
+        if turns.len() < 2 {
+            return sent.into_iter().map(|(.., latency)| latency).collect();
+        }
+        let all: Vec<f64> = sent.iter().map(|(.., latency)| *latency).collect();
+        let middle = median(&all).unwrap_or(1.0);
+        let middles: BTreeMap<_, _> = turns
+            .into_iter()
+            .filter_map(|(turn, values)| Some((turn, median(&values).filter(|m| *m > 0.0)?)))
+            .collect();
+        let scaled = |(_, _, turn, latency): (i64, i64, Option<i64>, f64)| {
+            latency * middle / middles.get(&turn).copied().unwrap_or(middle)
+        };
+        sent.into_iter().map(scaled).collect()
+    }
+
+    /// Returns what is looked at for a slow start: the medians of all whole waves in a closed
+    /// loop, the paces of batches under open arrivals.
+    pub(crate) fn since_the_start(self, rows: &CellRows) -> Series {
+        Series::of(rows, || self.waves(rows))
+    }
+
+    /// Returns what is looked at for a trend: the medians of the inner waves in a closed loop,
+    /// the paces of batches under open arrivals.
+    pub(crate) fn throughout(self, rows: &CellRows) -> Series {
+        Series::of(rows, || self.inner_waves(rows))
     }
 
     /// Returns the medians of a cell's waves, in the order of sending; the last wave only if it
     /// is whole.
-    pub(crate) fn waves(self, rows: &CellRows) -> Vec<f64> {
+    fn waves(self, rows: &CellRows) -> Vec<f64> {
         self.in_order(rows)
             .chunks_exact(in_flight(rows))
             .filter_map(median)
@@ -67,7 +101,7 @@ impl Latency {
 
     /// Returns the same without the first and the last wave where several requests are in flight:
     /// the first finds an idle server and the last one that empties, which is no drift.
-    pub(crate) fn inner_waves(self, rows: &CellRows) -> Vec<f64> {
+    fn inner_waves(self, rows: &CellRows) -> Vec<f64> {
         let latencies = self.in_order(rows);
         let size = in_flight(rows);
         let outer = if size > 1 { size } else { 0 };
@@ -75,6 +109,33 @@ impl Latency {
             .get(outer..latencies.len().saturating_sub(outer))
             .unwrap_or_default();
         inner.chunks_exact(size).filter_map(median).collect()
+    }
+}
+
+/// What a test for trend looks at: values that could as well have come in any other order.
+pub(crate) struct Series {
+    pub(crate) values: Vec<f64>,
+    /// What one value is called.
+    pub(crate) called: &'static str,
+    /// The unit behind a value, with a space.
+    pub(crate) unit: &'static str,
+}
+
+impl Series {
+    fn of(rows: &CellRows, waves: impl FnOnce() -> Vec<f64>) -> Self {
+        if is_open(rows) {
+            Self {
+                values: paces(rows),
+                called: "batches",
+                unit: "× the usual time per token",
+            }
+        } else {
+            Self {
+                values: waves(),
+                called: "waves",
+                unit: " ms",
+            }
+        }
     }
 }
 
@@ -155,9 +216,9 @@ pub(crate) fn settle(tests: Vec<CellTest>, alpha: f64, expected: &str) -> Vec<Ju
                 );
                 Verdict::new(!(adjusted <= alpha && test.matters), observed, expected)
             }
-            None => Verdict::none(
+            None => Verdict::not_judged(
                 format!(
-                    "{}; too few waves to judge this cell by itself",
+                    "{}; too few values to judge this cell by itself",
                     test.observed
                 ),
                 expected,

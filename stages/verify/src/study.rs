@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use artifacts::{Scalar, Store, Table};
+use contract::CellRows;
 use pipeline::{CellStatus, Control, Coordinates, Failure, Input, InputCell, Json};
 use rayon::prelude::*;
-use rows::CellRows;
 
 /// The descriptor of the server a load cell was measured on.
 #[derive(Debug)]
@@ -78,14 +78,24 @@ impl Cell<'_> {
 
     /// Returns the coordinates without one axis, as text.
     pub(crate) fn without(&self, axis: &str) -> String {
-        let rest = self
-            .input
-            .coordinates
-            .0
-            .iter()
-            .filter(|(name, _)| name != axis);
-        Coordinates(rest.cloned().collect()).to_string()
+        let rest = self.input.coordinates.without(|name| name == axis);
+        rest.to_string()
     }
+}
+
+/// Reads a span of time as the load stage's canonical settings write it, such as `500 ms`.
+pub(crate) fn nanoseconds(text: &str) -> Option<f64> {
+    let (number, unit) = text.split_once(' ')?;
+    let unit_ns = match unit {
+        "h" => 3_600e9,
+        "min" => 60e9,
+        "s" => 1e9,
+        "ms" => 1e6,
+        "us" => 1e3,
+        "ns" => 1.0,
+        _ => return None,
+    };
+    Some(number.parse::<f64>().ok()? * unit_ns)
 }
 
 /// One load stage, cells sorted by coordinates.
@@ -116,7 +126,7 @@ pub(crate) fn stages<'a>(
             control.check()?;
             let ok = cell.status == CellStatus::Ok;
             let rows = if ok {
-                Some(CellRows::read(store, cell)?)
+                Some(CellRows::read(store, &input.stage, cell)?)
             } else {
                 None
             };
@@ -143,7 +153,7 @@ pub(crate) fn stages<'a>(
                 .map(|(_, v)| v.clone())
                 .collect::<Vec<_>>()
         };
-        cells.sort_by(|a, b| rows::compare_all(&values(a), &values(b)));
+        cells.sort_by(|a, b| contract::compare_all(&values(a), &values(b)));
         let axes = cells.first().map(|c| {
             c.input
                 .coordinates
@@ -161,7 +171,7 @@ pub(crate) fn stages<'a>(
         });
     }
     if stages.is_empty() {
-        return Err(Failure::failed("there is no load stage among `needs`")
+        return Err(Failure::failed("the stage does not need a load stage")
             .hint("a verify stage needs the load stages whose rows it counts"));
     }
     Ok(stages)
@@ -242,7 +252,7 @@ impl Stage<'_> {
                     .iter()
                     .map(|c| c.input.coordinates.0[axis].1.clone())
                     .collect();
-                labels.sort_by(rows::compare);
+                labels.sort_by(contract::compare);
                 labels.dedup();
                 labels
             })
@@ -256,20 +266,21 @@ impl Stage<'_> {
             .iter()
             .map(|c| c.input.coordinates.to_string())
             .collect();
-        let mut product = vec![String::new()];
+        let mut product = vec![Coordinates::default()];
         for (axis, labels) in self.axes.iter().zip(self.labels()) {
-            product = product
-                .iter()
-                .flat_map(|head| {
-                    let comma = if head.is_empty() { "" } else { "," };
-                    labels
-                        .iter()
-                        .map(move |label| format!("{head}{comma}{axis}={label}"))
-                })
-                .collect();
+            let longer = |head: &Coordinates| -> Vec<Coordinates> {
+                let with = |label: &Scalar| {
+                    let mut pairs = head.0.clone();
+                    pairs.push((axis.clone(), label.clone()));
+                    Coordinates(pairs)
+                };
+                labels.iter().map(with).collect()
+            };
+            product = product.iter().flat_map(longer).collect();
         }
         product
-            .into_iter()
+            .iter()
+            .map(ToString::to_string)
             .filter(|at| !planned.contains(at))
             .collect()
     }

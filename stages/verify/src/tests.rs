@@ -1,8 +1,8 @@
 //! Faults injected one at a time: each is caught by the gate made for it, and by no other.
 
 use artifacts::{Column, Scalar, Store, Table};
+use contract::{Chunk, Phase, Request, RequestStatus, Row as _, synthetic};
 use pipeline::{CellStatus, Content, Control, Done, Input, InputCell, Json, Output};
-use rows::{Chunk, Phase, Request, synthetic};
 use serde_json::json;
 
 use crate::kind::{Verify, run};
@@ -94,6 +94,10 @@ pub(crate) fn every_gate() -> Json {
 }
 
 pub(crate) fn canonical(settings: &Json) -> Json {
+    planned(settings).unwrap()
+}
+
+fn planned(settings: &Json) -> Result<Json, Vec<pipeline::Problem>> {
     struct NoLibrary;
     impl pipeline::Library for NoLibrary {
         fn find(&self, _: &str, _: &str) -> Option<Json> {
@@ -103,7 +107,18 @@ pub(crate) fn canonical(settings: &Json) -> Json {
             Vec::new()
         }
     }
-    pipeline::StageKind::canonical(&Verify, settings, &NoLibrary).unwrap()
+    pipeline::StageKind::canonical(&Verify, settings, &NoLibrary)
+}
+
+#[test]
+fn a_gate_in_sql_that_reads_a_column_of_no_table_is_refused_while_planning() {
+    let query = "select facts as passed from cell";
+    let settings = json!({"gates": [{"gate": "sql", "name": "mine", "query": query}]});
+    let problems = planned(&settings).unwrap_err();
+    assert_eq!(
+        problems[0].message,
+        "the query reads the column `facts`, which is in none of its tables"
+    );
 }
 
 pub(crate) fn verify(store: &Store, inputs: &[Input], settings: &Json) -> Done {
@@ -126,9 +141,9 @@ pub(crate) fn bytes(done: &Done, name: &str) -> Vec<u8> {
 pub(crate) fn broken(done: &Done) -> Vec<(String, Option<String>)> {
     let gates = table(done, "gates");
     let (gate, cell) = (gates.text("gate").unwrap(), gates.text("cell").unwrap());
-    let passed = gates.boolean("passed").unwrap();
+    let outcomes = gates.text("outcome").unwrap();
     (0..gates.rows())
-        .filter(|i| passed[*i] == Some(false))
+        .filter(|i| outcomes[*i] == Some("fail"))
         .map(|i| (gate[i].unwrap().to_owned(), cell[i].map(str::to_owned)))
         .collect()
 }
@@ -148,10 +163,10 @@ fn a_clean_study_passes_every_gate() {
     let gates = table(&done, "gates");
     assert!(
         gates
-            .boolean("passed")
+            .text("outcome")
             .unwrap()
             .iter()
-            .all(|p| *p == Some(true))
+            .all(|o| *o == Some("pass"))
     );
     // Nine gates judge each of four cells, two judge the stage.
     assert_eq!(gates.rows(), 9 * 4 + 2);
@@ -166,7 +181,7 @@ fn each_fault_is_caught_by_its_gate_and_by_no_other() {
     type Spoil = fn(&mut Rows);
     let faults: &[(&str, &str, Spoil)] = &[
         ("a request refused with HTTP 400", "row-status", |rows| {
-            rows.requests[3].status = "http_error".into();
+            rows.requests[3].status = RequestStatus::HttpError;
         }),
         ("a row lost", "expected-rows", |rows| {
             rows.expected = 9;
@@ -182,7 +197,7 @@ fn each_fault_is_caught_by_its_gate_and_by_no_other() {
             |rows| rows.counter = 44.0,
         ),
         ("more chunks than tokens", "token-accounting", |rows| {
-            rows.requests[4].chunks = Some(6)
+            rows.requests[4].chunks = Some(6);
         }),
         ("usage and timings disagree", "token-accounting", |rows| {
             rows.requests[4].tokens_agree = Some(false);
@@ -209,10 +224,10 @@ fn each_fault_is_caught_by_its_gate_and_by_no_other() {
             rows.requests[2].headers_ns = rows.requests[2].done_ns.map(|t| t + 1);
         }),
         ("a chunk before the first token", "identities", |rows| {
-            rows.chunks[7].at_ns = 1
+            rows.chunks[7].at_ns = 1;
         }),
         ("a request twice", "identities", |rows| {
-            rows.requests[5].request_id = 4
+            rows.requests[5].request_id = 4;
         }),
     ];
     for (fault, gate, spoil) in faults {
@@ -299,19 +314,17 @@ fn a_cell_the_experiment_excludes_is_not_missing() {
 #[test]
 fn severity_decides_what_follows() {
     let (_folder, store) = store();
-    let inputs = grid(&store, |rows| rows.requests[3].status = "timeout".into());
-    for (severity, barred, count) in [
-        ("fail", 1, "failed"),
-        ("exclude", 1, "excluded"),
-        ("warn", 0, "warned"),
-    ] {
+    let inputs = grid(&store, |rows| {
+        rows.requests[3].status = RequestStatus::Timeout;
+    });
+    for (severity, barred) in [("fail", 1), ("exclude", 1), ("warn", 0)] {
         let gate =
             json!({"gate": "row-status", "severity": severity, "reason": "a declared reason"});
         let done = verify(&store, &inputs, &json!({"gates": [gate]}));
         assert_eq!(table(&done, "exclusions").rows(), barred, "{severity}");
         let verdict: Json = serde_json::from_slice(&bytes(&done, "verdict")).unwrap();
         assert_eq!(
-            (&verdict[count], &verdict["passed"]),
+            (&verdict["failed"][severity], &verdict["pass"]),
             (&json!(1), &json!(3)),
             "{severity}"
         );
@@ -327,7 +340,9 @@ fn severity_decides_what_follows() {
 #[test]
 fn a_declared_tolerance_lets_rows_fail() {
     let (_folder, store) = store();
-    let inputs = grid(&store, |rows| rows.requests[3].status = "timeout".into());
+    let inputs = grid(&store, |rows| {
+        rows.requests[3].status = RequestStatus::Timeout;
+    });
     for (tolerance, passes) in [(0.125, true), (0.124, false)] {
         let settings = json!({"gates": [{"gate": "row-status", "tolerance": tolerance}]});
         assert_eq!(
@@ -340,7 +355,9 @@ fn a_declared_tolerance_lets_rows_fail() {
 #[test]
 fn the_same_inputs_give_the_same_bytes_in_whatever_order_the_cells_come() {
     let (_folder, store) = store();
-    let mut inputs = grid(&store, |rows| rows.requests[3].status = "timeout".into());
+    let mut inputs = grid(&store, |rows| {
+        rows.requests[3].status = RequestStatus::Timeout;
+    });
     let one = verify(&store, &inputs, &every_gate());
     inputs[0].cells.reverse();
     let other = verify(&store, &inputs, &every_gate());
@@ -382,14 +399,15 @@ fn every_mistake_in_the_settings_is_told_at_once() {
         [
             "there is no gate `row-statuses` — did you mean `row-status`?",
             "gate `row-status` has no parameter `tolerence` — did you mean `tolerance`?",
-            "a gate that excludes cells needs a `reason` — say why such cells are left out: the reason stands in \
-             the report's exclusion ledger",
-            "`fatal` is no severity — did you mean `fail`?",
+            "a gate that excludes cells needs a `reason` — say why such cells are excluded; the \
+             report lists the reason",
+            "`fatal` is not a severity — did you mean `fail`?",
             "gate `same-prompts` needs the parameter `across` — `across`: The axis compared across: cells that \
              differ only there must have had the same prompts.",
-            "which gate? — there are: census, digests, row-status, expected-rows, degenerate, token-accounting, \
-             delivered-length, one-piece, context-ceiling, client-lag, client-health, calibrated-range, clock, identities, physical-roofs, engine-identity, \
-             cold-cache, same-prompts, comparability, warm-up, stationarity, order-effects, repeats, sql",
+            "which gate? — there are: census, digests, row-status, expected-rows, degenerate, token-accounting, token-bias, \
+             delivered-length, one-piece, context-ceiling, client-lag, client-health, calibrated-range, clock, stalls, identities, \
+             duplicates, plausible-ttft, physical-roofs, possible-scaling, engine-identity, cold-cache, same-prompts, comparability, \
+             balanced-conditions, throttling, warm-up, stationarity, one-mode, order-effects, outlying-repeats, repeats, sql",
         ]
     );
 }
@@ -397,7 +415,9 @@ fn every_mistake_in_the_settings_is_told_at_once() {
 #[test]
 fn a_gate_in_sql_judges_each_cell_by_its_own_rows() {
     let (_folder, store) = store();
-    let inputs = grid(&store, |rows| rows.requests[3].status = "timeout".into());
+    let inputs = grid(&store, |rows| {
+        rows.requests[3].status = RequestStatus::Timeout;
+    });
     let query =
         "select sum(status = 'ok') >= expected_requests as passed, sum(status = 'ok') || ' ok' as observed,
                         'at least ' || expected_requests as expected,
@@ -426,6 +446,27 @@ fn a_gate_in_sql_judges_each_cell_by_its_own_rows() {
 }
 
 #[test]
+fn a_gate_in_sql_sees_every_column_that_a_load_cell_has() {
+    let (_folder, store) = store();
+    let inputs = grid(&store, |rows| rows.requests[3].http_status = Some(503));
+    let columns = [Request::TABLE, Chunk::TABLE].map(|table| {
+        let named = table.columns.iter().map(|c| format!("count({})", c.name));
+        let named = named.collect::<Vec<_>>().join(" + ");
+        let query = format!("select {named} >= 0 as passed from {}", table.name);
+        json!({"gate": "sql", "name": format!("every-{}", table.name), "query": query})
+    });
+    let refused = json!({"gate": "sql", "name": "no-server-errors", "query":
+        "select max(http_status) < 500 as passed from requests"});
+    let gates = [columns.as_slice(), &[refused]].concat();
+    let done = verify(&store, &inputs, &json!({"gates": gates}));
+    let place = "configuration=serial,rep=2".to_owned();
+    assert_eq!(
+        broken(&done),
+        [("no-server-errors".to_owned(), Some(place))]
+    );
+}
+
+#[test]
 fn a_gate_in_sql_may_look_at_chunks_and_metrics_and_may_have_nothing_to_judge() {
     let (_folder, store) = store();
     let inputs = grid(&store, |_| ());
@@ -442,8 +483,8 @@ fn a_gate_in_sql_may_look_at_chunks_and_metrics_and_may_have_nothing_to_judge() 
     let gates = table(&done, "gates");
     assert_eq!(broken(&done), []);
     assert_eq!(
-        gates.boolean("passed").unwrap(),
-        [vec![Some(true); 4], vec![None; 8]].concat()
+        gates.text("outcome").unwrap(),
+        [vec![Some("pass"); 4], vec![Some("not judged"); 8]].concat()
     );
     assert_eq!(gates.text("observed").unwrap()[4], Some("passed = null"));
     assert_eq!(
@@ -464,10 +505,6 @@ fn a_gate_in_sql_that_is_no_predicate_is_refused() {
         (
             "select 'yes' as passed",
             "the first column is `yes`, which is neither true nor false",
-        ),
-        (
-            "select facts as passed from cell",
-            "the query reads `facts`, and no table it reads has such a column",
         ),
     ] {
         let settings = json!({"gates": [{"gate": "sql", "name": "mine", "query": query}]});
@@ -505,10 +542,11 @@ fn a_gate_in_sql_that_cannot_work_is_told_while_planning() {
     assert_eq!(
         told,
         [
-            "`Mine` is no name for a gate — a name is made of lower-case letters, digits and hyphens",
-            "the query reads `request`, and there is no such table — did you mean `requests`?",
+            "`Mine` is not a valid name for a gate — use lower-case letters, digits and hyphens",
+            "the query reads the table `request`, which does not exist — did you mean `requests`?",
             "`census` is the name of another gate — -",
-            "the query reads `statuss`, and no table it reads has such a column — did you mean `status`?",
+            "the query reads the column `statuss`, which is in none of its tables — did you mean \
+             `status`?",
             "a query may not call `random` — -",
         ]
     );

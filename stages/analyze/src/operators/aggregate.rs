@@ -1,181 +1,184 @@
 //! `aggregate`: rows taken together over named axes, and over no others.
 
-use pipeline::{Failure, Json, Problem};
-use rows::Settings;
+use artifacts::Scalar;
+use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statistics::{Sample, t_interval};
+use statistics::Sample;
 
-use crate::frame::{Frame, Level, Row, Spec, count, number, spans, text};
-use crate::operator::{Context, Operator, Plan, Scope, at, items, parameters};
+use crate::columns::Columns;
+use crate::frame::{Frame, Level, Spec, spans};
+use crate::operator::{Context, Draft, TypedOperator, unless};
+use crate::operators::units::{LEVEL, Mean, Together, interval_columns};
 
 pub(crate) struct Aggregate;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Parameters {
+pub(crate) struct Parameters {
     /// The table whose rows are taken together.
     from: String,
     /// The axes taken together; every other key stays a key.
     over: Vec<String>,
     /// The columns to describe.
     columns: Vec<String>,
-    /// The level of the t interval of the mean.
+    /// The axes whose labels are the units of replication, among `over`; by default `block` where the
+    /// table has it. Values within a unit are averaged before the interval. Without units there is no interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unit: Option<Vec<String>>,
+    /// The level of the interval of the mean.
     #[serde(default = "confidence")]
     confidence: f64,
 }
 
 fn confidence() -> f64 {
-    0.95
+    LEVEL
 }
 
-fn columns(of: &[Spec], over: &[String], confidence: f64) -> Vec<Spec> {
+/// Rows taken together: what each stands for, how many, what is missing, the values of each column.
+struct Group {
+    level: Level,
+    n: usize,
+    missing: Scalar,
+    samples: Vec<Option<(Sample, Mean)>>,
+    /// What the units are, or why there is no interval.
+    interval_of: String,
+}
+
+fn columns(of: &[Spec], over: &[String], confidence: f64) -> Columns<'static, Group> {
     let over = over.join(", ");
-    let mut columns = vec![
-        Spec::text(
-            "level",
-            "row, cell, marginal or pooled: what a row of this table stands for",
-        ),
-        Spec::int("n", "1", format!("rows taken together over {over}")),
-        Spec::text(
-            "missing",
-            "cells that should have contributed and did not, with the reason; null if none",
-        ),
-    ];
-    for spec in of {
+    let mut columns = Columns::new()
+        .with(
+            Spec::text(
+                "level",
+                "what a row of this table represents: row, cell, marginal or pooled",
+            ),
+            |g: &Group| g.level.word(),
+        )
+        .with(
+            Spec::int("n", "1", format!("rows combined over {over}")),
+            |g| g.n,
+        )
+        .with(
+            Spec::text(
+                "missing",
+                "cells that should have contributed and did not, with the reason; null if none",
+            ),
+            |g| g.missing.clone(),
+        )
+        .with(
+            Spec::text(
+                "interval_of",
+                "the units that the intervals are over, or why there are none",
+            ),
+            |g| g.interval_of.clone(),
+        );
+    for (i, spec) in of.iter().enumerate() {
         let name = &spec.name;
         let unit = spec.unit.as_deref().unwrap_or_default();
         let what = format!("of {name} over {over} ({})", spec.description);
-        columns.push(Spec::int(
-            format!("{name}_n"),
-            "1",
-            format!("number of defined values {what}"),
-        ));
-        columns.push(spec.like(format!("{name}_mean"), format!("mean {what}")));
-        let spread = format!("sample standard deviation (n − 1), null for one value, {what}");
-        columns.push(Spec::float(format!("{name}_std"), unit, spread));
-        for (statistic, how) in [
-            ("min", "smallest value".to_owned()),
-            ("max", "largest value".to_owned()),
-            (
-                "ci_low",
-                format!(
-                    "lower end of the {confidence} t interval of the mean, null for one value,"
+        let like =
+            |end: &str, how: String| spec.like(format!("{name}_{end}"), format!("{how} {what}"));
+        let of = move |g: &Group, read: fn(&Sample) -> Option<f64>| {
+            g.samples[i].as_ref().and_then(|(sample, _)| read(sample))
+        };
+        columns = columns
+            .with(
+                Spec::int(
+                    format!("{name}_n"),
+                    "1",
+                    format!("number of defined values {what}"),
                 ),
-            ),
-            (
-                "ci_high",
-                format!(
-                    "upper end of the {confidence} t interval of the mean, null for one value,"
+                move |g| g.samples[i].as_ref().map_or(0, |(sample, _)| sample.len()),
+            )
+            .with(like("mean", "mean".to_owned()), move |g| {
+                of(g, |s| Some(s.mean()))
+            })
+            .with(
+                Spec::float(
+                    format!("{name}_std"),
+                    unit,
+                    format!("sample standard deviation (n − 1), null for one value, {what}"),
                 ),
+                move |g| of(g, Sample::std),
+            )
+            .with(like("min", "smallest value".to_owned()), move |g| {
+                of(g, |s| Some(s.min()))
+            })
+            .with(like("max", "largest value".to_owned()), move |g| {
+                of(g, |s| Some(s.max()))
+            });
+        columns = interval_columns(
+            columns,
+            spec,
+            (
+                &format!("{name}_ci"),
+                &format!("the mean {what}"),
+                confidence,
             ),
-        ] {
-            columns.push(spec.like(format!("{name}_{statistic}"), format!("{how} {what}")));
-        }
-        columns.push(Spec::float(
-            format!("{name}_cv"),
-            "1",
-            format!("std ÷ mean {what}"),
-        ));
+            move |g: &Group| g.samples[i].as_ref().map(|(_, mean)| mean),
+        )
+        .with(
+            Spec::float(format!("{name}_cv"), "1", format!("std ÷ mean {what}")),
+            move |g| of(g, Sample::cv),
+        );
     }
     columns
 }
 
-impl Operator for Aggregate {
-    fn name(&self) -> &'static str {
-        "aggregate"
-    }
+impl TypedOperator for Aggregate {
+    type Parameters = Parameters;
+    const NAME: &'static str = "aggregate";
+    const SUMMARY: &'static str = "Rows combined over named axes: n, mean, std, min, max, \
+        interval over units and CV of named columns.";
+    const SOURCE: &'static str = "Mean, standard deviation and extremes are of the rows. The interval is of the mean over units of replication: Student's t with units − 1 degrees of freedom, of the logarithms of the units' means where all are above 0, so that it never reaches 0. Repetitions within one launch are no units: what they spread says nothing of another launch.";
 
-    fn summary(&self) -> &'static str {
-        "Rows taken together over named axes: n, mean, std, min, max, t interval and CV of named columns."
-    }
-
-    fn source(&self) -> &'static str {
-        "The interval of the mean is Student's t with n − 1 degrees of freedom."
-    }
-
-    fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
-    }
-
-    fn plan(&self, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let given: Parameters = settings.read()?;
-        let wanted = items("columns", &given.columns);
-        let found = scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
-        if !(given.confidence > 0.0 && given.confidence < 1.0) {
-            return Err(vec![settings.problem(
-                &at("confidence"),
-                "a confidence level lies between 0 and 1",
-            )]);
-        }
+    fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        let found = draft.columns(&given.from, &given.columns)?;
+        let mut problems = draft.shares(&[("confidence", given.confidence)]);
         if given.over.is_empty() {
-            return Err(vec![
-                settings
-                    .problem(&at("over"), "nothing to take together")
-                    .hint("name the axes, for instance `over: [rep]`"),
-            ]);
+            let problem = draft.problem("over", "there is nothing to combine");
+            problems.push(problem.hint("name the axes, for instance `over: [rep]`"));
         }
-        let columns = columns(&found, &given.over, given.confidence);
-        Ok(Plan {
-            parameters: rows::canonical(&given),
-            columns,
+        unless(problems, || {
+            columns(&found, &given.over, given.confidence).specs()
         })
     }
 
-    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: Parameters = parameters(given)?;
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let from = context.table(&given.from)?;
-        from.key_positions(&given.over, &given.from)?;
-        let keys: Vec<String> = from
-            .keys
-            .iter()
-            .filter(|k| !given.over.contains(k))
-            .cloned()
-            .collect();
-        let kept = from.key_positions(&keys, &given.from)?;
-        let specs: Vec<Spec> = given
-            .columns
-            .iter()
-            .filter_map(|c| from.spec(c).cloned())
-            .collect();
+        let together = Together::new(from, &given.from, &given.over, given.unit.as_deref())?;
+        let keys = &together.keys;
+        let of = from.all_declared(&given.columns)?;
+        let columns = columns(&of, &given.over, given.confidence);
         let level = match from.level {
             Level::Row => Level::Row,
             _ if keys.is_empty() => Level::Pooled,
             _ => Level::Marginal,
         };
+        let units = &together.units;
         let mut rows = Vec::new();
-        for (key, members) in from.groups(&kept) {
-            let missing = from.missing_at(&keys, &key);
-            let mut values = vec![text(level.word()), count(members.len()), missing];
-            for column in &given.columns {
-                let sample =
-                    Sample::new(members.iter().filter_map(|m| from.number(*m, column))).ok();
-                let of = |f: &dyn Fn(&Sample) -> Option<f64>| number(sample.as_ref().and_then(f));
-                let interval = sample
-                    .as_ref()
-                    .and_then(|s| t_interval(s, given.confidence));
-                values.extend([
-                    count(sample.as_ref().map_or(0, Sample::len)),
-                    of(&|s| Some(s.mean())),
-                    of(&Sample::std),
-                    of(&|s| Some(s.min())),
-                    of(&|s| Some(s.max())),
-                    number(interval.map(|i| i.low)),
-                    number(interval.map(|i| i.high)),
-                    of(&Sample::cv),
-                ]);
-            }
-            rows.push(Row {
-                key,
-                values,
-                lineage: spans(&given.from, members),
-            });
+        for (key, members) in &together.groups {
+            let sample = |column: &String| {
+                let value = |row: usize| from.number(row, column);
+                let sample = Sample::new(members.iter().filter_map(|m| value(*m))).ok()?;
+                let mean = together.mean(from, members, given.confidence, value)?;
+                Some((sample, mean))
+            };
+            let group = Group {
+                level,
+                n: members.len(),
+                missing: from.missing_at(keys, key),
+                samples: given.columns.iter().map(sample).collect(),
+                interval_of: units.words().unwrap_or_else(|| units.none()),
+            };
+            let lineage = spans(&given.from, members.iter().copied());
+            rows.push(columns.row(key.clone(), &group, lineage));
         }
-        let specs = columns(&specs, &given.over, given.confidence);
         Ok(Frame {
             level,
-            keys,
-            specs,
+            keys: keys.clone(),
+            specs: columns.specs(),
             rows,
             missing: from.missing.clone(),
         })

@@ -1,26 +1,33 @@
 //! `breakdown`: the smallest N for which a named rule holds.
 
+use std::collections::BTreeMap;
+
 use artifacts::Scalar;
-use pipeline::{Failure, Json, Problem, Step};
-use rows::Settings;
+use pipeline::{Failure, Problem, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::frame::{Frame, Level, Row, Spec, count, spans, text};
-use crate::operator::{Context, Operator, Plan, Scope, parameters};
+use crate::columns::{Columns, listed, missing_spec};
+use crate::frame::{Frame, Level, Spec, spans};
+use crate::operator::{Context, Draft, TypedOperator, unless};
 use crate::operators::pairs::rung;
+use crate::operators::units::{LEVEL, Mean, Units, averaged};
 
 pub(crate) struct Breakdown;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Parameters {
+pub(crate) struct Parameters {
     /// The name of the rule, printed with every result.
     rule: String,
     /// The axis of N.
     ladder: String,
     /// The conditions: the rule holds where any of them does.
     any: Vec<Condition>,
+    /// The axes whose labels are the units of replication; by default `block` where the tables have it.
+    /// Without units nothing is resolved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unit: Option<Vec<String>>,
 }
 
 /// One bound on one column; exactly one of `below` and `above`.
@@ -55,174 +62,304 @@ impl std::fmt::Display for Condition {
     }
 }
 
-fn columns(given: &Parameters) -> Vec<Spec> {
+/// What the units say of the rule at one N.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Holds,
+    HoldsNot,
+    Open,
+}
+
+/// One value of the ladder at which the rule is defined.
+struct Rung {
+    n: f64,
+    /// Of the means.
+    observed: bool,
+    state: State,
+}
+
+/// Where the rule holds along one ladder.
+struct Ladder {
+    /// Rising.
+    rungs: Vec<Rung>,
+    units: usize,
+    /// Why nothing is resolved, where that is so.
+    unreplicated: Option<String>,
+    missing: Scalar,
+}
+
+impl Ladder {
+    /// The first N at which the means meet the rule.
+    fn observed(&self) -> Option<usize> {
+        self.rungs.iter().position(|r| r.observed)
+    }
+
+    /// The values of N beyond the first at which it does not hold.
+    fn back(&self) -> Option<String> {
+        let beyond = self.rungs.iter().skip(self.observed()?);
+        let back = beyond.filter(|r| !r.observed);
+        listed(&back.map(|r| r.n.to_string()).collect::<Vec<_>>())
+    }
+
+    /// The smallest N at which it may hold, and the smallest at which it surely does.
+    fn range(&self) -> (Option<f64>, Option<f64>) {
+        let first = |keep: fn(State) -> bool| {
+            let rung = self.rungs.iter().find(|r| keep(r.state));
+            rung.map(|r| r.n)
+        };
+        (
+            first(|s| s != State::HoldsNot),
+            first(|s| s == State::Holds),
+        )
+    }
+
+    /// Whether it may hold first at one N only, or surely at none.
+    fn resolved(&self) -> bool {
+        let (low, high) = self.range();
+        self.unreplicated.is_none() && !self.rungs.is_empty() && low == high
+    }
+
+    fn resolution(&self, ladder: &str) -> String {
+        if self.rungs.is_empty() {
+            return "the rule is defined nowhere".to_owned();
+        }
+        if let Some(why) = &self.unreplicated {
+            return format!("not resolved: {why}");
+        }
+        match self.range() {
+            (None, _) => format!("never within the {ladder}"),
+            (Some(low), Some(high)) if low == high => format!("at {low}"),
+            (Some(low), Some(high)) => format!("not resolved: between {low} and {high}"),
+            (Some(low), None) => format!("not resolved: at {low} or later, or never"),
+        }
+    }
+}
+
+fn columns(given: &Parameters) -> Columns<'_, Ladder> {
     let conditions: Vec<String> = given.any.iter().map(Condition::to_string).collect();
     let rule = conditions.join(" or ");
     let ladder = &given.ladder;
-    vec![
-        Spec::text("rule", format!("the name of the rule: {rule}")),
-        Spec::float(
-            "breakdown_n",
-            "",
-            format!("smallest {ladder} at which {rule}; null = never within the ladder"),
-        ),
-        Spec::boolean("never", "whether the rule holds nowhere within the ladder"),
-        Spec::text(
-            "recrossings",
-            format!("values of {ladder} beyond it where the rule no longer holds; null = none"),
-        ),
-        Spec::int(
-            "n",
-            "1",
-            format!("values of {ladder} at which the rule is defined"),
-        ),
-        Spec::text(
-            "missing",
-            "cells that should have contributed and did not; null if none",
-        ),
-    ]
+    let n = format!(
+        "smallest {ladder} at which {rule}, where the units resolve it; null where they do not, or it is never"
+    );
+    let observed = format!("smallest {ladder} at which the means over the units meet the rule");
+    let low =
+        format!("smallest {ladder} at which the rule may hold; null where it surely never does");
+    let high =
+        format!("smallest {ladder} at which it surely holds; null where it nowhere surely does");
+    let never =
+        "whether the rule surely holds nowhere within the ladder; null where that is not resolved";
+    let back = format!(
+        "values of {ladder} beyond observed_n where the means no longer meet it; null = none"
+    );
+    let resolution = format!(
+        "what the intervals of all values together say at level {LEVEL}: where it breaks, between which, or why that is open"
+    );
+    Columns::new()
+        .with(
+            Spec::text("rule", format!("the name of the rule: {rule}")),
+            |_: &Ladder| given.rule.as_str(),
+        )
+        .with(Spec::float("breakdown_n", "", n), |l| {
+            l.range().1.filter(|_| l.resolved())
+        })
+        .with(Spec::float("observed_n", "", observed), |l| {
+            l.observed().map(|b| l.rungs[b].n)
+        })
+        .with(Spec::float("breakdown_low", "", low), |l| l.range().0)
+        .with(Spec::float("breakdown_high", "", high), |l| l.range().1)
+        .with(
+            Spec::boolean(
+                "resolved",
+                "whether the units tell the one N, or that there is none",
+            ),
+            Ladder::resolved,
+        )
+        .with(Spec::text("resolution", resolution), |l| {
+            l.resolution(&given.ladder)
+        })
+        .with(Spec::boolean("never", never), |l| {
+            l.resolved().then(|| l.range().1.is_none())
+        })
+        .with(Spec::text("recrossings", back), Ladder::back)
+        .with(
+            Spec::int(
+                "n",
+                "1",
+                format!("values of {ladder} at which the rule is defined"),
+            ),
+            |l| l.rungs.len(),
+        )
+        .with(
+            Spec::int("units", "1", "units of replication, at most"),
+            |l| l.units,
+        )
+        .with(missing_spec(), |l| l.missing.clone())
 }
 
-impl Operator for Breakdown {
-    fn name(&self) -> &'static str {
-        "breakdown"
-    }
+impl TypedOperator for Breakdown {
+    type Parameters = Parameters;
+    const NAME: &'static str = "breakdown";
+    const SUMMARY: &'static str = "The smallest N at which a named rule holds, where the units of replication resolve it, and between which values it lies where they do not.";
+    const SOURCE: &'static str = "The rule is a parameter with a name: published studies use different ones under the same word. Each value of the ladder has an interval over the units, all of them together at level 0.95 (Bonferroni); the rule surely holds where an interval lies beyond its bound, and may hold where one reaches over it. The smallest N of the means alone, `observed_n`, changes from study to study of one truth.";
 
-    fn summary(&self) -> &'static str {
-        "The smallest N at which a named rule holds, with re-crossings; null = never within the ladder."
-    }
-
-    fn source(&self) -> &'static str {
-        "The rule is a parameter with a name: published studies use different ones under the same word."
-    }
-
-    fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
-    }
-
-    fn plan(&self, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let given: Parameters = settings.read()?;
-        let mut problems = Vec::new();
+    fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        let (settings, mut problems) = (draft.settings, Vec::new());
         if given.any.is_empty() {
-            let place = [Step::Key("any".to_owned())];
             problems.push(
-                settings.problem(&place, "a rule needs at least one condition").hint(
+                draft.problem("any", "a rule needs at least one condition").hint(
                     "for instance `any: [{table: efficiency, column: parallel_efficiency, below: 0.65}]`",
                 ),
             );
         }
         for (i, condition) in given.any.iter().enumerate() {
+            let here = [Step::Key("any".to_owned()), Step::Index(i)];
             let at = |key: &str| {
-                vec![
-                    Step::Key("any".to_owned()),
-                    Step::Index(i),
-                    Step::Key(key.to_owned()),
-                ]
+                let mut place = here.to_vec();
+                place.push(Step::Key(key.to_owned()));
+                place
             };
             if condition.below.is_some() == condition.above.is_some() {
-                let place = [Step::Key("any".to_owned()), Step::Index(i)];
                 problems
-                    .push(settings.problem(&place, "a condition needs either `below` or `above`"));
+                    .push(settings.problem(&here, "a condition needs either `below` or `above`"));
             }
             let wanted = [(at("column"), condition.column.as_str())];
-            if let Err(more) = scope.numbers(settings, (&at("table"), &condition.table), &wanted) {
+            let table = (&at("table")[..], condition.table.as_str());
+            if let Err(more) = draft.scope.numbers(settings, table, &wanted) {
                 problems.extend(more);
             }
         }
-        if problems.is_empty() {
-            Ok(Plan {
-                columns: columns(&given),
-                parameters: rows::canonical(&given),
-            })
-        } else {
-            Err(problems)
-        }
+        unless(problems, || columns(given).specs())
     }
 
-    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: Parameters = parameters(given)?;
-        let first = context.table(&given.any[0].table)?;
-        let ladder = first.key_position(&given.ladder, &given.any[0].table)?;
-        let others: Vec<usize> = (0..first.keys.len()).filter(|p| *p != ladder).collect();
-        let keys: Vec<String> = others.iter().map(|p| first.keys[*p].clone()).collect();
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
+        let name = &given.any[0].table;
+        let first = context.table(name)?;
+        let ladder = first.key_position(&given.ladder, name)?;
         for condition in &given.any {
             let table = context.table(&condition.table)?;
             if table.keys != first.keys {
                 return Err(Failure::failed(format!(
-                    "the tables `{}` and `{}` have different keys: {} and {}",
-                    given.any[0].table,
+                    "the tables `{name}` and `{}` have different keys: {} and {}",
                     condition.table,
                     first.keys.join(", "),
                     table.keys.join(", "),
                 )));
             }
         }
+        let units = Units::of(given.unit.as_deref(), first, name)?;
+        let mut apart = units.axes().to_vec();
+        apart.push(given.ladder.clone());
+        let keys = first.keys_without(&apart);
+        let others = first.key_positions(&keys, name)?;
+        let unit = first.key_positions(units.axes(), name)?;
+        let columns = columns(given);
         let mut rows = Vec::new();
         for (key, members) in first.groups(&others) {
-            let mut rungs = Vec::new();
+            let mut rungs: BTreeMap<Rising, Vec<usize>> = BTreeMap::new();
             for row in members {
-                rungs.push((rung(&first.rows[row].key[ladder], &given.ladder)?, row));
+                let n = rung(&first.rows[row].key[ladder], &given.ladder)?;
+                rungs.entry(Rising(n)).or_default().push(row);
             }
-            rungs.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let mut lineage = Vec::new();
-            let mut verdicts = Vec::new();
-            for (n, row) in &rungs {
-                let mut verdict = None;
+            // All ends of the intervals hold together at the level.
+            let intervals = (rungs.len() * given.any.len()).max(1) as f64;
+            let level = 1.0 - (1.0 - LEVEL) / intervals;
+            let (mut lineage, mut judged, mut most) = (Vec::new(), Vec::new(), 0);
+            for (Rising(n), members) in rungs {
+                let mut means = Vec::new();
                 for condition in &given.any {
                     let table = context.table(&condition.table)?;
-                    let key = &first.rows[*row].key;
-                    // Finished tables are sorted by key.
-                    let here = table
-                        .rows
-                        .binary_search_by(|r| rows::compare_all(&r.key, key))
-                        .ok();
-                    if let Some((at, value)) =
-                        here.and_then(|h| Some((h, table.number(h, &condition.column)?)))
-                    {
-                        lineage.extend(spans(&condition.table, [at]));
-                        verdict = Some(verdict.unwrap_or(false) || condition.holds(value));
+                    let mut values = Vec::new();
+                    for row in &members {
+                        let key = &first.rows[*row].key;
+                        // Finished tables are sorted by key.
+                        let at = table
+                            .rows
+                            .binary_search_by(|r| contract::compare_all(&r.key, key));
+                        let found = at
+                            .ok()
+                            .and_then(|at| Some((at, table.number(at, &condition.column)?)));
+                        if let Some((at, value)) = found {
+                            lineage.extend(spans(&condition.table, [at]));
+                            values.push((first.key_at(*row, &unit), value));
+                        }
                     }
+                    let values: Vec<f64> = averaged(values).into_iter().map(|(_, v)| v).collect();
+                    most = most.max(values.len());
+                    means.extend(Mean::over(&values, level).map(|mean| (condition, mean)));
                 }
-                verdicts.extend(verdict.map(|v| (*n, v)));
+                judged.extend(judge(n, &means));
             }
-            let broken = verdicts.iter().position(|(_, holds)| *holds);
-            let back: Vec<String> = verdicts
-                .iter()
-                .skip(broken.unwrap_or(verdicts.len()))
-                .filter(|(_, holds)| !holds)
-                .map(|(n, _)| n.to_string())
-                .collect();
             lineage.sort();
             lineage.dedup();
-            let values = vec![
-                text(&given.rule),
-                broken.map_or(Scalar::Null, |b| Scalar::Float(verdicts[b].0)),
-                if verdicts.is_empty() {
-                    Scalar::Null
+            let ladder = Ladder {
+                rungs: judged,
+                units: if units.is_none() { 0 } else { most },
+                unreplicated: if units.is_none() {
+                    Some(units.none())
+                } else if most < statistics::LEAST_UNITS {
+                    let least = statistics::LEAST_UNITS;
+                    Some(statistics::Refusal::TooFewUnits { n: most, least }.to_string())
                 } else {
-                    Scalar::Bool(broken.is_none())
+                    None
                 },
-                if back.is_empty() {
-                    Scalar::Null
-                } else {
-                    text(back.join(", "))
-                },
-                count(verdicts.len()),
-                first.missing_at(&keys, &key),
-            ];
-            rows.push(Row {
-                key,
-                values,
-                lineage,
-            });
+                missing: first.missing_at(&keys, &key),
+            };
+            rows.push(columns.row(key, &ladder, lineage));
         }
-        let missing = first.missing.clone();
         Ok(Frame {
             level: Level::Marginal,
             keys,
-            specs: columns(&given),
+            specs: columns.specs(),
             rows,
-            missing,
+            missing: first.missing.clone(),
         })
     }
+}
+
+/// A value of the ladder, in order.
+#[derive(PartialEq)]
+struct Rising(f64);
+
+impl Eq for Rising {}
+
+impl PartialOrd for Rising {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Rising {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+/// Says what the conditions come to at one N; nothing where none is defined.
+fn judge(n: f64, means: &[(&Condition, Mean)]) -> Option<Rung> {
+    let of = |(condition, mean): &(&Condition, Mean)| {
+        let (low, high) = match &mean.interval {
+            Ok(interval) => (interval.low, interval.high),
+            Err(_) if mean.constant => (mean.value, mean.value),
+            Err(_) => return State::Open,
+        };
+        match (condition.holds(low), condition.holds(high)) {
+            (true, true) => State::Holds,
+            (false, false) => State::HoldsNot,
+            _ => State::Open,
+        }
+    };
+    let states: Vec<State> = means.iter().map(of).collect();
+    let state = if states.contains(&State::Holds) {
+        State::Holds
+    } else if states.contains(&State::Open) {
+        State::Open
+    } else {
+        State::HoldsNot
+    };
+    (!means.is_empty()).then(|| Rung {
+        n,
+        observed: means.iter().any(|(c, mean)| c.holds(mean.value)),
+        state,
+    })
 }

@@ -1,14 +1,53 @@
 //! `cell-summary`: one row per load cell.
 
-use artifacts::Scalar;
-use pipeline::Failure;
-use rows::{CellRows, METRICS, Metric, Timing};
-use statistics::Sample;
+use contract::{CellRows, METRICS, Metric, Timing};
+use pipeline::{Failure, Problem};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use statistics::{
+    Interval, Sample, effective_size_of_quantile, least_for_quantile, quantile_interval_of,
+};
 
-use crate::frame::{Level, Row, Spec, count, number, spans, text};
-use crate::operators::cells::OfEachCell;
+use crate::columns::Columns;
+use crate::frame::{Frame, Level, Span, Spec, spans};
+use crate::operator::{Context, Draft, TypedOperator};
+use crate::operators::cells::each_cell;
+use crate::operators::units::LEVEL;
 
 pub(crate) struct CellSummary;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {
+    /// The load stage, if several are needed.
+    #[serde(default)]
+    load: Option<String>,
+    /// Which quantiles are printed: those that so many values can bound on both sides, or all.
+    #[serde(default)]
+    quantiles: Printed,
+}
+
+/// Which quantiles are printed.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Printed {
+    /// Those that so many values bound on both sides at level 0.95: the median from 6 values on, p90 from
+    /// 36, p95 from 72, p99 from 368. The others are null.
+    #[default]
+    Supported,
+    /// All, whatever the number of values.
+    All,
+}
+
+impl Printed {
+    /// Whether so many values give a quantile that is printed.
+    pub(crate) fn prints(self, n: usize, p: f64) -> bool {
+        self == Self::All || n >= least_for_quantile(p, LEVEL)
+    }
+}
+
+/// The quantiles of a distribution.
+const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)];
 
 /// How a statistic is read from a sample.
 type Statistic = fn(&Sample) -> Option<f64>;
@@ -18,10 +57,6 @@ const STATISTICS: &[(&str, Statistic)] = &[
     ("mean", |s| Some(s.mean())),
     ("std", Sample::std),
     ("min", |s| Some(s.min())),
-    ("p50", |s| Some(s.quantile(0.5))),
-    ("p90", |s| Some(s.quantile(0.9))),
-    ("p95", |s| Some(s.quantile(0.95))),
-    ("p99", |s| Some(s.quantile(0.99))),
     ("max", |s| Some(s.max())),
 ];
 
@@ -45,116 +80,301 @@ fn distributions() -> Vec<(&'static str, &'static str, &'static str)> {
     all
 }
 
-fn columns() -> Vec<Spec> {
-    let mut columns = vec![
-        Spec::text("level", "what a row stands for: a cell"),
-        Spec::int("n_rows", "1", "measured rows"),
-        Spec::int(
-            "n_ok",
-            "1",
-            "measured rows of status ok; every distribution below is over these",
-        ),
-        Spec::float("ok_rate", "1", "n_ok ÷ n_rows; null without rows"),
-        Spec::float(
-            "window_s",
-            "s",
-            "first sent_ns to last done_ns of the measured requests",
-        ),
-        Spec::float("request_throughput", "req/s", "ok requests ÷ window"),
-        Spec::float(
-            "output_throughput",
-            "tok/s",
-            "output tokens of ok requests ÷ window",
-        ),
-        Spec::float(
-            "total_throughput",
-            "tok/s",
-            "prompt and output tokens of ok requests ÷ window",
-        ),
-        Spec::int(
-            "output_tokens",
-            "tok",
-            "output tokens of ok requests; null if any count is unknown",
-        ),
-        Spec::int(
-            "prompt_tokens",
-            "tok",
-            "prompt tokens of ok requests; null if any count is unknown",
-        ),
-        Spec::float("output_tokens_mean", "tok", "output tokens a request, mean"),
-        Spec::float("prompt_tokens_mean", "tok", "prompt tokens a request, mean"),
-        Spec::float(
-            "prefix_hit_rate",
-            "1",
-            "cached ÷ prompt tokens as the server says; null if it does not say",
-        ),
-        Spec::float(
-            "schema_valid_rate",
-            "1",
-            "complete structured answers that keep their schema ÷ those checked; null if none was asked for",
-        ),
-        Spec::float(
-            "tokens_per_chunk",
-            "tok",
-            "output tokens ÷ chunks with text, over ok requests",
-        ),
-        Spec::float(
-            "server_prompt_ms_mean",
-            "ms",
-            "prompt processing a request by the server's own account, mean; null if untold",
-        ),
-        Spec::float(
-            "server_predicted_ms_mean",
-            "ms",
-            "generation a request by the server's own account, mean; null if untold",
-        ),
-        Spec::float(
-            "client_lag_ms_p99",
-            "ms",
-            "99th percentile (type 7) of send_lag_ns over measured rows",
-        ),
-    ];
-    for (name, unit, definition) in distributions() {
-        columns.push(Spec::int(
-            format!("{name}_n"),
-            "1",
-            format!("number of defined values of {name}"),
-        ));
-        for (statistic, _) in STATISTICS {
+/// The measured requests of one cell.
+struct Summary {
+    rows: usize,
+    ok: usize,
+    /// From the first byte sent to the last answer ended, in seconds.
+    window: Option<f64>,
+    output: Option<i64>,
+    prompt: Option<i64>,
+    cached: Option<i64>,
+    /// Answers whose schema was checked, and those that keep it.
+    checked: usize,
+    valid: usize,
+    chunks: usize,
+    server_prompt_ms: Option<f64>,
+    server_predicted_ms: Option<f64>,
+    lag: Option<Sample>,
+    /// In the order of [`distributions`].
+    metrics: Vec<Option<Distribution>>,
+    printed: Printed,
+    /// Whether requests came by a schedule, in no client's turn.
+    open: bool,
+}
+
+/// The values of one metric.
+struct Distribution {
+    sample: Sample,
+    /// In the order of [`QUANTILES`]; none where the values are not one a request.
+    intervals: [Option<Interval>; 4],
+}
+
+impl Distribution {
+    /// Keeps the values with the intervals of their quantiles. Requests of a schedule wait in one
+    /// queue, so that they are worth fewer independent ones.
+    fn of_requests(values: &[f64], open: bool) -> Option<Self> {
+        let sample = Sample::new(values.iter().copied()).ok()?;
+        let interval = |p: f64| {
+            let effective = match open {
+                true => effective_size_of_quantile(values, p).ok()?.size.floor() as usize,
+                false => values.len(),
+            };
+            let found = quantile_interval_of(&sample, effective, p, LEVEL).ok()?;
+            Some(found.interval)
+        };
+        let intervals = QUANTILES.map(|(_, p)| interval(p));
+        Some(Self { sample, intervals })
+    }
+
+    /// Keeps values of which a request has several.
+    fn within_requests(sample: Sample) -> Self {
+        Self {
+            sample,
+            intervals: [None; 4],
+        }
+    }
+}
+
+impl Summary {
+    fn a_second(&self, amount: f64) -> Option<f64> {
+        self.window.map(|window| amount / window)
+    }
+
+    fn a_request(&self, sum: Option<i64>) -> Option<f64> {
+        sum.map(|sum| sum as f64 / self.ok as f64)
+    }
+}
+
+impl Summary {
+    fn quantile(&self, metric: usize, p: f64) -> Option<f64> {
+        let sample = &self.metrics[metric].as_ref()?.sample;
+        self.printed
+            .prints(sample.len(), p)
+            .then(|| sample.quantile(p))
+    }
+
+    fn interval(&self, metric: usize, quantile: usize) -> Option<Interval> {
+        self.metrics[metric].as_ref()?.intervals[quantile]
+    }
+
+    /// The quantiles left out, each with the number of values it needs.
+    fn refused(&self) -> Option<String> {
+        let sizes = || self.metrics.iter().flatten().map(|m| m.sample.len());
+        let refused = QUANTILES.iter().filter_map(|(name, p)| {
+            let few = sizes().filter(|n| !self.printed.prints(*n, *p));
+            let (most, metrics) = (few.clone().max()?, few.count());
+            let least = least_for_quantile(*p, LEVEL);
+            Some(format!(
+                "{name} of {metrics} metrics: {least} values needed, at most {most} there"
+            ))
+        });
+        let refused: Vec<String> = refused.collect();
+        (!refused.is_empty()).then(|| refused.join("; "))
+    }
+}
+
+fn share(part: usize, whole: usize) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+fn columns() -> Columns<'static, Summary> {
+    let mut columns = rates(counts());
+    for (i, (name, unit, definition)) in distributions().into_iter().enumerate() {
+        let n = format!("number of defined values of {name}");
+        columns.push(
+            Spec::int(format!("{name}_n"), "1", n),
+            move |s: &Summary| s.metrics[i].as_ref().map_or(0, |m| m.sample.len()),
+        );
+        for (statistic, of) in STATISTICS {
             let how = match *statistic {
-                "std" => "sample standard deviation (n − 1)".to_owned(),
-                s if s.starts_with('p') => {
-                    format!("quantile {} (type 7)", s.trim_start_matches('p'))
-                }
-                s => s.to_owned(),
+                "std" => "sample standard deviation (n − 1)",
+                other => other,
             };
             let description = format!("{how} of {name} over ok requests: {definition}");
-            columns.push(Spec::float(
-                format!("{name}_{statistic}"),
-                unit,
-                description,
-            ));
+            let spec = Spec::float(format!("{name}_{statistic}"), unit, description);
+            columns.push(spec, move |s| {
+                s.metrics[i].as_ref().and_then(|m| of(&m.sample))
+            });
+        }
+        for (q, (quantile, p)) in QUANTILES.into_iter().enumerate() {
+            let what = format!(
+                "quantile {} (type 7) of {name} over ok requests: {definition}; null where so few values cannot bound it",
+                quantile.trim_start_matches('p')
+            );
+            columns.push(
+                Spec::float(format!("{name}_{quantile}"), unit, what),
+                move |s| s.quantile(i, p),
+            );
+            if [ICL.0, ITL.0].contains(&name) {
+                continue;
+            }
+            let end = |which: &str| {
+                format!(
+                    "{which} end of its {LEVEL} interval from order statistics, within this one cell; under open arrivals of the effective number of requests"
+                )
+            };
+            columns.push(
+                Spec::float(format!("{name}_{quantile}_low"), unit, end("lower")),
+                move |s| s.interval(i, q).map(|ends| ends.low),
+            );
+            columns.push(
+                Spec::float(format!("{name}_{quantile}_high"), unit, end("upper")),
+                move |s| s.interval(i, q).map(|ends| ends.high),
+            );
         }
     }
     columns
 }
 
-impl OfEachCell for CellSummary {
+fn counts() -> Columns<'static, Summary> {
+    let ok = "measured rows of status ok; every distribution below is over these";
+    Columns::new()
+        .with(
+            Spec::text("level", "what a row represents: a cell"),
+            |_: &Summary| Level::Cell.word(),
+        )
+        .with(Spec::int("n_rows", "1", "measured rows"), |s| s.rows)
+        .with(Spec::int("n_ok", "1", ok), |s| s.ok)
+        .with(
+            Spec::float("ok_rate", "1", "n_ok ÷ n_rows; null without rows"),
+            |s| share(s.ok, s.rows),
+        )
+        .with(
+            Spec::text(
+                "arrivals",
+                "open (by a schedule) or closed (in turn, by client)",
+            ),
+            |s| if s.open { "open" } else { "closed" },
+        )
+        .with(
+            Spec::text(
+                "quantiles_refused",
+                "quantiles left null for want of values; null if none",
+            ),
+            Summary::refused,
+        )
+}
+
+fn rates(columns: Columns<'static, Summary>) -> Columns<'static, Summary> {
+    let total = |s: &Summary| Some((s.output? + s.prompt?) as f64);
+    let unknown =
+        |which: &str| format!("{which} tokens of ok requests; null if any count is unknown");
+    let window = "first sent_ns to last done_ns of the measured requests";
+    let valid = "complete structured answers that satisfy their schema ÷ those checked; null if \
+        no schema was requested";
+    let own = |which: &str| {
+        format!("{which} per request by the server's own account, mean; null if not reported")
+    };
+    columns
+        .with(Spec::float("window_s", "s", window), |s| s.window)
+        .with(
+            Spec::float("request_throughput", "req/s", "ok requests ÷ window"),
+            |s| s.a_second(s.ok as f64),
+        )
+        .with(
+            Spec::float(
+                "output_throughput",
+                "tok/s",
+                "output tokens of ok requests ÷ window",
+            ),
+            |s| s.a_second(s.output? as f64),
+        )
+        .with(
+            Spec::float(
+                "total_throughput",
+                "tok/s",
+                "prompt and output tokens of ok requests ÷ window",
+            ),
+            move |s| s.a_second(total(s)?),
+        )
+        .with(Spec::int("output_tokens", "tok", unknown("output")), |s| {
+            s.output
+        })
+        .with(Spec::int("prompt_tokens", "tok", unknown("prompt")), |s| {
+            s.prompt
+        })
+        .with(
+            Spec::float(
+                "output_tokens_mean",
+                "tok",
+                "output tokens per request, mean",
+            ),
+            |s| s.a_request(s.output),
+        )
+        .with(
+            Spec::float(
+                "prompt_tokens_mean",
+                "tok",
+                "prompt tokens per request, mean",
+            ),
+            |s| s.a_request(s.prompt),
+        )
+        .with(
+            Spec::float(
+                "prefix_hit_rate",
+                "1",
+                "cached ÷ prompt tokens, as reported by the server; null if not reported",
+            ),
+            |s| Some(s.cached? as f64 / s.prompt.filter(|p| *p > 0)? as f64),
+        )
+        .with(Spec::float("schema_valid_rate", "1", valid), |s| {
+            share(s.valid, s.checked)
+        })
+        .with(
+            Spec::float(
+                "tokens_per_chunk",
+                "tok",
+                "output tokens ÷ chunks with text, over ok requests",
+            ),
+            |s| (s.chunks > 0).then_some(s.output? as f64 / s.chunks as f64),
+        )
+        .with(
+            Spec::float("server_prompt_ms_mean", "ms", own("prompt processing")),
+            |s| s.server_prompt_ms,
+        )
+        .with(
+            Spec::float("server_predicted_ms_mean", "ms", own("generation")),
+            |s| s.server_predicted_ms,
+        )
+        .with(
+            Spec::float(
+                "client_lag_ms_p99",
+                "ms",
+                "99th percentile (type 7) of send_lag_ns over measured rows",
+            ),
+            |s| {
+                let lag = s
+                    .lag
+                    .as_ref()
+                    .filter(|lag| s.printed.prints(lag.len(), 0.99))?;
+                Some(lag.quantile(0.99))
+            },
+        )
+}
+
+impl TypedOperator for CellSummary {
+    type Parameters = Parameters;
     const NAME: &'static str = "cell-summary";
     const SUMMARY: &'static str = "One row per load cell: counts, throughput over the window, and the distribution of each metric.";
-    const SOURCE: &'static str = "Quantiles are type 7 of Hyndman & Fan (Am. Stat. 50, 1996), the default of NumPy and R. The window runs from the first byte sent to the last answer ended.";
+    const SOURCE: &'static str = "Quantiles are type 7 of Hyndman & Fan (Am. Stat. 50, 1996), the default of NumPy and R, with the interval of order statistics (Conover 1999, section 3.2), which speaks of this one cell and of no other launch. Under open arrivals requests wait in one queue: the interval is that of the effective number of requests (Geyer, Statist. Sci. 7, 1992). A quantile that so many values cannot bound is null unless `quantiles: all`. The window runs from the first byte sent to the last answer ended.";
 
-    fn columns() -> Vec<Spec> {
-        columns()
+    fn plan(_: &mut Parameters, _: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        Ok(columns().specs())
     }
 
-    fn row(at: &[Scalar], cell: &CellRows) -> Result<Row, Failure> {
-        Ok(summarise(at.to_vec(), cell))
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
+        let load = context.load(given.load.as_deref())?;
+        let columns = columns();
+        each_cell(context, load, columns.specs(), |at, cell| {
+            let (summary, lineage) = summarise(cell, given.quantiles);
+            Ok(columns.row(at.to_vec(), &summary, lineage))
+        })
     }
 }
 
-fn summarise(key: Vec<Scalar>, cell: &CellRows) -> Row {
-    let timings = rows::timings(cell);
+fn summarise(cell: &CellRows, printed: Printed) -> (Summary, Vec<Span>) {
+    let timings = contract::timings(cell);
     let ok: Vec<&Timing<'_>> = timings.iter().filter(|t| t.request.is_ok()).collect();
     let first = timings.iter().filter_map(|t| t.request.sent_ns).min();
     let last = timings.iter().filter_map(|t| t.request.done_ns).max();
@@ -162,7 +382,6 @@ fn summarise(key: Vec<Scalar>, cell: &CellRows) -> Row {
         .zip(last)
         .map(|(a, b)| (b - a) as f64 / 1e9)
         .filter(|w| *w > 0.0);
-    let per_second = |amount: Option<f64>| number(amount.zip(window).map(|(a, w)| a / w));
     let total = |of: fn(&Timing<'_>) -> Option<i64>| -> Option<i64> {
         if ok.is_empty() {
             None
@@ -170,80 +389,56 @@ fn summarise(key: Vec<Scalar>, cell: &CellRows) -> Row {
             ok.iter().map(|t| of(t)).sum()
         }
     };
-    let (output, prompt) = (
-        total(|t| t.request.output_tokens),
-        total(|t| t.request.prompt_tokens),
-    );
-    let cached = total(|t| t.request.cached_prompt_tokens);
     let chunks: usize = ok.iter().map(|t| t.gaps.chunks).sum();
     let judged: Vec<bool> = timings
         .iter()
         .filter_map(|t| t.request.schema_valid)
         .collect();
     let valid = judged.iter().filter(|valid| **valid).count();
-    let mean = |sum: Option<i64>| number(sum.map(|s| s as f64 / ok.len() as f64));
-    let int = |value: Option<i64>| value.map_or(Scalar::Null, Scalar::Int);
     let lag = sample(
         timings
             .iter()
             .filter_map(|t| Some(t.request.send_lag_ns? as f64 / 1e6)),
     );
     let server = |of: fn(&Timing<'_>) -> Option<f64>| {
-        number(sample(ok.iter().filter_map(|t| of(t))).map(|s| s.mean()))
+        sample(ok.iter().filter_map(|t| of(t))).map(|s| s.mean())
     };
-    let mut values = vec![
-        text(Level::Cell.word()),
-        count(timings.len()),
-        count(ok.len()),
-        number((!timings.is_empty()).then(|| ok.len() as f64 / timings.len() as f64)),
-        number(window),
-        per_second(Some(ok.len() as f64)),
-        per_second(output.map(|n| n as f64)),
-        per_second(output.zip(prompt).map(|(a, b)| (a + b) as f64)),
-        int(output),
-        int(prompt),
-        mean(output),
-        mean(prompt),
-        number(
-            cached
-                .zip(prompt)
-                .filter(|(_, p)| *p > 0)
-                .map(|(c, p)| c as f64 / p as f64),
-        ),
-        number((!judged.is_empty()).then(|| valid as f64 / judged.len() as f64)),
-        number(
-            output
-                .filter(|_| chunks > 0)
-                .map(|n| n as f64 / chunks as f64),
-        ),
-        server(|t| t.request.server_prompt_ms),
-        server(|t| t.request.server_predicted_ms),
-        number(lag.map(|s| s.quantile(0.99))),
-    ];
-    for metric in METRICS {
-        distribution(&mut values, of_requests(metric, &ok).as_ref());
-    }
-    let gaps = || ok.iter().flat_map(|t| t.gaps.gaps.iter().copied());
-    distribution(&mut values, sample(gaps().map(|(gap, _)| gap)).as_ref());
-    distribution(
-        &mut values,
-        per_token(&ok).and_then(|v| Sample::new(v).ok()).as_ref(),
-    );
+    let open = !timings.is_empty() && timings.iter().all(|t| t.request.client_id.is_none());
+    let of_requests = |metric: &Metric| {
+        let values = ok.iter().filter_map(|t| metric.of(t));
+        Distribution::of_requests(&values.collect::<Vec<f64>>(), open)
+    };
+    let mut metrics: Vec<Option<Distribution>> = METRICS.iter().map(of_requests).collect();
+    let gaps = ok
+        .iter()
+        .flat_map(|t| t.gaps.gaps.iter().map(|(gap, _)| *gap));
+    metrics.push(sample(gaps).map(Distribution::within_requests));
+    let per_token = per_token(&ok).and_then(|values| Sample::new(values).ok());
+    metrics.push(per_token.map(Distribution::within_requests));
+    let summary = Summary {
+        rows: timings.len(),
+        ok: ok.len(),
+        window,
+        output: total(|t| t.request.output_tokens),
+        prompt: total(|t| t.request.prompt_tokens),
+        cached: total(|t| t.request.cached_prompt_tokens),
+        checked: judged.len(),
+        valid,
+        chunks,
+        server_prompt_ms: server(|t| t.request.server_prompt_ms),
+        server_predicted_ms: server(|t| t.request.server_predicted_ms),
+        lag,
+        metrics,
+        printed,
+        open,
+    };
     let measured = timings.iter().map(|t| t.row);
-    let mut lineage = spans(&cell.requests_digest.to_string(), measured);
-    if let Some(digest) = cell.chunks_digest {
+    let mut lineage = spans(cell.requests_source(), measured);
+    if let Some(chunks) = cell.chunks_source() {
         let used = ok.iter().flat_map(|t| t.chunk_rows.iter().copied());
-        lineage.extend(spans(&digest.to_string(), used));
+        lineage.extend(spans(chunks, used));
     }
-    Row {
-        key,
-        values,
-        lineage,
-    }
-}
-
-fn of_requests(metric: &Metric, ok: &[&Timing<'_>]) -> Option<Sample> {
-    sample(ok.iter().filter_map(|t| metric.of(t)))
+    (summary, lineage)
 }
 
 /// Each gap shared out over the tokens of the later chunk, or nothing if one is unknown.
@@ -260,9 +455,4 @@ pub(crate) fn per_token(ok: &[&Timing<'_>]) -> Option<Vec<f64>> {
 
 pub(crate) fn sample(values: impl Iterator<Item = f64>) -> Option<Sample> {
     Sample::new(values).ok()
-}
-
-fn distribution(values: &mut Vec<Scalar>, sample: Option<&Sample>) {
-    values.push(count(sample.map_or(0, Sample::len)));
-    values.extend(STATISTICS.iter().map(|(_, of)| number(sample.and_then(of))));
 }

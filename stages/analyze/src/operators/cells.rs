@@ -1,31 +1,15 @@
 //! Operators over load cells: a row for each cell, or for each group of cells taken together.
 
 use artifacts::Scalar;
-use pipeline::{Failure, Json, Problem};
+use contract::CellRows;
+use pipeline::Failure;
 use rayon::prelude::*;
-use rows::{CellRows, Settings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::frame::{Frame, Level, Row, Spec};
 use crate::intake::{Load, Rows};
-use crate::operator::{Context, Operator, Plan, Scope, parameters};
-
-/// What is to be said of an operator that makes a row of each load cell and is told no more than whose rows.
-/// The rest of [`Operator`] follows.
-pub(crate) trait OfEachCell: Send + Sync {
-    const NAME: &'static str;
-    const SUMMARY: &'static str;
-    const SOURCE: &'static str;
-
-    fn columns() -> Vec<Spec>;
-
-    /// Makes the row of a cell at these coordinates.
-    ///
-    /// # Errors
-    /// If what the cell left is not as it should be.
-    fn row(at: &[Scalar], cell: &CellRows) -> Result<Row, Failure>;
-}
+use crate::operator::Context;
 
 /// Parameters that only say whose rows are read.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -35,42 +19,6 @@ pub(crate) struct OfLoad {
     /// The load stage, if several are needed.
     #[serde(default)]
     pub(crate) load: Option<String>,
-}
-
-impl<T: OfEachCell> Operator for T {
-    fn name(&self) -> &'static str {
-        T::NAME
-    }
-
-    fn summary(&self) -> &'static str {
-        T::SUMMARY
-    }
-
-    fn source(&self) -> &'static str {
-        T::SOURCE
-    }
-
-    fn schema(&self) -> Json {
-        rows::inline_schema::<OfLoad>()
-    }
-
-    fn plan(&self, settings: &Settings<'_>, _scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let given: OfLoad = settings.read()?;
-        Ok(Plan {
-            parameters: rows::canonical(&given),
-            columns: T::columns(),
-        })
-    }
-
-    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: OfLoad = parameters(given)?;
-        each_cell(
-            context,
-            context.load(given.load.as_deref())?,
-            T::columns(),
-            T::row,
-        )
-    }
 }
 
 /// Makes a row of each load cell that enters, in parallel, in the order of the cells.
@@ -148,7 +96,7 @@ pub(crate) fn each_group<'a>(
     Ok(Frame { rows, ..around })
 }
 
-/// Collects rows in order; of several failures the first in order is told.
+/// Collects rows in order; of several failures the first in order is reported.
 fn in_order(
     rows: impl IndexedParallelIterator<Item = Result<Row, Failure>>,
 ) -> Result<Vec<Row>, Failure> {
@@ -161,10 +109,10 @@ fn kept_axes(load: &Load<'_>, over: &[String]) -> Result<Vec<String>, Failure> {
     let known: Vec<&str> = load.axes.iter().map(String::as_str).collect();
     match over.iter().find(|axis| !known.contains(&axis.as_str())) {
         Some(strange) => Err(Failure::failed(format!(
-            "`{strange}` is no axis of the load stage `{}`",
+            "`{strange}` is not an axis of the load stage `{}`",
             load.stage
         ))
-        .hint(rows::did_you_mean(strange, &known))),
+        .hint(contract::did_you_mean(strange, &known))),
         None => Ok(load
             .axes
             .iter()
@@ -186,7 +134,7 @@ fn groups<'a>(load: &'a Load<'a>, keys: &[String]) -> Vec<(Vec<Scalar>, Vec<&'a 
         .map(|(at, cell)| (places.iter().map(|p| at[*p].clone()).collect(), cell))
         .collect();
     // Stable: within a group the cells stay in the order of their coordinates.
-    keyed.sort_by(|a, b| rows::compare_all(&a.0, &b.0));
+    keyed.sort_by(|a, b| contract::compare_all(&a.0, &b.0));
     keyed
         .chunk_by(|a, b| a.0 == b.0)
         .map(|group| {

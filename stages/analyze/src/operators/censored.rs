@@ -2,25 +2,30 @@
 //! given up.
 
 use artifacts::Scalar;
-use pipeline::{Failure, Json, Problem};
-use rows::{Settings, Timing};
+use contract::{RequestStatus, Timing};
+use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statistics::{Sample, kaplan_meier};
+use statistics::{Sample, Survival, kaplan_meier};
 
-use crate::frame::{Frame, Row, Spec, count, number, spans, text};
-use crate::operator::{Context, Operator, Plan, Scope, parameters};
+use crate::columns::Columns;
+use crate::frame::{Frame, Level, Row, Spec, spans};
+use crate::operator::{Context, Draft, TypedOperator, unless};
 use crate::operators::cells::{Group, each_group};
 use crate::operators::distribution::{improbable, quantile_name};
 
 pub(crate) struct Censored;
 
 /// Statuses of requests that were still running when they were given up.
-const GIVEN_UP: &[&str] = &["timeout", "hung", "cancelled"];
+const GIVEN_UP: [RequestStatus; 3] = [
+    RequestStatus::Timeout,
+    RequestStatus::Hung,
+    RequestStatus::Cancelled,
+];
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Parameters {
+pub(crate) struct Parameters {
     /// The load stage, if several are needed.
     #[serde(default)]
     load: Option<String>,
@@ -67,9 +72,12 @@ impl Convention {
     fn word(self) -> &'static str {
         match self {
             Self::KaplanMeier => {
-                "kaplan-meier: a request given up lasts longer than it was waited for"
+                "kaplan-meier: an abandoned request lasts longer than the client waited"
             }
-            Self::AtLeast => "at-least: a request given up counts with the time it was waited for",
+            Self::AtLeast => {
+                "at-least: an abandoned request counts with the time the client \
+                waited"
+            }
         }
     }
 }
@@ -78,46 +86,68 @@ fn quantiles() -> Vec<f64> {
     vec![0.5, 0.9, 0.95, 0.99]
 }
 
-fn columns(given: &Parameters) -> Vec<Spec> {
-    let name = given.metric.name();
-    let mut columns = vec![
-        Spec::text(
-            "level",
-            "cell, or marginal or pooled where cells are taken together",
-        ),
-        Spec::text(
-            "convention",
-            "what a request that was given up says about its latency",
-        ),
-        Spec::int(
-            "n_observed",
-            "1",
-            format!("measured requests whose {name} was seen in full"),
-        ),
-        Spec::int(
-            "n_censored",
-            "1",
-            "measured requests given up (timeout, hung, cancelled) before it was",
-        ),
-        Spec::int(
-            "n_failed",
-            "1",
-            "measured requests that ended otherwise: no latency, in no row here",
-        ),
-        Spec::float(
-            "longest_wait_ms",
-            "ms",
-            "the largest value, seen in full or not",
-        ),
-        Spec::text(
-            "cells_without_rows",
-            "cells that left no rows, with the reason: in no value here; null if none",
-        ),
-    ];
-    for p in &given.quantiles {
-        let short = quantile_name(*p);
-        let column = format!("{name}_{short}");
-        let (how, bound) = match given.convention {
+/// Latencies of some cells, seen in full or not.
+struct Waits {
+    level: Level,
+    observed: Vec<f64>,
+    censored: Vec<f64>,
+    failed: usize,
+    missing: Scalar,
+    curve: Option<Survival>,
+    /// Both kinds together.
+    pooled: Option<Sample>,
+}
+
+impl Waits {
+    /// A quantile, and whether it is only a bound.
+    fn quantile(&self, convention: Convention, p: f64) -> (Option<f64>, Option<bool>) {
+        match convention {
+            Convention::KaplanMeier => {
+                let value = self.curve.as_ref().and_then(|c| c.quantile(p));
+                (value, self.curve.as_ref().map(|_| value.is_none()))
+            }
+            Convention::AtLeast => {
+                let first_bound = self.censored.iter().copied().reduce(f64::min);
+                let value = self.pooled.as_ref().map(|s| s.quantile(p));
+                (value, value.map(|v| first_bound.is_some_and(|b| b <= v)))
+            }
+        }
+    }
+}
+
+fn columns(given: &Parameters) -> Columns<'static, Waits> {
+    let (name, convention) = (given.metric.name(), given.convention);
+    let level = "cell, or marginal or pooled if cells are combined";
+    let observed = format!("measured requests whose {name} was seen in full");
+    let censored = "measured requests abandoned (timeout, hung, cancelled) before it was";
+    let failed = "measured requests that ended otherwise: no latency, in no row here";
+    let without = "cells that left no rows, with the reason: in no value here; null if none";
+    let mut columns = Columns::new()
+        .with(Spec::text("level", level), |w: &Waits| w.level.word())
+        .with(
+            Spec::text(
+                "convention",
+                "what an abandoned request says about its latency",
+            ),
+            move |_| convention.word(),
+        )
+        .with(Spec::int("n_observed", "1", observed), |w| w.observed.len())
+        .with(Spec::int("n_censored", "1", censored), |w| w.censored.len())
+        .with(Spec::int("n_failed", "1", failed), |w| w.failed)
+        .with(
+            Spec::float(
+                "longest_wait_ms",
+                "ms",
+                "the largest value, seen in full or not",
+            ),
+            |w| w.pooled.as_ref().map(Sample::max),
+        )
+        .with(Spec::text("cells_without_rows", without), |w| {
+            w.missing.clone()
+        });
+    for p in given.quantiles.iter().copied() {
+        let column = format!("{name}_{}", quantile_name(p));
+        let (how, bound) = match convention {
             Convention::KaplanMeier => (
                 format!(
                     "smallest value beyond which the Kaplan–Meier estimate leaves at most {}; null if it does not come down that far",
@@ -127,13 +157,19 @@ fn columns(given: &Parameters) -> Vec<Spec> {
             ),
             Convention::AtLeast => (
                 format!(
-                    "quantile {p} (type 7), requests given up at the time they were waited for"
+                    "quantile {p} (type 7), with abandoned requests at the time the client waited"
                 ),
-                "whether it is only a lower bound: a request was given up at or before it",
+                "whether it is only a lower bound, because a request was abandoned at or before it",
             ),
         };
-        columns.push(Spec::float(&column, "ms", format!("{how}; {name}")));
-        columns.push(Spec::boolean(format!("{column}_is_bound"), bound));
+        columns.push(
+            Spec::float(&column, "ms", format!("{how}; {name}")),
+            move |w| w.quantile(convention, p).0,
+        );
+        columns.push(
+            Spec::boolean(format!("{column}_is_bound"), bound),
+            move |w| w.quantile(convention, p).1,
+        );
     }
     columns
 }
@@ -142,46 +178,34 @@ fn round(share: f64) -> f64 {
     (share * 1e9).round() / 1e9
 }
 
-impl Operator for Censored {
-    fn name(&self) -> &'static str {
-        "censored"
+impl TypedOperator for Censored {
+    type Parameters = Parameters;
+    const NAME: &'static str = "censored";
+    const SUMMARY: &'static str = "Latency quantiles in which requests that hung or timed out \
+        count as larger than a bound.";
+    const SOURCE: &'static str = "Kaplan & Meier (JASA 53, 1958), as statsmodels' SurvfuncRight; \
+        quantiles after the definition inf{t: S(t) ≤ 1 − p}. If you drop such requests, a server \
+        that hangs looks fast. A zero, or the limit as a plain value, is not a latency either.";
+
+    fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        let problems = improbable(draft.settings, &given.quantiles);
+        unless(problems, || columns(given).specs())
     }
 
-    fn summary(&self) -> &'static str {
-        "Latency quantiles in which requests that hung or timed out count as what they are: larger than a bound."
-    }
-
-    fn source(&self) -> &'static str {
-        "Kaplan & Meier (JASA 53, 1958), as statsmodels' SurvfuncRight; quantiles after the definition inf{t: S(t) ≤ 1 − p}. Dropping such requests makes a server that hangs look fast; a zero or the limit as a plain value is no latency either."
-    }
-
-    fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
-    }
-
-    fn plan(&self, settings: &Settings<'_>, _scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let given: Parameters = settings.read()?;
-        let problems = improbable(settings, &given.quantiles);
-        if problems.is_empty() {
-            Ok(Plan {
-                columns: columns(&given),
-                parameters: rows::canonical(&given),
-            })
-        } else {
-            Err(problems)
-        }
-    }
-
-    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: Parameters = parameters(given)?;
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let load = context.load(given.load.as_deref())?;
-        each_group(context, load, &given.over, columns(&given), |group| {
-            describe(&given, group)
+        let columns = columns(given);
+        each_group(context, load, &given.over, columns.specs(), |group| {
+            describe(given, group, &columns)
         })
     }
 }
 
-fn describe(given: &Parameters, group: Group<'_>) -> Result<Row, Failure> {
+fn describe(
+    given: &Parameters,
+    group: Group<'_>,
+    columns: &Columns<'_, Waits>,
+) -> Result<Row, Failure> {
     let Group {
         key,
         cells,
@@ -192,7 +216,7 @@ fn describe(given: &Parameters, group: Group<'_>) -> Result<Row, Failure> {
     let mut lineage = Vec::new();
     for cell in cells {
         let cell = cell.get()?;
-        let timings = rows::timings(&cell);
+        let timings = contract::timings(&cell);
         for t in &timings {
             match (full(given.metric, t), waited(t)) {
                 (Some(value), _) => observed.push(value),
@@ -200,55 +224,32 @@ fn describe(given: &Parameters, group: Group<'_>) -> Result<Row, Failure> {
                 (None, None) => failed += 1,
             }
         }
-        lineage.extend(spans(
-            &cell.requests_digest.to_string(),
-            timings.iter().map(|t| t.row),
-        ));
+        lineage.extend(spans(cell.requests_source(), timings.iter().map(|t| t.row)));
     }
-    let curve = kaplan_meier(&observed, &censored);
-    let pooled = Sample::new(observed.iter().chain(&censored).copied()).ok();
-    let first_bound = censored.iter().copied().reduce(f64::min);
-    let mut values = vec![
-        text(level.word()),
-        text(given.convention.word()),
-        count(observed.len()),
-        count(censored.len()),
-        count(failed),
-        number(pooled.as_ref().map(Sample::max)),
+    let waits = Waits {
+        level,
+        curve: kaplan_meier(&observed, &censored),
+        pooled: Sample::new(observed.iter().chain(&censored).copied()).ok(),
+        observed,
+        censored,
+        failed,
         missing,
-    ];
-    for p in &given.quantiles {
-        let (value, bound) = match given.convention {
-            Convention::KaplanMeier => {
-                let value = curve.as_ref().and_then(|c| c.quantile(*p));
-                (value, curve.as_ref().map(|_| value.is_none()))
-            }
-            Convention::AtLeast => {
-                let value = pooled.as_ref().map(|s| s.quantile(*p));
-                (value, value.map(|v| first_bound.is_some_and(|b| b <= v)))
-            }
-        };
-        values.extend([number(value), bound.map_or(Scalar::Null, Scalar::Bool)]);
-    }
-    Ok(Row {
-        key,
-        values,
-        lineage,
-    })
+    };
+    Ok(columns.row(key, &waits, lineage))
 }
 
 /// The latency where it was seen in full. A first token may have come before a request hung.
 fn full(metric: Latency, t: &Timing<'_>) -> Option<f64> {
-    let counts = t.request.is_ok()
-        || (metric == Latency::TtftMs && GIVEN_UP.contains(&t.request.status.as_str()));
-    rows::metric(metric.name())
+    let counts =
+        t.request.is_ok() || (metric == Latency::TtftMs && GIVEN_UP.contains(&t.request.status));
+    contract::metric(metric.name())
         .filter(|_| counts)
         .and_then(|m| m.of(t))
 }
 
 /// How long a request that was given up had been waited for, ms.
 fn waited(t: &Timing<'_>) -> Option<f64> {
-    let given_up = GIVEN_UP.contains(&t.request.status.as_str());
+    let given_up = GIVEN_UP.contains(&t.request.status);
     let (sent, done) = (t.request.sent_ns?, t.request.done_ns?);
     given_up.then_some((done - sent) as f64 / 1e6)
 }

@@ -1,20 +1,20 @@
 //! `censored-cells`: a latency over cells of which some hung or ran out of time.
 
 use artifacts::Scalar;
-use pipeline::{Failure, Json, Problem};
-use rows::Settings;
+use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{Sample, kaplan_meier};
 
-use crate::frame::{Frame, Level, Missing, Row, Spec, count, number, spans, text};
-use crate::operator::{Context, Operator, Plan, Scope, at, parameters};
+use crate::columns::Columns;
+use crate::frame::{Frame, Level, Missing, Spec, missing_text, spans};
+use crate::operator::{Context, Draft, TypedOperator};
 
 pub(crate) struct CensoredCells;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Parameters {
+pub(crate) struct Parameters {
     /// The table that holds a latency of each cell.
     from: String,
     /// The latency: of a cell that hung it is known to exceed the limit.
@@ -25,92 +25,91 @@ struct Parameters {
     limit: f64,
 }
 
-fn columns(of: &Spec, given: &Parameters) -> Vec<Spec> {
-    let (unit, name, limit) = (
-        of.unit.as_deref().unwrap_or_default(),
-        &of.name,
-        given.limit,
-    );
-    vec![
-        Spec::text("level", "marginal, or pooled where no axis is left"),
-        Spec::int("n_observed", "1", format!("cells with a value of {name}")),
-        Spec::int(
-            "n_censored",
-            "1",
-            format!("cells that hung or timed out: {name} ≥ {limit}"),
-        ),
-        Spec::int(
-            "n_missing",
-            "1",
-            "cells missing for another reason: in no value here",
-        ),
-        Spec::float(
-            format!("{name}_median"),
-            unit,
-            format!("median of {name} by Kaplan–Meier; null if half the cells or more hung"),
-        ),
-        Spec::boolean(
-            format!("{name}_median_is_bound"),
-            format!("whether the median is unknown and at least {limit}"),
-        ),
-        Spec::float(
-            format!("{name}_mean_at_least"),
-            unit,
-            format!("mean with {limit} for each cell that hung: a lower bound if any did"),
-        ),
-        Spec::text(
-            "censored_cells",
-            "the cells that hung or timed out, with the reason; null if none",
-        ),
-    ]
+/// Cells taken together, some of which hung.
+struct Cells {
+    level: Level,
+    observed: usize,
+    hung: usize,
+    gone: usize,
+    median: Option<f64>,
+    /// Undefined without any cell.
+    is_bound: Option<bool>,
+    mean_at_least: Option<f64>,
+    censored: Scalar,
 }
 
-impl Operator for CensoredCells {
-    fn name(&self) -> &'static str {
-        "censored-cells"
-    }
+fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Cells> {
+    let (unit, name) = (of.unit.as_deref().unwrap_or_default(), &of.name);
+    let limit = given.limit;
+    let median = format!("median of {name} by Kaplan–Meier; null if half the cells or more hung");
+    let mean = format!("mean with {limit} for each cell that hung: a lower bound if any did");
+    let censored = "the cells that hung or timed out, with the reason; null if none";
+    Columns::new()
+        .with(
+            Spec::text("level", "marginal, or pooled where no axis is left"),
+            |c: &Cells| c.level.word(),
+        )
+        .with(
+            Spec::int("n_observed", "1", format!("cells with a value of {name}")),
+            |c| c.observed,
+        )
+        .with(
+            Spec::int(
+                "n_censored",
+                "1",
+                format!("cells that hung or timed out: {name} ≥ {limit}"),
+            ),
+            |c| c.hung,
+        )
+        .with(
+            Spec::int(
+                "n_missing",
+                "1",
+                "cells missing for another reason: in no value here",
+            ),
+            |c| c.gone,
+        )
+        .with(Spec::float(format!("{name}_median"), unit, median), |c| {
+            c.median
+        })
+        .with(
+            Spec::boolean(
+                format!("{name}_median_is_bound"),
+                format!("whether the median is unknown and at least {limit}"),
+            ),
+            |c| c.is_bound,
+        )
+        .with(
+            Spec::float(format!("{name}_mean_at_least"), unit, mean),
+            |c| c.mean_at_least,
+        )
+        .with(Spec::text("censored_cells", censored), |c| {
+            c.censored.clone()
+        })
+}
 
-    fn summary(&self) -> &'static str {
-        "A latency taken together over cells in which hung and timed-out cells count as larger than a limit."
-    }
+impl TypedOperator for CensoredCells {
+    type Parameters = Parameters;
+    const NAME: &'static str = "censored-cells";
+    const SUMMARY: &'static str = "A latency combined over cells; hung and timed-out cells count \
+        as larger than a limit.";
+    const SOURCE: &'static str = "Kaplan & Meier (JASA 53, 1958) with every hung or timed-out cell censored at the limit; `…_mean_at_least` is the \"≥ limit\" convention. A mean over the cells that ended is not the mean of the study.";
 
-    fn source(&self) -> &'static str {
-        "Kaplan & Meier (JASA 53, 1958) with every hung or timed-out cell censored at the limit; `…_mean_at_least` is the \"≥ limit\" convention. A mean over the cells that ended is not the mean of the study."
-    }
-
-    fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
-    }
-
-    fn plan(&self, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let given: Parameters = settings.read()?;
-        let wanted = [(at("column"), given.column.as_str())];
-        let found = scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
+    fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        let found = draft.column(&given.from, &given.column)?;
         if !(given.limit > 0.0 && given.limit.is_finite()) {
             return Err(vec![
-                settings.problem(&at("limit"), "a limit is a positive number"),
+                draft.problem("limit", "a limit must be a positive number"),
             ]);
         }
-        Ok(Plan {
-            columns: columns(&found[0], &given),
-            parameters: rows::canonical(&given),
-        })
+        Ok(columns(&found, given).specs())
     }
 
-    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: Parameters = parameters(given)?;
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let from = context.table(&given.from)?;
         from.key_positions(&given.over, &given.from)?;
-        let spec = from
-            .spec(&given.column)
-            .cloned()
-            .ok_or_else(|| Failure::failed("the column is gone"))?;
-        let keys: Vec<String> = from
-            .keys
-            .iter()
-            .filter(|k| !given.over.contains(k))
-            .cloned()
-            .collect();
+        let columns = columns(&from.declared(&given.column)?, given);
+        let keys = from.keys_without(&given.over);
         let level = if keys.is_empty() {
             Level::Pooled
         } else {
@@ -140,27 +139,23 @@ impl Operator for CensoredCells {
             let curve = kaplan_meier(&observed, &bounds);
             let median = curve.as_ref().and_then(|c| c.quantile(0.5));
             let all = Sample::new(observed.iter().chain(&bounds).copied()).ok();
-            let values = vec![
-                text(level.word()),
-                count(observed.len()),
-                count(hung.len()),
-                count(here.len() - hung.len()),
-                number(median),
-                curve.map_or(Scalar::Null, |_| Scalar::Bool(median.is_none())),
-                number(all.map(|s| s.mean())),
-                crate::frame::missing_text(hung.into_iter(), &keys),
-            ];
-            Row {
-                key,
-                values,
-                lineage: spans(&given.from, members),
-            }
+            let cells = Cells {
+                level,
+                observed: observed.len(),
+                hung: hung.len(),
+                gone: here.len() - hung.len(),
+                median,
+                is_bound: curve.map(|_| median.is_none()),
+                mean_at_least: all.map(|s| s.mean()),
+                censored: missing_text(hung.into_iter(), &keys),
+            };
+            columns.row(key, &cells, spans(&given.from, members))
         });
         let rows = rows.collect();
         Ok(Frame {
             level,
             keys,
-            specs: columns(&spec, &given),
+            specs: columns.specs(),
             rows,
             missing: from.missing.clone(),
         })

@@ -1,20 +1,19 @@
 //! `changes`: what each phase did to the one before it.
 
-use artifacts::Scalar;
 use pipeline::{Failure, Json, Problem};
-use rows::Settings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::frame::{Frame, Level, Row, Spec, number, spans, text};
-use crate::operator::{Context, Operator, Plan, Scope, at, items, parameters};
+use crate::columns::Columns;
+use crate::frame::{Frame, Level, Spec, spans, text};
+use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::pairs::Better;
 
 pub(crate) struct Changes;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Parameters {
+pub(crate) struct Parameters {
     /// The table that holds the phases.
     from: String,
     /// The axis of the phases.
@@ -40,70 +39,87 @@ enum Against {
     First,
 }
 
-fn columns(of: &[Spec]) -> Vec<Spec> {
-    let mut columns = Vec::new();
-    for spec in of {
+/// The value of one column before and after.
+struct Change {
+    before: Option<f64>,
+    after: Option<f64>,
+}
+
+impl Change {
+    fn absolute(&self) -> Option<f64> {
+        Some(self.after? - self.before?)
+    }
+
+    fn percent(&self) -> Option<f64> {
+        let before = self.before.filter(|b| *b != 0.0)?;
+        Some(100.0 * self.absolute()? / before.abs())
+    }
+
+    fn effect(&self, better: Better) -> Option<&'static str> {
+        let change = self.absolute()?;
+        let gain = if better == Better::Higher {
+            change
+        } else {
+            -change
+        };
+        Some(match gain {
+            0.0 => "unchanged",
+            gain if gain > 0.0 => "improved",
+            _ => "worsened",
+        })
+    }
+}
+
+fn columns(of: &[Spec], better: Option<Better>) -> Columns<'static, Vec<Change>> {
+    let mut columns = Columns::new();
+    for (i, spec) in of.iter().enumerate() {
         let (unit, name) = (spec.unit.as_deref().unwrap_or_default(), &spec.name);
-        columns.extend([
-            Spec::float(
-                format!("{name}_before"),
-                unit,
-                format!("{name} in the earlier phase, the base"),
-            ),
-            Spec::float(
-                format!("{name}_after"),
-                unit,
-                format!("{name} in the later phase"),
-            ),
-            Spec::float(format!("{name}_change"), unit, "after − before"),
-            Spec::float(
-                format!("{name}_change_percent"),
-                "%",
-                "100 · (after − before) ÷ before, of the unrounded values; null if before is 0",
-            ),
-            Spec::text(
-                format!("{name}_effect"),
-                "improved, worsened or unchanged; null unless `better` is declared",
-            ),
-        ]);
+        let before = format!("{name} in the earlier phase, the base");
+        let after = format!("{name} in the later phase");
+        let percent =
+            "100 · (after − before) ÷ before, of the unrounded values; null if before is 0";
+        let effect = "improved, worsened or unchanged; null unless `better` is declared";
+        columns = columns
+            .with(
+                Spec::float(format!("{name}_before"), unit, before),
+                move |c: &Vec<Change>| c[i].before,
+            )
+            .with(
+                Spec::float(format!("{name}_after"), unit, after),
+                move |c| c[i].after,
+            )
+            .with(
+                Spec::float(format!("{name}_change"), unit, "after − before"),
+                move |c| c[i].absolute(),
+            )
+            .with(
+                Spec::float(format!("{name}_change_percent"), "%", percent),
+                move |c| c[i].percent(),
+            )
+            .with(Spec::text(format!("{name}_effect"), effect), move |c| {
+                better.and_then(|better| c[i].effect(better))
+            });
     }
     columns
 }
 
-impl Operator for Changes {
-    fn name(&self) -> &'static str {
-        "changes"
-    }
+impl TypedOperator for Changes {
+    type Parameters = Parameters;
+    const NAME: &'static str = "changes";
+    const SUMMARY: &'static str = "Phase over phase: before, after, change, and change in percent of before, at every other coordinate.";
+    const SOURCE: &'static str = "The base of the percentage is the earlier phase. Percentages computed from values that were first rounded can differ in their last digit.";
 
-    fn summary(&self) -> &'static str {
-        "Phase over phase: before, after, change, and change in percent of before, at every other coordinate."
-    }
-
-    fn source(&self) -> &'static str {
-        "The base of the percentage is the earlier phase. Percentages computed from values that were first rounded can differ in their last digit."
-    }
-
-    fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
-    }
-
-    fn plan(&self, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let given: Parameters = settings.read()?;
-        let wanted = items("columns", &given.columns);
-        let found = scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
+    fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        let found = draft.columns(&given.from, &given.columns)?;
         if given.order.len() < 2 {
             return Err(vec![
-                settings.problem(&at("order"), "a change needs two phases or more"),
+                draft.problem("order", "a change needs two phases or more"),
             ]);
         }
-        Ok(Plan {
-            columns: columns(&found),
-            parameters: rows::canonical(&given),
-        })
+        Ok(columns(&found, given.better).specs())
     }
 
-    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: Parameters = parameters(given)?;
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let from = context.table(&given.from)?;
         let phase = from.key_position(&given.phase, &given.from)?;
         let label = |v: &Json| v.as_str().map_or_else(|| v.to_string(), str::to_owned);
@@ -122,13 +138,9 @@ impl Operator for Changes {
                 "the axis `{}` has no label `{strange}`",
                 given.phase
             ))
-            .hint(rows::did_you_mean(strange, &known)));
+            .hint(contract::did_you_mean(strange, &known)));
         }
-        let specs: Vec<Spec> = given
-            .columns
-            .iter()
-            .filter_map(|c| from.spec(c).cloned())
-            .collect();
+        let columns = columns(&from.all_declared(&given.columns)?, given.better);
         let others: Vec<usize> = (0..from.keys.len()).filter(|p| *p != phase).collect();
         let mut keys: Vec<String> = others.iter().map(|p| from.keys[*p].clone()).collect();
         keys.extend(["phase_before".to_owned(), "phase_after".to_owned()]);
@@ -151,52 +163,20 @@ impl Operator for Changes {
                 };
                 let mut key = key.clone();
                 key.extend([text(&order[earlier]), text(&order[later])]);
-                let change = |c: &String| {
-                    change(from.number(before, c), from.number(after, c), given.better)
+                let change = |column: &String| Change {
+                    before: from.number(before, column),
+                    after: from.number(after, column),
                 };
-                let values = given.columns.iter().flat_map(change).collect();
-                rows.push(Row {
-                    key,
-                    values,
-                    lineage: spans(&given.from, [before, after]),
-                });
+                let changes = given.columns.iter().map(change).collect();
+                rows.push(columns.row(key, &changes, spans(&given.from, [before, after])));
             }
         }
         Ok(Frame {
             level: Level::Marginal,
             keys,
-            specs: columns(&specs),
+            specs: columns.specs(),
             rows,
             missing: from.missing.clone(),
         })
     }
-}
-
-fn change(before: Option<f64>, after: Option<f64>, better: Option<Better>) -> Vec<Scalar> {
-    let both = before.zip(after);
-    let percent = both
-        .filter(|(b, _)| *b != 0.0)
-        .map(|(b, a)| 100.0 * (a - b) / b.abs());
-    let effect = both.zip(better).map(|((b, a), better)| {
-        let gain = if better == Better::Higher {
-            a - b
-        } else {
-            b - a
-        };
-        if gain == 0.0 {
-            "unchanged"
-        } else if gain > 0.0 {
-            "improved"
-        } else {
-            "worsened"
-        }
-    });
-    let difference = number(both.map(|(b, a)| a - b));
-    vec![
-        number(before),
-        number(after),
-        difference,
-        number(percent),
-        effect.map_or(Scalar::Null, text),
-    ]
 }

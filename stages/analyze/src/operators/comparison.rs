@@ -1,257 +1,384 @@
-//! What paired and unpaired comparisons share: the settings of interval and decision, adjusted p
-//! values, the verdict, and the columns that hold them.
+//! What paired and unpaired comparisons share: settings, columns, families and verdicts.
 
 use std::collections::BTreeMap;
 
 use artifacts::Scalar;
-use pipeline::{Problem, Step};
-use rows::Settings;
-use statistics::{Bootstrap, GENERATOR, Interval};
+use pipeline::{Failure, Problem, Step};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use statistics::{Bootstrap, BootstrapKind, GENERATOR, Interval, UnitEffect};
 
-use crate::frame::{Frame, Level, Row, Span, Spec, number, text};
-use crate::operator::at;
-use crate::operators::decision::{Adjusted, Family, Kind, Rule, adjust};
+use crate::columns::{Columns, Value};
+use crate::frame::{Frame, Level, Missing, Span, Spec, text};
+use crate::operator::Draft;
 use crate::operators::pairs::Sides;
+use crate::operators::units::{Scale, Units, outward};
+use crate::operators::verdict::{Adjusted, Case, Family, VERDICTS, Verdict, adjust};
 
-pub(crate) fn resamples() -> u32 {
-    10_000
-}
-
-pub(crate) fn confidence() -> f64 {
-    0.95
-}
-
-pub(crate) fn alpha() -> f64 {
-    0.05
-}
-
-/// The settings that both kinds of comparison declare.
-pub(crate) struct Terms<'a> {
-    pub(crate) pair: &'a Sides,
-    pub(crate) by: &'a [String],
-    pub(crate) columns: &'a [String],
-    pub(crate) bootstrap: Kind,
-    /// What is resampled, in words: [`resampled`].
-    pub(crate) unit: String,
-    pub(crate) resamples: u32,
-    pub(crate) confidence: f64,
-    pub(crate) alpha: f64,
-    pub(crate) rule: Option<&'a Rule>,
-    pub(crate) equivalence: &'a BTreeMap<String, f64>,
+/// The settings of both kinds of comparison.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct Terms {
+    /// The table that holds both sides.
+    pub(crate) from: String,
+    /// The two sides: axis and labels.
+    pub(crate) pair: Sides,
+    /// Axes compared separately, one row each.
+    #[serde(default)]
+    pub(crate) by: Vec<String>,
+    /// The columns compared, one row each.
+    pub(crate) columns: Vec<String>,
+    /// The axes whose labels are the units of replication: what was started anew. By default
+    /// `block` where the table has it. Values within a unit are averaged. Without units every verdict is
+    /// `undecidable`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) unit: Option<Vec<String>>,
+    /// The scale of the effect: `ratio` needs values above 0, `difference` takes any.
+    #[serde(default)]
+    pub(crate) scale: Scale,
+    /// For a column, the smallest effect that matters: a share (0.02 is 2 %) on the scale `ratio`, in the
+    /// column's unit on the scale `difference`. A smaller effect is never `different`, and one
+    /// shown to be smaller is `equivalent`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) margin: BTreeMap<String, f64>,
+    /// Which tests form one family for the adjustment of p values and intervals.
+    #[serde(default)]
     pub(crate) family: Family,
+    /// The chance of a false `different` anywhere in a family.
+    #[serde(default = "alpha")]
+    pub(crate) alpha: f64,
+    /// A bootstrap interval of the mean difference beside the one that decides, for comparison with
+    /// published ones: it covers too little at few units, and decides nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bootstrap: Option<Kind>,
+    /// The number of resamples, of a bootstrap or of a permutation that is not enumerated.
+    #[serde(default = "resamples")]
+    pub(crate) resamples: u32,
+    /// The seed of resamples; the experiment's if not given.
+    #[serde(default)]
     pub(crate) seed: Option<u64>,
 }
 
-/// One comparison of a column in a stratum.
+/// Rank tests are corrected for continuity.
+pub(crate) fn corrected() -> bool {
+    true
+}
+
+fn alpha() -> f64 {
+    0.05
+}
+
+fn resamples() -> u32 {
+    10_000
+}
+
+/// The kind of bootstrap interval, in settings.
+#[derive(Clone, Copy, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Kind {
+    /// The quantiles of the resamples.
+    Percentile,
+    /// Those quantiles reflected at the estimate.
+    Basic,
+    /// Bias-corrected and accelerated.
+    Bca,
+}
+
+/// One comparison of a column in a stratum, before its family is known.
 pub(crate) struct Compared<T> {
     pub(crate) stratum: Vec<Scalar>,
     pub(crate) column: usize,
-    /// Mean of a − mean of b; `None` without values.
+    /// Mean of a − mean of b, in the metric's unit; `None` without values.
     pub(crate) delta: Option<f64>,
-    pub(crate) interval: Option<Interval>,
+    /// The mean effect on the scale.
+    pub(crate) mean: Option<f64>,
+    /// The effect of the units, or why it cannot be judged.
+    pub(crate) effect: Result<UnitEffect, String>,
+    /// Whether the interval of the effect inverts the test that decides.
+    pub(crate) inverts: bool,
     /// Of the test that decides.
     pub(crate) p: Option<f64>,
-    pub(crate) tost_p: Option<f64>,
+    pub(crate) bootstrap: Option<Interval>,
+    pub(crate) missing: Scalar,
     pub(crate) lineage: Vec<Span>,
     /// What only one kind of comparison has.
     pub(crate) own: T,
 }
 
-/// The shared values of a row, in the columns of their names.
-pub(crate) struct Shared {
-    /// `unit`, `a`, `b`.
-    pub(crate) sides: [Scalar; 3],
-    pub(crate) missing: Scalar,
-    pub(crate) interval: [Scalar; 3],
-    pub(crate) p: [Scalar; 4],
+/// A comparison with its place in its family: a row.
+pub(crate) struct Judged<T> {
+    pub(crate) test: Compared<T>,
+    unit: Option<String>,
+    replication: Option<String>,
+    adjusted: Adjusted,
+    margin: Option<f64>,
+    equivalence: Option<(f64, bool)>,
+    smallest_detectable: Option<f64>,
+    verdict: (Verdict, Option<String>),
 }
 
-impl Terms<'_> {
-    /// Checks the settings; `specs` are the columns a rule may name.
-    pub(crate) fn check(&self, settings: &Settings<'_>, specs: &[Spec]) -> Vec<Problem> {
-        let mut problems = Vec::new();
-        for (key, value) in [("confidence", self.confidence), ("alpha", self.alpha)] {
-            if !(value > 0.0 && value < 1.0) {
-                problems.push(settings.problem(
-                    &at(key),
-                    format!("`{key}` lies between 0 and 1, got {value}"),
-                ));
-            }
-        }
+impl Terms {
+    /// Checks the settings.
+    ///
+    /// # Errors
+    /// Every problem found.
+    pub(crate) fn check(&self, draft: &Draft<'_>) -> Result<(), Vec<Problem>> {
+        draft.columns(&self.from, &self.columns)?;
+        let mut problems = draft.shares(&[("alpha", self.alpha)]);
         if self.resamples < 100 {
-            problems.push(
-                settings.problem(&at("resamples"), "a bootstrap needs at least 100 resamples"),
-            );
+            let message = "a bootstrap needs at least 100 resamples";
+            problems.push(draft.problem("resamples", message));
         }
-        for (name, margin) in self.equivalence {
-            let place = [Step::Key("equivalence".to_owned()), Step::Key(name.clone())];
+        for (name, margin) in &self.margin {
+            let place = [Step::Key("margin".to_owned()), Step::Key(name.clone())];
             if !self.columns.contains(name) {
-                let known: Vec<&str> = self.columns.iter().map(String::as_str).collect();
+                let columns: Vec<&str> = self.columns.iter().map(String::as_str).collect();
                 let message = format!("`{name}` is not among the columns compared");
-                problems.push(
-                    settings
-                        .problem(&place, message)
-                        .hint(rows::did_you_mean(name, &known)),
-                );
+                let problem = draft.settings.problem(&place, message);
+                problems.push(problem.hint(contract::did_you_mean(name, &columns)));
             }
             if !(*margin > 0.0 && margin.is_finite()) {
-                problems.push(settings.problem(&place, "a margin is a positive number"));
+                let message = "a margin must be a positive number";
+                problems.push(draft.settings.problem(&place, message));
             }
         }
-        if let Some(rule) = self.rule {
-            problems.extend(rule.check(settings, specs));
-        }
-        problems
-    }
-
-    /// Returns the bootstrap, with the experiment's seed where none is given.
-    pub(crate) fn bootstrap(&self, seed: u64) -> Bootstrap {
-        let (kind, resamples) = (self.bootstrap.statistics(), self.resamples as usize);
-        Bootstrap {
-            kind,
-            resamples,
-            level: self.confidence,
-            seed: self.seed.unwrap_or(seed),
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(problems)
         }
     }
 
-    /// Returns the declared margin of a column.
-    pub(crate) fn margin(&self, column: usize) -> Option<f64> {
-        self.equivalence.get(&self.columns[column]).copied()
+    /// Returns the bootstrap that is declared.
+    pub(crate) fn bootstrap(&self, seed: u64) -> Option<Bootstrap> {
+        Some(Bootstrap {
+            kind: match self.bootstrap? {
+                Kind::Percentile => BootstrapKind::Percentile,
+                Kind::Basic => BootstrapKind::Basic,
+                Kind::Bca => BootstrapKind::Bca,
+            },
+            resamples: self.resamples as usize,
+            level: 1.0 - self.alpha,
+            seed: self.seed(seed),
+        })
     }
 
-    fn rule(&self) -> Rule {
-        self.rule
-            .cloned()
-            .unwrap_or_else(|| Rule::usual(self.alpha))
+    /// Returns the seed, the experiment's where none is given.
+    pub(crate) fn seed(&self, seed: u64) -> u64 {
+        self.seed.unwrap_or(seed)
     }
 
-    /// The columns of [`Shared::interval`]; `of` says of what the interval is.
-    pub(crate) fn interval_columns(&self, of: &str) -> [Spec; 3] {
-        let level = self.confidence;
-        [
-            Spec::float(
-                "ci_low",
-                "",
-                format!("lower end of the {level} bootstrap interval of {of}"),
-            ),
-            Spec::float(
-                "ci_high",
-                "",
-                format!("upper end of the {level} bootstrap interval of {of}"),
-            ),
-            Spec::text(
-                "ci_method",
-                "kind of bootstrap interval, resamples, resampling unit, generator and seed",
-            ),
-        ]
+    /// The first columns: the metric and its sides.
+    pub(crate) fn sides<'a, T>(&self) -> Columns<'a, Judged<T>> {
+        let (a, b) = self.pair.labels();
+        let unit = "the axes whose labels are the units of replication, `declared` where the settings say so; null without any";
+        Columns::new()
+            .with(
+                Spec::text("unit", "the unit of the metric"),
+                |j: &Judged<T>| j.unit.clone(),
+            )
+            .with(
+                Spec::text("a", "the first side; deltas are a − b, ratios a ÷ b"),
+                move |_| a.clone(),
+            )
+            .with(Spec::text("b", "the second side, the base"), move |_| {
+                b.clone()
+            })
+            .with(Spec::text("unit_of_replication", unit), |j| {
+                j.replication.clone()
+            })
     }
 
-    /// The columns of [`Shared::p`].
-    pub(crate) fn p_columns() -> [Spec; 4] {
-        [
-            Spec::float(
-                "p",
-                "1",
-                "two-sided p value of that test; null where it is undefined",
-            ),
-            Spec::float(
-                "holm_p",
-                "1",
-                "p adjusted by Holm's step-down within the family",
-            ),
-            Spec::float(
-                "bh_p",
-                "1",
-                "p adjusted by Benjamini and Hochberg within the family",
-            ),
-            Spec::text("family", "the family of tests and its size"),
-        ]
-    }
-
-    /// The last columns; `tests` names the two tests of equivalence.
-    pub(crate) fn decision_columns(&self, tests: &str) -> [Spec; 5] {
-        let alpha = self.alpha;
-        [
-            Spec::text("higher", "the side with the higher mean; null if equal"),
-            Spec::float(
-                "equivalence_margin",
-                "",
-                "the declared margin, in the metric's unit; null if none",
-            ),
-            Spec::float(
-                "tost_p",
-                "1",
-                format!(
-                    "the larger p of two one-sided {tests} tests against ±margin; null without one"
+    /// The columns of the effect and its intervals.
+    pub(crate) fn effect<'a, T: 'a>(
+        &self,
+        columns: Columns<'a, Judged<T>>,
+    ) -> Columns<'a, Judged<T>> {
+        let (scale, alpha) = (self.scale, self.alpha);
+        let level = 1.0 - alpha;
+        let (a, b) = self.pair.labels();
+        let sided = |spec: Spec| match scale {
+            Scale::Ratio => spec.over(&a, &b),
+            Scale::Difference => spec,
+        };
+        let float = |name: &str, what: String| match scale {
+            Scale::Ratio => sided(Spec::float(name, "1", what)),
+            Scale::Difference => sided(Spec::float(name, "", what)),
+        };
+        let effect = match scale {
+            Scale::Ratio => "geometric mean over the units of a ÷ b",
+            Scale::Difference => "mean over the units of a − b, in the metric's unit",
+        };
+        let own = |which: &str| {
+            format!(
+                "{which} end of the {level} interval of the effect by itself; null where the test that decides has none"
+            )
+        };
+        let adjusted = |which: &str| {
+            format!(
+                "{which} end of the interval at the level of this test's step in its family: it excludes no effect exactly where holm_p is at most {alpha}"
+            )
+        };
+        let interval = move |j: &Judged<T>, level: f64| {
+            let effect = j.test.effect.as_ref().ok().filter(|_| j.test.inverts)?;
+            Some(outward(scale, effect, level))
+        };
+        let stepped = move |j: &Judged<T>| interval(j, 1.0 - j.adjusted.decision?.alpha);
+        columns
+            .with(
+                Spec::text(
+                    "scale",
+                    "ratio or difference: of effect, intervals and margin",
                 ),
-            ),
-            Spec::boolean(
-                "equivalent",
-                format!("whether tost_p < {alpha}; null without a margin"),
-            ),
-            Spec::text("verdict", self.rule().words()),
-        ]
+                move |_| scale.word(),
+            )
+            .with(float("effect", effect.to_owned()), move |j| {
+                j.test.mean.map(|mean| scale.outward(mean))
+            })
+            .with(float("ci_low", own("lower")), move |j| {
+                interval(j, level).map(|i| i.low)
+            })
+            .with(float("ci_high", own("upper")), move |j| {
+                interval(j, level).map(|i| i.high)
+            })
+            .with(float("adjusted_low", adjusted("lower")), move |j| {
+                stepped(j).map(|i| i.low)
+            })
+            .with(float("adjusted_high", adjusted("upper")), move |j| {
+                stepped(j).map(|i| i.high)
+            })
+            .with(
+                Spec::text("ci_method", "how both intervals were made"),
+                |j| {
+                    let effect = j.test.effect.as_ref().ok().filter(|_| j.test.inverts)?;
+                    let (n, df) = (effect.n, super::units::short(effect.df));
+                    Some(format!("t over {n} units, {df} degrees of freedom"))
+                },
+            )
     }
 
-    /// Makes the table of comparisons: adjusts their p values, lays out each in the columns `specs`
-    /// (`values` gives those before the last five), and decides. Units come from the columns of
-    /// `from`, what is missing from `missing`.
+    /// The columns of the p values.
+    pub(crate) fn p<'a, T: 'a>(columns: Columns<'a, Judged<T>>) -> Columns<'a, Judged<T>> {
+        let p = "two-sided p value of the test that decides; null where it is undefined";
+        let bh = "p adjusted by Benjamini and Hochberg within the family, for screening";
+        columns
+            .with(Spec::float("p", "1", p), |j| j.test.p)
+            .with(
+                Spec::float(
+                    "holm_p",
+                    "1",
+                    "p adjusted by Holm's step-down within the family",
+                ),
+                |j| j.adjusted.decision.map(|d| d.adjusted_p),
+            )
+            .with(Spec::float("bh_p", "1", bh), |j| j.adjusted.bh)
+            .with(
+                Spec::text("family", "the family of tests and its size"),
+                |j| j.adjusted.family.clone(),
+            )
+            .with(Spec::int("family_size", "1", "tests in the family"), |j| {
+                j.adjusted.decision.map(|d| d.family)
+            })
+    }
+
+    /// The last columns.
+    pub(crate) fn decision<'a, T: 'a>(
+        &self,
+        mut columns: Columns<'a, Judged<T>>,
+    ) -> Columns<'a, Judged<T>> {
+        let (a, b) = self.pair.labels();
+        let of = match self.scale {
+            Scale::Ratio => "as a share",
+            Scale::Difference => "in the metric's unit",
+        };
+        let unit = if self.scale == Scale::Ratio { "1" } else { "" };
+        let margin = format!("the declared margin, {of}; null if none");
+        let equivalence =
+            "the larger p of two one-sided t tests against the margin; null without one";
+        let equivalent = format!(
+            "whether equivalence_p < {}: the interval of level {} lies within the margin; null without a margin",
+            self.alpha,
+            1.0 - 2.0 * self.alpha
+        );
+        let smallest = format!(
+            "the smallest true effect that so many units with this spread find in 80 % of studies, {of}"
+        );
+        columns = columns
+            .with(
+                Spec::text("higher", "the side with the higher mean; null if equal"),
+                move |j| {
+                    let effect = j.test.mean.or(j.test.delta).filter(|d| *d != 0.0)?;
+                    Some(if effect > 0.0 { a.clone() } else { b.clone() })
+                },
+            )
+            .with(Spec::float("margin", unit, margin), |j| j.margin)
+            .with(Spec::float("equivalence_p", "1", equivalence), |j| {
+                j.equivalence.map(|(p, _)| p)
+            })
+            .with(Spec::boolean("equivalent", equivalent), |j| {
+                j.equivalence.map(|(_, shown)| shown)
+            })
+            .with(Spec::float("smallest_detectable", unit, smallest), |j| {
+                j.smallest_detectable
+            })
+            .with(Spec::text("verdict", VERDICTS), |j| j.verdict.0.word())
+            .with(
+                Spec::text(
+                    "verdict_reason",
+                    "why the verdict is that, or what limits it",
+                ),
+                |j| j.verdict.1.clone(),
+            );
+        if let Some(bootstrap) = self.bootstrap(0) {
+            let (level, kind) = (bootstrap.level, bootstrap.kind.word());
+            let seed = self.seed;
+            let resamples = self.resamples;
+            let end = |which: &str| {
+                format!(
+                    "{which} end of the {level} bootstrap interval of mean_delta; it decides nothing"
+                )
+            };
+            columns.push(
+                Spec::float("bootstrap_low", "", end("lower")),
+                |j: &Judged<T>| j.test.bootstrap.map(|i| i.low),
+            );
+            columns.push(
+                Spec::float("bootstrap_high", "", end("upper")),
+                |j: &Judged<T>| j.test.bootstrap.map(|i| i.high),
+            );
+            columns.push(
+                Spec::text(
+                    "bootstrap_method",
+                    "kind of bootstrap interval, resamples of units, generator and seed",
+                ),
+                move |_| {
+                    let seed =
+                        seed.map_or_else(|| "of the experiment".to_owned(), |s| s.to_string());
+                    format!("{kind}, {resamples} resamples of units, {GENERATOR}, seed {seed}")
+                },
+            );
+        }
+        columns
+    }
+
+    /// Makes the table of comparisons: adjusts their p values within their families and decides.
     pub(crate) fn table<T>(
         &self,
         tests: Vec<Compared<T>>,
-        specs: Vec<Spec>,
-        (from, missing): (&Frame, &Frame),
-        bootstrap: &Bootstrap,
-        values: impl Fn(&Compared<T>, Shared) -> Vec<Scalar>,
+        columns: &Columns<'_, Judged<T>>,
+        (from, units): (&Frame, &Units),
+        missing: Vec<Missing>,
     ) -> Frame {
         let raw: Vec<(usize, Option<f64>)> = tests.iter().map(|t| (t.column, t.p)).collect();
-        let adjusted = adjust(&raw, self.family, self.columns, self.by);
-        let (a, b) = self.pair.labels();
+        let adjusted = adjust(&raw, self.family, self.alpha, (&self.columns, &self.by));
         let row = |(test, adjusted): (Compared<T>, Adjusted)| {
-            let name = &self.columns[test.column];
-            let unit = from.spec(name).and_then(|spec| spec.unit.clone());
-            let shared = Shared {
-                sides: [optional(unit), text(&a), text(&b)],
-                missing: missing.missing_at(self.by, &test.stratum),
-                interval: self.interval(test.interval, bootstrap),
-                p: [
-                    number(test.p),
-                    number(adjusted.holm),
-                    number(adjusted.bh),
-                    optional(adjusted.family),
-                ],
-            };
-            let mut values = values(&test, shared);
-            let sides = test
-                .delta
-                .filter(|d| *d != 0.0)
-                .map(|d| if d > 0.0 { a.clone() } else { b.clone() });
-            let equivalent = test.tost_p.map(|p| p < self.alpha);
-            values.extend([
-                optional(sides),
-                number(self.margin(test.column)),
-                number(test.tost_p),
-                equivalent.map_or(Scalar::Null, Scalar::Bool),
-            ]);
-            let of = |name: &str| values[specs.iter().position(|s| s.name == name)?].as_f64();
-            let decide = |_| {
-                self.rule()
-                    .verdict(&of, test.interval, equivalent == Some(true))
-                    .to_owned()
-            };
-            let verdict = test.delta.map(decide);
-            values.push(optional(verdict));
-            let mut key = test.stratum;
-            key.push(text(name));
-            Row {
-                key,
-                values,
-                lineage: test.lineage,
-            }
+            let judged = self.judge(test, adjusted, (from, units));
+            let mut key = judged.test.stratum.clone();
+            key.push(text(&self.columns[judged.test.column]));
+            columns.row(key, &judged, judged.test.lineage.clone())
         };
         let rows = tests.into_iter().zip(adjusted).map(row).collect();
-        let mut keys = self.by.to_vec();
+        let mut keys = self.by.clone();
         keys.push("metric".to_owned());
         let level = if self.by.is_empty() {
             Level::Pooled
@@ -261,49 +388,56 @@ impl Terms<'_> {
         Frame {
             level,
             keys,
-            specs,
+            specs: columns.specs(),
             rows,
-            missing: missing.missing.clone(),
+            missing,
         }
     }
 
-    fn interval(&self, interval: Option<Interval>, bootstrap: &Bootstrap) -> [Scalar; 3] {
-        let Bootstrap {
-            kind,
-            resamples,
-            seed,
-            ..
-        } = bootstrap;
-        let (kind, unit) = (kind.word(), &self.unit);
-        let method =
-            || format!("{kind}, {resamples} resamples of {unit}, {GENERATOR}, seed {seed}");
-        [
-            number(interval.map(|i| i.low)),
-            number(interval.map(|i| i.high)),
-            optional(interval.map(|_| method())),
-        ]
+    fn judge<T>(
+        &self,
+        test: Compared<T>,
+        adjusted: Adjusted,
+        (from, units): (&Frame, &Units),
+    ) -> Judged<T> {
+        let name = &self.columns[test.column];
+        let margin = self.margin.get(name).copied();
+        let case = Case {
+            effect: test.effect.as_ref().map_err(String::as_str),
+            decision: adjusted.decision,
+            scale: self.scale,
+            margin,
+            alpha: self.alpha,
+            mean: test.mean,
+        };
+        Judged {
+            unit: from.spec(name).and_then(|spec| spec.unit.clone()),
+            replication: units.words(),
+            margin,
+            equivalence: case.equivalence(),
+            smallest_detectable: case.smallest_detectable(),
+            verdict: case.judge(),
+            adjusted,
+            test,
+        }
     }
 }
 
-/// Names the resampling unit: the labels of axes, or without axes `alone`.
-pub(crate) fn resampled(cluster: &[String], alone: &str) -> String {
-    if cluster.is_empty() {
-        alone.to_owned()
-    } else {
-        format!("clusters of {}", cluster.join(", "))
-    }
+/// A column of a comparison that only one kind has.
+pub(crate) fn own<T, V: Value>(read: impl Fn(&T) -> V) -> impl Fn(&Judged<T>) -> V {
+    move |judged| read(&judged.test.own)
 }
 
-/// Makes optional text a scalar.
-pub(crate) fn optional(value: Option<String>) -> Scalar {
-    value.map_or(Scalar::Null, Scalar::Text)
-}
-
-/// Puts values together whose clusters have the same label, in order of the labels.
-pub(crate) fn clusters(mut labelled: Vec<(Vec<Scalar>, f64)>) -> Vec<Vec<f64>> {
-    labelled.sort_by(|a, b| rows::compare_all(&a.0, &b.0));
-    let together = labelled.chunk_by(|a, b| a.0 == b.0);
-    together
-        .map(|cluster| cluster.iter().map(|(_, value)| *value).collect())
-        .collect()
+/// Returns the position of an axis among keys, for a setting that names it.
+///
+/// # Errors
+/// If it is not there; names the nearest.
+pub(crate) fn position(setting: &str, axis: &str, keys: &[String]) -> Result<usize, Failure> {
+    keys.iter().position(|k| k == axis).ok_or_else(|| {
+        let left: Vec<&str> = keys.iter().map(String::as_str).collect();
+        Failure::failed(format!(
+            "`{setting}` names `{axis}`, which is not a key after pairing"
+        ))
+        .hint(contract::did_you_mean(axis, &left))
+    })
 }

@@ -1,20 +1,20 @@
 //! `compat`: what another load generator would print of the same rows.
 
-use pipeline::{Failure, Json, Problem};
-use rows::Settings;
-use rows::compat::{self, Bounds, Tool};
+use contract::compat::{self, Bounds, Figure, Tool};
+use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::frame::{Frame, Row, Spec, number, spans};
-use crate::operator::{Context, Operator, Plan, Scope, parameters};
+use crate::columns::Columns;
+use crate::frame::{Frame, Spec, spans};
+use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::cells::each_cell;
 
 pub(crate) struct Compat;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Parameters {
+pub(crate) struct Parameters {
     /// The load stage, if several are needed.
     #[serde(default)]
     load: Option<String>,
@@ -60,40 +60,28 @@ struct Limits {
     e2e_ms: Option<f64>,
 }
 
-fn columns(tool: Tool) -> Vec<Spec> {
+fn columns(tool: Tool) -> Columns<'static, Vec<Figure>> {
     let none = compat::figures(tool, &[], &Bounds::default());
-    none.into_iter()
-        .map(|f| Spec::float(f.name, f.unit, f.formula))
-        .collect()
+    let mut columns = Columns::new();
+    for (i, figure) in none.into_iter().enumerate() {
+        let spec = Spec::float(figure.name, figure.unit, figure.formula);
+        columns.push(spec, move |figures: &Vec<Figure>| figures[i].value);
+    }
+    columns
 }
 
-impl Operator for Compat {
-    fn name(&self) -> &'static str {
-        "compat"
+impl TypedOperator for Compat {
+    type Parameters = Parameters;
+    const NAME: &'static str = "compat";
+    const SUMMARY: &'static str = "The figures that vLLM's, SGLang's, guidellm's or aiperf's \
+        benchmark would print, one row per cell.";
+    const SOURCE: &'static str = "The formulas of vLLM 0.33.0, SGLang 0.5.23, guidellm 0.8.1 and aiperf 0.13.0 on the stamps of the rows, under the names of their result files; checked to 1e-6 against figures made by their own functions from the same stamps. What a tool takes from events without text is not in the rows: docs/load.md says for each what stands in. A figure that nothing enters is null where the tools print 0.";
+
+    fn plan(given: &mut Parameters, _: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        Ok(columns(given.tool.tool()).specs())
     }
 
-    fn summary(&self) -> &'static str {
-        "The figures that vLLM's, SGLang's, guidellm's or aiperf's benchmark would print, one row a cell."
-    }
-
-    fn source(&self) -> &'static str {
-        "The formulas of vLLM 0.33.0, SGLang 0.5.23, guidellm 0.8.1 and aiperf 0.13.0 on the stamps of the rows, under the names of their result files; checked to 1e-6 against figures made by their own functions from the same stamps. What a tool takes from events without text is not in the rows: docs/load.md says for each what stands in. A figure that nothing enters is null where the tools print 0."
-    }
-
-    fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
-    }
-
-    fn plan(&self, settings: &Settings<'_>, _scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let given: Parameters = settings.read()?;
-        Ok(Plan {
-            parameters: rows::canonical(&given),
-            columns: columns(given.tool.tool()),
-        })
-    }
-
-    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: Parameters = parameters(given)?;
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let load = context.load(given.load.as_deref())?;
         let (tool, limits) = (given.tool.tool(), given.bounds);
         let bounds = Bounds {
@@ -101,24 +89,16 @@ impl Operator for Compat {
             tpot_ms: limits.tpot_ms,
             e2e_ms: limits.e2e_ms,
         };
-        each_cell(context, load, columns(tool), |at, cell| {
-            let timings = rows::timings(cell);
-            let values = compat::figures(tool, &timings, &bounds)
-                .into_iter()
-                .map(|f| number(f.value));
-            let mut lineage = spans(
-                &cell.requests_digest.to_string(),
-                timings.iter().map(|t| t.row),
-            );
-            if let Some(chunks) = &cell.chunks_digest {
+        let columns = columns(tool);
+        each_cell(context, load, columns.specs(), |at, cell| {
+            let timings = contract::timings(cell);
+            let figures = compat::figures(tool, &timings, &bounds);
+            let mut lineage = spans(cell.requests_source(), timings.iter().map(|t| t.row));
+            if let Some(chunks) = cell.chunks_source() {
                 let used = timings.iter().flat_map(|t| t.chunk_rows.iter().copied());
-                lineage.extend(spans(&chunks.to_string(), used));
+                lineage.extend(spans(chunks, used));
             }
-            Ok(Row {
-                key: at.to_vec(),
-                values: values.collect(),
-                lineage,
-            })
+            Ok(columns.row(at.to_vec(), &figures, lineage))
         })
     }
 }

@@ -1,20 +1,21 @@
 //! `correlation`: do two columns go together?
 
-use pipeline::{Failure, Json, Problem, Step};
-use rows::Settings;
+use artifacts::Scalar;
+use pipeline::{Failure, Problem, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::CorrelationKind;
 
-use crate::frame::{Frame, Level, Row, Spec, count, number, spans, text};
-use crate::operator::{Context, Operator, Plan, Scope, at, parameters};
+use crate::columns::{Columns, missing_spec};
+use crate::frame::{Frame, Level, Spec, spans, text};
+use crate::operator::{Context, Draft, TypedOperator, at};
 use crate::operators::pairs::{all_declared, named};
 
 pub(crate) struct Correlation;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Parameters {
+pub(crate) struct Parameters {
     /// The table that holds the columns; each of its rows is a point.
     from: String,
     /// The pairs of columns (or keys that are numbers).
@@ -72,45 +73,38 @@ fn every() -> Vec<Coefficient> {
     ]
 }
 
-fn columns() -> Vec<Spec> {
-    vec![
-        Spec::int("n", "1", "points with both values"),
-        Spec::float(
-            "correlation",
-            "1",
-            "the coefficient, in [−1, 1]; null without spread on a side",
-        ),
-        Spec::float(
-            "p",
-            "1",
-            "two-sided p value of no association; null for fewer than three points (Kendall: two)",
-        ),
-        Spec::text(
-            "missing",
-            "cells that should have contributed and did not; null if none",
-        ),
-    ]
+/// How two columns go together.
+struct Association {
+    n: usize,
+    correlation: Option<statistics::Correlation>,
+    missing: Scalar,
 }
 
-impl Operator for Correlation {
-    fn name(&self) -> &'static str {
-        "correlation"
-    }
+fn columns() -> Columns<'static, Association> {
+    let coefficient = "the coefficient, in [−1, 1]; null without spread on a side";
+    let p = "two-sided p value of no association; null for fewer than three points (Kendall: two)";
+    Columns::new()
+        .with(
+            Spec::int("n", "1", "points with both values"),
+            |a: &Association| a.n,
+        )
+        .with(Spec::float("correlation", "1", coefficient), |a| {
+            a.correlation.map(|c| c.coefficient)
+        })
+        .with(Spec::float("p", "1", p), |a| {
+            a.correlation.and_then(|c| c.p)
+        })
+        .with(missing_spec(), |a| a.missing.clone())
+}
 
-    fn summary(&self) -> &'static str {
-        "Pearson's, Spearman's and Kendall's correlation of pairs of columns, with p values."
-    }
+impl TypedOperator for Correlation {
+    type Parameters = Parameters;
+    const NAME: &'static str = "correlation";
+    const SUMMARY: &'static str =
+        "Pearson's, Spearman's and Kendall's correlation of pairs of columns, with p values.";
+    const SOURCE: &'static str = "Pearson's r = Σ(x − x̄)(y − ȳ) ÷ √(Σ(x − x̄)² Σ(y − ȳ)²); Spearman's ρ is r of mid-ranks; Kendall's τ-b after Knight (JASA 61, 1966). p as scipy.stats: r exact under normality, ρ by Student's t, τ exact without ties for at most 33 points, else normal. Points that share a server or a host are not independent; the p value does not know.";
 
-    fn source(&self) -> &'static str {
-        "Pearson's r = Σ(x − x̄)(y − ȳ) ÷ √(Σ(x − x̄)² Σ(y − ȳ)²); Spearman's ρ is r of mid-ranks; Kendall's τ-b after Knight (JASA 61, 1966). p as scipy.stats: r exact under normality, ρ by Student's t, τ exact without ties for at most 33 points, else normal. Points that share a server or a host are not independent; the p value does not know."
-    }
-
-    fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
-    }
-
-    fn plan(&self, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let given: Parameters = settings.read()?;
+    fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let route = |i: usize, side: &str| {
             vec![
                 Step::Key("pairs".to_owned()),
@@ -127,25 +121,20 @@ impl Operator for Correlation {
         }
         // A name in `over` may be a key, which planning does not know.
         wanted.retain(|(_, name)| !given.over.iter().any(|axis| axis == name));
-        scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
+        let from = (&at("from")[..], given.from.as_str());
+        draft.scope.numbers(draft.settings, from, &wanted)?;
         if given.pairs.is_empty() || given.coefficients.is_empty() {
-            return Err(vec![settings.problem(
-                &at("pairs"),
-                "a correlation needs a pair and a coefficient",
-            )]);
+            let message = "a correlation needs a pair and a coefficient";
+            return Err(vec![draft.problem("pairs", message)]);
         }
-        Ok(Plan {
-            columns: columns(),
-            parameters: rows::canonical(&given),
-        })
+        Ok(columns().specs())
     }
 
-    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: Parameters = parameters(given)?;
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let from = context.table(&given.from)?;
         all_declared(from, &given.from, &[&given.by, &given.over])?;
         let by = from.key_positions(&given.by, &given.from)?;
-        let mut rows = Vec::new();
+        let (columns, mut rows) = (columns(), Vec::new());
         for (stratum, members) in from.groups(&by) {
             let missing = from.missing_at(&given.by, &stratum);
             for pair in &given.pairs {
@@ -154,20 +143,15 @@ impl Operator for Correlation {
                 let known: Vec<(usize, (f64, f64))> = members.iter().filter_map(both).collect();
                 let points: Vec<(f64, f64)> = known.iter().map(|(_, p)| *p).collect();
                 for coefficient in &given.coefficients {
-                    let found = statistics::correlation(coefficient.kind(), &points);
                     let mut key = stratum.clone();
                     key.extend([text(&pair.x), text(&pair.y), text(coefficient.word())]);
-                    let values = vec![
-                        count(points.len()),
-                        number(found.map(|f| f.coefficient)),
-                        number(found.and_then(|f| f.p)),
-                        missing.clone(),
-                    ];
-                    rows.push(Row {
-                        key,
-                        values,
-                        lineage: spans(&given.from, known.iter().map(|(m, _)| *m)),
-                    });
+                    let association = Association {
+                        n: points.len(),
+                        correlation: statistics::correlation(coefficient.kind(), &points),
+                        missing: missing.clone(),
+                    };
+                    let lineage = spans(&given.from, known.iter().map(|(m, _)| *m));
+                    rows.push(columns.row(key, &association, lineage));
                 }
             }
         }
@@ -181,7 +165,7 @@ impl Operator for Correlation {
         Ok(Frame {
             level,
             keys,
-            specs: columns(),
+            specs: columns.specs(),
             rows,
             missing: from.missing.clone(),
         })

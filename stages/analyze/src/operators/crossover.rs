@@ -1,21 +1,24 @@
-//! `crossover`: the first value on a ladder at which the winner changes.
+//! `crossover`: the first value on a ladder at which another side is shown to be better.
 
 use artifacts::Scalar;
-use pipeline::{Failure, Json, Problem};
-use rows::Settings;
+use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statistics::{Sample, t_interval};
+use statistics::{Interval, UnitEffect, unit_effect};
 
-use crate::frame::{Frame, Level, Row, Spec, count, number, spans, text};
-use crate::operator::{Context, Operator, Plan, Scope, at, parameters};
+use crate::columns::{Columns, listed, missing_spec};
+use crate::frame::{Frame, Level, Row, Span, Spec, spans};
+use crate::operator::{Context, Draft, TypedOperator, unless};
+use crate::operators::comparison::position;
 use crate::operators::pairs::{Better, Pair, Sides, matched, rung};
+use crate::operators::units::{Scale, Units, averaged, outward};
+use crate::operators::verdict::{Adjusted, Case, Family, Verdict, adjust};
 
 pub(crate) struct Crossover;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Parameters {
+pub(crate) struct Parameters {
     /// The table that holds both sides.
     from: String,
     /// The two sides: axis and labels.
@@ -26,218 +29,307 @@ struct Parameters {
     column: String,
     /// Which end is better.
     better: Better,
-    /// Axes of repetitions: matched pairs along them give the mean difference and its interval.
+    /// Axes averaged on each side before pairing.
     #[serde(default)]
-    over: Vec<String>,
-    /// The level of the t interval of the mean difference.
-    #[serde(default = "confidence")]
-    confidence: f64,
+    average: Vec<String>,
+    /// The axes whose labels are the units of replication; by default `block` where the table has it.
+    /// Without units no crossover is shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unit: Option<Vec<String>>,
+    /// The scale of the effect: `ratio` needs values above 0, `difference` takes any.
+    #[serde(default)]
+    scale: Scale,
+    /// The chance of a winner anywhere in the table that is none.
+    #[serde(default = "alpha")]
+    alpha: f64,
 }
 
-fn confidence() -> f64 {
-    0.95
+fn alpha() -> f64 {
+    0.05
 }
 
-fn columns(given: &Parameters, unit: &str) -> Vec<Spec> {
-    let (ladder, column, level) = (&given.ladder, &given.column, given.confidence);
-    let (a, b) = given.pair.labels();
-    vec![
-        Spec::text(
-            "first_winner",
-            format!("who is better at the smallest {ladder} that is no tie; null if all tie"),
-        ),
-        Spec::float(
-            "crossover_at",
-            "1",
-            format!("first {ladder} at which the other side is better; null = none"),
-        ),
-        Spec::text(
-            "winner_after",
-            format!("who is better there; {a}, {b} or null"),
-        ),
-        Spec::float(
-            "delta",
-            unit,
-            format!("mean of {column} of {a} − {b} there"),
-        ),
-        Spec::float(
-            "delta_ci_low",
-            unit,
-            format!("lower end of its {level} t interval; null for one pair"),
-        ),
-        Spec::float(
-            "delta_ci_high",
-            unit,
-            format!("upper end of its {level} t interval; null for one pair"),
-        ),
-        Spec::boolean(
-            "certain",
-            "whether the interval excludes 0; null without an interval",
-        ),
-        Spec::text(
-            "changes",
-            format!("every {ladder} at which the winner changes; null = none"),
-        ),
-        Spec::int(
-            "n",
-            "1",
-            format!("values of {ladder} at which both sides were measured"),
-        ),
-        Spec::text(
-            "missing",
-            "cells that should have contributed and did not; null if none",
-        ),
-    ]
+/// One value of the ladder.
+struct Rung {
+    n: f64,
+    effect: Result<UnitEffect, String>,
+    mean: Option<f64>,
+    adjusted: Adjusted,
 }
 
-impl Operator for Crossover {
-    fn name(&self) -> &'static str {
-        "crossover"
+/// Who is better along one ladder.
+struct Course {
+    rungs: Vec<Rung>,
+    /// Those with a winner, and who it is.
+    won: Vec<(usize, String)>,
+    /// The position in `won` of the first change.
+    change: Option<usize>,
+    observed: Option<f64>,
+    missing: Scalar,
+    unreplicated: Option<String>,
+    scale: Scale,
+}
+
+impl Course {
+    fn crossing(&self) -> Option<&Rung> {
+        Some(&self.rungs[self.won[self.change?].0])
     }
 
-    fn summary(&self) -> &'static str {
-        "The first value on a ladder at which the winner changes, with the interval of the difference there."
+    fn interval(&self) -> Option<Interval> {
+        let rung = self.crossing()?;
+        let level = 1.0 - rung.adjusted.decision?.alpha;
+        Some(outward(self.scale, rung.effect.as_ref().ok()?, level))
     }
 
-    fn source(&self) -> &'static str {
-        "The winner is the sign of the mean difference over the repetitions; a tie changes no winner."
-    }
-
-    fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
-    }
-
-    fn plan(&self, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let given: Parameters = settings.read()?;
-        let wanted = [(at("column"), given.column.as_str())];
-        let found = scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
-        if !(given.confidence > 0.0 && given.confidence < 1.0) {
-            return Err(vec![settings.problem(
-                &at("confidence"),
-                "a confidence level lies between 0 and 1",
-            )]);
+    fn resolution(&self) -> String {
+        if let Some(why) = &self.unreplicated {
+            return format!("undecidable: {why}");
         }
-        let columns = columns(&given, found[0].unit.as_deref().unwrap_or_default());
-        Ok(Plan {
-            columns,
-            parameters: rows::canonical(&given),
-        })
-    }
-
-    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: Parameters = parameters(given)?;
-        let from = context.table(&given.from)?;
-        from.key_positions(&given.over, &given.from)?;
-        from.key_position(&given.ladder, &given.from)?;
-        let columns_wanted = [given.column.clone()];
-        let matched = matched(from, &given.from, &given.pair, &[], &columns_wanted)?;
-        let position = |name: &String| matched.keys.iter().position(|k| k == name);
-        let ladder = position(&given.ladder).ok_or_else(|| {
-            Failure::failed(format!("`{}` cannot be both pair and ladder", given.ladder))
-        })?;
-        let keys: Vec<String> = matched
-            .keys
-            .iter()
-            .filter(|k| **k != given.ladder && !given.over.contains(k))
-            .cloned()
-            .collect();
-        let kept: Vec<usize> = keys.iter().filter_map(position).collect();
-        let mut groups: Vec<(Vec<Scalar>, Vec<Member<'_>>)> = Vec::new();
-        let mut keyed = Vec::with_capacity(matched.pairs.len());
-        for pair in &matched.pairs {
-            let key: Vec<Scalar> = kept.iter().map(|p| pair.key[*p].clone()).collect();
-            keyed.push((key, (rung(&pair.key[ladder], &given.ladder)?, pair)));
-        }
-        keyed.sort_by(|a, b| rows::compare_all(&a.0, &b.0));
-        for (key, member) in keyed {
-            match groups.last_mut() {
-                Some((last, members)) if *last == key => members.push(member),
-                _ => groups.push((key, vec![member])),
+        match (self.won.as_slice(), self.change) {
+            (won, Some(at)) => {
+                let (before, after) = (&self.rungs[won[at - 1].0], &self.rungs[won[at].0]);
+                format!("between {} and {}", before.n, after.n)
+            }
+            ([], _) => "no evidence: no side is shown to be better anywhere".to_owned(),
+            ([(_, winner), ..], None) => {
+                format!(
+                    "no evidence: only {winner} is shown to be better, at {} of {}",
+                    self.won.len(),
+                    self.rungs.len()
+                )
             }
         }
-        let unit = from
-            .spec(&given.column)
-            .and_then(|s| s.unit.clone())
-            .unwrap_or_default();
+    }
+}
+
+fn columns(given: &Parameters, unit: &str) -> Columns<'static, Course> {
+    let ladder = &given.ladder;
+    let (a, b) = given.pair.labels();
+    let first = format!(
+        "who is better at the smallest {ladder} at which a side is shown to be; null if nowhere"
+    );
+    let at = format!("first {ladder} at which the other side is shown to be better; null = none");
+    let after = format!("last {ladder} before it at which the first winner is shown to be better");
+    let changes = format!("every {ladder} at which another winner is shown; null = none");
+    let observed = format!(
+        "first {ladder} at which the sign of the mean effect changes, shown or not: no evidence by itself"
+    );
+    let n = format!("values of {ladder} at which both sides were measured");
+    let end =
+        |which: &str| format!("{which} end of its interval at the level of its step in the family");
+    let sided = |name: &str, what: String| match given.scale {
+        Scale::Ratio => Spec::float(name, "1", what).over(&a, &b),
+        Scale::Difference => Spec::float(name, unit, what),
+    };
+    let effect = format!(
+        "effect of {a} over {b} there, over the units ({})",
+        given.scale.word()
+    );
+    Columns::new()
+        .with(Spec::text("first_winner", first), |c: &Course| {
+            c.won.first().map(|(_, winner)| winner.clone())
+        })
+        .with(Spec::float("crossover_at", "1", at), |c| {
+            c.crossing().map(|r| r.n)
+        })
+        .with(Spec::float("crossover_after", "1", after), |c| {
+            Some(c.rungs[c.won[c.change? - 1].0].n)
+        })
+        .with(
+            Spec::text(
+                "winner_after",
+                format!("who is better there; {a}, {b} or null"),
+            ),
+            |c| Some(c.won[c.change?].1.clone()),
+        )
+        .with(sided("effect", effect), |c| {
+            c.crossing()?.mean.map(|mean| c.scale.outward(mean))
+        })
+        .with(sided("adjusted_low", end("lower")), |c| {
+            c.interval().map(|i| i.low)
+        })
+        .with(sided("adjusted_high", end("upper")), |c| {
+            c.interval().map(|i| i.high)
+        })
+        .with(
+            Spec::text(
+                "resolution",
+                "where the winner changes, or why that is not shown",
+            ),
+            Course::resolution,
+        )
+        .with(Spec::text("changes", changes), |c| {
+            let changed = c.won.windows(2).filter(|w| w[0].1 != w[1].1);
+            listed(
+                &changed
+                    .map(|w| c.rungs[w[1].0].n.to_string())
+                    .collect::<Vec<_>>(),
+            )
+        })
+        .with(Spec::float("observed_at", "1", observed), |c| c.observed)
+        .with(Spec::int("n", "1", n), |c| c.rungs.len())
+        .with(
+            Spec::int("units", "1", "units of replication, at most"),
+            |c| {
+                let units = c
+                    .rungs
+                    .iter()
+                    .filter_map(|r| Some(r.effect.as_ref().ok()?.n));
+                units.max().unwrap_or(0)
+            },
+        )
+        .with(
+            Spec::text("family", "the family of tests and its size"),
+            |c| c.rungs.iter().find_map(|r| r.adjusted.family.clone()),
+        )
+        .with(missing_spec(), |c| c.missing.clone())
+}
+
+impl TypedOperator for Crossover {
+    type Parameters = Parameters;
+    const NAME: &'static str = "crossover";
+    const SUMMARY: &'static str = "The first value on a ladder at which another side is shown to be better, and between which values the winner changes.";
+    const SOURCE: &'static str = "At each value of the ladder Student's t of the units' effects, one family over all values and ladders of the table (Holm). A winner is a side shown to be better; a crossover needs one winner before and the other after. The change of sign of the means alone, `observed_at`, is reported by nearly every study of two equal sides.";
+
+    fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        let of = draft.column(&given.from, &given.column)?;
+        let unit = of.unit.as_deref().unwrap_or_default();
+        let problems = draft.shares(&[("alpha", given.alpha)]);
+        unless(problems, || columns(given, unit).specs())
+    }
+
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
+        let from = context.table(&given.from)?;
+        let wanted = [given.column.clone()];
+        let matched = matched(from, &given.from, &given.pair, &given.average, &wanted)?;
+        let ladder = position("ladder", &given.ladder, &matched.keys)?;
+        let units = Units::of(given.unit.as_deref(), from, &given.from)?;
+        let unit: Vec<usize> = units
+            .axes()
+            .iter()
+            .map(|axis| position("unit", axis, &matched.keys))
+            .collect::<Result<_, _>>()?;
+        let kept: Vec<usize> = (0..matched.keys.len())
+            .filter(|k| *k != ladder && !unit.contains(k))
+            .collect();
+        let keys: Vec<String> = kept.iter().map(|k| matched.keys[*k].clone()).collect();
+        let mut keyed: Vec<(Vec<Scalar>, f64, &Pair)> = Vec::new();
+        for pair in &matched.pairs {
+            let key = kept.iter().map(|k| pair.key[*k].clone()).collect();
+            keyed.push((key, rung(&pair.key[ladder], &given.ladder)?, pair));
+        }
+        keyed.sort_by(|a, b| contract::compare_all(&a.0, &b.0).then(a.1.total_cmp(&b.1)));
+        let mut courses: Vec<(Vec<Scalar>, Vec<Rung>, Vec<Span>)> = Vec::new();
+        for group in keyed.chunk_by(|a, b| a.0 == b.0) {
+            let rungs = group.chunk_by(|a, b| a.1 == b.1).map(|rung| {
+                let pairs: Vec<&Pair> = rung.iter().map(|(_, _, pair)| *pair).collect();
+                tested(given, rung[0].1, &pairs, (&units, &unit))
+            });
+            let used = group.iter().flat_map(|(_, _, pair)| pair.rows.concat());
+            courses.push((
+                group[0].0.clone(),
+                rungs.collect(),
+                spans(&given.from, used),
+            ));
+        }
+        let tests: Vec<(usize, Option<f64>)> = courses
+            .iter()
+            .flat_map(|(_, rungs, _)| rungs)
+            .map(|r| (0, r.effect.as_ref().ok().map(|e| e.p)))
+            .collect();
+        let by = [keys.as_slice(), std::slice::from_ref(&given.ladder)].concat();
+        let adjusted = adjust(&tests, Family::Table, given.alpha, (&wanted, &by));
+        let mut adjusted = adjusted.into_iter();
+        let unit_of_column = from.declared(&given.column)?.unit.unwrap_or_default();
+        let columns = columns(given, &unit_of_column);
         let around = Frame {
             level: Level::Marginal,
-            keys: keys.clone(),
-            specs: columns(&given, &unit),
+            specs: columns.specs(),
             rows: Vec::new(),
             missing: matched.missing,
+            keys,
         };
-        let rows = groups.into_iter().map(|(key, members)| {
-            let lineage = spans(
-                &given.from,
-                members.iter().flat_map(|(_, p)| p.rows.concat()),
-            );
-            let mut values = judge(&given, &members);
-            values.push(around.missing_at(&keys, &key));
-            Row {
-                key,
-                values,
-                lineage,
+        let mut rows: Vec<Row> = Vec::new();
+        for (key, mut rungs, lineage) in courses {
+            for rung in &mut rungs {
+                rung.adjusted = adjusted.next().unwrap_or_default();
             }
-        });
-        let rows = rows.collect();
+            let missing = around.missing_at(&around.keys, &key);
+            let course = course(given, rungs, missing, &units);
+            rows.push(columns.row(key, &course, lineage));
+        }
         Ok(Frame { rows, ..around })
     }
 }
 
-/// A pair with its place on the ladder.
-type Member<'a> = (f64, &'a Pair);
-
-fn judge(given: &Parameters, members: &[Member<'_>]) -> Vec<Scalar> {
-    let mut rungs: Vec<f64> = members.iter().map(|(n, _)| *n).collect();
-    rungs.sort_by(f64::total_cmp);
-    rungs.dedup();
-    let deltas: Vec<(f64, Sample)> = rungs
-        .into_iter()
-        .filter_map(|n| {
-            let here = members.iter().filter(|(m, _)| *m == n);
-            let deltas = here.filter_map(|(_, p)| Some(p.a[0]? - p.b[0]?));
-            Some((n, Sample::new(deltas).ok()?))
-        })
-        .collect();
-    let (a, b) = given.pair.labels();
-    let winner = |delta: f64| -> Option<&str> {
-        let a_is_better = if given.better == Better::Higher {
-            delta > 0.0
-        } else {
-            delta < 0.0
-        };
-        (delta != 0.0).then_some(if a_is_better { a.as_str() } else { b.as_str() })
-    };
-    let mut current = None;
-    let mut changes: Vec<&(f64, Sample)> = Vec::new();
-    let mut first = None;
-    for rung in &deltas {
-        let Some(now) = winner(rung.1.mean()) else {
-            continue;
-        };
-        if current.is_some_and(|before| before != now) {
-            changes.push(rung);
-        }
-        first = first.or(Some(now));
-        current = Some(now);
-    }
-    let optional = |value: Option<&str>| value.map_or(Scalar::Null, text);
-    let crossing = changes.first();
-    let interval = crossing.and_then(|(_, s)| t_interval(s, given.confidence));
-    let listed: Vec<String> = changes.iter().map(|(n, _)| n.to_string()).collect();
-    vec![
-        optional(first),
-        number(crossing.map(|c| c.0)),
-        optional(crossing.and_then(|c| winner(c.1.mean()))),
-        number(crossing.map(|c| c.1.mean())),
-        number(interval.map(|i| i.low)),
-        number(interval.map(|i| i.high)),
-        interval.map_or(Scalar::Null, |i| Scalar::Bool(i.low > 0.0 || i.high < 0.0)),
-        if listed.is_empty() {
-            Scalar::Null
-        } else {
-            text(listed.join(", "))
+/// The effect of the units at one value of the ladder.
+fn tested(given: &Parameters, n: f64, pairs: &[&Pair], (units, at): (&Units, &[usize])) -> Rung {
+    let scale = given.scale;
+    let effects = pairs.iter().filter_map(|pair| {
+        let label = at.iter().map(|k| pair.key[*k].clone()).collect::<Vec<_>>();
+        let (a, b) = pair.a[0].zip(pair.b[0])?;
+        Some(scale.effect(a, b).map(|effect| (label, effect)))
+    });
+    let effects: Option<Vec<_>> = effects.collect();
+    let effects = effects.map(|e| {
+        averaged(e)
+            .into_iter()
+            .map(|(_, v)| v)
+            .collect::<Vec<f64>>()
+    });
+    let mean = effects.as_deref().filter(|e| !e.is_empty());
+    Rung {
+        n,
+        mean: mean.map(|e| e.iter().sum::<f64>() / e.len() as f64),
+        effect: match &effects {
+            _ if units.is_none() => Err(units.none()),
+            None => Err(scale.refusal()),
+            Some(effects) => unit_effect(effects).map_err(|refusal| refusal.to_string()),
         },
-        count(deltas.len()),
-    ]
+        adjusted: Adjusted::default(),
+    }
+}
+
+/// Finds the winners along one ladder.
+fn course(given: &Parameters, rungs: Vec<Rung>, missing: Scalar, units: &Units) -> Course {
+    let (a, b) = given.pair.labels();
+    let winner = |effect: f64| match (effect > 0.0) == (given.better == Better::Higher) {
+        true => a.clone(),
+        false => b.clone(),
+    };
+    let different = |rung: &Rung| {
+        let case = Case {
+            effect: rung.effect.as_ref().map_err(String::as_str),
+            decision: rung.adjusted.decision,
+            scale: given.scale,
+            margin: None,
+            alpha: given.alpha,
+            mean: rung.mean,
+        };
+        case.judge().0 == Verdict::Different
+    };
+    let won: Vec<(usize, String)> = rungs
+        .iter()
+        .enumerate()
+        .filter(|(_, rung)| different(rung))
+        .filter_map(|(i, rung)| Some((i, winner(rung.mean?))))
+        .collect();
+    let observed: Vec<(f64, String)> = rungs
+        .iter()
+        .filter_map(|rung| Some((rung.n, winner(rung.mean.filter(|m| *m != 0.0)?))))
+        .collect();
+    let first_change = observed.windows(2).find(|w| w[0].1 != w[1].1);
+    let refused = rungs.iter().find_map(|r| r.effect.as_ref().err().cloned());
+    let judged = rungs.iter().any(|r| r.effect.is_ok());
+    Course {
+        change: won.windows(2).position(|w| w[0].1 != w[1].1).map(|i| i + 1),
+        observed: first_change.map(|w| w[1].0),
+        unreplicated: match units.is_none() {
+            true => Some(units.none()),
+            false => refused.filter(|_| !judged),
+        },
+        won,
+        rungs,
+        missing,
+        scale: given.scale,
+    }
 }

@@ -1,23 +1,24 @@
 //! `distribution`: quantiles of a request's metrics, per cell or pooled over declared axes.
 
 use artifacts::Scalar;
-use pipeline::{Failure, Json, Problem, Step};
-use rows::{METRICS, Metric, Settings, Timing};
+use contract::{METRICS, Metric, Settings, Timing};
+use pipeline::{Failure, Problem, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::Selection;
 
-use crate::frame::{Frame, Row, Span, Spec, count, number, spans, text};
+use crate::columns::{Columns, missing_spec};
+use crate::frame::{Frame, Level, Row, Span, Spec, spans};
 use crate::intake::Rows;
-use crate::operator::{Context, Operator, Plan, Scope, at, parameters};
-use crate::operators::cell_summary::{ICL, ITL, per_token};
+use crate::operator::{Context, Draft, TypedOperator, unless};
+use crate::operators::cell_summary::{ICL, ITL, Printed, per_token};
 use crate::operators::cells::{Group, each_group};
 
 pub(crate) struct Distribution;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Parameters {
+pub(crate) struct Parameters {
     /// The load stage, if several are needed.
     #[serde(default)]
     load: Option<String>,
@@ -27,6 +28,9 @@ struct Parameters {
     /// The probabilities of the quantiles.
     #[serde(default = "quantiles")]
     quantiles: Vec<f64>,
+    /// Which of them are printed: those that so many values can bound on both sides, or all.
+    #[serde(default)]
+    print: Printed,
     /// Axes whose cells are pooled, value by value; none: a row per cell.
     #[serde(default)]
     over: Vec<String>,
@@ -46,7 +50,7 @@ fn meaning(name: &str) -> Option<(&'static str, &'static str)> {
         .into_iter()
         .find(|(n, _, _)| *n == name)
         .map(|(_, unit, what)| (unit, what));
-    gaps.or_else(|| rows::metric(name).map(|m| (m.unit, m.definition)))
+    gaps.or_else(|| contract::metric(name).map(|m| (m.unit, m.definition)))
 }
 
 /// Returns "p99_9" for 0.999.
@@ -67,77 +71,127 @@ pub(crate) fn improbable(settings: &Settings<'_>, quantiles: &[f64]) -> Vec<Prob
         let place = [Step::Key("quantiles".to_owned()), Step::Index(i)];
         settings.problem(
             &place,
-            format!("a probability lies between 0 and 1, got {p}"),
+            format!("a probability must be between 0 and 1, got {p}"),
         )
     };
     wrong.map(problem).collect()
 }
 
-fn columns(given: &Parameters) -> Vec<Spec> {
-    let mut columns = vec![
-        Spec::text(
-            "level",
-            "cell, or marginal or pooled where cells are taken together",
-        ),
-        Spec::int("n_cells", "1", "cells in the row"),
-        Spec::int("n_ok", "1", "measured requests of status ok in the row"),
-        Spec::float(
-            "tokens_per_chunk",
-            "tok",
-            "output tokens ÷ chunks with text; null if unknown",
-        ),
-        Spec::text(
-            "missing",
-            "cells that should have contributed and did not; null if none",
-        ),
-    ];
-    for name in &given.metrics {
+/// Cells taken together.
+struct Described {
+    level: Level,
+    cells: usize,
+    ok: usize,
+    per_chunk: Option<f64>,
+    missing: Scalar,
+    /// In the order of the metrics; none where one is undefined.
+    metrics: Vec<Option<Spread>>,
+}
+
+fn columns(given: &Parameters) -> Columns<'static, Described> {
+    let level = "cell, or marginal or pooled if cells are combined";
+    let per_chunk = "output tokens ÷ chunks with text; null if unknown";
+    let mut columns = Columns::new()
+        .with(Spec::text("level", level), |d: &Described| d.level.word())
+        .with(Spec::int("n_cells", "1", "cells in the row"), |d| d.cells)
+        .with(
+            Spec::int("n_ok", "1", "measured requests of status ok in the row"),
+            |d| d.ok,
+        )
+        .with(Spec::float("tokens_per_chunk", "tok", per_chunk), |d| {
+            d.per_chunk
+        })
+        .with(missing_spec(), |d| d.missing.clone());
+    for (i, name) in given.metrics.iter().enumerate() {
         let Some((unit, what)) = meaning(name) else {
             continue;
         };
-        columns.push(Spec::int(
-            format!("{name}_n"),
-            "1",
-            format!("number of defined values of {name}"),
-        ));
-        let mut add = |end: &str, how: &str| {
-            columns.push(Spec::float(
+        let spec = |end: &str, how: &str| {
+            Spec::float(
                 format!("{name}_{end}"),
                 unit,
                 format!("{how} of {name}: {what}"),
-            ));
+            )
         };
-        add("mean", "mean");
-        add("std", "sample standard deviation (n − 1)");
-        add("min", "smallest value");
-        for p in &given.quantiles {
-            add(&quantile_name(*p), &format!("quantile {p} (type 7)"));
+        let of = move |d: &Described, read: fn(&Spread) -> Option<f64>| {
+            d.metrics[i].as_ref().and_then(read)
+        };
+        columns.push(
+            Spec::int(
+                format!("{name}_n"),
+                "1",
+                format!("number of defined values of {name}"),
+            ),
+            move |d| d.metrics[i].as_ref().map_or(0, |m| m.n),
+        );
+        columns.push(spec("mean", "mean"), move |d| of(d, |s| Some(s.mean)));
+        columns.push(
+            spec("std", "sample standard deviation (n − 1)"),
+            move |d| of(d, |s| s.std),
+        );
+        columns.push(spec("min", "smallest value"), move |d| {
+            of(d, |s| Some(s.min))
+        });
+        for (q, p) in given.quantiles.iter().enumerate() {
+            let spec = spec(
+                &quantile_name(*p),
+                &format!("quantile {p} (type 7), null where so few values cannot bound it,"),
+            );
+            columns.push(spec, move |d| {
+                d.metrics[i].as_ref().and_then(|m| m.quantiles[q])
+            });
         }
-        add("max", "largest value");
-        add("jitter", "p99 − mean");
+        columns.push(spec("max", "largest value"), move |d| {
+            of(d, |s| Some(s.max))
+        });
+        columns.push(spec("jitter", "p99 − mean"), move |d| {
+            of(d, |s| Some(s.p99? - s.mean))
+        });
     }
     columns
 }
 
-impl Operator for Distribution {
-    fn name(&self) -> &'static str {
-        "distribution"
-    }
+/// The values of one metric.
+struct Spread {
+    n: usize,
+    mean: f64,
+    std: Option<f64>,
+    min: f64,
+    /// In the order of the probabilities.
+    quantiles: Vec<Option<f64>>,
+    max: f64,
+    p99: Option<f64>,
+}
 
-    fn summary(&self) -> &'static str {
-        "The distribution of TPOT, ITL, ICL or any metric of a request: per cell, or pooled over declared axes."
+impl Spread {
+    fn new(values: Vec<f64>, quantiles: &[f64], printed: Printed) -> Option<Self> {
+        let mut values = Selection::new(values).ok()?;
+        let (mean, std) = values.mean_and_std();
+        let wanted: Vec<f64> = quantiles.iter().copied().chain([0.99]).collect();
+        let all = values.quantiles(&wanted).into_iter().zip(&wanted);
+        let printed = |(value, p): (f64, &f64)| printed.prints(values.len(), *p).then_some(value);
+        let mut quantiles: Vec<Option<f64>> = all.map(printed).collect();
+        let p99 = quantiles.pop()?;
+        Some(Self {
+            n: values.len(),
+            mean,
+            std,
+            min: values.min(),
+            quantiles,
+            max: values.max(),
+            p99,
+        })
     }
+}
 
-    fn source(&self) -> &'static str {
-        "Exact quantiles of type 7 (Hyndman & Fan 1996) over the values themselves: pooled quantiles are those of all values together, never means of quantiles. ITL is per token and null where a chunk's tokens are unknown; several tools print the gap between chunks under that name, which is ICL here."
-    }
+impl TypedOperator for Distribution {
+    type Parameters = Parameters;
+    const NAME: &'static str = "distribution";
+    const SUMMARY: &'static str = "The distribution of TPOT, ITL, ICL or any metric of a request: per cell, or pooled over declared axes.";
+    const SOURCE: &'static str = "Exact quantiles of type 7 (Hyndman & Fan 1996) over the values themselves: pooled quantiles are those of all values together, never means of quantiles. ITL is per token and null where a chunk's tokens are unknown; several tools print the gap between chunks under that name, which is ICL here.";
 
-    fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
-    }
-
-    fn plan(&self, settings: &Settings<'_>, _scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let given: Parameters = settings.read()?;
+    fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        let settings = draft.settings;
         let known: Vec<&str> = METRICS
             .iter()
             .map(|m| m.name)
@@ -154,28 +208,21 @@ impl Operator for Distribution {
             problems.push(
                 settings
                     .problem(&[Step::Key("metrics".to_owned()), Step::Index(i)], message)
-                    .hint(rows::did_you_mean(name, &known)),
+                    .hint(contract::did_you_mean(name, &known)),
             );
         }
         problems.extend(improbable(settings, &given.quantiles));
         if given.metrics.is_empty() {
-            problems.push(settings.problem(&at("metrics"), "no metric is named"));
+            problems.push(draft.problem("metrics", "no metric is named"));
         }
-        if problems.is_empty() {
-            Ok(Plan {
-                columns: columns(&given),
-                parameters: rows::canonical(&given),
-            })
-        } else {
-            Err(problems)
-        }
+        unless(problems, || columns(given).specs())
     }
 
-    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: Parameters = parameters(given)?;
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let load = context.load(given.load.as_deref())?;
-        each_group(context, load, &given.over, columns(&given), |group| {
-            describe(&given, group)
+        let columns = columns(given);
+        each_group(context, load, &given.over, columns.specs(), |group| {
+            describe(given, group, &columns)
         })
     }
 }
@@ -195,7 +242,7 @@ fn wide(given: &Parameters, cells: &[&Rows<'_>]) -> Result<Values, Failure> {
         .iter()
         .map(|cell| cell.get())
         .collect::<Result<Vec<_>, Failure>>()?;
-    let each: Vec<Vec<Timing<'_>>> = cells.iter().map(|cell| rows::timings(cell)).collect();
+    let each: Vec<Vec<Timing<'_>>> = cells.iter().map(|cell| contract::timings(cell)).collect();
     let ok: Vec<&Timing<'_>> = each
         .iter()
         .flatten()
@@ -213,7 +260,7 @@ fn wide(given: &Parameters, cells: &[&Rows<'_>]) -> Result<Values, Failure> {
         } else if *name == ITL.0 {
             per_token(&ok)
         } else {
-            rows::metric(name).map(|m| ok.iter().filter_map(|t| m.of(t)).collect())
+            contract::metric(name).map(|m| ok.iter().filter_map(|t| m.of(t)).collect())
         }
     });
     let metrics = metrics.collect();
@@ -221,12 +268,12 @@ fn wide(given: &Parameters, cells: &[&Rows<'_>]) -> Result<Values, Failure> {
     for (cell, timings) in cells.iter().zip(&each) {
         let measured = timings.iter().filter(|t| t.request.is_ok());
         lineage.extend(spans(
-            &cell.requests_digest.to_string(),
+            cell.requests_source(),
             measured.clone().map(|t| t.row),
         ));
-        if let Some(digest) = cell.chunks_digest {
+        if let Some(chunks) = cell.chunks_source() {
             let used = measured.flat_map(|t| t.chunk_rows.iter().copied());
-            lineage.extend(spans(&digest.to_string(), used));
+            lineage.extend(spans(chunks, used));
         }
     }
     let per_chunk = tokens
@@ -246,7 +293,7 @@ fn narrow(given: &Parameters, cells: &[&Rows<'_>]) -> Result<Option<Values>, Fai
     let wanted: Vec<Option<&Metric>> = given
         .metrics
         .iter()
-        .map(|name| rows::metric(name))
+        .map(|name| contract::metric(name))
         .collect();
     let known: Vec<&Metric> = wanted.iter().copied().flatten().collect();
     let mut values = Values {
@@ -270,7 +317,7 @@ fn narrow(given: &Parameters, cells: &[&Rows<'_>]) -> Result<Option<Values>, Fai
                 list.extend(read);
             }
         }
-        let source = cell.requests_digest.to_string();
+        let source = cell.requests_source;
         values.ok += cell.ok.iter().map(ExactSizeIterator::len).sum::<usize>();
         values
             .lineage
@@ -279,7 +326,11 @@ fn narrow(given: &Parameters, cells: &[&Rows<'_>]) -> Result<Option<Values>, Fai
     Ok(Some(values))
 }
 
-fn describe(given: &Parameters, group: Group<'_>) -> Result<Row, Failure> {
+fn describe(
+    given: &Parameters,
+    group: Group<'_>,
+    columns: &Columns<'_, Described>,
+) -> Result<Row, Failure> {
     let Group {
         key,
         cells,
@@ -290,39 +341,16 @@ fn describe(given: &Parameters, group: Group<'_>) -> Result<Row, Failure> {
         Some(found) => found,
         None => wide(given, &cells)?,
     };
-    let mut values = vec![
-        text(level.word()),
-        count(cells.len()),
-        count(found.ok),
-        number(found.per_chunk),
+    let spread = |values: Option<Vec<f64>>| Spread::new(values?, &given.quantiles, given.print);
+    let described = Described {
+        level,
+        cells: cells.len(),
+        ok: found.ok,
+        per_chunk: found.per_chunk,
         missing,
-    ];
-    // The last is that of the column `jitter`.
-    let wanted: Vec<f64> = given.quantiles.iter().copied().chain([0.99]).collect();
-    for metric in found.metrics {
-        let Some(mut found) = metric.and_then(|values| Selection::new(values).ok()) else {
-            // Nothing but the count: mean, std, min, max and jitter, and the quantiles.
-            values.push(count(0));
-            values.extend(std::iter::repeat_n(Scalar::Null, given.quantiles.len() + 5));
-            continue;
-        };
-        let (mean, std) = found.mean_and_std();
-        values.extend([
-            count(found.len()),
-            number(Some(mean)),
-            number(std),
-            number(Some(found.min())),
-        ]);
-        let mut quantiles = found.quantiles(&wanted);
-        let p99 = quantiles.pop().unwrap_or(f64::NAN);
-        values.extend(quantiles.into_iter().map(|quantile| number(Some(quantile))));
-        values.extend([number(Some(found.max())), number(Some(p99 - mean))]);
-    }
-    Ok(Row {
-        key,
-        values,
-        lineage: found.lineage,
-    })
+        metrics: found.metrics.into_iter().map(spread).collect(),
+    };
+    Ok(columns.row(key, &described, found.lineage))
 }
 
 #[cfg(test)]

@@ -1,21 +1,22 @@
 //! `energy`: the energy of the GPUs over the measured window of a cell.
 
-use pipeline::{Failure, Json, Problem};
-use rows::{CellRows, Settings};
+use contract::CellRows;
+use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use artifacts::{Scalar, TableError};
+use artifacts::TableError;
 
-use crate::frame::{Frame, Row, Spec, count, number, spans, text};
-use crate::operator::{Context, Operator, Plan, Scope, parameters};
+use crate::columns::Columns;
+use crate::frame::{Frame, Row, Spec, spans};
+use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::cells::each_cell;
 
 pub(crate) struct Energy;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Parameters {
+pub(crate) struct Parameters {
     /// The load stage, if several are needed.
     #[serde(default)]
     load: Option<String>,
@@ -24,66 +25,71 @@ struct Parameters {
     gpus: Vec<i64>,
 }
 
-fn columns() -> Vec<Spec> {
-    vec![
-        Spec::float(
-            "energy",
-            "J",
-            "trapezoid integral of power_w over the measured window, all counted GPUs together; null where a \
-             sensor is absent or silent",
-        ),
-        Spec::float("power_w_mean", "W", "energy ÷ window"),
-        Spec::float(
-            "tokens_per_joule",
-            "tok/J",
-            "output tokens of ok requests ÷ energy; null if a count is unknown",
-        ),
-        Spec::float(
-            "window_s",
-            "s",
-            "first sent_ns to last done_ns of the measured requests",
-        ),
-        Spec::int("gpus", "1", "GPUs counted"),
-        Spec::int(
-            "n_samples",
-            "1",
-            "samples of power within the window, all counted GPUs together",
-        ),
-        Spec::float("interval_ms", "ms", "declared interval of the samples"),
-        Spec::text("why", "why there is no energy; null if there is"),
-    ]
+/// What one cell took.
+struct Taken {
+    /// In joules, or why it is unknown.
+    energy: Result<f64, String>,
+    seconds: Option<f64>,
+    tokens: Option<i64>,
+    gpus: usize,
+    samples: usize,
+    interval: Option<f64>,
 }
 
-impl Operator for Energy {
-    fn name(&self) -> &'static str {
-        "energy"
+impl Taken {
+    fn energy(&self) -> Option<f64> {
+        self.energy.as_ref().ok().copied()
     }
 
-    fn summary(&self) -> &'static str {
-        "One row per load cell: the GPUs' energy over the measured window, and output tokens per joule."
+    fn tokens_per_joule(&self) -> Option<f64> {
+        let energy = self.energy().filter(|e| *e > 0.0)?;
+        Some(self.tokens? as f64 / energy)
     }
+}
 
-    fn source(&self) -> &'static str {
-        "Trapezoid rule over the samples of `gpu_telemetry`; power at the window's two ends is interpolated, or held from a sample at most five intervals away. A gap of more than five intervals leaves the energy undefined. What is published as \"tok/W\" is tok/s/W, the same as tok/J."
-    }
-
-    fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
-    }
-
-    fn plan(&self, settings: &Settings<'_>, _scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let parameters: Parameters = settings.read()?;
-        Ok(Plan {
-            parameters: rows::canonical(&parameters),
-            columns: columns(),
+fn columns() -> Columns<'static, Taken> {
+    let energy = "trapezoid integral of power_w over the measured window, all counted GPUs together; null where a \
+             sensor is absent or silent";
+    let per_joule = "output tokens of ok requests ÷ energy; null if a count is unknown";
+    let window = "first sent_ns to last done_ns of the measured requests";
+    let samples = "samples of power within the window, all counted GPUs together";
+    Columns::new()
+        .with(Spec::float("energy", "J", energy), Taken::energy)
+        .with(Spec::float("power_w_mean", "W", "energy ÷ window"), |t| {
+            Some(t.energy()? / t.seconds?)
         })
+        .with(
+            Spec::float("tokens_per_joule", "tok/J", per_joule),
+            Taken::tokens_per_joule,
+        )
+        .with(Spec::float("window_s", "s", window), |t| t.seconds)
+        .with(Spec::int("gpus", "1", "GPUs counted"), |t| t.gpus)
+        .with(Spec::int("n_samples", "1", samples), |t| t.samples)
+        .with(
+            Spec::float("interval_ms", "ms", "declared interval of the samples"),
+            |t| t.interval,
+        )
+        .with(
+            Spec::text("why", "why there is no energy value; null if there is one"),
+            |t| t.energy.as_ref().err().cloned(),
+        )
+}
+
+impl TypedOperator for Energy {
+    type Parameters = Parameters;
+    const NAME: &'static str = "energy";
+    const SUMMARY: &'static str = "One row per load cell: the GPUs' energy over the measured window, and output tokens per joule.";
+    const SOURCE: &'static str = "Trapezoid rule over the samples of `gpu_telemetry`; power at the window's two ends is interpolated, or held from a sample at most five intervals away. A gap of more than five intervals leaves the energy undefined. What is published as \"tok/W\" is tok/s/W, the same as tok/J.";
+
+    fn plan(_: &mut Parameters, _: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        Ok(columns().specs())
     }
 
-    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: Parameters = parameters(given)?;
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let load = context.load(given.load.as_deref())?;
-        each_cell(context, load, columns(), |at, cell| {
-            let row = of_cell(at, cell, &given.gpus);
+        let columns = columns();
+        each_cell(context, load, columns.specs(), |at, cell| {
+            let row = of_cell((at, &columns), cell, &given.gpus);
             row.map_err(|e| Failure::failed(format!("`gpu_telemetry`: {e}")))
         })
     }
@@ -96,7 +102,11 @@ pub(super) fn window(cell: &CellRows) -> Option<(i64, i64)> {
     (from < to).then_some((from, to))
 }
 
-fn of_cell(key: &[Scalar], cell: &CellRows, wanted: &[i64]) -> Result<Row, TableError> {
+fn of_cell(
+    (key, columns): (&[artifacts::Scalar], &Columns<'_, Taken>),
+    cell: &CellRows,
+    wanted: &[i64],
+) -> Result<Row, TableError> {
     let window = window(cell);
     let seconds = window.map(|(from, to)| (to - from) as f64 / 1e9);
     let rows = cell
@@ -105,7 +115,7 @@ fn of_cell(key: &[Scalar], cell: &CellRows, wanted: &[i64]) -> Result<Row, Table
         .enumerate()
         .filter(|(_, r)| r.is_measured())
         .map(|(i, _)| i);
-    let mut lineage = spans(&cell.requests_digest.to_string(), rows);
+    let mut lineage = spans(cell.requests_source(), rows);
     let mut tokens = cell
         .measured()
         .filter(|r| r.is_ok())
@@ -113,29 +123,15 @@ fn of_cell(key: &[Scalar], cell: &CellRows, wanted: &[i64]) -> Result<Row, Table
     let tokens: Option<i64> = tokens.try_fold(0, |sum, n| Some(sum + n?));
     let mut row =
         |energy: Result<f64, String>, gpus: usize, samples: usize, interval: Option<f64>| {
-            let (energy, why) = match energy {
-                Ok(energy) => (Some(energy), Scalar::Null),
-                Err(why) => (None, text(why)),
+            let taken = Taken {
+                energy,
+                seconds,
+                tokens,
+                gpus,
+                samples,
+                interval,
             };
-            let per_joule = tokens
-                .zip(energy)
-                .filter(|(_, e)| *e > 0.0)
-                .map(|(n, e)| n as f64 / e);
-            let values = vec![
-                number(energy),
-                number(energy.zip(seconds).map(|(e, s)| e / s)),
-                number(per_joule),
-                number(seconds),
-                count(gpus),
-                count(samples),
-                number(interval),
-                why,
-            ];
-            Row {
-                key: key.to_vec(),
-                values,
-                lineage: std::mem::take(&mut lineage),
-            }
+            columns.row(key.to_vec(), &taken, std::mem::take(&mut lineage))
         };
     let Some((digest, table)) = cell.beside.get("gpu_telemetry") else {
         return Ok(row(Err("no GPU was sampled".to_owned()), 0, 0, None));
@@ -185,7 +181,8 @@ fn of_cell(key: &[Scalar], cell: &CellRows, wanted: &[i64]) -> Result<Row, Table
         energy = Err("no GPU was sampled".to_owned());
     }
     let mut row = row(energy, gpus.len(), samples, interval);
-    row.lineage.extend(spans(&digest.to_string(), used));
+    row.lineage
+        .extend(spans(cell.source("gpu_telemetry", *digest), used));
     Ok(row)
 }
 

@@ -1,20 +1,24 @@
 //! `fit`: a scaling model over a ladder.
 
+use std::rc::Rc;
+
 use artifacts::Scalar;
-use pipeline::{Failure, Json, Problem};
-use rows::Settings;
+use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use statistics::Sample;
 
-use crate::frame::{Frame, Level, Row, Spec, count, number, spans, text};
-use crate::operator::{Context, Operator, Plan, Scope, at, parameters};
+use crate::columns::{Columns, missing_spec};
+use crate::frame::{Frame, Level, Row, Spec, spans, text};
+use crate::operator::{Context, Draft, TypedOperator, unless};
 use crate::operators::pairs::rung;
+use crate::operators::units::{Mean, Units, short};
 
 pub(crate) struct Fit;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Parameters {
+pub(crate) struct Parameters {
     /// The table that holds the points.
     from: String,
     /// The axis of x.
@@ -33,7 +37,12 @@ struct Parameters {
     /// How many times the largest value measured a prediction may lie at; beyond, it is refused.
     #[serde(default = "twice")]
     extrapolate: f64,
-    /// The level of the parameters' t intervals.
+    /// The axes whose labels are the units of replication; by default `block` where the table has it. The
+    /// curve goes through the means over the units, and each unit has a curve of its own for the
+    /// interval over them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unit: Option<Vec<String>>,
+    /// The level of the intervals.
     #[serde(default = "confidence")]
     confidence: f64,
 }
@@ -96,120 +105,184 @@ fn twice() -> f64 {
     2.0
 }
 
-fn columns(given: &Parameters) -> Vec<Spec> {
-    let formula = given.model.statistics().formula();
-    let (y, x, level) = (&given.column, &given.ladder, given.confidence);
-    vec![
-        Spec::text("model", format!("{y} = {formula} with x = {x}")),
-        Spec::float(
-            "value",
-            "",
-            "the parameter, or the curve at a value asked for; null if the points do not determine it, or the value lies too far beyond them",
-        ),
-        Spec::float(
-            "std_error",
-            "",
-            "its standard error; null without degrees of freedom",
-        ),
-        Spec::float("ci_low", "", format!("lower end of its {level} t interval")),
-        Spec::float(
-            "ci_high",
-            "",
-            format!("upper end of its {level} t interval"),
-        ),
-        Spec::text(
-            "covariances",
-            "its covariances with the parameters in the order of the model, a space apart; null without degrees of freedom",
-        ),
-        Spec::int("n", "1", "points"),
-        Spec::int(
-            "df",
-            "1",
-            "points less parameters; 0 = the curve goes through every point",
-        ),
-        Spec::float("rss", "", "residual sum of squares"),
-        Spec::float("r2", "1", "1 − RSS ÷ total sum of squares about the mean"),
-        Spec::text("method", "how it was fitted, or why not"),
-        Spec::text(
-            "missing",
-            "cells that should have contributed and did not; null if none",
-        ),
-    ]
+/// One parameter, or the curve at one value.
+struct Figure {
+    value: Option<f64>,
+    std_error: Option<f64>,
+    interval: Option<(f64, f64)>,
+    /// Over the curves of the units.
+    over_units: Option<Mean>,
+    /// Why it cannot be a property of a system; undefined for predictions.
+    physical: Option<Result<(), String>>,
+    covariances: Option<String>,
+    curve: Rc<Curve>,
+    method: String,
 }
 
-impl Operator for Fit {
-    fn name(&self) -> &'static str {
-        "fit"
+/// The curve through the points of one group.
+struct Curve {
+    /// How many points.
+    points: usize,
+    fitted: Option<statistics::Fit>,
+    /// The curve of each unit that has one.
+    units: Vec<statistics::Fit>,
+    /// What the units are, or why there are none.
+    interval_of: String,
+    missing: Scalar,
+}
+
+impl Curve {
+    fn of<T>(&self, read: impl Fn(&statistics::Fit) -> Option<T>) -> Option<T> {
+        self.fitted.as_ref().and_then(read)
     }
 
-    fn summary(&self) -> &'static str {
-        "A scaling model fitted over a ladder by nonlinear least squares, one row per parameter."
+    /// The mean over the units' curves of what is read from each.
+    fn over_units(
+        &self,
+        level: f64,
+        read: impl Fn(&statistics::Fit) -> Option<f64>,
+    ) -> Option<Mean> {
+        let values: Vec<f64> = self.units.iter().filter_map(read).collect();
+        Mean::over(&values, level).filter(|_| values.len() == self.units.len())
     }
+}
 
-    fn source(&self) -> &'static str {
-        "Nonlinear least squares on the original scale (Levenberg–Marquardt). Linearised fits (Lineweaver–Burk, Hanes–Woolf, Eadie–Hofstee) of the same points give other parameters, so the method is named. A prediction further out than `extrapolate` times the largest value measured is refused; its row says so. USL after Gunther (1993)."
-    }
+fn columns(given: &Parameters) -> Columns<'static, Figure> {
+    let formula = given.model.statistics().formula();
+    let (y, x, level) = (&given.column, &given.ladder, given.confidence);
+    let value = "the parameter, or the curve at a requested value; null if the points do not \
+        determine it, or the value lies too far beyond them";
+    let covariances = "its covariances with the parameters in the order of the model, a space apart; null without degrees of freedom";
+    let df = "points less parameters; 0 = the curve goes through every point";
+    let end = |which: &str| {
+        format!(
+            "{which} end of its {level} t interval from the residuals of the curve: it covers too little where the launches vary, see unit_low"
+        )
+    };
+    let over_units = |which: &str| {
+        format!(
+            "{which} end of its {level} interval over the curves of the units; null without three units"
+        )
+    };
+    let physical = "whether a system can have such a parameter: no negative rate, no share outside 0 to 1; null for predictions";
+    Columns::new()
+        .with(
+            Spec::text("model", format!("{y} = {formula} with x = {x}")),
+            move |_: &Figure| formula,
+        )
+        .with(Spec::float("value", "", value), |f| f.value)
+        .with(
+            Spec::float(
+                "std_error",
+                "",
+                "its standard error; null without degrees of freedom",
+            ),
+            |f| f.std_error,
+        )
+        .with(Spec::float("ci_low", "", end("lower")), |f| {
+            f.interval.map(|i| i.0)
+        })
+        .with(Spec::float("ci_high", "", end("upper")), |f| {
+            f.interval.map(|i| i.1)
+        })
+        .with(Spec::float("unit_low", "", over_units("lower")), |f| {
+            f.over_units.as_ref().and_then(Mean::low)
+        })
+        .with(Spec::float("unit_high", "", over_units("upper")), |f| {
+            f.over_units.as_ref().and_then(Mean::high)
+        })
+        .with(
+            Spec::int(
+                "units",
+                "1",
+                "units of replication with a curve of their own",
+            ),
+            |f| f.curve.units.len(),
+        )
+        .with(
+            Spec::text(
+                "interval_of",
+                "the units that unit_low and unit_high are over, or why there are none",
+            ),
+            |f| f.curve.interval_of.clone(),
+        )
+        .with(Spec::boolean("physical", physical), |f| {
+            f.physical.as_ref().map(Result::is_ok)
+        })
+        .with(
+            Spec::text(
+                "unphysical",
+                "what makes it unphysical; null if nothing does",
+            ),
+            |f| f.physical.as_ref()?.as_ref().err().cloned(),
+        )
+        .with(Spec::text("covariances", covariances), |f| {
+            f.covariances.clone()
+        })
+        .with(Spec::int("n", "1", "points"), |f| f.curve.points)
+        .with(Spec::int("df", "1", df), |f| f.curve.of(|fit| Some(fit.df)))
+        .with(Spec::float("rss", "", "residual sum of squares"), |f| {
+            f.curve.of(|fit| Some(fit.rss))
+        })
+        .with(
+            Spec::float("r2", "1", "1 − RSS ÷ total sum of squares about the mean"),
+            |f| f.curve.of(|fit| fit.r2),
+        )
+        .with(Spec::text("method", "how it was fitted, or why not"), |f| {
+            f.method.clone()
+        })
+        .with(missing_spec(), |f| f.curve.missing.clone())
+}
 
-    fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
-    }
+impl TypedOperator for Fit {
+    type Parameters = Parameters;
+    const NAME: &'static str = "fit";
+    const SUMMARY: &'static str =
+        "A scaling model fitted over a ladder by nonlinear least squares, one row per parameter.";
+    const SOURCE: &'static str = "Nonlinear least squares on the original scale (Levenberg–Marquardt). Linearised fits (Lineweaver–Burk, Hanes–Woolf, Eadie–Hofstee) of the same points give other parameters, so the method is named. A prediction further out than `extrapolate` times the largest value measured is refused; its row says so. The interval from residuals takes the misfit of the curve for the noise of the launches; with units each has a curve of its own, and the interval is over their parameters. USL after Gunther (1993).";
 
-    fn plan(&self, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let given: Parameters = settings.read()?;
-        let wanted = [(at("column"), given.column.as_str())];
-        scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
-        let mut problems = Vec::new();
-        if !(given.confidence > 0.0 && given.confidence < 1.0) {
-            problems.push(
-                settings.problem(&at("confidence"), "a confidence level lies between 0 and 1"),
-            );
-        }
+    fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        draft.column(&given.from, &given.column)?;
+        let mut problems = draft.shares(&[("confidence", given.confidence)]);
         if given.method != Method::Nonlinear && !matches!(given.model, Model::MichaelisMenten) {
-            problems.push(settings.problem(
-                &at("method"),
-                "a linearisation belongs to the model `michaelis-menten`",
-            ));
+            let message = "a linearisation belongs to the model `michaelis-menten`";
+            problems.push(draft.problem("method", message));
         }
         if !(given.extrapolate >= 1.0 && given.extrapolate.is_finite()) {
-            problems.push(settings.problem(
-                &at("extrapolate"),
-                "`extrapolate` is a factor of at least 1",
-            ));
+            let message = "`extrapolate` is a factor of at least 1";
+            problems.push(draft.problem("extrapolate", message));
         }
         if given.predict.iter().any(|x| !(*x > 0.0 && x.is_finite())) {
             problems
-                .push(settings.problem(&at("predict"), "a value of a ladder is a positive number"));
+                .push(draft.problem("predict", "a value of a ladder must be a positive number"));
         }
-        if !problems.is_empty() {
-            return Err(problems);
-        }
-        Ok(Plan {
-            columns: columns(&given),
-            parameters: rows::canonical(&given),
-        })
+        unless(problems, || columns(given).specs())
     }
 
-    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: Parameters = parameters(given)?;
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let from = context.table(&given.from)?;
         let ladder = from.key_position(&given.ladder, &given.from)?;
-        let others: Vec<usize> = (0..from.keys.len()).filter(|p| *p != ladder).collect();
-        let mut keys: Vec<String> = others.iter().map(|p| from.keys[*p].clone()).collect();
+        let units = Units::of(given.unit.as_deref(), from, &given.from)?;
+        let mut apart = units.axes().to_vec();
+        apart.push(given.ladder.clone());
+        let mut keys = from.keys_without(&apart);
+        let others = from.key_positions(&keys, &given.from)?;
+        let unit = from.key_positions(units.axes(), &given.from)?;
         let model = given.model.statistics();
-        let mut rows = Vec::new();
+        let columns = columns(given);
+        let mut rows: Vec<Row> = Vec::new();
         for (key, members) in from.groups(&others) {
             let (mut points, mut used) = (Vec::new(), Vec::new());
             for row in members {
                 let x = rung(&from.rows[row].key[ladder], &given.ladder)?;
                 if let Some(y) = from.number(row, &given.column) {
-                    points.push((x, y));
+                    points.push((from.key_at(row, &unit), (x, y)));
                     used.push(row);
                 }
             }
-            let fitted = match given.method.linearisation() {
-                None => statistics::fit(model, &points),
-                Some(line) => statistics::fit_linearised(line, &points),
-            };
+            let of_units = by_unit(&points);
+            let points = means(points.into_iter().map(|(_, point)| point).collect());
+            let fitted = fitted(given, &points);
             let method = match &fitted {
                 Ok(f) if f.df == 0 => format!(
                     "{}; no degree of freedom: the curve goes through every point",
@@ -218,104 +291,143 @@ impl Operator for Fit {
                 Ok(_) => given.method.words(),
                 Err(error) => format!("not fitted: {error}"),
             };
-            let fitted = fitted.ok();
-            let missing = from.missing_at(&keys, &key);
-            for (i, name) in model.parameters().iter().enumerate() {
-                let of = |f: &dyn Fn(&statistics::Fit) -> Option<f64>| {
-                    number(fitted.as_ref().and_then(f))
-                };
+            let curve = Rc::new(Curve {
+                points: points.len(),
+                fitted: fitted.ok(),
+                units: match units.is_none() {
+                    true => Vec::new(),
+                    false => of_units
+                        .iter()
+                        .filter_map(|p| self::fitted(given, p).ok())
+                        .collect(),
+                },
+                interval_of: units.words().unwrap_or_else(|| units.none()),
+                missing: from.missing_at(&keys, &key),
+            });
+            let row = |name: String, figure: &Figure| {
                 let mut key = key.clone();
-                key.push(text(*name));
-                let values = vec![
-                    text(model.formula()),
-                    of(&|f| Some(f.values[i])),
-                    of(&|f| f.error(i)),
-                    of(&|f| Some(f.interval(i, given.confidence)?.0)),
-                    of(&|f| Some(f.interval(i, given.confidence)?.1)),
-                    covariances(fitted.as_ref(), i),
-                    count(points.len()),
-                    fitted.as_ref().map_or(Scalar::Null, |f| count(f.df)),
-                    of(&|f| Some(f.rss)),
-                    of(&|f| f.r2),
-                    text(&method),
-                    missing.clone(),
-                ];
-                rows.push(Row {
-                    key,
-                    values,
-                    lineage: spans(&given.from, used.iter().copied()),
-                });
+                key.push(text(name));
+                columns.row(key, figure, spans(&given.from, used.iter().copied()))
+            };
+            for (i, name) in model.parameters().iter().enumerate() {
+                rows.push(row(
+                    (*name).to_owned(),
+                    &parameter(given, &curve, i, &method),
+                ));
             }
-            rows.extend(predictions(&given, &key, fitted.as_ref(), &used, &missing));
+            for x in &given.predict {
+                rows.extend(predicted(given, &curve, *x).map(|f| row(format!("at {x}"), &f)));
+            }
         }
         keys.push("parameter".to_owned());
         let missing = from.missing.clone();
         Ok(Frame {
             level: Level::Marginal,
             keys,
-            specs: columns(&given),
+            specs: columns.specs(),
             rows,
             missing,
         })
     }
 }
 
-/// A row of the covariance matrix, each number so that it reads back the same.
-fn covariances(fitted: Option<&statistics::Fit>, parameter: usize) -> Scalar {
-    let row = fitted.and_then(|f| f.covariance.as_ref()?.get(parameter));
-    row.map_or(Scalar::Null, |row| {
-        text(row.iter().map(f64::to_string).collect::<Vec<_>>().join(" "))
-    })
+/// Fits the curve.
+fn fitted(
+    given: &Parameters,
+    points: &[(f64, f64)],
+) -> Result<statistics::Fit, statistics::FitError> {
+    match given.method.linearisation() {
+        None => statistics::fit(given.model.statistics(), points),
+        Some(line) => statistics::fit_linearised(line, points),
+    }
 }
 
-/// The curve at the values asked for, in rows like those of the parameters.
-fn predictions(
-    given: &Parameters,
-    key: &[Scalar],
-    fitted: Option<&statistics::Fit>,
-    used: &[usize],
-    missing: &Scalar,
-) -> Vec<Row> {
-    let Some(fitted) = fitted else {
-        return Vec::new();
+/// The points of each unit.
+fn by_unit(points: &[(Vec<Scalar>, (f64, f64))]) -> Vec<Vec<(f64, f64)>> {
+    let mut points = points.to_vec();
+    points.sort_by(|a, b| contract::compare_all(&a.0, &b.0));
+    let units = points.chunk_by(|a, b| a.0 == b.0);
+    units
+        .map(|unit| means(unit.iter().map(|(_, point)| *point).collect()))
+        .collect()
+}
+
+/// The mean at each x, x rising.
+fn means(mut points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let at = points.chunk_by(|a, b| a.0 == b.0);
+    let mean = |at: &[(f64, f64)]| {
+        let sample = Sample::new(at.iter().map(|(_, y)| *y)).ok()?;
+        Some((at[0].0, sample.mean()))
     };
-    let row = |x: &f64| {
-        let value = fitted.predict(*x, given.extrapolate);
-        let told = match value {
-            Some(_) if *x > fitted.largest_x => {
-                format!(
-                    "extrapolated to {} times the largest value",
-                    x / fitted.largest_x
-                )
-            }
-            Some(_) => "within the values measured".to_owned(),
-            None => format!(
-                "refused: {x} is {} times the largest value measured, more than {}",
-                x / fitted.largest_x,
-                given.extrapolate
-            ),
-        };
-        let mut key = key.to_vec();
-        key.push(text(format!("at {x}")));
-        let values = vec![
-            text(fitted.model.formula()),
-            number(value),
-            Scalar::Null,
-            Scalar::Null,
-            Scalar::Null,
-            Scalar::Null,
-            count(used.len()),
-            count(fitted.df),
-            number(Some(fitted.rss)),
-            number(fitted.r2),
-            text(told),
-            missing.clone(),
-        ];
-        Row {
-            key,
-            values,
-            lineage: spans(&given.from, used.iter().copied()),
-        }
+    at.filter_map(mean).collect()
+}
+
+/// Says why a parameter cannot be a property of a system.
+fn physical(model: Model, parameter: usize, value: f64) -> Result<(), String> {
+    let share = matches!((model, parameter), (Model::Amdahl | Model::Usl, 1));
+    let coherence = matches!((model, parameter), (Model::Usl, 2));
+    let exponent = matches!((model, parameter), (Model::PowerLaw, 1));
+    if share && !(0.0..=1.0).contains(&value) {
+        return Err(format!(
+            "a share of serial work lies between 0 and 1, got {}",
+            short(value)
+        ));
+    }
+    if coherence && value < 0.0 {
+        return Err(format!(
+            "a cost of coherence is not negative, got {}",
+            short(value)
+        ));
+    }
+    if !share && !coherence && !exponent && value <= 0.0 {
+        return Err(format!("it must be above 0, got {}", short(value)));
+    }
+    Ok(())
+}
+
+/// One parameter of a curve.
+fn parameter(given: &Parameters, curve: &Rc<Curve>, i: usize, method: &str) -> Figure {
+    Figure {
+        value: curve.of(|f| Some(f.values[i])),
+        std_error: curve.of(|f| f.error(i)),
+        interval: curve.of(|f| f.interval(i, given.confidence)),
+        over_units: curve.over_units(given.confidence, |f| Some(f.values[i])),
+        physical: curve.of(|f| Some(physical(given.model, i, f.values[i]))),
+        covariances: curve.of(|f| covariances(f, i)),
+        curve: Rc::clone(curve),
+        method: method.to_owned(),
+    }
+}
+
+/// A row of the covariance matrix, each number so that it reads back the same.
+fn covariances(fitted: &statistics::Fit, parameter: usize) -> Option<String> {
+    let row = fitted.covariance.as_ref()?.get(parameter)?;
+    Some(row.iter().map(f64::to_string).collect::<Vec<_>>().join(" "))
+}
+
+/// The curve at a value asked for; nothing without a curve.
+fn predicted(given: &Parameters, curve: &Rc<Curve>, x: f64) -> Option<Figure> {
+    let fitted = curve.fitted.as_ref()?;
+    let value = fitted.predict(x, given.extrapolate);
+    let beyond = x / fitted.largest_x;
+    let method = match value {
+        Some(_) if beyond > 1.0 => format!("extrapolated to {beyond} times the largest value"),
+        Some(_) => "within the values measured".to_owned(),
+        None => format!(
+            "refused: {x} is {beyond} times the largest value measured, more than {}",
+            given.extrapolate
+        ),
     };
-    given.predict.iter().map(row).collect()
+    Some(Figure {
+        value,
+        std_error: None,
+        interval: None,
+        over_units: value
+            .and_then(|_| curve.over_units(given.confidence, |f| f.predict(x, given.extrapolate))),
+        physical: None,
+        covariances: None,
+        curve: Rc::clone(curve),
+        method,
+    })
 }

@@ -1,18 +1,19 @@
 //! `goodput`: requests a second that meet every bound of a service level objective.
 
-use pipeline::{Failure, Json, Problem, Step};
-use rows::{METRICS, Settings, Timing};
+use contract::{METRICS, Timing};
+use pipeline::{Failure, Problem, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::frame::{Frame, Level, Row, Spec, count, number, spans, text};
-use crate::operator::{Context, Operator, Plan, Scope, parameters};
+use crate::columns::Columns;
+use crate::frame::{Frame, Level, Spec, spans, text};
+use crate::operator::{Context, Draft, TypedOperator, unless};
 
 pub(crate) struct Goodput;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Parameters {
+pub(crate) struct Parameters {
     /// The load stage, if several are needed.
     #[serde(default)]
     load: Option<String>,
@@ -45,7 +46,7 @@ struct Bound {
 
 impl Bound {
     fn value(&self, timing: &Timing<'_>) -> Option<f64> {
-        rows::metric(&self.metric).and_then(|m| m.of(timing))
+        contract::metric(&self.metric).and_then(|m| m.of(timing))
     }
 
     fn met(&self, timing: &Timing<'_>) -> bool {
@@ -63,54 +64,62 @@ impl Bound {
     }
 }
 
-fn columns() -> Vec<Spec> {
-    vec![
-        Spec::text("bounds", "the bounds, all of which a request must meet"),
-        Spec::int("n_ok", "1", "measured requests of status ok"),
-        Spec::int("n_met", "1", "of these, those that meet every bound"),
-        Spec::int(
-            "n_undefined",
-            "1",
-            "of n_ok, those for which a bounded metric is undefined",
-        ),
-        Spec::float("slo_pass_rate", "1", "n_met ÷ n_ok"),
-        Spec::float(
-            "request_throughput",
-            "req/s",
-            "ok requests ÷ window, as in the cell summary",
-        ),
-        Spec::float(
-            "goodput",
-            "req/s",
-            "n_met ÷ window = slo_pass_rate · request_throughput",
-        ),
-    ]
+/// One objective in one cell.
+struct Attained {
+    bounds: String,
+    rows: usize,
+    ok: usize,
+    met: usize,
+    undefined: usize,
+    /// In seconds.
+    window: Option<f64>,
 }
 
-impl Operator for Goodput {
-    fn name(&self) -> &'static str {
-        "goodput"
-    }
+fn columns() -> Columns<'static, Attained> {
+    let undefined = "of n_ok, those for which a bounded metric is undefined";
+    let met = "of these, those that meet every bound";
+    let rate = "n_met ÷ n_rows: a request that failed met no bound";
+    let throughput = "ok requests ÷ window, as in the cell summary";
+    Columns::new()
+        .with(
+            Spec::text("bounds", "the bounds, all of which a request must meet"),
+            |a: &Attained| a.bounds.clone(),
+        )
+        .with(
+            Spec::int("n_rows", "1", "measured requests, failed ones among them"),
+            |a| a.rows,
+        )
+        .with(
+            Spec::int("n_ok", "1", "measured requests of status ok"),
+            |a| a.ok,
+        )
+        .with(Spec::int("n_met", "1", met), |a| a.met)
+        .with(Spec::int("n_undefined", "1", undefined), |a| a.undefined)
+        .with(Spec::float("slo_pass_rate", "1", rate), |a| {
+            (a.rows > 0).then(|| a.met as f64 / a.rows as f64)
+        })
+        .with(
+            Spec::float("request_throughput", "req/s", throughput),
+            |a| a.window.map(|w| a.ok as f64 / w),
+        )
+        .with(Spec::float("goodput", "req/s", "n_met ÷ window"), |a| {
+            a.window.map(|w| a.met as f64 / w)
+        })
+}
 
-    fn summary(&self) -> &'static str {
-        "Requests a second that meet every bound of a named objective, with the share that does."
-    }
+impl TypedOperator for Goodput {
+    type Parameters = Parameters;
+    const NAME: &'static str = "goodput";
+    const SUMMARY: &'static str =
+        "Requests per second that meet every bound of a named objective, and their share.";
+    const SOURCE: &'static str = "Every objective is a row, so several can be compared. A request for which a bounded metric is undefined does not meet it, unless the bound says `undefined-meets`. A request that failed does not meet it either, so that shedding load raises no pass rate; where none failed, goodput = pass rate · request throughput.";
 
-    fn source(&self) -> &'static str {
-        "Every objective is a row, so several can be compared. A request for which a bounded metric is undefined does not meet it, unless the bound says `undefined-meets`. The identity goodput = pass rate · request throughput holds to rounding."
-    }
-
-    fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
-    }
-
-    fn plan(&self, settings: &Settings<'_>, _scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let given: Parameters = settings.read()?;
+    fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let known: Vec<&str> = METRICS.iter().map(|m| m.name).collect();
         let mut problems = Vec::new();
         for (i, objective) in given.objectives.iter().enumerate() {
             for (j, bound) in objective.all.iter().enumerate() {
-                if rows::metric(&bound.metric).is_none() {
+                if contract::metric(&bound.metric).is_none() {
                     let place = [
                         Step::Key("objectives".to_owned()),
                         Step::Index(i),
@@ -120,30 +129,23 @@ impl Operator for Goodput {
                     ];
                     let message = format!("a request has no metric `{}`", bound.metric);
                     problems.push(
-                        settings
+                        draft
+                            .settings
                             .problem(&place, message)
-                            .hint(rows::did_you_mean(&bound.metric, &known)),
+                            .hint(contract::did_you_mean(&bound.metric, &known)),
                     );
                 }
             }
         }
-        if problems.is_empty() {
-            Ok(Plan {
-                parameters: rows::canonical(&given),
-                columns: columns(),
-            })
-        } else {
-            Err(problems)
-        }
+        unless(problems, || columns().specs())
     }
 
-    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: Parameters = parameters(given)?;
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let load = context.load(given.load.as_deref())?;
-        let mut rows = Vec::new();
+        let (columns, mut rows) = (columns(), Vec::new());
         for (at, cell) in &load.cells {
             let cell = cell.get()?;
-            let timings = rows::timings(&cell);
+            let timings = contract::timings(&cell);
             let ok: Vec<&Timing<'_>> = timings.iter().filter(|t| t.request.is_ok()).collect();
             let first = timings.iter().filter_map(|t| t.request.sent_ns).min();
             let last = timings.iter().filter_map(|t| t.request.done_ns).max();
@@ -163,24 +165,17 @@ impl Operator for Goodput {
                 let bounds: Vec<String> = objective.all.iter().map(Bound::words).collect();
                 let mut key = at.clone();
                 key.push(text(&objective.name));
-                let values = vec![
-                    text(bounds.join(" and ")),
-                    count(ok.len()),
-                    count(met),
-                    count(undefined),
-                    number((!ok.is_empty()).then(|| met as f64 / ok.len() as f64)),
-                    number(window.map(|w| ok.len() as f64 / w)),
-                    number(window.map(|w| met as f64 / w)),
-                ];
-                let lineage = spans(
-                    &cell.requests_digest.to_string(),
-                    timings.iter().map(|t| t.row),
-                );
-                rows.push(Row {
-                    key,
-                    values,
-                    lineage,
-                });
+                let attained = Attained {
+                    bounds: bounds.join(" and "),
+                    rows: timings.len(),
+                    ok: ok.len(),
+                    met,
+                    undefined,
+                    window,
+                };
+                let measured = timings.iter().map(|t| t.row);
+                let lineage = spans(cell.requests_source(), measured);
+                rows.push(columns.row(key, &attained, lineage));
             }
         }
         let mut keys = load.axes.clone();
@@ -188,7 +183,7 @@ impl Operator for Goodput {
         Ok(Frame {
             level: Level::Cell,
             keys,
-            specs: columns(),
+            specs: columns.specs(),
             rows,
             missing: load.missing.clone(),
         })

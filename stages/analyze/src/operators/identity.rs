@@ -1,20 +1,19 @@
 //! `identity`: columns that must agree with each other by their definitions.
 
-use artifacts::Scalar;
 use pipeline::{Failure, Json, Problem, Step};
-use rows::Settings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::frame::{Frame, Row, Spec, number, spans, text};
-use crate::operator::{Context, Operator, Plan, Scope, at, parameters};
+use crate::columns::Columns;
+use crate::frame::{Frame, Spec, spans, text};
+use crate::operator::{Context, Draft, TypedOperator, at, unless};
 use crate::operators::pairs::named;
 
 pub(crate) struct Identity;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Parameters {
+pub(crate) struct Parameters {
     /// The table that holds the columns.
     from: String,
     /// The identities, a row each for every row of the table.
@@ -124,43 +123,48 @@ impl Law {
     }
 }
 
-fn columns() -> Vec<Spec> {
-    vec![
-        Spec::text("formula", "what must hold, within the tolerance declared"),
-        Spec::float("left", "", "the column, in its unit"),
-        Spec::float("right", "", "the other side, in the same unit"),
-        Spec::float(
-            "relative_difference",
-            "1",
-            "(left − right) ÷ |right|, of the unrounded values; null if right is 0",
-        ),
-        Spec::boolean(
-            "holds",
-            "whether the identity holds; null if a value is undefined",
-        ),
-    ]
+/// A law at one row: its formula, both sides, and whether it holds.
+struct Outcome {
+    formula: String,
+    sides: Option<(f64, f64)>,
+    holds: Option<bool>,
 }
 
-impl Operator for Identity {
-    fn name(&self) -> &'static str {
-        "identity"
-    }
+fn columns() -> Columns<'static, Outcome> {
+    let relative = "(left − right) ÷ |right|, of the unrounded values; null if right is 0";
+    Columns::new()
+        .with(
+            Spec::text("formula", "what must hold, within the tolerance declared"),
+            |o: &Outcome| o.formula.clone(),
+        )
+        .with(Spec::float("left", "", "the column, in its unit"), |o| {
+            o.sides.map(|(left, _)| left)
+        })
+        .with(
+            Spec::float("right", "", "the other side, in the same unit"),
+            |o| o.sides.map(|(_, right)| right),
+        )
+        .with(Spec::float("relative_difference", "1", relative), |o| {
+            let (left, right) = o.sides.filter(|(_, right)| *right != 0.0)?;
+            Some((left - right) / right.abs())
+        })
+        .with(
+            Spec::boolean(
+                "holds",
+                "whether the identity holds; null if a value is undefined",
+            ),
+            |o| o.holds,
+        )
+}
 
-    fn summary(&self) -> &'static str {
-        "Whether columns agree as their definitions say: product and quotient against a column, row by row."
-    }
+impl TypedOperator for Identity {
+    type Parameters = Parameters;
+    const NAME: &'static str = "identity";
+    const SUMMARY: &'static str = "Whether columns agree as their definitions say: product and quotient against a column, row by row.";
+    const SOURCE: &'static str = "For instance output_throughput = request_throughput · output_tokens_mean, goodput = slo_pass_rate · request_throughput, e2e latency ≥ TTFT, efficiency = speedup ÷ N. The tolerance and the rounding are declared, since a published value that misses one may fit another.";
 
-    fn source(&self) -> &'static str {
-        "For instance output_throughput = request_throughput · output_tokens_mean, goodput = slo_pass_rate · request_throughput, e2e latency ≥ TTFT, efficiency = speedup ÷ N. The tolerance and the rounding are declared, since a published value that misses one may fit another."
-    }
-
-    fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
-    }
-
-    fn plan(&self, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let given: Parameters = settings.read()?;
-        let mut problems = Vec::new();
+    fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        let (settings, scope, mut problems) = (draft.settings, draft.scope, Vec::new());
         let specs = scope
             .table(settings, &at("from"), &given.from)
             .map_err(|p| vec![p])?;
@@ -194,22 +198,18 @@ impl Operator for Identity {
                 ("within-absolute", law.within_absolute),
             ] {
                 if value.is_nan() || value < 0.0 {
-                    problems.push(settings.problem(&place(key), "a tolerance is not negative"));
+                    problems.push(settings.problem(
+                        &place(key),
+                        "a tolerance must not be \
+                        negative",
+                    ));
                 }
             }
         }
-        if problems.is_empty() {
-            Ok(Plan {
-                columns: columns(),
-                parameters: rows::canonical(&given),
-            })
-        } else {
-            Err(problems)
-        }
+        unless(problems, || columns().specs())
     }
 
-    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: Parameters = parameters(given)?;
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let from = context.table(&given.from)?;
         let known: Vec<&str> = from
             .keys
@@ -224,30 +224,21 @@ impl Operator for Identity {
                     "the identity `{}`: the table `{}` has no key or column of numbers `{strange}`",
                     law.name, given.from
                 ))
-                .hint(rows::did_you_mean(strange, &known)));
+                .hint(contract::did_you_mean(strange, &known)));
             }
         }
-        let mut rows = Vec::new();
+        let (columns, mut rows) = (columns(), Vec::new());
         for row in 0..from.rows.len() {
             for law in &given.identities {
                 let sides = law.sides(from, row);
                 let mut key = from.rows[row].key.clone();
                 key.push(text(&law.name));
-                let relative = sides
-                    .filter(|(_, r)| *r != 0.0)
-                    .map(|(l, r)| (l - r) / r.abs());
-                let values = vec![
-                    text(law.formula()),
-                    number(sides.map(|s| s.0)),
-                    number(sides.map(|s| s.1)),
-                    number(relative),
-                    sides.map_or(Scalar::Null, |(l, r)| Scalar::Bool(law.holds(l, r))),
-                ];
-                rows.push(Row {
-                    key,
-                    values,
-                    lineage: spans(&given.from, [row]),
-                });
+                let outcome = Outcome {
+                    formula: law.formula(),
+                    sides,
+                    holds: sides.map(|(left, right)| law.holds(left, right)),
+                };
+                rows.push(columns.row(key, &outcome, spans(&given.from, [row])));
             }
         }
         let mut keys = from.keys.clone();
@@ -255,7 +246,7 @@ impl Operator for Identity {
         Ok(Frame {
             level: from.level,
             keys,
-            specs: columns(),
+            specs: columns.specs(),
             rows,
             missing: from.missing.clone(),
         })

@@ -1,19 +1,20 @@
 //! `latency-multipliers`: a latency at N over the same at 1.
 
-use pipeline::{Failure, Json, Problem};
-use rows::Settings;
+use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::frame::{Frame, Row, Spec, number, spans};
-use crate::operator::{Context, Operator, Plan, Scope, at, items, parameters};
-use crate::operators::pairs::anchors;
+use crate::columns::Columns;
+use crate::frame::{Frame, Spec};
+use crate::operator::{Context, Draft, TypedOperator};
+use crate::operators::anchored::{self, Ladder, Rung};
+use crate::operators::units::{LEVEL, interval_columns};
 
 pub(crate) struct LatencyMultipliers;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Parameters {
+pub(crate) struct Parameters {
     /// The table that holds the latencies.
     from: String,
     /// The axis of N, which must hold the value 1: the anchor.
@@ -21,6 +22,14 @@ struct Parameters {
     /// The latencies.
     #[serde(default = "latencies")]
     columns: Vec<String>,
+    /// Axes taken together, the unit axes among them: the figure is computed in each row first, so that
+    /// rows that share an anchor stay together, then averaged over the units. None: a row stays a row.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    over: Vec<String>,
+    /// The axes whose labels are the units of replication, among `over`; by default `block` where the
+    /// table has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unit: Option<Vec<String>>,
 }
 
 fn latencies() -> Vec<String> {
@@ -29,84 +38,54 @@ fn latencies() -> Vec<String> {
         .to_vec()
 }
 
-fn columns(of: &[Spec], ladder: &str) -> Vec<Spec> {
-    of.iter()
-        .flat_map(|spec| {
-            let name = &spec.name;
-            [
-                spec.like(name, spec.description.clone()),
-                Spec::float(
-                    format!("{name}_multiplier"),
-                    "1",
-                    format!("{name} ÷ {name} at {ladder} = 1 of the same other coordinates; null without it"),
-                )
-                .over(format!("{ladder} = N"), format!("{ladder} = 1")),
-            ]
-        })
-        .collect()
+fn columns(of: &[Spec], ladder: &str) -> Columns<'static, Rung> {
+    let mut columns = Rung::counts();
+    for (i, spec) in of.iter().enumerate() {
+        let name = &spec.name;
+        columns.push(spec.like(name, spec.description.clone()), move |r| {
+            r.columns[i].value
+        });
+        let what = format!(
+            "{name} ÷ {name} at {ladder} = 1 of the same other coordinates; null without it"
+        );
+        let stem = format!("{name}_multiplier");
+        let multiplier =
+            Spec::float(&stem, "1", what).over(format!("{ladder} = N"), format!("{ladder} = 1"));
+        columns.push(multiplier.clone(), move |r| {
+            r.columns[i].quotient.as_ref().map(|q| q.value)
+        });
+        columns = interval_columns(
+            columns,
+            &multiplier,
+            (&stem, &stem, LEVEL),
+            move |r: &Rung| r.columns[i].quotient.as_ref(),
+        );
+    }
+    columns
 }
 
-impl Operator for LatencyMultipliers {
-    fn name(&self) -> &'static str {
-        "latency-multipliers"
+impl TypedOperator for LatencyMultipliers {
+    type Parameters = Parameters;
+    const NAME: &'static str = "latency-multipliers";
+    const SUMMARY: &'static str = "Latencies at N clients over the same latencies at one.";
+    const SOURCE: &'static str = "latency(N) ÷ latency(1), the same statistic of the same metric on both sides. The multiplier is computed in each launch, and `over: [block]` takes the launches together, with an interval over them.";
+
+    fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        let of = draft.columns(&given.from, &given.columns)?;
+        Ok(columns(&of, &given.ladder).specs())
     }
 
-    fn summary(&self) -> &'static str {
-        "Latencies at N clients over the same latencies at one."
-    }
-
-    fn source(&self) -> &'static str {
-        "latency(N) ÷ latency(1), the same statistic of the same metric on both sides."
-    }
-
-    fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
-    }
-
-    fn plan(&self, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let given: Parameters = settings.read()?;
-        let wanted = items("columns", &given.columns);
-        let found = scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
-        let columns = columns(&found, &given.ladder);
-        Ok(Plan {
-            parameters: rows::canonical(&given),
-            columns,
-        })
-    }
-
-    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: Parameters = parameters(given)?;
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let from = context.table(&given.from)?;
-        let ladder = from.key_position(&given.ladder, &given.from)?;
-        let mut rows = Vec::new();
-        for (row, _, anchor) in anchors(from, ladder, &given.ladder)? {
-            let mut values = Vec::new();
-            for column in &given.columns {
-                let value = from.number(row, column);
-                let base = anchor
-                    .and_then(|a| from.number(a, column))
-                    .filter(|b| *b > 0.0);
-                values.extend([number(value), number(value.zip(base).map(|(v, b)| v / b))]);
-            }
-            let lineage = spans(&given.from, [Some(row), anchor].into_iter().flatten());
-            rows.push(Row {
-                key: from.rows[row].key.clone(),
-                values,
-                lineage,
-            });
-        }
-        let specs: Vec<Spec> = given
-            .columns
-            .iter()
-            .filter_map(|c| from.spec(c).cloned())
-            .collect();
-        let (keys, missing) = (from.keys.clone(), from.missing.clone());
-        Ok(Frame {
-            level: from.level,
-            keys,
-            specs: columns(&specs, &given.ladder),
-            rows,
-            missing,
-        })
+        let columns = columns(&from.all_declared(&given.columns)?, &given.ladder);
+        let ladder = Ladder {
+            table: &given.from,
+            axis: &given.ladder,
+            anchor: 1.0,
+            columns: &given.columns,
+            over: &given.over,
+            unit: given.unit.as_deref(),
+        };
+        anchored::table(from, &ladder, &columns)
     }
 }

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use artifacts::Scalar;
-use pipeline::{Failure, Json, Problem};
-use rows::Settings;
+use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::Sample;
 
-use crate::frame::{Frame, Level, Row, Spec, count, number, spans, text};
-use crate::operator::{Context, Operator, Plan, Scope, at, items, parameters};
+use crate::columns::Columns;
+use crate::frame::{Frame, Level, Row, Spec, spans};
+use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::pairs::all_declared;
 
 pub(crate) struct Margins;
@@ -20,7 +20,7 @@ const MOST_AXES: usize = 6;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Parameters {
+pub(crate) struct Parameters {
     /// The table whose values are taken together.
     from: String,
     /// The axes whose margins are wanted.
@@ -35,81 +35,99 @@ struct Parameters {
     columns: Vec<String>,
 }
 
-fn columns(of: &[Spec], given: &Parameters) -> Vec<Spec> {
+/// Joint values taken together.
+struct Margin {
+    level: &'static str,
+    kept: Option<String>,
+    n: usize,
+    expected: usize,
+    means: Vec<Mean>,
+}
+
+/// The mean of one column.
+struct Mean {
+    n: usize,
+    value: Option<f64>,
+    gap: Option<f64>,
+}
+
+impl Mean {
+    fn reconciles(&self) -> Option<bool> {
+        Some(self.gap? <= 1e-12 * self.value?.abs())
+    }
+}
+
+fn columns(of: &[Spec], given: &Parameters) -> Columns<'static, Margin> {
     let joint = given.axes.join(" × ");
-    let mut columns = vec![
-        Spec::text(
-            "level",
-            "row or cell for a joint value of one row, marginal for a mean over some, pooled for the mean over all axes",
-        ),
-        Spec::text(
-            "kept",
-            "the axes whose label the row has; null for the whole",
-        ),
-        Spec::int("n", "1", format!("joint values ({joint}) in the mean")),
-        Spec::int(
-            "n_expected",
-            "1",
-            "product of the numbers of labels of the axes averaged",
-        ),
-        Spec::boolean("complete", "whether n = n_expected"),
-    ];
-    for spec in of {
+    let level = "row or cell for a joint value of one row, marginal for a mean over some, pooled for the mean over all axes";
+    let expected = "product of the numbers of labels of the axes averaged";
+    let mut columns = Columns::new()
+        .with(Spec::text("level", level), |m: &Margin| m.level)
+        .with(
+            Spec::text(
+                "kept",
+                "the axes whose label the row has; null for the whole",
+            ),
+            |m| m.kept.clone(),
+        )
+        .with(
+            Spec::int("n", "1", format!("joint values ({joint}) in the mean")),
+            |m| m.n,
+        )
+        .with(Spec::int("n_expected", "1", expected), |m| m.expected)
+        .with(Spec::boolean("complete", "whether n = n_expected"), |m| {
+            m.n == m.expected
+        });
+    for (i, spec) in of.iter().enumerate() {
         let (unit, name) = (spec.unit.as_deref().unwrap_or_default(), &spec.name);
-        columns.extend([
-            Spec::int(format!("{name}_n"), "1", format!("joint values with a value of {name}")),
-            spec.like(format!("{name}_mean"), format!("mean of the joint values of {name}, each once")),
-            Spec::float(
-                format!("{name}_margin_gap"),
-                unit,
-                "largest distance of this mean from the mean of the margins of one more axis; null unless two or \
-                 more axes are averaged",
-            ),
-            Spec::boolean(
-                format!("{name}_reconciles"),
-                "whether that distance is rounding only (at most 1e-12 of the mean); null where it is",
-            ),
-        ]);
+        let gap = "largest distance of this mean from the mean of the margins of one more axis; null unless two or \
+                 more axes are averaged";
+        let reconciles =
+            "whether that distance is rounding only (at most 1e-12 of the mean); null where it is";
+        let mean = format!("mean of the joint values of {name}, each once");
+        columns = columns
+            .with(
+                Spec::int(
+                    format!("{name}_n"),
+                    "1",
+                    format!("joint values with a value of {name}"),
+                ),
+                move |m| m.means[i].n,
+            )
+            .with(spec.like(format!("{name}_mean"), mean), move |m| {
+                m.means[i].value
+            })
+            .with(
+                Spec::float(format!("{name}_margin_gap"), unit, gap),
+                move |m| m.means[i].gap,
+            )
+            .with(
+                Spec::boolean(format!("{name}_reconciles"), reconciles),
+                move |m| m.means[i].reconciles(),
+            );
     }
     columns
 }
 
-impl Operator for Margins {
-    fn name(&self) -> &'static str {
-        "margins"
-    }
+impl TypedOperator for Margins {
+    type Parameters = Parameters;
+    const NAME: &'static str = "margins";
+    const SUMMARY: &'static str = "Joint values, the margins of every subset of the axes, and the whole, with the check that they agree.";
+    const SOURCE: &'static str = "Every joint value counts once. In a complete table the mean of the margins of either axis is the mean of the whole; where a joint value is missing they differ, by `…_margin_gap`, and a sentence about \"the mean\" must say which. A key that is in none of `axes`, `by` and `over` is refused.";
 
-    fn summary(&self) -> &'static str {
-        "Joint values, the margins of every subset of the axes, and the whole, with the check that they agree."
-    }
-
-    fn source(&self) -> &'static str {
-        "Every joint value counts once. In a complete table the mean of the margins of either axis is the mean of the whole; where a joint value is missing they differ, by `…_margin_gap`, and a sentence about \"the mean\" must say which. A key that is in none of `axes`, `by` and `over` is refused."
-    }
-
-    fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
-    }
-
-    fn plan(&self, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let given: Parameters = settings.read()?;
-        let wanted = items("columns", &given.columns);
-        let found = scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
+    fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        let found = draft.columns(&given.from, &given.columns)?;
         if given.axes.is_empty() || given.axes.len() > MOST_AXES {
             let message = format!(
                 "margins are of one to {MOST_AXES} axes, got {}",
                 given.axes.len()
             );
-            return Err(vec![settings.problem(&at("axes"), message)]);
+            return Err(vec![draft.problem("axes", message)]);
         }
-        Ok(Plan {
-            columns: columns(&found, &given),
-            parameters: rows::canonical(&given),
-        })
+        Ok(columns(&found, given).specs())
     }
 
-    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: Parameters = parameters(given)?;
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let from = context.table(&given.from)?;
         all_declared(from, &given.from, &[&given.axes, &given.by, &given.over])?;
         let (by, axes) = (
@@ -121,27 +139,22 @@ impl Operator for Margins {
         } else {
             Level::Marginal.word()
         };
+        let columns = columns(&from.all_declared(&given.columns)?, given);
         let mut rows = Vec::new();
         for (stratum, members) in from.groups(&by) {
-            let joints = joints(from, &given, &axes, &members);
+            let joints = joints(from, given, &axes, &members);
             for kept in 0..1_usize << axes.len() {
                 context.control.check()?;
-                rows.extend(margin(&given, &stratum, &joints, kept, single));
+                rows.extend(margin(given, (&stratum, single), &joints, kept, &columns));
             }
         }
-        let specs: Vec<Spec> = given
-            .columns
-            .iter()
-            .filter_map(|c| from.spec(c).cloned())
-            .collect();
         let keys = given.by.iter().chain(&given.axes).cloned().collect();
-        let (specs, missing) = (columns(&specs, &given), from.missing.clone());
         Ok(Frame {
             level: Level::Marginal,
             keys,
-            specs,
+            specs: columns.specs(),
             rows,
-            missing,
+            missing: from.missing.clone(),
         })
     }
 }
@@ -163,7 +176,7 @@ fn joints(from: &Frame, given: &Parameters, axes: &[usize], members: &[usize]) -
             )
         })
         .collect();
-    keyed.sort_by(|a, b| rows::compare_all(&a.0, &b.0).then(a.1.cmp(&b.1)));
+    keyed.sort_by(|a, b| contract::compare_all(&a.0, &b.0).then(a.1.cmp(&b.1)));
     let group = |group: &[(Vec<Scalar>, usize)]| {
         let rows: Vec<usize> = group.iter().map(|(_, row)| *row).collect();
         let mean = |c: &String| mean(rows.iter().filter_map(|r| from.number(*r, c)));
@@ -191,7 +204,7 @@ fn grouped<'a>(joints: &[&'a Joint], kept: usize) -> Vec<(Vec<Scalar>, Vec<&'a J
             .collect()
     };
     let mut keyed: Vec<(Vec<Scalar>, &Joint)> = joints.iter().map(|j| (key(j), *j)).collect();
-    keyed.sort_by(|a, b| rows::compare_all(&a.0, &b.0));
+    keyed.sort_by(|a, b| contract::compare_all(&a.0, &b.0));
     keyed
         .chunk_by(|a, b| a.0 == b.0)
         .map(|group| (group[0].0.clone(), group.iter().map(|(_, j)| *j).collect()))
@@ -200,10 +213,10 @@ fn grouped<'a>(joints: &[&'a Joint], kept: usize) -> Vec<(Vec<Scalar>, Vec<&'a J
 
 fn margin(
     given: &Parameters,
-    stratum: &[Scalar],
+    (stratum, single): (&[Scalar], &'static str),
     joints: &[Joint],
     kept: usize,
-    single: &str,
+    columns: &Columns<'_, Margin>,
 ) -> Vec<Row> {
     let axes = given.axes.len();
     let dropped: Vec<usize> = (0..axes).filter(|i| kept >> i & 1 == 0).collect();
@@ -236,18 +249,7 @@ fn margin(
             };
             label.unwrap_or(Scalar::Null)
         }));
-        let mut values = vec![
-            text(level),
-            if names.is_empty() {
-                Scalar::Null
-            } else {
-                text(names.join(", "))
-            },
-            count(members.len()),
-            count(expected),
-            Scalar::Bool(members.len() == expected),
-        ];
-        for column in 0..given.columns.len() {
+        let mean_of = |column: usize| {
             let known = members.iter().filter_map(|j| j.means[column]);
             let value = mean(known.clone());
             let gap = value.filter(|_| dropped.len() > 1).map(|value| {
@@ -260,25 +262,24 @@ fn margin(
                 };
                 dropped.iter().map(through).fold(0.0, f64::max)
             });
-            let reconciles = gap
-                .zip(value)
-                .map(|(gap, value)| gap <= 1e-12 * value.abs());
-            values.extend([
-                count(known.count()),
-                number(value),
-                number(gap),
-                reconciles.map_or(Scalar::Null, Scalar::Bool),
-            ]);
-        }
+            Mean {
+                n: known.count(),
+                value,
+                gap,
+            }
+        };
+        let margin = Margin {
+            level,
+            kept: (!names.is_empty()).then(|| names.join(", ")),
+            n: members.len(),
+            expected,
+            means: (0..given.columns.len()).map(mean_of).collect(),
+        };
         let lineage = spans(
             &given.from,
             members.iter().flat_map(|j| j.rows.iter().copied()),
         );
-        Row {
-            key: whole,
-            values,
-            lineage,
-        }
+        columns.row(whole, &margin, lineage)
     };
     grouped(&all, kept).into_iter().map(row).collect()
 }

@@ -1,18 +1,19 @@
 //! `mfu`: the share of a device's arithmetic that the tokens account for.
 
+use contract::Settings;
 use pipeline::{Failure, Json, Problem};
-use rows::Settings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::frame::{Frame, Row, Spec, number, spans, text};
-use crate::operator::{Context, Operator, Plan, Scope, at, parameters};
+use crate::columns::Columns;
+use crate::frame::{Frame, Spec, spans};
+use crate::operator::{Context, Draft, Scope, TypedOperator, at, unless};
 
 pub(crate) struct Mfu;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Parameters {
+pub(crate) struct Parameters {
     /// The table that holds the throughput.
     from: String,
     /// Whether the tokens of the prompts count.
@@ -75,34 +76,55 @@ impl Parameters {
     }
 }
 
-fn columns(of: &Spec, given: &Parameters) -> Vec<Spec> {
+/// What the tokens of a row account for.
+struct Work {
+    rate: Option<f64>,
+    parameters: f64,
+    peak: f64,
+}
+
+impl Work {
+    fn achieved(&self) -> Option<f64> {
+        self.rate.map(|rate| 2.0 * self.parameters * rate)
+    }
+}
+
+fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Work> {
     let (unit, name) = (of.unit.as_deref().unwrap_or_default(), &of.name);
-    let model = given
-        .model
-        .as_ref()
-        .map(|model| format!(", of {model}"))
-        .unwrap_or_default();
-    let device = given
-        .hardware
-        .as_ref()
-        .map(|name| format!(" {name}, dense {}", given.dtype()));
-    let device = device.unwrap_or_default();
-    vec![
-        Spec::float(name, unit, of.description.clone()),
-        Spec::text("tokens_counted", "which tokens count"),
-        Spec::float(
-            "model_parameters",
-            "1",
-            format!("P: parameters a token passes through{model}"),
-        ),
-        Spec::float(
-            "peak_flops",
-            "FLOP/s",
-            format!("peak of {} device(s){device}", given.devices),
-        ),
-        Spec::float("achieved_flops", "FLOP/s", format!("2 · P · {name}")),
-        Spec::float("mfu", "1", "achieved_flops ÷ peak_flops"),
-    ]
+    let model = given.model.as_ref().map(|model| format!(", of {model}"));
+    let parameters = format!(
+        "P: parameters a token passes through{}",
+        model.unwrap_or_default()
+    );
+    let device = given.hardware.as_ref();
+    let device = device.map(|name| format!(" {name}, dense {}", given.dtype()));
+    let peak = format!(
+        "peak of {} device(s){}",
+        given.devices,
+        device.unwrap_or_default()
+    );
+    let tokens = given.tokens();
+    Columns::new()
+        .with(
+            Spec::float(name, unit, of.description.clone()),
+            |w: &Work| w.rate,
+        )
+        .with(
+            Spec::text("tokens_counted", "which tokens count"),
+            move |_| tokens,
+        )
+        .with(Spec::float("model_parameters", "1", parameters), |w| {
+            w.parameters
+        })
+        .with(Spec::float("peak_flops", "FLOP/s", peak), |w| w.peak)
+        .with(
+            Spec::float("achieved_flops", "FLOP/s", format!("2 · P · {name}")),
+            Work::achieved,
+        )
+        .with(
+            Spec::float("mfu", "1", "achieved_flops ÷ peak_flops"),
+            |w| w.achieved().map(|achieved| achieved / w.peak),
+        )
 }
 
 /// Returns the number of parameters, as given or as the model's definition says.
@@ -115,7 +137,7 @@ fn parameters_of(
         (Some(_), Some(_)) => Err(settings
             .problem(
                 &at("model-parameters"),
-                "`model` and `model-parameters` say the same twice",
+                "`model` and `model-parameters` cannot be given together",
             )
             .hint("keep one of the two")),
         (None, None) => Err(settings
@@ -125,9 +147,11 @@ fn parameters_of(
             )
             .hint("for instance `model-parameters: 8e9`")),
         (None, Some(p)) if p > 0.0 && p.is_finite() => Ok(p),
-        (None, Some(_)) => {
-            Err(settings.problem(&at("model-parameters"), "parameters are a positive number"))
-        }
+        (None, Some(_)) => Err(settings.problem(
+            &at("model-parameters"),
+            "the number of parameters must be \
+                positive",
+        )),
         (Some(name), None) => {
             let model = definition(scope, settings, ("models", "model"), ("model", name))?;
             model
@@ -138,7 +162,7 @@ fn parameters_of(
                     settings
                         .problem(
                             &at("model"),
-                            format!("the model `{name}` does not say its parameters"),
+                            format!("the model `{name}` does not state its number of parameters"),
                         )
                         .hint("give `model-parameters` instead")
                 })
@@ -152,7 +176,7 @@ fn peak_of(given: &Parameters, settings: &Settings<'_>, scope: &Scope<'_>) -> Re
         (Some(_), Some(_)) => Err(settings
             .problem(
                 &at("peak-flops"),
-                "`hardware` and `peak-flops` say the same twice",
+                "`hardware` and `peak-flops` cannot be given together",
             )
             .hint("keep one of the two")),
         (None, None) => Err(settings
@@ -167,13 +191,14 @@ fn peak_of(given: &Parameters, settings: &Settings<'_>, scope: &Scope<'_>) -> Re
         (None, Some(_)) if given.dtype.is_some() => Err(settings
             .problem(
                 &at("dtype"),
-                "`dtype` chooses among the peaks of `hardware`",
+                "`dtype` selects one of the peaks of `hardware`",
             )
             .hint("remove it: `peak-flops` is one number")),
         (None, Some(peak)) if peak > 0.0 && peak.is_finite() => Ok(peak),
-        (None, Some(_)) => {
-            Err(settings.problem(&at("peak-flops"), "a peak is a positive number of FLOP/s"))
-        }
+        (None, Some(_)) => Err(settings.problem(
+            &at("peak-flops"),
+            "a peak must be a positive number of FLOP/s",
+        )),
         (Some(name), None) => {
             let hardware = definition(
                 scope,
@@ -204,7 +229,7 @@ fn peak_of(given: &Parameters, settings: &Settings<'_>, scope: &Scope<'_>) -> Re
                     if known.is_empty() {
                         problem.hint("give `peak-flops` instead")
                     } else {
-                        problem.hint(rows::did_you_mean(given.dtype(), &known))
+                        problem.hint(contract::did_you_mean(given.dtype(), &known))
                     }
                 })
         }
@@ -223,63 +248,40 @@ fn definition(
         let known: Vec<&str> = names.iter().map(String::as_str).collect();
         settings
             .problem(&at(key), format!("no {what} is named `{name}`"))
-            .hint(rows::did_you_mean(name, &known))
+            .hint(contract::did_you_mean(name, &known))
     })
 }
 
-impl Operator for Mfu {
-    fn name(&self) -> &'static str {
-        "mfu"
-    }
+impl TypedOperator for Mfu {
+    type Parameters = Parameters;
+    const NAME: &'static str = "mfu";
+    const SUMMARY: &'static str =
+        "Model FLOP utilisation: 2 · P · tokens per second ÷ the peak of the devices.";
+    const SOURCE: &'static str = "Chowdhery et al. (PaLM, 2022), Appendix B, forward pass only: 2 FLOP per parameter and token; the attention over the context is not counted. The peak is that of dense matrix products, without sparsity, from the maker's data sheet that the definition of the hardware names. Published figures differ in whether prompt tokens count, so it has to be said.";
 
-    fn summary(&self) -> &'static str {
-        "Model FLOP utilisation: 2 · P · tokens a second ÷ the peak of the devices."
-    }
-
-    fn source(&self) -> &'static str {
-        "Chowdhery et al. (PaLM, 2022), Appendix B, forward pass only: 2 FLOP per parameter and token; the attention over the context is not counted. The peak is that of dense matrix products, without sparsity, from the maker's data sheet that the definition of the hardware names. Published figures differ in whether prompt tokens count, so it has to be said."
-    }
-
-    fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
-    }
-
-    fn plan(&self, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let mut given: Parameters = settings.read()?;
-        let mut problems = Vec::new();
+    fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        let (settings, scope, mut problems) = (draft.settings, draft.scope, Vec::new());
         if given.devices == 0 {
-            problems.push(settings.problem(&at("devices"), "there is at least one device"));
+            problems.push(draft.problem("devices", "there is at least one device"));
         }
-        match parameters_of(&given, settings, scope) {
+        match parameters_of(given, settings, scope) {
             Ok(p) => given.model_parameters = Some(p),
             Err(problem) => problems.push(problem),
         }
-        match peak_of(&given, settings, scope) {
+        match peak_of(given, settings, scope) {
             Ok(peak) => given.peak_flops = Some(peak),
             Err(problem) => problems.push(problem),
         }
-        let wanted = [(at("column"), given.column())];
-        match scope.numbers(settings, (&at("from"), &given.from), &wanted) {
-            Ok(found) if problems.is_empty() => Ok(Plan {
-                columns: columns(&found[0], &given),
-                parameters: rows::canonical(&given),
-            }),
-            Ok(_) => Err(problems),
-            Err(more) => {
-                problems.extend(more);
-                Err(problems)
-            }
+        match draft.column(&given.from, given.column()) {
+            Ok(of) => unless(problems, || columns(&of, given).specs()),
+            Err(more) => Err(problems.into_iter().chain(more).collect()),
         }
     }
 
-    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: Parameters = parameters(given)?;
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let from = context.table(&given.from)?;
-        let spec = from
-            .spec(given.column())
-            .cloned()
-            .ok_or_else(|| Failure::failed("the column is gone"))?;
-        let p = given
+        let columns = columns(&from.declared(given.column())?, given);
+        let parameters = given
             .model_parameters
             .ok_or_else(|| Failure::failed("the number of parameters is gone"))?;
         let peak = given
@@ -287,28 +289,18 @@ impl Operator for Mfu {
             .ok_or_else(|| Failure::failed("the peak is gone"))?;
         let peak = peak * f64::from(given.devices);
         let rows = (0..from.rows.len()).map(|row| {
-            let rate = from.number(row, given.column());
-            let achieved = rate.map(|r| 2.0 * p * r);
-            let values = vec![
-                number(rate),
-                text(given.tokens()),
-                number(Some(p)),
-                number(Some(peak)),
-                number(achieved),
-                number(achieved.map(|a| a / peak)),
-            ];
-            Row {
-                key: from.rows[row].key.clone(),
-                values,
-                lineage: spans(&given.from, [row]),
-            }
+            let work = Work {
+                rate: from.number(row, given.column()),
+                parameters,
+                peak,
+            };
+            columns.row(from.rows[row].key.clone(), &work, spans(&given.from, [row]))
         });
-        let (rows, specs) = (rows.collect(), columns(&spec, &given));
         Ok(Frame {
             level: from.level,
             keys: from.keys.clone(),
-            specs,
-            rows,
+            rows: rows.collect(),
+            specs: columns.specs(),
             missing: from.missing.clone(),
         })
     }

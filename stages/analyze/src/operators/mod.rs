@@ -1,6 +1,7 @@
 //! The operators, one a file; adding one is a file and a line here.
 
 mod aggregate;
+mod anchored;
 mod breakdown;
 mod cell_summary;
 mod cells;
@@ -11,7 +12,7 @@ mod comparison;
 mod compat;
 mod correlation;
 mod crossover;
-pub(crate) mod decision;
+
 mod distribution;
 mod energy;
 mod fit;
@@ -31,7 +32,9 @@ mod requests;
 mod sql;
 mod steady_state;
 mod telemetry_summary;
+mod units;
 mod unpaired_comparison;
+pub(crate) mod verdict;
 mod wins;
 
 use crate::operator::Operator;

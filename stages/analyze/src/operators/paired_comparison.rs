@@ -1,80 +1,40 @@
 //! `paired-comparison`: is one side better than the other, over matched coordinates?
 
-use std::collections::BTreeMap;
-
 use artifacts::Scalar;
-use pipeline::{Failure, Json, Problem};
-use rows::Settings;
+use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{
-    Bootstrap, Continuity, Sample, Wilcoxon, ZeroHandling, cohens_dz, paired_t, rank_biserial,
-    sign_flip_test, sign_test, tost_paired, wilcoxon_signed_rank,
+    Continuity, Method, Sample, Wilcoxon, ZeroHandling, cohens_dz, rank_biserial, sign_flip_test,
+    sign_test, unit_effect_rounded, wilcoxon_signed_rank,
 };
 
-use crate::frame::{Frame, Level, Spec, count, number, spans, text};
-use crate::operator::{Context, Operator, Plan, Scope, at, items, parameters};
-use crate::operators::comparison::{
-    Compared, Shared, Terms, alpha, clusters, confidence, optional, resampled, resamples,
-};
-use crate::operators::decision::{Family, Kind, Rule};
-use crate::operators::pairs::{Pair, Sides, matched};
+use crate::columns::{Columns, missing_spec};
+use crate::frame::{Frame, Level, Spec, spans};
+use crate::operator::{Context, Draft, TypedOperator};
+use crate::operators::comparison::{Compared, Judged, Terms, corrected, own, position};
+use crate::operators::pairs::{Pair, matched};
+use crate::operators::units::{Scale, Units, averaged};
 
 pub(crate) struct PairedComparison;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Parameters {
-    /// The table that holds both sides.
-    from: String,
-    /// The two sides: axis and labels.
-    pair: Sides,
-    /// Axes averaged on each side before pairing.
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct Parameters {
+    #[serde(flatten)]
+    terms: Terms,
+    /// Axes averaged on each side before pairing; every other key is matched.
     #[serde(default)]
     average: Vec<String>,
-    /// Axes compared separately, one row each; every other key is the pairing key.
-    #[serde(default)]
-    by: Vec<String>,
-    /// The columns compared, one row each.
-    columns: Vec<String>,
     /// The test whose p value is adjusted and decides.
     #[serde(default)]
     test: Test,
     /// What becomes of zero deltas in Wilcoxon's test.
     #[serde(default)]
     zeros: Zeros,
-    /// Whether the normal approximation is corrected for continuity.
-    #[serde(default)]
+    /// Whether the normal approximation, used for more than 200 deltas, is corrected for continuity.
+    #[serde(default = "corrected")]
     continuity_correction: bool,
-    /// The kind of bootstrap interval of the mean delta.
-    #[serde(default)]
-    bootstrap: Kind,
-    /// Axes whose labels are the resampling unit: pairs of one label are drawn together. None:
-    /// the unit is the pair.
-    #[serde(default)]
-    cluster: Vec<String>,
-    /// The number of resamples.
-    #[serde(default = "resamples")]
-    resamples: u32,
-    /// The level of the interval.
-    #[serde(default = "confidence")]
-    confidence: f64,
-    /// The bound on p values.
-    #[serde(default = "alpha")]
-    alpha: f64,
-    /// The rule of the verdict; by default Holm's p below alpha, and an interval without 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    rule: Option<Rule>,
-    /// For a column, the largest difference that counts as none, in its unit: two one-sided t
-    /// tests then ask whether the sides are equivalent.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    equivalence: BTreeMap<String, f64>,
-    /// Which tests form one family for the adjustment of p values.
-    #[serde(default)]
-    family: Family,
-    /// The seed of the bootstrap; the experiment's if not given.
-    #[serde(default)]
-    seed: Option<u64>,
 }
 
 #[derive(Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
@@ -86,23 +46,27 @@ enum Zeros {
     Zsplit,
 }
 
-/// A test of paired differences.
+/// A test of paired units.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Test {
+    /// Student's t of the units' effects, on the scale.
     #[default]
-    Wilcoxon,
-    Sign,
     PairedT,
+    /// Wilcoxon's signed ranks of the units' differences.
+    Wilcoxon,
+    /// The signs of the units' differences.
+    Sign,
+    /// All flips of the signs of the units' effects, on the scale.
     Permutation,
 }
 
 impl Test {
     fn word(self) -> &'static str {
         match self {
+            Self::PairedT => "paired-t",
             Self::Wilcoxon => "wilcoxon",
             Self::Sign => "sign",
-            Self::PairedT => "paired-t",
             Self::Permutation => "permutation of signs",
         }
     }
@@ -117,186 +81,221 @@ impl Parameters {
         }
     }
 
-    fn terms(&self) -> Terms<'_> {
-        Terms {
-            pair: &self.pair,
-            by: &self.by,
-            columns: &self.columns,
-            bootstrap: self.bootstrap,
-            unit: resampled(&self.cluster, "pairs"),
-            resamples: self.resamples,
-            confidence: self.confidence,
-            alpha: self.alpha,
-            rule: self.rule.as_ref(),
-            equivalence: &self.equivalence,
-            family: self.family,
-            seed: self.seed,
-        }
-    }
-}
-
-fn columns(given: &Parameters) -> Vec<Spec> {
-    let ((a, b), terms) = (given.pair.labels(), given.terms());
-    let mut columns = vec![
-        Spec::text("unit", "the unit of the metric"),
-        Spec::text("a", "the first side; deltas are a − b, ratios a ÷ b"),
-        Spec::text("b", "the second side, the base"),
-        Spec::int("n", "1", "matched pairs with a value on both sides"),
-        Spec::text(
-            "missing",
-            "cells that should have contributed and did not; null if none",
-        ),
-        Spec::float(
-            "mean_a",
-            "",
-            format!("mean of {a} over the pairs, in the metric's unit"),
-        ),
-        Spec::float(
-            "mean_b",
-            "",
-            format!("mean of {b} over the pairs, in the metric's unit"),
-        ),
-        Spec::float(
-            "mean_delta",
-            "",
-            "mean of a − b over the pairs, in the metric's unit",
-        ),
-        Spec::float(
-            "median_delta",
-            "",
-            "median of a − b over the pairs, in the metric's unit",
-        ),
-        Spec::float(
-            "geometric_mean_ratio",
-            "1",
-            "geometric mean of a ÷ b; null if a value is not positive",
-        )
-        .over(&a, &b),
-    ];
-    columns.extend(terms.interval_columns("the mean delta"));
-    columns.extend([
-        Spec::float(
-            "wilcoxon_w",
-            "1",
-            "smaller rank sum of the two-sided Wilcoxon signed-rank test",
-        ),
-        Spec::float("wilcoxon_p", "1", "its p value; null if every delta is 0"),
-        Spec::float(
-            "smallest_p",
-            "1",
-            "the smallest p this number of pairs can give in a test of ranks or signs, 2^(1 − n)",
-        ),
-        Spec::text(
-            "wilcoxon_method",
-            "distribution (exact or normal) and zero handling",
-        ),
-        Spec::text("test", "the test that decides: its p is the one adjusted"),
-        Spec::float(
-            "statistic",
-            "1",
-            "W of Wilcoxon, positive deltas of the sign test, t; null for permutation",
-        ),
-    ]);
-    columns.extend(Terms::p_columns());
-    columns.extend([
-        Spec::float(
-            "cohens_dz",
-            "1",
-            "mean delta ÷ standard deviation of the deltas; null without spread",
-        ),
-        Spec::float(
-            "rank_biserial",
-            "1",
-            "(W₊ − W₋) ÷ (W₊ + W₋); null if every delta is 0",
-        ),
-        Spec::int("n_a_higher", "1", "pairs in which a is higher"),
-        Spec::int("n_b_higher", "1", "pairs in which b is higher"),
-        Spec::int("n_equal", "1", "pairs in which both are equal"),
-    ]);
-    columns.extend(terms.decision_columns("t"));
-    columns
-}
-
-impl Operator for PairedComparison {
-    fn name(&self) -> &'static str {
-        "paired-comparison"
-    }
-
-    fn summary(&self) -> &'static str {
-        "Two sides over matched coordinates: deltas, a paired test with adjusted p, bootstrap interval, effect sizes, equivalence, verdict."
-    }
-
-    fn source(&self) -> &'static str {
-        "Wilcoxon (Biometrics 1, 1945) as scipy.stats.wilcoxon: exact for at most 50 deltas without ties or zeros, else normal with tie correction; sign test exact; paired t; permutation of signs, enumerated if 2ⁿ is at most the resamples. Holm (Scand. J. Statist. 6, 1979), Benjamini & Hochberg (JRSS B 57, 1995); bootstrap after Efron & Tibshirani (1993), of clusters where pairs are not independent; what is drawn comes from xoshiro256++ (Blackman & Vigna, ACM TOMS 47, 2021), which is fast and even, a stream for each block of 250 resamples that follows from the seed and the block alone, so that the threads decide nothing; rank-biserial after Kerby (2014); equivalence by two one-sided t tests (Schuirmann 1987): without a declared margin a large p is no evidence of equality."
-    }
-
-    fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
-    }
-
-    fn plan(&self, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let given: Parameters = settings.read()?;
-        let wanted = items("columns", &given.columns);
-        scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
-        let problems = given.terms().check(settings, &columns(&given));
-        if problems.is_empty() {
-            Ok(Plan {
-                columns: columns(&given),
-                parameters: rows::canonical(&given),
-            })
+    fn continuity(&self) -> Continuity {
+        if self.continuity_correction {
+            Continuity::Corrected
         } else {
-            Err(problems)
+            Continuity::None
         }
     }
+}
 
-    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: Parameters = parameters(given)?;
-        let from = context.table(&given.from)?;
+/// What only a paired comparison has.
+struct Paired {
+    /// Units of replication.
+    n: usize,
+    /// Matched coordinates.
+    pairs: usize,
+    /// The mean of each side in each unit; in each pair where there are no units.
+    units: Vec<(f64, f64)>,
+    deltas: Option<Sample>,
+    ratio: Option<f64>,
+    wilcoxon: Option<Wilcoxon>,
+    statistic: Option<f64>,
+    sign_flip_p: Option<f64>,
+}
+
+impl Paired {
+    fn mean(&self, side: fn(&(f64, f64)) -> f64) -> Option<f64> {
+        Sample::new(self.units.iter().map(side))
+            .ok()
+            .map(|s| s.mean())
+    }
+
+    fn differences(&self) -> Vec<f64> {
+        self.units.iter().map(|(a, b)| a - b).collect()
+    }
+
+    fn signs(&self, keep: fn(f64) -> bool) -> usize {
+        self.units.iter().filter(|(a, b)| keep(a - b)).count()
+    }
+}
+
+fn columns(given: &Parameters) -> Columns<'_, Judged<Paired>> {
+    let terms = &given.terms;
+    let columns = values(terms, terms.sides());
+    let columns = tests(given, terms.effect(columns));
+    let columns = Terms::p(columns);
+    let exact = "two-sided p value of all flips of the units' signs, exact whatever the distribution; null for more than 20 units";
+    let smallest =
+        "the smallest p this number of units can give in a test of ranks or signs, 2^(1 − n)";
+    let columns = columns
+        .with(
+            Spec::float("sign_flip_p", "1", exact),
+            own(|p: &Paired| p.sign_flip_p),
+        )
+        .with(
+            Spec::float("smallest_p", "1", smallest),
+            own(|p: &Paired| (p.n > 0).then(|| 2.0_f64.powf(1.0 - p.n as f64))),
+        )
+        .with(
+            Spec::float(
+                "cohens_dz",
+                "1",
+                "mean delta ÷ standard deviation of the deltas; null without spread",
+            ),
+            own(|p: &Paired| p.deltas.as_ref().and_then(cohens_dz)),
+        )
+        .with(
+            Spec::float(
+                "rank_biserial",
+                "1",
+                "(W₊ − W₋) ÷ (W₊ + W₋); null if every delta is 0",
+            ),
+            own(|p: &Paired| rank_biserial(&p.differences())),
+        )
+        .with(
+            Spec::int("n_a_higher", "1", "units in which a is higher"),
+            own(|p: &Paired| p.signs(|d| d > 0.0)),
+        )
+        .with(
+            Spec::int("n_b_higher", "1", "units in which b is higher"),
+            own(|p: &Paired| p.signs(|d| d < 0.0)),
+        )
+        .with(
+            Spec::int("n_equal", "1", "units in which both are equal"),
+            own(|p: &Paired| p.signs(|d| d == 0.0)),
+        );
+    terms.decision(columns)
+}
+
+/// The columns of the values compared.
+fn values<'a>(terms: &Terms, columns: Columns<'a, Judged<Paired>>) -> Columns<'a, Judged<Paired>> {
+    let (a, b) = terms.pair.labels();
+    let mean = |side: &str| format!("mean of {side} over the units, in the metric's unit");
+    columns
+        .with(
+            Spec::int("n", "1", "units of replication with a value on both sides"),
+            own(|p: &Paired| p.n),
+        )
+        .with(
+            Spec::int("pairs", "1", "matched coordinates with a value on both sides, over all units"),
+            own(|p: &Paired| p.pairs),
+        )
+        .with(missing_spec(), |j: &Judged<Paired>| j.test.missing.clone())
+        .with(
+            Spec::float("mean_a", "", mean(&a)),
+            own(|p: &Paired| p.mean(|u| u.0)),
+        )
+        .with(
+            Spec::float("mean_b", "", mean(&b)),
+            own(|p: &Paired| p.mean(|u| u.1)),
+        )
+        .with(
+            Spec::float("mean_delta", "", "mean of a − b over the units, in the metric's unit"),
+            |j| j.test.delta,
+        )
+        .with(
+            Spec::float(
+                "median_delta",
+                "",
+                "median of a − b over the units, in the metric's unit",
+            ),
+            own(|p: &Paired| p.deltas.as_ref().map(Sample::median)),
+        )
+        .with(
+            Spec::float(
+                "geometric_mean_ratio",
+                "1",
+                "geometric mean of a ÷ b over the pairs, those of a unit first; null if a value is not positive",
+            )
+            .over(&a, &b),
+            own(|p: &Paired| p.ratio),
+        )
+}
+
+/// The columns of the tests.
+fn tests<'a>(
+    given: &'a Parameters,
+    columns: Columns<'a, Judged<Paired>>,
+) -> Columns<'a, Judged<Paired>> {
+    let wilcoxon_w =
+        "smaller rank sum of the two-sided Wilcoxon signed-rank test of the units' deltas";
+    let statistic = "t, W of Wilcoxon, or positive deltas of the sign test; null for permutation";
+    let method = move |w: Wilcoxon| {
+        let corrected = match (w.method, given.continuity()) {
+            (Method::Normal, Continuity::Corrected) => ", continuity-corrected",
+            _ => "",
+        };
+        let zeros = given.zeros().word();
+        format!("{}{corrected}, zeros: {zeros}", w.method.word())
+    };
+    columns
+        .with(
+            Spec::text("test", "the test that decides: its p is the one adjusted"),
+            |_| given.test.word(),
+        )
+        .with(
+            Spec::float("statistic", "1", statistic),
+            own(|p: &Paired| p.statistic),
+        )
+        .with(
+            Spec::float("wilcoxon_w", "1", wilcoxon_w),
+            own(|p: &Paired| p.wilcoxon.map(|w| w.statistic())),
+        )
+        .with(
+            Spec::float("wilcoxon_p", "1", "its p value; null if every delta is 0"),
+            own(|p: &Paired| p.wilcoxon.map(|w| w.p)),
+        )
+        .with(
+            Spec::text(
+                "wilcoxon_method",
+                "distribution (exact or normal) and zero handling",
+            ),
+            own(move |p: &Paired| p.wilcoxon.map(method)),
+        )
+}
+
+impl TypedOperator for PairedComparison {
+    type Parameters = Parameters;
+    const NAME: &'static str = "paired-comparison";
+    const SUMMARY: &'static str = "Two sides over matched coordinates, paired within units of replication: effect with interval, adjusted p, smallest detectable effect, verdict.";
+    const SOURCE: &'static str = "Within a unit (a block in which both sides were started) the values of a side are averaged over `average`, and the log ratios or differences of its pairs over the keys that are not in `by`; n is the number of units. Student's t of the units' effects, whose interval inverts the test, so that both agree (to the spread of values that were rounded the variance of rounding is added); the exact p of all sign flips stands beside. Holm (Scand. J. Statist. 6, 1979) within the family, with intervals at the level of each step; Benjamini & Hochberg (JRSS B 57, 1995). Smallest detectable effect: noncentral t, power 80 %. Equivalence by two one-sided t tests (Schuirmann 1987): without a declared margin a large p is no evidence of equality. For published data another test may decide: Wilcoxon (Biometrics 1, 1945) as scipy.stats.wilcoxon, exact for at most 200 deltas other than 0, ties included; sign test exact; permutation of signs, enumerated for at most 20 units; their interval is not computed. A bootstrap interval (Efron & Tibshirani 1993; xoshiro256++, Blackman & Vigna, ACM TOMS 47, 2021) is made where it is asked for, and decides nothing. Rank-biserial after Kerby (2014).";
+
+    fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        given.terms.check(draft)?;
+        Ok(columns(given).specs())
+    }
+
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
+        let terms = &given.terms;
+        let from = context.table(&terms.from)?;
+        let units = Units::of(terms.unit.as_deref(), from, &terms.from)?;
         let matched = matched(
             from,
-            &given.from,
-            &given.pair,
+            &terms.from,
+            &terms.pair,
             &given.average,
-            &given.columns,
+            &terms.columns,
         )?;
-        let position = |what: &str, axis: &String| {
-            matched.keys.iter().position(|k| k == axis).ok_or_else(|| {
-                let known: Vec<&str> = matched.keys.iter().map(String::as_str).collect();
-                Failure::failed(format!(
-                    "`{what}` names `{axis}`, which is no key left after pairing"
-                ))
-                .hint(rows::did_you_mean(axis, &known))
-            })
+        let positions = |setting: &str, axes: &[String]| -> Result<Vec<usize>, Failure> {
+            axes.iter()
+                .map(|axis| position(setting, axis, &matched.keys))
+                .collect()
         };
-        let positions = |what: &str, axes: &[String]| -> Result<Vec<usize>, Failure> {
-            axes.iter().map(|axis| position(what, axis)).collect()
-        };
-        let (by, cluster) = (
-            positions("by", &given.by)?,
-            positions("cluster", &given.cluster)?,
-        );
+        let by = positions("by", &terms.by)?;
+        let unit = positions("unit", units.axes())?;
+        if let Some(kept) = units.axes().iter().find(|axis| terms.by.contains(axis)) {
+            return Err(Failure::failed(format!(
+                "`{kept}` is both unit and kept apart by `by`: no row would have more than one unit"
+            )));
+        }
         let key =
             |pair: &Pair| -> Vec<Scalar> { by.iter().map(|p| pair.key[*p].clone()).collect() };
         let mut keyed: Vec<(Vec<Scalar>, &Pair)> =
             matched.pairs.iter().map(|p| (key(p), p)).collect();
         // Stable: pairs of a stratum stay in the order of their keys.
-        keyed.sort_by(|a, b| rows::compare_all(&a.0, &b.0));
-        let terms = given.terms();
-        let bootstrap = terms.bootstrap(context.seed);
-        let mut tests = Vec::new();
-        for stratum in keyed.chunk_by(|a, b| a.0 == b.0) {
-            let pairs: Vec<&Pair> = stratum.iter().map(|(_, p)| *p).collect();
-            for column in 0..given.columns.len() {
-                context.control.check()?;
-                tests.push(compare(
-                    &given,
-                    &stratum[0].0,
-                    &pairs,
-                    (column, &cluster),
-                    &bootstrap,
-                ));
-            }
-        }
+        keyed.sort_by(|a, b| contract::compare_all(&a.0, &b.0));
         let around = Frame {
             level: Level::Marginal,
             keys: matched.keys.clone(),
@@ -304,157 +303,129 @@ impl Operator for PairedComparison {
             rows: Vec::new(),
             missing: matched.missing,
         };
-        let values = |test: &Compared<Paired>, shared| values(&given, test, shared);
-        Ok(terms.table(tests, columns(&given), (from, &around), &bootstrap, values))
+        let mut tests = Vec::new();
+        for stratum in keyed.chunk_by(|a, b| a.0 == b.0) {
+            let pairs: Vec<&Pair> = stratum.iter().map(|(_, p)| *p).collect();
+            let missing = around.missing_at(&terms.by, &stratum[0].0);
+            for column in 0..terms.columns.len() {
+                context.control.check()?;
+                let place = Place {
+                    stratum: &stratum[0].0,
+                    column,
+                    unit: &unit,
+                    units: &units,
+                    missing: missing.clone(),
+                };
+                tests.push(compare(given, &place, &pairs, context.seed));
+            }
+        }
+        Ok(terms.table(tests, &columns(given), (from, &units), around.missing))
     }
 }
 
-/// What only a paired comparison has.
-struct Paired {
-    sides: Option<(Sample, Sample)>,
-    deltas: Vec<f64>,
-    sample: Option<Sample>,
-    ratio: Option<f64>,
-    wilcoxon: Option<Wilcoxon>,
-    statistic: Option<f64>,
+/// What is compared where.
+struct Place<'a> {
+    stratum: &'a [Scalar],
+    column: usize,
+    /// The positions of the unit axes among the keys of a pair.
+    unit: &'a [usize],
+    units: &'a Units,
+    missing: Scalar,
 }
 
-fn compare(
-    given: &Parameters,
-    stratum: &[Scalar],
-    pairs: &[&Pair],
-    (column, cluster): (usize, &[usize]),
-    bootstrap: &Bootstrap,
-) -> Compared<Paired> {
+impl Place<'_> {
+    /// The label of a pair's unit; without units every pair describes itself.
+    fn label(&self, pair: &Pair) -> Vec<Scalar> {
+        if self.units.is_none() {
+            return pair.key.clone();
+        }
+        self.unit.iter().map(|p| pair.key[*p].clone()).collect()
+    }
+
+    /// What rests on units; nothing without them.
+    fn replicated<T>(&self, value: Option<T>) -> Option<T> {
+        value.filter(|_| !self.units.is_none())
+    }
+}
+
+fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) -> Compared<Paired> {
+    let (terms, column) = (&given.terms, place.column);
     let complete: Vec<(&Pair, f64, f64)> = pairs
         .iter()
         .filter_map(|p| Some((*p, p.a[column]?, p.b[column]?)))
         .collect();
-    let deltas: Vec<f64> = complete.iter().map(|(_, a, b)| a - b).collect();
-    let sample = Sample::new(deltas.iter().copied()).ok();
-    let side = |of: fn(&(&Pair, f64, f64)) -> f64| Sample::new(complete.iter().map(of)).ok();
-    let logs = complete.iter().map(|(_, a, b)| {
-        if *a > 0.0 && *b > 0.0 {
-            (a / b).ln()
-        } else {
-            f64::NAN
-        }
-    });
-    let continuity = if given.continuity_correction {
-        Continuity::Corrected
-    } else {
-        Continuity::None
+    let within = |value: &dyn Fn(f64, f64) -> Option<f64>| -> Option<Vec<f64>> {
+        let labelled = complete
+            .iter()
+            .map(|(pair, a, b)| Some((place.label(pair), value(*a, *b)?)));
+        let labelled: Option<Vec<_>> = labelled.collect();
+        Some(averaged(labelled?).into_iter().map(|(_, v)| v).collect())
     };
-    let wilcoxon = wilcoxon_signed_rank(&deltas, given.zeros(), continuity);
+    let side = |value: fn(f64, f64) -> f64| within(&|a, b| Some(value(a, b))).unwrap_or_default();
+    let units: Vec<(f64, f64)> = side(|a, _| a).into_iter().zip(side(|_, b| b)).collect();
+    let deltas: Vec<f64> = units.iter().map(|(a, b)| a - b).collect();
+    let logs = within(&|a, b| Scale::Ratio.effect(a, b)).and_then(|l| Sample::new(l).ok());
+    let effects = within(&|a, b| terms.scale.effect(a, b));
+    let effect = match &effects {
+        _ if place.units.is_none() => Err(place.units.none()),
+        None => Err(terms.scale.refusal()),
+        Some(effects) => {
+            // Pairs of one unit are averaged, and their rounding with them.
+            let values: Vec<(f64, f64)> = complete.iter().map(|(_, a, b)| (*a, *b)).collect();
+            let averaged = (complete.len() as f64 / effects.len().max(1) as f64).sqrt();
+            let rounding = terms.scale.rounding(&values) / averaged;
+            unit_effect_rounded(effects, rounding).map_err(|refusal| refusal.to_string())
+        }
+    };
+    let sample = Sample::new(deltas.iter().copied()).ok();
+    let wilcoxon = wilcoxon_signed_rank(&deltas, given.zeros(), given.continuity());
+    let wilcoxon = place.replicated(wilcoxon);
+    let flips = effects
+        .as_ref()
+        .and_then(|e| sign_flip_test(e, terms.resamples as usize, terms.seed(seed)));
+    let flips = place.replicated(flips);
     let (statistic, p) = match given.test {
+        Test::PairedT => {
+            let t = effect.as_ref().ok();
+            (t.map(|t| t.t), t.map(|t| t.p))
+        }
         Test::Wilcoxon => (wilcoxon.map(|w| w.statistic()), wilcoxon.map(|w| w.p)),
         Test::Sign => {
             let signs = sign_test(&deltas);
-            let any = signs.positive + signs.negative > 0;
+            let any = signs.positive + signs.negative > 0 && !place.units.is_none();
             (any.then_some(signs.positive as f64), any.then_some(signs.p))
         }
-        Test::PairedT => {
-            let t = sample.as_ref().and_then(paired_t);
-            (t.map(|t| t.t), t.map(|t| t.p))
-        }
-        Test::Permutation => (
-            None,
-            sign_flip_test(&deltas, bootstrap.resamples, bootstrap.seed).map(|test| test.p),
-        ),
+        Test::Permutation => (None, flips.map(|f| f.p)),
     };
-    let interval = if cluster.is_empty() {
-        sample.as_ref().and_then(|s| bootstrap.interval_of_mean(s))
-    } else {
-        let label = |p: &Pair| {
-            cluster
-                .iter()
-                .map(|c| p.key[*c].clone())
-                .collect::<Vec<_>>()
-        };
-        let labelled = complete
-            .iter()
-            .zip(&deltas)
-            .map(|((p, ..), d)| (label(p), *d))
-            .collect();
-        bootstrap.interval_of_clusters(&clusters(labelled))
-    };
-    let margin = given.terms().margin(column);
+    let bootstrap = terms
+        .bootstrap(seed)
+        .and_then(|b| b.interval_of_mean(sample.as_ref()?));
+    let bootstrap = place.replicated(bootstrap);
+    let mean = effects.and_then(|e| Sample::new(e).ok()).map(|s| s.mean());
     Compared {
-        stratum: stratum.to_vec(),
+        stratum: place.stratum.to_vec(),
         column,
         delta: sample.as_ref().map(Sample::mean),
-        interval,
-        p,
-        tost_p: sample
-            .as_ref()
-            .zip(margin)
-            .and_then(|(s, margin)| tost_paired(s, margin))
-            .map(|t| t.p),
+        mean,
+        inverts: given.test == Test::PairedT,
+        effect,
+        // What has no effect on the scale belongs to no family.
+        p: p.filter(|_| mean.is_some()),
+        bootstrap,
+        missing: place.missing.clone(),
         lineage: spans(
-            &given.from,
+            &terms.from,
             complete.iter().flat_map(|(p, _, _)| p.rows.concat()),
         ),
         own: Paired {
-            sides: side(|c| c.1).zip(side(|c| c.2)),
-            ratio: Sample::new(logs).ok().map(|s| s.mean().exp()),
-            deltas,
-            sample,
+            n: place.replicated(Some(units.len())).unwrap_or(0),
+            pairs: complete.len(),
+            ratio: logs.map(|s| s.mean().exp()),
+            sign_flip_p: flips.filter(|f| f.exact).map(|f| f.p),
+            units,
+            deltas: sample,
             wilcoxon,
             statistic,
         },
     }
-}
-
-/// The values of a comparison before the last five.
-fn values(given: &Parameters, test: &Compared<Paired>, shared: Shared) -> Vec<Scalar> {
-    let Paired {
-        sides,
-        deltas,
-        sample,
-        ratio,
-        wilcoxon,
-        statistic,
-    } = &test.own;
-    let signs = |keep: fn(f64) -> bool| count(deltas.iter().filter(|d| keep(**d)).count());
-    let method = wilcoxon.map(|w| {
-        let corrected = if given.continuity_correction {
-            ", continuity-corrected"
-        } else {
-            ""
-        };
-        format!(
-            "{}{corrected}, zeros: {}",
-            w.method.word(),
-            given.zeros().word()
-        )
-    });
-    let n = deltas.len();
-    let mut values = shared.sides.to_vec();
-    values.extend([
-        count(n),
-        shared.missing,
-        number(sides.as_ref().map(|(a, _)| a.mean())),
-        number(sides.as_ref().map(|(_, b)| b.mean())),
-        number(test.delta),
-        number(sample.as_ref().map(Sample::median)),
-        number(*ratio),
-    ]);
-    values.extend(shared.interval);
-    values.extend([
-        number(wilcoxon.map(|w| w.statistic())),
-        number(wilcoxon.map(|w| w.p)),
-        number((n > 0).then(|| 2.0_f64.powf(1.0 - n as f64))),
-        optional(method),
-        text(given.test.word()),
-        number(*statistic),
-    ]);
-    values.extend(shared.p);
-    values.extend([
-        number(sample.as_ref().and_then(cohens_dz)),
-        number(rank_biserial(deltas)),
-        signs(|d| d > 0.0),
-        signs(|d| d < 0.0),
-        signs(|d| d == 0.0),
-    ]);
-    values
 }

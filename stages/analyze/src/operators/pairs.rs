@@ -3,16 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::Scalar;
-use pipeline::{Failure, Json, Problem};
-use rows::Settings;
+use pipeline::{Coordinates, Failure, Json, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::Sample;
 
 use crate::frame::{Frame, Missing, Spec};
-use crate::operator::{Scope, at};
+use crate::operator::Draft;
 
-/// For each row: its position, N, and the row with N = 1 of the same other coordinates.
+/// For each row: its position, N, and the row with N = `base` of the same other coordinates.
 ///
 /// # Errors
 /// If a value on the ladder is not a positive number.
@@ -20,6 +19,7 @@ pub(crate) fn anchors(
     from: &Frame,
     ladder: usize,
     name: &str,
+    base: f64,
 ) -> Result<Vec<(usize, f64, Option<usize>)>, Failure> {
     let others: Vec<usize> = (0..from.keys.len()).filter(|p| *p != ladder).collect();
     let mut found = Vec::with_capacity(from.rows.len());
@@ -30,7 +30,7 @@ pub(crate) fn anchors(
         }
         let anchor = ladder_rows
             .iter()
-            .find(|(_, n)| *n == 1.0)
+            .find(|(_, n)| *n == base)
             .map(|(row, _)| *row);
         found.extend(ladder_rows.into_iter().map(|(row, n)| (row, n, anchor)));
     }
@@ -44,7 +44,7 @@ pub(crate) fn anchors(
 pub(crate) fn rung(value: &Scalar, axis: &str) -> Result<f64, Failure> {
     value.as_f64().filter(|n| *n > 0.0).ok_or_else(|| {
         Failure::failed(format!(
-            "`{axis}` is no ladder: its value {value} is not a positive number"
+            "`{axis}` cannot be a ladder, because its value {value} is not a positive number"
         ))
     })
 }
@@ -80,10 +80,10 @@ pub(crate) fn all_declared(
         return Ok(());
     }
     Err(Failure::failed(format!(
-        "rows of different `{}` would be pooled without saying so",
+        "rows of different `{}` would be pooled silently",
         left.join("`, `")
     ))
-    .hint("name the axis in `over` if its rows are to be taken together, in `by` if they are to stay apart"))
+    .hint("name the axis in `over` to combine its rows, or in `by` to keep them separate"))
 }
 
 /// Which end of a scale is better.
@@ -102,18 +102,17 @@ pub(crate) enum Better {
 /// # Errors
 /// Every problem found with the column, else what is wrong with the tie.
 pub(crate) fn contested(
-    settings: &Settings<'_>,
-    scope: &Scope<'_>,
-    from: (&str, &str),
+    draft: &Draft<'_>,
+    (from, column): (&str, &str),
     tie_within: f64,
 ) -> Result<Spec, Vec<Problem>> {
-    let found = scope.numbers(settings, (&at("from"), from.0), &[(at("column"), from.1)])?;
+    let found = draft.column(from, column)?;
     if !(0.0..1.0).contains(&tie_within) {
         return Err(vec![
-            settings.problem(&at("tie-within"), "`tie-within` lies between 0 and 1"),
+            draft.problem("tie-within", "`tie-within` must be between 0 and 1"),
         ]);
     }
-    Ok(found[0].clone())
+    Ok(found)
 }
 
 /// The two sides of a comparison.
@@ -154,7 +153,7 @@ impl Sides {
                     "the axis `{}` has no label `{label}`",
                     self.axis
                 ))
-                .hint(rows::did_you_mean(label, &known)));
+                .hint(contract::did_you_mean(label, &known)));
             }
         }
         Ok(())
@@ -265,12 +264,11 @@ pub(crate) fn matched(
 }
 
 fn place(missing: &Missing, keys: &[String], axis: &str) -> String {
-    let mut parts: Vec<String> = missing
-        .at
-        .iter()
+    let pairs = missing.at.iter();
+    let mut pairs: Vec<(String, Scalar)> = pairs
         .filter(|(name, _)| name == axis || keys.contains(name))
-        .map(|(name, value)| format!("{name}={value}"))
+        .cloned()
         .collect();
-    parts.sort();
-    parts.join(",")
+    pairs.sort_by(|a, b| a.0.cmp(&b.0));
+    Coordinates(pairs).to_string()
 }

@@ -1,19 +1,20 @@
 //! `parallel-efficiency`: throughput at N against N times that at 1.
 
-use pipeline::{Failure, Json, Problem};
-use rows::Settings;
+use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::frame::{Frame, Row, Spec, number, spans};
-use crate::operator::{Context, Operator, Plan, Scope, at, parameters};
-use crate::operators::pairs::anchors;
+use crate::columns::Columns;
+use crate::frame::{Frame, Spec};
+use crate::operator::{Context, Draft, TypedOperator};
+use crate::operators::anchored::{self, Ladder, Rung};
+use crate::operators::units::{LEVEL, Mean, interval_columns};
 
 pub(crate) struct ParallelEfficiency;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Parameters {
+pub(crate) struct Parameters {
     /// The table that holds the throughput.
     from: String,
     /// The axis of N, which must hold the value 1: the anchor.
@@ -21,104 +22,87 @@ struct Parameters {
     /// The throughput.
     #[serde(default = "column")]
     column: String,
+    /// Axes taken together, the unit axes among them: the figure is computed in each row first, so that
+    /// rows that share an anchor stay together, then averaged over the units. None: a row stays a row.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    over: Vec<String>,
+    /// The axes whose labels are the units of replication, among `over`; by default `block` where the
+    /// table has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unit: Option<Vec<String>>,
 }
 
 fn column() -> String {
     "output_throughput".to_owned()
 }
 
-fn columns(of: &Spec, ladder: &str) -> Vec<Spec> {
+fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Rung> {
+    let (name, ladder) = (&of.name, &given.ladder);
     let unit = of.unit.as_deref().unwrap_or_default();
-    let name = &of.name;
-    vec![
-        Spec::float(name, unit, of.description.clone()),
-        Spec::float(
-            "anchor",
-            unit,
-            format!("{name} at {ladder} = 1 of the same other coordinates"),
-        ),
-        Spec::float("speedup", "1", format!("{name} ÷ anchor"))
-            .over(format!("{ladder} = N"), format!("{ladder} = 1")),
-        Spec::float(
-            "parallel_efficiency",
-            "1",
-            format!("{name}(N) ÷ (N · {name}(1)) with N = {ladder}; null without an anchor"),
-        )
-        .over(
-            format!("throughput at {ladder} = N"),
-            format!("N times that at {ladder} = 1"),
-        ),
-        Spec::float(
-            "serial_reference",
-            "1",
-            "1 ÷ N: the efficiency of a server that serves one at a time",
-        ),
-    ]
+    let anchor = format!("{name} at {ladder} = 1 of the same other coordinates");
+    let efficiency =
+        format!("{name}(N) ÷ (N · {name}(1)) with N = {ladder}; null without an anchor");
+    let serial = "1 ÷ N: the efficiency of a server that serves one at a time";
+    let speedup = Spec::float("speedup", "1", format!("{name} ÷ anchor"))
+        .over(format!("{ladder} = N"), format!("{ladder} = 1"));
+    let efficiency = Spec::float("parallel_efficiency", "1", efficiency).over(
+        format!("throughput at {ladder} = N"),
+        format!("N times that at {ladder} = 1"),
+    );
+    let scaled = |r: &Rung, read: fn(&Mean) -> Option<f64>| {
+        r.columns[0]
+            .quotient
+            .as_ref()
+            .and_then(read)
+            .map(|s| s / r.n)
+    };
+    let columns = Rung::counts()
+        .with(Spec::float(name, unit, of.description.clone()), |r| {
+            r.columns[0].value
+        })
+        .with(Spec::float("anchor", unit, anchor), |r| r.columns[0].anchor)
+        .with(speedup.clone(), |r| {
+            r.columns[0].quotient.as_ref().map(|s| s.value)
+        });
+    let what = ("speedup", "speedup", LEVEL);
+    let end = |which: &str| format!("that of the {which} end of speedup, ÷ N");
+    interval_columns(columns, &speedup, what, |r: &Rung| {
+        r.columns[0].quotient.as_ref()
+    })
+    .with(efficiency.clone(), move |r| scaled(r, |s| Some(s.value)))
+    .with(
+        efficiency.like("parallel_efficiency_low", end("lower")),
+        move |r| scaled(r, Mean::low),
+    )
+    .with(
+        efficiency.like("parallel_efficiency_high", end("upper")),
+        move |r| scaled(r, Mean::high),
+    )
+    .with(Spec::float("serial_reference", "1", serial), |r| 1.0 / r.n)
 }
 
-impl Operator for ParallelEfficiency {
-    fn name(&self) -> &'static str {
-        "parallel-efficiency"
+impl TypedOperator for ParallelEfficiency {
+    type Parameters = Parameters;
+    const NAME: &'static str = "parallel-efficiency";
+    const SUMMARY: &'static str = "Throughput at N clients ÷ (N × throughput at one), with speedup and the serial reference 1/N.";
+    const SOURCE: &'static str = "throughput(N) ÷ (N · throughput(1)). A server that serves one request at a time has efficiency 1/N, so that curve is the reference, not 0. Rungs of one launch share their anchor: the efficiency is computed in each launch, and `over: [block]` takes the launches together, with an interval over them.";
+
+    fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        let of = draft.column(&given.from, &given.column)?;
+        Ok(columns(&of, given).specs())
     }
 
-    fn summary(&self) -> &'static str {
-        "Throughput at N clients ÷ (N × throughput at one), with speedup and the serial reference 1/N."
-    }
-
-    fn source(&self) -> &'static str {
-        "throughput(N) ÷ (N · throughput(1)). A server that serves one request at a time has efficiency 1/N, so that curve is the reference, not 0."
-    }
-
-    fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
-    }
-
-    fn plan(&self, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let given: Parameters = settings.read()?;
-        let wanted = [(at("column"), given.column.as_str())];
-        let found = scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
-        let columns = columns(&found[0], &given.ladder);
-        Ok(Plan {
-            parameters: rows::canonical(&given),
-            columns,
-        })
-    }
-
-    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: Parameters = parameters(given)?;
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let from = context.table(&given.from)?;
-        let ladder = from.key_position(&given.ladder, &given.from)?;
-        let spec = from
-            .spec(&given.column)
-            .cloned()
-            .ok_or_else(|| Failure::failed("the column is gone"))?;
-        let mut rows = Vec::new();
-        for (row, n, anchor) in anchors(from, ladder, &given.ladder)? {
-            let value = from.number(row, &given.column);
-            let base = anchor.and_then(|a| from.number(a, &given.column));
-            let speedup = value
-                .zip(base)
-                .filter(|(_, b)| *b > 0.0)
-                .map(|(v, b)| v / b);
-            rows.push(Row {
-                key: from.rows[row].key.clone(),
-                values: vec![
-                    number(value),
-                    number(base),
-                    number(speedup),
-                    number(speedup.map(|s| s / n)),
-                    number(Some(1.0 / n)),
-                ],
-                lineage: spans(&given.from, [Some(row), anchor].into_iter().flatten()),
-            });
-        }
-        let (keys, missing) = (from.keys.clone(), from.missing.clone());
-        Ok(Frame {
-            level: from.level,
-            keys,
-            specs: columns(&spec, &given.ladder),
-            rows,
-            missing,
-        })
+        let columns = columns(&from.declared(&given.column)?, given);
+        let ladder = Ladder {
+            table: &given.from,
+            axis: &given.ladder,
+            anchor: 1.0,
+            columns: std::slice::from_ref(&given.column),
+            over: &given.over,
+            unit: given.unit.as_deref(),
+        };
+        anchored::table(from, &ladder, &columns)
     }
 }

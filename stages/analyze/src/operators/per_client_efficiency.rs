@@ -1,19 +1,20 @@
 //! `per-client-efficiency`: what one client gets among N, against what it gets alone.
 
-use pipeline::{Failure, Json, Problem};
-use rows::Settings;
+use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::frame::{Frame, Row, Spec, number, spans};
-use crate::operator::{Context, Operator, Plan, Scope, at, parameters};
-use crate::operators::pairs::rung;
+use crate::columns::Columns;
+use crate::frame::{Frame, Spec};
+use crate::operator::{Context, Draft, TypedOperator};
+use crate::operators::anchored::{self, Ladder, Rung};
+use crate::operators::units::{LEVEL, interval_columns};
 
 pub(crate) struct PerClientEfficiency;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Parameters {
+pub(crate) struct Parameters {
     /// The table that holds the rate of one client.
     from: String,
     /// The axis of N.
@@ -24,6 +25,14 @@ struct Parameters {
     /// The rate of one client.
     #[serde(default = "column")]
     column: String,
+    /// Axes taken together, the unit axes among them: the figure is computed in each row first, so that
+    /// rows that share an anchor stay together, then averaged over the units. None: a row stays a row.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    over: Vec<String>,
+    /// The axes whose labels are the units of replication, among `over`; by default `block` where the
+    /// table has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unit: Option<Vec<String>>,
 }
 
 fn anchor() -> f64 {
@@ -34,90 +43,49 @@ fn column() -> String {
     "decode_rate_mean".to_owned()
 }
 
-fn columns(of: &Spec, given: &Parameters) -> Vec<Spec> {
+fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Rung> {
     let (unit, name) = (of.unit.as_deref().unwrap_or_default(), &of.name);
     let (ladder, base) = (&given.ladder, given.anchor);
-    vec![
-        Spec::float(name, unit, of.description.clone()),
-        Spec::float(
-            "anchor",
-            unit,
-            format!("{name} at {ladder} = {base} of the same other coordinates"),
-        ),
-        Spec::float(
-            "per_client_efficiency",
-            "1",
-            format!("{name} ÷ anchor; null without one"),
-        )
-        .over(format!("{ladder} = N"), format!("{ladder} = {base}")),
-    ]
+    let anchor = format!("{name} at {ladder} = {base} of the same other coordinates");
+    let stem = "per_client_efficiency";
+    let share = Spec::float(stem, "1", format!("{name} ÷ anchor; null without one"))
+        .over(format!("{ladder} = N"), format!("{ladder} = {base}"));
+    let columns = Rung::counts()
+        .with(Spec::float(name, unit, of.description.clone()), |r| {
+            r.columns[0].value
+        })
+        .with(Spec::float("anchor", unit, anchor), |r| r.columns[0].anchor)
+        .with(share.clone(), |r| {
+            r.columns[0].quotient.as_ref().map(|q| q.value)
+        });
+    interval_columns(columns, &share, (stem, stem, LEVEL), |r: &Rung| {
+        r.columns[0].quotient.as_ref()
+    })
 }
 
-impl Operator for PerClientEfficiency {
-    fn name(&self) -> &'static str {
-        "per-client-efficiency"
+impl TypedOperator for PerClientEfficiency {
+    type Parameters = Parameters;
+    const NAME: &'static str = "per-client-efficiency";
+    const SUMMARY: &'static str =
+        "The rate one client gets among N ÷ the rate it gets at the base of the ladder.";
+    const SOURCE: &'static str = "rate(N) ÷ rate(anchor) of one client or request. Not parallel efficiency, which divides the rate of the whole server by N: the two part as soon as fewer than N requests are in flight, and published reports have printed both as \"scaling efficiency\".";
+
+    fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        let of = draft.column(&given.from, &given.column)?;
+        Ok(columns(&of, given).specs())
     }
 
-    fn summary(&self) -> &'static str {
-        "The rate one client gets among N ÷ the rate it gets at the base of the ladder."
-    }
-
-    fn source(&self) -> &'static str {
-        "rate(N) ÷ rate(anchor) of one client or request. Not parallel efficiency, which divides the rate of the whole server by N: the two part as soon as fewer than N requests are in flight, and published reports have printed both as \"scaling efficiency\"."
-    }
-
-    fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
-    }
-
-    fn plan(&self, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let given: Parameters = settings.read()?;
-        let wanted = [(at("column"), given.column.as_str())];
-        let found = scope.numbers(settings, (&at("from"), &given.from), &wanted)?;
-        Ok(Plan {
-            columns: columns(&found[0], &given),
-            parameters: rows::canonical(&given),
-        })
-    }
-
-    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: Parameters = parameters(given)?;
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let from = context.table(&given.from)?;
-        let ladder = from.key_position(&given.ladder, &given.from)?;
-        let spec = from
-            .spec(&given.column)
-            .cloned()
-            .ok_or_else(|| Failure::failed("the column is gone"))?;
-        let others: Vec<usize> = (0..from.keys.len()).filter(|p| *p != ladder).collect();
-        let mut rows = Vec::new();
-        for (_, members) in from.groups(&others) {
-            let mut anchor = None;
-            for row in &members {
-                if rung(&from.rows[*row].key[ladder], &given.ladder)? == given.anchor {
-                    anchor = Some(*row);
-                }
-            }
-            let base = anchor.and_then(|a| from.number(a, &given.column));
-            for row in members {
-                let value = from.number(row, &given.column);
-                let share = value
-                    .zip(base)
-                    .filter(|(_, b)| *b > 0.0)
-                    .map(|(v, b)| v / b);
-                rows.push(Row {
-                    key: from.rows[row].key.clone(),
-                    values: vec![number(value), number(base), number(share)],
-                    lineage: spans(&given.from, [Some(row), anchor].into_iter().flatten()),
-                });
-            }
-        }
-        let (keys, missing) = (from.keys.clone(), from.missing.clone());
-        Ok(Frame {
-            level: from.level,
-            keys,
-            specs: columns(&spec, &given),
-            rows,
-            missing,
-        })
+        let columns = columns(&from.declared(&given.column)?, given);
+        let ladder = Ladder {
+            table: &given.from,
+            axis: &given.ladder,
+            anchor: given.anchor,
+            columns: std::slice::from_ref(&given.column),
+            over: &given.over,
+            unit: given.unit.as_deref(),
+        };
+        anchored::table(from, &ladder, &columns)
     }
 }

@@ -1,192 +1,438 @@
-//! `ranking`: the order of an axis' labels in every contest, ties told.
+//! `ranking`: the order of an axis' labels in every contest, with the groups that cannot be told apart.
 
 use artifacts::Scalar;
-use pipeline::{Failure, Json, Problem};
-use rows::Settings;
+use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statistics::mid_ranks;
+use statistics::{friedman, mid_ranks, unit_effect};
 
-use crate::frame::{Frame, Row, Spec, count, number, spans, text};
-use crate::operator::{Context, Operator, Plan, Scope, parameters};
+use crate::columns::{Columns, listed};
+use crate::frame::{Frame, Level, Row, Span, Spec, spans};
+use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::pairs::{Better, contested};
+use crate::operators::units::{Mean, Scale, Units, averaged};
+use crate::operators::verdict::{Adjusted, Family, adjust};
 
 pub(crate) struct Ranking;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Parameters {
+pub(crate) struct Parameters {
     /// The table that holds the contenders.
     from: String,
-    /// The axis whose labels are ranked; the other keys name the contests.
+    /// The axis whose labels are ranked; the other keys, without the unit axes, name the contests.
     among: String,
     /// The column they are ranked by.
     column: String,
     /// Which end is better.
     better: Better,
-    /// How close two values must be, relative to the smaller, to count as tied.
+    /// How close two values must be, relative to the smaller, to count as tied whatever the evidence.
     #[serde(default)]
     tie_within: f64,
+    /// The axes whose labels are the units of replication; by default `block` where the table has it.
+    /// Without units no two contenders are told apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unit: Option<Vec<String>>,
+    /// The chance that any two equal contenders of the table are told apart.
+    #[serde(default = "alpha")]
+    alpha: f64,
 }
 
-fn columns(of: &Spec, given: &Parameters) -> Vec<Spec> {
-    let name = &of.name;
+fn alpha() -> f64 {
+    0.05
+}
+
+/// One contender of a contest.
+struct Contender {
+    value: Option<f64>,
+    /// Contenders with a value.
+    n: usize,
+    units: usize,
+    /// The best of the contest.
+    champions: Vec<String>,
+    /// Without a value there is no place.
+    place: Option<Place>,
+    friedman_p: Option<f64>,
+    evidence: String,
+}
+
+struct Place {
+    rank: usize,
+    mid_rank: f64,
+    rank_with_ties: usize,
+    tied: Vec<String>,
+    /// Without units nothing is shown.
+    shown: Option<Shown>,
+    behind_best: Option<f64>,
+    /// The smallest and largest rank in a unit, and the share of units with this rank.
+    stability: Option<(usize, usize, f64)>,
+}
+
+/// What the units show.
+struct Shown {
+    rank: usize,
+    with: Vec<String>,
+}
+
+fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Contender> {
     let tie = given.tie_within;
-    vec![
-        of.like(name, of.description.clone()),
-        Spec::int("n", "1", "contenders with a value in this contest"),
-        Spec::int(
-            "rank",
-            "1",
-            "1 + contenders strictly better: equal values share the smaller rank",
-        ),
-        Spec::float(
-            "mid_rank",
-            "1",
-            "the mean of the places that equal values share",
-        ),
-        Spec::int(
-            "rank_with_ties",
-            "1",
-            format!("1 + contenders better by more than {tie}, relative"),
-        ),
-        Spec::text(
-            "tied_with",
-            format!("contenders within {tie}, relative; null if none"),
-        ),
-        Spec::text(
-            "best",
-            "the contender with the best value, all of them if several; null without values",
-        ),
-        Spec::float(
-            "behind_best",
-            "1",
-            "distance from the best value ÷ the best value",
-        ),
-    ]
+    let rank = "1 + contenders strictly better: equal values share the smaller rank";
+    let mid_rank = "the mean of the places that equal values share";
+    let with_ties = format!("1 + contenders better by more than {tie}, relative");
+    let tied = format!("contenders within {tie}, relative, whatever the evidence; null if none");
+    let shown = format!(
+        "1 + contenders shown to be better, and by more than {tie}, relative; null without units"
+    );
+    let with = "its group: contenders it cannot be told apart from, for want of a shown difference or within the tie; null if none, or without units";
+    let best = "the contender with the best value, all of them if several; null without values";
+    let behind = "distance from the best value ÷ the best value";
+    let friedman = "p value of Friedman's test that no contender differs, over the units with all of them; null for two contenders";
+    let place =
+        |read: fn(&Place) -> Option<usize>| move |c: &Contender| c.place.as_ref().and_then(read);
+    Columns::new()
+        .with(
+            of.like(&of.name, format!("{}, mean over the units", of.description)),
+            |c: &Contender| c.value,
+        )
+        .with(
+            Spec::int("n", "1", "contenders with a value in this contest"),
+            |c| c.n,
+        )
+        .with(Spec::int("units", "1", "units of replication of it"), |c| {
+            c.units
+        })
+        .with(Spec::int("rank", "1", rank), place(|p| Some(p.rank)))
+        .with(Spec::float("mid_rank", "1", mid_rank), |c| {
+            c.place.as_ref().map(|p| p.mid_rank)
+        })
+        .with(
+            Spec::int("rank_with_ties", "1", with_ties),
+            place(|p| Some(p.rank_with_ties)),
+        )
+        .with(Spec::text("tied_with", tied), |c| {
+            c.place.as_ref().and_then(|p| listed(&p.tied))
+        })
+        .with(
+            Spec::int("rank_shown", "1", shown),
+            place(|p| p.shown.as_ref().map(|s| s.rank)),
+        )
+        .with(Spec::text("not_told_apart_from", with), |c| {
+            c.place
+                .as_ref()?
+                .shown
+                .as_ref()
+                .and_then(|s| listed(&s.with))
+        })
+        .with(Spec::text("best", best), |c| listed(&c.champions))
+        .with(Spec::float("behind_best", "1", behind), |c| {
+            c.place.as_ref().and_then(|p| p.behind_best)
+        })
+        .with(
+            Spec::int(
+                "rank_low",
+                "1",
+                "its smallest rank in a unit; null without units",
+            ),
+            place(|p| p.stability.map(|s| s.0)),
+        )
+        .with(
+            Spec::int(
+                "rank_high",
+                "1",
+                "its largest rank in a unit; null without units",
+            ),
+            place(|p| p.stability.map(|s| s.1)),
+        )
+        .with(
+            Spec::float(
+                "rank_stability",
+                "1",
+                "share of the units in which it has its rank; null without units",
+            ),
+            |c| c.place.as_ref().and_then(|p| p.stability.map(|s| s.2)),
+        )
+        .with(Spec::float("friedman_p", "1", friedman), |c| c.friedman_p)
+        .with(
+            Spec::text(
+                "evidence",
+                "the family of pairwise tests, or why there are none",
+            ),
+            |c| c.evidence.clone(),
+        )
 }
 
-impl Operator for Ranking {
-    fn name(&self) -> &'static str {
-        "ranking"
-    }
+impl TypedOperator for Ranking {
+    type Parameters = Parameters;
+    const NAME: &'static str = "ranking";
+    const SUMMARY: &'static str = "The rank of each label of an axis at every coordinate, with \
+        those it cannot be told apart from and how stable its rank is over the units.";
+    const SOURCE: &'static str = "`rank` is standard competition ranking (1, 2, 2, 4), `mid_rank` fractional ranking (1, 2.5, 2.5, 4), both of the means over the units. Two contenders are told apart by Student's t of the units' log ratios (differences where a value is not above 0), one family over all pairs and contests of the table (Holm). Ties do not chain: each is told pair by pair. Friedman (JASA 32, 1937), exact where feasible, asks whether there is anything to rank.";
 
-    fn summary(&self) -> &'static str {
-        "The place of each label of an axis at every coordinate, with ties and the distance from the best."
-    }
-
-    fn source(&self) -> &'static str {
-        "`rank` is standard competition ranking (1, 2, 2, 4), `mid_rank` fractional ranking (1, 2.5, 2.5, 4). Ties under a tolerance do not chain: each is told pair by pair."
-    }
-
-    fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
-    }
-
-    fn plan(&self, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let given: Parameters = settings.read()?;
-        let column = contested(
-            settings,
-            scope,
-            (&given.from, &given.column),
-            given.tie_within,
-        )?;
-        Ok(Plan {
-            columns: columns(&column, &given),
-            parameters: rows::canonical(&given),
+    fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        let (from, column) = (given.from.as_str(), given.column.as_str());
+        let of = contested(draft, (from, column), given.tie_within)?;
+        crate::operator::unless(draft.shares(&[("alpha", given.alpha)]), || {
+            columns(&of, given).specs()
         })
     }
 
-    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: Parameters = parameters(given)?;
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let from = context.table(&given.from)?;
         let among = from.key_position(&given.among, &given.from)?;
-        let spec = from
-            .spec(&given.column)
-            .cloned()
-            .ok_or_else(|| Failure::failed("the column is gone"))?;
-        let contest: Vec<usize> = (0..from.keys.len()).filter(|p| *p != among).collect();
+        let units = Units::of(given.unit.as_deref(), from, &given.from)?;
+        let columns = columns(&from.declared(&given.column)?, given);
+        let keys = from.keys_without(units.axes());
+        let mut apart = units.axes().to_vec();
+        apart.push(given.among.clone());
+        let contest_keys = from.keys_without(&apart);
+        let at = from.key_positions(&contest_keys, &given.from)?;
+        let unit = from.key_positions(units.axes(), &given.from)?;
+        let contests: Vec<Contest> = from
+            .groups(&at)
+            .into_iter()
+            .map(|(_, members)| Contest::new(from, given, (among, &unit), members))
+            .collect();
+        let pairs: Vec<(usize, usize, usize)> = contests
+            .iter()
+            .enumerate()
+            .flat_map(|(c, contest)| {
+                let n = contest.contenders.len();
+                (0..n).flat_map(move |i| (i + 1..n).map(move |j| (c, i, j)))
+            })
+            .collect();
+        let p = |(c, i, j): &(usize, usize, usize)| match units.is_none() {
+            true => None,
+            false => contests[*c].p(*i, *j),
+        };
+        let tests: Vec<(usize, Option<f64>)> = pairs.iter().map(|pair| (0, p(pair))).collect();
+        let wanted = [given.column.clone()];
+        let adjusted = adjust(&tests, Family::Table, given.alpha, (&wanted, &contest_keys));
         let mut rows = Vec::new();
-        for (_, members) in from.groups(&contest) {
-            rows.extend(rank(from, &given, among, &members));
+        for (c, contest) in contests.iter().enumerate() {
+            let told: Vec<(usize, usize, &Adjusted)> = pairs
+                .iter()
+                .zip(&adjusted)
+                .filter(|((of, ..), _)| *of == c)
+                .map(|((_, i, j), adjusted)| (*i, *j, adjusted))
+                .collect();
+            rows.extend(contest.rows(given, (from, &keys), &told, (&units, &columns)));
         }
-        let (keys, missing) = (from.keys.clone(), from.missing.clone());
         Ok(Frame {
-            level: from.level,
+            level: if units.is_none() {
+                from.level
+            } else {
+                Level::Marginal
+            },
             keys,
-            specs: columns(&spec, &given),
+            specs: columns.specs(),
             rows,
-            missing,
+            missing: from.missing.clone(),
         })
     }
 }
 
-fn rank(from: &Frame, given: &Parameters, among: usize, members: &[usize]) -> Vec<Row> {
-    let label = |row: usize| from.rows[row].key[among].to_string();
-    let sign = if given.better == Better::Higher {
-        -1.0
-    } else {
-        1.0
-    };
-    let known: Vec<(usize, f64)> = members
-        .iter()
-        .filter_map(|m| Some((*m, from.number(*m, &given.column)?)))
-        .collect();
-    // Worse is larger from here on.
-    let turned: Vec<f64> = known.iter().map(|(_, v)| sign * v).collect();
-    let mids = mid_ranks(&turned).ranks;
-    let best = turned.iter().copied().reduce(f64::min);
-    let champions: Vec<String> = known
-        .iter()
-        .filter(|(_, v)| Some(sign * v) == best)
-        .map(|(m, _)| label(*m))
-        .collect();
-    let near = |a: f64, b: f64| (a - b).abs() <= given.tie_within * a.abs().min(b.abs());
-    let one = |row: &usize| {
-        let here = known.iter().position(|(m, _)| m == row);
-        let mut values = vec![number(here.map(|h| known[h].1)), count(known.len())];
-        match here {
-            Some(h) => {
-                let mine = turned[h];
-                let better = turned.iter().filter(|v| **v < mine).count();
-                let clearly = turned
-                    .iter()
-                    .filter(|v| **v < mine && !near(**v, mine))
-                    .count();
-                let tied: Vec<String> = (0..known.len())
-                    .filter(|i| *i != h && near(turned[*i], mine))
-                    .map(|i| label(known[i].0))
-                    .collect();
-                let behind = best.filter(|b| *b != 0.0).map(|b| ((mine - b) / b).abs());
-                values.extend([
-                    count(1 + better),
-                    number(Some(mids[h])),
-                    count(1 + clearly),
-                    if tied.is_empty() {
-                        Scalar::Null
-                    } else {
-                        text(tied.join(", "))
-                    },
-                    text(champions.join(", ")),
-                    number(behind),
-                ]);
-            }
-            None => {
-                values.extend([Scalar::Null, Scalar::Null, Scalar::Null, Scalar::Null]);
-                values.push(if champions.is_empty() {
-                    Scalar::Null
-                } else {
-                    text(champions.join(", "))
-                });
-                values.push(Scalar::Null);
-            }
-        }
+/// The rows of one contest, by contender.
+struct Contest {
+    contenders: Vec<Entry>,
+    lineage: Vec<Span>,
+}
+
+struct Entry {
+    label: String,
+    /// A row of it, for its key.
+    row: usize,
+    /// The mean of each unit.
+    units: Vec<(Vec<Scalar>, f64)>,
+    value: Option<f64>,
+}
+
+impl Contest {
+    fn new(
+        from: &Frame,
+        given: &Parameters,
+        (among, unit): (usize, &[usize]),
+        members: Vec<usize>,
+    ) -> Self {
         let lineage = spans(&given.from, members.iter().copied());
-        Row {
-            key: from.rows[*row].key.clone(),
-            values,
+        let label = |row: usize| from.rows[row].key[among].clone();
+        let mut members = members;
+        members.sort_by(|a, b| contract::compare(&label(*a), &label(*b)).then(a.cmp(b)));
+        let entry = |rows: &[usize]| {
+            let values = rows.iter().filter_map(|row| {
+                Some((from.key_at(*row, unit), from.number(*row, &given.column)?))
+            });
+            let units = averaged(values);
+            let plain: Vec<f64> = units.iter().map(|(_, v)| *v).collect();
+            Entry {
+                label: label(rows[0]).to_string(),
+                row: rows[0],
+                value: Mean::over(&plain, 0.95).map(|m| m.value),
+                units,
+            }
+        };
+        Self {
+            contenders: members
+                .chunk_by(|a, b| label(*a) == label(*b))
+                .map(entry)
+                .collect(),
             lineage,
         }
-    };
-    members.iter().map(one).collect()
+    }
+
+    /// The p value of two contenders over the units that have both.
+    fn p(&self, i: usize, j: usize) -> Option<f64> {
+        let (a, b) = (&self.contenders[i], &self.contenders[j]);
+        let both: Vec<(f64, f64)> = a
+            .units
+            .iter()
+            .filter_map(|(unit, value)| {
+                let other = b.units.iter().find(|(other, _)| other == unit)?;
+                Some((*value, other.1))
+            })
+            .collect();
+        let scale = match both.iter().all(|(a, b)| *a > 0.0 && *b > 0.0) {
+            true => Scale::Ratio,
+            false => Scale::Difference,
+        };
+        let effects: Vec<f64> = both
+            .iter()
+            .filter_map(|(a, b)| scale.effect(*a, *b))
+            .collect();
+        unit_effect(&effects).ok().map(|effect| effect.p)
+    }
+
+    /// The values of every contender in each unit that has all of them.
+    fn blocks(&self) -> Vec<Vec<f64>> {
+        let Some(first) = self.contenders.first() else {
+            return Vec::new();
+        };
+        let block = |unit: &Vec<Scalar>| {
+            let of = |entry: &Entry| {
+                entry
+                    .units
+                    .iter()
+                    .find(|(other, _)| other == unit)
+                    .map(|(_, value)| *value)
+            };
+            self.contenders.iter().map(of).collect::<Option<Vec<f64>>>()
+        };
+        first
+            .units
+            .iter()
+            .filter_map(|(unit, _)| block(unit))
+            .collect()
+    }
+
+    fn rows(
+        &self,
+        given: &Parameters,
+        (from, keys): (&Frame, &[String]),
+        told: &[(usize, usize, &Adjusted)],
+        (units, columns): (&Units, &Columns<'_, Contender>),
+    ) -> Vec<Row> {
+        let sign = match given.better {
+            Better::Higher => -1.0,
+            Better::Lower => 1.0,
+        };
+        let valued: Vec<usize> = (0..self.contenders.len())
+            .filter(|i| self.contenders[*i].value.is_some())
+            .collect();
+        // Worse is larger from here on.
+        let turned = |i: usize| self.contenders[i].value.map_or(f64::NAN, |v| sign * v);
+        let values: Vec<f64> = valued.iter().map(|i| turned(*i)).collect();
+        let mids = mid_ranks(&values).ranks;
+        let best = values.iter().copied().reduce(f64::min);
+        let champions = valued.iter().filter(|i| Some(turned(**i)) == best);
+        let champions: Vec<String> = champions
+            .map(|i| self.contenders[*i].label.clone())
+            .collect();
+        let near = |i: usize, j: usize| {
+            let (a, b) = (turned(i), turned(j));
+            (a - b).abs() <= given.tie_within * a.abs().min(b.abs())
+        };
+        let apart = |i: usize, j: usize| {
+            let shown = told.iter().any(|(a, b, adjusted)| {
+                (*a, *b) == (i.min(j), i.max(j)) && adjusted.decision.is_some_and(|d| d.rejected)
+            });
+            shown && !near(i, j)
+        };
+        let blocks = if units.is_none() {
+            Vec::new()
+        } else {
+            self.blocks()
+        };
+        let rank_in = |block: &[f64], i: usize| {
+            1 + block
+                .iter()
+                .filter(|v| sign * **v < sign * block[i])
+                .count()
+        };
+        let place = |i: usize| {
+            let mine = turned(i);
+            let better: Vec<usize> = valued
+                .iter()
+                .copied()
+                .filter(|j| turned(*j) < mine)
+                .collect();
+            let rank = 1 + better.len();
+            let ranks: Vec<usize> = blocks.iter().map(|block| rank_in(block, i)).collect();
+            let same = ranks.iter().filter(|r| **r == rank).count() as f64;
+            let at = valued.iter().position(|v| *v == i)?;
+            let others = || valued.iter().copied().filter(|j| *j != i);
+            let labels = |group: Vec<usize>| -> Vec<String> {
+                let labels = group.into_iter().map(|j| self.contenders[j].label.clone());
+                labels.collect()
+            };
+            let clearly = |told: &dyn Fn(usize, usize) -> bool| {
+                1 + better.iter().filter(|j| told(i, **j)).count()
+            };
+            Some(Place {
+                rank,
+                mid_rank: mids[at],
+                rank_with_ties: clearly(&|i, j| !near(i, j)),
+                tied: labels(others().filter(|j| near(i, *j)).collect()),
+                shown: (!units.is_none()).then(|| Shown {
+                    rank: clearly(&apart),
+                    with: labels(others().filter(|j| !apart(i, *j)).collect()),
+                }),
+                behind_best: best.filter(|b| *b != 0.0).map(|b| ((mine - b) / b).abs()),
+                stability: ranks
+                    .iter()
+                    .min()
+                    .zip(ranks.iter().max())
+                    .map(|(low, high)| (*low, *high, same / ranks.len() as f64)),
+            })
+        };
+        let family = told
+            .iter()
+            .find_map(|(_, _, adjusted)| adjusted.family.clone());
+        let evidence = match family {
+            _ if units.is_none() => units.none(),
+            Some(family) => format!("{}: {family}", units.words().unwrap_or_default()),
+            None => "no pair has a test: at least 3 units with some spread are needed".to_owned(),
+        };
+        let friedman_p = friedman(&blocks).ok().map(|test| test.p);
+        let row = |i: usize| {
+            let entry = &self.contenders[i];
+            let contender = Contender {
+                value: entry.value,
+                n: valued.len(),
+                units: if units.is_none() {
+                    0
+                } else {
+                    entry.units.len()
+                },
+                champions: champions.clone(),
+                place: entry.value.and_then(|_| place(i)),
+                friedman_p,
+                evidence: evidence.clone(),
+            };
+            let key = keys
+                .iter()
+                .filter_map(|k| from.keys.iter().position(|name| name == k))
+                .map(|p| from.rows[entry.row].key[p].clone());
+            columns.row(key.collect(), &contender, self.lineage.clone())
+        };
+        (0..self.contenders.len()).map(row).collect()
+    }
 }

@@ -1,93 +1,74 @@
 //! `requests`: one row per measured request with its metrics.
 
 use artifacts::Scalar;
-use pipeline::{Failure, Json, Problem};
-use rows::{METRICS, Settings};
+use contract::{METRICS, Timing};
+use pipeline::{Failure, Problem};
 
-use crate::frame::{Frame, Level, Row, Spec, number, spans, text};
-use crate::operator::{Context, Operator, Plan, Scope, parameters};
+use crate::columns::Columns;
+use crate::frame::{Frame, Level, Spec, spans};
+use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::cells::OfLoad;
 
 pub(crate) struct Requests;
 
-fn columns() -> Vec<Spec> {
-    let mut columns = vec![
-        Spec::text("status", "`ok`, or what went wrong"),
-        Spec::int("prompt_tokens", "tok", "prompt tokens"),
-        Spec::int("output_tokens", "tok", "generated tokens"),
-    ];
-    let metric =
-        |m: &rows::Metric| Spec::float(m.name, m.unit, format!("{}; null unless ok", m.definition));
-    columns.extend(METRICS.iter().map(metric));
+fn columns<'a>() -> Columns<'static, Timing<'a>> {
+    let mut columns = Columns::new()
+        .with(
+            Spec::text("status", "`ok`, or what went wrong"),
+            |t: &Timing<'a>| t.request.status.word(),
+        )
+        .with(Spec::int("prompt_tokens", "tok", "prompt tokens"), |t| {
+            t.request.prompt_tokens
+        })
+        .with(Spec::int("output_tokens", "tok", "generated tokens"), |t| {
+            t.request.output_tokens
+        });
+    for metric in METRICS {
+        let what = format!("{}; null unless ok", metric.definition);
+        columns.push(
+            Spec::float(metric.name, metric.unit, what),
+            |t: &Timing<'a>| metric.of(t).filter(|_| t.request.is_ok()),
+        );
+    }
     columns
 }
 
-impl Operator for Requests {
-    fn name(&self) -> &'static str {
-        "requests"
+impl TypedOperator for Requests {
+    type Parameters = OfLoad;
+    const NAME: &'static str = "requests";
+    const SUMMARY: &'static str = "One row per measured request, with the metrics of a request.";
+    const SOURCE: &'static str = "The metrics of a request are defined in [load.md](load.md#per-request), with what public tools mean by the same names; TPOT here excludes the tokens of the first chunk, not one token.";
+
+    fn plan(_: &mut OfLoad, _: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        Ok(columns().specs())
     }
 
-    fn summary(&self) -> &'static str {
-        "One row per measured request, with the metrics of a request."
-    }
-
-    fn source(&self) -> &'static str {
-        "The metrics of a request are defined in [load.md](load.md#per-request), with what public tools mean by the same names; TPOT here excludes the tokens of the first chunk, not one token."
-    }
-
-    fn schema(&self) -> Json {
-        rows::inline_schema::<OfLoad>()
-    }
-
-    fn plan(&self, settings: &Settings<'_>, _scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let parameters: OfLoad = settings.read()?;
-        Ok(Plan {
-            parameters: rows::canonical(&parameters),
-            columns: columns(),
-        })
-    }
-
-    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: OfLoad = parameters(given)?;
+    fn run(given: &OfLoad, context: &Context<'_>) -> Result<Frame, Failure> {
         let load = context.load(given.load.as_deref())?;
         let mut keys = load.axes.clone();
         keys.extend(["request_id".to_owned(), "attempt".to_owned()]);
         let mut rows = Vec::new();
         for (at, cell) in &load.cells {
             let cell = cell.get()?;
-            let source = cell.requests_digest.to_string();
-            let chunks = cell
-                .chunks_digest
-                .map(|d| d.to_string())
-                .unwrap_or_default();
-            for timing in rows::timings(&cell) {
-                let request = timing.request;
+            let columns = columns();
+            let (source, chunks) = (cell.requests_source(), cell.chunks_source());
+            for timing in contract::timings(&cell) {
                 let mut key = at.clone();
                 key.extend([
-                    Scalar::Int(request.request_id),
-                    Scalar::Int(request.attempt),
+                    Scalar::Int(timing.request.request_id),
+                    Scalar::Int(timing.request.attempt),
                 ]);
-                let tokens = |n: Option<i64>| n.map_or(Scalar::Null, Scalar::Int);
-                let mut values = vec![
-                    text(&request.status),
-                    tokens(request.prompt_tokens),
-                    tokens(request.output_tokens),
-                ];
-                let value = |m: &rows::Metric| number(m.of(&timing).filter(|_| request.is_ok()));
-                values.extend(METRICS.iter().map(value));
                 let mut lineage = spans(&source, [timing.row]);
-                lineage.extend(spans(&chunks, timing.chunk_rows.iter().copied()));
-                rows.push(Row {
-                    key,
-                    values,
-                    lineage,
-                });
+                if let Some(chunks) = &chunks {
+                    lineage.extend(spans(chunks, timing.chunk_rows.iter().copied()));
+                }
+                rows.push(columns.row(key, &timing, lineage));
             }
         }
         Ok(Frame {
             level: Level::Row,
             keys,
-            specs: columns(),
+            specs: columns().specs(),
             rows,
             missing: load.missing.clone(),
         })

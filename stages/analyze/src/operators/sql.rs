@@ -3,22 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::{Column, ColumnData, Ratio, Scalar, Table};
-use pipeline::{Failure, Json, Problem, Step};
+use contract::{Settings, TableSpec};
+use pipeline::{Failure, Problem, Step};
 use query::{Database, Expected, Kind, Limits, QueryError, Shape};
-use rows::{CellRows, Settings, synthetic};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::frame::{Frame, Level, Missing, Row, Span, Spec, spans};
+use crate::columns::Columns;
+use crate::frame::{Frame, Level, Missing, Span, Spec, spans};
 use crate::intake::Load;
-use crate::operator::{Context, Operator, Plan, Scope, at, parameters};
+use crate::operator::{Context, Draft, Scope, TypedOperator, at};
 
 pub(crate) struct Sql;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Parameters {
-    /// One SELECT. It may read the tables above it by name, and the raw rows of a load stage as `"STAGE.requests"` and `"STAGE.chunks"` with the axes as columns.
+pub(crate) struct Parameters {
+    /// One SELECT. It may read the tables above it by name, and the raw rows of a load stage as `"STAGE.requests"`, `"STAGE.chunks"` and the other [tables of a load cell](columns.md), with the axes as columns.
     query: String,
     /// The result columns that name a row; none if there is one row.
     #[serde(default)]
@@ -79,25 +80,18 @@ impl Stands {
     }
 }
 
-impl Operator for Sql {
-    fn name(&self) -> &'static str {
-        "sql"
-    }
+impl TypedOperator for Sql {
+    type Parameters = Parameters;
+    const NAME: &'static str = "sql";
+    const SUMMARY: &'static str =
+        "The answer to one SQL query over tables above it and over raw request rows.";
+    const SOURCE: &'static str = "SQLite's SELECT, with `quantile(x, p)` (type 7), `median`, \
+        `stddev` and `variance` (n − 1) as everywhere here; [the SQL page](sql.md) lists \
+        functions and limits. Rows are sorted by key. Lineage: every row depends on the whole of \
+        each table the query reads, because SQL does not say more.";
 
-    fn summary(&self) -> &'static str {
-        "The answer to one SQL query over tables above it and over raw request rows."
-    }
-
-    fn source(&self) -> &'static str {
-        "SQLite's SELECT, with `quantile(x, p)` (type 7), `median`, `stddev` and `variance` (n − 1) as everywhere here; the SQL page lists functions and limits. Rows are sorted by key. Lineage: every row stands on the whole of each table the query reads, since SQL does not tell more."
-    }
-
-    fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
-    }
-
-    fn plan(&self, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let given: Parameters = settings.read()?;
+    fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        let (settings, scope) = (draft.settings, draft.scope);
         let shapes = shapes(&given.query, scope);
         let checked = query::check(&given.query, &shapes).map_err(|error| {
             let known: BTreeSet<&str> = shapes
@@ -108,15 +102,15 @@ impl Operator for Sql {
             let problem = match &error {
                 QueryError::NoTable(name) => scope.table(settings, &at("query"), name).err(),
                 QueryError::NoColumn(name) => {
-                    let hint = rows::did_you_mean(name, &known.into_iter().collect::<Vec<_>>());
+                    let hint = contract::did_you_mean(name, &known.into_iter().collect::<Vec<_>>());
                     Some(settings.problem(&at("query"), error.to_string()).hint(hint))
                 }
                 _ => None,
             };
             vec![problem.unwrap_or_else(|| settings.problem(&at("query"), error.to_string()))]
         })?;
-        let mut problems = misspelt(&checked.assumed, &given, &shapes, settings, scope);
-        problems.extend(misnamed(&checked.columns, &given, settings));
+        let mut problems = misspelt(&checked.assumed, given, &shapes, settings, scope);
+        problems.extend(misnamed(&checked.columns, given, settings));
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -124,17 +118,11 @@ impl Operator for Sql {
             .columns
             .iter()
             .filter(|c| !given.keys.contains(&c.name));
-        let columns = columns
-            .map(|c| spec(&c.name, c.kind, (&c.unit, &c.description, &c.ratio), &given))
-            .collect();
-        Ok(Plan {
-            parameters: rows::canonical(&given),
-            columns,
-        })
+        let own = |c: &Expected| spec(&c.name, c.kind, (&c.unit, &c.description, &c.ratio), given);
+        Ok(columns.map(own).collect())
     }
 
-    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: Parameters = parameters(given)?;
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let mut sources = Sources::new()?;
         sources.fill(&query::mentioned(&given.query), context)?;
         let limits = Limits {
@@ -153,7 +141,7 @@ impl Operator for Sql {
                 }
                 sources.explain(&error, context)
             })?;
-        frame(&given, &answer, &sources)
+        frame(given, &answer, &sources)
     }
 }
 
@@ -180,19 +168,12 @@ fn shapes(query: &str, scope: &Scope<'_>) -> Vec<Shape> {
             open: true,
         });
     }
-    let empty = [synthetic::requests_table(&[]), synthetic::chunks_table(&[])];
-    for (output, table) in ["requests", "chunks"].into_iter().zip(empty) {
-        let columns: Vec<Column> = table
-            .iter()
-            .flat_map(|t| t.names().into_iter().filter_map(|n| t.column(&n).ok()))
-            .collect();
-        for name in mentioned
-            .iter()
-            .filter(|n| n.rsplit_once('.').is_some_and(|(_, o)| o == output))
-        {
+    for table in contract::LOAD_TABLES {
+        let raw = |name: &&String| name.rsplit_once('.').is_some_and(|(_, o)| o == table.name);
+        for name in mentioned.iter().filter(raw) {
             shapes.push(Shape {
                 name: name.clone(),
-                columns: columns.clone(),
+                columns: table.empty_columns(),
                 open: true,
             });
         }
@@ -230,7 +211,7 @@ fn misspelt(
         .iter()
         .filter(|n| n.len() >= SHORTEST && !given.keys.contains(n))
     {
-        let hint = rows::did_you_mean(name, &known);
+        let hint = contract::did_you_mean(name, &known);
         if hint.starts_with("did you mean") {
             let message = format!("no table the query reads has a column `{name}`");
             let problem = settings.problem(&at("query"), message);
@@ -252,7 +233,7 @@ fn misnamed(columns: &[Expected], given: &Parameters, settings: &Settings<'_>) -
             settings
                 .problem(
                     &at("query"),
-                    format!("`{}` is no name for a column", column.name),
+                    format!("`{}` is not a valid name for a column", column.name),
                 )
                 .hint("name it with `as`: lower-case letters, digits and underscores"),
         );
@@ -277,7 +258,7 @@ fn misnamed(columns: &[Expected], given: &Parameters, settings: &Settings<'_>) -
         problems.push(
             settings
                 .problem(&route, format!("the query returns no column `{name}`"))
-                .hint(rows::did_you_mean(name, &known)),
+                .hint(contract::did_you_mean(name, &known)),
         );
     }
     problems
@@ -350,11 +331,10 @@ impl Sources {
             )?;
         }
         for load in context.loads {
-            let raw: [(&str, MakeRaw); 2] = [("requests", raw_requests), ("chunks", raw_chunks)];
-            for (output, make) in raw {
-                let name = format!("{}.{output}", load.stage);
+            for spec in contract::LOAD_TABLES {
+                let name = format!("{}.{}", load.stage, spec.name);
                 if mentioned.contains(&name.to_lowercase()) {
-                    let (table, spans) = raw_table(load, make)?;
+                    let (table, spans) = raw_table(load, spec)?;
                     self.add(&name, &table, spans, load.missing.clone())?;
                 }
             }
@@ -380,14 +360,12 @@ impl Sources {
         let failure = Failure::failed(error.to_string());
         match error {
             QueryError::NoTable(name) => {
-                let raw = context.loads.iter().flat_map(|l| {
-                    [
-                        format!("{}.requests", l.stage),
-                        format!("{}.chunks", l.stage),
-                    ]
+                let raw = context.loads.iter().flat_map(|load| {
+                    let tables = contract::LOAD_TABLES.iter();
+                    tables.map(|spec| format!("{}.{}", load.stage, spec.name))
                 });
                 let known: Vec<String> = context.tables.keys().cloned().chain(raw).collect();
-                failure.hint(rows::did_you_mean(
+                failure.hint(contract::did_you_mean(
                     name,
                     &known.iter().map(String::as_str).collect::<Vec<_>>(),
                 ))
@@ -398,7 +376,7 @@ impl Sources {
                     .iter()
                     .flat_map(|t| self.database.columns(t).unwrap_or_default());
                 let known: BTreeSet<&str> = columns.map(|c| c.name.as_str()).collect();
-                failure.hint(rows::did_you_mean(
+                failure.hint(contract::did_you_mean(
                     name,
                     &known.into_iter().collect::<Vec<_>>(),
                 ))
@@ -408,39 +386,21 @@ impl Sources {
     }
 }
 
-/// Makes the raw rows of one cell a table, with the digest of the artifact they are in.
-type MakeRaw = fn(&CellRows) -> Option<(Result<Table, artifacts::TableError>, String)>;
-
-fn raw_requests(cell: &CellRows) -> Option<(Result<Table, artifacts::TableError>, String)> {
-    Some((
-        synthetic::requests_table(&cell.requests),
-        cell.requests_digest.to_string(),
-    ))
-}
-
-fn raw_chunks(cell: &CellRows) -> Option<(Result<Table, artifacts::TableError>, String)> {
-    Some((
-        synthetic::chunks_table(&cell.chunks),
-        cell.chunks_digest?.to_string(),
-    ))
-}
-
 /// Returns the raw rows of all cells under each other, the axes before them.
-fn raw_table(load: &Load, make: MakeRaw) -> Result<(Table, Vec<Span>), Failure> {
+fn raw_table(load: &Load, spec: &TableSpec) -> Result<(Table, Vec<Span>), Failure> {
     let wrong =
         |e: artifacts::TableError| Failure::failed(format!("rows of `{}`: {e}", load.stage));
     let (mut tables, mut spans_of_all, mut axes) =
         (Vec::new(), Vec::new(), vec![Vec::new(); load.axes.len()]);
     for (at, cell) in &load.cells {
-        let rows = cell.get()?;
-        let Some((table, digest)) = make(&rows) else {
+        let Some((source, table)) = cell.table(spec.name)? else {
             continue;
         };
-        let table = table.map_err(wrong)?;
+        let table = spec.view(&table).map_err(wrong)?;
         for (values, value) in axes.iter_mut().zip(at) {
             values.extend(std::iter::repeat_n(value.clone(), table.rows()));
         }
-        spans_of_all.extend(spans(&digest, 0..table.rows()));
+        spans_of_all.extend(spans(source, 0..table.rows()));
         tables.push(table);
     }
     let mut columns = Vec::new();
@@ -463,8 +423,8 @@ fn raw_table(load: &Load, make: MakeRaw) -> Result<(Table, Vec<Span>), Failure> 
     }
     if columns.is_empty() {
         return Err(Failure::failed(format!(
-            "no cell of `{}` has such rows",
-            load.stage
+            "no cell of `{}` has a table `{}`",
+            load.stage, spec.name
         )));
     }
     Ok((Table::new(columns).map_err(wrong)?, spans_of_all))
@@ -495,7 +455,7 @@ fn frame(given: &Parameters, answer: &query::Answer, sources: &Sources) -> Resul
         if !names.contains(name) {
             return Err(
                 Failure::failed(format!("the query returns no column `{name}`"))
-                    .hint(rows::did_you_mean(name, &known)),
+                    .hint(contract::did_you_mean(name, &known)),
             );
         }
     }
@@ -506,8 +466,8 @@ fn frame(given: &Parameters, answer: &query::Answer, sources: &Sources) -> Resul
         .hint("name the columns that name a row with `keys`"));
     }
     let values: Vec<&String> = names.iter().filter(|n| !given.keys.contains(n)).collect();
-    let mut specs = Vec::new();
-    for name in &values {
+    let mut columns = Columns::new();
+    for name in values {
         let column = table.column(name).map_err(wrong)?;
         let kind = match column.data {
             ColumnData::Int(_) => Kind::Int,
@@ -515,12 +475,10 @@ fn frame(given: &Parameters, answer: &query::Answer, sources: &Sources) -> Resul
             ColumnData::Text(_) => Kind::Text,
             ColumnData::Bool(_) => Kind::Bool,
         };
-        specs.push(spec(
-            name,
-            Some(kind),
-            (&column.unit, &column.description, &column.ratio),
-            given,
-        ));
+        let own = (&column.unit, &column.description, &column.ratio);
+        columns.push(spec(name, Some(kind), own, given), |row: &usize| {
+            table.value(name, *row).ok()
+        });
     }
     let (mut lineage, mut missing) = (Vec::new(), Vec::<Missing>::new());
     for (spans, gone) in answer.read.iter().filter_map(|name| sources.rows.get(name)) {
@@ -533,23 +491,14 @@ fn frame(given: &Parameters, answer: &query::Answer, sources: &Sources) -> Resul
     }
     let mut rows = Vec::new();
     for row in 0..table.rows() {
-        let all = |names: &mut dyn Iterator<Item = &String>| {
-            names
-                .map(|n| table.value(n, row))
-                .collect::<Result<Vec<Scalar>, _>>()
-                .map_err(wrong)
-        };
-        let key = all(&mut given.keys.iter())?;
-        rows.push(Row {
-            key,
-            values: all(&mut values.iter().copied())?,
-            lineage: lineage.clone(),
-        });
+        let key = given.keys.iter().map(|name| table.value(name, row));
+        let key = key.collect::<Result<Vec<Scalar>, _>>().map_err(wrong)?;
+        rows.push(columns.row(key, &row, lineage.clone()));
     }
     Ok(Frame {
         level: given.level.level(),
         keys: given.keys.clone(),
-        specs,
+        specs: columns.specs(),
         rows,
         missing,
     })

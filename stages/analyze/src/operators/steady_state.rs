@@ -1,102 +1,142 @@
 //! `steady-state`: throughput and latency while every client is busy.
 
-use artifacts::Scalar;
-use pipeline::Failure;
-use rows::{CellRows, Timing};
 use std::collections::BTreeMap;
 
-use crate::frame::{Level, Row, Spec, count, number, spans, text};
+use contract::{CellRows, Timing};
+use pipeline::{Failure, Problem};
+
+use crate::columns::Columns;
+use crate::frame::{Frame, Level, Span, Spec, spans};
+use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::cell_summary::sample;
-use crate::operators::cells::OfEachCell;
+use crate::operators::cells::{OfLoad, each_cell};
 
 pub(crate) struct SteadyState;
 
-fn columns() -> Vec<Spec> {
-    let window = "the steady window";
-    vec![
-        Spec::text("level", "what a row stands for: a cell"),
-        Spec::int(
-            "n_clients",
-            "1",
-            "clients of the closed loop; null for open arrivals",
-        ),
-        Spec::float(
-            "window_s",
-            "s",
-            "first sent_ns to last done_ns of the measured requests",
-        ),
-        Spec::float(
-            "steady_start_s",
-            "s",
-            "when the last client had sent its first measured request, from the first sent_ns",
-        ),
-        Spec::float(
-            "steady_end_s",
-            "s",
-            "when the first client had ended its last, from the first sent_ns",
-        ),
-        Spec::float(
-            "steady_window_s",
-            "s",
-            "steady_end_s − steady_start_s; null if there was no such time or no clients",
-        ),
-        Spec::float("steady_share", "1", "steady_window_s ÷ window_s"),
-        Spec::int(
-            "steady_n_ok",
-            "1",
-            format!("ok requests that ended in {window}"),
-        ),
-        Spec::float(
-            "steady_request_throughput",
-            "req/s",
-            format!("steady_n_ok ÷ {window}"),
-        ),
-        Spec::float(
-            "steady_output_throughput",
-            "tok/s",
-            format!(
-                "output tokens received in {window} ÷ its length: a request's tokens shared evenly over its chunks; null if a count or the chunks are unknown"
-            ),
-        ),
-        Spec::int(
-            "steady_n_inside",
-            "1",
-            format!("ok requests sent and ended in {window}"),
-        ),
-        Spec::float(
-            "steady_ttft_ms_p50",
-            "ms",
-            "median (type 7) of ttft_ms of these",
-        ),
-        Spec::float(
-            "steady_e2e_latency_ms_p50",
-            "ms",
-            "median (type 7) of e2e_latency_ms of these",
-        ),
-        Spec::float(
-            "steady_tpot_ms_p50",
-            "ms/tok",
-            "median (type 7) of tpot_ms of these",
-        ),
-    ]
+/// One cell, over the whole and while every client was busy. Times are in seconds.
+struct Steady {
+    clients: Option<usize>,
+    window: Option<f64>,
+    start: Option<f64>,
+    end: Option<f64>,
+    /// The length of the steady window; everything below is null without it.
+    length: Option<f64>,
+    ended: usize,
+    tokens: Option<f64>,
+    inside: usize,
+    ttft_ms: Option<f64>,
+    e2e_latency_ms: Option<f64>,
+    tpot_ms: Option<f64>,
 }
 
-impl OfEachCell for SteadyState {
+impl Steady {
+    fn a_second(&self, amount: f64) -> Option<f64> {
+        self.length.map(|length| amount / length)
+    }
+}
+
+fn columns() -> Columns<'static, Steady> {
+    let window = "the steady window";
+    let tokens = format!(
+        "output tokens received in {window} ÷ its length: a request's tokens shared evenly over its chunks; null if a count or the chunks are unknown"
+    );
+    let median = |of: &str| format!("median (type 7) of {of} of these");
+    let started =
+        "when the last client had sent its first measured request, from the first sent_ns";
+    let ended = "when the first client had ended its last, from the first sent_ns";
+    let length = "steady_end_s − steady_start_s; null if there was no such time or no clients";
+    Columns::new()
+        .with(
+            Spec::text("level", "what a row represents: a cell"),
+            |_: &Steady| Level::Cell.word(),
+        )
+        .with(
+            Spec::int(
+                "n_clients",
+                "1",
+                "clients of the closed loop; null for open arrivals",
+            ),
+            |s| s.clients,
+        )
+        .with(
+            Spec::float(
+                "window_s",
+                "s",
+                "first sent_ns to last done_ns of the measured requests",
+            ),
+            |s| s.window,
+        )
+        .with(Spec::float("steady_start_s", "s", started), |s| s.start)
+        .with(Spec::float("steady_end_s", "s", ended), |s| s.end)
+        .with(Spec::float("steady_window_s", "s", length), |s| s.length)
+        .with(
+            Spec::float("steady_share", "1", "steady_window_s ÷ window_s"),
+            |s| Some(s.length? / s.window?),
+        )
+        .with(
+            Spec::int(
+                "steady_n_ok",
+                "1",
+                format!("ok requests that ended in {window}"),
+            ),
+            |s| s.length.map(|_| s.ended),
+        )
+        .with(
+            Spec::float(
+                "steady_request_throughput",
+                "req/s",
+                format!("steady_n_ok ÷ {window}"),
+            ),
+            |s| s.a_second(s.ended as f64),
+        )
+        .with(
+            Spec::float("steady_output_throughput", "tok/s", tokens),
+            |s| s.tokens.and_then(|tokens| s.a_second(tokens)),
+        )
+        .with(
+            Spec::int(
+                "steady_n_inside",
+                "1",
+                format!("ok requests sent and ended in {window}"),
+            ),
+            |s| s.length.map(|_| s.inside),
+        )
+        .with(
+            Spec::float("steady_ttft_ms_p50", "ms", median("ttft_ms")),
+            |s| s.ttft_ms,
+        )
+        .with(
+            Spec::float("steady_e2e_latency_ms_p50", "ms", median("e2e_latency_ms")),
+            |s| s.e2e_latency_ms,
+        )
+        .with(
+            Spec::float("steady_tpot_ms_p50", "ms/tok", median("tpot_ms")),
+            |s| s.tpot_ms,
+        )
+}
+
+impl TypedOperator for SteadyState {
+    type Parameters = OfLoad;
     const NAME: &'static str = "steady-state";
     const SUMMARY: &'static str = "The window in which all clients of a closed loop are busy, and throughput and latency inside it.";
     const SOURCE: &'static str = "From the latest first request of a client to the earliest last answer: outside it the server has fewer clients than the cell says, and a short cell is mostly outside. Its columns are named apart from those over the whole window (`cell-summary`), which stay the headline. Inside, latencies are those of requests wholly inside, which leaves out long ones at the edges.";
 
-    fn columns() -> Vec<Spec> {
-        columns()
+    fn plan(_: &mut OfLoad, _: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        Ok(columns().specs())
     }
 
-    fn row(at: &[Scalar], cell: &CellRows) -> Result<Row, Failure> {
-        Ok(summarise(at.to_vec(), cell))
+    fn run(given: &OfLoad, context: &Context<'_>) -> Result<Frame, Failure> {
+        let load = context.load(given.load.as_deref())?;
+        let columns = columns();
+        each_cell(context, load, columns.specs(), |at, cell| {
+            let (steady, lineage) = summarise(cell);
+            Ok(columns.row(at.to_vec(), &steady, lineage))
+        })
     }
 }
 
-fn summarise(key: Vec<Scalar>, cell: &CellRows) -> Row {
-    let timings = rows::timings(cell);
+fn summarise(cell: &CellRows) -> (Steady, Vec<Span>) {
+    let timings = contract::timings(cell);
     let first = timings.iter().filter_map(|t| t.request.sent_ns).min();
     let last = timings.iter().filter_map(|t| t.request.done_ns).max();
     let clients = clients(&timings);
@@ -106,7 +146,7 @@ fn summarise(key: Vec<Scalar>, cell: &CellRows) -> Row {
         Some((start, end))
     });
     let seconds = |ns: i64| ns as f64 / 1e9;
-    let since = |ns: Option<i64>| number(ns.zip(first).map(|(at, first)| seconds(at - first)));
+    let since = |ns: Option<i64>| ns.zip(first).map(|(at, first)| seconds(at - first));
     let length = steady
         .map(|(start, end)| seconds(end - start))
         .filter(|l| *l > 0.0);
@@ -138,47 +178,29 @@ fn summarise(key: Vec<Scalar>, cell: &CellRows) -> Row {
             Some(t.request.output_tokens? as f64 * received as f64 / all as f64).filter(|_| all > 0)
         })
         .sum();
-    let per_second = |amount: Option<f64>| number(amount.zip(length).map(|(a, l)| a / l));
-    let known = |n: usize| {
-        if length.is_some() {
-            count(n)
-        } else {
-            Scalar::Null
-        }
-    };
     let median = |name: &str| {
-        let values = rows::metric(name).and_then(|m| sample(inside.iter().filter_map(|t| m.of(t))));
-        number(values.map(|s| s.median()))
+        let metric = contract::metric(name)?;
+        sample(inside.iter().filter_map(|t| metric.of(t))).map(|s| s.median())
     };
-    let values = vec![
-        text(Level::Cell.word()),
-        clients.as_ref().map_or(Scalar::Null, |c| count(c.len())),
-        number(whole),
-        since(steady.map(|s| s.0)),
-        since(steady.map(|s| s.1)),
-        number(length),
-        number(length.zip(whole).map(|(l, w)| l / w)),
-        known(ended),
-        per_second(Some(ended as f64)),
-        per_second(tokens),
-        known(inside.len()),
-        median("ttft_ms"),
-        median("e2e_latency_ms"),
-        median("tpot_ms"),
-    ];
-    let mut lineage = spans(
-        &cell.requests_digest.to_string(),
-        timings.iter().map(|t| t.row),
-    );
-    if let Some(digest) = cell.chunks_digest {
+    let steady = Steady {
+        clients: clients.as_ref().map(BTreeMap::len),
+        window: whole,
+        start: since(steady.map(|s| s.0)),
+        end: since(steady.map(|s| s.1)),
+        length,
+        ended,
+        tokens,
+        inside: inside.len(),
+        ttft_ms: median("ttft_ms"),
+        e2e_latency_ms: median("e2e_latency_ms"),
+        tpot_ms: median("tpot_ms"),
+    };
+    let mut lineage = spans(cell.requests_source(), timings.iter().map(|t| t.row));
+    if let Some(chunks) = cell.chunks_source() {
         let used = ok.iter().flat_map(|t| t.chunk_rows.iter().copied());
-        lineage.extend(spans(&digest.to_string(), used));
+        lineage.extend(spans(chunks, used));
     }
-    Row {
-        key,
-        values,
-        lineage,
-    }
+    (steady, lineage)
 }
 
 /// First sent and last done of each client; `None` if a request has no client or no times.

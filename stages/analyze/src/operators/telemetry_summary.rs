@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use artifacts::{Digest, Scalar, Table, TableError};
-use pipeline::Failure;
-use rows::CellRows;
+use artifacts::{Table, TableError};
+use contract::CellRows;
+use pipeline::{Failure, Problem};
 
-use crate::frame::{Row, Spec, count, number, spans};
-use crate::operators::cells::OfEachCell;
+use crate::columns::Columns;
+use crate::frame::{Frame, Span, Spec, spans};
+use crate::operator::{Context, Draft, TypedOperator};
+use crate::operators::cells::{OfLoad, each_cell};
 use crate::operators::energy::window;
 
 pub(crate) struct TelemetrySummary;
@@ -169,94 +171,95 @@ const TABLES: [(&str, &str); 3] = [
     ("gpu_samples", GPU),
 ];
 
-fn columns() -> Vec<Spec> {
-    let mut columns: Vec<Spec> = TABLES
-        .iter()
-        .map(|(name, table)| {
-            Spec::int(
-                *name,
-                "1",
-                format!("samples of {table} within the window; 0 if it is absent"),
-            )
-        })
-        .collect();
-    for f in FIGURES {
+/// What was sampled beside one cell, in the order of [`TABLES`] and [`FIGURES`].
+struct Sampled {
+    counts: Vec<usize>,
+    figures: Vec<Vec<f64>>,
+}
+
+fn columns() -> Columns<'static, Sampled> {
+    let mut columns = Columns::new();
+    for (i, (name, table)) in TABLES.iter().enumerate() {
+        let what = format!("samples of {table} within the window; 0 if it is absent");
+        columns.push(Spec::int(*name, "1", what), move |s: &Sampled| s.counts[i]);
+    }
+    for (i, f) in FIGURES.iter().enumerate() {
         let pooled = if f.table == GPU {
             ", all GPUs' samples taken together"
         } else {
             ""
         };
-        columns.push(Spec::float(
-            format!("{}_mean", f.name),
-            f.unit,
-            format!(
-                "mean over the samples within the window{pooled}: {}; null if untold",
-                f.what
-            ),
-        ));
-        columns.push(Spec::float(
-            format!("{}_max", f.name),
-            f.unit,
-            format!(
-                "largest of the samples within the window: {}; null if untold",
-                f.what
-            ),
-        ));
+        let mean = format!(
+            "mean over the samples within the window{pooled}: {}; null if not reported",
+            f.what
+        );
+        let largest = format!(
+            "largest of the samples within the window: {}; null if not reported",
+            f.what
+        );
+        columns.push(
+            Spec::float(format!("{}_mean", f.name), f.unit, mean),
+            move |s| {
+                let (values, n) = (&s.figures[i], s.figures[i].len() as f64);
+                (n > 0.0).then(|| values.iter().sum::<f64>() / n)
+            },
+        );
+        columns.push(
+            Spec::float(format!("{}_max", f.name), f.unit, largest),
+            move |s| s.figures[i].iter().copied().max_by(f64::total_cmp),
+        );
     }
     columns
 }
 
-impl OfEachCell for TelemetrySummary {
+impl TypedOperator for TelemetrySummary {
+    type Parameters = OfLoad;
     const NAME: &'static str = "telemetry-summary";
     const SUMMARY: &'static str = "One row per load cell: mean and maximum of what was sampled beside the load, within the measured window.";
     const SOURCE: &'static str = "Plain means of samples at a fixed interval, which are means over time. Energy has an operator of its own.";
 
-    fn columns() -> Vec<Spec> {
-        columns()
+    fn plan(_: &mut OfLoad, _: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        Ok(columns().specs())
     }
 
-    fn row(at: &[Scalar], cell: &CellRows) -> Result<Row, Failure> {
-        of_cell(at.to_vec(), cell).map_err(|e| Failure::failed(format!("telemetry: {e}")))
+    fn run(given: &OfLoad, context: &Context<'_>) -> Result<Frame, Failure> {
+        let load = context.load(given.load.as_deref())?;
+        let columns = columns();
+        each_cell(context, load, columns.specs(), |at, cell| {
+            let (sampled, lineage) =
+                of_cell(cell).map_err(|e| Failure::failed(format!("telemetry: {e}")))?;
+            Ok(columns.row(at.to_vec(), &sampled, lineage))
+        })
     }
 }
 
-fn of_cell(key: Vec<Scalar>, cell: &CellRows) -> Result<Row, TableError> {
-    let (mut values, mut lineage, mut within) = (Vec::new(), Vec::new(), BTreeMap::new());
+fn of_cell(cell: &CellRows) -> Result<(Sampled, Vec<Span>), TableError> {
+    let (mut counts, mut lineage, mut within) = (Vec::new(), Vec::new(), BTreeMap::new());
     for (_, name) in TABLES {
         let rows = match (cell.beside.get(name), window(cell)) {
             (Some((digest, table)), Some(window)) => {
                 let rows = rows_within(table, window)?;
-                lineage.extend(spans(
-                    &Digest::to_string(digest),
-                    rows.iter().map(|(row, _)| *row),
-                ));
+                let used = rows.iter().map(|(row, _)| *row);
+                lineage.extend(spans(cell.source(name, *digest), used));
                 rows
             }
             _ => Vec::new(),
         };
         let mut stamps: Vec<i64> = rows.iter().map(|(_, at)| *at).collect();
         stamps.dedup();
-        values.push(count(if name == GPU {
+        counts.push(if name == GPU {
             rows.len()
         } else {
             stamps.len()
-        }));
+        });
         within.insert(name, rows);
     }
-    for figure in FIGURES {
-        let samples = match cell.beside.get(figure.table) {
-            Some((_, table)) => samples(table, &within[figure.table], figure)?,
-            None => Vec::new(),
-        };
-        let n = samples.len() as f64;
-        values.push(number((n > 0.0).then(|| samples.iter().sum::<f64>() / n)));
-        values.push(number(samples.into_iter().max_by(f64::total_cmp)));
-    }
-    Ok(Row {
-        key,
-        values,
-        lineage,
-    })
+    let figure = |figure: &Figure| match cell.beside.get(figure.table) {
+        Some((_, table)) => samples(table, &within[figure.table], figure),
+        None => Ok(Vec::new()),
+    };
+    let figures = FIGURES.iter().map(figure).collect::<Result<_, _>>()?;
+    Ok((Sampled { counts, figures }, lineage))
 }
 
 /// Returns the rows within the window, each with its stamp.

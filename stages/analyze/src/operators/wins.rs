@@ -1,20 +1,21 @@
 //! `wins`: who is best how often, under one declared tie rule.
 
 use artifacts::Scalar;
-use pipeline::{Failure, Json, Problem};
-use rows::Settings;
+use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::frame::{Frame, Level, Row, Spec, count, number, spans};
-use crate::operator::{Context, Operator, Plan, Scope, parameters};
+use crate::columns::Columns;
+use crate::frame::{Frame, Level, Spec, spans};
+use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::pairs::{Better, contested};
+use crate::operators::units::{LEVEL, Mean, Units};
 
 pub(crate) struct Wins;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Parameters {
+pub(crate) struct Parameters {
     /// The table that holds the contenders.
     from: String,
     /// The axis whose labels contend.
@@ -26,148 +27,135 @@ struct Parameters {
     /// How close to the best, relative to the smaller of the two, still counts as a tie.
     #[serde(default)]
     tie_within: f64,
-    /// Axes counted separately; the other keys name the contests.
+    /// Axes counted separately; the other keys, without the unit axes, name the contests.
     #[serde(default)]
     by: Vec<String>,
+    /// The axes whose labels are the units of replication; by default `block` where the table has it. A
+    /// contest is decided by the means over the units, so that more blocks are not more contests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unit: Option<Vec<String>>,
 }
 
-fn columns(given: &Parameters) -> Vec<Spec> {
+/// What one contender won.
+#[derive(Clone, Default)]
+struct Tally {
+    complete: usize,
+    incomplete: usize,
+    strict: usize,
+    wins: usize,
+    ties: usize,
+}
+
+fn columns(given: &Parameters) -> Columns<'static, Tally> {
     let (column, tie) = (&given.column, given.tie_within);
-    vec![
-        Spec::int("n", "1", "contests in which every contender has a value"),
-        Spec::int(
-            "incomplete",
-            "1",
-            "contests in which one has none: not counted",
-        ),
-        Spec::int(
-            "strict_wins",
-            "1",
-            format!("contests in which its {column} is the one best value"),
-        ),
-        Spec::int(
-            "wins",
-            "1",
-            format!("contests it wins with no other within {tie} of the best, relative"),
-        ),
-        Spec::int(
-            "ties",
-            "1",
-            format!("contests in which it is within {tie} of the best and not alone"),
-        ),
-        Spec::float("win_rate", "1", "wins ÷ n"),
-    ]
+    let incomplete = "contests in which one has none: not counted";
+    let strict = format!("contests in which its {column} is the one best value");
+    let wins = format!("contests it wins with no other within {tie} of the best, relative");
+    let ties = format!("contests in which it is within {tie} of the best and not alone");
+    Columns::new()
+        .with(
+            Spec::int("n", "1", "contests in which every contender has a value"),
+            |t: &Tally| t.complete,
+        )
+        .with(Spec::int("incomplete", "1", incomplete), |t| t.incomplete)
+        .with(Spec::int("strict_wins", "1", strict), |t| t.strict)
+        .with(Spec::int("wins", "1", wins), |t| t.wins)
+        .with(Spec::int("ties", "1", ties), |t| t.ties)
+        .with(Spec::float("win_rate", "1", "wins ÷ n"), |t| {
+            (t.complete > 0).then(|| t.wins as f64 / t.complete as f64)
+        })
 }
 
-impl Operator for Wins {
-    fn name(&self) -> &'static str {
-        "wins"
+impl TypedOperator for Wins {
+    type Parameters = Parameters;
+    const NAME: &'static str = "wins";
+    const SUMMARY: &'static str =
+        "How often each label of an axis has the best value, strictly and under one tie rule.";
+    const SOURCE: &'static str = "Strict counts stand beside those under the tie rule.";
+
+    fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        let (from, column) = (given.from.as_str(), given.column.as_str());
+        contested(draft, (from, column), given.tie_within)?;
+        Ok(columns(given).specs())
     }
 
-    fn summary(&self) -> &'static str {
-        "How often each label of an axis has the best value, strictly and under one tie rule."
-    }
-
-    fn source(&self) -> &'static str {
-        "Strict counts stand beside those under the tie rule."
-    }
-
-    fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
-    }
-
-    fn plan(&self, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<Plan, Vec<Problem>> {
-        let given: Parameters = settings.read()?;
-        contested(
-            settings,
-            scope,
-            (&given.from, &given.column),
-            given.tie_within,
-        )?;
-        Ok(Plan {
-            columns: columns(&given),
-            parameters: rows::canonical(&given),
-        })
-    }
-
-    fn run(&self, given: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
-        let given: Parameters = parameters(given)?;
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let from = context.table(&given.from)?;
         let among = from.key_position(&given.among, &given.from)?;
+        let units = Units::of(given.unit.as_deref(), from, &given.from)?;
         let by = from.key_positions(&given.by, &given.from)?;
-        let contest: Vec<usize> = (0..from.keys.len()).filter(|p| *p != among).collect();
-        let strata = from.groups(&by);
-        let mut stratum_of = vec![0; from.rows.len()];
-        for (index, (_, members)) in strata.iter().enumerate() {
-            members.iter().for_each(|m| stratum_of[*m] = index);
-        }
-        let contests: Vec<Vec<usize>> = from
-            .groups(&contest)
-            .into_iter()
-            .map(|(_, rows)| rows)
+        let contest: Vec<usize> = (0..from.keys.len())
+            .filter(|p| *p != among && !units.axes().contains(&from.keys[*p]))
             .collect();
-        let mut rows = Vec::new();
-        for (index, (stratum, members)) in strata.into_iter().enumerate() {
-            let mut contenders: Vec<Scalar> = members
-                .iter()
-                .map(|m| from.rows[*m].key[among].clone())
-                .collect();
-            contenders.sort_by(rows::compare);
-            contenders.dedup();
+        let (columns, mut rows) = (columns(given), Vec::new());
+        // A contender that left no row in a stratum still lacks a value in its contests.
+        let contenders = contenders(from, among);
+        for (stratum, members) in from.groups(&by) {
             let mut tallies = vec![Tally::default(); contenders.len()];
             let (mut n, mut incomplete) = (0, 0);
-            // A contest lies within one stratum: its keys hold those of the stratum.
-            for here in contests.iter().filter(|c| stratum_of[c[0]] == index) {
-                let value = |c: &Scalar| {
-                    let row = here.iter().find(|r| from.rows[**r].key[among] == *c)?;
-                    from.number(*row, &given.column)
+            for here in contests(from, &members, &contest) {
+                let value = |contender: &Scalar| {
+                    let rows = here
+                        .iter()
+                        .filter(|r| from.rows[**r].key[among] == *contender);
+                    let values: Vec<f64> = rows
+                        .filter_map(|r| from.number(*r, &given.column))
+                        .collect();
+                    Mean::over(&values, LEVEL).map(|mean| mean.value)
                 };
-                let values: Option<Vec<f64>> = contenders.iter().map(value).collect();
-                match values {
+                match contenders.iter().map(value).collect::<Option<Vec<f64>>>() {
                     Some(values) => {
                         n += 1;
-                        judge(&values, &given, &mut tallies);
+                        judge(&values, given, &mut tallies);
                     }
                     None => incomplete += 1,
                 }
             }
-            for (contender, tally) in contenders.into_iter().zip(tallies) {
+            for (contender, tally) in contenders.iter().zip(tallies) {
                 let mut key = stratum.clone();
-                key.push(contender);
-                let rate = (n > 0).then(|| tally.wins as f64 / n as f64);
-                let values = vec![
-                    count(n),
-                    count(incomplete),
-                    count(tally.strict),
-                    count(tally.wins),
-                    count(tally.ties),
-                    number(rate),
-                ];
-                rows.push(Row {
-                    key,
-                    values,
-                    lineage: spans(&given.from, members.iter().copied()),
-                });
+                key.push(contender.clone());
+                let tally = Tally {
+                    complete: n,
+                    incomplete,
+                    ..tally
+                };
+                let lineage = spans(&given.from, members.iter().copied());
+                rows.push(columns.row(key, &tally, lineage));
             }
         }
         let mut keys = given.by.clone();
         keys.push(given.among.clone());
-        let missing = from.missing.clone();
         Ok(Frame {
             level: Level::Marginal,
             keys,
-            specs: columns(&given),
+            specs: columns.specs(),
             rows,
-            missing,
+            missing: from.missing.clone(),
         })
     }
 }
 
-#[derive(Clone, Default)]
-struct Tally {
-    strict: usize,
-    wins: usize,
-    ties: usize,
+/// Every label that contends, be it in a cell that is missing.
+fn contenders(from: &Frame, among: usize) -> Vec<Scalar> {
+    let axis = &from.keys[among];
+    let absent = from.missing.iter().filter_map(|m| m.get(axis).cloned());
+    let mut labels: Vec<Scalar> = from.rows.iter().map(|r| r.key[among].clone()).collect();
+    labels.extend(absent);
+    labels.sort_by(contract::compare);
+    labels.dedup();
+    labels
+}
+
+/// The rows of each contest of a stratum.
+fn contests(from: &Frame, members: &[usize], contest: &[usize]) -> Vec<Vec<usize>> {
+    let groups = from.groups(contest).into_iter();
+    let within = groups.map(|(_, rows)| {
+        let here = rows
+            .into_iter()
+            .filter(|row| members.binary_search(row).is_ok());
+        here.collect::<Vec<usize>>()
+    });
+    within.filter(|rows| !rows.is_empty()).collect()
 }
 
 fn judge(values: &[f64], given: &Parameters, tallies: &mut [Tally]) {

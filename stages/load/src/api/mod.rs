@@ -1,7 +1,7 @@
 //! The APIs a request can be sent through, one small adapter each.
 //!
 //! An adapter knows the path, the body, how the answer is divided into events, and what one
-//! event tells. A new API is one file here and one line in [`Api`].
+//! event tells. A new API is one file here and one line in `contract::Api`.
 
 mod llama_cpp;
 mod ollama;
@@ -9,6 +9,7 @@ mod openai;
 mod sglang;
 mod tgi;
 
+pub(crate) use contract::Api;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -16,26 +17,6 @@ use serde_json::{Map, Value, json};
 use crate::prompts::Prompt;
 use crate::sse::Division;
 use crate::workload::{OutputMode, Sampling, Workload};
-
-/// The API requests go through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Api {
-    /// `POST /v1/completions`.
-    OpenaiCompletions,
-    /// `POST /v1/chat/completions`.
-    OpenaiChat,
-    /// `POST /completion` of llama.cpp.
-    LlamaCppCompletion,
-    /// `POST /generate_stream` (or `/generate`) of TGI.
-    TgiGenerate,
-    /// `POST /generate` of SGLang.
-    SglangGenerate,
-    /// `POST /api/generate` of Ollama.
-    OllamaGenerate,
-    /// `POST /api/chat` of Ollama.
-    OllamaChat,
-}
 
 /// Whether answers arrive piece by piece or at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -170,61 +151,27 @@ impl Server {
     }
 }
 
-impl Api {
-    /// Returns every API, in the order of the documentation.
-    pub fn all() -> [Self; 7] {
-        [
-            Self::OpenaiCompletions,
-            Self::OpenaiChat,
-            Self::LlamaCppCompletion,
-            Self::TgiGenerate,
-            Self::SglangGenerate,
-            Self::OllamaGenerate,
-            Self::OllamaChat,
-        ]
-    }
-
-    /// Returns the word settings and tables use.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::OpenaiCompletions => "openai-completions",
-            Self::OpenaiChat => "openai-chat",
-            Self::LlamaCppCompletion => "llama-cpp-completion",
-            Self::TgiGenerate => "tgi-generate",
-            Self::SglangGenerate => "sglang-generate",
-            Self::OllamaGenerate => "ollama-generate",
-            Self::OllamaChat => "ollama-chat",
-        }
-    }
-
-    /// Returns the API of this word.
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::all().into_iter().find(|api| api.word() == word)
-    }
-
-    /// Returns whether the API can be told to ignore the end of sequence.
-    pub fn can_be_exact(self) -> bool {
-        !matches!(
-            self,
-            Self::TgiGenerate | Self::OllamaGenerate | Self::OllamaChat
-        )
-    }
-
-    /// Returns the path requests go to.
-    pub(crate) fn path(self, delivery: Delivery) -> &'static str {
-        match (self, delivery) {
-            (Self::OpenaiCompletions, _) => "/v1/completions",
-            (Self::OpenaiChat, _) => "/v1/chat/completions",
-            (Self::LlamaCppCompletion, _) => "/completion",
-            (Self::TgiGenerate, Delivery::Streamed) => "/generate_stream",
-            (Self::TgiGenerate, Delivery::Whole) | (Self::SglangGenerate, _) => "/generate",
-            (Self::OllamaGenerate, _) => "/api/generate",
-            (Self::OllamaChat, _) => "/api/chat",
-        }
-    }
-
+/// How the load generator speaks an API.
+pub(crate) trait Adapter {
     /// Returns how an answer is divided into events.
-    pub(crate) fn division(self, delivery: Delivery) -> Division {
+    fn division(self, delivery: Delivery) -> Division;
+
+    /// Returns the body of a request: ours, with the workload's extra fields on top.
+    fn body(
+        self,
+        model: &str,
+        workload: &Workload,
+        prompt: &Prompt,
+        history: &[Exchange],
+        delivery: Delivery,
+    ) -> Value;
+
+    /// Returns what one event of an answer tells.
+    fn read(self, event: &Value) -> Told;
+}
+
+impl Adapter for Api {
+    fn division(self, delivery: Delivery) -> Division {
         match (delivery, self) {
             (Delivery::Whole, _) => Division::Whole,
             (Delivery::Streamed, Self::OllamaGenerate | Self::OllamaChat) => Division::Lines,
@@ -232,8 +179,7 @@ impl Api {
         }
     }
 
-    /// Returns the body of a request: ours, with the workload's extra fields on top.
-    pub(crate) fn body(
+    fn body(
         self,
         model: &str,
         workload: &Workload,
@@ -267,8 +213,7 @@ impl Api {
         Value::Object(body)
     }
 
-    /// Returns what one event of an answer tells.
-    pub(crate) fn read(self, event: &Value) -> Told {
+    fn read(self, event: &Value) -> Told {
         let mut told = match self {
             Self::OpenaiCompletions | Self::OpenaiChat => openai::read(event),
             Self::LlamaCppCompletion => llama_cpp::read(event),

@@ -1,5 +1,6 @@
+use contract::{Phase, Word as _};
+
 use super::*;
-use crate::rows::Phase;
 
 fn prompt(text: &str, mode: OutputMode) -> Prompt {
     Prompt {
@@ -106,8 +107,8 @@ fn each_api_is_told_the_schema_in_its_own_words() {
         assert_eq!(body(api)["format"], schema);
     }
     assert_eq!(workload(&json!({})).structured, None);
-    for api in Api::all() {
-        let plain = super::tests::body(api, &json!({}), &[]).to_string();
+    for api in Api::ALL.iter().copied() {
+        let plain = self::body(api, &json!({}), &[]).to_string();
         assert!(
             !plain.contains("schema") && !plain.contains("grammar") && !plain.contains("format"),
             "{plain}"

@@ -5,7 +5,8 @@
 //! client measured and the server does not account for is the server's queue, its HTTP layer, the
 //! connection and this client; alone on a server that does not queue, a check of the client.
 
-use artifacts::{Column, Table, TableError};
+use artifacts::{Table, TableError};
+use contract::{Phase, Request, RequestStatus, Row as _, ServerAccountRow};
 use pipeline::stage::Control;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,6 @@ use serde_json::json;
 use super::point::ended_well;
 use crate::api::Api;
 use crate::random::Origin;
-use crate::rows::{Phase, RequestRow, RequestStatus};
 use crate::run::{LoadError, LoadSpec, Target, run_load};
 use crate::settings::Settings;
 use crate::summary::{Distribution, e2e_beyond_server, ttft_beyond_server};
@@ -120,15 +120,14 @@ pub struct Accounted {
 
 impl Accounted {
     /// Counts the rows of a closed loop.
-    pub(super) fn of(concurrency: u32, rows: &[RequestRow]) -> Self {
+    pub(super) fn of(concurrency: u32, rows: &[Request]) -> Self {
         let measured = || {
             rows.iter()
                 .filter(|r| r.phase == Phase::Measured && !r.superseded)
         };
         let answered = || measured().filter(|r| r.status == RequestStatus::Ok);
-        let beyond = |of: fn(&RequestRow) -> Option<f64>| {
-            Distribution::of(answered().filter_map(of).collect())
-        };
+        let beyond =
+            |of: fn(&Request) -> Option<f64>| Distribution::of(answered().filter_map(of).collect());
         let agree = |told: bool| answered().filter(|r| r.tokens_agree == Some(told)).count() as u64;
         Self {
             concurrency,
@@ -187,7 +186,7 @@ pub fn account(
 }
 
 /// Why there is no table of a server's account.
-pub const NO_TIMINGS: &str = "absent: the server's answers tell no timings";
+pub const NO_TIMINGS: &str = "absent: the server's answers report no timings";
 
 /// Makes the table `server_account`, a row for each closed loop and metric; `None` if the server
 /// tells no timings.
@@ -195,52 +194,35 @@ pub const NO_TIMINGS: &str = "absent: the server's answers tell no timings";
 /// # Errors
 /// Never for values made here.
 pub fn account_table(loops: &[Accounted]) -> Result<Option<Table>, TableError> {
-    type Row<'a> = (&'a Accounted, &'static str, &'a Distribution);
-    let rows: Vec<Row<'_>> = loops
+    let rows: Vec<ServerAccountRow> = loops
         .iter()
         .flat_map(|one| {
             one.distributions()
-                .map(move |(metric, distribution)| (one, metric, distribution))
+                .map(move |(metric, distribution)| account_row(one, metric, distribution))
         })
         .collect();
     if rows.is_empty() {
         return Ok(None);
     }
-    let ms = |name: &str, meaning: &str, of: fn(&Distribution) -> f64| {
-        Column::float(name, rows.iter().map(|r| Some(of(r.2))))
-            .unit("ms")
-            .describe(meaning)
-    };
-    let int = |name: &str, unit: &str, meaning: &str, of: fn(&Row<'_>) -> u64| {
-        Column::int(name, rows.iter().map(|r| i64::try_from(of(r)).ok()))
-            .unit(unit)
-            .describe(meaning)
-    };
-    Table::with_metadata(
-        vec![
-            int("concurrency", "clients", "key: clients of the closed loop", |r| u64::from(r.0.concurrency)),
-            Column::text("metric", rows.iter().map(|r| Some(r.1))).describe(
-                "key: `ttft_beyond_server` (TTFT − server_prompt_ms) or `e2e_beyond_server` (E2E latency − \
-                 server_prompt_ms − server_predicted_ms)",
-            ),
-            int("n", "1", "answers with the server's timings", |r| r.2.n as u64),
-            ms("mean", "mean", |d| d.mean),
-            ms("p50", "median", |d| d.p50),
-            ms("p90", "90th percentile", |d| d.p90),
-            ms("p99", "99th percentile", |d| d.p99),
-            ms("min", "smallest", |d| d.min),
-            ms("max", "largest", |d| d.max),
-            int("requests", "requests", "requests measured", |r| r.0.requests),
-            int("answered", "requests", "requests answered", |r| r.0.answered),
-            int(
-                "tokens_agree",
-                "requests",
-                "answers with as many output tokens by usage as by timings",
-                |r| r.0.tokens_agree,
-            ),
-            int("tokens_disagree", "requests", "answers with another number", |r| r.0.tokens_disagree),
-        ],
-        &[("keys", "concurrency,metric")],
-    )
-    .map(Some)
+    let columns = ServerAccountRow::columns(&rows);
+    Table::with_metadata(columns, &[("keys", "concurrency,metric")]).map(Some)
+}
+
+fn account_row(one: &Accounted, metric: &str, distribution: &Distribution) -> ServerAccountRow {
+    let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    ServerAccountRow {
+        concurrency: i64::from(one.concurrency),
+        metric: metric.to_owned(),
+        n: count(distribution.n as u64),
+        mean: distribution.mean,
+        p50: distribution.p50,
+        p90: distribution.p90,
+        p99: distribution.p99,
+        min: distribution.min,
+        max: distribution.max,
+        requests: count(one.requests),
+        answered: count(one.answered),
+        tokens_agree: count(one.tokens_agree),
+        tokens_disagree: count(one.tokens_disagree),
+    }
 }

@@ -13,7 +13,7 @@ use crate::span::Span;
 pub struct Grid {
     /// Closed loops: how many clients.
     pub concurrency: Vec<u32>,
-    /// Open loops: constant arrivals, requests a second.
+    /// Open loops: constant arrivals, requests per second.
     pub rate: Vec<f64>,
     /// Gaps between the tokens of an answer; `0 ms` sends them without waiting.
     pub gap: Vec<Span>,
@@ -67,12 +67,12 @@ impl Default for Grid {
     }
 }
 
-/// One point of the grid: either so many clients or such a rate.
+/// One point of the grid: either this many clients or such a rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// Clients of a closed loop.
     pub concurrency: Option<u32>,
-    /// Requests a second of an open loop.
+    /// Requests per second of an open loop.
     pub rate: Option<f64>,
     /// Between tokens.
     pub gap: Span,
@@ -139,7 +139,7 @@ impl Grid {
         if self.concurrency.is_empty() && self.rate.is_empty() {
             problems.push((
                 "concurrency",
-                "neither a concurrency nor a rate to calibrate at".to_owned(),
+                "there is neither a concurrency nor a rate to calibrate at".to_owned(),
             ));
         }
         if self.concurrency.contains(&0) {
@@ -153,7 +153,10 @@ impl Grid {
             problems.push(("rate", format!("a rate is above 0, got {rate}")));
         }
         if self.gap.is_empty() {
-            problems.push(("gap", "no gap between tokens to calibrate at".to_owned()));
+            problems.push((
+                "gap",
+                "there is no gap between tokens to calibrate at".to_owned(),
+            ));
         }
         if self.tokens < 2 {
             problems.push((

@@ -69,17 +69,14 @@ impl StageKind for Calibrate {
 
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
         let grid = grid_of(job)?;
-        let origin = Origin {
-            seed: job.seed,
-            replicate: job.replicate.clone(),
-        };
+        let origin = Origin::of(job);
         let launcher = match &self.launcher {
             Some(launcher) => launcher.clone(),
             None => {
                 Launcher::own().map_err(|e| Failure::failed(format!("this program's file: {e}")))?
             }
         };
-        // A run stopped by the user or the time limit is told as what it is.
+        // A run stopped by the user or the time limit is reported as what it is.
         let failed = |e: LoadError| {
             job.control
                 .check()
@@ -137,7 +134,7 @@ fn outputs(calibration: &Calibration) -> Result<Done, Failure> {
     };
     if calibration.covered().is_none() {
         done.warnings
-            .push("no point of the grid keeps the bound: nothing is covered".to_owned());
+            .push("no point of the grid meets the bound, so nothing is covered".to_owned());
     }
     Ok(done)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use contract::{Chunk, Phase, Request, RequestStatus};
 use pipeline::stage::Control;
 use serde_json::json;
 
@@ -11,7 +12,6 @@ use crate::api::Api;
 use crate::client_health::ClientHealth;
 use crate::random::Origin;
 use crate::reference::Truth;
-use crate::rows::{ChunkRow, Phase, RequestRow, RequestStatus};
 use crate::run::{Ending, LoadError, LoadResult, LoadSpec, Target, run_load};
 use crate::settings::Settings;
 use crate::summary::Distribution;
@@ -122,7 +122,7 @@ fn judge(point: Point, result: &LoadResult, truth: &[Truth]) -> Measured {
         .iter()
         .map(|t| (t.prompt_digest.as_str(), t))
         .collect();
-    let mut chunks: BTreeMap<(i64, i64), Vec<&ChunkRow>> = BTreeMap::new();
+    let mut chunks: BTreeMap<(i64, i64), Vec<&Chunk>> = BTreeMap::new();
     for chunk in &result.chunks {
         chunks
             .entry((chunk.request_id, chunk.attempt))
@@ -141,7 +141,8 @@ fn judge(point: Point, result: &LoadResult, truth: &[Truth]) -> Measured {
             .map(Vec::as_slice)
             .unwrap_or_default();
         chunk_count += own.len() as u64;
-        let told = log.get(row.prompt_digest.as_str()).copied();
+        let digest = row.prompt_digest.as_deref().unwrap_or_default();
+        let told = log.get(digest).copied();
         let matching =
             told.filter(|t| t.sent_ns.len() == own.len() && row.status == RequestStatus::Ok);
         match matching.and_then(|truth| pairs.add(row, own, truth, start)) {
@@ -185,13 +186,7 @@ struct Pairs {
 
 impl Pairs {
     /// Adds a request; `start` is the client's start on the clock of the log.
-    fn add(
-        &mut self,
-        row: &RequestRow,
-        chunks: &[&ChunkRow],
-        truth: &Truth,
-        start: i64,
-    ) -> Option<()> {
+    fn add(&mut self, row: &Request, chunks: &[&Chunk], truth: &Truth, start: i64) -> Option<()> {
         let ms = |ns: i64| ns as f64 / 1e6;
         let sent = row.sent_ns?;
         // The log on the client's clock.
@@ -203,7 +198,7 @@ impl Pairs {
         self.e2e
             .push((ms(row.last_token_ns? - sent), ms(last - read)));
         self.send_lag
-            .push((ms(row.send_lag_ns?), ms(read - row.scheduled_ns)));
+            .push((ms(row.send_lag_ns?), ms(read - row.scheduled_ns?)));
         for (chunk, handed) in chunks.iter().zip(&truth.sent_ns) {
             self.stamp
                 .push((ms(chunk.at_ns - sent), ms(here(*handed) - sent)));

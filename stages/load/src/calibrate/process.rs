@@ -74,7 +74,7 @@ impl Launcher {
         if server.url.is_empty() {
             let program = self.program.display();
             return Err(io::Error::other(format!(
-                "{program} ended without telling where it serves"
+                "{program} ended without reporting its address"
             )));
         }
         Ok(server)

@@ -1,6 +1,7 @@
 //! What a calibration leaves: the table `calibration` and the document `instrument`.
 
-use artifacts::{Column, Table, TableError};
+use artifacts::{Table, TableError};
+use contract::{CalibrationRow, Row as _};
 use pipeline::stage::{Control, Json};
 use serde_json::json;
 
@@ -179,143 +180,48 @@ impl Calibration {
     /// # Errors
     /// Never for values made here.
     pub fn table(&self) -> Result<Table, TableError> {
-        type Row<'a> = (&'a Measured, &'static str, &'a Errors);
-        let rows: Vec<Row<'_>> = self
-            .points
-            .iter()
-            .flat_map(|point| {
-                point
-                    .errors
-                    .iter()
-                    .map(move |(name, errors)| (point, *name, errors))
-            })
-            .collect();
-        let ms = |name: &str, meaning: &str, of: &dyn Fn(&Row<'_>) -> Option<f64>| {
-            Column::float(name, rows.iter().map(of))
-                .unit("ms")
-                .describe(meaning)
+        let rows = self.points.iter().flat_map(|point| {
+            let metrics = point.errors.iter();
+            metrics.map(|(metric, errors)| self.row(point, metric, errors))
+        });
+        let columns = CalibrationRow::columns(&rows.collect::<Vec<_>>());
+        Table::with_metadata(columns, &[("keys", "arrival,concurrency,rate,gap,metric")])
+    }
+
+    fn row(&self, point: &Measured, metric: &str, errors: &Errors) -> CalibrationRow {
+        let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        let health = point.health.as_ref();
+        let arrival = match point.point.rate {
+            Some(_) => "constant",
+            None => "closed-loop",
         };
-        let float =
-            |name: &str, unit: &str, meaning: &str, of: &dyn Fn(&Row<'_>) -> Option<f64>| {
-                Column::float(name, rows.iter().map(of))
-                    .unit(unit)
-                    .describe(meaning)
-            };
-        let int = |name: &str, unit: &str, meaning: &str, of: &dyn Fn(&Row<'_>) -> Option<i64>| {
-            Column::int(name, rows.iter().map(of))
-                .unit(unit)
-                .describe(meaning)
-        };
-        let arrival = |r: &Row<'_>| {
-            if r.0.point.rate.is_some() {
-                "constant"
-            } else {
-                "closed-loop"
-            }
-        };
-        Table::with_metadata(
-            vec![
-                Column::text("arrival", rows.iter().map(|r| Some(arrival(r)))).describe("key"),
-                int(
-                    "concurrency",
-                    "clients",
-                    "key: clients of a closed loop",
-                    &|r| r.0.point.concurrency.map(i64::from),
-                ),
-                float("rate", "req/s", "key: rate of an open loop", &|r| {
-                    r.0.point.rate
-                }),
-                ms("gap", "key: between the tokens of an answer", &|r| {
-                    Some(r.0.point.gap.nanoseconds() as f64 / 1e6)
-                }),
-                Column::text("metric", rows.iter().map(|r| Some(r.1)))
-                    .describe("key: `ttft`, `e2e`, `icl`, `stamp` or `send_lag`"),
-                int("n", "1", "values compared", &|r| {
-                    i64::try_from(r.2.absolute.n).ok()
-                }),
-                ms("bias", "mean of reported − true", &|r| Some(r.2.bias)),
-                ms("error_p50", "median of |reported − true|", &|r| {
-                    Some(r.2.absolute.p50)
-                }),
-                ms(
-                    "error_p99",
-                    "99th percentile of |reported − true|",
-                    &|r| Some(r.2.absolute.p99),
-                ),
-                ms("error_max", "largest |reported − true|", &|r| {
-                    Some(r.2.absolute.max)
-                }),
-                ms("reported_p50", "median reported", &|r| {
-                    Some(r.2.reported.p50)
-                }),
-                ms("true_p50", "median by the server's log", &|r| {
-                    Some(r.2.truth.p50)
-                }),
-                ms("reported_p99", "99th percentile reported", &|r| {
-                    Some(r.2.reported.p99)
-                }),
-                ms("true_p99", "99th percentile by the server's log", &|r| {
-                    Some(r.2.truth.p99)
-                }),
-                int(
-                    "requests",
-                    "requests",
-                    "requests answered and found in the log",
-                    &|r| i64::try_from(r.0.joined).ok(),
-                ),
-                int("lost", "requests", "requests that were not", &|r| {
-                    i64::try_from(r.0.lost).ok()
-                }),
-                float(
-                    "chunk_rate",
-                    "chunks/s",
-                    "chunks a second over the point",
-                    &|r| r.0.health.as_ref()?.chunk_rate,
-                ),
-                int(
-                    "peak_in_flight",
-                    "requests",
-                    "most requests in flight at once",
-                    &|r| r.0.health.as_ref()?.peak_in_flight,
-                ),
-                float(
-                    "cpu_per_chunk",
-                    "us",
-                    "CPU time of the measuring thread for each chunk",
-                    &|r| r.0.cpu_per_chunk_us,
-                ),
-                ms("stamp_error_bound", "what the run itself stated", &|r| {
-                    r.0.health.as_ref()?.stamp_error_bound_ms
-                }),
-                float(
-                    "bound_covers",
-                    "1",
-                    "share of chunks stamped late by at most that",
-                    &|r| r.0.bound_covers,
-                ),
-                Column::text(
-                    "client_verdict",
-                    rows.iter()
-                        .map(|r| Some(r.0.health.as_ref()?.verdict?.word())),
-                )
-                .describe("what the run said of its client"),
-                Column::boolean("tls", rows.iter().map(|_| Some(self.tls)))
-                    .describe("whether the reference server spoke TLS"),
-                Column::boolean(
-                    "within_bound",
-                    rows.iter().map(|r| Some(r.0.within(self.bound))),
-                )
-                .describe("whether the point keeps the declared bound"),
-                Column::text(
-                    "cpu_model",
-                    rows.iter().map(|_| self.host.cpu_model.clone()),
-                )
-                .describe("the machine"),
-                int("cpu_count", "1", "cores of the machine", &|_| {
-                    self.host.cpu_count
-                }),
-            ],
-            &[("keys", "arrival,concurrency,rate,gap,metric")],
-        )
+        CalibrationRow {
+            arrival: arrival.to_owned(),
+            concurrency: point.point.concurrency.map(i64::from),
+            rate: point.point.rate,
+            gap: point.point.gap.nanoseconds() as f64 / 1e6,
+            metric: metric.to_owned(),
+            n: i64::try_from(errors.absolute.n).ok(),
+            bias: errors.bias,
+            error_p50: errors.absolute.p50,
+            error_p99: errors.absolute.p99,
+            error_max: errors.absolute.max,
+            reported_p50: errors.reported.p50,
+            true_p50: errors.truth.p50,
+            reported_p99: errors.reported.p99,
+            true_p99: errors.truth.p99,
+            requests: count(point.joined),
+            lost: count(point.lost),
+            chunk_rate: health.and_then(|h| h.chunk_rate),
+            peak_in_flight: health.and_then(|h| h.peak_in_flight),
+            cpu_per_chunk: point.cpu_per_chunk_us,
+            stamp_error_bound: health.and_then(|h| h.stamp_error_bound_ms),
+            bound_covers: point.bound_covers,
+            client_verdict: health.and_then(|h| h.verdict),
+            tls: self.tls,
+            within_bound: point.within(self.bound),
+            cpu_model: self.host.cpu_model.clone(),
+            cpu_count: self.host.cpu_count,
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! `aiperf profile`: records a line (`profile_export.jsonl`), or aggregates
 //! (`profile_export_aiperf.json`).
 
+use contract::{RequestStatus, TokenSource};
 use serde_json::Value;
 
 use super::json::{At, ImportError};
-use super::rows::{FAILED, Imported, Row, Statistic};
+use super::rows::{Imported, Row, Statistic};
 
 const MILLISECONDS: i64 = 1_000_000;
 
@@ -136,10 +137,10 @@ fn row(record: &At<'_>, base: i64, several_turns: bool) -> Result<Row, ImportErr
             "warmup" => true,
             "profiling" => false,
             other => {
-                let hint = "this reader knows `warmup` and `profiling`, as AIPerf 0.13 writes them";
+                let hint = "known phases are `warmup` and `profiling`, as AIPerf 0.13 writes them";
                 return Err(ImportError::at(
                     phase.path,
-                    format!("`{other}` is no phase of a benchmark"),
+                    format!("`{other}` is not a phase of a benchmark"),
                     hint,
                 ));
             }
@@ -152,24 +153,23 @@ fn row(record: &At<'_>, base: i64, several_turns: bool) -> Result<Row, ImportErr
         first_token_ns: after("time_to_first_token")?,
         last_token_ns: after("request_latency")?,
         done_ns: Some(metadata.need("request_end_ns")?.count()? - base),
-        ..Row::default()
+        ..Row::new(RequestStatus::Ok)
     };
     if row.done_ns < row.sent_ns {
         return Err(ImportError::at(
             format!("{}.request_end_ns", metadata.path),
             "the request ended before it started: a negative time",
-            "the wall clock was set back during the run: measure again",
+            "the wall clock was set back during the run; measure again",
         ));
     }
     let usage = count("usage_completion_tokens")?;
     row.output_tokens = usage.or(count("output_sequence_length")?);
     row.tokens_source = row.output_tokens.map(|_| {
         if usage.is_some() {
-            "usage"
+            TokenSource::Usage
         } else {
-            "tokenizer"
+            TokenSource::Tokenizer
         }
-        .to_owned()
     });
     row.prompt_tokens = count("usage_prompt_tokens")?.or(count("input_sequence_length")?);
     if several_turns {
@@ -189,7 +189,6 @@ fn row(record: &At<'_>, base: i64, several_turns: bool) -> Result<Row, ImportErr
     let cancelled = metadata
         .get("was_cancelled")
         .is_some_and(|v| v.value == &Value::Bool(true));
-    row.status = "ok".to_owned();
     if let Some(error) = record.get("error") {
         let code = error.get("code").map(|v| v.count()).transpose()?;
         let kind = error
@@ -207,17 +206,16 @@ fn row(record: &At<'_>, base: i64, several_turns: bool) -> Result<Row, ImportErr
             .get("cause_chain")
             .is_some_and(|c| c.value.to_string().contains("ConnectionRefused"));
         row.status = match row.http_status {
-            Some(_) => "http_error",
-            None if refused => "refused",
-            None if kind.contains("Timeout") => "timeout",
-            None => FAILED,
-        }
-        .to_owned();
+            Some(_) => RequestStatus::HttpError,
+            None if refused => RequestStatus::Refused,
+            None if kind.contains("Timeout") => RequestStatus::Timeout,
+            None => RequestStatus::Failed,
+        };
         row.error = Some(format!("{kind}: {message}"));
         (row.output_tokens, row.tokens_source) = (None, None);
     }
     if cancelled {
-        row.status = "cancelled".to_owned();
+        row.status = RequestStatus::Cancelled;
     }
     Ok(row)
 }
@@ -230,7 +228,7 @@ fn check_unit(metric: &At<'_>) -> Result<(), ImportError> {
         other => Err(ImportError::at(
             unit.path,
             format!("the unit is `{other}`, not `ms`"),
-            "this reader knows AIPerf's unit for times, ms; import the file the tool wrote",
+            "AIPerf writes times in ms; import the file that the tool wrote",
         )),
     }
 }

@@ -1,9 +1,10 @@
 //! Per-request data as vLLM and SGLang write it: one list a quantity, a request a place.
 
 use artifacts::Digest;
+use contract::RequestStatus;
 
 use super::json::{At, ImportError};
-use super::rows::{Clock, FAILED, Imported, Row};
+use super::rows::{Clock, Imported, Row};
 
 const SECONDS: i64 = 1_000_000_000;
 
@@ -44,8 +45,8 @@ pub(crate) fn rows(result: &At<'_>, imported: &mut Imported) -> Result<(), Impor
         if let Some(length) = length.filter(|length| *length != n) {
             return Err(ImportError::at(
                 format!("{}.{name}", result.path),
-                format!("{length} entries beside {n} of `ttfts`"),
-                "the tool writes one entry a request into each list; the file has been changed",
+                format!("{length} entries, but `ttfts` has {n}"),
+                "the tool writes one entry per request into each list; the file has been changed",
             ));
         }
     }
@@ -70,12 +71,15 @@ pub(crate) fn rows(result: &At<'_>, imported: &mut Imported) -> Result<(), Impor
         let ok = error.is_none() && (output > 0 || ttfts[i] > 0.0);
         let sent = starts.as_ref().map_or(0.0, |starts| starts[i] - base);
         let at = |ns: f64| (sent + ns).round() as i64;
+        let status = match ok {
+            true => RequestStatus::Ok,
+            false => RequestStatus::Failed,
+        };
         let mut row = Row {
             sent_ns: Some(at(0.0)),
             prompt_tokens: Some(input),
-            status: if ok { "ok" } else { FAILED }.to_owned(),
             error: error.or_else(|| (!ok).then(|| "the tool gives no reason".to_owned())),
-            ..Row::default()
+            ..Row::new(status)
         };
         if ttfts[i] > 0.0 {
             let mut moment = ttfts[i];
@@ -139,7 +143,12 @@ pub(crate) fn rows(result: &At<'_>, imported: &mut Imported) -> Result<(), Impor
 /// Both tools put the whole latency into `ttfts` where answers are not streamed, and there are
 /// then no gaps at all: no first token was seen.
 fn not_streamed(imported: &mut Imported) {
-    let ok = || imported.requests.iter().filter(|row| row.status == "ok");
+    let ok = || {
+        imported
+            .requests
+            .iter()
+            .filter(|row| row.status == RequestStatus::Ok)
+    };
     let gaps = ok().any(|row| {
         row.chunks_ns
             .as_ref()
@@ -164,7 +173,7 @@ fn check_completed(result: &At<'_>, imported: &mut Imported) -> Result<(), Impor
     let ok = imported
         .requests
         .iter()
-        .filter(|row| row.status == "ok")
+        .filter(|row| row.status == RequestStatus::Ok)
         .count() as i64;
     let completed = result.need("completed")?.count()?;
     if ok == completed {
@@ -173,6 +182,6 @@ fn check_completed(result: &At<'_>, imported: &mut Imported) -> Result<(), Impor
     Err(ImportError::at(
         format!("{}.completed", result.path),
         format!("{completed} requests completed, but the lists hold {ok} without an error"),
-        "lists and figures are of different runs; import the file the tool wrote",
+        "the lists and figures are from different runs; import the file that the tool wrote",
     ))
 }

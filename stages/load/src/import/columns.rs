@@ -1,9 +1,10 @@
 //! Tables of requests with a column map: CSV and Parquet.
 
+use contract::{Phase, RequestStatus, Word};
 use pipeline::stage::Problem;
 
 use super::json::ImportError;
-use super::rows::{Clock, FAILED, Imported, Row};
+use super::rows::{Clock, Imported, Row};
 use super::settings::{ColumnSource, Import, Unit};
 
 /// One value of a table.
@@ -59,18 +60,6 @@ const TEXTS: [&str; 6] = [
     "status",
     "error",
 ];
-const STATUSES: [&str; 10] = [
-    "ok",
-    "http_error",
-    "timeout",
-    "hung",
-    "refused",
-    "connection_reset",
-    "truncated_stream",
-    "malformed_stream",
-    "invalid_output",
-    "cancelled",
-];
 
 fn is_time(name: &str) -> bool {
     MOMENTS.contains(&name) || SPANS.iter().any(|(span, _)| *span == name)
@@ -108,11 +97,18 @@ pub(crate) fn problems(import: &Import) -> Vec<Problem> {
             continue;
         }
         match (&source.from, &source.value) {
-            (Some(_), Some(_)) => all.push(at("`from` and `value` both say what it is".to_owned(), "keep one of them")),
-            (None, None) => all.push(at("missing key `from`".to_owned(), "add `from:`, the column of the file")),
+            (Some(_), Some(_)) => all.push(at(
+                "`from` and `value` cannot be given together".to_owned(),
+                "keep one of them",
+            )),
+            (None, None) => all.push(at(
+                "missing key `from`".to_owned(),
+                "add `from:`, the column of the file",
+            )),
             (None, Some(_)) if !TEXTS.contains(&name.as_str()) => all.push(at(
                 format!("`{name}` cannot be one value for every row"),
-                "name the column of the file with `from:`, or leave it out: what the file does not hold stays null",
+                "name a column of the file with `from:`, or remove the entry; values that the \
+                 file does not hold stay null",
             )),
             _ => {}
         }
@@ -124,7 +120,7 @@ pub(crate) fn problems(import: &Import) -> Vec<Problem> {
         }
         if !is_time(name) && source.unit.is_some() {
             all.push(at(
-                format!("`{name}` is no time and has no unit"),
+                format!("`{name}` is not a time, so it has no unit"),
                 "remove `unit`",
             ));
         }
@@ -135,7 +131,7 @@ pub(crate) fn problems(import: &Import) -> Vec<Problem> {
     let has = |name: &str| import.columns.contains_key(name);
     for (span, moment) in SPANS {
         if has(span) && has(moment) {
-            let message = format!("`{span}` and `{moment}` both say when that was");
+            let message = format!("`{span}` and `{moment}` both give this time");
             all.push(Problem::at(&["import", "columns", span], message).hint("keep one of them"));
         }
     }
@@ -143,7 +139,7 @@ pub(crate) fn problems(import: &Import) -> Vec<Problem> {
         .into_iter()
         .find(|m| *m != "sent" && has(m) && !has("sent"))
     {
-        let message = format!("`{moment}` without `sent`: nothing says since when it counts");
+        let message = format!("`{moment}` needs `sent`, the time from which it counts");
         all.push(
             Problem::at(&["import", "columns", moment], message)
                 .hint("map `sent` too, or map spans: `ttft`, `e2e_latency`, `request_latency`"),
@@ -153,10 +149,11 @@ pub(crate) fn problems(import: &Import) -> Vec<Problem> {
         all.push(
             Problem::at(
                 &["import", "columns"],
-                "nothing says which requests succeeded",
+                "the map does not say which requests succeeded",
             )
             .hint(
-                "map `status` or `error`; if you know that all did, declare `status: {value: ok}`",
+                "map `status` or `error`; if you know that all of them succeeded, declare \
+                 `status: {value: ok}`",
             ),
         );
     }
@@ -217,7 +214,7 @@ impl<'a> Map<'a> {
             let Some(i) = sheet.names.iter().position(|n| n == from) else {
                 return Err(ImportError::at(
                     "",
-                    format!("no column `{from}`, which `{name}` is made from"),
+                    format!("no column `{from}` for `{name}`"),
                     format!("there are: {}", sheet.names.join(", ")),
                 ));
             };
@@ -226,7 +223,7 @@ impl<'a> Map<'a> {
         Ok(Self { import, sheet })
     }
 
-    /// Returns a value and where it stands.
+    /// Returns a value and where it is.
     fn field(&self, name: &str, row: usize) -> (Field, String) {
         let Some(source) = self.import.columns.get(name) else {
             return (Field::Null, String::new());
@@ -261,7 +258,7 @@ impl<'a> Map<'a> {
             Some(ns) if ns < 0 => Err(ImportError::at(
                 place,
                 format!("the time {} is negative", shown(&field)),
-                "a clock that ran backwards spoils every latency of the run: measure again",
+                "a clock that ran backwards spoils every latency of the run; measure again",
             )),
             Some(ns) => Ok(Some(ns)),
             None => Err(not_a_number(place, &field)),
@@ -281,8 +278,8 @@ impl<'a> Map<'a> {
             Some(count) => Ok(Some(count)),
             None => Err(ImportError::at(
                 place,
-                format!("a count was expected, found {}", shown(&field)),
-                "leave the field empty where there is none",
+                format!("expected a count, found {}", shown(&field)),
+                "leave the field empty if there is none",
             )),
         }
     }
@@ -296,18 +293,22 @@ impl<'a> Map<'a> {
     }
 
     fn row(&self, row: usize, base: Option<i128>) -> Result<Row, ImportError> {
-        let mut out = Row::default();
+        let (status, error) = self.status(row);
+        let mut out = Row {
+            error,
+            ..Row::new(status)
+        };
         let sent = self.time("sent", row)?;
         if base.is_some()
             && sent.is_none()
             && self.text("error", row).is_none()
-            && self.status(row).0 == "ok"
+            && self.status(row).0 == RequestStatus::Ok
         {
             let (_, place) = self.field("sent", row);
             return Err(ImportError::at(
                 place,
-                "a request that succeeded has no time of sending",
-                "leave `sent` out of the map to import spans alone",
+                "a request that succeeded has no send time",
+                "to import only durations, remove `sent` from the map",
             ));
         }
         let place = |name: &str| format!("{} ({name})", self.sheet.places[row]);
@@ -356,29 +357,8 @@ impl<'a> Map<'a> {
                 "check the units and the columns of the map; a span counts from `sent`",
             ));
         }
-        out.warmup = match self.text("phase", row).as_deref() {
-            None | Some("measured") => false,
-            Some("warmup") => true,
-            Some(other) => {
-                return Err(ImportError::at(
-                    self.field("phase", row).1,
-                    format!("`{other}` is no phase"),
-                    "a phase is `warmup` or `measured`",
-                ));
-            }
-        };
-        out.tokens_source = self.text("tokens_source", row);
-        if let Some(word) = out
-            .tokens_source
-            .as_deref()
-            .filter(|w| !["usage", "timings", "tokenizer", "chunks"].contains(w))
-        {
-            return Err(ImportError::at(
-                self.field("tokens_source", row).1,
-                format!("`{word}` is no source of token counts"),
-                "it is `usage`, `timings`, `tokenizer` or `chunks`",
-            ));
-        }
+        out.warmup = self.word::<Phase>("phase", row)? == Some(Phase::Warmup);
+        out.tokens_source = self.word("tokens_source", row)?;
         out.prompt_tokens = self.count("prompt_tokens", row)?;
         out.cached_prompt_tokens = self.count("cached_prompt_tokens", row)?;
         out.output_tokens = self.count("output_tokens", row)?;
@@ -389,32 +369,38 @@ impl<'a> Map<'a> {
         out.turn = self.count("turn", row)?;
         out.prompt_digest = self.text("prompt_digest", row);
         out.finish_reason = self.text("finish_reason", row);
-        (out.status, out.error) = self.status(row);
         Ok(out)
     }
 
+    /// Returns one of a few words, if the column is mapped and the value there.
+    fn word<W: Word>(&self, name: &str, row: usize) -> Result<Option<W>, ImportError> {
+        let word = self.text(name, row).map(|word| W::parse(&word)).transpose();
+        word.map_err(|unknown| {
+            let hint = format!("write one of {}", W::EACH.join(", "));
+            ImportError::at(self.field(name, row).1, unknown.to_string(), hint)
+        })
+    }
+
     /// Returns status and error: `status` decides if it is mapped, else whether there is an error.
-    fn status(&self, row: usize) -> (String, Option<String>) {
+    fn status(&self, row: usize) -> (RequestStatus, Option<String>) {
         let error = self.text("error", row);
         let Some(source) = self.import.columns.get("status") else {
-            return (
-                if error.is_none() { "ok" } else { FAILED }.to_owned(),
-                error,
-            );
+            return match error {
+                None => (RequestStatus::Ok, None),
+                error => (RequestStatus::Failed, error),
+            };
         };
-        match self.text("status", row) {
-            Some(word) if source.ok.contains(&word) => ("ok".to_owned(), error),
-            // With a list of words for success, every other word is a failure of that name.
-            Some(word)
-                if STATUSES.contains(&word.as_str()) && (word != "ok" || source.ok.is_empty()) =>
-            {
-                (word, error)
-            }
-            Some(word) => (FAILED.to_owned(), error.or(Some(word))),
-            None => (
-                FAILED.to_owned(),
-                error.or(Some("the file gives no status".to_owned())),
-            ),
+        let Some(word) = self.text("status", row) else {
+            let error = error.or(Some("the file has no status".to_owned()));
+            return (RequestStatus::Failed, error);
+        };
+        if source.ok.contains(&word) {
+            return (RequestStatus::Ok, error);
+        }
+        // With a list of words for success, every other word is a failure of that name.
+        match RequestStatus::parse(&word) {
+            Ok(status) if status != RequestStatus::Ok || source.ok.is_empty() => (status, error),
+            _ => (RequestStatus::Failed, error.or(Some(word))),
         }
     }
 }
@@ -439,7 +425,7 @@ fn check_unit(
         Some(told) if told != unit => Err(ImportError::at(
             format!("column {from}"),
             format!(
-                "its unit is {}, the map says {} for `{name}`",
+                "its unit is {}, but the map gives {} for `{name}`",
                 told.word(),
                 unit.word()
             ),
@@ -498,7 +484,7 @@ fn shown(field: &Field) -> String {
 fn not_a_number(place: String, field: &Field) -> ImportError {
     ImportError::at(
         place,
-        format!("a time was expected, found {}", shown(field)),
-        "times are numbers; leave the field empty where there is none",
+        format!("expected a time, found {}", shown(field)),
+        "times are numbers; leave the field empty if there is none",
     )
 }

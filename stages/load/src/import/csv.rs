@@ -18,7 +18,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Sheet, ImportError> {
             ::csv::ErrorKind::UnequalLengths {
                 expected_len, len, ..
             } => {
-                format!("{len} fields under {expected_len} headings")
+                format!("{len} fields, but {expected_len} headings")
             }
             ::csv::ErrorKind::Utf8 { .. } => "not UTF-8".to_owned(),
             _ => e.to_string(),
@@ -26,7 +26,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Sheet, ImportError> {
         ImportError::at(
             place,
             message,
-            "write a CSV file with a heading, commas, and quotes where text has commas",
+            "write a CSV file with a heading and commas, and quote text that contains commas",
         )
     };
     let names: Vec<String> = reader

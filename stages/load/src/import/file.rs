@@ -6,7 +6,7 @@ use artifacts::Digest;
 use pipeline::sources::{Source, Unusable, note, unread};
 use pipeline::stage::Library;
 
-/// The largest file read. A file is taken apart in memory, which costs several times its size.
+/// The largest file read. A file is parsed in memory, which costs several times its size.
 pub(crate) const LARGEST: u64 = 1 << 30;
 
 /// Finds a file and returns its path and digest.
@@ -47,13 +47,13 @@ fn read(pattern: &str, path: &Path) -> Result<Vec<u8>, Unusable> {
     if metadata.is_dir() {
         return Err(unusable(
             format!("{} is a folder", path.display()),
-            "name the file in it; `*` stands for any text of its name",
+            "name the file in this folder; `*` matches any text in its name",
         ));
     }
     if metadata.len() > LARGEST {
         return Err(unusable(
             format!(
-                "{} has {} MiB, more than the {} MiB that are read",
+                "{} has {} MiB; the limit is {} MiB",
                 path.display(),
                 metadata.len() >> 20,
                 LARGEST >> 20
@@ -85,7 +85,7 @@ fn resolve(pattern: &str, library: &dyn Library) -> Result<PathBuf, Unusable> {
     {
         return Err(unusable(
             format!("`*` in the folder of {pattern}"),
-            "use `*` in the file's name alone; a folder may hold `${axis}`",
+            "use `*` only in the file's name; a folder may contain `${axis}`",
         ));
     }
     let entries = std::fs::read_dir(folder).map_err(|e| unread(pattern, folder, &e))?;
@@ -100,8 +100,8 @@ fn resolve(pattern: &str, library: &dyn Library) -> Result<PathBuf, Unusable> {
     match found.as_slice() {
         [one] => Ok(one.clone()),
         [] => Err(unusable(
-            format!("no file fits {}", path.display()),
-            "correct the name; paths begin at the experiment's folder",
+            format!("no file matches {}", path.display()),
+            "correct the name; paths are relative to the experiment's folder",
         )),
         several => {
             let names: Vec<String> = several
@@ -112,11 +112,11 @@ fn resolve(pattern: &str, library: &dyn Library) -> Result<PathBuf, Unusable> {
             let more = if several.len() > 4 { ", …" } else { "" };
             Err(unusable(
                 format!(
-                    "{} files fit {pattern}: {}{more}",
+                    "{} files match {pattern}: {}{more}",
                     several.len(),
                     names.join(", ")
                 ),
-                "a cell takes one file: name it more closely, or put what tells them apart on an axis",
+                "a cell imports one file; name it more precisely, or make the differing part an axis",
             ))
         }
     }
@@ -187,14 +187,14 @@ mod tests {
         let pattern = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
         let Unusable { message, .. } = find(&pattern("c4-*.json")).unwrap_err();
         assert!(
-            message.starts_with("2 files fit") && message.contains("c4-b.json"),
+            message.starts_with("2 files match") && message.contains("c4-b.json"),
             "{message}"
         );
         assert!(
             find(&pattern("c16*.json"))
                 .unwrap_err()
                 .message
-                .starts_with("no file fits")
+                .starts_with("no file matches")
         );
         let (path, digest) = find(&pattern("c8*.json")).unwrap();
         assert_eq!(digest, Digest::of(b"c8.json").to_string());

@@ -8,19 +8,20 @@
 use std::collections::BTreeMap;
 
 use artifacts::Digest;
+use contract::{RequestStatus, TokenSource};
 use serde_json::Value;
 
 use super::json::{At, ImportError};
-use super::rows::{FAILED, Imported, Row};
+use super::rows::{Imported, Row};
 use super::stage::index;
-use crate::api::Api;
+use crate::api::{Adapter, Api};
 use crate::sse::{Division, divide};
 
 /// Refuses a file of aggregates.
 pub(crate) fn aggregates() -> ImportError {
     ImportError::at(
         "",
-        "this file holds GenAI-Perf's aggregates and no request",
+        "this file holds only GenAI-Perf's aggregates and no requests",
         "give the file without `_genai_perf` in its name from the same folder, such as `profile_export.json`",
     )
 }
@@ -84,11 +85,10 @@ pub(crate) fn read(file: &At<'_>, entry: Option<u32>) -> Result<Imported, Import
     if imported
         .requests
         .iter()
-        .any(|row| row.tokens_source.as_deref() == Some("chunks"))
+        .any(|row| row.tokens_source == Some(TokenSource::Chunks))
     {
         imported.warnings.push(
-            "output tokens are counted as chunks where no usage came: GenAI-Perf counts with a tokenizer of its own, \
-             which the file does not name"
+            "output tokens are counted as chunks if there is no usage, because the file does not name GenAI-Perf's own tokenizer"
                 .to_owned(),
         );
     }
@@ -133,9 +133,9 @@ fn service(kind: &At<'_>, endpoint: &str) -> Result<Service, ImportError> {
         "triton" | "dynamic_grpc" => Ok(Service::Triton),
         other => Err(ImportError::at(
             kind.path.clone(),
-            format!("`{other}` at `{endpoint}` answers with no text that is read here"),
-            "read are `openai` (completions and chat) and `triton` with `text_output`; write the requests as CSV and \
-             import them with `tool: csv`",
+            format!("cannot read text from the answers of `{other}` at `{endpoint}`"),
+            "supported are `openai` (completions and chat) and `triton` with `text_output`; \
+             otherwise write the requests as CSV and import them with `tool: csv`",
         )),
     }
 }
@@ -153,8 +153,8 @@ fn row(request: &At<'_>, service: Service, base: i64) -> Result<Row, ImportError
         if moment < start || moments.last().is_some_and(|last| moment - base < *last) {
             return Err(ImportError::at(
                 stamp.path,
-                "the response came before what it follows: a negative time",
-                "the wall clock was set back during the run: measure again",
+                "the response precedes the event it follows: a negative time",
+                "the wall clock was set back during the run; measure again",
             ));
         }
         moments.push(moment - base);
@@ -165,7 +165,7 @@ fn row(request: &At<'_>, service: Service, base: i64) -> Result<Row, ImportError
         return Err(ImportError::at(
             outputs.path,
             format!(
-                "{} entries beside {} of `response_timestamps`",
+                "{} entries, but `response_timestamps` has {}",
                 responses.len(),
                 moments.len()
             ),
@@ -175,7 +175,7 @@ fn row(request: &At<'_>, service: Service, base: i64) -> Result<Row, ImportError
     let mut row = Row {
         sent_ns: Some(start - base),
         done_ns: moments.last().copied(),
-        ..Row::default()
+        ..Row::new(RequestStatus::Ok)
     };
     let asked = payload(request).unwrap_or_default();
     row.requested_output_tokens = asked["max_tokens"]
@@ -203,12 +203,12 @@ fn row(request: &At<'_>, service: Service, base: i64) -> Result<Row, ImportError
     if streamed {
         row.first_token_ns = told.chunks.first().copied();
         row.output_tokens = (!told.chunks.is_empty()).then_some(told.chunks.len() as i64);
-        row.tokens_source = row.output_tokens.map(|_| "chunks".to_owned());
+        row.tokens_source = row.output_tokens.map(|_| TokenSource::Chunks);
         row.chunks_ns = Some(told.chunks);
     }
     if told.output_tokens.is_some() {
         row.output_tokens = told.output_tokens;
-        row.tokens_source = Some("usage".to_owned());
+        row.tokens_source = Some(TokenSource::Usage);
     }
     (row.prompt_tokens, row.cached_prompt_tokens) = (told.prompt_tokens, told.cached_prompt_tokens);
     row.finish_reason = told.finish_reason;
@@ -217,8 +217,8 @@ fn row(request: &At<'_>, service: Service, base: i64) -> Result<Row, ImportError
             .is_empty()
             .then(|| "the file holds no response".to_owned())
     });
-    row.status = if row.error.is_some() { FAILED } else { "ok" }.to_owned();
     if row.error.is_some() {
+        row.status = RequestStatus::Failed;
         (row.output_tokens, row.tokens_source) = (None, None);
     }
     if !told.all.is_empty() {

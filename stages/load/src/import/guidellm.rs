@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use artifacts::Digest;
+use contract::RequestStatus;
 use serde_json::Value;
 
 use super::json::{At, ImportError};
-use super::rows::{FAILED, Imported, Row, Statistic};
+use super::rows::{Imported, Row, Statistic};
 use super::stage::index;
 
 const SECONDS: i64 = 1_000_000_000;
@@ -70,7 +71,7 @@ pub(crate) fn read(report: &At<'_>, entry: Option<u32>) -> Result<Imported, Impo
         return Err(ImportError::at(
             "$.benchmarks",
             "the report holds no benchmark",
-            "let one finish",
+            "let at least one benchmark finish",
         ));
     }
     let benchmark = &benchmarks[index(benchmarks.len(), entry)?];
@@ -222,8 +223,8 @@ fn row(group: &str, item: &At<'_>, base: f64, open: bool) -> Result<Row, ImportE
     if known.windows(2).any(|pair| pair[1] < pair[0]) {
         return Err(ImportError::at(
             timings.path,
-            "a later moment of the request lies before an earlier one: a negative time",
-            "the wall clock was set back during the run: measure again",
+            "a later time of the request precedes an earlier one: a negative time",
+            "the wall clock was set back during the run; measure again",
         ));
     }
     let mut row = Row {
@@ -237,13 +238,11 @@ fn row(group: &str, item: &At<'_>, base: f64, open: bool) -> Result<Row, ImportE
         cached_prompt_tokens: count("cached_tokens")?,
         output_tokens: if ok { count("output_tokens")? } else { None },
         requested_output_tokens: item.get("request_args").and_then(|v| requested(v.value)),
-        status: match group {
-            "successful" => "ok",
-            "incomplete" => "cancelled",
-            _ => FAILED,
-        }
-        .to_owned(),
-        ..Row::default()
+        ..Row::new(match group {
+            "successful" => RequestStatus::Ok,
+            "incomplete" => RequestStatus::Cancelled,
+            _ => RequestStatus::Failed,
+        })
     };
     if let Some(output) = item.get("output").filter(|_| ok) {
         let output = output.text()?;
@@ -256,11 +255,10 @@ fn row(group: &str, item: &At<'_>, base: f64, open: bool) -> Result<Row, ImportE
         row.error = Some(error.to_owned());
         if group == "errored" {
             row.status = match row.http_status {
-                Some(_) => "http_error",
-                None if error.contains("Timeout") => "timeout",
-                None => FAILED,
-            }
-            .to_owned();
+                Some(_) => RequestStatus::HttpError,
+                None if error.contains("Timeout") => RequestStatus::Timeout,
+                None => RequestStatus::Failed,
+            };
         }
     }
     Ok(row)

@@ -38,7 +38,7 @@ impl fmt::Display for ImportError {
 }
 
 /// Reads every JSON value of a file: one document, or one a line. `NaN` and `Infinity`, which
-/// Python writes although JSON has no such numbers, become texts: they are no mistake where
+/// Python writes although JSON has no such numbers, become texts: they are not a mistake where
 /// nothing is read (SGLang's `request_rate`), and one with a path where a number is.
 pub(crate) fn documents(bytes: &[u8]) -> Result<Vec<Value>, ImportError> {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
@@ -53,7 +53,7 @@ pub(crate) fn documents(bytes: &[u8]) -> Result<Vec<Value>, ImportError> {
         return Err(ImportError::at(
             "",
             "the file is empty",
-            "give the file the tool wrote",
+            "give the file that the tool wrote",
         ));
     }
     Ok(all)
@@ -116,7 +116,7 @@ fn quote_words(bytes: &[u8]) -> Option<Vec<u8>> {
     found.then_some(out)
 }
 
-/// A value and where it stands.
+/// A value and where it is.
 #[derive(Clone, Debug)]
 pub(crate) struct At<'a> {
     pub(crate) value: &'a Value,
@@ -209,7 +209,7 @@ impl<'a> At<'a> {
         Ok(number as i64)
     }
 
-    /// Returns a span of time in ns from one given in a unit of so many ns.
+    /// Returns a span of time in ns from one given in a unit of this many ns.
     pub(crate) fn span(&self, unit_ns: i64) -> Result<i64, ImportError> {
         self.not_negative(self.number()? * unit_ns as f64)
     }
@@ -231,7 +231,7 @@ impl<'a> At<'a> {
             return Err(ImportError::at(
                 self.path.clone(),
                 format!("the time {} is negative", self.value),
-                "a clock that ran backwards spoils every latency of the run: measure again",
+                "a clock that ran backwards spoils every latency of the run; measure again",
             ));
         }
         // Above a century a time is surely in another unit than said.

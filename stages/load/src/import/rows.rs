@@ -1,9 +1,12 @@
 //! What a reader of a result file returns.
 
+pub(crate) use contract::ImportClock as Clock;
+use contract::{RequestStatus, TokenSource};
+
 /// One request of a result file. Times are nanoseconds, since the first request was sent or, if
 /// the file has no start times, since this one was ([`Clock`]). Every field but the status is
 /// `None` where the file does not hold it.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {
     pub(crate) warmup: bool,
     pub(crate) client_id: Option<i64>,
@@ -21,10 +24,10 @@ pub(crate) struct Row {
     pub(crate) prompt_tokens: Option<i64>,
     pub(crate) cached_prompt_tokens: Option<i64>,
     pub(crate) output_tokens: Option<i64>,
-    pub(crate) tokens_source: Option<String>,
+    pub(crate) tokens_source: Option<TokenSource>,
     pub(crate) requested_output_tokens: Option<i64>,
     pub(crate) finish_reason: Option<String>,
-    pub(crate) status: String,
+    pub(crate) status: RequestStatus,
     pub(crate) http_status: Option<i64>,
     pub(crate) error: Option<String>,
     pub(crate) output_characters: Option<i64>,
@@ -33,24 +36,34 @@ pub(crate) struct Row {
     pub(crate) chunks_ns: Option<Vec<i64>>,
 }
 
-/// A request that failed in a way the file does not name in our words.
-pub(crate) const FAILED: &str = "failed";
-
-/// Since when the times of a row count.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Clock {
-    /// Since the first request of the cell was sent: rows can be compared.
-    #[default]
-    Cell,
-    /// Since the row's own request was sent: the file has no start times.
-    Request,
-}
-
-impl Clock {
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Cell => "cell",
-            Self::Request => "request",
+impl Row {
+    /// Returns a measured request that ended so, of which nothing else is known.
+    pub(crate) fn new(status: RequestStatus) -> Self {
+        Self {
+            warmup: false,
+            client_id: None,
+            session_id: None,
+            turn: None,
+            prompt_digest: None,
+            scheduled_ns: None,
+            sent_ns: None,
+            headers_ns: None,
+            first_token_ns: None,
+            last_token_ns: None,
+            done_ns: None,
+            send_lag_ns: None,
+            prompt_tokens: None,
+            cached_prompt_tokens: None,
+            output_tokens: None,
+            tokens_source: None,
+            requested_output_tokens: None,
+            finish_reason: None,
+            status,
+            http_status: None,
+            error: None,
+            output_characters: None,
+            output_digest: None,
+            chunks_ns: None,
         }
     }
 }
@@ -60,7 +73,7 @@ impl Clock {
 pub(crate) struct Statistic {
     /// The tool's name of the metric.
     pub(crate) metric: String,
-    /// `mean`, `median`, `p99`, …, or `value` for a figure that is no statistic of a distribution.
+    /// `mean`, `median`, `p99`, …, or `value` for a figure that is not a statistic of a distribution.
     pub(crate) statistic: String,
     pub(crate) unit: Option<String>,
     pub(crate) value: f64,

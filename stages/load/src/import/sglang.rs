@@ -115,7 +115,7 @@ pub(crate) fn read(result: &At<'_>) -> Result<Imported, ImportError> {
         .map(|v| v.count())
         .transpose()?;
     match result.get("request_rate") {
-        // `Infinity` is no JSON; Python's writer leaves it to the reader, which refuses it.
+        // `Infinity` is not JSON; Python's writer leaves it to the reader, which refuses it.
         Some(rate) if rate.value.is_number() => facts.rate = Some(rate.number()?),
         _ => facts.clients = limit,
     }

@@ -23,9 +23,9 @@ pub(crate) fn canonical(
         .map(|key| {
             Problem::at(
                 &[key],
-                format!("`{key}` means nothing where results are imported"),
+                format!("`{key}` has no meaning for imported results"),
             )
-            .hint("remove it: the file says what was measured")
+            .hint("remove it; the file says what was measured")
         })
         .collect();
     problems.extend(columns::problems(&import));
@@ -38,7 +38,7 @@ pub(crate) fn canonical(
                     .is_some_and(|pinned| *pinned != digest)
                 {
                     let message = format!(
-                        "{} has the digest {digest}, not the one declared",
+                        "{} has the digest {digest}, not the declared one",
                         path.display()
                     );
                     problems.push(
@@ -121,7 +121,7 @@ fn rows_of(import: &Import, bytes: &[u8]) -> Result<Imported, ImportError> {
         return Err(ImportError::at(
             "",
             format!(
-                "{} wrote this file, not {}",
+                "this file was written by {}, not {}",
                 other.word(),
                 import.tool.word()
             ),
@@ -166,14 +166,14 @@ pub(crate) fn index(held: usize, entry: Option<u32>) -> Result<usize, ImportErro
         Some(entry) if entry >= 1 && entry <= held => Ok(entry - 1),
         Some(entry) => Err(ImportError::at(
             "",
-            format!("there is no result {entry}: the file holds {held}"),
-            "correct `entry`; the first is 1",
+            format!("there is no result {entry}; the file holds {held}"),
+            "correct `entry`; it starts at 1",
         )),
         None if held == 1 => Ok(0),
         None => Err(ImportError::at(
             "",
             format!("the file holds {held} results"),
-            "say which with `entry:` (the first is 1); on an axis it may be `entry: ${axis}`",
+            "choose one with `entry:`, starting at 1; with an axis, write `entry: ${axis}`",
         )),
     }
 }
@@ -201,8 +201,11 @@ fn check_version(import: &Import, mut imported: Imported) -> Result<Imported, Im
     match (&import.version, &imported.facts.tool_version) {
         (Some(told), Some(found)) if told != found => Err(ImportError::at(
             "",
-            format!("{} {found} wrote this file, not {told}", import.tool.word()),
-            "correct `version`, or leave it out: the file says it",
+            format!(
+                "this file was written by {} {found}, not {told}",
+                import.tool.word()
+            ),
+            "correct `version`, or remove it; the file states it",
         )),
         (Some(told), None) => {
             imported.facts.tool_version = Some(told.clone());

@@ -7,7 +7,7 @@ use super::rows::Statistic;
 pub(crate) type Definition = (&'static str, &'static str, &'static str);
 
 /// Reads figures written as `STATISTIC_METRIC_ms`, and figures by their own name, of one object.
-/// `n` is the number of values of a distribution, where that is told.
+/// `n` is the number of values of a distribution, where that is reported.
 pub(crate) fn flat(
     result: &At<'_>,
     distributions: &[Definition],

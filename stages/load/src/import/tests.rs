@@ -1,6 +1,7 @@
 //! Every reader against a file its tool wrote, and against files that are broken.
 
 use artifacts::Table;
+use contract::{RequestStatus, TokenSource};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -70,7 +71,10 @@ fn every_tool_gives_one_row_a_request_and_keeps_the_failed_one() {
         let imported = of(tool, text);
         let measured: Vec<_> = imported.requests.iter().filter(|row| !row.warmup).collect();
         assert_eq!(measured.len(), 8, "{}", tool.word());
-        let failed: Vec<_> = measured.iter().filter(|row| row.status != "ok").collect();
+        let failed: Vec<_> = measured
+            .iter()
+            .filter(|row| row.status != RequestStatus::Ok)
+            .collect();
         let [failed] = failed.as_slice() else {
             panic!("{}: {} failed", tool.word(), failed.len())
         };
@@ -80,7 +84,10 @@ fn every_tool_gives_one_row_a_request_and_keeps_the_failed_one() {
             tool.word()
         );
         assert_eq!(failed.first_token_ns, None);
-        for row in measured.iter().filter(|row| row.status == "ok") {
+        for row in measured
+            .iter()
+            .filter(|row| row.status == RequestStatus::Ok)
+        {
             assert_eq!(row.output_tokens, Some(8));
             let order = [
                 row.sent_ns,
@@ -106,7 +113,10 @@ fn the_rows_give_each_tools_own_mean_time_to_first_token_again() {
         (Tool::Guidellm, GUIDELLM, "time_to_first_token_ms", "mean"),
     ] {
         let imported = of(tool, text);
-        let ok = imported.requests.iter().filter(|row| row.status == "ok");
+        let ok = imported
+            .requests
+            .iter()
+            .filter(|row| row.status == RequestStatus::Ok);
         let again = mean(ok.map(|row| row.first_token_ns.unwrap() - row.sent_ns.unwrap()));
         let told = statistic(&imported, metric, name);
         assert!(
@@ -119,7 +129,7 @@ fn the_rows_give_each_tools_own_mean_time_to_first_token_again() {
     let ok = rows
         .requests
         .iter()
-        .filter(|row| row.status == "ok" && !row.warmup);
+        .filter(|row| row.status == RequestStatus::Ok && !row.warmup);
     let again = mean(ok.map(|row| row.first_token_ns.unwrap() - row.sent_ns.unwrap()));
     let told = statistic(
         &of(Tool::Aiperf, AIPERF_AGGREGATES),
@@ -183,8 +193,8 @@ fn without_start_times_each_row_counts_from_its_own_sending() {
 #[test]
 fn who_counted_tokens_is_null_unless_the_file_says_it() {
     for (tool, text) in with_rows() {
-        let source = of(tool, text).requests[0].tokens_source.clone();
-        let told = (tool == Tool::Aiperf).then(|| "usage".to_owned());
+        let source = of(tool, text).requests[0].tokens_source;
+        let told = (tool == Tool::Aiperf).then_some(TokenSource::Usage);
         assert_eq!(source, told, "{}", tool.word());
     }
 }
@@ -200,10 +210,10 @@ fn a_status_code_is_kept_where_the_file_has_it() {
         let failed = imported
             .requests
             .iter()
-            .find(|row| row.status != "ok")
+            .find(|row| row.status != RequestStatus::Ok)
             .unwrap();
         assert_eq!(
-            (failed.status.as_str(), failed.http_status),
+            (failed.status.word(), failed.http_status),
             (status, code),
             "{}",
             tool.word()
@@ -252,21 +262,42 @@ fn a_file_of_aggregates_has_a_summary_and_no_rows() {
 }
 
 #[test]
-fn the_tables_have_the_names_and_units_of_a_measured_cell() {
-    let measured = crate::rows::requests_table(&[]).unwrap();
-    let all = tables(&import(Tool::Vllm), &of(Tool::Vllm, VLLM), "b3:0").unwrap();
-    for name in all[0].1.names() {
-        assert!(
-            measured.has(&name),
-            "`{name}` is no column of a measured cell"
-        );
-        assert_eq!(all[0].1.unit(&name), measured.unit(&name), "{name}");
+fn every_tool_becomes_the_declared_tables() {
+    let csv = "start,ttft_ms,tokens,error\n1,50.25,8,\n2,,,\"lost\"\n";
+    let files = with_rows().into_iter().chain([
+        (Tool::GenaiPerf, super::tests_of_genai_perf::GENAI_PERF),
+        (Tool::Aiperf, AIPERF_AGGREGATES),
+    ]);
+    let mut all: Vec<(Import, Imported)> = files
+        .map(|(tool, text)| (import(tool), of(tool, text)))
+        .collect();
+    let mapped = read(&csv_map(), csv.as_bytes()).unwrap();
+    all.push((csv_map(), mapped));
+    for (import, imported) in all {
+        for (name, table) in tables(&import, &imported, "b3:0").unwrap() {
+            let differences = contract::declared(name).unwrap().differences(&table);
+            assert_eq!(differences, [""; 0], "{}", import.tool.word());
+            if name == "cell" {
+                assert_eq!(table.text("source").unwrap(), [Some("imported")]);
+            }
+        }
     }
-    let of = |name: &str| &all.iter().find(|(n, _)| *n == name).unwrap().1;
-    assert_eq!(of("cell").text("source").unwrap(), [Some("imported")]);
+}
+
+#[test]
+fn a_phase_that_is_none_is_refused_and_not_taken_as_measured() {
+    let mut map = csv_map();
+    map.columns
+        .insert("phase".to_owned(), column("phase", None));
+    let text =
+        |phase: &str| format!("start,ttft_ms,tokens,error,phase\n1,1,1,,warmup\n2,1,1,,{phase}\n");
+    let imported = read(&map, text("measured").as_bytes()).unwrap();
+    let warmup: Vec<bool> = imported.requests.iter().map(|row| row.warmup).collect();
+    assert_eq!(warmup, [true, false]);
+    let error = read(&map, text("profiling").as_bytes()).unwrap_err();
     assert_eq!(
-        of("chunks").names(),
-        crate::rows::chunks_table(&[]).unwrap().names()[..5]
+        error.message,
+        "`profiling` is not a known phase; known are warmup, measured"
     );
 }
 
@@ -295,7 +326,7 @@ fn a_broken_file_is_refused_with_its_place() {
             "$.ttfts[0]",
             "the time -0.05 is negative",
         ),
-        (first_ttft("0.05"), "$.itls", "8 entries beside 9"),
+        (first_ttft("0.05"), "$.itls", "8 entries, but `ttfts` has 9"),
         (
             first_ttft("\"0.05\""),
             "$.ttfts[0]",
@@ -306,12 +337,20 @@ fn a_broken_file_is_refused_with_its_place() {
             "$.completed",
             "the lists hold 7",
         ),
-        (SGLANG.to_owned(), "", "sglang wrote this file, not vllm"),
-        (AIPERF.to_owned(), "", "aiperf wrote this file, not vllm"),
+        (
+            SGLANG.to_owned(),
+            "",
+            "this file was written by sglang, not vllm",
+        ),
+        (
+            AIPERF.to_owned(),
+            "",
+            "this file was written by aiperf, not vllm",
+        ),
         (
             GUIDELLM.to_owned(),
             "",
-            "guidellm wrote this file, not vllm",
+            "this file was written by guidellm, not vllm",
         ),
         (format!("{VLLM}\n{VLLM}"), "", "the file holds 2 results"),
         ("{}".to_owned(), "$", "there is no `completed`"),
@@ -358,7 +397,10 @@ fn a_version_that_the_file_contradicts_is_refused() {
         ..import(Tool::Guidellm)
     };
     let error = read(&told, GUIDELLM.as_bytes()).unwrap_err();
-    assert_eq!(error.message, "guidellm 0.8.1 wrote this file, not 0.7.0");
+    assert_eq!(
+        error.message,
+        "this file was written by guidellm 0.8.1, not 0.7.0"
+    );
 }
 
 #[test]
@@ -410,7 +452,7 @@ fn a_column_map_reads_times_to_the_nanosecond() {
     let imported = read(&csv_map(), text.as_bytes()).unwrap();
     assert_eq!(imported.requests[0].sent_ns, Some(1));
     assert_eq!(imported.requests[0].first_token_ns, Some(50_250_001));
-    assert_eq!(imported.requests[0].status, "ok");
+    assert_eq!(imported.requests[0].status, RequestStatus::Ok);
     assert_eq!(
         (
             imported.requests[1].sent_ns,
@@ -432,22 +474,22 @@ fn a_broken_table_is_refused_with_line_and_column() {
         (
             "start,ttft_ms,tokens,error\n1,soon,8,\n",
             "line 2, column ttft_ms",
-            "a time was expected, found `soon`",
+            "expected a time, found `soon`",
         ),
         (
             "start,ttft_ms,tokens,error\n1,NaN,8,\n",
             "line 2, column ttft_ms",
-            "a time was expected",
+            "expected a time",
         ),
         (
             "start,ttft_ms,tokens,error\n1,5,8.5,\n",
             "line 2, column tokens",
-            "a count was expected",
+            "expected a count",
         ),
         (
             "start,ttft_ms,tokens,error\n1,5\n",
             "line 2",
-            "2 fields under 4 headings",
+            "2 fields, but 4 headings",
         ),
         (
             "start,ttft,tokens,error\n1,5,8,\n",
@@ -466,7 +508,10 @@ fn a_broken_table_is_refused_with_line_and_column() {
         .columns
         .insert("ttft".to_owned(), column("ttft_ms", Some(Unit::S)));
     let error = read(&wrong, b"start,ttft_ms,tokens,error\n1,5,8,\n").unwrap_err();
-    assert_eq!(error.message, "its unit is ms, the map says s for `ttft`");
+    assert_eq!(
+        error.message,
+        "its unit is ms, but the map gives s for `ttft`"
+    );
 }
 
 #[test]
@@ -496,7 +541,7 @@ fn parquet_is_read_through_the_same_map_and_its_units_are_believed() {
     let statuses: Vec<&str> = imported
         .requests
         .iter()
-        .map(|row| row.status.as_str())
+        .map(|row| row.status.word())
         .collect();
     assert_eq!(statuses, ["ok", "timeout"]);
     assert_eq!(imported.facts.clock, Clock::Request);
@@ -506,7 +551,7 @@ fn parquet_is_read_through_the_same_map_and_its_units_are_believed() {
         read(&map, &bytes)
             .unwrap_err()
             .message
-            .contains("its unit is s, the map says ms")
+            .contains("its unit is s, but the map gives ms")
     );
     assert!(read(&map, b"PAR1 and nothing else").is_err());
 }

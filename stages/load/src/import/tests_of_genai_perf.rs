@@ -1,12 +1,13 @@
 //! GenAI-Perf's own file: what it becomes, and what is refused.
 
+use contract::{RequestStatus, TokenSource};
 use serde_json::json;
 
 use super::rows::Clock;
 use super::settings::Tool;
 use super::tests::{mean, near, of, refused};
 
-const GENAI_PERF: &str = include_str!("../../tests/import/genai-perf.json");
+pub(super) const GENAI_PERF: &str = include_str!("../../tests/import/genai-perf.json");
 
 /// A file with one request at the endpoint, its responses at 3 ns, 5 ns, …; it was sent at 1 ns.
 fn genai_perf(endpoint: &str, payload: &serde_json::Value, responses: &[&str]) -> String {
@@ -32,8 +33,11 @@ fn genai_perf_responses_become_rows_with_chunks_and_the_servers_usage() {
     let imported = of(Tool::GenaiPerf, GENAI_PERF);
     assert_eq!(imported.requests.len(), 8);
     for row in &imported.requests {
-        assert_eq!((row.status.as_str(), row.output_tokens), ("ok", Some(8)));
-        assert_eq!(row.tokens_source.as_deref(), Some("usage"));
+        assert_eq!(
+            (row.status, row.output_tokens),
+            (RequestStatus::Ok, Some(8))
+        );
+        assert_eq!(row.tokens_source, Some(TokenSource::Usage));
         assert_eq!(row.requested_output_tokens, Some(8));
         let chunks = row.chunks_ns.as_ref().unwrap();
         assert!(chunks.len() == 8 && chunks.is_sorted(), "{chunks:?}");
@@ -125,8 +129,8 @@ fn genai_perf_times_are_those_its_own_tests_expect() {
             assert_eq!(row.first_token_ns.unwrap() - sent, ttft, "{kind}");
             assert_eq!(row.last_token_ns.unwrap() - sent, latency, "{kind}");
             assert_eq!(
-                (row.output_tokens, row.tokens_source.as_deref()),
-                (Some(3), Some("chunks"))
+                (row.output_tokens, row.tokens_source),
+                (Some(3), Some(TokenSource::Chunks))
             );
         }
         assert!(imported.warnings[0].contains("counted as chunks"));
@@ -195,8 +199,8 @@ fn genai_perf_requests_that_failed_are_rows_without_tokens() {
         .requests
         .remove(0);
         assert_eq!(
-            (row.status.as_str(), row.output_tokens),
-            ("failed", None),
+            (row.status, row.output_tokens),
+            (RequestStatus::Failed, None),
             "{part}"
         );
         assert!(
@@ -227,7 +231,10 @@ fn genai_perf_aggregates_are_refused_with_the_file_to_give() {
         );
     }
     let error = refused(Tool::Aiperf, &json.to_string());
-    assert_eq!(error.message, "genai-perf wrote this file, not aiperf");
+    assert_eq!(
+        error.message,
+        "this file was written by genai-perf, not aiperf"
+    );
 }
 
 #[test]
@@ -249,7 +256,7 @@ fn a_broken_genai_perf_file_is_refused_with_its_place() {
                 "\"response_outputs\":[{\"response\":\"\"},",
             ),
             format!("{first}.response_outputs"),
-            "8 entries beside 7",
+            "8 entries, but `response_timestamps` has 7",
         ),
         (
             change("\"response\":", "\"text\":"),
@@ -259,7 +266,7 @@ fn a_broken_genai_perf_file_is_refused_with_its_place() {
         (
             change("v1/chat/completions\"}", "v1/embeddings\"}"),
             "$.service_kind".to_owned(),
-            "no text that is read here",
+            "cannot read text from the answers",
         ),
         (
             change(

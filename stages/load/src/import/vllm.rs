@@ -1,5 +1,7 @@
 //! `vllm bench serve --save-result [--save-detailed]`: `vllm/benchmarks/serve.py`.
 
+use contract::RequestStatus;
+
 use super::arrays;
 use super::json::{At, ImportError};
 use super::rows::Imported;
@@ -108,7 +110,7 @@ pub(crate) fn read(result: &At<'_>) -> Result<Imported, ImportError> {
         for row in imported
             .requests
             .iter_mut()
-            .filter(|row| row.status == "ok")
+            .filter(|row| row.status == RequestStatus::Ok)
         {
             row.done_ns = row.last_token_ns;
         }

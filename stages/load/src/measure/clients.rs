@@ -51,13 +51,13 @@ pub(crate) struct Measured {
     pub(crate) measured_from_ns: u64,
     /// How the thread fared over the measured phase.
     pub(crate) health: Health,
-    /// Requests that were sent late because they were not rendered yet.
+    /// Requests that were sent late because they had not been rendered yet.
     pub(crate) unrendered: u64,
     /// Requests that were sent late because too many answers lay unread.
     pub(crate) held_back: u64,
 }
 
-/// After so many refused connections in a row the server is taken to be gone.
+/// After this many refused connections in a row the server is taken to be gone.
 const GONE_AFTER: u32 = 8;
 
 struct Loop {
@@ -185,7 +185,7 @@ impl Loop {
         None
     }
 
-    /// Sends so many of what comes next with so many clients, each taking one when free.
+    /// Sends this many of what comes next with this many clients, each taking one when free.
     async fn closed_loop(self: &Arc<Self>, units: usize, clients: u32, think_ns: u64) {
         self.left.store(units, Ordering::Relaxed);
         let clients = clients.min(u32::try_from(units).unwrap_or(u32::MAX));

@@ -177,7 +177,7 @@ struct Histograms {
     write_time: Histogram,
 }
 
-/// Begins anew on this thread; the first tick is due soon, so that a short phase has some.
+/// Begins again on this thread; the first tick is due soon, so that a short phase has some.
 pub(crate) fn begin(epoch: Epoch, from_ns: u64) {
     KEPT.with(|kept| {
         kept.epoch.set(Some(epoch));

@@ -3,7 +3,7 @@
 //! One thread of its own runs a single-threaded runtime; every socket of a cell lives there.
 //! Requests are rendered to bytes ahead of their turn (`ahead`), all of them before the clock
 //! starts if they fit into memory of bounded size; connections are opened before the first request;
-//! what comes back is taken apart by another thread, after its stream ended and, unless too much
+//! what comes back is parsed by another thread, after its stream ended and, unless too much
 //! is waiting, after the whole run.
 //!
 //! # When another thread cannot follow
@@ -58,7 +58,7 @@
 //! request sent once more: two rows, the first `superseded`. A server seen to close connections
 //! right after its answers gets a fresh connection for every further request, opened before
 //! `sent` is stamped. Of a plain connection "no byte came back" is exact. Under TLS it means: no
-//! whole record with data. Session tickets and the message that ends a connection are no answer,
+//! whole record with data. Session tickets and the message that ends a connection are not an answer,
 //! so they are rightly not counted; but a server that dies after it has sent a part of its first
 //! record looks as if it had not begun, and its request is sent again.
 //!

@@ -50,21 +50,23 @@ impl Context {
         };
         if let Some(least) = self.least.filter(|least| *least > limit) {
             let reason = format!(
-                "every prompt takes {least} tokens or more with its answer, and the server's context holds {limit}; \
-                 nothing was sent"
+                "every prompt needs at least {least} tokens with its answer, but the server's \
+                 context holds {limit}; nothing was sent"
             );
-            let hint = "shorten prompts or answers, or give the server more context";
+            let hint = "shorten the prompts or answers, or give the server a larger context";
             return Err(Failure::failed(reason).hint(hint));
         }
-        let held = format!("and the server's context holds {limit}");
+        let held = format!("but the server's context holds {limit}");
         Ok(if self.longest > limit {
             Some(format!(
-                "the longest prompt takes {} tokens with its answer, {held}: it will be refused",
+                "the longest prompt needs {} tokens with its answer, {held}; the server will \
+                 refuse it",
                 self.longest
             ))
         } else if self.most > limit {
             Some(format!(
-                "a prompt and the longest answer asked for take {} tokens, {held}: answers may be refused or cut",
+                "a prompt with the longest requested answer needs {} tokens, {held}; answers may \
+                 be refused or cut off",
                 self.most
             ))
         } else {

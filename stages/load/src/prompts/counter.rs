@@ -1,11 +1,11 @@
 //! What counts tokens: a `tokenizer.json`, or the server under load.
 
 use artifacts::Digest;
+use net::{ApiKey, Ask, Site};
 use serde_json::{Value, json};
-use tls::ApiKey;
 
 use super::set::{LengthSource, PromptError};
-use crate::get::post_json;
+use crate::get::LIMIT;
 use crate::named_file;
 use crate::peer::Peer;
 
@@ -81,9 +81,10 @@ impl Counter for FileCounter {
 
 /// The tokenize endpoint of a server.
 pub(crate) struct ServerCounter {
-    peer: Peer,
+    site: Site,
+    /// Host and port, for messages.
+    address: String,
     model: String,
-    api_key: Option<ApiKey>,
     fingerprint: String,
     /// Where prompts go through the server's chat template.
     template: Option<Template>,
@@ -114,16 +115,15 @@ impl ServerCounter {
     /// # Errors
     /// If the server does not tokenize, or not as `expected`.
     pub(crate) fn open(
-        peer: Peer,
+        peer: &Peer,
         model: &str,
         api_key: Option<&ApiKey>,
         expected: Option<&str>,
     ) -> Result<Self, PromptError> {
-        let (model, api_key) = (model.to_owned(), api_key.cloned());
         let mut counter = Self {
-            peer,
-            model,
-            api_key,
+            site: peer.site(api_key).map_err(|e| PromptError(e.to_string()))?,
+            address: peer.address.to_string(),
+            model: model.to_owned(),
             fingerprint: String::new(),
             template: None,
         };
@@ -132,8 +132,9 @@ impl ServerCounter {
         counter.fingerprint = Digest::of(&text).to_string();
         match expected {
             Some(expected) if expected != counter.fingerprint => Err(PromptError(format!(
-                "the server at {} tokenizes otherwise than the workload declares: fingerprint {}, expected {expected}",
-                counter.peer.address, counter.fingerprint
+                "the server at {} tokenizes differently from the workload's declaration: \
+                 fingerprint {}, expected {expected}",
+                counter.address, counter.fingerprint
             ))),
             _ => Ok(counter),
         }
@@ -162,13 +163,11 @@ impl ServerCounter {
             .chain([json!({"role": "user", "content": text})])
             .collect();
         let body = json!({"model": self.model, "messages": messages});
-        let (status, answer) =
-            post_json(&self.peer, "/apply-template", &body, self.api_key.as_ref()).map_err(
-                |e| PromptError(format!("{}: POST /apply-template: {e}", self.peer.address)),
-            )?;
-        let answer = serde_json::from_slice::<Value>(&answer)
-            .ok()
-            .filter(|_| status == 200);
+        let answer = self
+            .site
+            .ask(&Ask::post("/apply-template", &body), LIMIT)
+            .map_err(|e| PromptError(format!("{}: POST /apply-template: {e}", self.address)))?;
+        let answer = answer.json().ok().filter(|_| answer.status == 200);
         Ok(answer.and_then(|answer| answer["prompt"].as_str().map(str::to_owned)))
     }
 
@@ -180,27 +179,22 @@ impl ServerCounter {
             "add_special": kept, "add_special_tokens": kept, "parse_special": kept,
         });
         let wrong = |message: String| {
-            let message = self
-                .api_key
-                .as_ref()
-                .map_or_else(|| message.clone(), |key| key.mask(&message));
+            let message = self.site.mask(&message);
             PromptError(format!(
                 "{} does not count tokens: POST /tokenize: {message}; give the workload a `tokenizer: {{file: …}}`, \
                  or lengths in words",
-                self.peer.address
+                self.address
             ))
         };
-        let (status, answer) = post_json(&self.peer, "/tokenize", &body, self.api_key.as_ref())
+        let answer = self
+            .site
+            .ask(&Ask::post("/tokenize", &body), LIMIT)
             .map_err(|e| wrong(e.to_string()))?;
-        if status != 200 {
-            let text: String = String::from_utf8_lossy(&answer)
-                .trim()
-                .chars()
-                .take(200)
-                .collect();
-            return Err(wrong(format!("HTTP {status} {text}")));
+        if answer.status != 200 {
+            return Err(wrong(format!("HTTP {} {}", answer.status, answer.start())));
         }
-        let answer: Value = serde_json::from_slice(&answer).map_err(|e| wrong(e.to_string()))?;
+        let answer: Value =
+            serde_json::from_slice(&answer.body).map_err(|e| wrong(e.to_string()))?;
         let tokens = answer["tokens"].as_array().or_else(|| answer.as_array());
         let id = |token: &Value| token.as_i64().or_else(|| token["id"].as_i64());
         tokens
@@ -221,7 +215,7 @@ impl Counter for ServerCounter {
         let prompt = self.applied(template, text)?.ok_or_else(|| {
             PromptError(format!(
                 "{} no longer applies its chat template",
-                self.peer.address
+                self.address
             ))
         })?;
         Ok(length(&self.tokens(&prompt, Special::Kept)?))

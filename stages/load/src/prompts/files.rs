@@ -102,7 +102,7 @@ pub(super) fn read_corpus(corpus: &Corpus) -> Result<Vec<String>, PromptError> {
     let longest = corpus.length.parts().1.ends().1 as usize;
     if corpus.length.parts().0 == crate::workload::Unit::Words && words.len() < longest {
         return Err(PromptError(format!(
-            "corpus {file} holds {} words, and passages of {longest} are asked for",
+            "corpus {file} holds {} words, but passages of {longest} are needed",
             words.len()
         )));
     }
@@ -130,7 +130,7 @@ pub(super) fn read_dataset(dataset: &Dataset) -> Result<Vec<Conversation>, Promp
         }
     }
     if conversations.is_empty() {
-        return Err(wrong("no one says anything in it".to_owned()));
+        return Err(wrong("nobody speaks in it".to_owned()));
     }
     Ok(conversations)
 }

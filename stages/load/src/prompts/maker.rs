@@ -3,12 +3,13 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
+use contract::Phase;
+
 use super::counter::Counter;
 use super::files::{Conversation, read_corpus, read_dataset, read_pack};
 use super::set::{LengthSource, Prompt, PromptError};
 use super::text::{Random, Running, WordSource, write};
 use crate::random::{Draws, Stream};
-use crate::rows::Phase;
 use crate::trace::{Recorded, read_trace};
 use crate::workload::{Count, Length, Output, Part, Source, Unit, WhenShort};
 
@@ -232,7 +233,7 @@ impl<'a> Maker<'a> {
         Ok(prompt)
     }
 
-    /// Returns how many turns the conversation at a place has; `None` if this is no dataset.
+    /// Returns how many turns the conversation at a place has; `None` if this is not a dataset.
     pub(super) fn conversation(&self, place: u64) -> Result<Option<u32>, PromptError> {
         let Kind::Dataset {
             conversations,
@@ -462,13 +463,14 @@ fn enough(
 ) -> Result<(), PromptError> {
     if when_short == WhenShort::Refuse && (there as u64) < needed {
         return Err(PromptError(format!(
-            "the {what} holds {there} {of} and the cell needs {needed}; `when-short: repeat` allows repeats"
+            "the {what} holds {there} {of}, but the cell needs {needed}; allow repeats with \
+             `when-short: repeat`"
         )));
     }
     Ok(())
 }
 
-/// Returns the place among so many, counted round where repeats are allowed.
+/// Returns the place among this many, counted round where repeats are allowed.
 fn wrapped(
     place: u64,
     there: usize,

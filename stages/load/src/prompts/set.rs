@@ -16,7 +16,9 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use artifacts::{Column, Digest, Table, TableError};
+use artifacts::{Digest, Table, TableError};
+pub use contract::LengthSource;
+use contract::{Phase, PromptRow, Row as _};
 use serde::{Deserialize, Serialize};
 
 use super::context::Context;
@@ -24,7 +26,6 @@ use super::counter::{Counter, FileCounter};
 use super::maker::{Draft, Maker};
 use super::spool::{Spool, Spooled};
 use crate::random::{Origin, Stream};
-use crate::rows::Phase;
 use crate::workload::{OutputMode, Think, ThinkDrawn, Tokenizer, Turns, TurnsDrawn, Workload};
 
 /// One prompt with what is asked of the engine.
@@ -61,7 +62,7 @@ impl Prompt {
     }
 }
 
-/// Prompts cannot be made as asked; whose mistake it is stands in the text.
+/// Prompts cannot be made as asked; whose mistake it is is in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptError(pub String);
 
@@ -72,38 +73,6 @@ impl std::fmt::Display for PromptError {
 }
 
 impl std::error::Error for PromptError {}
-
-/// What the lengths of prompts were counted with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LengthSource {
-    /// Tokens, by the tokenize endpoint of the server under load.
-    ServerTokenizer,
-    /// Tokens, by the tokenize endpoint of the server under load, of what its chat template makes
-    /// of a prompt.
-    ServerTemplate,
-    /// Tokens, by a `tokenizer.json`.
-    TokenizerFile,
-    /// Words.
-    Words,
-    /// Unicode scalar values.
-    Characters,
-    /// Nothing: the texts were given.
-    Given,
-}
-
-impl LengthSource {
-    /// Returns the word used in tables.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::ServerTokenizer => "server-tokenizer",
-            Self::ServerTemplate => "server-template",
-            Self::TokenizerFile => "tokenizer-file",
-            Self::Words => "words",
-            Self::Characters => "characters",
-            Self::Given => "given",
-        }
-    }
-}
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +149,7 @@ impl PromptSet {
             Some(Tokenizer::File(_)) => file.as_ref().map(|f| f as &dyn Counter),
             Some(Tokenizer::Server(_)) => Some(server.ok_or_else(|| {
                 PromptError(
-                    "the server's tokenizer is to count, and there is no server here".to_owned(),
+                    "the server's tokenizer must count, but there is no server here".to_owned(),
                 )
             })?),
         };
@@ -223,8 +192,8 @@ impl PromptSet {
             draw += 1;
             if draw > 1000 + 2 * warmup as u64 {
                 return Err(PromptError(
-                    "no warm-up prompts can be found that differ from the measured ones: make prompts longer, \
-                     or set `warmup: 0`"
+                    "cannot find warm-up prompts that differ from the measured ones; make prompts \
+                     longer, or set `warmup: 0`"
                         .to_owned(),
                 ));
             }
@@ -277,7 +246,7 @@ impl PromptSet {
         self.sessions.as_deref()
     }
 
-    /// Returns the set as a table in memory: one row a prompt, measured ones first.
+    /// Returns the set as a table in memory: one row per prompt, measured ones first.
     ///
     /// # Errors
     /// If the disk refuses.
@@ -295,8 +264,6 @@ impl PromptSet {
     /// # Errors
     /// Never for prompts made here.
     pub(crate) fn table_of(&self, all: &[Prompt]) -> Result<Table, TableError> {
-        let text = |f: &dyn Fn(&Prompt) -> Option<String>| all.iter().map(f).collect::<Vec<_>>();
-        let int = |f: &dyn Fn(&Prompt) -> Option<i64>| all.iter().map(f).collect::<Vec<_>>();
         let length_unit = match self.length_source {
             LengthSource::ServerTokenizer
             | LengthSource::ServerTemplate
@@ -313,49 +280,27 @@ impl PromptSet {
                 .as_deref()
                 .map(|tokenizer| ("tokenizer", tokenizer)),
         );
-        Table::with_metadata(
-            vec![
-                Column::text("phase", text(&|p| Some(p.phase.word().to_owned())))
-                    .describe("`warmup` or `measured`"),
-                Column::int("prompt_index", int(&|p| Some(p.index as i64)))
-                    .describe("place among the prompts of its phase"),
-                Column::int("session_id", int(&|p| p.session.map(|s| s as i64)))
-                    .describe("the session of a multi-turn workload; null otherwise"),
-                Column::int("turn", int(&|p| p.turn.map(i64::from)))
-                    .describe("the turn within its session, from 1; null without sessions"),
-                Column::int("think_ns", int(&|p| p.turn.map(|_| p.think_ns as i64)))
-                    .unit("ns")
-                    .describe("how long its user thinks after the answer before; null without sessions"),
-                Column::text("prompt_digest", text(&|p| Some(p.digest().to_string())))
-                    .describe("BLAKE3 of the text"),
-                Column::int("requested_output_tokens", int(&|p| Some(i64::from(p.output_tokens))))
-                    .unit("tok")
-                    .describe("output tokens asked for"),
-                Column::text("output_mode", text(&|p| Some(mode_word(p.output_mode).to_owned())))
-                    .describe("`cap`: at most so many; `exact`: end of sequence ignored"),
-                Column::int("tokens", int(&|p| p.tokens.map(i64::from))).unit("tok").describe(
-                    match self.length_source {
-                        LengthSource::ServerTemplate => {
-                            "length of the text within the server's chat template, by its tokenizer"
-                        }
-                        _ => "length of the text as the workload's tokenizer counts it; null without one",
-                    },
-                ),
-                Column::int("words", int(&|p| Some(p.text.split_whitespace().count() as i64)))
-                    .unit("words")
-                    .describe("length of the text in words"),
-                Column::int("characters", int(&|p| Some(p.text.chars().count() as i64)))
-                    .unit("characters")
-                    .describe("length of the text in Unicode scalar values"),
-                Column::int("prefix", int(&|p| p.prefix.map(i64::from)))
-                    .describe("which shared prefix it begins with; null if none"),
-                Column::text("part", text(&|p| p.part.clone()))
-                    .describe("the part of a mixture it comes from; null if none"),
-                Column::text("text", text(&|p| Some(p.text.clone())))
-                    .describe("the prompt; of a session's turn, what the user says in it"),
-            ],
-            &metadata,
-        )
+        let rows: Vec<PromptRow> = all.iter().map(row).collect();
+        Table::with_metadata(PromptRow::columns(&rows), &metadata)
+    }
+}
+
+fn row(prompt: &Prompt) -> PromptRow {
+    PromptRow {
+        phase: prompt.phase,
+        prompt_index: prompt.index as i64,
+        session_id: prompt.session.map(|session| session as i64),
+        turn: prompt.turn.map(i64::from),
+        think_ns: prompt.turn.map(|_| prompt.think_ns as i64),
+        prompt_digest: prompt.digest().to_string(),
+        requested_output_tokens: i64::from(prompt.output_tokens),
+        output_mode: prompt.output_mode,
+        tokens: prompt.tokens.map(i64::from),
+        words: prompt.text.split_whitespace().count() as i64,
+        characters: prompt.text.chars().count() as i64,
+        prefix: prompt.prefix.map(i64::from),
+        part: prompt.part.clone(),
+        text: prompt.text.clone(),
     }
 }
 
@@ -383,7 +328,7 @@ impl Drawn {
     fn new(folder: &Path, compared: bool) -> Result<Self, PromptError> {
         let spool = Spool::new(folder).map_err(|e| {
             PromptError(format!(
-                "the prompts cannot be kept in {}: {e}",
+                "cannot store the prompts in {}: {e}",
                 folder.display()
             ))
         })?;
@@ -407,7 +352,7 @@ impl Drawn {
 }
 
 fn unkept(error: &io::Error) -> PromptError {
-    PromptError(format!("the prompts cannot be kept: {error}"))
+    PromptError(format!("cannot store the prompts: {error}"))
 }
 
 /// Returns what tells a text from others: half of its digest.
@@ -506,12 +451,5 @@ fn think(think: &Think, draws: &mut crate::random::Draws) -> u64 {
         Think::Drawn(ThinkDrawn::Exponential(mean)) => {
             (draws.exponential() * mean.nanoseconds() as f64).round() as u64
         }
-    }
-}
-
-fn mode_word(mode: OutputMode) -> &'static str {
-    match mode {
-        OutputMode::Cap => "cap",
-        OutputMode::Exact => "exact",
     }
 }

@@ -3,9 +3,9 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::random::Origin;
 use crate::random::testing::{KS_LIMIT, ks};
-use crate::rows::Phase;
 use crate::workload::Workload;
 use artifacts::{Digest, Scalar};
+use contract::Phase;
 use pipeline::stage::Coordinates;
 use proptest::prelude::*;
 use serde_json::json;
@@ -499,7 +499,7 @@ fn what_cannot_be_a_workload_is_told_with_its_place() {
             json!({"prompts": {"dataset": {"file": "x", "recorded-output": true}}}),
             "recorded-output: this needs",
         ),
-        (json!({"sessions": {}}), "sessions: how many `turns`"),
+        (json!({"sessions": {}}), "sessions: the number of `turns`"),
         (
             json!({"sessions": {"turns": 0}}),
             "sessions.turns: must be at least 1",
@@ -510,7 +510,7 @@ fn what_cannot_be_a_workload_is_told_with_its_place() {
         ),
         (
             json!({"sessions": {"turns": 2, "think-time": {"from": "2 s", "to": "1 s"}}}),
-            "think-time: a range from",
+            "think-time: the range from",
         ),
         (
             json!({"sessions": {"turns": 2}, "prompts": {"pack": {"texts": ["a"]}}}),
@@ -518,11 +518,11 @@ fn what_cannot_be_a_workload_is_told_with_its_place() {
         ),
         (
             json!({"structured": {}}),
-            "structured: structured output has either",
+            "structured: structured output takes either",
         ),
         (
             json!({"structured": {"schema": {"type": "objct"}}}),
-            "structured.schema: this is no JSON Schema",
+            "structured.schema: this is not a JSON Schema",
         ),
         (
             json!({"structured": {"schema": {}}, "output": {"tokens": 4, "mode": "exact"}}),

@@ -57,7 +57,7 @@ impl WordSource for Running<'_> {
     }
 }
 
-/// Appends words to a text until it is longer by so many words, characters or tokens.
+/// Appends words to a text until it is longer by this many words, characters or tokens.
 ///
 /// # Errors
 /// If tokens are wanted and cannot be counted.
@@ -81,7 +81,7 @@ pub(super) fn write(
         }
         (Unit::Tokens, Some(counter)) => write_tokens(text, words, count, counter),
         (Unit::Tokens, None) => Err(PromptError(
-            "a length in tokens needs a tokenizer, and the workload names none".to_owned(),
+            "a length in tokens needs a tokenizer, but the workload does not name one".to_owned(),
         )),
     }
 }
@@ -137,8 +137,9 @@ fn write_tokens(
 ) -> Result<(), PromptError> {
     if text.is_empty() && wanted <= counter.least() {
         return Err(PromptError(format!(
-            "no prompt can have {wanted} tokens: the server's chat template alone takes {}; ask for more, or give the \
-             workload `tokenizer: {{server: {{template: left-out}}}}`",
+            "no prompt can have {wanted} tokens, because the server's chat template alone takes \
+             {}; ask for more, or give the workload `tokenizer: {{server: {{template: \
+             left-out}}}}`",
             counter.least()
         )));
     }
@@ -211,7 +212,7 @@ mod tests {
     use pipeline::stage::{Coordinates, Json};
     use proptest::prelude::*;
 
-    /// Counts so many characters, or less before a space, as a token.
+    /// Counts this many characters, or less before a space, as a token.
     struct Every(usize);
 
     impl Counter for Every {

@@ -28,9 +28,9 @@ pub enum Fault {
     ResetAfter(u32),
     /// After so many tokens an error comes in the stream, then `[DONE]`, all under HTTP 200.
     ErrorEventAfter(u32),
-    /// After so many tokens comes an event that is no JSON.
+    /// After so many tokens comes an event that is not JSON.
     BrokenJsonAfter(u32),
-    /// What comes is no HTTP.
+    /// What comes is not HTTP.
     Nonsense,
     /// Every byte comes by itself.
     Drip,

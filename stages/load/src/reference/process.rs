@@ -10,7 +10,7 @@ use super::{Behaviour, Identity, Log, ReferenceServer, WhenFull};
 pub const PROCESS_COMMAND: &str = "__reference";
 
 /// Serves until `input` is closed: writes its URL as the first line of `output`, then, at the end,
-/// its log of true times, a line a request. Arguments: `[--port N] [--ttft-ms X] [--gap-ms X]
+/// its log of true times, a line per request. Arguments: `[--port N] [--ttft-ms X] [--gap-ms X]
 /// [--tokens N] [--tokens-per-chunk N] [--slots N] [--refuse-above N] [--log 0|1] [--core N]
 /// [--certificate FILE --key FILE]`. With `--core` it keeps to that core; requests without a slot
 /// wait, or are refused; with a certificate and its key, PEM files, it speaks TLS.
@@ -62,7 +62,7 @@ fn number(
 ) -> Result<(), String> {
     let number: f64 = value
         .parse()
-        .map_err(|_| format!("{name}: `{value}` is no number"))?;
+        .map_err(|_| format!("{name}: `{value}` is not a number"))?;
     let milliseconds =
         || Duration::try_from_secs_f64(number / 1000.0).map_err(|e| format!("{name}: {e}"));
     match name {

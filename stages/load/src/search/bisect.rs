@@ -12,6 +12,7 @@
 use std::fmt;
 
 use super::overload::{Overload, Undecided};
+pub use contract::ProbeVerdict as Verdict;
 
 /// The two-sided 95 % quantile of the standard normal distribution.
 const Z: f64 = 1.959_963_984_540_054;
@@ -70,28 +71,6 @@ impl fmt::Display for Level {
             Self::Clients(1) => f.write_str("1 client"),
             Self::Clients(clients) => write!(f, "{clients} clients"),
             Self::Rate(rate) => write!(f, "{rate:.4} req/s"),
-        }
-    }
-}
-
-/// What a level was found to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The share of good requests is high enough.
-    Kept,
-    /// It is not.
-    Missed,
-    /// Not decided: more requests follow at the same level, or the search ended.
-    Undecided,
-}
-
-impl Verdict {
-    /// Returns the word in tables.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Kept => "kept",
-            Self::Missed => "missed",
-            Self::Undecided => "undecided",
         }
     }
 }

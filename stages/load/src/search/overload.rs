@@ -1,6 +1,6 @@
 //! How long requests must arrive at a rate to show that it is above the capacity.
 //!
-//! If a server answers μ requests a second and (1 + s) μ arrive, s μ t requests wait after t
+//! If a server answers μ requests per second and (1 + s) μ arrive, s μ t requests wait after t
 //! seconds, which take it s t seconds: the wait grows by s seconds each second. A bound B is
 //! passed after at most B / s seconds, and of the requests due within D seconds the share that
 //! keeps it is at most B / (s D). That is below the attainment a from D = B / (s a) on; shorter
@@ -23,7 +23,7 @@ use super::bisect::{Level, Tried};
 pub struct Overload {
     /// The warm-in expected before any was seen, s: the bound, within which answers begin or end.
     pub warm_in_s: f64,
-    /// For so many seconds beyond the warm-in requests must arrive before a rate can be kept.
+    /// For this many seconds beyond the warm-in requests must arrive before a rate can be kept.
     pub needed_s: f64,
     /// The most seconds in which the requests of one probe arrive.
     pub longest_s: f64,
@@ -65,8 +65,8 @@ impl fmt::Display for Undecided {
         } = self;
         write!(
             f,
-            "{level} is neither kept nor missed: requests arrived for {arrivals_s:.1} s, of which the \
-             warm-in took {warm_in_s:.1} s, and an overload shows only {needed_s:.1} s after it; allow \
+            "{level} is neither kept nor missed: requests arrived for {arrivals_s:.1} s, of which \
+             the warm-in took {warm_in_s:.1} s, and an overload becomes visible only {needed_s:.1} s after it; allow \
              `longest: {:.0} s` or more",
             (needed_s + 2.0 * warm_in_s).ceil()
         )

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use contract::{Phase, RequestStatus};
 use pipeline::stage::{CellStatus, Control, Failure};
 
 use super::bisect::{Found, Level, Probe, Tried, bisect};
@@ -10,7 +11,6 @@ use super::settings::{Search, at_level};
 use super::tables::{below_one_another, probes_table};
 use crate::files::{Beside, LoadFiles, run_load_into};
 use crate::random::Origin;
-use crate::rows::{Phase, RequestStatus};
 use crate::run::{Ending, LoadSpec, Target};
 use crate::settings::Settings;
 use crate::sheet::TableFile;
@@ -76,8 +76,11 @@ pub fn run_search(
         let files = run_load_into(&spec, target, beside, &at, control, &mut |row, _| {
             if row.phase == Phase::Measured && !row.superseded {
                 let ok = row.status == RequestStatus::Ok;
-                let took = row.sent_ns.filter(|_| ok).map(|sent| row.done_ns - sent);
-                seen.push((row.scheduled_ns, took, ok && slo.kept(row)));
+                let took = row.sent_ns.zip(row.done_ns).filter(|_| ok);
+                let took = took.map(|(sent, done)| done - sent);
+                // The load generator schedules every request it sends.
+                let scheduled_ns = row.scheduled_ns.unwrap_or_default();
+                seen.push((scheduled_ns, took, ok && slo.kept(row)));
             }
             Ok(())
         })
@@ -87,10 +90,13 @@ pub fn run_search(
             Ending::Stopped(status, reason) => Some(Failure::new(*status, reason.clone())),
             Ending::Hung => Some(Failure::new(
                 CellStatus::Hung,
-                format!("no byte on any stream for {} at {level}", spec.heartbeat),
+                format!(
+                    "no byte arrived on any stream for {} at {level}",
+                    spec.heartbeat
+                ),
             )),
             Ending::Gone => Some(Failure::failed(format!(
-                "{} took no connections any more at {level}",
+                "{} no longer accepted connections at {level}",
                 target.base_url
             ))),
         };

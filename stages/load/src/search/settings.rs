@@ -9,7 +9,7 @@ use crate::arrival::{Arrival, ClosedLoop, Gamma, Rate};
 use crate::span::Span;
 use crate::summary::Slo;
 
-/// Search for the highest level of the arrivals (clients of a closed loop, or requests a second)
+/// Search for the highest level of the arrivals (clients of a closed loop, or requests per second)
 /// at which the server keeps the bounds. The level written in `arrival` is the lowest tried.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -126,27 +126,27 @@ impl Search {
             Err(message) => {
                 return Some((
                     "up-to",
-                    format!("{message}: take closed-loop, constant, poisson or gamma"),
+                    format!("{message}; use closed-loop, constant, poisson or gamma"),
                 ));
             }
         };
         if !self.bounds.slo().any() {
             return Some((
                 "bounds",
-                "without a bound every level is kept: give one of them".to_owned(),
+                "without a bound, every level would be met; give at least one".to_owned(),
             ));
         }
         let whole = matches!(from, Level::Clients(_));
         if !self.up_to.is_finite() || self.up_to < from.number() {
             return Some((
                 "up-to",
-                format!("the search begins at {from}, above {}", self.up_to),
+                format!("the search starts at {from}, which is above {}", self.up_to),
             ));
         }
         if whole && (self.up_to.fract() != 0.0 || self.up_to > 65_536.0) {
             return Some((
                 "up-to",
-                format!("{} is no number of clients up to 65,536", self.up_to),
+                format!("{} is not a number of clients up to 65,536", self.up_to),
             ));
         }
         if !(self.attainment > 0.0 && self.attainment < 1.0) {
@@ -163,8 +163,9 @@ impl Search {
             return Some((
                 "longest",
                 format!(
-                    "a rate {} % too high shows only after {:.1} s of arrivals (bound ÷ resolution ÷ \
-                     attainment), and a probe may last {}: allow more, or take a coarser resolution",
+                    "a rate that is {} % too high becomes visible only after {:.1} s of arrivals \
+                     (bound ÷ resolution ÷ attainment), but a probe may last only {}; allow more, \
+                     or use a coarser resolution",
                     self.resolution * 100.0,
                     overload.needed_s,
                     self.longest

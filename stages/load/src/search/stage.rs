@@ -54,7 +54,7 @@ pub(crate) fn run(
         (None, Some(missed)) => warnings.push(format!("the bounds are missed at {missed} already")),
         (Some(kept), None) if found.undecided.is_none() => {
             warnings.push(format!(
-                "the bounds are kept at {kept}, the highest level tried: `up-to` limits"
+                "the bounds are met at {kept}, the highest level tried; `up-to` limits the search"
             ));
         }
         _ => {}

@@ -3,51 +3,40 @@
 use std::path::Path;
 
 use artifacts::{Column, ColumnData, Table, TableError};
+use contract::{ProbeRow, Row as _};
 
 use super::bisect::{Found, Level, Probe};
 
 /// Makes the table `probes`: a row a probe, in order.
 pub(super) fn probes_table(found: &Found) -> Result<Table, TableError> {
-    let probes = &found.probes;
-    let int = |name: &str, meaning: &str, of: fn(&Probe) -> u64| {
-        Column::int(name, probes.iter().map(|p| i64::try_from(of(p)).ok())).describe(meaning)
-    };
-    let float = |name: &str, meaning: &str, of: fn(&Probe) -> f64| {
-        Column::float(name, probes.iter().map(|p| Some(of(p))))
-            .unit("1")
-            .describe(meaning)
-    };
-    let warm_in = |p: &Probe| matches!(p.level, Level::Rate(_)).then_some(p.tried.warm_in_s);
+    let rows: Vec<ProbeRow> = found.probes.iter().map(row).collect();
+    let mut columns = ProbeRow::columns(&rows);
     // A search is over one kind of level.
-    let unit = probes.first().map_or("1", |p| p.level.unit());
-    Table::new(vec![
-        int("probe", "the probe's number, from 1", |p| p.probe as u64),
-        Column::float("level", probes.iter().map(|p| Some(p.level.number())))
-            .unit(unit)
-            .describe("clients of a closed loop, or requests a second"),
-        int("sent", "requests sent, the warm-up left out", |p| p.tried.sent).unit("requests"),
-        Column::float("warm_in", probes.iter().map(warm_in))
-            .unit("s")
-            .describe("time in which nine of ten answers of an open loop were complete; null for clients"),
-        int("requests", "of those sent, due after the warm-in; of clients all", |p| p.tried.requests)
-            .unit("requests"),
-        int("good", "of these, answered within every bound", |p| p.tried.good).unit("requests"),
-        float("pass_rate", "good ÷ requests", |p| p.tried.good as f64 / p.tried.requests.max(1) as f64),
-        int(
-            "level_requests",
-            "`requests` of this and earlier probes of the level that were long enough",
-            |p| p.pooled.requests,
-        )
-        .unit("requests"),
-        int("level_good", "of these, answered within every bound", |p| p.pooled.good).unit("requests"),
-        float("lower", "95 % Wilson interval of level_good ÷ level_requests", |p| p.interval.0),
-        float("upper", "95 % Wilson interval of level_good ÷ level_requests", |p| p.interval.1),
-        Column::text("verdict", probes.iter().map(|p| Some(p.verdict.word()))).describe(
-            "`kept`, `missed`, or `undecided`: more requests followed at the level, or the search ended",
-        ),
-        Column::boolean("by_share", probes.iter().map(|p| Some(p.by_share)))
-            .describe("whether the share itself decided, the requests of the level being spent"),
-    ])
+    let unit = found.probes.first().map_or("1", |p| p.level.unit());
+    for column in columns.iter_mut().filter(|c| c.name == "level") {
+        column.unit = Some(unit.to_owned());
+    }
+    Table::new(columns)
+}
+
+fn row(probe: &Probe) -> ProbeRow {
+    let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    let tried = &probe.tried;
+    ProbeRow {
+        probe: count(probe.probe as u64),
+        level: probe.level.number(),
+        sent: count(tried.sent),
+        warm_in: matches!(probe.level, Level::Rate(_)).then_some(tried.warm_in_s),
+        requests: count(tried.requests),
+        good: count(tried.good),
+        pass_rate: tried.good as f64 / tried.requests.max(1) as f64,
+        level_requests: count(probe.pooled.requests),
+        level_good: count(probe.pooled.good),
+        lower: probe.interval.0,
+        upper: probe.interval.1,
+        verdict: probe.verdict,
+        by_share: probe.by_share,
+    }
 }
 
 /// Puts the tables of one name of every probe below one another, with the probe's number before

@@ -1,5 +1,6 @@
 //! The search against servers of known knees: shares given outright, and the simulated server.
 
+use contract::{Phase, RequestStatus};
 use pipeline::stage::{Control, Coordinates};
 use proptest::prelude::*;
 use serde_json::json;
@@ -7,7 +8,6 @@ use serde_json::json;
 use super::settings::at_level;
 use super::*;
 use crate::random::Origin;
-use crate::rows::{Phase, RequestStatus};
 use crate::run::LoadSpec;
 use crate::settings::Settings;
 use crate::simulate::{SimulationChoice, simulate};
@@ -273,7 +273,7 @@ struct Searched {
 }
 
 /// Sends the probes of a search to a simulated server: `slots` slots, each answer ten steps of
-/// 10 ms long, without noise. Its knee is `slots` clients, and `slots` · 10 requests a second.
+/// 10 ms long, without noise. Its knee is `slots` clients, and `slots` · 10 requests per second.
 fn simulated(searched: &Searched) -> Found {
     let settings: Settings = serde_json::from_value(json!({
         "workload": {"prompts": {"words": {"length": 10}}, "output": {"tokens": 11}},
@@ -306,7 +306,7 @@ fn simulated(searched: &Searched) -> Found {
             replicate: Coordinates::default(),
         };
         let spec = LoadSpec::new(settings, origin).unwrap();
-        let result = simulate(&spec, &simulation, server, &Control::quiet()).unwrap();
+        let result = simulate(&spec, &simulation, server, &spec.origin, &Control::quiet()).unwrap();
         let rows = result
             .requests
             .iter()
@@ -315,8 +315,10 @@ fn simulated(searched: &Searched) -> Found {
             .map(|r| {
                 let ok = r.status == RequestStatus::Ok;
                 (
-                    r.scheduled_ns,
-                    r.sent_ns.filter(|_| ok).map(|sent| r.done_ns - sent),
+                    r.scheduled_ns.unwrap(),
+                    r.sent_ns
+                        .filter(|_| ok)
+                        .map(|sent| r.done_ns.unwrap() - sent),
                     ok && slo.kept(r),
                 )
             })
@@ -355,7 +357,7 @@ fn as_many_clients_as_slots_are_found_on_a_simulated_server() {
 
 #[test]
 fn the_capacity_of_a_simulated_server_is_found_within_a_twentieth() {
-    // Eight slots of 100 ms: 80 requests a second; evenly spaced ones wait for the next step alone.
+    // Eight slots of 100 ms: 80 requests per second; evenly spaced ones wait for the next step alone.
     let arrival = json!({"constant": {"rate": 9}});
     let found = simulated(&Searched {
         arrival,
@@ -413,7 +415,7 @@ fn poisson(slots: u32) -> Vec<f64> {
 
 #[test]
 fn rates_of_poisson_arrivals_vary_with_the_draws_the_more_the_fewer_arrive() {
-    // Near the capacity the queue fluctuates. 20 requests a second are 84 in a probe.
+    // Near the capacity the queue fluctuates. 20 requests per second are 84 in a probe.
     let (few, more) = (poisson(2), poisson(8));
     assert!(
         (0.8..=0.95).contains(&more[0]) && (0.95..=1.05).contains(&more[19]),

@@ -8,11 +8,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 
+use contract::RequestStatus;
 use pipeline::stage::{Control, Failure};
 
 use super::model::SimulatedServer;
 use crate::random::Draws;
-use crate::rows::RequestStatus;
 
 /// How long a refused request takes to be told so.
 const ERROR_NS: u64 = 1_000_000;
@@ -126,7 +126,7 @@ pub(super) struct Machine<'a> {
     pub(super) flights: Vec<Option<Flight>>,
     pub(super) limits: Limits,
     pub(super) pace: Pace,
-    /// The server goes silent after so many answers of the phase.
+    /// The server goes silent after this many answers of the phase.
     pub(super) hang_after: Option<u64>,
     pub(super) now: u64,
     line: VecDeque<usize>,

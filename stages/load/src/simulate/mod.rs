@@ -19,4 +19,4 @@ pub use model::{
 pub(crate) use model::{schema, shipped};
 #[cfg(test)]
 pub(crate) use rows::simulate;
-pub(crate) use stage::{find_server, rehearse, run};
+pub(crate) use stage::{find_server, launch, rehearse, run};

@@ -153,6 +153,21 @@ pub struct Noise {
     /// One factor for a whole cell: what makes repetitions differ.
     #[schemars(range(min = 0))]
     pub cell: f64,
+    /// One factor for each launch, shared by all its cells: a block of the design and a server
+    /// with its name and slowdown.
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schemars(range(min = 0))]
+    pub launch: f64,
+    /// One factor for each block, shared by all its launches.
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schemars(range(min = 0))]
+    pub block: f64,
+}
+
+/// What is not asked for is in no key: simulations without it keep theirs.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives the field")]
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 /// The simulated clock.
@@ -225,7 +240,7 @@ fn bad_request() -> u16 {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Hang {
-    /// After so many measured requests were answered. The stage's `heartbeat` then ends the cell
+    /// After this many measured requests were answered. The stage's `heartbeat` then ends the cell
     /// as hung.
     pub after: u64,
 }
@@ -265,6 +280,8 @@ pub(crate) fn problems(
     not_below_zero(&["clock", "drift"], simulation.clock.drift);
     not_below_zero(&["server", "noise", "step"], server.noise.step);
     not_below_zero(&["server", "noise", "cell"], server.noise.cell);
+    not_below_zero(&["server", "noise", "launch"], server.noise.launch);
+    not_below_zero(&["server", "noise", "block"], server.noise.block);
     if server.decode.fixed.nanoseconds() == 0 {
         found.push((
             vec!["server", "decode", "fixed"],
@@ -318,6 +335,7 @@ impl SimulatedServer {
             noise: Noise {
                 step: 0.05,
                 cell: 0.05,
+                ..Noise::default()
             },
         }
     }
@@ -329,5 +347,10 @@ impl Simulation {
         let mut content = self.clone();
         content.clock = Clock::default();
         serde_json::to_value(&content).expect("a simulation always serializes")
+    }
+
+    /// Returns what a launch stands on: the cells of a block that agree in it share one.
+    pub(crate) fn launch(&self, server: &SimulatedServer) -> Json {
+        serde_json::json!([server, self.name, self.slowdown])
     }
 }

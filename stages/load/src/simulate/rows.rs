@@ -1,14 +1,15 @@
 //! From settings to the rows of a simulated cell.
 
 use artifacts::Digest;
-use pipeline::stage::{Control, Failure};
+use contract::{Chunk, Phase, Request, RequestStatus, RowSource, TokenSource};
+use pipeline::design::{BLOCK, CONTROL};
+use pipeline::stage::{Control, Failure, Json};
 
 use super::events::{Asked, Fault, Flight, Limits, Machine, Over, Pace, Senders, lognormal};
 use super::model::{Faults, SimulatedServer, Simulation};
 use crate::prompts::Prompt;
-use crate::random::{Draws, Stream};
-use crate::rows::{ChunkRow, Phase, RequestRow, RequestStatus, TokenSource};
-use crate::run::{CellFacts, Ending, LoadResult, LoadSpec, RowSource};
+use crate::random::{Draws, Origin, Stream};
+use crate::run::{CellFacts, Ending, LoadResult, LoadSpec};
 
 /// The simulated clock's zero: 2000-01-01 00:00 UTC, ns since 1970.
 const ZERO_UNIX_NS: u64 = 946_684_800_000_000_000;
@@ -16,7 +17,8 @@ const ZERO_UNIX_NS: u64 = 946_684_800_000_000_000;
 /// The text of one simulated token.
 const TOKEN: &str = "tok ";
 
-/// Draws the rows of a cell from the model of a server.
+/// Draws the rows of a cell from the model of a server. `noise` is where the noise begins; prompts
+/// and arrivals begin where the specification says.
 ///
 /// # Errors
 /// If the arrivals cannot be made, the user stops the cell, or its time limit passes.
@@ -24,6 +26,7 @@ pub(crate) fn simulate(
     spec: &LoadSpec,
     simulation: &Simulation,
     server: &SimulatedServer,
+    noise: &Origin,
     control: &Control,
 ) -> Result<LoadResult, Failure> {
     let content = serde_json::json!([
@@ -32,10 +35,7 @@ pub(crate) fn simulate(
         serde_json::to_value(&spec.workload).expect("a workload always serializes"),
         serde_json::to_value(&spec.arrival).expect("an arrival always serializes"),
     ]);
-    let stream = |domain: &str| {
-        spec.origin
-            .stream(&format!("load simulation v1 {domain}"), &content)
-    };
+    let stream = |domain: &str| noise.stream(&format!("load simulation v1 {domain}"), &content);
     let of = |phase| {
         spec.prompts
             .of(phase)
@@ -66,7 +66,9 @@ pub(crate) fn simulate(
         .nanoseconds()
         .saturating_add(draws.below(spread.saturating_add(1)));
     let pace = Pace {
-        factor: simulation.slowdown * lognormal(&mut draws, server.noise.cell),
+        factor: simulation.slowdown
+            * lognormal(&mut draws, server.noise.cell)
+            * of_launch(simulation, server, noise),
         step: server.noise.step,
         drift: simulation.clock.drift,
         hours: start as f64 / 3.6e12,
@@ -112,19 +114,19 @@ pub(crate) fn simulate(
         }
         requests.push(row(request, flight, &prompts[request], &asked[request]));
         for (read, (at, tokens)) in flight.chunks.iter().enumerate() {
-            chunks.push(ChunkRow {
+            chunks.push(Chunk {
                 request_id: request as i64,
                 attempt: 1,
                 at_ns: ns(*at),
-                bytes: i64::from(*tokens) * TOKEN.len() as i64,
+                bytes: Some(i64::from(*tokens) * TOKEN.len() as i64),
                 tokens: Some(i64::from(*tokens)),
-                read: read as i64,
+                read: Some(read as i64),
             });
         }
     }
     let counted = requests.iter().filter(|r| r.phase == Phase::Measured);
     let from = counted.clone().filter_map(|r| r.sent_ns).min();
-    let to = counted.map(|r| r.done_ns).max();
+    let to = counted.filter_map(|r| r.done_ns).max();
     let cell = CellFacts {
         source: RowSource::Simulated,
         expected_requests: measured as u64,
@@ -155,6 +157,20 @@ pub(crate) fn simulate(
         cell,
         warnings: Vec::new(),
     })
+}
+
+/// Returns the factors of a cell's launch and block. They follow from the seed, the block, the A/A
+/// arm and the server, whatever is sent to it and in whatever order cells are drawn. Without a
+/// design all cells of a server share one launch.
+fn of_launch(simulation: &Simulation, server: &SimulatedServer, noise: &Origin) -> f64 {
+    let launch = noise
+        .keep(|name| name == BLOCK || name == CONTROL)
+        .stream("load simulation v1 launch", &simulation.launch(server));
+    let block = noise
+        .keep(|name| name == BLOCK)
+        .stream("load simulation v1 block", &Json::Null);
+    lognormal(&mut launch.at(0), server.noise.launch)
+        * lognormal(&mut block.at(0), server.noise.block)
 }
 
 /// Returns for each of `count` requests whether a fault of this share strikes it: exactly the
@@ -201,7 +217,7 @@ fn asked(
         let at = i.checked_sub(warmup);
         let fault = if most.is_some_and(|most| needed > most) {
             let most = most.unwrap_or_default();
-            let why = format!("{needed} tokens are more than the context of {most}");
+            let why = format!("{needed} tokens exceed the context of {most}");
             Some(Fault::Http(400, why))
         } else if at.is_some_and(|at| refused[at]) {
             let status = faults.http_errors.as_ref().map_or(400, |f| f.status);
@@ -226,7 +242,7 @@ fn asked(
     prompts.iter().enumerate().map(ask).collect()
 }
 
-fn row(request: usize, flight: &Flight, prompt: &Prompt, asked: &Asked) -> RequestRow {
+fn row(request: usize, flight: &Flight, prompt: &Prompt, asked: &Asked) -> Request {
     let (done, status, error) =
         flight
             .end
@@ -241,7 +257,7 @@ fn row(request: usize, flight: &Flight, prompt: &Prompt, asked: &Asked) -> Reque
     let told = ok || flight.first.is_some();
     let text = TOKEN.repeat(flight.tokens as usize);
     let ms = |from: u64, to: u64| (to - from) as f64 / 1e6;
-    RequestRow {
+    Request {
         first_reasoning_ns: None,
         first_answer_ns: flight.first.map(ns),
         reasoning_tokens: None,
@@ -252,15 +268,15 @@ fn row(request: usize, flight: &Flight, prompt: &Prompt, asked: &Asked) -> Reque
         client_id: flight.client.map(i64::from),
         session_id: prompt.session.map(ns),
         turn: prompt.turn.map(i64::from),
-        prompt_index: prompt.index as i64,
-        prompt_digest: prompt.digest().to_string(),
-        scheduled_ns: ns(flight.sent),
+        prompt_index: Some(prompt.index as i64),
+        prompt_digest: Some(prompt.digest().to_string()),
+        scheduled_ns: Some(ns(flight.sent)),
         connect_ns: None,
         sent_ns: Some(ns(flight.sent)),
         headers_ns: flight.first.or(http_status.map(|_| done)).map(ns),
         first_token_ns: flight.first.map(ns),
         last_token_ns: flight.first.map(|_| ns(flight.last)),
-        done_ns: ns(done),
+        done_ns: Some(ns(done)),
         prompt_tokens: told.then_some(ns(asked.prompt_tokens)),
         cached_prompt_tokens: told.then_some(ns(flight.cached)),
         output_tokens: told.then_some(i64::from(flight.tokens)),
@@ -270,7 +286,7 @@ fn row(request: usize, flight: &Flight, prompt: &Prompt, asked: &Asked) -> Reque
             TokenSource::Chunks
         }),
         tokens_agree: None,
-        requested_output_tokens: i64::from(prompt.output_tokens),
+        requested_output_tokens: Some(i64::from(prompt.output_tokens)),
         chunks: http_status.map(|_| flight.chunks.len() as i64),
         first_chunk_tokens: flight.chunks.first().map(|(_, tokens)| i64::from(*tokens)),
         finish_reason: ok.then(|| if flight.tokens > 0 { "length" } else { "stop" }.to_owned()),
@@ -281,8 +297,8 @@ fn row(request: usize, flight: &Flight, prompt: &Prompt, asked: &Asked) -> Reque
         schema_valid: None,
         send_lag_ns: Some(0),
         in_flight_at_send: Some(flight.in_flight as i64),
-        reads: flight.chunks.len() as i64,
-        received_bytes: text.len() as i64,
+        reads: Some(flight.chunks.len() as i64),
+        received_bytes: Some(text.len() as i64),
         output_characters: (!text.is_empty()).then(|| text.chars().count() as i64),
         output_digest: (!text.is_empty()).then(|| Digest::of(text.as_bytes()).to_string()),
         server_prompt_ms: flight.first.map(|first| ms(flight.prefill_from, first)),

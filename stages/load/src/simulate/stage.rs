@@ -1,15 +1,16 @@
 //! What the load stage does with `simulate`: settings to a known server, one cell to tables, and
 //! the rows of a dry run.
 
-use pipeline::stage::{CellStatus, Control, Done, Failure, Job, Library, Output, Problem};
+use contract::RequestStatus;
+use pipeline::stage::{CellStatus, Done, Failure, Job, Json, Library, Output, Problem};
 use pipeline::suggest::remedy;
+use serde::Deserialize;
 
 use super::model::{
     COLLECTION, Clock, Faults, SimulatedServer, Simulation, SimulationChoice, problems,
 };
 use super::rows::simulate;
 use crate::random::Origin;
-use crate::rows::RequestStatus;
 use crate::run::{Ending, LoadResult, LoadSpec};
 use crate::settings::{Settings, Timeouts};
 use crate::tables::tables;
@@ -60,16 +61,15 @@ pub(crate) fn run(
     job: &Job<'_>,
     settings: Settings,
     simulation: &Simulation,
-    origin: Origin,
 ) -> Result<Done, Failure> {
     if let Some(serve) = job.input_of_kind("serve") {
         return Err(Failure::failed(format!(
             "a simulated load sends nothing to `{}`",
             serve.stage
         ))
-        .hint("take the server out of the stage's `needs`, or remove `simulate`"));
+        .hint("remove the server from the stage's `needs`, or remove `simulate`"));
     }
-    draw(settings, simulation, origin, job.control)
+    draw(settings, simulation, job)
 }
 
 /// Measured requests of a cell in a dry run.
@@ -95,24 +95,26 @@ pub(crate) fn rehearse(
         clock: Clock::default(),
         faults: Faults::default(),
     };
-    let origin = Origin {
-        seed: job.seed,
-        replicate: job.replicate.clone(),
-    };
-    draw(settings, &simulation, origin, job.control)
+    draw(settings, &simulation, job)
 }
 
-fn draw(
-    settings: Settings,
-    simulation: &Simulation,
-    origin: Origin,
-    control: &Control,
-) -> Result<Done, Failure> {
+/// Returns what a simulated launch stands on, of a canonical `simulate`.
+pub(crate) fn launch(simulation: &Json) -> Option<Json> {
+    let simulation = Simulation::deserialize(simulation).ok()?;
+    let SimulationChoice::Inline(server) = &simulation.server else {
+        return None;
+    };
+    Some(simulation.launch(server))
+}
+
+fn draw(settings: Settings, simulation: &Simulation, job: &Job<'_>) -> Result<Done, Failure> {
     let SimulationChoice::Inline(server) = &simulation.server else {
         return Err(Failure::failed("the simulated server is still a name"));
     };
-    let spec = LoadSpec::new(settings, origin).map_err(|e| Failure::failed(e.to_string()))?;
-    let result = simulate(&spec, simulation, server, control)?;
+    let spec =
+        LoadSpec::new(settings, Origin::of(job)).map_err(|e| Failure::failed(e.to_string()))?;
+    let noise = Origin::of_noise(job);
+    let result = simulate(&spec, simulation, server, &noise, job.control)?;
     let tables = tables(&spec, &result).map_err(|e| Failure::failed(e.to_string()))?;
     let outputs: Vec<Output> = tables
         .iter()
@@ -131,7 +133,7 @@ fn draw(
 fn failure(spec: &LoadSpec, result: &LoadResult) -> Option<Failure> {
     if result.ending == Ending::Hung {
         let silence = format!(
-            "no byte on any stream for {} while requests were in flight",
+            "no byte arrived on any stream for {} while requests were in flight",
             spec.heartbeat
         );
         return Some(Failure::new(CellStatus::Hung, silence));

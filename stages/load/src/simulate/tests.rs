@@ -1,4 +1,6 @@
 use artifacts::Scalar;
+use contract::{Phase, Request, RequestStatus};
+use pipeline::design::CONTROL;
 use pipeline::stage::{Control, Coordinates, Json};
 use proptest::prelude::*;
 use serde_json::json;
@@ -7,14 +9,13 @@ use super::model::problems;
 use super::rows::simulate;
 use super::*;
 use crate::random::Origin;
-use crate::rows::{Phase, RequestRow, RequestStatus};
 use crate::run::{Ending, LoadResult, LoadSpec};
 use crate::settings::Settings;
 
 const MS: i64 = 1_000_000;
 
-/// Simulates settings given as JSON over those of a plain run.
-fn run_rep(change: &Json, rep: i64) -> LoadResult {
+/// Returns settings given as JSON over those of a plain run.
+fn spec_of(change: &Json, noise: &Origin) -> (LoadSpec, Simulation) {
     let mut settings = json!({
         "workload": {"prompts": {"words": {"length": 10}}, "output": {"tokens": 5}},
         "arrival": {"closed-loop": {"clients": 2}},
@@ -26,20 +27,32 @@ fn run_rep(change: &Json, rep: i64) -> LoadResult {
     }
     let settings: Settings = serde_json::from_value(settings).unwrap();
     let simulation = settings.simulate.clone().unwrap();
+    let spec = LoadSpec::new(settings, noise.keep(|name| name != CONTROL)).unwrap();
+    (spec, simulation)
+}
+
+/// Simulates settings given as JSON over those of a plain run.
+fn run_at(change: &Json, noise: &Origin) -> LoadResult {
+    let (spec, simulation) = spec_of(change, noise);
     let SimulationChoice::Inline(server) = &simulation.server else {
         panic!("a name")
     };
     assert_eq!(problems(&simulation, server), []);
-    let replicate = Coordinates(vec![("rep".to_owned(), Scalar::Int(rep))]);
-    let spec = LoadSpec::new(
-        settings.clone(),
-        Origin {
-            seed: 164,
-            replicate,
-        },
-    )
-    .unwrap();
-    simulate(&spec, &simulation, server, &Control::quiet()).unwrap()
+    simulate(&spec, &simulation, server, noise, &Control::quiet()).unwrap()
+}
+
+fn run_rep(change: &Json, rep: i64) -> LoadResult {
+    run_at(change, &origin(&[("rep", Scalar::Int(rep))]))
+}
+
+fn origin(replicate: &[(&str, Scalar)]) -> Origin {
+    let pairs = replicate
+        .iter()
+        .map(|(axis, label)| ((*axis).to_owned(), label.clone()));
+    Origin {
+        seed: 164,
+        replicate: Coordinates(pairs.collect()),
+    }
 }
 
 fn run(change: &Json) -> LoadResult {
@@ -62,7 +75,7 @@ fn simulated(change: &Json) -> Json {
     json!({"server": server(change)})
 }
 
-fn measured(result: &LoadResult) -> Vec<&RequestRow> {
+fn measured(result: &LoadResult) -> Vec<&Request> {
     result
         .requests
         .iter()
@@ -82,7 +95,7 @@ fn one_slot_in_a_closed_loop_is_busy_all_the_time() {
     // The first finds the slot free; of two clients, each other one waits for a whole service.
     let latencies: Vec<i64> = rows
         .iter()
-        .map(|r| r.done_ns - r.sent_ns.unwrap())
+        .map(|r| r.done_ns.unwrap() - r.sent_ns.unwrap())
         .collect();
     assert_eq!(
         latencies,
@@ -92,6 +105,18 @@ fn one_slot_in_a_closed_loop_is_busy_all_the_time() {
         rows.iter()
             .all(|r| r.output_tokens == Some(5) && r.chunks == Some(5))
     );
+}
+
+#[test]
+fn a_simulation_writes_the_declared_tables() {
+    let faulty = simulated(&json!({"slots": 2}));
+    for change in [json!({}), json!({"warmup": 2, "simulate": faulty})] {
+        let (spec, _) = spec_of(&change, &origin(&[]));
+        for (name, table) in crate::tables::tables(&spec, &run(&change)).unwrap() {
+            let declared = contract::declared(name).unwrap();
+            assert_eq!(declared.differences(&table), [""; 0]);
+        }
+    }
 }
 
 #[test]
@@ -105,7 +130,7 @@ fn as_many_slots_as_clients_serve_all_at_once() {
     assert!(
         measured(&result)
             .iter()
-            .all(|r| r.done_ns - r.sent_ns.unwrap() == 40 * MS)
+            .all(|r| r.done_ns.unwrap() - r.sent_ns.unwrap() == 40 * MS)
     );
 }
 
@@ -118,7 +143,7 @@ fn prefills_go_one_by_one_and_a_step_costs_more_for_each_sequence() {
     let first: Vec<i64> = rows.iter().map(|r| r.first_token_ns.unwrap()).collect();
     assert_eq!(first, [20 * MS, 40 * MS]);
     // Both decode together: four steps of 13 ms each.
-    assert!(rows.iter().all(|r| r.done_ns == (40 + 4 * 13) * MS));
+    assert!(rows.iter().all(|r| r.done_ns == Some((40 + 4 * 13) * MS)));
 }
 
 #[test]
@@ -128,7 +153,7 @@ fn evenly_spaced_arrivals_above_capacity_queue_linearly() {
     for (i, row) in measured(&result).iter().enumerate() {
         assert_eq!(row.sent_ns, Some(i as i64 * 40 * MS));
         assert_eq!(
-            row.done_ns - row.sent_ns.unwrap(),
+            row.done_ns.unwrap() - row.sent_ns.unwrap(),
             SERVICE + i as i64 * 20 * MS
         );
         assert_eq!(row.client_id, None);
@@ -142,7 +167,7 @@ fn the_mean_wait_of_poisson_arrivals_is_that_of_pollaczek_and_khinchine() {
     let rows = measured(&result);
     let waits: f64 = rows
         .iter()
-        .map(|r| (r.done_ns - r.sent_ns.unwrap() - SERVICE) as f64)
+        .map(|r| (r.done_ns.unwrap() - r.sent_ns.unwrap() - SERVICE) as f64)
         .sum();
     let mean_ms = waits / rows.len() as f64 / MS as f64;
     let expected = 0.6 * 60.0 / (2.0 * 0.4);
@@ -179,7 +204,7 @@ fn the_same_settings_seed_and_repetition_give_the_same_rows() {
     other["simulate"]["name"] = json!("b");
     assert_ne!(rows(&noisy, 1), rows(&other, 1));
     // The prompts stay the same: the server is none of their business.
-    let digests = |rows: Vec<RequestRow>| {
+    let digests = |rows: Vec<Request>| {
         rows.into_iter()
             .map(|r| r.prompt_digest)
             .collect::<Vec<_>>()
@@ -255,7 +280,10 @@ fn a_server_that_goes_silent_leaves_a_hung_cell_with_rows() {
         .collect();
     assert_eq!((ok, hung.len()), (3, 2));
     // The last sign of life is the third answer.
-    assert!(hung.iter().all(|r| r.done_ns == 3 * SERVICE + 5000 * MS));
+    assert!(
+        hung.iter()
+            .all(|r| r.done_ns == Some(3 * SERVICE + 5000 * MS))
+    );
 }
 
 #[test]
@@ -266,7 +294,10 @@ fn requests_that_pass_a_time_limit_are_given_up() {
     let rows = measured(&result);
     assert_eq!(rows[0].status, RequestStatus::Ok);
     for row in &rows[1..] {
-        assert_eq!((row.status, row.done_ns), (RequestStatus::Timeout, 50 * MS));
+        assert_eq!(
+            (row.status, row.done_ns),
+            (RequestStatus::Timeout, Some(50 * MS))
+        );
         assert_eq!(row.error.as_deref(), Some("first-token timeout"));
     }
     let result =
@@ -274,7 +305,7 @@ fn requests_that_pass_a_time_limit_are_given_up() {
     let row = measured(&result)[0];
     assert_eq!(
         (row.status, row.done_ns, row.output_tokens),
-        (RequestStatus::Timeout, 45 * MS, Some(3))
+        (RequestStatus::Timeout, Some(45 * MS), Some(3))
     );
 }
 
@@ -285,7 +316,7 @@ fn a_prompt_beyond_the_context_is_refused() {
     let row = measured(&result)[0];
     assert_eq!(
         row.error.as_deref(),
-        Some("HTTP 400: 15 tokens are more than the context of 14")
+        Some("HTTP 400: 15 tokens exceed the context of 14")
     );
 }
 
@@ -373,7 +404,7 @@ proptest! {
         let rows = measured(&result);
         prop_assert_eq!(rows.len() as u64, requests);
         for row in &rows {
-            let times = [row.sent_ns, row.headers_ns, row.first_token_ns, row.last_token_ns, Some(row.done_ns)];
+            let times = [row.sent_ns, row.headers_ns, row.first_token_ns, row.last_token_ns, row.done_ns];
             let known: Vec<i64> = times.into_iter().flatten().collect();
             prop_assert!(known.len() == 5 && known.windows(2).all(|w| w[0] <= w[1]));
             let own: Vec<_> = result.chunks.iter().filter(|c| c.request_id == row.request_id).collect();
@@ -381,7 +412,7 @@ proptest! {
             prop_assert!(row.in_flight_at_send.unwrap() < i64::from(clients));
             // A client has one request at a time; counted from the stamps, not from the column.
             let sent = row.sent_ns.unwrap();
-            let others = rows.iter().filter(|o| o.sent_ns.unwrap() <= sent && o.done_ns > sent);
+            let others = rows.iter().filter(|o| o.sent_ns.unwrap() <= sent && o.done_ns > Some(sent));
             prop_assert!(others.count() <= clients as usize);
         }
         // First come, first served: first tokens come in the order of sending.
@@ -390,4 +421,85 @@ proptest! {
         let first: Vec<i64> = by_sending.iter().filter_map(|r| r.first_token_ns).collect();
         prop_assert!(first.windows(2).all(|w| w[0] <= w[1]));
     }
+}
+
+/// The milliseconds of a step in a cell without other noise: how slow its launch is.
+fn step_ms(server_change: &Json, clients: u32, at: &[(&str, Scalar)]) -> f64 {
+    let change = json!({
+        "simulate": {"server": server(server_change)},
+        "arrival": {"closed-loop": {"clients": clients}},
+    });
+    let result = run_at(&change, &origin(at));
+    let gap = result.chunks[1].at_ns - result.chunks[0].at_ns;
+    gap as f64 / MS as f64
+}
+
+fn block(number: i64) -> (&'static str, Scalar) {
+    ("block", Scalar::Int(number))
+}
+
+fn arm() -> (&'static str, Scalar) {
+    (CONTROL, Scalar::Text("serial-again".to_owned()))
+}
+
+#[test]
+fn all_cells_of_a_launch_share_its_noise_and_launches_differ() {
+    let noisy = json!({"noise": {"launch": 0.1}});
+    let first = step_ms(&noisy, 1, &[block(1)]);
+    for (clients, rep) in [(2, 1), (4, 1), (1, 2)] {
+        let other = step_ms(&noisy, clients, &[("rep", Scalar::Int(rep)), block(1)]);
+        assert!((first - other).abs() < 1e-5, "{first} {other}");
+    }
+    let faster = json!({"noise": {"launch": 0.1}, "slots": 2});
+    let others = [
+        step_ms(&noisy, 1, &[block(2)]),
+        step_ms(&noisy, 1, &[block(1), arm()]),
+        step_ms(&faster, 1, &[block(1)]),
+    ];
+    for other in others {
+        assert!((first - other).abs() > 1e-3, "{first} {other}");
+    }
+}
+
+#[test]
+fn all_launches_of_a_block_share_its_noise_and_blocks_differ() {
+    let noisy = json!({"noise": {"block": 0.1}});
+    let wider = json!({"noise": {"block": 0.1}, "slots": 2});
+    let first = step_ms(&noisy, 1, &[block(1)]);
+    for same in [
+        step_ms(&wider, 1, &[block(1)]),
+        step_ms(&noisy, 1, &[block(1), arm()]),
+    ] {
+        assert!((first - same).abs() < 1e-5, "{first} {same}");
+    }
+    assert!((first - step_ms(&noisy, 1, &[block(2)])).abs() > 1e-3);
+}
+
+#[test]
+fn the_noise_of_launches_has_the_spread_declared() {
+    let noisy = json!({"noise": {"launch": 0.05}});
+    let logs: Vec<f64> = (1..=400)
+        .map(|n| step_ms(&noisy, 1, &[block(n)]).ln())
+        .collect();
+    let mean = logs.iter().sum::<f64>() / 400.0;
+    let variance = logs.iter().map(|l| (l - mean).powi(2)).sum::<f64>() / 399.0;
+    assert!(
+        (variance.sqrt() - 0.05).abs() < 0.006,
+        "{}",
+        variance.sqrt()
+    );
+}
+
+#[test]
+fn the_arm_of_a_control_sends_the_same_prompts_with_noise_of_its_own() {
+    let noisy = json!({"simulate": {"server": server(&json!({"noise": {"step": 0.1}}))}});
+    let (of, again) = (
+        run_at(&noisy, &origin(&[block(1)])),
+        run_at(&noisy, &origin(&[block(1), arm()])),
+    );
+    let digests = |r: &LoadResult| -> Vec<Option<String>> {
+        r.requests.iter().map(|r| r.prompt_digest.clone()).collect()
+    };
+    assert_eq!(digests(&of), digests(&again));
+    assert_ne!(of.chunks[3].at_ns, again.chunks[3].at_ns);
 }

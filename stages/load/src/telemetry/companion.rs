@@ -26,14 +26,14 @@ pub(crate) struct Left {
 
 impl Left {
     /// Completes a table that is all a companion leaves.
-    pub(crate) fn of<R>(sheet: Sheet<R>) -> Self {
+    pub(crate) fn of<R: contract::Row>(sheet: Sheet<R>) -> Self {
         let mut left = Self::default();
         left.complete(sheet);
         left
     }
 
     /// Completes a table and keeps it.
-    pub(crate) fn complete<R>(&mut self, sheet: Sheet<R>) {
+    pub(crate) fn complete<R: contract::Row>(&mut self, sheet: Sheet<R>) {
         match sheet.finish() {
             Ok(table) => self.tables.push(table),
             Err(error) => self.warnings.push(error.to_string()),
@@ -115,7 +115,7 @@ pub(crate) fn watch(
     let name = companion.name();
     let mut left = companion.finish();
     left.warnings.extend(
-        failed.map(|first| format!("{name}: {problems} samples failed, the first: {first}")),
+        failed.map(|first| format!("{name}: {problems} samples failed; the first: {first}")),
     );
     left
 }
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(count.load(Ordering::Relaxed), 1);
         assert_eq!(
             left.warnings,
-            ["counter: 1 samples failed, the first: sample 2"]
+            ["counter: 1 samples failed; the first: sample 2"]
         );
     }
 

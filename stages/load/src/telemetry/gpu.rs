@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use artifacts::{Column, Table, TableError};
+use contract::GpuSample;
 
 use super::companion::{Absent, Companion, Left};
 use super::nvml::Library;
@@ -12,83 +12,6 @@ use super::power::Power;
 use super::settings::Gpu;
 use super::smi::Smi;
 use crate::sheet::Sheet;
-
-/// One sample of one GPU. What it does not tell is `None`.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[expect(
-    missing_docs,
-    reason = "the columns are described once, in `gpu_table`"
-)]
-pub struct GpuRow {
-    pub at_ns: i64,
-    pub gpu: i64,
-    pub uuid: Option<String>,
-    pub name: Option<String>,
-    pub power: Option<f64>,
-    pub energy: Option<f64>,
-    pub sm_clock: Option<f64>,
-    pub memory_clock: Option<f64>,
-    pub temperature: Option<f64>,
-    pub sm_utilisation: Option<f64>,
-    pub memory_utilisation: Option<f64>,
-    pub memory_used: Option<i64>,
-    pub memory_total: Option<i64>,
-    pub throttle_reasons: Option<String>,
-}
-
-/// Makes the table `gpu_telemetry`: one row a sample and GPU, in order of time.
-///
-/// # Errors
-/// Never for rows made here.
-pub fn gpu_table(rows: &[GpuRow]) -> Result<Table, TableError> {
-    let int = |name: &str, meaning: &str, f: fn(&GpuRow) -> Option<i64>| {
-        Column::int(name, rows.iter().map(f)).describe(meaning)
-    };
-    let float = |name: &str, unit: &str, meaning: &str, f: fn(&GpuRow) -> Option<f64>| {
-        Column::float(name, rows.iter().map(f))
-            .unit(unit)
-            .describe(meaning)
-    };
-    let text = |name: &str, meaning: &str, f: fn(&GpuRow) -> Option<String>| {
-        Column::text(name, rows.iter().map(f)).describe(meaning)
-    };
-    Table::new(vec![
-        int(
-            "at_ns",
-            "when the sample was taken (NVML) or its line came (nvidia-smi), since the cell's start",
-            |r| Some(r.at_ns),
-        )
-        .unit("ns"),
-        int("gpu", "the GPU's index on this machine", |r| Some(r.gpu)),
-        text("uuid", "the GPU's own identity", |r| r.uuid.clone()),
-        text("name", "its model", |r| r.name.clone()),
-        float("power_w", "W", "power drawn, as the sensor averages it; null if it has none", |r| r.power),
-        float(
-            "energy_j",
-            "J",
-            "energy since the driver was loaded, by the GPU's own counter; null if untold",
-            |r| r.energy,
-        ),
-        float("sm_clock_mhz", "MHz", "clock of its multiprocessors", |r| r.sm_clock),
-        float("memory_clock_mhz", "MHz", "clock of its memory", |r| r.memory_clock),
-        float("temperature_c", "°C", "its temperature", |r| r.temperature),
-        float(
-            "sm_utilisation",
-            "1",
-            "share of the driver's sampling period in which a kernel ran; a kernel that spins counts as well as \
-             one that computes",
-            |r| r.sm_utilisation,
-        ),
-        float("memory_utilisation", "1", "share of that period in which memory was read or written", |r| {
-            r.memory_utilisation
-        }),
-        int("memory_used_bytes", "memory in use, by all", |r| r.memory_used).unit("B"),
-        int("memory_total_bytes", "memory there is", |r| r.memory_total).unit("B"),
-        text("throttle_reasons", "what limits its clocks, joined by `+`; empty if nothing does", |r| {
-            r.throttle_reasons.clone()
-        }),
-    ])
-}
 
 /// The reasons of the driver's bit mask (nvml.h, `nvmlClocksEventReason…`).
 const REASONS: [(u64, &str); 9] = [
@@ -121,7 +44,7 @@ pub(super) trait Source: Send {
 
     /// Returns the rows since the last call, taken at `at_ns` unless they were stamped when
     /// they came.
-    fn rows(&mut self, at_ns: i64) -> Result<Vec<GpuRow>, String>;
+    fn rows(&mut self, at_ns: i64) -> Result<Vec<GpuSample>, String>;
 
     /// Returns facts for the record.
     fn notes(&self) -> Vec<String> {
@@ -137,7 +60,7 @@ pub(super) trait Source: Send {
 /// The GPUs as a companion.
 pub(crate) struct Gpus {
     source: Box<dyn Source>,
-    sheet: Sheet<GpuRow>,
+    sheet: Sheet<GpuSample>,
     power: Arc<Power>,
 }
 
@@ -182,8 +105,7 @@ impl Gpus {
         let source = source.map_err(absent)?;
         let (interval, word) = (interval_ms.to_string(), source.word());
         let notes = [("interval_ms", interval.as_str()), ("source", word)];
-        let sheet = Sheet::create(folder, "gpu_telemetry", gpu_table, &notes)
-            .map_err(|e| absent(e.to_string()))?;
+        let sheet = Sheet::create(folder, &notes).map_err(|e| absent(e.to_string()))?;
         Ok(Self {
             source,
             sheet,
@@ -199,7 +121,7 @@ impl Companion for Gpus {
 
     fn sample(&mut self, at_ns: i64) -> Result<(), String> {
         for row in self.source.rows(at_ns)? {
-            if let Some(watts) = row.power {
+            if let Some(watts) = row.power_w {
                 self.power.note(row.gpu, row.at_ns, watts);
             }
             self.sheet.push(row).map_err(|e| e.to_string())?;

@@ -2,153 +2,23 @@
 
 use std::path::Path;
 
-use artifacts::{Column, Table, TableError};
+use artifacts::TableError;
+use contract::HostSample;
 
 use super::companion::{Companion, Left};
 use super::files::Files;
 use crate::sheet::Sheet;
-
-/// One sample of the host. What the machine does not tell is `None`.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[expect(
-    missing_docs,
-    reason = "the columns are described once, in `host_table`"
-)]
-pub struct HostRow {
-    pub at_ns: i64,
-    pub cpu_busy: Option<f64>,
-    pub cpu_wait: Option<f64>,
-    pub cpu_steal: Option<f64>,
-    pub load_1: Option<f64>,
-    pub runnable: Option<i64>,
-    pub memory_used: Option<i64>,
-    pub memory_available: Option<i64>,
-    pub swap_used: Option<i64>,
-    pub network_received: Option<i64>,
-    pub network_sent: Option<i64>,
-    pub loopback: Option<i64>,
-    pub disk_read: Option<i64>,
-    pub disk_written: Option<i64>,
-    pub frequency: Option<f64>,
-    pub temperature: Option<f64>,
-}
-
-/// Makes the table `host_telemetry`: one row a sample, in order of time.
-///
-/// # Errors
-/// Never for rows made here.
-pub fn host_table(rows: &[HostRow]) -> Result<Table, TableError> {
-    let int = |name: &str, unit: &str, meaning: &str, f: fn(&HostRow) -> Option<i64>| {
-        Column::int(name, rows.iter().map(f))
-            .unit(unit)
-            .describe(meaning)
-    };
-    let float = |name: &str, unit: &str, meaning: &str, f: fn(&HostRow) -> Option<f64>| {
-        Column::float(name, rows.iter().map(f))
-            .unit(unit)
-            .describe(meaning)
-    };
-    Table::new(vec![
-        int(
-            "at_ns",
-            "ns",
-            "when the sample was taken, since the cell's start",
-            |r| Some(r.at_ns),
-        ),
-        float(
-            "cpu_busy",
-            "1",
-            "share of all processors' time since the previous sample that was neither idle nor waiting for a \
-             disk; null in the first row",
-            |r| r.cpu_busy,
-        ),
-        float(
-            "cpu_wait",
-            "1",
-            "share spent idle with a disk request open; null in the first row",
-            |r| r.cpu_wait,
-        ),
-        float(
-            "cpu_steal",
-            "1",
-            "share taken by other guests of the hypervisor; null in the first row",
-            |r| r.cpu_steal,
-        ),
-        float("load_1", "1", "load average over one minute", |r| r.load_1),
-        int(
-            "runnable",
-            "threads",
-            "threads running or waiting for a processor, ours too",
-            |r| r.runnable,
-        ),
-        int(
-            "memory_used_bytes",
-            "B",
-            "memory that is not available to programs",
-            |r| r.memory_used,
-        ),
-        int(
-            "memory_available_bytes",
-            "B",
-            "memory programs can take without swapping",
-            |r| r.memory_available,
-        ),
-        int("swap_used_bytes", "B", "swap in use", |r| r.swap_used),
-        int(
-            "network_received_bytes",
-            "B",
-            "received since boot, all interfaces but loopback",
-            |r| r.network_received,
-        ),
-        int(
-            "network_sent_bytes",
-            "B",
-            "sent since boot, all interfaces but loopback",
-            |r| r.network_sent,
-        ),
-        int(
-            "loopback_bytes",
-            "B",
-            "sent to this machine itself since boot",
-            |r| r.loopback,
-        ),
-        int(
-            "disk_read_bytes",
-            "B",
-            "read since boot, all whole disks",
-            |r| r.disk_read,
-        ),
-        int(
-            "disk_written_bytes",
-            "B",
-            "written since boot, all whole disks",
-            |r| r.disk_written,
-        ),
-        float(
-            "frequency_mhz",
-            "MHz",
-            "mean frequency of up to 64 processors; null if untold",
-            |r| r.frequency,
-        ),
-        float(
-            "temperature_c",
-            "°C",
-            "the hottest thermal zone; null if untold",
-            |r| r.temperature,
-        ),
-    ])
-}
 
 /// Processors asked for their frequency at most: each is a read.
 const PROCESSORS: usize = 64;
 
 /// Times of all processors since boot, in ticks.
 #[derive(Clone, Copy, Debug)]
-struct Ticks {
-    all: u64,
-    idle: u64,
-    wait: u64,
-    steal: u64,
+pub(super) struct Ticks {
+    pub(super) all: u64,
+    pub(super) idle: u64,
+    pub(super) wait: u64,
+    pub(super) steal: u64,
 }
 
 /// Reads the host, remembering the previous sample.
@@ -157,6 +27,7 @@ struct Reader {
     before: Option<Ticks>,
     disks: Vec<String>,
     frequencies: Vec<String>,
+    throttles: Vec<String>,
     zones: Vec<String>,
 }
 
@@ -175,6 +46,14 @@ impl Reader {
                 .is_some_and(|n| n.parse::<u32>().is_ok())
         };
         let processors = files.names("sys/devices/system/cpu");
+        let throttle = |cpu: &String| {
+            format!("sys/devices/system/cpu/{cpu}/thermal_throttle/core_throttle_count")
+        };
+        let throttles = processors.iter().filter(is_processor).take(PROCESSORS);
+        let throttles = throttles.map(throttle);
+        let throttles = throttles
+            .filter(|path| files.number(path).is_some())
+            .collect();
         let frequencies = processors
             .iter()
             .filter(is_processor)
@@ -190,16 +69,17 @@ impl Reader {
         Self {
             disks: disks.collect(),
             frequencies,
+            throttles,
             zones,
             files,
             before: None,
         }
     }
 
-    fn read(&mut self, at_ns: i64) -> Result<HostRow, String> {
-        let mut row = HostRow {
+    fn read(&mut self, at_ns: i64) -> Result<HostSample, String> {
+        let mut row = HostSample {
             at_ns,
-            ..HostRow::default()
+            ..HostSample::default()
         };
         let stat = self
             .files
@@ -214,6 +94,16 @@ impl Reader {
             (row.cpu_wait, row.cpu_steal) = (share(|t| t.wait), share(|t| t.steal));
             row.cpu_busy = share(|t| t.all - t.idle - t.wait);
         }
+        let processor = |line: &&str| {
+            let name = line
+                .split(' ')
+                .next()
+                .and_then(|name| name.strip_prefix("cpu"));
+            name.is_some_and(|n| n.parse::<u32>().is_ok())
+        };
+        row.processors = i64::try_from(stat.lines().filter(processor).count())
+            .ok()
+            .filter(|n| *n > 0);
         if let Some(text) = self.files.text("proc/loadavg") {
             let mut words = text.split_whitespace();
             row.load_1 = words.next().and_then(|w| w.parse().ok());
@@ -226,16 +116,17 @@ impl Reader {
                     .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
                 Some(line.split_whitespace().next()?.parse::<i64>().ok()? * 1024)
             };
-            row.memory_available = bytes("MemAvailable");
-            row.memory_used = bytes("MemTotal")
-                .zip(row.memory_available)
+            row.memory_available_bytes = bytes("MemAvailable");
+            row.memory_used_bytes = bytes("MemTotal")
+                .zip(row.memory_available_bytes)
                 .map(|(all, free)| all - free);
-            row.swap_used = bytes("SwapTotal")
+            row.page_cache_bytes = bytes("Cached");
+            row.swap_used_bytes = bytes("SwapTotal")
                 .zip(bytes("SwapFree"))
                 .map(|(all, free)| all - free);
         }
         if let Some(text) = self.files.text("proc/net/dev") {
-            let (mut received, mut sent) = (0, 0);
+            let (mut received, mut sent, mut errors) = (0, 0, 0);
             for line in text.lines() {
                 let Some((name, numbers)) = line.split_once(':') else {
                     continue;
@@ -248,12 +139,16 @@ impl Reader {
                     continue;
                 };
                 if name.trim() == "lo" {
-                    row.loopback = Some(*to);
+                    row.loopback_bytes = Some(*to);
                 } else {
                     (received, sent) = (received + from, sent + to);
+                    // Errors and drops: the third and fourth number of each direction.
+                    let lost = [2, 3, 10, 11].into_iter().filter_map(|i| numbers.get(i));
+                    errors += lost.sum::<i64>();
                 }
             }
-            (row.network_received, row.network_sent) = (Some(received), Some(sent));
+            (row.network_received_bytes, row.network_sent_bytes) = (Some(received), Some(sent));
+            row.network_errors = Some(errors);
         }
         if let Some(text) = self.files.text("proc/diskstats") {
             let (mut read, mut written) = (0, 0);
@@ -269,7 +164,7 @@ impl Reader {
                     written += at(9).unwrap_or_default() * 512;
                 }
             }
-            (row.disk_read, row.disk_written) = (Some(read), Some(written));
+            (row.disk_read_bytes, row.disk_written_bytes) = (Some(read), Some(written));
         }
         let frequencies: Vec<i64> = self
             .frequencies
@@ -277,18 +172,31 @@ impl Reader {
             .filter_map(|path| self.files.number(path))
             .collect();
         if !frequencies.is_empty() {
-            row.frequency =
+            row.frequency_mhz =
                 Some(frequencies.iter().sum::<i64>() as f64 / frequencies.len() as f64 / 1000.0);
         }
+        let throttles: Vec<i64> = self
+            .throttles
+            .iter()
+            .filter_map(|path| self.files.number(path))
+            .collect();
+        row.throttles = (!throttles.is_empty()).then(|| throttles.iter().sum());
+        row.memory_pressure = self.files.text("proc/pressure/memory").and_then(|text| {
+            let some = text.lines().find(|line| line.starts_with("some "))?;
+            let word = some
+                .split(' ')
+                .find_map(|word| word.strip_prefix("avg10="))?;
+            Some(word.parse::<f64>().ok()? / 100.0)
+        });
         let zones = self.zones.iter().filter_map(|path| self.files.number(path));
-        row.temperature = zones.max().map(|thousandths| thousandths as f64 / 1000.0);
+        row.temperature_c = zones.max().map(|thousandths| thousandths as f64 / 1000.0);
         Ok(row)
     }
 }
 
 /// Reads the line `cpu` of /proc/stat: user nice system idle iowait irq softirq steal (guest time
 /// is within user time).
-fn ticks(stat: &str) -> Option<Ticks> {
+pub(super) fn ticks(stat: &str) -> Option<Ticks> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let t: Vec<u64> = line
         .split_whitespace()
@@ -307,7 +215,7 @@ fn ticks(stat: &str) -> Option<Ticks> {
 /// The host as a companion.
 pub(crate) struct Host {
     reader: Reader,
-    sheet: Sheet<HostRow>,
+    sheet: Sheet<HostSample>,
 }
 
 impl Host {
@@ -316,12 +224,7 @@ impl Host {
     /// # Errors
     /// If its file cannot be made.
     pub(crate) fn new(folder: &Path, interval_ms: &str) -> Result<Self, TableError> {
-        let sheet = Sheet::create(
-            folder,
-            "host_telemetry",
-            host_table,
-            &[("interval_ms", interval_ms)],
-        )?;
+        let sheet = Sheet::create(folder, &[("interval_ms", interval_ms)])?;
         Ok(Self {
             reader: Reader::new(Files::of_this_machine()),
             sheet,
@@ -363,16 +266,28 @@ mod tests {
         put("proc/loadavg", "1.50 1.20 1.00 3/456 7890\n");
         put(
             "proc/meminfo",
-            "MemTotal: 1000 kB\nMemAvailable: 400 kB\nSwapTotal: 10 kB\nSwapFree: 4 kB\n",
+            "MemTotal: 1000 kB\nMemAvailable: 400 kB\nCached: 50 kB\nSwapTotal: 10 kB\nSwapFree: 4 kB\n",
         );
         put(
             "proc/net/dev",
             "Inter-| Receive | Transmit\n face |bytes\n    lo: 70 1 0 0 0 0 0 0 70 1 0 0 0 0 0 0\n  \
-             eth0: 10 1 0 0 0 0 0 0 20 1 0 0 0 0 0 0\n",
+             eth0: 10 1 2 3 0 0 0 0 20 1 4 5 0 0 0 0\n",
         );
         put(
             "proc/diskstats",
             " 8 0 sda 1 0 4 0 2 0 6 0 0 0 0\n 8 1 sda1 1 0 4 0 2 0 6 0 0 0 0\n",
+        );
+        put(
+            "proc/pressure/memory",
+            "some avg10=2.50 avg60=0.10 avg300=0.00 total=1\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
+        );
+        put(
+            "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count",
+            "4\n",
+        );
+        put(
+            "sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count",
+            "3\n",
         );
         put("sys/block/sda/size", "1\n");
         put("sys/block/loop0/size", "1\n");
@@ -398,21 +313,34 @@ mod tests {
         assert_eq!((first.cpu_busy, first.cpu_steal), (None, None));
         assert_eq!((first.load_1, first.runnable), (Some(1.5), Some(3)));
         assert_eq!(
-            (first.memory_used, first.memory_available),
+            (first.memory_used_bytes, first.memory_available_bytes),
             (Some(614_400), Some(409_600))
         );
-        assert_eq!(first.swap_used, Some(6144));
+        assert_eq!(first.swap_used_bytes, Some(6144));
         assert_eq!(
-            (first.network_received, first.network_sent, first.loopback),
+            (
+                first.network_received_bytes,
+                first.network_sent_bytes,
+                first.loopback_bytes
+            ),
             (Some(10), Some(20), Some(70))
         );
         assert_eq!(
-            (first.disk_read, first.disk_written),
+            (first.disk_read_bytes, first.disk_written_bytes),
             (Some(2048), Some(3072))
         );
         assert_eq!(
-            (first.frequency, first.temperature),
+            (first.frequency_mhz, first.temperature_c),
             (Some(2500.0), Some(55.5))
+        );
+        assert_eq!((first.processors, first.throttles), (Some(1), Some(7)));
+        assert_eq!(
+            (
+                first.memory_pressure,
+                first.page_cache_bytes,
+                first.network_errors
+            ),
+            (Some(0.025), Some(51_200), Some(14))
         );
         // 100 more ticks: 30 user, 20 system, 25 idle, 5 waiting, 20 stolen.
         fs::write(
@@ -435,8 +363,9 @@ mod tests {
         for i in 0..10 {
             reader.read(i).unwrap();
         }
-        // stat, loadavg, meminfo, net/dev, diskstats, two frequencies, two zones.
-        assert_eq!(reader.files.reads() - before, 10 * 9);
+        // stat, loadavg, meminfo, net/dev, diskstats, memory pressure, two frequencies, two counts of
+        // throttling, two zones.
+        assert_eq!(reader.files.reads() - before, 10 * 12);
     }
 
     #[test]
@@ -448,9 +377,9 @@ mod tests {
         fs::write(root.path().join("proc/stat"), "cpu  1 2 3 4\n").unwrap();
         assert_eq!(
             reader.read(5).unwrap(),
-            HostRow {
+            HostSample {
                 at_ns: 5,
-                ..HostRow::default()
+                ..HostSample::default()
             }
         );
     }

@@ -5,76 +5,13 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use artifacts::{Column, Table, TableError};
+use contract::{EngineEvent, EventPattern};
 use jiff::civil::DateTime;
+use net::ApiKey;
 use regex_lite::{Captures, Regex};
-use serde::{Deserialize, Serialize};
-use tls::ApiKey;
 
 use super::companion::{Companion, Left};
 use crate::sheet::Sheet;
-
-/// How lines of one kind are known and taken apart, as an engine's definition says it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct EventPattern {
-    /// A regular expression that such a line matches; its named groups are fields.
-    pub line: String,
-    /// More expressions looked for in such a line; one that does not match is left out.
-    #[serde(default)]
-    pub fields: Vec<String>,
-    /// How the group `time` is written, as `strptime` takes it.
-    #[serde(default)]
-    pub time: Option<String>,
-}
-
-/// One field of one line of the log.
-#[derive(Clone, Debug, PartialEq)]
-#[expect(
-    missing_docs,
-    reason = "the columns are described once, in `events_table`"
-)]
-pub struct EventRow {
-    pub at_ns: Option<i64>,
-    pub seen_ns: i64,
-    pub line: i64,
-    pub event: String,
-    pub field: Option<String>,
-    pub value: Option<f64>,
-    pub text: Option<String>,
-}
-
-/// Makes the table `engine_events`: one row for each field of each line that a pattern knows, in
-/// the order of the log; a line without fields has one row.
-///
-/// # Errors
-/// Never for rows made here.
-pub fn events_table(rows: &[EventRow]) -> Result<Table, TableError> {
-    let int = |name: &str, meaning: &str, f: fn(&EventRow) -> Option<i64>| {
-        Column::int(name, rows.iter().map(f)).describe(meaning)
-    };
-    let text = |name: &str, meaning: &str, f: fn(&EventRow) -> Option<&str>| {
-        Column::text(name, rows.iter().map(f)).describe(meaning)
-    };
-    Table::new(vec![
-        int(
-            "at_ns",
-            "the line's own time since the cell's start, as finely as the log writes it; null if it has none",
-            |r| r.at_ns,
-        )
-        .unit("ns"),
-        int("seen_ns", "when the line was read, at most an interval after it was written", |r| {
-            Some(r.seen_ns)
-        })
-        .unit("ns"),
-        int("line", "the line's number in `engine_log`, from 1", |r| Some(r.line)),
-        text("event", "the name of the pattern", |r| Some(r.event.as_str())),
-        text("field", "the name of the group; null if the pattern has none", |r| r.field.as_deref()),
-        Column::float("value", rows.iter().map(|r| r.value))
-            .describe("the field as a number, in the unit the engine's definition names; null if it is none"),
-        text("text", "the field as written", |r| r.text.as_deref()),
-    ])
-}
 
 /// A pattern ready for use.
 struct Pattern {
@@ -159,7 +96,7 @@ pub(crate) struct LogEvents {
     patterns: Vec<Pattern>,
     clock: Clock,
     api_key: Option<ApiKey>,
-    sheet: Sheet<EventRow>,
+    sheet: Sheet<EngineEvent>,
 }
 
 /// Where a log is and from where on it is read.
@@ -193,13 +130,16 @@ impl LogEvents {
                 zone_ns: None,
             },
             api_key,
-            sheet: Sheet::create(folder, "engine_events", events_table, &notes)
-                .map_err(|e| e.to_string())?,
+            sheet: Sheet::create(folder, &notes).map_err(|e| e.to_string())?,
         })
     }
 
     /// Reads what is new in the log.
-    fn read(&mut self, at_ns: i64) -> Result<Vec<EventRow>, String> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "lines of a server's log carry wall time"
+    )]
+    fn read(&mut self, at_ns: i64) -> Result<Vec<EngineEvent>, String> {
         let wrong = |e: std::io::Error| format!("the server's log {}: {e}", self.path.display());
         let mut file = File::open(&self.path).map_err(wrong)?;
         file.seek(SeekFrom::Start(self.position)).map_err(wrong)?;
@@ -233,7 +173,7 @@ impl LogEvents {
         line: &str,
         seen_ns: i64,
         seen_unix_ns: i128,
-        rows: &mut Vec<EventRow>,
+        rows: &mut Vec<EngineEvent>,
     ) {
         let line = line.trim_end();
         let line = match &self.api_key {
@@ -261,7 +201,7 @@ impl LogEvents {
             let at_ns = pattern.time.as_deref().zip(time.as_deref());
             let at_ns =
                 at_ns.and_then(|(format, text)| self.clock.stamp(format, text, seen_unix_ns));
-            let row = |field: Option<String>, text: Option<String>| EventRow {
+            let row = |field: Option<String>, text: Option<String>| EngineEvent {
                 at_ns,
                 seen_ns,
                 line: self.line,
@@ -373,6 +313,10 @@ mod tests {
     }
 
     #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "lines of a server's log carry wall time"
+    )]
     fn lines_are_read_as_they_grow_and_halves_wait() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
@@ -399,7 +343,7 @@ mod tests {
         .unwrap();
         write!(log, "one done n=1,234.5\nnoise\nsecr").unwrap();
         let rows = events.read(10).unwrap();
-        let row = |line, field: &str, value, text: &str| EventRow {
+        let row = |line, field: &str, value, text: &str| EngineEvent {
             at_ns: None,
             seen_ns: 10,
             line,

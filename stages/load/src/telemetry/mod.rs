@@ -16,13 +16,10 @@ mod process;
 mod settings;
 mod slots;
 mod smi;
+mod surroundings;
 
-pub use gpu::{GpuRow, gpu_table};
-pub use host::{HostRow, host_table};
-pub use log::{EventPattern, EventRow, events_table};
-pub use process::{ProcessRow, process_table};
 pub use settings::{Gpu, Telemetry};
-pub use slots::{ServerInfoRow, SlotRow, server_info_table, slots_table};
+pub use surroundings::surroundings;
 
 pub(crate) use companion::{Absent, Companion, Halt, Left, watch};
 pub(crate) use gpu::{Gpus, find_program};

@@ -1,9 +1,10 @@
 //! GPUs through NVML, the driver's library, loaded at run time.
 
+use contract::GpuSample;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 
-use super::gpu::{GpuRow, Source, reasons};
+use super::gpu::{Source, reasons};
 
 /// The library, and the GPUs it tells of.
 pub(super) struct Library {
@@ -25,10 +26,21 @@ impl Library {
             .map_err(|e| format!("NVML: {e}"))?;
         let gpus = nvml.device_count().map_err(|e| format!("NVML: {e}"))?;
         if gpus == 0 {
-            Err("NVML tells of no GPU".to_owned())
+            Err("NVML reports no GPU".to_owned())
         } else {
             Ok(Self { nvml, gpus })
         }
+    }
+
+    /// Returns how many processes compute on the GPUs; `None` if no GPU tells.
+    pub(super) fn processes(&self) -> Option<u32> {
+        let count = |gpu: u32| {
+            let device = self.nvml.device_by_index(gpu).ok()?;
+            let running = device.running_compute_processes().ok()?;
+            u32::try_from(running.len()).ok()
+        };
+        let counts: Vec<u32> = (0..self.gpus).filter_map(count).collect();
+        (!counts.is_empty()).then(|| counts.iter().sum())
     }
 }
 
@@ -37,7 +49,7 @@ impl Source for Library {
         "nvml"
     }
 
-    fn rows(&mut self, at_ns: i64) -> Result<Vec<GpuRow>, String> {
+    fn rows(&mut self, at_ns: i64) -> Result<Vec<GpuSample>, String> {
         let mut rows = Vec::new();
         for gpu in 0..self.gpus {
             let device = self
@@ -48,30 +60,34 @@ impl Source for Library {
             let busy = device.utilization_rates().ok();
             let memory = device.memory_info().ok();
             let share = |percent: u32| f64::from(percent) / 100.0;
-            rows.push(GpuRow {
+            rows.push(GpuSample {
                 at_ns,
                 gpu: i64::from(gpu),
                 uuid: device.uuid().ok(),
                 name: device.name().ok(),
-                power: device.power_usage().ok().map(|mw| f64::from(mw) / 1000.0),
-                energy: device
+                power_w: device.power_usage().ok().map(|mw| f64::from(mw) / 1000.0),
+                energy_j: device
                     .total_energy_consumption()
                     .ok()
                     .map(|mj| mj as f64 / 1000.0),
-                sm_clock: device.clock_info(Clock::SM).ok().map(f64::from),
-                memory_clock: device.clock_info(Clock::Memory).ok().map(f64::from),
-                temperature: device
+                sm_clock_mhz: device.clock_info(Clock::SM).ok().map(f64::from),
+                memory_clock_mhz: device.clock_info(Clock::Memory).ok().map(f64::from),
+                temperature_c: device
                     .temperature(TemperatureSensor::Gpu)
                     .ok()
                     .map(f64::from),
                 sm_utilisation: busy.as_ref().map(|b| share(b.gpu)),
                 memory_utilisation: busy.as_ref().map(|b| share(b.memory)),
-                memory_used: memory.as_ref().and_then(|m| i64::try_from(m.used).ok()),
-                memory_total: memory.as_ref().and_then(|m| i64::try_from(m.total).ok()),
+                memory_used_bytes: memory.as_ref().and_then(|m| i64::try_from(m.used).ok()),
+                memory_total_bytes: memory.as_ref().and_then(|m| i64::try_from(m.total).ok()),
                 throttle_reasons: device
                     .current_throttle_reasons()
                     .ok()
                     .map(|r| reasons(r.bits())),
+                compute_processes: device
+                    .running_compute_processes()
+                    .ok()
+                    .and_then(|all| i64::try_from(all.len()).ok()),
             });
         }
         Ok(rows)

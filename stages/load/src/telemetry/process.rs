@@ -3,62 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use artifacts::{Column, Table, TableError};
+use artifacts::TableError;
+use contract::{ProcessRole, ProcessSample};
 
 use super::companion::{Companion, Left};
 use super::files::Files;
 use crate::sheet::Sheet;
-
-/// One sample of one process.
-#[derive(Clone, Debug, PartialEq)]
-#[expect(
-    missing_docs,
-    reason = "the columns are described once, in `process_table`"
-)]
-pub struct ProcessRow {
-    pub at_ns: i64,
-    pub role: &'static str,
-    pub pid: i64,
-    pub name: String,
-    pub threads: i64,
-    pub cpu: Option<f64>,
-    pub cpu_ns: i64,
-    pub memory: i64,
-    pub read: Option<i64>,
-    pub written: Option<i64>,
-}
-
-/// Makes the table `process_telemetry`: one row a sample and process, in order of time.
-///
-/// # Errors
-/// Never for rows made here.
-pub fn process_table(rows: &[ProcessRow]) -> Result<Table, TableError> {
-    let int = |name: &str, meaning: &str, f: fn(&ProcessRow) -> Option<i64>| {
-        Column::int(name, rows.iter().map(f)).describe(meaning)
-    };
-    Table::new(vec![
-        int("at_ns", "when the sample was taken, since the cell's start", |r| Some(r.at_ns)).unit("ns"),
-        Column::text("role", rows.iter().map(|r| Some(r.role)))
-            .describe("`server`: of the server's process group; `client`: the load generator itself"),
-        int("pid", "the process", |r| Some(r.pid)),
-        Column::text("name", rows.iter().map(|r| Some(r.name.clone())))
-            .describe("its name, at most 15 bytes"),
-        int("threads", "its threads", |r| Some(r.threads)).unit("threads"),
-        Column::float("cpu", rows.iter().map(|r| r.cpu)).unit("processors").describe(
-            "processor time over time since its previous sample: 1 is one processor all the while; null in its \
-             first row",
-        ),
-        int("cpu_ns", "processor time since it started, user and system, in ticks of 10 ms as a rule", |r| {
-            Some(r.cpu_ns)
-        })
-        .unit("ns"),
-        int("memory_bytes", "resident memory, shared pages included", |r| Some(r.memory)).unit("B"),
-        int("disk_read_bytes", "fetched from disks since it started; null if not ours to know", |r| r.read)
-            .unit("B"),
-        int("disk_written_bytes", "sent to disks since it started; null if not ours to know", |r| r.written)
-            .unit("B"),
-    ])
-}
 
 /// All processes are looked through for new members of the group once in so many samples.
 const LOOK_EVERY: u64 = 10;
@@ -77,7 +27,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn read(&mut self, at_ns: i64) -> Vec<ProcessRow> {
+    fn read(&mut self, at_ns: i64) -> Vec<ProcessSample> {
         if let Some(group) = self.server
             && self.samples.is_multiple_of(LOOK_EVERY)
         {
@@ -96,9 +46,9 @@ impl Reader {
         let all = self
             .members
             .iter()
-            .map(|pid| ("server", *pid))
-            .chain([("client", self.own)]);
-        let rows: Vec<ProcessRow> = all
+            .map(|pid| (ProcessRole::Server, *pid))
+            .chain([(ProcessRole::Client, self.own)]);
+        let rows: Vec<ProcessSample> = all
             .filter_map(|(role, pid)| self.row(at_ns, role, pid))
             .collect();
         self.before = rows
@@ -108,7 +58,7 @@ impl Reader {
         rows
     }
 
-    fn row(&self, at_ns: i64, role: &'static str, pid: i64) -> Option<ProcessRow> {
+    fn row(&self, at_ns: i64, role: ProcessRole, pid: i64) -> Option<ProcessSample> {
         let stat = self.stat(pid)?;
         let io = self.files.text(&format!("proc/{pid}/io"));
         let bytes = |name: &str| {
@@ -120,7 +70,7 @@ impl Reader {
         let cpu = self.before.get(&pid).and_then(|(at, cpu)| {
             (at_ns > *at && cpu_ns >= *cpu).then(|| (cpu_ns - cpu) as f64 / (at_ns - at) as f64)
         });
-        Some(ProcessRow {
+        Some(ProcessSample {
             at_ns,
             role,
             pid,
@@ -128,9 +78,9 @@ impl Reader {
             threads: stat.threads,
             cpu,
             cpu_ns,
-            memory: stat.pages * self.page,
-            read: bytes("read_bytes:"),
-            written: bytes("write_bytes:"),
+            memory_bytes: stat.pages * self.page,
+            disk_read_bytes: bytes("read_bytes:"),
+            disk_written_bytes: bytes("write_bytes:"),
         })
     }
 
@@ -169,7 +119,7 @@ fn parse(text: &str) -> Option<Stat> {
 /// The processes as a companion.
 pub(crate) struct Processes {
     reader: Reader,
-    sheet: Sheet<ProcessRow>,
+    sheet: Sheet<ProcessSample>,
     server_seen: bool,
 }
 
@@ -184,8 +134,7 @@ impl Processes {
         server: Option<i64>,
         interval_ms: &str,
     ) -> Result<Self, TableError> {
-        let notes = [("interval_ms", interval_ms)];
-        let sheet = Sheet::create(folder, "process_telemetry", process_table, &notes)?;
+        let sheet = Sheet::create(folder, &[("interval_ms", interval_ms)])?;
         let ticks = i64::try_from(rustix::param::clock_ticks_per_second())
             .unwrap_or(100)
             .max(1);
@@ -214,7 +163,7 @@ impl Companion for Processes {
 
     fn sample(&mut self, at_ns: i64) -> Result<(), String> {
         for row in self.reader.read(at_ns) {
-            self.server_seen |= row.role == "server";
+            self.server_seen |= row.role == ProcessRole::Server;
             self.sheet.push(row).map_err(|e| e.to_string())?;
         }
         Ok(())
@@ -229,9 +178,9 @@ impl Companion for Processes {
         let mut left = Left::of(sheet);
         let reason = match reader.server {
             _ if server_seen => None,
-            None => Some("the server's process is not known: only our own was sampled".to_owned()),
+            None => Some("the server's process is unknown; only our own was sampled".to_owned()),
             Some(pid) => Some(format!(
-                "no process of the group {pid} was found: only our own was sampled"
+                "no process of the group {pid} was found; only our own was sampled"
             )),
         };
         left.observations
@@ -282,28 +231,28 @@ mod tests {
         .unwrap();
         let mut reader = reader(root.path());
         let rows = reader.read(0);
-        let seen: Vec<(&str, i64, &str)> = rows
+        let seen: Vec<(ProcessRole, i64, &str)> = rows
             .iter()
             .map(|r| (r.role, r.pid, r.name.as_str()))
             .collect();
         assert_eq!(
             seen,
             [
-                ("server", 20, "a (b) c"),
-                ("server", 21, "worker"),
-                ("client", 1, "benchtrail")
+                (ProcessRole::Server, 20, "a (b) c"),
+                (ProcessRole::Server, 21, "worker"),
+                (ProcessRole::Client, 1, "benchtrail")
             ]
         );
         let first = &rows[0];
         assert_eq!(
-            (first.threads, first.memory, first.cpu_ns),
+            (first.threads, first.memory_bytes, first.cpu_ns),
             (7, 30 * 4096, 1_050_000_000)
         );
         assert_eq!(
-            (first.cpu, first.read, first.written),
+            (first.cpu, first.disk_read_bytes, first.disk_written_bytes),
             (None, Some(4096), Some(8192))
         );
-        assert_eq!(rows[1].read, None);
+        assert_eq!(rows[1].disk_read_bytes, None);
         // 50 ticks of 10 ms within a second: half a processor.
         put(root.path(), 20, &stat(20, "a (b) c", 20, 150));
         fs::remove_dir_all(root.path().join("proc/21")).unwrap();

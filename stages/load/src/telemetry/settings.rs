@@ -20,7 +20,7 @@ pub struct Telemetry {
     /// Whether the server is asked for its slots and its state, where its definition says how
     /// (`slots`, `server_info`).
     pub probes: bool,
-    /// A silent server (see `heartbeat`) is taken to be hung only if no GPU drew so many watts
+    /// A silent server (see `heartbeat`) is taken to be hung only if no GPU drew this many watts
     /// on average meanwhile; without it, or where no power can be read, silence alone decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
@@ -80,9 +80,10 @@ impl Telemetry {
                 "hung-below-w",
                 format!("a power must be above 0 W, got {watts}"),
             )),
-            Some(_) if self.gpu == Gpu::None => {
-                Some(("hung-below-w", "without `gpu` no power is read".to_owned()))
-            }
+            Some(_) if self.gpu == Gpu::None => Some((
+                "hung-below-w",
+                "without `gpu`, power cannot be read".to_owned(),
+            )),
             _ => None,
         }
     }

@@ -3,92 +3,31 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use artifacts::{Column, Table, TableError};
+use artifacts::TableError;
+use contract::{ServerInfoChange, SlotSample};
 use serde_json::Value;
 
 use super::companion::{Companion, Left};
 use crate::get::Endpoint;
 use crate::sheet::Sheet;
 
-/// One sample of one slot of llama.cpp.
-#[derive(Clone, Debug, PartialEq)]
-#[expect(
-    missing_docs,
-    reason = "the columns are described once, in `slots_table`"
-)]
-pub struct SlotRow {
-    pub at_ns: i64,
-    pub slot: i64,
-    pub processing: Option<bool>,
-    pub task: Option<i64>,
-    pub context: Option<i64>,
-    pub prompt_tokens: Option<i64>,
-    pub decoded_tokens: Option<i64>,
-    pub remaining_tokens: Option<i64>,
-}
-
-/// Makes the table `slots`: one row a sample and slot, in order of time.
-///
-/// # Errors
-/// Never for rows made here.
-pub fn slots_table(rows: &[SlotRow]) -> Result<Table, TableError> {
-    let int = |name: &str, meaning: &str, f: fn(&SlotRow) -> Option<i64>| {
-        Column::int(name, rows.iter().map(f)).describe(meaning)
-    };
-    Table::new(vec![
-        int(
-            "at_ns",
-            "when the slots were asked for, since the cell's start",
-            |r| Some(r.at_ns),
-        )
-        .unit("ns"),
-        int("slot", "the slot's id", |r| Some(r.slot)),
-        Column::boolean("processing", rows.iter().map(|r| r.processing))
-            .describe("whether it serves a request; null if untold"),
-        int(
-            "task",
-            "the server's number of the request it serves or served last; null if none",
-            |r| r.task,
-        ),
-        int("context_tokens", "context it has", |r| r.context).unit("tok"),
-        int(
-            "prompt_tokens",
-            "tokens of its request's prompt; null if untold",
-            |r| r.prompt_tokens,
-        )
-        .unit("tok"),
-        int(
-            "decoded_tokens",
-            "tokens generated for its request; null if untold",
-            |r| r.decoded_tokens,
-        )
-        .unit("tok"),
-        int(
-            "remaining_tokens",
-            "tokens its request may still get; null if untold or unlimited",
-            |r| r.remaining_tokens,
-        )
-        .unit("tok"),
-    ])
-}
-
 /// Reads the answer of `/slots`.
-fn slots(body: &str, at_ns: i64) -> Result<Vec<SlotRow>, String> {
+fn slots(body: &str, at_ns: i64) -> Result<Vec<SlotSample>, String> {
     let document: Value = serde_json::from_str(body).map_err(|e| format!("no JSON: {e}"))?;
     let list = document
         .as_array()
-        .ok_or("the answer is no list of slots")?;
+        .ok_or("the answer is not a list of slots")?;
     let rows = list.iter().enumerate().map(|(i, slot)| {
         // An object in older builds, a list with one object in newer ones.
         let next = &slot["next_token"];
         let next = if next.is_array() { &next[0] } else { next };
         let counted = |value: &Value| value.as_i64().filter(|n| *n >= 0);
-        SlotRow {
+        SlotSample {
             at_ns,
             slot: slot["id"].as_i64().unwrap_or(i as i64),
             processing: slot["is_processing"].as_bool(),
             task: counted(&slot["id_task"]),
-            context: counted(&slot["n_ctx"]),
+            context_tokens: counted(&slot["n_ctx"]),
             prompt_tokens: counted(&slot["n_prompt_tokens"]),
             decoded_tokens: counted(&next["n_decoded"]),
             remaining_tokens: counted(&next["n_remain"]),
@@ -100,7 +39,7 @@ fn slots(body: &str, at_ns: i64) -> Result<Vec<SlotRow>, String> {
 /// llama.cpp's slots as a companion.
 pub(crate) struct Slots {
     endpoint: Endpoint,
-    sheet: Sheet<SlotRow>,
+    sheet: Sheet<SlotSample>,
 }
 
 impl Slots {
@@ -113,12 +52,7 @@ impl Slots {
         endpoint: Endpoint,
         interval_ms: &str,
     ) -> Result<Self, TableError> {
-        let sheet = Sheet::create(
-            folder,
-            "slots",
-            slots_table,
-            &[("interval_ms", interval_ms)],
-        )?;
+        let sheet = Sheet::create(folder, &[("interval_ms", interval_ms)])?;
         Ok(Self { endpoint, sheet })
     }
 }
@@ -138,35 +72,6 @@ impl Companion for Slots {
     fn finish(self: Box<Self>) -> Left {
         Left::of(self.sheet)
     }
-}
-
-/// A number in the state a server tells, at the moment it changed.
-#[derive(Clone, Debug, PartialEq)]
-#[expect(
-    missing_docs,
-    reason = "the columns are described once, in `server_info_table`"
-)]
-pub struct ServerInfoRow {
-    pub at_ns: i64,
-    pub name: String,
-    pub value: f64,
-}
-
-/// Makes the table `server_info`: one row for each number of the document that is new or not what
-/// it was in the sample before, in order of time.
-///
-/// # Errors
-/// Never for rows made here.
-pub fn server_info_table(rows: &[ServerInfoRow]) -> Result<Table, TableError> {
-    Table::new(vec![
-        Column::int("at_ns", rows.iter().map(|r| Some(r.at_ns)))
-            .unit("ns")
-            .describe("when the document was asked for, since the cell's start"),
-        Column::text("name", rows.iter().map(|r| Some(r.name.as_str())))
-            .describe("where in the document it stands: a JSON pointer"),
-        Column::float("value", rows.iter().map(|r| Some(r.value)))
-            .describe("its value, in the server's unit; 1 and 0 for true and false"),
-    ])
 }
 
 /// The largest number of numbers followed in one document.
@@ -205,7 +110,7 @@ fn numbers(value: &Value, at: &mut String, found: &mut BTreeMap<String, f64>) {
 pub(crate) struct ServerInfo {
     endpoint: Endpoint,
     before: BTreeMap<String, f64>,
-    sheet: Sheet<ServerInfoRow>,
+    sheet: Sheet<ServerInfoChange>,
 }
 
 impl ServerInfo {
@@ -218,8 +123,7 @@ impl ServerInfo {
         endpoint: Endpoint,
         interval_ms: &str,
     ) -> Result<Self, TableError> {
-        let notes = [("interval_ms", interval_ms)];
-        let sheet = Sheet::create(folder, "server_info", server_info_table, &notes)?;
+        let sheet = Sheet::create(folder, &[("interval_ms", interval_ms)])?;
         Ok(Self {
             endpoint,
             before: BTreeMap::new(),
@@ -233,7 +137,7 @@ fn changes(
     body: &str,
     at_ns: i64,
     before: &mut BTreeMap<String, f64>,
-) -> Result<Vec<ServerInfoRow>, String> {
+) -> Result<Vec<ServerInfoChange>, String> {
     let document: Value = serde_json::from_str(body).map_err(|e| format!("no JSON: {e}"))?;
     let mut found = BTreeMap::new();
     numbers(&document, &mut String::new(), &mut found);
@@ -243,7 +147,7 @@ fn changes(
             && (before.len() < FOLLOWED || before.contains_key(&name))
         {
             before.insert(name.clone(), value);
-            rows.push(ServerInfoRow { at_ns, name, value });
+            rows.push(ServerInfoChange { at_ns, name, value });
         }
     }
     Ok(rows)
@@ -282,12 +186,12 @@ mod tests {
             {"id":1,"n_ctx":2048,"is_processing":false,"id_task":-1,
              "next_token":{"has_next_token":false,"n_remain":-1,"n_decoded":0}}]"#;
         let rows = slots(body, 5).unwrap();
-        let busy = SlotRow {
+        let busy = SlotSample {
             at_ns: 5,
             slot: 0,
             processing: Some(true),
             task: Some(17),
-            context: Some(2048),
+            context_tokens: Some(2048),
             prompt_tokens: Some(33),
             decoded_tokens: Some(14),
             remaining_tokens: Some(50),
@@ -324,7 +228,7 @@ mod tests {
         let name = "/internal_states/0/last_gen_throughput".to_owned();
         assert_eq!(
             changes(&body(120.5), 3, &mut before).unwrap(),
-            [ServerInfoRow {
+            [ServerInfoChange {
                 at_ns: 3,
                 name,
                 value: 120.5

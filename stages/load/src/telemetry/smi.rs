@@ -7,7 +7,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::gpu::{GpuRow, Source, reasons};
+use contract::GpuSample;
+
+use super::gpu::{Source, reasons};
 use crate::measure::Epoch;
 
 /// What is asked for. A field that the program does not know is left out and asked for no more.
@@ -74,7 +76,7 @@ impl Smi {
                         fields.push("clocks_throttle_reasons.active");
                     }
                     if !fields.contains(&"index") {
-                        return Err("nvidia-smi tells no index of a GPU".to_owned());
+                        return Err("nvidia-smi reports no index for a GPU".to_owned());
                     }
                 }
             }
@@ -173,12 +175,12 @@ impl Smi {
     }
 
     /// Reads one line; `None` if it is none of a GPU.
-    fn row(&self, at_ns: i64, line: &str) -> Option<GpuRow> {
+    fn row(&self, at_ns: i64, line: &str) -> Option<GpuSample> {
         let values: Vec<&str> = line.split(',').map(str::trim).collect();
         if values.len() != self.fields.len() {
             return None;
         }
-        // `[N/A]`, `[Not Supported]`, `[Unknown Error]`, `N/A` and the like are no values.
+        // `[N/A]`, `[Not Supported]`, `[Unknown Error]`, `N/A` and the like are not values.
         let text = |field: &str| {
             let value = values[self.fields.iter().position(|f| *f == field)?];
             let nothing = value.is_empty() || value.starts_with('[') || value == "N/A";
@@ -189,21 +191,22 @@ impl Smi {
         let mask =
             text("clocks_event_reasons.active").or_else(|| text("clocks_throttle_reasons.active"));
         let mask = mask.and_then(|m| u64::from_str_radix(m.trim_start_matches("0x"), 16).ok());
-        Some(GpuRow {
+        Some(GpuSample {
             at_ns,
             gpu: text("index")?.parse().ok()?,
             uuid: text("uuid").map(str::to_owned),
             name: text("name").map(str::to_owned),
-            power: number("power.draw"),
-            energy: None,
-            sm_clock: number("clocks.sm"),
-            memory_clock: number("clocks.mem"),
-            temperature: number("temperature.gpu"),
+            power_w: number("power.draw"),
+            energy_j: None,
+            sm_clock_mhz: number("clocks.sm"),
+            memory_clock_mhz: number("clocks.mem"),
+            temperature_c: number("temperature.gpu"),
             sm_utilisation: number("utilization.gpu").map(|p| p / 100.0),
             memory_utilisation: number("utilization.memory").map(|p| p / 100.0),
-            memory_used: mebibytes("memory.used"),
-            memory_total: mebibytes("memory.total"),
+            memory_used_bytes: mebibytes("memory.used"),
+            memory_total_bytes: mebibytes("memory.total"),
             throttle_reasons: mask.map(reasons),
+            compute_processes: None,
         })
     }
 }
@@ -213,7 +216,7 @@ impl Source for Smi {
         "nvidia-smi"
     }
 
-    fn rows(&mut self, _: i64) -> Result<Vec<GpuRow>, String> {
+    fn rows(&mut self, _: i64) -> Result<Vec<GpuSample>, String> {
         let mut lines = std::mem::take(&mut self.waiting);
         loop {
             match self.lines.try_recv() {
@@ -284,8 +287,8 @@ mod tests {
         }
     }
 
-    /// Takes rows until there are so many.
-    fn rows(smi: &mut Smi, wanted: usize) -> Vec<GpuRow> {
+    /// Takes rows until there are this many.
+    fn rows(smi: &mut Smi, wanted: usize) -> Vec<GpuSample> {
         let mut all = Vec::new();
         while all.len() < wanted {
             all.extend(smi.rows(0).unwrap());
@@ -303,24 +306,25 @@ mod tests {
             "1, GPU-2, NVIDIA H200, 71.25, 345, 3201, 30, 0, 0, 4, 143771, 0x0000000000000001";
         let mut smi = start(&format!("echo '{H200}'; echo '{idle}'; exec sleep 60")).unwrap();
         let rows = rows(&mut smi, 2);
-        let expected = GpuRow {
+        let expected = GpuSample {
             at_ns: rows[0].at_ns,
             gpu: 0,
             uuid: Some("GPU-1".into()),
             name: Some("NVIDIA H200".into()),
-            power: Some(412.5),
-            energy: None,
-            sm_clock: Some(1980.0),
-            memory_clock: Some(3201.0),
-            temperature: Some(61.0),
+            power_w: Some(412.5),
+            energy_j: None,
+            sm_clock_mhz: Some(1980.0),
+            memory_clock_mhz: Some(3201.0),
+            temperature_c: Some(61.0),
             sm_utilisation: Some(0.99),
             memory_utilisation: Some(0.47),
-            memory_used: Some(70_000 * 1_048_576),
-            memory_total: Some(143_771 * 1_048_576),
+            memory_used_bytes: Some(70_000 * 1_048_576),
+            memory_total_bytes: Some(143_771 * 1_048_576),
             throttle_reasons: Some("power-cap".into()),
+            compute_processes: None,
         };
         assert_eq!(rows[0], expected);
-        assert_eq!((rows[1].gpu, rows[1].power), (1, Some(71.25)));
+        assert_eq!((rows[1].gpu, rows[1].power_w), (1, Some(71.25)));
         assert_eq!(rows[1].throttle_reasons.as_deref(), Some("idle"));
         assert!(rows[0].at_ns > 0 && rows[1].at_ns >= rows[0].at_ns);
     }
@@ -332,7 +336,7 @@ mod tests {
         let mut smi = start(&format!("echo '{line}'; exec sleep 60")).unwrap();
         let row = rows(&mut smi, 1).remove(0);
         assert_eq!(
-            (row.power, row.sm_clock, row.memory_clock),
+            (row.power_w, row.sm_clock_mhz, row.memory_clock_mhz),
             (None, None, None)
         );
         assert_eq!(
@@ -344,7 +348,7 @@ mod tests {
             (None, None, None)
         );
         assert_eq!(
-            (row.temperature, row.memory_used),
+            (row.temperature_c, row.memory_used_bytes),
             (Some(40.0), Some(1_048_576))
         );
     }
@@ -359,7 +363,7 @@ mod tests {
             exec sleep 60"#;
         let mut smi = start(script).unwrap();
         let row = rows(&mut smi, 1).remove(0);
-        assert_eq!((row.power, row.memory_clock), (Some(100.0), None));
+        assert_eq!((row.power_w, row.memory_clock_mhz), (Some(100.0), None));
         assert_eq!(row.throttle_reasons.as_deref(), Some("thermal"));
         assert_eq!(smi.notes().len(), 2);
     }

@@ -32,7 +32,7 @@ impl Workload {
             if structured.schema.is_some() == structured.file.is_some() {
                 check.say(
                     &route,
-                    "structured output has either `schema` or `file`".to_owned(),
+                    "structured output takes either `schema` or `file`".to_owned(),
                 );
             }
             if let Some(Err(error)) = structured
@@ -44,7 +44,7 @@ impl Workload {
             }
             if self.asks_exactly() {
                 let message =
-                    "structured output ends where its schema says, so `mode: exact` cannot be kept";
+                    "structured output ends where its schema ends, so `mode: exact` is impossible";
                 check.say(
                     &["output".to_owned(), "mode".to_owned()],
                     message.to_owned(),
@@ -84,7 +84,7 @@ impl Check {
     fn count(&mut self, count: &Count, least: u32, route: &[String]) {
         let (from, to) = count.ends();
         if from > to {
-            self.say(route, format!("a range from {from} to {to} holds nothing"));
+            self.say(route, format!("the range from {from} to {to} is empty"));
         } else if from < least {
             self.say(route, format!("must be at least {least}, got {from}"));
         }
@@ -152,7 +152,7 @@ impl Check {
                 route.push("pack".to_owned());
                 // A pinned pack has the digest of its file alone.
                 if (pack.file.is_some() || pack.digest.is_some()) != pack.texts.is_empty() {
-                    self.say(route, "a pack has either `file` or `texts`".to_owned());
+                    self.say(route, "a pack takes either `file` or `texts`".to_owned());
                 }
             }
             Source::Corpus(corpus) => {
@@ -191,7 +191,7 @@ impl Check {
             None if !matches!(workload.prompts, Source::Dataset(_)) => {
                 self.say(
                     &["sessions".to_owned()],
-                    "how many `turns` a session has is not said".to_owned(),
+                    "the number of `turns` in a session is missing".to_owned(),
                 );
             }
             None => {}
@@ -207,7 +207,7 @@ impl Check {
         }
         match &sessions.think_time {
             Think::Range(range) if range.from > range.to => {
-                let message = format!("a range from {} to {} holds nothing", range.from, range.to);
+                let message = format!("the range from {} to {} is empty", range.from, range.to);
                 self.say(&route("think-time"), message);
             }
             Think::Range(_) | Think::Fixed(_) | Think::Drawn(ThinkDrawn::Exponential(_)) => {}
@@ -233,7 +233,7 @@ impl Check {
         if matches!(workload.prompts, Source::Mixture(_)) && !is_drawn(&workload.prompts) {
             self.say(
                 &["prompts".to_owned()],
-                "a mixture of sessions has parts of random text only".to_owned(),
+                "a mixture of sessions may contain only parts with random text".to_owned(),
             );
         }
     }

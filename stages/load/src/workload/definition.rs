@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+pub use contract::OutputMode;
 use pipeline::stage::Json;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -202,17 +203,6 @@ pub struct Output {
     /// Whether that is a cap or an exact demand.
     #[serde(default)]
     pub mode: OutputMode,
-}
-
-/// What the requested number of output tokens means.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum OutputMode {
-    /// At most so many; the model may stop earlier.
-    #[default]
-    Cap,
-    /// Exactly so many: the end-of-sequence token is ignored, where the API can be told so.
-    Exact,
 }
 
 /// How output is sampled.

@@ -87,7 +87,7 @@ fn pin_source(source: &mut Source, library: &dyn Library) -> Result<(), Unusable
             .try_for_each(|part| pin_source(&mut part.prompts, library)),
         Source::Trace(trace) => {
             pin_file("trace", &mut trace.file, &mut trace.digest, library)?;
-            // What is wrong with its rows is told while planning, too.
+            // What is wrong with its rows is reported while planning, too.
             read_trace(&trace.file, trace.digest.as_deref())
                 .map(drop)
                 .map_err(|message| Unusable {

@@ -13,7 +13,7 @@ use crate::span::Span;
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Sessions {
     /// How many turns a session has. A `dataset` may leave it out: its conversations have as
-    /// many as were recorded, or at most so many.
+    /// many as were recorded, or at most this many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<Turns>,
     /// How long a user thinks between an answer and the next turn.

@@ -216,7 +216,7 @@ fn a_server_that_tells_no_timings_leaves_no_account_and_the_reason() {
     );
     assert_eq!(
         done.observations["server_account"],
-        "absent: the server's answers tell no timings"
+        "absent: the server's answers report no timings"
     );
     assert!(table(&done.outputs, "calibration").rows() > 0);
 }
@@ -330,7 +330,7 @@ fn an_unknown_argument_of_the_server_is_an_error_of_the_calibration() {
     };
     let error = wrong.start(&[]).unwrap_err().to_string();
     assert!(
-        error.ends_with("ended without telling where it serves"),
+        error.ends_with("ended without reporting its address"),
         "{error}"
     );
 }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use contract::{Api, Phase, RequestStatus};
 use load::reference::{Behaviour, Fault, Faults, ReferenceServer};
 use load::{
-    Api, Arrival, ClosedLoop, Count, Delivery, LoadResult, LoadSpec, Origin, Output, OutputMode,
-    Phase, Prompt, PromptSet, RequestStatus, Sampling, Source, Span, Target, Timeouts, Words,
-    Workload, run_load,
+    Arrival, ClosedLoop, Count, Delivery, LoadResult, LoadSpec, Origin, Output, OutputMode, Prompt,
+    PromptSet, Sampling, Source, Span, Target, Timeouts, Words, Workload, run_load,
 };
 use pipeline::stage::{Control, Coordinates};
 

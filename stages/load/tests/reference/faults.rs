@@ -3,11 +3,9 @@
 use std::time::Duration;
 
 use crate::common::{Run, closed, paced, statuses};
+use contract::{Api, Request, RequestStatus, TokenSource, Word as _};
 use load::reference::{Behaviour, Fault, Faults, ReferenceServer};
-use load::{
-    Api, Delivery, Ending, LoadResult, RequestRow, RequestStatus, Span, Timeouts, TokenSource,
-    run_load,
-};
+use load::{Delivery, Ending, LoadResult, Span, Timeouts, run_load};
 use pipeline::stage::{CellStatus, Control};
 
 /// Sends six requests that all meet a fault; they must all become the same kind of row.
@@ -23,7 +21,7 @@ fn all_become(fault: Fault, status: RequestStatus) -> LoadResult {
     result
 }
 
-fn error(row: &RequestRow) -> &str {
+fn error(row: &Request) -> &str {
     row.error.as_deref().unwrap_or_default()
 }
 
@@ -63,7 +61,7 @@ fn a_server_that_takes_no_connection_in_time_is_a_connect_timeout() {
     let address = listener.local_addr().unwrap();
     // Nobody accepts: once the queue is full the kernel answers no more.
     let waiting: Vec<_> = std::iter::from_fn(|| {
-        std::net::TcpStream::connect_timeout(&address, std::time::Duration::from_millis(200)).ok()
+        std::net::TcpStream::connect_timeout(&address, Duration::from_millis(200)).ok()
     })
     .take(16)
     .collect();
@@ -250,7 +248,7 @@ fn the_total_limit_ends_a_request_that_keeps_talking() {
         tokens: 10_000,
         ..Run::default()
     };
-    run.behaviour.gap = std::time::Duration::from_millis(5);
+    run.behaviour.gap = Duration::from_millis(5);
     let result = run.result();
     assert_eq!(statuses(&result), [RequestStatus::Timeout; 2]);
     assert_eq!(error(&result.requests[0]), "total timeout");
@@ -329,7 +327,7 @@ fn what_is_no_http_is_malformed() {
 
 #[test]
 fn a_slow_drip_that_cuts_lines_and_characters_loses_nothing() {
-    for api in Api::all() {
+    for api in Api::ALL.iter().copied() {
         let whole = Run {
             api,
             ..Run::default()
@@ -357,7 +355,8 @@ fn answers_that_come_in_one_piece_are_told_since_their_tpot_is_none_of_the_serve
     let mut run = Run::with(Fault::OnePiece);
     (run.behaviour.ttft, run.behaviour.gap) = (Duration::from_millis(5), Duration::from_millis(5));
     let result = run.result();
-    let told = "6 of 6 streamed answers came in one piece: TPOT and the times between chunks say nothing of the server";
+    let told = "6 of 6 streamed answers arrived in one piece, so TPOT and the times between chunks say nothing \
+                about the server";
     assert!(
         result.warnings[0].starts_with(told),
         "{:?}",
@@ -439,7 +438,10 @@ fn without_usage_chunks_are_counted_and_never_the_requested_length() {
             (row.output_tokens, row.tokens_source),
             (Some(3), Some(TokenSource::Chunks))
         );
-        assert_eq!((row.requested_output_tokens, row.prompt_tokens), (5, None));
+        assert_eq!(
+            (row.requested_output_tokens, row.prompt_tokens),
+            (Some(5), None)
+        );
     }
 }
 
@@ -462,7 +464,7 @@ fn an_answer_without_tokens_is_ok_and_has_no_first_token() {
 fn events_without_text_are_no_chunks() {
     let result = all_become(Fault::EmptyChunks, RequestStatus::Ok);
     assert_eq!(result.chunks.len(), 30);
-    assert!(result.chunks.iter().all(|c| c.bytes > 0));
+    assert!(result.chunks.iter().all(|c| c.bytes > Some(0)));
 }
 
 #[test]
@@ -480,7 +482,7 @@ fn a_stop_before_the_requested_length_is_counted_as_it_was() {
     for row in &run.result().requests {
         assert_eq!(
             (row.output_tokens, row.requested_output_tokens),
-            (Some(5), 64)
+            (Some(5), Some(64))
         );
     }
 }

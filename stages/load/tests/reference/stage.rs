@@ -273,13 +273,14 @@ fn prompts_that_the_context_cannot_hold_are_told_before_anything_is_sent() {
     let failure = cell(CONTEXT - 3, &exact).err().unwrap();
     assert_eq!(
         failure.reason,
-        "every prompt takes 513 tokens or more with its answer, and the server's context holds 512; nothing was sent"
+        "every prompt needs at least 513 tokens with its answer, but the server's context holds \
+         512; nothing was sent"
     );
     assert_eq!(server.truth(10).len(), sent);
     // Under a cap the answer may end in time.
     let done = cell(CONTEXT - 3, &json!({"tokens": 4})).unwrap();
     assert!(
-        done.warnings[0].contains("the longest answer asked for take 513 tokens"),
+        done.warnings[0].contains("the longest requested answer needs 513 tokens"),
         "{:?}",
         done.warnings
     );
@@ -293,7 +294,7 @@ fn prompts_that_the_context_cannot_hold_are_told_before_anything_is_sent() {
         json!({"prompts": {"mixture": mixture}, "output": exact, "tokenizer": {"file": file}});
     let done = run(&server.url(), log.path(), &parameters(2, &workload), 1).unwrap();
     assert!(
-        done.warnings[0].contains("the longest prompt takes 516 tokens"),
+        done.warnings[0].contains("the longest prompt needs 516 tokens"),
         "{:?}",
         done.warnings
     );
@@ -350,6 +351,10 @@ fn with_key(variable: &str) -> Json {
 }
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a variable that every test process has stands for a key"
+)]
 fn parameters_and_evidence_hold_the_variable_of_a_key_and_never_the_key() {
     // A variable every test of cargo has, with a value that occurs nowhere else.
     const VARIABLE: &str = "CARGO_MANIFEST_DIR";
@@ -539,17 +544,17 @@ fn a_search_without_bound_or_level_is_refused_with_its_place() {
     let bounds = || json!({"ttft-ms": 10});
     assert_eq!(
         problems(closed(), json!({"up-to": 8, "bounds": {}})),
-        ["without a bound every level is kept: give one of them"]
+        ["without a bound, every level would be met; give at least one"]
     );
     assert_eq!(
         problems(json!("burst"), json!({"up-to": 8, "bounds": bounds()})),
         [
-            "`burst` arrivals have no level to search over: take closed-loop, constant, poisson or gamma"
+            "`burst` arrivals have no level to search over; use closed-loop, constant, poisson or gamma"
         ]
     );
     assert_eq!(
         problems(closed(), json!({"up-to": 2, "bounds": bounds()})),
-        ["the search begins at 4 clients, above 2"]
+        ["the search starts at 4 clients, which is above 2"]
     );
     let constant = || json!({"constant": {"rate": 4}});
     assert_eq!(
@@ -558,8 +563,9 @@ fn a_search_without_bound_or_level_is_refused_with_its_place() {
             json!({"up-to": 8, "bounds": {"e2e-ms": 9500}, "longest": "3 min"})
         ),
         [
-            "a rate 5 % too high shows only after 200.0 s of arrivals (bound ÷ resolution ÷ attainment), and a \
-          probe may last 3 min: allow more, or take a coarser resolution"
+            "a rate that is 5 % too high becomes visible only after 200.0 s of arrivals (bound ÷ \
+             resolution ÷ attainment), but a probe may last only 3 min; allow more, or use a \
+             coarser resolution"
         ]
     );
 }

@@ -2,7 +2,8 @@
 
 use crate::canned::{Canned, document, events};
 use crate::common::Run;
-use load::{Api, LoadResult, LoadSpec, Origin, RequestStatus, Settings, Summary, Target, run_load};
+use contract::{Api, RequestStatus};
+use load::{LoadResult, LoadSpec, Origin, Settings, Summary, Target, run_load};
 use pipeline::stage::{Control, Coordinates, Json};
 use serde_json::json;
 

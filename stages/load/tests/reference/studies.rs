@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::common::{Run, prompts};
+use contract::{Api, RequestStatus};
 use load::reference::{Behaviour, ReferenceServer};
-use load::{Api, Load, LoadSpec, Origin, RequestStatus, Settings, Target, run_load, shipped};
+use load::{Load, LoadSpec, Origin, Settings, Target, run_load, shipped};
 use pipeline::language::{NoFiles, Options, load_text};
 use pipeline::stage::{Control, Coordinates, Json, Registry};
 use serde_json::json;
@@ -75,13 +76,12 @@ fn every_shipped_workload_runs() {
         for (row, prompt) in result.requests[1..].iter().zip(&prompts(&spec)) {
             assert_eq!(
                 row.requested_output_tokens,
-                i64::from(prompt.output_tokens),
+                Some(i64::from(prompt.output_tokens)),
                 "{}",
                 workload.name
             );
             assert_eq!(
-                row.output_tokens,
-                Some(row.requested_output_tokens),
+                row.output_tokens, row.requested_output_tokens,
                 "{}",
                 workload.name
             );
@@ -175,7 +175,7 @@ fn two_names_for_one_workload_are_refused_with_both() {
     let same = json!({"extends": "short-decode", "description": "of another name only"});
     let error = plan(&same, &["mine", "other"]).unwrap_err();
     assert!(
-        error.contains("`mine` and `other` are one and the same"),
+        error.contains("`mine` and `other` differ only in name"),
         "{error}"
     );
     let error = plan(&same, &["short-decode", "mine"]).unwrap_err();
@@ -216,7 +216,7 @@ fn one_file_in_two_places_is_one_workload() {
     };
     let error = plan("\"say yes\"\n").unwrap_err();
     assert!(
-        error.contains("`chat` and `code` are one and the same"),
+        error.contains("`chat` and `code` differ only in name"),
         "{error}"
     );
     assert_eq!(plan("\"say no\"\n"), Ok(()));
@@ -249,7 +249,7 @@ fn one_workload_written_under_two_labels_is_refused() {
     };
     let error = plan(4).unwrap_err();
     assert!(
-        error.contains("task=chat,rep=1 and task=code,rep=1 are one and the same"),
+        error.contains("task=chat,rep=1 and task=code,rep=1 are the same measurement"),
         "{error}"
     );
     assert_eq!(plan(5), Ok(()));

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
+use contract::RequestStatus;
 use load::reference::{Behaviour, Fault, Faults, Identity, ReferenceServer};
 use load::{
-    Delivery, Ending, LoadResult, ModelsError, RequestStatus, Span, Target, Timeouts, list_models,
-    run_load,
+    Delivery, Ending, LoadResult, ModelsError, Span, Target, Timeouts, list_models, run_load,
 };
 use pipeline::stage::Control;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
@@ -192,17 +192,13 @@ fn a_server_that_is_not_to_be_trusted_gets_no_request_and_is_told_with_reason_an
         ..unknown
     };
     let expired = serve(Behaviour::default(), right, |p| {
-        p.not_after = date_time_ymd(2001, 1, 1)
+        p.not_after = date_time_ymd(2001, 1, 1);
     });
     let misnamed = serve(Behaviour::default(), &["engine.example"], |_| {});
     for (served, reason, remedy) in [
         (unknown, "not signed by the authority", "--ca-file"),
         (expired, "has expired", "renew it"),
-        (
-            misnamed,
-            "is not for 127.0.0.1",
-            "write the URL with a name",
-        ),
+        (misnamed, "is not for 127.0.0.1", "use a name in the URL"),
     ] {
         let result = served.send(&run);
         assert_eq!(result.ending, Ending::Gone);

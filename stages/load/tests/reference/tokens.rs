@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use crate::canned::{Canned, document, events};
 use crate::common::Run;
 use artifacts::{Digest, Scalar, Table};
+use contract::{Api, Phase, TokenSource};
 use load::{
-    Api, Delivery, LengthSource, Load, LoadSpec, Origin, Phase, Prompt, PromptSet, Settings,
-    Target, TokenSource, Workload, run_load, tables,
+    Delivery, LengthSource, Load, LoadSpec, Origin, Prompt, PromptSet, Settings, Target, Workload,
+    run_load, tables,
 };
 use pipeline::stage::{Control, Coordinates, Json, Library, StageKind};
 use serde_json::json;
@@ -375,7 +376,9 @@ fn the_template_is_left_out_where_asked_for_in_sessions_and_where_the_server_doe
 fn a_length_that_the_template_alone_exceeds_is_told_with_a_remedy() {
     let error = chat(&chatting_server(true).url, &json!({}), 6).unwrap_err();
     assert!(
-        error.contains("no prompt can have 6 tokens: the server's chat template alone takes 6"),
+        error.contains(
+            "no prompt can have 6 tokens, because the server's chat template alone takes 6"
+        ),
         "{error}"
     );
     assert!(error.contains("template: left-out"), "{error}");
@@ -431,7 +434,7 @@ fn a_server_that_tokenizes_otherwise_than_declared_is_refused() {
     assert!(served(&one.url, Some(&fingerprint)).is_ok());
     let error = served(&other.url, Some(&fingerprint)).unwrap_err();
     assert!(
-        error.contains("tokenizes otherwise") && error.contains(&fingerprint),
+        error.contains("tokenizes differently") && error.contains(&fingerprint),
         "{error}"
     );
 }

@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use artifacts::{Column, Digest, Scalar, Store, Table};
+use contract::{LineageRow, LineageSource, SourceArtifact, lineage_table};
+use pipeline::place::CellName;
 use pipeline::stage::{
     Artifact, CellStatus, Control, Coordinates, Done, Input, InputCell, Job, Json, Library, Media,
     StageKind as _, Study,
@@ -68,15 +71,22 @@ impl Long {
         let rows = pages * RUNGS;
         let whole = |i: usize| i64::try_from(i).expect("small");
         let mut ladder = Vec::new();
-        let mut digests = Vec::new();
+        let mut sources = Vec::new();
         for row in 0..rows {
             let latency = (0..32).map(|i| Some((row * 32 + i) as f64 * 0.37 + 1.0));
             let artifact = put(
                 store,
                 &Table::new(vec![Column::float("ttft", latency).unit("ms")]).expect("a table"),
             );
-            digests.push(artifact.digest.to_string());
             let at = Coordinates(vec![("cell".to_owned(), Scalar::Int(whole(row)))]);
+            sources.push(LineageSource::Artifact(Arc::new(SourceArtifact {
+                cell: CellName {
+                    stage: "ladder".to_owned(),
+                    coordinates: at.clone(),
+                },
+                output: "requests".to_owned(),
+                digest: artifact.digest,
+            })));
             ladder.push(cell(at, vec![("requests", artifact)]));
         }
         let numbers = |scale: f64| {
@@ -92,12 +102,12 @@ impl Long {
             ],
             &[("keys", "page,rung")],
         );
-        let lineage = Table::new(vec![
-            Column::int("row", (0..rows).map(|i| Some(whole(i)))),
-            Column::text("source", digests.iter().map(|d| Some(d.as_str()))),
-            Column::int("source_row_start", (0..rows).map(|_| Some(0))),
-            Column::int("source_row_end", (0..rows).map(|_| Some(32))),
-        ]);
+        let lineage = lineage_table(sources.iter().enumerate().map(|(row, source)| LineageRow {
+            row,
+            source,
+            start: 0,
+            end: 32,
+        }));
         let outputs = vec![
             ("cells", put(store, &cells.expect("a table"))),
             ("cells.lineage", put(store, &lineage.expect("a table"))),

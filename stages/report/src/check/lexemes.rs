@@ -11,7 +11,7 @@ pub(super) enum Sort {
     Word,
 }
 
-/// A numeral and where it stands, in bytes.
+/// A numeral and where it is, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lexeme {
     pub(super) range: Range<usize>,

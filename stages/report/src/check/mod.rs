@@ -48,10 +48,10 @@ const LOOK_UP: &str = "look it up (`value(…)`, `row.show(…)`, `count(…)`, 
                        `literals:` with the reason why it needs no artifact";
 const SCALED: &str =
     "a sign, scale or unit written by hand next to a traced number changes what it says";
-const IN_FORMAT: &str = "put it into the format (`0.0%`, `0.0pp`, `0.00×`, `+0.0`, `0.0u`) so that it is checked \
-                         against the column's unit";
+const IN_FORMAT: &str = "write it in the format (`0.0%`, `0.0pp`, `0.00×`, `+0.0`, `0.0u`), where \
+    it is checked against the column's unit";
 const GLUED: &str = "two traced numbers touch and read as one";
-const SEPARATE: &str = "write something between them";
+const SEPARATE: &str = "separate them";
 
 /// Checks a rendered text: `spans` are its traced places, ascending.
 pub fn check(markdown: &str, spans: &[Span], literals: &[Literal]) -> Outcome {

@@ -97,7 +97,7 @@ pub(super) fn exempt(markdown: &str) -> Exempt {
 }
 
 /// The digits of a list marker, if it is the number the list has come to: a year at the start
-/// of a line is no marker.
+/// of a line is not a marker.
 fn list_marker(markdown: &str, at: usize, expected: u64) -> Option<Range<usize>> {
     let digits = markdown[at..]
         .bytes()

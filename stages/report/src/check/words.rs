@@ -29,7 +29,7 @@ pub(crate) fn check_words(
     let mut statements: Vec<&Enclosed> = extracted.statements.iter().collect();
     statements.sort_by_key(|s| s.bytes.start);
     let mut coming = statements.into_iter().peekable();
-    // The statements that have begun and not ended where the word stands.
+    // The statements that have begun and not ended where the word is.
     let mut open: Vec<&Enclosed> = Vec::new();
     for (range, word) in checked(markdown) {
         while let Some(statement) = coming.next_if(|s| s.bytes.start <= range.start) {

@@ -29,7 +29,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
         };
         if settings.log_y && value <= 0.0 {
             return Err(format!(
-                "column `{y}` holds {value}: a logarithmic axis needs positive values"
+                "column `{y}` holds {value}, but a logarithmic axis needs positive values"
             ));
         }
         let (group, own) = (
@@ -172,7 +172,7 @@ fn one(
         .iter()
         .filter(|(v, _)| few || *v < whiskers.0 || *v > whiskers.1)
     {
-        // The same row stands at the same place each time.
+        // The same row is at the same place each time.
         let shift = ((row * 37) % 101) as f64 / 100.0 - 0.5;
         let hover = format!("{}: {}", plot.key(*row), plot.written(*value, y));
         let at = (center + shift * width * 0.5, scale.at(*value));

@@ -29,7 +29,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
         };
         if area < 0.0 {
             return Err(format!(
-                "column `{size}` holds {area}: an area cannot be negative"
+                "column `{size}` holds {area}, but an area cannot be negative"
             ));
         }
         bubbles.push((x, y, area, row));
@@ -94,7 +94,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
             &plot.mark(*row),
             &hover,
         );
-        // The name stands beside the bubble, so that colour is not all that tells two series apart.
+        // The name is beside the bubble, so that colour is not all that tells two series apart.
         let label = plot.label(*row, settings.label.as_deref())?;
         labels.push((at, radius(*area), [own, label].join(" ").trim().to_owned()));
     }

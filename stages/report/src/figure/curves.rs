@@ -229,7 +229,7 @@ fn rungs(plot: &Plot<'_>, rows: &[usize]) -> Result<Vec<Point>, String> {
         };
         if x <= 0.0 {
             return Err(format!(
-                "column `{}` holds {x}: a ladder needs positive values",
+                "column `{}` holds {x}, but a ladder needs positive values",
                 settings.x
             ));
         }

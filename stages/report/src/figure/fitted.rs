@@ -2,7 +2,7 @@
 //!
 //! The curve is drawn from the parameters in the fit's table; nothing is fitted here. Its band is the
 //! confidence interval of the curve at each x, from the covariances of the parameters (delta method), at the
-//! level of their own intervals. Where a parameter is the curve's ceiling, its interval is told, and
+//! level of their own intervals. Where a parameter is the curve's ceiling, its interval is reported, and
 //! is the band where the table has no covariances.
 
 use artifacts::Scalar;
@@ -211,14 +211,19 @@ fn curves(plot: &Plot<'_>, fit: &View, series: &[String]) -> Result<Vec<Curve>, 
         };
         let formula = get(*first, "model")?.to_string();
         let model = MODELS.into_iter().find(|m| m.formula() == formula);
-        let model =
-            model.ok_or_else(|| format!("the fit's table names no known model: `{formula}`"))?;
+        let model = model.ok_or_else(|| {
+            format!(
+                "the fit's table does not name a known model: \
+                `{formula}`"
+            )
+        })?;
         let mut parameters = Vec::new();
         for parameter in model.parameters() {
             let mut of = rows.iter().filter(|(n, _)| n == parameter);
             let (Some((_, row)), None) = (of.next(), of.next()) else {
                 return Err(format!(
-                    "`{name}` has several fits: narrow the figure with `where`, or name the `series`"
+                    "`{name}` has several fits; narrow the figure with `where`, or name the \
+                     `series`"
                 ));
             };
             parameters.extend(get(*row, "value")?.as_f64());
@@ -275,9 +280,12 @@ fn spread(fit: &View, rows: &[usize]) -> Result<Option<Spread>, Miss> {
             return Ok(None);
         };
         let numbers: Result<Vec<f64>, _> = text.split(' ').map(str::parse).collect();
-        matrix.push(
-            numbers.map_err(|_| format!("`covariances` holds `{text}`, no list of numbers"))?,
-        );
+        matrix.push(numbers.map_err(|_| {
+            format!(
+                "`covariances` holds `{text}`, which is not a list of \
+                numbers"
+            )
+        })?);
         let number = |column: &str| fit.get(*row, column).map(|v| v.as_f64());
         let (value, high, error) = (number("value")?, number("ci_high")?, number("std_error")?);
         if let (Some(value), Some(high), Some(error)) = (value, high, error.filter(|e| *e > 0.0)) {

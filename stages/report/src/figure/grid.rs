@@ -21,7 +21,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
             .expect("labels come from the same rows");
         if cells.iter().any(|(p, _, _)| *p == place) {
             return Err(format!(
-                "two rows have the same {} and {y}: name one with `where`",
+                "two rows have the same {} and {y}; select one with `where`",
                 settings.x
             ));
         }
@@ -144,7 +144,7 @@ pub(super) fn matrix(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
         let cell = &mut cells[line * columns.len() + column];
         if cell.is_some() {
             return Err(format!(
-                "two rows for {x} and {y}: narrow the figure with `where`"
+                "there are two rows for {x} and {y}; narrow the figure with `where`"
             ));
         }
         *cell = Some((plot.number(row, value)?, row));

@@ -17,6 +17,7 @@ mod svg;
 mod timeline;
 
 use artifacts::{Digest, Scalar};
+use pipeline::place::Condition;
 
 use crate::data::{Data, Miss};
 use crate::footnotes::Lacks;
@@ -98,7 +99,7 @@ pub(crate) fn draw(
                 .view(name, &declared(&settings.only))
                 .or_else(|miss| match miss {
                     // The condition may name a column that only the points have.
-                    Miss::Wrong(_) => data.view(name, &Vec::new()),
+                    Miss::Wrong(_) => data.view(name, &Condition::default()),
                     miss @ Miss::Unread => Err(miss),
                 });
             fitted::draw(&plot, &fit.map_err(told)?, &mut svg)?;
@@ -228,7 +229,10 @@ impl Plot<'_> {
 
     /// The row's key, for the title of its mark.
     fn key(&self, row: usize) -> String {
-        self.view.row_name(row).replace(',', ", ")
+        match self.view.row_key(row) {
+            key if key.0.is_empty() => self.view.row_name(row),
+            key => format!("{key:#}"),
+        }
     }
 
     /// A column's name and unit for people.

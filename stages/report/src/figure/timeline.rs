@@ -1,7 +1,7 @@
 //! Time lines: a column over time, the cells of the stage one after another, each marked.
 //!
 //! Times of telemetry count from the start of their cell, so cells are laid end to end; the
-//! space between two of them is no time.
+//! space between two of them is not time.
 
 use super::Plot;
 use super::frame::{Frame, axes, legend, range};
@@ -34,7 +34,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
         _ => {
             let unit = unit.unwrap_or_else(|| "none".to_owned());
             return Err(format!(
-                "column `{}` has the unit {unit}: a time line needs ns, us, ms or s",
+                "column `{}` has the unit {unit}, but a time line needs ns, us, ms or s",
                 settings.x
             ));
         }

@@ -105,7 +105,7 @@ fn row(body: &mut Body<'_>, trails: &Trails<'_>, number: usize) {
         (None, _) => String::new(),
     };
     let _ = write!(body.out, "<td>{at}</td><td>");
-    push(&mut body.out, &entry.row_key.replace(',', ", "));
+    push(&mut body.out, &format!("{:#}", entry.row_key));
     let _ = write!(body.out, "</td><td>{}</td><td>", escape(&entry.format));
     for (i, span) in spans.iter().take(PLACES).enumerate() {
         if i > 0 {

@@ -28,7 +28,7 @@ pub(super) struct Body<'a> {
     earliest: Vec<usize>,
     recorded: &'a [Recorded],
     figures: BTreeMap<String, &'a Drawn>,
-    /// Where each declared table and figure stands.
+    /// Where each declared table and figure is.
     shown: BTreeMap<&'a str, String>,
     ids: BTreeSet<String>,
     /// Whether each open link became one.
@@ -94,7 +94,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Writes what stands at the start of the events and returns how many that were.
+    /// Writes what is at the start of the events and returns how many that were.
     fn block(&mut self, events: &Events<'a>) -> usize {
         if let Some(drawn) = self.figure(events) {
             return self.plot(drawn, events);
@@ -405,11 +405,11 @@ impl Body<'_> {
         first..last.max(first)
     }
 
-    /// Writes text that stands at a range of the Markdown: its traced parts as links, the other
+    /// Writes text that is at a range of the Markdown: its traced parts as links, the other
     /// parts of a statement with its verdict.
     fn text(&mut self, text: &str, range: Range<usize>) {
         let spans = self.spans_in(&range);
-        // Statements stand in the order of their ends.
+        // Statements are in the order of their ends.
         let first = self
             .enclosed
             .partition_point(|s| s.bytes.end <= range.start);

@@ -52,7 +52,7 @@ pub(crate) fn page(parts: &Parts<'_>) -> String {
     );
     page.reserve(body.out.len() + 4096);
     page.push_str("<main id=\"text\">\n");
-    // The contents stand below the title.
+    // The contents are below the title.
     let after = body
         .out
         .find("</h1>\n")

@@ -27,11 +27,11 @@ pub(super) struct Trails<'a> {
 
 /// What makes two texts the same number from the same place.
 type Key<'a> = (
-    &'static str,
-    [&'a str; 7],
+    Source,
+    [&'a str; 6],
     Option<[u8; 32]>,
     Option<u64>,
-    Option<String>,
+    [Option<String>; 3],
 );
 
 fn key(entry: &Entry) -> Key<'_> {
@@ -40,18 +40,19 @@ fn key(entry: &Entry) -> Key<'_> {
         text,
         stage,
         output,
-        row_key,
         column,
         format,
         ..
     } = entry;
     let digest = entry.artifact.map(|d: Digest| *d.as_bytes());
+    let cell = entry.coordinates.as_ref().map(ToString::to_string);
+    let row_key = Some(entry.row_key.to_string());
     (
-        entry.source.word(),
-        [text, stage, output, row_key, column, format, unit],
+        entry.source,
+        [text, stage, output, column, format, unit],
         digest,
         entry.row,
-        full(&entry.value),
+        [full(&entry.value), cell, row_key],
     )
 }
 
@@ -92,16 +93,16 @@ impl<'a> Trails<'a> {
         let mut lines = vec![value_line(entry)];
         lines.extend(place_line(entry));
         if let Some(row) = entry.row {
-            let key = if entry.row_key.is_empty() {
+            let key = if entry.row_key.0.is_empty() {
                 String::new()
             } else {
-                format!(": {}", spaced(entry))
+                format!(": {:#}", entry.row_key)
             };
             lines.push(format!("row {row}{key}"));
-        } else if entry.source == Source::Count && !entry.row_key.is_empty() {
-            lines.push(format!("rows with {}", spaced(entry)));
-        } else if entry.source == Source::Json && !entry.row_key.is_empty() {
-            lines.push(format!("cell {}", spaced(entry)));
+        } else if entry.source == Source::Count && !entry.row_key.0.is_empty() {
+            lines.push(format!("rows with {:#}", entry.row_key));
+        } else if entry.source == Source::Json && !entry.row_key.0.is_empty() {
+            lines.push(format!("cell {:#}", entry.row_key));
         }
         if let Some(digest) = entry.artifact {
             lines.push(digest.short());
@@ -165,14 +166,15 @@ fn value_line(entry: &Entry) -> String {
 fn place_line(entry: &Entry) -> Option<String> {
     let column = &entry.column;
     Some(match entry.source {
-        Source::Table if entry.row.is_none() => {
-            let what = match entry.row_key.as_str() {
-                "heading" => format!("heading of column {column}"),
-                "sides" => format!("sides of column {column}"),
-                cells => format!("the note of missing cells: {cells}"),
-            };
-            format!("{what}, {}.{}", entry.stage, entry.output)
-        }
+        Source::Heading => format!(
+            "heading of column {column}, {}.{}",
+            entry.stage, entry.output
+        ),
+        Source::Sides => format!("sides of column {column}, {}.{}", entry.stage, entry.output),
+        Source::Missing => format!(
+            "the note of missing cells: {}, {}.{}",
+            entry.row_key, entry.stage, entry.output
+        ),
         Source::Table => format!("{}.{}, column {column}", entry.stage, entry.output),
         Source::Count if entry.stage.is_empty() => format!("count of rows of {}", entry.output),
         Source::Count => format!("count of rows of {}.{}", entry.stage, entry.output),
@@ -184,11 +186,6 @@ fn place_line(entry: &Entry) -> Option<String> {
         Source::Statement => format!("found by the statement {column}"),
         Source::Literal => format!("written by hand: {column}"),
     })
-}
-
-/// The key columns with a space after each comma, so that a long one can break.
-fn spaced(entry: &Entry) -> String {
-    entry.row_key.replace(',', ", ")
 }
 
 #[cfg(test)]

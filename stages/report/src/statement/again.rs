@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use artifacts::{Digest, Table};
-use pipeline::stage::Coordinates;
+use pipeline::place::{Condition, Coordinates};
 
 use super::bound::{rows, values};
 use super::judge::judge;
 use super::rule::Rule;
 use crate::data::{Miss, lock};
 use crate::trace::Source;
-use crate::view::{Opened, Part, Where};
+use crate::view::{Opened, Part};
 
 /// One cell's table: its coordinates, its digest, its rows.
 pub type TablePart = (Coordinates, Digest, Table);
@@ -46,7 +46,7 @@ impl Judge {
         read: &dyn Fn(&str) -> Result<Vec<TablePart>, String>,
     ) -> Result<Rejudged, String> {
         let rule: Rule = serde_json::from_str(rule).map_err(|e| format!("not a rule: {e}"))?;
-        let look = |name: &str, condition: &Where| self.open(name, read)?.choose(condition);
+        let look = |name: &str, condition: &Condition| self.open(name, read)?.choose(condition);
         let found = judge(&rule, &look).map_err(|miss| match miss {
             Miss::Unread => "a table is not read".to_owned(),
             Miss::Wrong(message) => message,

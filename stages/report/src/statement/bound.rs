@@ -65,7 +65,7 @@ pub(crate) struct Recorded {
 }
 
 /// The functions: the name in templates, the word of the rule, its third argument.
-const FUNCTIONS: [(&str, &str, Option<&str>); 16] = [
+const FUNCTIONS: [(&str, &str, Option<&str>); 17] = [
     ("every", "every", Some("that")),
     ("no_row", "no-row", Some("that")),
     ("holds", "holds", Some("that")),
@@ -79,7 +79,8 @@ const FUNCTIONS: [(&str, &str, Option<&str>); 16] = [
     ("within", "within", Some("column")),
     ("monotone", "monotone", None),
     ("steepest", "steepest", None),
-    ("significantly", "significantly", None),
+    ("different", "different", None),
+    ("equivalent", "equivalent", None),
     ("no_evidence", "no-evidence", None),
     ("consistent", "consistent", Some("column")),
 ];
@@ -180,8 +181,8 @@ impl Object for Function {
                     && !denies(&plain[..range.start])
                 {
                     return Err(wrong(&format!(
-                        "the alternative says `{word}` without a `not` before it: it is rendered when the statement \
-                         does not hold, and may only deny its words"
+                        "the alternative says `{word}` without a `not` before it; it is rendered \
+                         when the statement does not hold, so it may only deny the statement's words"
                     )));
                 }
                 text
@@ -207,7 +208,7 @@ fn said(caller: &Value, state: &mut State<'_, '_>, found: &Value) -> Result<Stri
     };
     let text = text.to_string();
     if unmarked(&text).trim().is_empty() {
-        return Err(wrong("the statement says nothing: there is no text inside"));
+        return Err(wrong("the statement is empty; write text inside it"));
     }
     Ok(text)
 }
@@ -215,7 +216,8 @@ fn said(caller: &Value, state: &mut State<'_, '_>, found: &Value) -> Result<Stri
 /// Says why a statement is not rendered.
 pub(crate) fn refusal(rule: &Rule, judgement: &Judgement) -> String {
     let over = rule.place().map_or_else(String::new, |(table, _)| {
-        let condition = judgement.view.as_ref().map_or("", |v| v.condition.as_str());
+        let view = judgement.view.as_ref();
+        let condition = view.map(|v| v.condition.to_string()).unwrap_or_default();
         format!(" over `{table}` {{{condition}}}")
     });
     let what = match judgement.truth {
@@ -223,7 +225,7 @@ pub(crate) fn refusal(rule: &Rule, judgement: &Judgement) -> String {
         _ => "does not hold",
     };
     format!(
-        "the statement `{}`{over} {what}: {}; say something else, or declare what to say instead with \
+        "the statement `{}`{over} {what}: {}; change the text, or declare an alternative with \
          `otherwise=\"…\"`",
         rule.word(),
         judgement.reason
@@ -309,7 +311,7 @@ impl Object for Found {
     ) -> Result<Value, Error> {
         if method != "show" {
             return Err(wrong(&format!(
-                "a statement has no method `{method}`; it has `show`"
+                "a statement has no method `{method}`; it has only `show`"
             )));
         }
         let (name, format): (&str, Option<&str>) = from_args(args)?;
@@ -416,7 +418,10 @@ pub(crate) fn statements_table(
                 text(&|id| Some(view(id)?.table.stage.clone()).filter(|s| !s.is_empty())),
             ),
             Column::text("output", text(&|id| Some(view(id)?.table.output.clone()))),
-            Column::text("condition", text(&|id| Some(view(id)?.condition.clone()))),
+            Column::text(
+                "condition",
+                text(&|id| Some(view(id)?.condition.to_string())),
+            ),
             Column::text(
                 "outcome",
                 text(&|id| Some(recorded[id].outcome.word().to_owned())),

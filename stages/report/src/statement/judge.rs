@@ -4,6 +4,7 @@
 //! depends on a null. A statement renders only on `Yes`; a claim is undecided on `Unknown`.
 
 use artifacts::Scalar;
+use pipeline::place::{Condition, same_label};
 use pipeline::stage::Json;
 
 use super::predicate::{Predicate, Truth};
@@ -13,10 +14,10 @@ use super::rule::{
 use super::steps;
 use crate::data::Miss;
 use crate::language::declared;
-use crate::view::{View, Where, same};
+use crate::view::View;
 
 /// How a rule looks at tables.
-pub(crate) type Look<'a> = &'a dyn Fn(&str, &Where) -> Result<View, Miss>;
+pub(crate) type Look<'a> = &'a dyn Fn(&str, &Condition) -> Result<View, Miss>;
 
 /// What a rule's evaluation found.
 #[derive(Clone, Debug)]
@@ -81,7 +82,7 @@ pub(crate) fn judge(rule: &Rule, look: Look<'_>) -> Result<Judgement, Miss> {
     let view = look(table, &rule.condition())?;
     if view.rows.is_empty() {
         let reason = format!(
-            "no row of `{table}` matches {{{}}}, and nothing is true of no rows",
+            "no row of `{table}` matches {{{}}}, so nothing can be said about them",
             view.condition
         );
         return Ok(Judgement::new(&view, Truth::Unknown, Vec::new(), reason).counted(0));
@@ -92,7 +93,7 @@ pub(crate) fn judge(rule: &Rule, look: Look<'_>) -> Result<Judgement, Miss> {
         Rule::Holds(r) => match view.rows.len() {
             1 => every(r, &view),
             n => Err(format!(
-                "`holds` is said of one row, and {n} match {{{}}}",
+                "`holds` is said of one row, but {n} match {{{}}}",
                 view.condition
             )
             .into()),
@@ -122,8 +123,9 @@ pub(crate) fn judge(rule: &Rule, look: Look<'_>) -> Result<Judgement, Miss> {
         Rule::Within(r) => within(r, &view),
         Rule::Monotone(r) => steps::monotone(r, &view),
         Rule::Steepest(r) => steps::steepest(r, &view),
-        Rule::Significantly(r) => tested(r, &view, true),
-        Rule::NoEvidence(r) => tested(r, &view, false),
+        Rule::Different(r) => tested(r, &view, "different"),
+        Rule::Equivalent(r) => tested(r, &view, "equivalent"),
+        Rule::NoEvidence(r) => tested(r, &view, "no evidence"),
         Rule::Consistent(r) => consistent(r, &view),
         Rule::AllOf(_) | Rule::AnyOf(_) => unreachable!("rules made of rules are handled above"),
     }
@@ -283,9 +285,9 @@ fn counted(
 
 /// Whether a row has the values of a condition.
 pub(super) fn is_one(view: &View, row: usize, only: &Only) -> Result<bool, Miss> {
-    for (column, values) in declared(only) {
+    for (column, values) in declared(only).0 {
         let actual = view.get(row, &column)?;
-        if !values.iter().any(|v| same(v, &actual)) {
+        if !values.iter().any(|v| same_label(v, &actual)) {
             return Ok(false);
         }
     }
@@ -314,7 +316,7 @@ fn only_these(r: &OnlyThese, view: &View) -> Result<Judgement, Miss> {
     let against: Vec<usize> = if wrong.is_empty() { unknown } else { wrong };
     let mut reason = format!("{count} of {} rows meet `{}`", truths.len(), r.that);
     if !are.contains(&true) {
-        reason.push_str("; no row is the one named under `are`");
+        reason.push_str("; no row is the one listed under `are`");
     }
     if !against.is_empty() {
         reason = format!(
@@ -367,7 +369,7 @@ fn extremum(r: &Extremum, view: &View, what: &str, sign: f64) -> Result<Judgemen
     }
     if values.len() == 1 {
         let reason = format!(
-            "a single row is compared with nothing: {}",
+            "a single row cannot be compared: {}",
             rows_text(view, &[0], &[&r.column])
         );
         return Ok(Judgement::new(view, Truth::Unknown, vec![0], reason));
@@ -417,7 +419,7 @@ fn between(r: &Between, view: &View) -> Result<Judgement, Miss> {
     let highest = known().reduce(|a, b| if b.1 > a.1 { b } else { a });
     let reason = match against.is_empty() {
         true => format!(
-            "`{}` lies where it should in all {} rows",
+            "`{}` is within its bounds in all {} rows",
             r.column,
             values.len()
         ),
@@ -463,7 +465,7 @@ fn within(r: &Within, view: &View) -> Result<Judgement, Miss> {
     let mut columns = vec![r.column.as_str()];
     columns.extend(r.of.as_str());
     let reason = match against.is_empty() {
-        true => format!("all {} rows are as close as said", values.len()),
+        true => format!("all {} rows are as close as stated", values.len()),
         false => format!("further away: {}", rows_text(view, &against, &columns)),
     };
     let mut found = Judgement::new(view, Truth::of(against.is_empty()), against, reason);
@@ -481,64 +483,49 @@ fn within(r: &Within, view: &View) -> Result<Judgement, Miss> {
     Ok(found)
 }
 
-fn tested(r: &Tested, view: &View, significant: bool) -> Result<Judgement, Miss> {
-    let (p, mut null) = numbers(view, &r.p)?;
-    let (low, missing_low) = numbers(view, &r.interval[0])?;
-    let (high, missing_high) = numbers(view, &r.interval[1])?;
-    null.extend(missing_low.into_iter().chain(missing_high));
-    null.sort_unstable();
-    null.dedup();
-    let mut against = Vec::new();
-    for row in 0..p.len() {
-        let (Some(p), Some(low), Some(high)) = (p[row], low[row], high[row]) else {
-            continue;
+/// Judges rows by their verdicts. What shows another verdict speaks against the rule; where the rule
+/// asks for a difference or an equivalence, `no evidence` and `undecidable` speak neither for nor
+/// against it.
+fn tested(r: &Tested, view: &View, wanted: &str) -> Result<Judgement, Miss> {
+    let columns: &[&str] = match r.side {
+        Side::Either => &["verdict"],
+        Side::Greater | Side::Less => &["verdict", "higher"],
+    };
+    let (mut against, mut open, mut n) = (Vec::new(), Vec::new(), 0);
+    for row in 0..view.rows.len() {
+        n += 1;
+        let verdict = view.get(row, "verdict")?.to_string();
+        let on_side = match r.side {
+            Side::Either => true,
+            side => (view.get(row, "higher")? == view.get(row, "a")?) == (side == Side::Greater),
         };
-        let side = match r.side {
-            Side::Different => low > 0.0 || high < 0.0,
-            Side::Greater => low > 0.0,
-            Side::Less => high < 0.0,
-        };
-        let holds = match significant {
-            true => p < r.alpha && side,
-            false => p >= r.alpha && low <= 0.0 && high >= 0.0,
-        };
-        if !holds {
-            against.push(row);
+        match verdict.as_str() {
+            found if found == wanted => {
+                if wanted == "different" && !on_side {
+                    against.push(row);
+                }
+            }
+            "different" | "equivalent" => against.push(row),
+            _ => open.push(row),
         }
     }
-    let columns = [r.p.as_str(), r.interval[0].as_str(), r.interval[1].as_str()];
-    if against.is_empty() && !null.is_empty() {
-        return Ok(Judgement {
-            reason: format!(
-                "a test without a result: {}",
-                rows_text(view, &null, &columns)
-            ),
-            ..Judgement::new(view, Truth::Unknown, null, String::new())
-        });
+    if against.is_empty() && !open.is_empty() {
+        let reason = format!("it is not shown: {}", rows_text(view, &open, columns));
+        let count = n - open.len();
+        return Ok(Judgement::new(view, Truth::Unknown, open, reason).counted(count));
     }
-    let n = p.len();
-    let reason = match (against.is_empty(), significant) {
-        (true, true) => format!(
-            "p < {} and the interval excludes zero in all {n} rows",
-            r.alpha
-        ),
-        (true, false) => format!(
-            "p ≥ {} and the interval holds zero in all {n} rows",
-            r.alpha
-        ),
-        (false, _) => format!(
-            "against it (alpha {}): {}",
-            r.alpha,
-            rows_text(view, &against, &columns)
-        ),
+    let side = match r.side {
+        Side::Either => "",
+        Side::Greater => ", a higher,",
+        Side::Less => ", a lower,",
     };
-    let count = n - against.len() - null.len();
-    let mut found =
-        Judgement::new(view, Truth::of(against.is_empty()), against, reason).counted(count);
-    found
-        .values
-        .push(("alpha", Scalar::Float(r.alpha), Some("1".to_owned())));
-    Ok(found)
+    let reason = if against.is_empty() {
+        format!("the verdict is `{wanted}`{side} in all {n} rows")
+    } else {
+        format!("against it: {}", rows_text(view, &against, columns))
+    };
+    let count = n - against.len() - open.len();
+    Ok(Judgement::new(view, Truth::of(against.is_empty()), against, reason).counted(count))
 }
 
 fn consistent(r: &Consistent, view: &View) -> Result<Judgement, Miss> {
@@ -547,9 +534,9 @@ fn consistent(r: &Consistent, view: &View) -> Result<Judgement, Miss> {
         view.table.require(axis)?;
         let first = view.get(0, axis)?;
         let mut others = (1..view.rows.len()).map(|row| view.get(row, axis));
-        if others.all(|v| v.is_ok_and(|v| same(&v, &first))) {
+        if others.all(|v| v.is_ok_and(|v| same_label(&v, &first))) {
             let reason = format!(
-                "`{axis}` has a single level here, {first}: nothing is consistent across it"
+                "`{axis}` has a single level here, {first}, so nothing can be consistent across it"
             );
             return Ok(Judgement::new(view, Truth::Unknown, Vec::new(), reason));
         }

@@ -14,7 +14,8 @@ const EVERY: &[&str] = &[
     "between",
     "within",
     "monotone",
-    "significantly",
+    "different",
+    "equivalent",
     "no-evidence",
 ];
 const MOST: &[&str] = &["largest", "steepest", "smallest"];
@@ -100,7 +101,7 @@ pub(crate) const WORDS: &[(&[&str], &[&str])] = &[
     ),
     (
         &["significant", "significantly", "insignificant"],
-        &["significantly", "no-evidence"],
+        &["different", "no-evidence"],
     ),
     (
         &["no evidence", "no difference", "no effect"],

@@ -1,4 +1,4 @@
-//! Predicates: what a statement says of one row, `breakdown_n >= 8 and verdict = 'directional'`.
+//! Predicates: what a statement says of one row, `breakdown_n >= 8 and verdict = 'different'`.
 //!
 //! A predicate is typed: a number is compared with a number and a text with a text, so that
 //! no engine's order of types answers for the data. Null makes it *unknown* (the logic of
@@ -110,9 +110,7 @@ impl Predicate {
         let parsed = parser.either()?;
         match parser.tokens.get(parser.at) {
             None => Ok(parsed),
-            Some((_, token)) => {
-                Err(parser.wrong(&format!("nothing can follow here, found {token}")))
-            }
+            Some((_, token)) => Err(parser.wrong(&format!("expected the end, found {token}"))),
         }
     }
 
@@ -170,7 +168,7 @@ impl Predicate {
                 Scalar::Null => Truth::Unknown,
                 other => {
                     return Err(
-                        format!("`{other}` is no truth value: compare it with something").into(),
+                        format!("`{other}` is not a boolean; compare it with something").into(),
                     );
                 }
             },
@@ -284,7 +282,7 @@ impl Parser<'_> {
         if self.word("is") {
             let negated = self.word("not");
             if !self.word("null") {
-                return Err(self.wrong("after `is` comes `null` or `not null`"));
+                return Err(self.wrong("`is` must be followed by `null` or `not null`"));
             }
             return Ok(negate(Predicate::IsNull(left), negated));
         }
@@ -295,7 +293,7 @@ impl Parser<'_> {
         if self.word("between") {
             let low = self.value()?;
             if !self.word("and") {
-                return Err(self.wrong("`between` is written `between LOW and HIGH`"));
+                return Err(self.wrong("write `between` as `between LOW and HIGH`"));
             }
             let high = self.value()?;
             let from = Predicate::Compare(left.clone(), Comparison::GreaterOrEqual, low);
@@ -306,7 +304,7 @@ impl Parser<'_> {
             ));
         }
         if negated {
-            return Err(self.wrong("after a value, `not` comes before `in` or `between`"));
+            return Err(self.wrong("after a value, `not` must be followed by `in` or `between`"));
         }
         Ok(Predicate::Plain(left))
     }
@@ -314,7 +312,7 @@ impl Parser<'_> {
     fn list(&mut self) -> Result<Vec<Operand>, String> {
         let mut options = Vec::new();
         if !self.eat(&Token::Sign("[")) {
-            return Err(self.wrong("`in` is followed by a list, `in ['a', 'b']`"));
+            return Err(self.wrong("`in` must be followed by a list, such as `in ['a', 'b']`"));
         }
         loop {
             options.push(self.value()?);
@@ -335,7 +333,8 @@ impl Parser<'_> {
                 "false" => Operand::Constant(Scalar::Bool(false)),
                 "and" | "or" | "not" | "is" | "in" | "between" | "null" => {
                     return Err(self.wrong(&format!(
-                        "a column, a number or a 'text' is expected, found `{word}`; null is asked for with `is null`"
+                        "expected a column, a number or a 'text', found `{word}`; test for null \
+                         with `is null`"
                     )));
                 }
                 name => Operand::Column(name.to_owned()),
@@ -343,11 +342,14 @@ impl Parser<'_> {
             Some(other) => {
                 let found = other.to_string();
                 return Err(self.wrong(&format!(
-                    "a column, a number or a 'text' is expected, found {found}"
+                    "expected a column, a number or a 'text', found {found}"
                 )));
             }
             None => {
-                return Err(self.wrong("it ends where a column, a number or a 'text' is expected"));
+                return Err(self.wrong(
+                    "it ends where a column, a number or a 'text' should \
+                    follow",
+                ));
             }
         };
         self.at += 1;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pipeline::place::Condition;
 use pipeline::stage::Json;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use super::predicate::Predicate;
 use crate::language::declared;
 use crate::settings::OneOrMany;
-use crate::view::Where;
 
 /// A condition that chooses rows: columns, and the value or values each must have.
 pub(crate) type Only = BTreeMap<String, OneOrMany>;
@@ -44,9 +44,11 @@ pub enum Rule {
     Monotone(Steps),
     /// One step is the steepest of all series; `are` says to which row.
     Steepest(Steps),
-    /// Every row is a difference that its test calls significant.
-    Significantly(Tested),
-    /// No row is a difference that its test calls significant, and every interval has zero in it.
+    /// Every row has the verdict `different`, on the side stated.
+    Different(Tested),
+    /// Every row has the verdict `equivalent`.
+    Equivalent(Tested),
+    /// Every row has the verdict `no evidence`.
     NoEvidence(Tested),
     /// A column is on the same side of a reference in all rows, across the levels of an axis.
     Consistent(Consistent),
@@ -193,20 +195,21 @@ pub struct Steps {
     pub are: Only,
 }
 
-/// The side of a difference.
+/// The side of a difference of a against b.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
-    /// On either side of zero.
+    /// Either.
     #[default]
-    Different,
-    /// Above zero.
+    Either,
+    /// a is higher.
     Greater,
-    /// Below zero.
+    /// a is lower.
     Less,
 }
 
-/// Rows that hold a test: a p-value and an interval of the difference.
+/// Rows that hold a verdict, as the comparisons of the analyze stage write it: in the columns
+/// `verdict`, `higher` and `a`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Tested {
@@ -215,25 +218,9 @@ pub struct Tested {
     /// Only rows with these values.
     #[serde(default, rename = "where", skip_serializing_if = "BTreeMap::is_empty")]
     pub only: Only,
-    /// The side on which the difference must be (for `significantly`).
+    /// The side on which the difference must be (for `different`).
     #[serde(default)]
     pub side: Side,
-    /// The bound of p; it must be written, because it is a decision.
-    pub alpha: f64,
-    /// The column of p, adjusted for multiplicity.
-    #[serde(default = "holm_p")]
-    pub p: String,
-    /// The columns of the interval of the difference.
-    #[serde(default = "interval")]
-    pub interval: [String; 2],
-}
-
-fn holm_p() -> String {
-    "holm_p".to_owned()
-}
-
-fn interval() -> [String; 2] {
-    ["ci_low".to_owned(), "ci_high".to_owned()]
 }
 
 /// The same side of a reference in all rows.
@@ -271,7 +258,8 @@ impl Rule {
             Self::Within(_) => "within",
             Self::Monotone(_) => "monotone",
             Self::Steepest(_) => "steepest",
-            Self::Significantly(_) => "significantly",
+            Self::Different(_) => "different",
+            Self::Equivalent(_) => "equivalent",
             Self::NoEvidence(_) => "no-evidence",
             Self::Consistent(_) => "consistent",
             Self::AllOf(_) => "all-of",
@@ -289,14 +277,14 @@ impl Rule {
             Self::Between(r) => (&r.table, &r.only),
             Self::Within(r) => (&r.table, &r.only),
             Self::Monotone(r) | Self::Steepest(r) => (&r.table, &r.only),
-            Self::Significantly(r) | Self::NoEvidence(r) => (&r.table, &r.only),
+            Self::Different(r) | Self::Equivalent(r) | Self::NoEvidence(r) => (&r.table, &r.only),
             Self::Consistent(r) => (&r.table, &r.only),
             Self::AllOf(_) | Self::AnyOf(_) => return None,
         })
     }
 
     /// Returns the condition by which its rows are chosen.
-    pub(crate) fn condition(&self) -> Where {
+    pub(crate) fn condition(&self) -> Condition {
         self.place()
             .map(|(_, only)| declared(only))
             .unwrap_or_default()
@@ -326,7 +314,7 @@ impl Rule {
                 (Some(by), None) | (None, Some(by)) if by >= 0.0 && by.is_finite() => {
                     match r.of.is_number() || r.of.is_string() {
                         true => Ok(()),
-                        false => Err("`of` is a number or the name of a column".to_owned()),
+                        false => Err("`of` must be a number or the name of a column".to_owned()),
                     }
                 }
                 _ => Err(
@@ -335,14 +323,14 @@ impl Rule {
                         .to_owned(),
                 ),
             },
-            Self::Significantly(r) | Self::NoEvidence(r) if !(r.alpha > 0.0 && r.alpha < 1.0) => {
-                Err("`alpha` lies between 0 and 1".to_owned())
+            Self::Equivalent(r) | Self::NoEvidence(r) if r.side != Side::Either => {
+                Err("`side` belongs to `different`".to_owned())
             }
             Self::Consistent(r) if r.across.is_empty() => {
-                Err("`across` names no column".to_owned())
+                Err("`across` does not name a column".to_owned())
             }
             Self::AllOf(rules) | Self::AnyOf(rules) => match rules.is_empty() {
-                true => Err(format!("`{}` holds no rule", self.word())),
+                true => Err(format!("`{}` does not hold a rule", self.word())),
                 false => rules.iter().try_for_each(Self::check),
             },
             _ => Ok(()),

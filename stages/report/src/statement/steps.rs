@@ -1,12 +1,13 @@
 //! Steps along a ladder: monotony, and the steepest step.
 
 use artifacts::Scalar;
+use pipeline::place::same_label;
 
 use super::judge::{Judgement, is_one, numbers, rows_text, unknown};
 use super::predicate::Truth;
 use super::rule::{Direction, Steps};
 use crate::data::Miss;
-use crate::view::{View, same};
+use crate::view::View;
 
 /// A step of one series: positions of the rows it leads from and to, and the change of `y`
 /// in the direction asked for (positive goes that way).
@@ -35,7 +36,7 @@ fn steps(r: &Steps, view: &View) -> Result<Result<Vec<Step>, Judgement>, Miss> {
             .collect::<Result<Vec<_>, _>>()?;
         match series
             .iter_mut()
-            .find(|(k, _)| k.iter().zip(&key).all(|(a, b)| same(a, b)))
+            .find(|(k, _)| k.iter().zip(&key).all(|(a, b)| same_label(a, b)))
         {
             Some((_, rows)) => rows.push(row),
             None => series.push((key, vec![row])),
@@ -47,7 +48,7 @@ fn steps(r: &Steps, view: &View) -> Result<Result<Vec<Step>, Judgement>, Miss> {
         rows.sort_by(|a, b| x(*a).total_cmp(&x(*b)));
         if rows.len() < 2 {
             let reason = format!(
-                "a single row makes no step: {}",
+                "a single row has no steps: {}",
                 rows_text(view, rows, &[&r.x, &r.y])
             );
             return Ok(Err(Judgement::new(
@@ -61,7 +62,8 @@ fn steps(r: &Steps, view: &View) -> Result<Result<Vec<Step>, Judgement>, Miss> {
             let (from, to) = (pair[0], pair[1]);
             if x(from) == x(to) {
                 return Err(format!(
-                    "two rows have `{}` = {}; name the columns that tell series apart under `series`: {}",
+                    "two rows have `{}` = {}; name the columns that tell series apart under \
+                     `series`: {}",
                     r.x,
                     x(from),
                     rows_text(view, pair, &[&r.x, &r.y])
@@ -152,7 +154,7 @@ pub(super) fn steepest(r: &Steps, view: &View) -> Result<Judgement, Miss> {
         ));
     }
     if steps.len() == 1 {
-        let reason = format!("a single step is compared with nothing: {text}");
+        let reason = format!("a single step cannot be compared: {text}");
         return Ok(Judgement::new(view, Truth::Unknown, rows, reason));
     }
     if best.len() > 1 {

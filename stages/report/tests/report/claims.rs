@@ -112,7 +112,7 @@ fn a_claim_without_a_licence_cannot_be_said() {
         .map(|_| ())
         .unwrap_err();
     assert!(
-        error.contains("no claim `b` is declared; there are: a"),
+        error.contains("no claim `b` is declared; the claims are: a"),
         "{error}"
     );
 }
@@ -193,4 +193,36 @@ fn mistakes_in_a_claim_are_told_while_planning() {
         assert!(problems[0].message.contains(what), "{what}: {problems:?}");
     }
     assert_eq!(collections()[0].0, "claims");
+}
+
+#[test]
+fn a_claim_that_was_measured_again_says_by_which_execution_it_is_licensed() {
+    let text = "{% for c in rows(\"claims\") %}\n- {{ c.show(\"claim\") }}: {{ c.show(\"licensed_by\", null=\"once\") }}\n{% endfor %}\n";
+    let claims = [
+        ("holds", claim("It holds.", "efficiency > 0")),
+        ("fails", claim("It fails.", "efficiency < 0")),
+    ];
+    let mut lab = Lab::new();
+    let done = render(&mut lab, &claims, text).unwrap();
+    assert!(
+        markdown(&done).contains("- holds: once"),
+        "{}",
+        markdown(&done)
+    );
+    for line in &mut lab.study.ledger {
+        line.execution = Some(pipeline::stage::Execution {
+            order: 1,
+            place: None,
+            executions: 3,
+            discarded: Vec::new(),
+            loud: None,
+        });
+    }
+    let done = render(&mut lab, &claims, text).unwrap();
+    let said = markdown(&done);
+    assert!(
+        said.contains("- holds: by the latest of 3 executions"),
+        "{said}"
+    );
+    assert!(said.contains("- fails: once"), "{said}");
 }

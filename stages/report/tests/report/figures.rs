@@ -222,6 +222,10 @@ const KINDS: [&str; 10] = [
 ];
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a developer asks to see the figures"
+)]
 fn each_kind_of_figure_is_drawn_as_before() {
     for kind in KINDS {
         let svg = draw(&settings(kind)).unwrap();
@@ -294,7 +298,7 @@ fn what_a_figure_cannot_show_is_said() {
     };
     let told = error("timeline", "x", "busy");
     assert!(
-        told.ends_with("column `busy` has the unit 1: a time line needs ns, us, ms or s"),
+        told.ends_with("column `busy` has the unit 1, but a time line needs ns, us, ms or s"),
         "{told}"
     );
     let told = error("fit", "fit", "shapes.scaling");

@@ -162,6 +162,9 @@ pub(crate) fn comparison() -> Table {
         Column::float("ci_low", [Some(0.31), Some(-0.07)]).unit("1"),
         Column::float("ci_high", [Some(0.55), Some(0.01)]).unit("1"),
         Column::float("p_holm", [Some(0.000_4), Some(0.21)]).unit("1"),
+        Column::text("a", [Some("batched"); 2]),
+        Column::text("higher", [Some("batched"), Some("serial")]),
+        Column::text("verdict", [Some("different"), Some("no evidence")]),
     ])
     .unwrap()
 }
@@ -212,6 +215,7 @@ impl Lab {
             cells,
         };
         let line = |stage: &str, at: Coordinates, status, reason: Option<&str>| LedgerLine {
+            execution: None,
             stage: stage.to_owned(),
             coordinates: at,
             status,

@@ -1,6 +1,7 @@
 //! What tables and figures say of cells that are missing from them.
 
 use artifacts::{Column, Scalar, Table};
+use contract::{LineageRow, LineageSource, lineage_table};
 use pipeline::stage::{Coordinates, MissingCell};
 use serde_json::{Value, json};
 
@@ -50,12 +51,13 @@ fn speedups(note: &str) -> (Table, Table) {
         &[("keys", "configuration,clients"), ("missing", note)],
     );
     let spans = [(0, 0), (0, 1), (1, 0), (1, 2), (2, 3), (2, 4)];
-    let lineage = Table::new(vec![
-        Column::int("row", spans.map(|(row, _)| Some(row))),
-        Column::text("source", [Some("means"); 6]),
-        Column::int("source_row_start", spans.map(|(_, from)| Some(from))),
-        Column::int("source_row_end", spans.map(|(_, from)| Some(from + 1))),
-    ]);
+    let means = LineageSource::from("means");
+    let lineage = lineage_table(spans.iter().map(|(row, start)| LineageRow {
+        row: *row,
+        source: &means,
+        start: *start,
+        end: start + 1,
+    }));
     (table.unwrap(), lineage.unwrap())
 }
 

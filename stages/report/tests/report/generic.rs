@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use artifacts::{Column, Table};
-use pipeline::stage::Input;
+use pipeline::stage::{Execution, Input};
 use serde_json::json;
 
 use crate::fixture::{Lab, Templates, cell, coordinates, markdown, store_table, trace};
@@ -291,7 +291,7 @@ fn the_summary_has_the_comparisons_and_the_results_do_not_repeat_them() {
 }
 
 /// The rows of a comparison as the analysis writes them.
-fn compared(verdict: &str, higher: Option<&str>) -> Table {
+fn compared(verdict: &str, higher: Option<&str>, reason: Option<&str>) -> Table {
     let number = |name: &str, value: f64| Column::float(name, [Some(value)]).unit("ms");
     let text = |name: &str, value: &str| Column::text(name, [Some(value.to_owned())]);
     let columns = vec![
@@ -303,18 +303,23 @@ fn compared(verdict: &str, higher: Option<&str>) -> Table {
         number("mean_a", 17.25),
         number("mean_b", 2663.5),
         number("mean_delta", -2646.25),
-        number("ci_low", -3193.0)
-            .describe("lower end of the 0.9 bootstrap interval of the mean delta"),
-        number("ci_high", -218.5),
+        text("scale", "difference"),
+        number("effect", -2646.25),
+        number("adjusted_low", -3193.0)
+            .describe("lower end of the interval at the level of its step"),
+        number("adjusted_high", -218.5),
+        text("unit_of_replication", "block"),
+        text("family", "all columns (2 tests)"),
         Column::text("higher", [higher]),
         text("verdict", verdict),
+        Column::text("verdict_reason", [reason]),
     ];
     Table::with_metadata(columns, &[("keys", "metric")]).unwrap()
 }
 
 #[test]
 fn the_summary_says_which_side_is_higher_by_how_much_and_of_how_many() {
-    let text = with_table("comparison", &compared("directional", Some("serial")));
+    let text = with_table("comparison", &compared("different", Some("serial"), None));
     let sentence = "- **ttft_ms_p50** is higher on *serial* (lower is better): batched 17.25, serial 2,664 ms; \
                     difference −2,646 [−3,193, −218.5], n = 8.";
     assert!(text.contains(sentence), "{text}");
@@ -323,16 +328,56 @@ fn the_summary_says_which_side_is_higher_by_how_much_and_of_how_many() {
         "{text}"
     );
     assert!(
-        text.contains("*interval (ms)*: 0.9 bootstrap interval of the mean delta"),
+        text.contains("*adjusted interval (ms)*: interval at the level of its step"),
         "{text}"
     );
-    // Without a direction there is none to tell.
-    let text = with_table("comparison", &compared("ambiguous", Some("serial")));
     assert!(
-        text.contains("- **ttft_ms_p50**: *ambiguous*: batched 17.25")
-            && !text.contains("is higher"),
+        text.contains(
+            "Family of tests (Holm): all columns (2 tests). Unit of replication: block. n = 8."
+        ),
         "{text}"
     );
+    // Where no difference was shown, no side is called higher.
+    let text = with_table(
+        "comparison",
+        &compared(
+            "no evidence",
+            Some("serial"),
+            Some("smallest detectable effect 90 ms"),
+        ),
+    );
+    assert!(
+        text.contains(
+            "- **ttft_ms_p50**: *no evidence* (smallest detectable effect 90 ms): batched 17.25"
+        ) && !text.contains("is higher"),
+        "{text}"
+    );
+}
+
+#[test]
+fn limits_tell_of_repeated_executions_and_of_a_machine_that_was_not_quiet() {
+    let mut lab = lab();
+    let execution = |executions, discarded: usize, loud: Option<&str>| Execution {
+        order: 1,
+        place: None,
+        executions,
+        discarded: vec![artifacts::Digest::of(b"earlier"); discarded],
+        loud: loud.map(str::to_owned),
+    };
+    lab.study.ledger[0].execution = Some(execution(3, 1, Some("4.00 running tasks for each core")));
+    lab.study.ledger[1].execution = Some(execution(1, 0, None));
+    let done = lab
+        .render(&json!({}), &shipped())
+        .map_err(|f| f.reason)
+        .unwrap();
+    let text = markdown(&done);
+    for part in [
+        "1 of 2 measurements were executed more than once (at most 3 times)",
+        "and 1 earlier ok results are not shown",
+        "the run of 1 of 2 measurements began, the machine was not quiet: 4.00 running tasks",
+    ] {
+        assert!(text.contains(part), "no `{part}` in:\n{text}");
+    }
 }
 
 #[test]

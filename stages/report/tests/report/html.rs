@@ -70,6 +70,10 @@ fn pieces(html: &str) -> Vec<Piece> {
     found
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a developer asks to see the pages"
+)]
 fn lab_page(template: &str) -> (String, Vec<Piece>, artifacts::Table) {
     let settings = json!({
         "template": "t.md",

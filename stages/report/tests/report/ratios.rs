@@ -31,7 +31,7 @@ fn a_factor_of_a_column_without_sides_is_refused_with_the_remedy() {
         r#"batched, serial {{ value("results.deltas", {"workload": "short"}, "bare", "0.0×") }}"#;
     let error = lab().render_text(text).unwrap_err();
     assert!(
-        error.contains("t.md:1:") && error.contains("does not say what is over what"),
+        error.contains("t.md:1:") && error.contains("does not name its sides"),
         "{error}"
     );
     assert!(error.contains("`ratios:` of the operator `sql`"), "{error}");
@@ -65,7 +65,7 @@ fn a_factor_needs_both_sides_in_its_paragraph() {
             "{bad}: {error}"
         );
         assert!(
-            error.contains("`1.8×`: a factor whose sides are not named beside it"),
+            error.contains("`1.8×`: a factor whose sides are not named nearby"),
             "{error}"
         );
     }
@@ -77,7 +77,7 @@ fn sides_of_a_column_that_is_no_ratio_are_an_error() {
         .render_text(r#"{{ sides("results.deltas", "bare") }}"#)
         .unwrap_err();
     assert!(
-        error.contains("`bare` of `results.deltas` names no sides"),
+        error.contains("`bare` of `results.deltas` does not name any sides"),
         "{error}"
     );
 }

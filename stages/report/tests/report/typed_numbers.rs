@@ -187,7 +187,7 @@ fn no_number_typed_by_hand_gets_through() {
         };
         for pattern in DIGITS.iter().chain(words) {
             let typed = random.fill(pattern);
-            // A program may name a variable `x²` or `N` in inline code; a bare number may not stand there.
+            // A program may name a variable `x²` or `N` in inline code; a bare number may not be there.
             if *name == "inline code"
                 && typed.starts_with(char::is_alphabetic)
                 && !typed.contains('=')

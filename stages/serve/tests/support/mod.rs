@@ -12,7 +12,7 @@ use pipeline::{
     Json, Output, StageKind,
 };
 
-/// Runs the tests whose name contains the first argument that is no flag, or becomes the
+/// Runs the tests whose name contains the first argument that is not a flag, or becomes the
 /// program the spawner wants.
 #[expect(clippy::print_stdout, reason = "a test harness tells what it runs")]
 pub(crate) fn main(tests: &[(&str, fn())]) -> ExitCode {

@@ -2,52 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifacts::{Column, Scalar, Table, TableError};
+use artifacts::{Scalar, Table, TableError};
+use contract::{ComparabilityRow, Row as _};
+pub(crate) use contract::{FacetStatus as Status, PairVerdict};
 use rayon::prelude::*;
 
 use super::facets::{FACETS, Values, values};
 use super::tokens;
 use crate::gate::listed;
 use crate::study::Stage;
-
-/// How a facet of two cells compares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Status {
-    Equal,
-    Differs,
-    Unknown,
-}
-
-impl Status {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Equal => "equal",
-            Self::Differs => "differs",
-            Self::Unknown => "unknown",
-        }
-    }
-}
-
-/// What follows for a pair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum PairVerdict {
-    Comparable,
-    /// Nothing is known to differ, but not everything is known.
-    Unknown,
-    TokenizerConfounded,
-    NotComparable,
-}
-
-impl PairVerdict {
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Comparable => "comparable",
-            Self::Unknown => "unknown",
-            Self::TokenizerConfounded => "tokenizer-confounded",
-            Self::NotComparable => "not-comparable",
-        }
-    }
-}
 
 /// One facet of a pair.
 pub(crate) struct Facet {
@@ -205,74 +168,35 @@ fn verdict(facets: &[Facet]) -> PairVerdict {
 pub(crate) fn comparability_table(
     found: &[(&Stage<'_>, String, Vec<Pair>)],
 ) -> Result<Table, TableError> {
-    struct Row<'a> {
-        stage: &'a Stage<'a>,
-        across: &'a str,
-        pair: &'a Pair,
-        facet: &'a Facet,
-    }
-    let rows: Vec<Row<'_>> = found
-        .iter()
-        .flat_map(|(stage, across, pairs)| {
-            pairs.iter().flat_map(move |pair| {
-                pair.facets.iter().map(move |facet| Row {
-                    stage,
-                    across,
-                    pair,
-                    facet,
-                })
-            })
-        })
-        .collect();
-    let text = |name: &str, meaning: &str, of: &dyn Fn(&Row<'_>) -> Option<String>| {
-        Column::text(name, rows.iter().map(of)).describe(meaning)
-    };
-    let label = |r: &Row<'_>, cell: usize| {
-        r.stage.cells[cell]
-            .input
-            .coordinates
-            .get(r.across)
-            .map(Scalar::to_string)
-    };
-    let columns = vec![
-        text("stage", "the load stage", &|r| {
-            Some(r.stage.name.to_owned())
-        }),
-        text("at", "the coordinates the two cells share, as text", &|r| {
-            Some(r.stage.cells[r.pair.a].without(r.across))
-        }),
-        text("across", "the axis on which they differ", &|r| {
-            Some(r.across.to_owned())
-        }),
-        text("a", "the label of the one cell", &|r| label(r, r.pair.a)),
-        text("b", "the label of the other", &|r| label(r, r.pair.b)),
-        text(
-            "facet",
-            "what is compared: source, prompts, prompt-tokens, load, host, model, engine or settings",
-            &|r| Some(r.facet.name.to_owned()),
-        ),
-        text("status", "equal, differs or unknown", &|r| {
-            Some(r.facet.status.word().to_owned())
-        }),
-        Column::boolean(
-            "declared",
-            rows.iter()
-                .map(|r| (r.facet.status == Status::Differs).then_some(r.facet.declared)),
-        )
-        .describe("whether all that differs was declared to; null unless it differs"),
-        text(
-            "detail",
-            "what differs; null if nothing does or nothing is known",
-            &|r| r.facet.detail.clone(),
-        ),
-        text(
-            "verdict",
-            "of the pair, over all facets: comparable, unknown, tokenizer-confounded or not-comparable",
-            &|r| Some(r.pair.verdict.word().to_owned()),
-        ),
-    ];
+    let rows = found.iter().flat_map(|(stage, across, pairs)| {
+        let facets = pairs.iter().flat_map(|pair| {
+            let facets = pair.facets.iter();
+            facets.map(move |facet| (pair, facet))
+        });
+        facets.map(move |(pair, facet)| row(stage, across, pair, facet))
+    });
+    let columns = ComparabilityRow::columns(&rows.collect::<Vec<_>>());
     Table::with_metadata(
         columns,
         &[("keys", "stage,at,across,a,b,facet"), ("level", "cell")],
     )
+}
+
+fn row(stage: &Stage<'_>, across: &str, pair: &Pair, facet: &Facet) -> ComparabilityRow {
+    let label = |cell: usize| {
+        let coordinates = &stage.cells[cell].input.coordinates;
+        coordinates.get(across).map(Scalar::to_string)
+    };
+    ComparabilityRow {
+        stage: stage.name.to_owned(),
+        at: stage.cells[pair.a].without(across),
+        across: across.to_owned(),
+        a: label(pair.a),
+        b: label(pair.b),
+        facet: facet.name.to_owned(),
+        status: facet.status,
+        declared: (facet.status == Status::Differs).then_some(facet.declared),
+        detail: facet.detail.clone(),
+        verdict: pair.verdict,
+    }
 }

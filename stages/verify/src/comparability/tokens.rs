@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rows::CellRows;
+use contract::CellRows;
 use statistics::{Continuity, Sample, mann_whitney_u};
 
 use super::matrix::Status;
@@ -31,7 +31,7 @@ pub(super) fn compare(a: &CellRows, b: &CellRows) -> (Status, Option<String>) {
         };
         let ratio = y as f64 / x as f64;
         let what = format!(
-            "{other} of {} prompts count otherwise, ×{ratio:.3} in all{disjoint}",
+            "{other} of {} prompts have another count, ×{ratio:.3} in all{disjoint}",
             matched.len()
         );
         return (Status::Differs, Some(what));

@@ -17,15 +17,15 @@ pub(crate) struct Parameters {}
 impl TypedGate for CalibratedRange {
     type Parameters = Parameters;
     const NAME: &'static str = "calibrated-range";
-    const SUMMARY: &'static str = "The load lies within what a `calibrate` stage among the needs covers: chunks a \
-                                   second over all streams, and requests in flight.";
+    const SUMMARY: &'static str = "The load is within the range that a needed `calibrate` stage \
+        covers, in chunks per second over all streams and in requests in flight.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn judge(&self, _parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |_, rows| {
             let Some(instrument) = &stage.instrument else {
-                let why = "there is no calibrate stage among the needs";
-                return Verdict::none(why, "a load within the calibrated range");
+                let why = "the stage does not need a calibrate stage";
+                return Verdict::not_judged(why, "a load within the calibrated range");
             };
             let covered = &instrument["covered"];
             let (Some(rate), Some(concurrency)) = (
@@ -34,7 +34,7 @@ impl TypedGate for CalibratedRange {
             ) else {
                 return Verdict::new(
                     false,
-                    "the calibration covers nothing: no point kept its bound",
+                    "the calibration covers nothing, because no point met its bound",
                     "a load within the calibrated range",
                 );
             };
@@ -46,7 +46,7 @@ impl TypedGate for CalibratedRange {
                     format!("{chunks:.0} chunks/s, {flying} requests in flight"),
                     expected,
                 ),
-                _ => Verdict::none("the cell tells no chunk rate", expected),
+                _ => Verdict::not_judged("the cell reports no chunk rate", expected),
             }
         })
     }

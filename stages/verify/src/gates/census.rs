@@ -6,7 +6,7 @@ use pipeline::CellStatus;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::finding::{Judgement, Severity};
+use crate::finding::{Judgement, Outcome, Severity};
 use crate::gate::TypedGate;
 use crate::study::{Cell, Stage};
 
@@ -27,10 +27,10 @@ pub(crate) struct Parameters {
 impl TypedGate for Census {
     type Parameters = Parameters;
     const NAME: &'static str = "census";
-    const SUMMARY: &'static str = "The product of the axes, less what the experiment excludes, equals the cells that \
-                                   are ok; none is missing, none unexpected, and neither is a file of a cell. The \
-                                   table `census` has the same for rows, which `expected-rows` judges. No test: a \
-                                   count.";
+    const SUMMARY: &'static str = "The product of the axes, less what the experiment excludes, \
+        equals the number of cells that are ok. No cell is missing or unexpected, and no file of \
+        a cell is missing or unexpected. The table `census` has the same counts for rows, which \
+        `expected-rows` judges. This is a count, not a test.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
@@ -69,7 +69,7 @@ impl TypedGate for Census {
             .collect();
         let files = files(stage);
         let due = stage.cells.len() - excluded;
-        let passed = lost.len() <= parameters.missing as usize
+        let holds = lost.len() <= parameters.missing as usize
             && with_rows + lost.len() == due
             && ok == with_rows
             && twice.is_empty()
@@ -86,7 +86,7 @@ impl TypedGate for Census {
         let axes: Vec<String> = labels.iter().map(|l| l.len().to_string()).collect();
         vec![Judgement {
             cell: None,
-            passed: Some(passed),
+            outcome: Outcome::of(holds),
             observed: format!("{ok} cells ok, {with_rows} with measured rows, {excluded} excluded"),
             expected: format!(
                 "{} = {product} cells, less {excluded} excluded = {due}, of which at most {} missing",

@@ -35,7 +35,7 @@ impl TypedGate for ClientHealth {
             let verdict =
                 verdict.and_then(|cell| cell.text("client_verdict").ok()?.first().copied()?);
             let Some(verdict) = verdict else {
-                return Verdict::none("the cell says nothing of its client", expected);
+                return Verdict::not_judged("the cell says nothing about its client", expected);
             };
             let stated = fact("stamp_error_bound");
             let precise = match (parameters.stamp_error_ms, stated) {

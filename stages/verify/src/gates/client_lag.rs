@@ -25,7 +25,7 @@ impl TypedGate for ClientLag {
     type Parameters = Parameters;
     const NAME: &'static str = "client-lag";
     const SUMMARY: &'static str =
-        "The client sent requests when it should have: p99 of the send lag within bound.";
+        "The client sent requests on time: p99 of the send lag is within the bound.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
@@ -37,7 +37,7 @@ impl TypedGate for ClientLag {
             lags.sort_by(f64::total_cmp);
             let expected = format!("p99 at most {} ms", parameters.p99_ms);
             let Some(last) = lags.len().checked_sub(1) else {
-                return Verdict::none("no row tells its send lag", expected);
+                return Verdict::not_judged("no row has a send lag", expected);
             };
             // Type 7, as every quantile here.
             let at = last as f64 * 0.99;

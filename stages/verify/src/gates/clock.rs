@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use rows::CellRows;
+use contract::CellRows;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{TypedGate, Verdict, each, listed};
+use crate::gate::{TypedGate, Verdict, each, listed, show};
 use crate::study::{Cell, Stage};
 
 pub(crate) struct Clock;
@@ -26,8 +26,8 @@ pub(crate) struct Parameters {
     /// Whether cells were measured one at a time: `exclusive`, or `may-overlap`.
     #[serde(default = "exclusive")]
     windows: Windows,
-    /// By how many ms two exclusive cells may seem to overlap: what setting the wall clock moves
-    /// it by.
+    /// By how many ms two exclusive cells may seem to overlap, what setting the wall clock moves it
+    /// by; and by how many ms open arrivals may be sent out of order.
     #[serde(default = "fifty")]
     tolerance_ms: f64,
 }
@@ -46,14 +46,21 @@ const SET_SINCE_NS: i64 = 946_684_800_000_000_000;
 impl TypedGate for Clock {
     type Parameters = Parameters;
     const NAME: &'static str = "clock";
-    const SUMMARY: &'static str = "Stamps can be what they say: chunks arrive in order, a client of a closed loop has one \
-                                   request in flight at a time, the wall clock was set, and the time from start to \
-                                   last answer of no cell overlaps another's. No test: what it flags cannot happen.";
+    const SUMMARY: &'static str = "Stamps are plausible: chunks arrive in order, a client of a \
+        closed loop sends its \
+                                   next request after its last one is done, requests that arrive at times of their own are \
+                                   sent in their order (else the clock stepped back within the cell), the wall clock was \
+                                   set and did not step between two cells (by the monotonic clock), and the time from \
+                                   start to last answer of no cell overlaps another's. A step forward looks like a \
+                                   silence of the server: see `stalls`. This is not a test: what \
+                                   it flags cannot happen.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
+        let tolerance = (parameters.tolerance_ms * 1e6) as i64;
+        let steps = wall_steps(stage);
         let overlaps = match parameters.windows {
-            Windows::Exclusive => overlaps(stage, (parameters.tolerance_ms * 1e6) as i64),
+            Windows::Exclusive => overlaps(stage, tolerance),
             Windows::MayOverlap => BTreeMap::new(),
         };
         each(stage, |cell, rows| {
@@ -71,7 +78,23 @@ impl TypedGate for Clock {
             let twice = busy_twice(rows);
             if twice > 0 {
                 wrong.push(format!(
-                    "{twice} requests sent while their client's last one was in flight"
+                    "{twice} requests sent before their client's last one was done: the clock stepped back, or a \
+                     client is two"
+                ));
+            }
+            let imported = cell.fact_text("source").as_deref() == Some("imported");
+            let back = if imported { 0 } else { sent_back(rows) };
+            if back > tolerance {
+                wrong.push(format!(
+                    "a request sent {} ms before the one ahead of it: the clock stepped back",
+                    back / 1_000_000
+                ));
+            }
+            if let Some(step) = steps.get(&cell.input.coordinates.to_string()) {
+                wrong.push(format!(
+                    "the wall clock moved by {} s against the monotonic one since the cell before: it was set, or the \
+                     machine slept",
+                    show(*step as f64 / 1e9)
                 ));
             }
             let started = cell.fact("started_unix_ns");
@@ -107,24 +130,71 @@ impl TypedGate for Clock {
     }
 }
 
-/// Returns how many requests a closed loop's client sent before its last one was done.
+/// Returns how many requests a closed loop's client sent before its last one was done. A client
+/// takes requests in the order of their numbers; in the order of stamps a step back would hide.
 fn busy_twice(rows: &CellRows) -> usize {
-    let mut of: BTreeMap<i64, Vec<(i64, i64)>> = BTreeMap::new();
+    let mut of: BTreeMap<i64, Vec<(i64, i64, i64)>> = BTreeMap::new();
     for r in rows.requests.iter().filter(|r| !r.superseded) {
         if let (Some(client), Some(sent), Some(done)) = (r.client_id, r.sent_ns, r.done_ns) {
-            of.entry(client).or_default().push((sent, done));
+            of.entry(client)
+                .or_default()
+                .push((r.request_id, sent, done));
         }
     }
     let mut twice = 0;
     for spans in of.values_mut() {
         spans.sort_unstable();
         let mut busy_until = i64::MIN;
-        for (sent, done) in spans {
+        for (_, sent, done) in spans {
             twice += usize::from(*sent < busy_until);
             busy_until = busy_until.max(*done);
         }
     }
     twice
+}
+
+/// Returns by how many ns at most an open arrival was sent before one with a smaller number.
+fn sent_back(rows: &CellRows) -> i64 {
+    let measured = || rows.measured().filter(|r| r.turn.is_none());
+    let mut sent: Vec<(i64, i64)> = measured()
+        .filter(|r| r.client_id.is_none())
+        .filter_map(|r| Some((r.request_id, r.sent_ns?)))
+        .collect();
+    sent.sort_unstable();
+    let (mut latest, mut back) = (i64::MIN, 0);
+    for (_, at) in sent {
+        back = back.max(latest.saturating_sub(at));
+        latest = latest.max(at);
+    }
+    back
+}
+
+/// A move of the wall clock that is more than correcting it, ns.
+const STEP_NS: i64 = 1_000_000_000;
+
+/// Cells further apart may have a restart of the machine between them, ns.
+const NEIGHBOURS_NS: i64 = 600_000_000_000;
+
+/// Returns, for each cell that started soon after another, by how much the wall clock moved
+/// against the monotonic one between the two starts, where it stepped.
+fn wall_steps(stage: &Stage<'_>) -> BTreeMap<String, i64> {
+    let mut starts: Vec<(i64, i64, String)> = stage
+        .cells
+        .iter()
+        .filter_map(|cell| {
+            let monotonic = cell.fact("started_monotonic_ns").filter(|t| *t > 0)?;
+            let wall = cell.fact("started_unix_ns")?;
+            Some((monotonic, wall, cell.input.coordinates.to_string()))
+        })
+        .collect();
+    starts.sort();
+    let step = |w: &[(i64, i64, String)]| {
+        let passed = w[1].0 - w[0].0;
+        let step = w[1].1.saturating_sub(w[0].1).saturating_sub(passed);
+        let near = passed < NEIGHBOURS_NS && step.abs() < 6 * NEIGHBOURS_NS;
+        (near && step.abs() > STEP_NS).then(|| (w[1].2.clone(), step))
+    };
+    starts.windows(2).filter_map(step).collect()
 }
 
 /// Returns, for each cell that overlaps another, the others.

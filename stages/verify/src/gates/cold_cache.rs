@@ -40,8 +40,9 @@ fn first() -> Requests {
 impl TypedGate for ColdCache {
     type Parameters = Parameters;
     const NAME: &'static str = "cold-cache";
-    const SUMMARY: &'static str = "No prompt came from a cache that an earlier cell filled, by the server's own account \
-                                   (`cached_prompt_tokens`); for studies that want caches cold. No test: a count.";
+    const SUMMARY: &'static str = "By the server's own account (`cached_prompt_tokens`), no \
+        prompt came from a cache that an earlier cell filled. Use this gate in studies that need \
+        cold caches. This is a count, not a test.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
@@ -71,8 +72,8 @@ impl TypedGate for ColdCache {
                 .filter_map(|(_, r)| Some((r.request_id, r.cached_prompt_tokens?)))
                 .collect();
             if told.is_empty() {
-                return Verdict::none(
-                    "the server does not tell what it took from a cache",
+                return Verdict::not_judged(
+                    "the server does not report what it took from a cache",
                     expected,
                 );
             }

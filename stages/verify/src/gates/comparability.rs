@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use contract::Settings;
 use pipeline::Problem;
-use rows::Settings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -35,8 +35,7 @@ impl TypedGate for Comparability {
     const SUMMARY: &'static str = "Cells that differ only on the compared axis had the same prompts by digest, the same \
                                    prompt-token counts, load, host facets and model digest, and differ in nothing but \
                                    what is declared. Other counts for the same prompts, or disjoint or shifted counts \
-                                   (Mann–Whitney, p < 0.001 per pair), make a pair `tokenizer-confounded`. A pair of which not \
-                                   everything is known is `unknown`, which is not a pass; host, model, engine and \
+                                   (Mann–Whitney, p < 0.001 per pair), make a pair `tokenizer-confounded`. If something about a pair is not known, the pair is `unknown`, which is not a pass; host, model, engine and \
                                    settings are known if the verify stage needs the serve stage, too. Every pair is in \
                                    the table `comparability`.";
     const SEVERITY: Severity = Severity::Fail;
@@ -45,15 +44,15 @@ impl TypedGate for Comparability {
         let at = |key: &str| [pipeline::Step::Key(key.to_owned())];
         let mut problems = Vec::new();
         if parameters.across.is_empty() {
-            problems.push(settings.problem(&at("across"), "`across` names no axis"));
+            problems.push(settings.problem(&at("across"), "`across` does not name an axis"));
         }
         for varies in &parameters.varies {
             let facet = varies.split('.').next().unwrap_or_default();
             if !FACETS.contains(&facet) {
                 problems.push(
                     settings
-                        .problem(&at("varies"), format!("`{facet}` is no facet"))
-                        .hint(rows::did_you_mean(facet, &FACETS)),
+                        .problem(&at("varies"), format!("`{facet}` is not a facet"))
+                        .hint(contract::did_you_mean(facet, &FACETS)),
                 );
             }
         }
@@ -87,7 +86,7 @@ impl TypedGate for Comparability {
             .filter(|(_, c)| c.rows.is_some());
         cells
             .map(|(i, _)| match of.get(&i) {
-                None => Verdict::none("no other cell to compare with", &expected).of_cell(i),
+                None => Verdict::not_judged("no other cell to compare with", &expected).of_cell(i),
                 Some(pairs) => judge(i, pairs, stage, &parameters.across, &expected).of_cell(i),
             })
             .collect()
@@ -131,7 +130,7 @@ fn judge(cell: usize, pairs: &[&Pair], stage: &Stage<'_>, across: &str, expected
     };
     match worst {
         PairVerdict::Comparable => Verdict::new(true, observed, expected),
-        PairVerdict::Unknown => Verdict::none(observed, expected).evidence(listed(&evidence)),
+        PairVerdict::Unknown => Verdict::not_judged(observed, expected).evidence(listed(&evidence)),
         PairVerdict::TokenizerConfounded | PairVerdict::NotComparable => {
             Verdict::new(false, observed, expected).evidence(listed(&evidence))
         }

@@ -23,10 +23,10 @@ const LIMIT: &str = "context_per_slot";
 impl TypedGate for ContextCeiling {
     type Parameters = Parameters;
     const NAME: &'static str = "context-ceiling";
-    const SUMMARY: &'static str = "Prompt and requested output of every request fit into the engine's context, and no \
-                                   answer was cut at it: ended for its length with fewer tokens than requested. The \
-                                   limit comes from the server's descriptor, if the verify stage needs the serve \
-                                   stage, too. No test: a count.";
+    const SUMMARY: &'static str = "The prompt and the requested output of every request fit into \
+        the engine's context, and no answer was cut off there, that is, ended because of its \
+        length with fewer tokens than requested. The limit comes from the server's descriptor if \
+        the verify stage also needs the serve stage. This is a count, not a test.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
@@ -70,10 +70,10 @@ impl TypedGate for ContextCeiling {
             }
             let seen = match longest {
                 Some(longest) => format!("the longest request has {longest} tokens"),
-                None => "no row tells its tokens".to_owned(),
+                None => "no row has token counts".to_owned(),
             };
             let untold = if unknown > 0 {
-                format!("; {unknown} rows do not tell their tokens")
+                format!("; {unknown} rows have no token counts")
             } else {
                 String::new()
             };
@@ -86,10 +86,11 @@ impl TypedGate for ContextCeiling {
             }
             match (limit, longest) {
                 (Some(_), Some(_)) => Verdict::new(true, format!("{seen}{untold}"), expected),
-                (None, _) => {
-                    Verdict::none(format!("{seen}; the engine's limit is not known"), expected)
-                }
-                (_, None) => Verdict::none(seen, expected),
+                (None, _) => Verdict::not_judged(
+                    format!("{seen}; the engine's limit is not known"),
+                    expected,
+                ),
+                (_, None) => Verdict::not_judged(seen, expected),
             }
         })
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
 use crate::gate::{TypedGate, Verdict, each, some};
-use crate::study::{Cell, Stage};
+use crate::study::{Cell, Stage, nanoseconds};
 
 pub(crate) struct Degenerate;
 
@@ -35,9 +35,9 @@ fn four() -> u32 {
 impl TypedGate for Degenerate {
     type Parameters = Parameters;
     const NAME: &'static str = "degenerate";
-    const SUMMARY: &'static str = "Success is not silent failure: each cell has rows, ok rows with tokens, takes time (else \
-                                   throughput is null), its durations are not all the same, and no ok row took \
-                                   as long as the time limit. No test: a count.";
+    const SUMMARY: &'static str = "Success is not a silent failure. Each cell has rows, its ok \
+        rows have tokens, time passed (otherwise throughput is null), its durations are not all \
+        equal, and no ok row took as long as the time limit. This is a count, not a test.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
@@ -113,15 +113,5 @@ impl TypedGate for Degenerate {
 /// Returns the time limit of a whole request as the load stage has it, in seconds.
 fn limit(cell: &Cell<'_>) -> Option<f64> {
     let text = cell.input.parameters["timeouts"]["total"].as_str()?;
-    let (number, unit) = text.split_once(' ')?;
-    let seconds = match unit {
-        "h" => 3_600.0,
-        "min" => 60.0,
-        "s" => 1.0,
-        "ms" => 1e-3,
-        "us" => 1e-6,
-        "ns" => 1e-9,
-        _ => return None,
-    };
-    Some(number.parse::<f64>().ok()? * seconds)
+    Some(nanoseconds(text)? / 1e9)
 }

@@ -43,7 +43,7 @@ impl TypedGate for DeliveredLength {
                 parameters.tolerance
             );
             if known.is_empty() {
-                return Verdict::none("no ok row tells both lengths", expected);
+                return Verdict::not_judged("no ok row has both lengths", expected);
             }
             let (got, asked) = known
                 .iter()

@@ -1,8 +1,8 @@
 //! `digests`: are the bytes that are counted the bytes that were measured?
 
+use contract::Settings;
 use pipeline::{Failure, Json, Problem};
 use rayon::prelude::*;
-use rows::Settings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,9 +22,9 @@ impl Gate for Digests {
     }
 
     fn summary(&self) -> &'static str {
-        "Every artifact of every cell is read and hashed again, logs and prompts included. Bytes that are not those \
-         recorded are no result: the verify cell itself fails, naming each artifact, and nothing is cached, so that a \
-         mended store is judged anew."
+        "Every artifact of every cell is read and hashed again, including logs and prompts. Bytes \
+         that differ from the record are not a result: the verify cell itself fails and names \
+         each artifact. Nothing is cached, so a repaired store is judged again."
     }
 
     fn severity(&self) -> Severity {
@@ -32,11 +32,13 @@ impl Gate for Digests {
     }
 
     fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
+        contract::inline_schema::<Parameters>()
     }
 
     fn plan(&self, settings: &Settings<'_>) -> Result<Json, Vec<Problem>> {
-        settings.read::<Parameters>().map(|p| rows::canonical(&p))
+        settings
+            .read::<Parameters>()
+            .map(|p| contract::canonical(&p))
     }
 
     fn judge(&self, _parameters: &Json, stage: &Stage<'_>) -> Result<Vec<Judgement>, Failure> {
@@ -55,7 +57,7 @@ impl Gate for Digests {
         if !damaged.is_empty() {
             return Err(
                 Failure::failed(format!("gate digests: {}", damaged.join("; "))).hint(
-                    "`benchtrail fsck` says what the store has lost; measure those cells again",
+                    "`benchtrail fsck` shows what the store has lost; measure those cells again",
                 ),
             );
         }

@@ -23,17 +23,18 @@ impl TypedGate for EngineIdentity {
     const SUMMARY: &'static str = "Over all cells of a load stage an engine of one name has one version and one set of \
                                    packages, a model of one name has one digest, and the host is one; and no server was \
                                    restarted while a cell was measured, which a counter that falls between two scrapes \
-                                   gives away. The verify stage must need the serve stage, too. No test: equality.";
+                                   gives away. The verify stage must also need the serve stage. \
+                                   This is a comparison, not a test.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn judge(&self, _parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         let mut found = each(stage, |_, rows| {
             let expected = "counters that never fall";
             let Some(metrics) = &rows.server_metrics else {
-                return Verdict::none("the server's metrics were not scraped", expected);
+                return Verdict::not_judged("the server's metrics were not scraped", expected);
             };
             match fallen(metrics) {
-                None => Verdict::none("no counter was scraped twice", expected),
+                None => Verdict::not_judged("no counter was scraped twice", expected),
                 Some(fallen) if fallen.is_empty() => {
                     Verdict::new(true, "no counter fell", expected)
                 }
@@ -106,7 +107,7 @@ fn one_identity(stage: &Stage<'_>) -> Judgement {
         }
     }
     if known == 0 {
-        return Verdict::none(
+        return Verdict::not_judged(
             "no server is known: the verify stage does not need a serve stage",
             expected,
         )
@@ -135,7 +136,7 @@ fn one_identity(stage: &Stage<'_>) -> Judgement {
     };
     let all_known = known == ok.len();
     match (several.is_empty(), all_known) {
-        (true, false) => Verdict::none(
+        (true, false) => Verdict::not_judged(
             format!("{observed}; the others' servers are not known"),
             expected,
         ),

@@ -35,7 +35,7 @@ impl TypedGate for ExpectedRows {
             let planned_warmup = cell.fact("warmup_requests");
             let observed = format!("{measured} measured and {warmup} warm-up rows");
             let Some(planned) = planned else {
-                return Verdict::none(
+                return Verdict::not_judged(
                     "the cell does not say how many requests it planned",
                     "a number of rows",
                 );

@@ -1,6 +1,6 @@
 //! `identities`: what must hold of every row whatever the server does.
 
-use rows::Request;
+use contract::Request;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -82,7 +82,7 @@ impl TypedGate for Identities {
             }
             // Chunks arrive between the first and the last token; with that and the order of
             // times, latency ≥ TTFT + (n − 1)·TPOT follows from the definition of TPOT.
-            let timings = rows::timings(rows);
+            let timings = contract::timings(rows);
             let outside = timings.iter().filter(|t| {
                 let (Some(first), Some(last)) = (t.request.first_token_ns, t.request.last_token_ns)
                 else {

@@ -1,5 +1,6 @@
 //! The gates, one a file; adding one is a file and a line here.
 
+mod balanced_conditions;
 mod calibrated_range;
 mod census;
 mod client_health;
@@ -11,20 +12,29 @@ mod context_ceiling;
 mod degenerate;
 mod delivered_length;
 mod digests;
+mod duplicates;
 mod engine_identity;
 mod expected_rows;
 mod identities;
+mod one_mode;
 mod one_piece;
 mod order_effects;
+mod outlying_repeats;
 mod physical_roofs;
+mod plausible_ttft;
+mod possible_scaling;
 mod repeats;
 mod row_status;
 mod same_prompts;
 mod sql;
+mod stalls;
 mod stationarity;
+mod throttling;
 mod token_accounting;
+mod token_bias;
 mod warm_up;
 
+pub(crate) use balanced_conditions::Parameters as BalanceParameters;
 pub(crate) use census::files;
 pub(crate) use comparability::Parameters as ComparabilityParameters;
 
@@ -38,6 +48,7 @@ pub(crate) const ALL: &[&dyn Gate] = &[
     &expected_rows::ExpectedRows,
     &degenerate::Degenerate,
     &token_accounting::TokenAccounting,
+    &token_bias::TokenBias,
     &delivered_length::DeliveredLength,
     &one_piece::OnePiece,
     &context_ceiling::ContextCeiling,
@@ -45,15 +56,23 @@ pub(crate) const ALL: &[&dyn Gate] = &[
     &client_health::ClientHealth,
     &calibrated_range::CalibratedRange,
     &clock::Clock,
+    &stalls::Stalls,
     &identities::Identities,
+    &duplicates::Duplicates,
+    &plausible_ttft::PlausibleTtft,
     &physical_roofs::PhysicalRoofs,
+    &possible_scaling::PossibleScaling,
     &engine_identity::EngineIdentity,
     &cold_cache::ColdCache,
     &same_prompts::SamePrompts,
     &comparability::Comparability,
+    &balanced_conditions::BalancedConditions,
+    &throttling::Throttling,
     &warm_up::WarmUp,
     &stationarity::Stationarity,
+    &one_mode::OneMode,
     &order_effects::OrderEffects,
+    &outlying_repeats::OutlyingRepeats,
     &repeats::Repeats,
     &sql::Sql,
 ];

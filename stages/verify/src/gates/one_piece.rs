@@ -1,7 +1,7 @@
 //! `one-piece`: do times between tokens say anything of the server?
 
+use contract::Settings;
 use pipeline::Problem;
-use rows::Settings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -26,10 +26,10 @@ fn half() -> f64 {
 impl TypedGate for OnePiece {
     type Parameters = Parameters;
     const NAME: &'static str = "one-piece";
-    const SUMMARY: &'static str = "Streamed answers come token by token: of the ok rows with more than one token, at most \
-                                   a share has the first and the last at the same time. Where a proxy buffers, or the \
-                                   server writes answers whole, TPOT is 0 and TTFT is late, and neither is the server's. \
-                                   No test: a count.";
+    const SUMMARY: &'static str = "Streamed answers arrive token by token: among the ok rows with \
+        more than one token, at most the declared share has its first and last token at the same \
+        time. If a proxy buffers answers, or the server writes them whole, TPOT is 0 and TTFT is \
+        late, and neither describes the server. This is a count, not a test.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
@@ -47,7 +47,7 @@ impl TypedGate for OnePiece {
                 .filter(|r| r.is_ok() && r.output_tokens > Some(1));
             let streamed: Vec<_> = several.filter(|r| r.first_token_ns.is_some()).collect();
             if streamed.is_empty() {
-                return Verdict::none("no streamed answer of more than one token", &expected);
+                return Verdict::not_judged("no streamed answer of more than one token", &expected);
             }
             let whole = streamed
                 .iter()

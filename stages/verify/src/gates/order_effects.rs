@@ -2,30 +2,33 @@
 
 use std::collections::BTreeMap;
 
+use artifacts::Scalar;
+use contract::Settings;
 use pipeline::Problem;
-use rows::Settings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::kendall_trend;
 
-use crate::finding::{Judgement, Severity};
+use crate::finding::{Judgement, Outcome, Severity};
 use crate::gate::{TypedGate, listed, percent, share_problems, show};
+use crate::replicates;
 use crate::series::{Latency, median, relative_change};
-use crate::study::Stage;
+use crate::study::{Cell, Stage};
 
 pub(crate) struct OrderEffects;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The axis of repetitions: cells that differ only there should be alike.
-    #[serde(default = "rep")]
-    axis: String,
+    /// The axis of repetitions: cells that differ only there should be alike. `block` and `rep`, as
+    /// far as the stage has them, if not given.
+    #[serde(default)]
+    axis: Option<String>,
     /// The latency whose median stands for a cell.
     #[serde(default = "Latency::e2e")]
     metric: Latency,
     /// The chance of a false alarm in a load stage.
-    #[serde(default = "percent_one")]
+    #[serde(default = "fiftieth")]
     alpha: f64,
     /// By what share the latency must change from the first repetition to the last to matter.
     #[serde(default = "twentieth")]
@@ -40,12 +43,8 @@ pub(crate) struct Parameters {
     separation: f64,
 }
 
-fn rep() -> String {
-    "rep".to_owned()
-}
-
-fn percent_one() -> f64 {
-    0.01
+fn fiftieth() -> f64 {
+    0.02
 }
 
 fn twentieth() -> f64 {
@@ -59,9 +58,13 @@ fn most() -> f64 {
 impl TypedGate for OrderEffects {
     type Parameters = Parameters;
     const NAME: &'static str = "order-effects";
-    const SUMMARY: &'static str = "Repetitions measured later are neither slower nor faster than earlier ones: seasonal \
-                                   Kendall test of the cells' median latencies in the order of their start times, \
-                                   each coordinate compared with itself, exact without ties.";
+    const SUMMARY: &'static str = "What is measured later is neither slower nor faster. Without blocks: seasonal Kendall \
+                                   test of the cells' median latencies in the order of their start times, each \
+                                   coordinate compared with itself, exact; cells of a coordinate with one start time \
+                                   have no order and count as one. With an axis `block`: the cells of a block share \
+                                   launches, so a block is one value (the mean distance of its cells from their \
+                                   coordinates, on the log scale), and the Mann–Kendall test is over blocks; it \
+                                   takes five to tell.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
@@ -73,63 +76,57 @@ impl TypedGate for OrderEffects {
     }
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
+        let axes = replicates::axes(stage, parameters.axis.as_deref());
         let mut expected = format!(
-            "{} changes by no more than {} from the first repetition to the last",
+            "{} changes by at most {} from the first repetition to the last",
             parameters.metric.name(),
             percent(parameters.effect).trim_start_matches('+')
         );
-        let mut groups: BTreeMap<String, Vec<(i64, f64)>> = BTreeMap::new();
-        for cell in &stage.cells {
-            let Some(rows) = &cell.rows else { continue };
-            let middle = median(&parameters.metric.in_order(rows));
-            if let (Some(started), Some(middle)) = (cell.fact("started_unix_ns"), middle) {
-                groups
-                    .entry(cell.without(&parameters.axis))
-                    .or_default()
-                    .push((started, middle));
-            }
-        }
-        let (mut series, mut changes, mut evidence) = (Vec::new(), Vec::new(), Vec::new());
-        for (at, mut group) in groups {
-            group.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
-            let values: Vec<f64> = group.into_iter().map(|(_, middle)| middle).collect();
-            if let Some(change) = relative_change(&values) {
+        let series = if axes.first().is_some_and(|axis| axis == "block") {
+            by_block(stage, &axes, parameters.metric)
+        } else {
+            by_coordinate(stage, &axes, parameters.metric)
+        };
+        let (mut changes, mut evidence) = (Vec::new(), Vec::new());
+        for (at, values) in &series {
+            if let Some(change) = relative_change(values) {
                 changes.push(change);
                 evidence.push((change, format!("{at}: {}", percent(change))));
             }
-            series.push(values);
         }
-        let trend = kendall_trend(&series).filter(|t| t.least <= parameters.alpha);
-        let (mut passed, mut observed) = match (trend, median(&changes)) {
+        let values: Vec<Vec<f64>> = series.into_iter().map(|(_, values)| values).collect();
+        let trend = kendall_trend(&values).filter(|t| t.least <= parameters.alpha);
+        let (mut outcome, mut observed) = match (trend, median(&changes)) {
             (Some(all), Some(change)) => {
                 let drifts = all.p <= parameters.alpha && change.abs() > parameters.effect;
                 let what = format!(
-                    "{}, median of {} coordinates; p {}",
+                    "{}, median over {} series of repetitions; p {}",
                     percent(change),
                     changes.len(),
                     show(all.p)
                 );
-                (Some(!drifts), what)
+                (Outcome::of(!drifts), what)
             }
-            _ => (
-                None,
-                "too few repetitions with a start time to tell".to_owned(),
-            ),
+            _ => {
+                let over = replicates::named(&axes);
+                let what = format!("too few repetitions over {over} whose order is known");
+                (Outcome::NotJudged, what)
+            }
         };
         if let Some(across) = &parameters.across {
             expected.push_str(&format!("; the labels of {across} measured in turns"));
             if let Some((share, what)) = separation(stage, across) {
                 let mixed = share <= parameters.separation;
-                passed = if mixed { passed } else { Some(false) };
+                outcome = if mixed { outcome } else { Outcome::Fail };
                 observed.push_str(&format!("; {what}"));
             }
         }
         evidence.sort_by(|a, b| b.0.abs().total_cmp(&a.0.abs()).then_with(|| a.1.cmp(&b.1)));
         let evidence: Vec<String> = evidence.into_iter().map(|(_, text)| text).collect();
-        let evidence = listed(&evidence).filter(|_| passed == Some(false));
+        let evidence = listed(&evidence).filter(|_| outcome == Outcome::Fail);
         vec![Judgement {
             cell: None,
-            passed,
+            outcome,
             observed,
             expected,
             evidence,
@@ -137,8 +134,66 @@ impl TypedGate for OrderEffects {
     }
 }
 
+/// Returns when a cell was measured, with its median latency.
+fn measured(cell: &Cell<'_>, metric: Latency) -> Option<(Option<i64>, f64)> {
+    let middle = median(&metric.in_order(cell.rows.as_ref()?))?;
+    Some((cell.fact("started_unix_ns"), middle))
+}
+
+/// The repetitions of each coordinate in the order of their start. Those that start at one time
+/// have no order: together they are one value, their mean.
+fn by_coordinate(stage: &Stage<'_>, axes: &[String], metric: Latency) -> Vec<(String, Vec<f64>)> {
+    let in_order = |cells: Vec<usize>| {
+        let mut starts: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
+        for cell in cells {
+            if let Some((Some(started), middle)) = measured(&stage.cells[cell], metric) {
+                starts.entry(started).or_default().push(middle);
+            }
+        }
+        starts.into_values().map(|v| mean(&v)).collect()
+    };
+    replicates::groups(stage, axes)
+        .into_iter()
+        .map(|(at, cells)| (at, in_order(cells)))
+        .collect()
+}
+
+/// One series, a value for each block in the order in which they were run: by how much its cells
+/// are slower than their coordinates are on average, 1 being the average. Blocks run one after
+/// the other, so where start times do not tell, their labels do.
+fn by_block(stage: &Stage<'_>, axes: &[String], metric: Latency) -> Vec<(String, Vec<f64>)> {
+    let mut blocks: BTreeMap<String, (i64, Scalar, Vec<f64>)> = BTreeMap::new();
+    for cells in replicates::groups(stage, axes).into_values() {
+        let told: Vec<(usize, Option<i64>, f64)> = cells
+            .into_iter()
+            .filter_map(|c| measured(&stage.cells[c], metric).map(|(at, middle)| (c, at, middle)))
+            .filter(|(.., middle)| *middle > 0.0)
+            .collect();
+        let logs: Vec<f64> = told.iter().map(|(.., middle)| middle.ln()).collect();
+        let centre = mean(&logs);
+        for ((cell, started, _), log) in told.into_iter().zip(&logs) {
+            let Some(label) = stage.cells[cell].input.coordinates.get("block") else {
+                continue;
+            };
+            let block = blocks
+                .entry(label.to_string())
+                .or_insert_with(|| (i64::MAX, label.clone(), Vec::new()));
+            block.0 = block.0.min(started.unwrap_or(i64::MAX));
+            block.2.push(log - centre);
+        }
+    }
+    let mut blocks: Vec<_> = blocks.into_values().collect();
+    blocks.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| contract::compare(&a.1, &b.1)));
+    let values = blocks.iter().map(|(.., logs)| mean(logs).exp()).collect();
+    vec![("all coordinates".to_owned(), values)]
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
 /// Returns the largest share of pairs of cells of two labels in which one label comes first, and
-/// says which.
+/// says which. A pair that starts at one time counts half for each.
 fn separation(stage: &Stage<'_>, across: &str) -> Option<(f64, String)> {
     let mut starts: BTreeMap<String, Vec<i64>> = BTreeMap::new();
     for cell in &stage.cells {
@@ -154,11 +209,16 @@ fn separation(stage: &Stage<'_>, across: &str) -> Option<(f64, String)> {
     for (i, (a, of_a)) in labels.iter().enumerate() {
         for (b, of_b) in &labels[i + 1..] {
             let pairs = (of_a.len() * of_b.len()) as f64;
-            let before = of_a
+            let halves: usize = of_a
                 .iter()
-                .map(|x| of_b.iter().filter(|y| x < y).count())
-                .sum::<usize>() as f64
-                / pairs;
+                .flat_map(|x| of_b.iter().map(move |y| (x, y)))
+                .map(|(x, y)| match x.cmp(y) {
+                    std::cmp::Ordering::Less => 2,
+                    std::cmp::Ordering::Equal => 1,
+                    std::cmp::Ordering::Greater => 0,
+                })
+                .sum();
+            let before = halves as f64 / (2.0 * pairs);
             let (share, first, second) = if before >= 0.5 {
                 (before, a, b)
             } else {

@@ -1,7 +1,7 @@
 //! `physical-roofs`: is it faster than the hardware can be?
 
+use contract::{CellRows, Request, Settings};
 use pipeline::{Json, Library, Problem, Step};
-use rows::{CellRows, Request, Settings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -90,7 +90,7 @@ impl TypedGate for PhysicalRoofs {
                                    the peak FLOP/s; likewise every prompt's uncached tokens within its TTFT; every \
                                    request's decode rate × bytes of weights within the memory bandwidth; keys and values of \
                                    the requests that are generating, beside the weights, within the memory. Roofs whose \
-                                   facts are not known are not judged. No test: what it flags cannot happen, unless a fact \
+                                   facts are not known are not judged. This is not a test: what it flags cannot happen, unless a fact \
                                    is wrong or a cache or speculation is not told.";
     const SEVERITY: Severity = Severity::Fail;
 
@@ -109,7 +109,7 @@ impl TypedGate for PhysicalRoofs {
             return Err(Unresolved {
                 key: "hardware",
                 message,
-                hint: rows::did_you_mean(&name, &known),
+                hint: contract::did_you_mean(&name, &known),
             });
         };
         if let Some(map) = found.as_object_mut() {
@@ -135,7 +135,7 @@ impl TypedGate for PhysicalRoofs {
                         &at("dtype"),
                         format!("the hardware has no peak for `{}`", parameters.dtype),
                     )
-                    .hint(rows::did_you_mean(&parameters.dtype, &known)),
+                    .hint(contract::did_you_mean(&parameters.dtype, &known)),
             );
         }
         if parameters.devices == 0 || parameters.tokens_per_pass == 0 {
@@ -147,7 +147,7 @@ impl TypedGate for PhysicalRoofs {
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |cell, rows| {
             let HardwareChoice::Inline(hardware) = &parameters.hardware else {
-                return Verdict::none("the hardware is a name only", "facts of the hardware");
+                return Verdict::not_judged("the hardware is a name only", "facts of the hardware");
             };
             roofs(parameters, hardware, cell, rows)
         })
@@ -248,7 +248,7 @@ fn roofs(
         percent(parameters.tolerance)
     );
     if roofs.is_empty() {
-        return Verdict::none(
+        return Verdict::not_judged(
             "too little is known of the model and the hardware",
             expected,
         );

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::finding::{Judgement, Severity};
+use crate::finding::{Judgement, Outcome, Severity};
 use crate::gate::{TypedGate, percent};
+use crate::replicates;
 use crate::series::{Latency, median};
 use crate::study::Stage;
 
@@ -15,9 +16,9 @@ pub(crate) struct Repeats;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The axis of repetitions.
-    #[serde(default = "rep")]
-    axis: String,
+    /// The axis of repetitions: `block` and `rep`, as far as the stage has them, if not given.
+    #[serde(default)]
+    axis: Option<String>,
     /// The smallest number of ok cells at each other coordinate.
     #[serde(default = "two")]
     at_least: u32,
@@ -27,10 +28,6 @@ pub(crate) struct Parameters {
     within: Option<f64>,
 }
 
-fn rep() -> String {
-    "rep".to_owned()
-}
-
 fn two() -> u32 {
     2
 }
@@ -38,20 +35,20 @@ fn two() -> u32 {
 impl TypedGate for Repeats {
     type Parameters = Parameters;
     const NAME: &'static str = "repeats";
-    const SUMMARY: &'static str = "Every coordinate was measured often enough to speak of noise and, where a bound is \
-                                   declared, its repetitions agree. No test: a count and a bound.";
+    const SUMMARY: &'static str = "Every coordinate was measured often enough to estimate noise \
+        and, if you declare a bound, its repetitions agree. This is a count and a bound, not a test.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        let mut groups: BTreeMap<String, Vec<Option<f64>>> = BTreeMap::new();
-        for cell in &stage.cells {
-            let Some(rows) = &cell.rows else { continue };
-            let middle = median(&Latency::E2e.in_order(rows));
-            groups
-                .entry(cell.without(&parameters.axis))
-                .or_default()
-                .push(middle);
-        }
+        let axes = replicates::axes(stage, parameters.axis.as_deref());
+        let middle = |cell: usize| {
+            let rows = stage.cells[cell].rows.as_ref()?;
+            median(&Latency::E2e.in_order(rows))
+        };
+        let groups: BTreeMap<String, Vec<Option<f64>>> = replicates::groups(stage, &axes)
+            .into_iter()
+            .map(|(at, cells)| (at, cells.into_iter().map(middle).collect()))
+            .collect();
         let few = groups
             .iter()
             .filter(|(_, cells)| cells.len() < parameters.at_least as usize);
@@ -63,7 +60,11 @@ impl TypedGate for Repeats {
                 Some(n) => format!("at least {n} at each of {} coordinates", groups.len()),
                 None => "no cell is ok".to_owned(),
             },
-            format!("at least {} over {}", parameters.at_least, parameters.axis),
+            format!(
+                "at least {} over {}",
+                parameters.at_least,
+                replicates::named(&axes)
+            ),
         );
         if let Some(within) = parameters.within {
             expected.push_str(&format!(", medians within {}", percent(within)));
@@ -88,7 +89,11 @@ impl TypedGate for Repeats {
         }
         vec![Judgement {
             cell: None,
-            passed: (!groups.is_empty()).then_some(wrong.is_empty()),
+            outcome: if groups.is_empty() {
+                Outcome::NotJudged
+            } else {
+                Outcome::of(wrong.is_empty())
+            },
             observed,
             expected,
             evidence: (!wrong.is_empty()).then(|| wrong.join("; ")),

@@ -22,7 +22,8 @@ pub(crate) struct Parameters {
 impl TypedGate for RowStatus {
     type Parameters = Parameters;
     const NAME: &'static str = "row-status";
-    const SUMMARY: &'static str = "Every measured row is ok, or all but the declared share.";
+    const SUMMARY: &'static str = "Every measured row is ok, except for at most the declared \
+        share.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
@@ -31,7 +32,7 @@ impl TypedGate for RowStatus {
             let bad: Vec<_> = rows.measured().filter(|r| !r.is_ok()).collect();
             let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
             for row in &bad {
-                *kinds.entry(row.status.as_str()).or_default() += 1;
+                *kinds.entry(row.status.word()).or_default() += 1;
             }
             let kinds: Vec<String> = kinds
                 .into_iter()

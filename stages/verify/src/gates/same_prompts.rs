@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use contract::Settings;
 use pipeline::Problem;
-use rows::Settings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::finding::{Judgement, Severity};
+use crate::finding::{Judgement, Outcome, Severity};
 use crate::gate::TypedGate;
 use crate::study::{Cell, Stage};
 
@@ -29,7 +29,7 @@ impl TypedGate for SamePrompts {
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
         if parameters.across.is_empty() {
-            return vec![settings.problem(&[], "`across` names no axis")];
+            return vec![settings.problem(&[], "`across` does not name an axis")];
         }
         Vec::new()
     }
@@ -42,7 +42,7 @@ impl TypedGate for SamePrompts {
         if !stage.axes.contains(&parameters.across) {
             return vec![Judgement {
                 cell: None,
-                passed: Some(false),
+                outcome: Outcome::Fail,
                 observed: format!(
                     "the stage has no axis {}: {}",
                     parameters.across,
@@ -59,15 +59,8 @@ impl TypedGate for SamePrompts {
             .enumerate()
             .filter(|(_, c)| c.rows.is_some())
         {
-            let rest: Vec<String> = cell
-                .input
-                .coordinates
-                .0
-                .iter()
-                .filter(|(name, _)| *name != parameters.across)
-                .map(|(name, value)| format!("{name}={value}"))
-                .collect();
-            groups.entry(rest.join(",")).or_default().push(i);
+            let rest = cell.without(&parameters.across);
+            groups.entry(rest).or_default().push(i);
         }
         let mut found = Vec::new();
         for (_, members) in groups {
@@ -82,18 +75,21 @@ impl TypedGate for SamePrompts {
                         .map(ToString::to_string)
                         .unwrap_or_default()
                 };
-                let (passed, observed) = if members.len() == 1 {
-                    (None, "no other cell to compare with".to_owned())
+                let (outcome, observed) = if members.len() == 1 {
+                    (
+                        Outcome::NotJudged,
+                        "no other cell to compare with".to_owned(),
+                    )
                 } else {
                     let prompts = Prompts::of(cell);
                     match prompts.differs(&reference) {
-                        None => (Some(true), format!("{} prompts", prompts.digests.len())),
-                        Some(how) => (Some(false), format!("{how} than {}", label(first))),
+                        None => (Outcome::Pass, format!("{} prompts", prompts.digests.len())),
+                        Some(how) => (Outcome::Fail, format!("{how} than {}", label(first))),
                     }
                 };
                 found.push(Judgement {
                     cell: Some(*member),
-                    passed,
+                    outcome,
                     observed,
                     expected: expected.clone(),
                     evidence: None,
@@ -104,7 +100,7 @@ impl TypedGate for SamePrompts {
         // If one of a group differs, none of the group can be compared.
         let broken: Vec<usize> = found
             .iter()
-            .filter(|j| j.passed == Some(false))
+            .filter(|j| j.outcome == Outcome::Fail)
             .filter_map(|j| j.cell)
             .collect();
         for cell in broken {
@@ -115,10 +111,10 @@ impl TypedGate for SamePrompts {
                     .collect()
             };
             for judgement in &mut found {
-                if judgement.passed == Some(true)
+                if judgement.outcome == Outcome::Pass
                     && judgement.cell.is_some_and(|c| rest(c) == rest(cell))
                 {
-                    judgement.passed = Some(false);
+                    judgement.outcome = Outcome::Fail;
                     judgement.observed = format!("{} differs", stage.cells[cell].input.coordinates);
                 }
             }

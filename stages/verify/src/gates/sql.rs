@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use artifacts::{Column, ColumnData, Scalar, Table, TableError};
+use artifacts::{Scalar, Table};
+use contract::{CellRows, Chunk, Request, Row as _, Settings, TableSpec};
 use pipeline::{Failure, Json, Problem, Step};
 use query::{Database, Limits, QueryError, Shape};
 use rayon::prelude::*;
-use rows::{CellRows, Settings, synthetic};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::finding::{Judgement, Severity};
+use crate::finding::{Judgement, Outcome, Severity};
 use crate::gate::Gate;
 use crate::gates::ALL;
 use crate::study::{Cell, Stage};
@@ -22,7 +22,7 @@ pub(crate) struct Sql;
 struct Parameters {
     /// The gate's name in the results.
     name: String,
-    /// One SELECT over the tables of one cell: `requests`, `chunks`, `cell` (one row of facts), `server_metrics`, and where the cell has them `host_telemetry`, `process_telemetry`, `gpu_telemetry`, `slots`, `engine_events`. It returns one row; the cell passes if the first column is true (a number other than 0). Null or no row: nothing to judge. Columns `observed`, `expected` and `evidence`, if there, are shown.
+    /// One SELECT over the tables of one cell: `requests`, `cell` (one row of facts), and where the cell has them `chunks`, `prompts`, `server_metrics`, `host_telemetry`, `process_telemetry`, `gpu_telemetry`, `slots`, `server_info`, `engine_events` and `summary`, with the columns of [the reference](columns.md). It returns one row; the cell passes if the first column is true (a number other than 0). Null or no row: not judged. Columns `observed`, `expected` and `evidence`, if there, are shown.
     query: String,
 }
 
@@ -32,7 +32,8 @@ impl Gate for Sql {
     }
 
     fn summary(&self) -> &'static str {
-        "A predicate of your own, asked of every cell in SQL; the SQL page says what a query may say."
+        "Your own predicate in SQL, evaluated for every cell. See [the SQL page](sql.md) for what \
+         a query may contain."
     }
 
     fn severity(&self) -> Severity {
@@ -40,7 +41,7 @@ impl Gate for Sql {
     }
 
     fn schema(&self) -> Json {
-        rows::inline_schema::<Parameters>()
+        contract::inline_schema::<Parameters>()
     }
 
     fn plan(&self, settings: &Settings<'_>) -> Result<Json, Vec<Problem>> {
@@ -53,9 +54,9 @@ impl Gate for Sql {
                 settings
                     .problem(
                         &at("name"),
-                        format!("`{}` is no name for a gate", given.name),
+                        format!("`{}` is not a valid name for a gate", given.name),
                     )
-                    .hint("a name is made of lower-case letters, digits and hyphens"),
+                    .hint("use lower-case letters, digits and hyphens"),
             );
         }
         if ALL.iter().any(|gate| gate.name() == given.name) {
@@ -75,7 +76,7 @@ impl Gate for Sql {
                 _ => None,
             };
             problems.push(match hint {
-                Some((name, known)) => problem.hint(rows::did_you_mean(
+                Some((name, known)) => problem.hint(contract::did_you_mean(
                     name,
                     &known.into_iter().collect::<Vec<_>>(),
                 )),
@@ -83,7 +84,7 @@ impl Gate for Sql {
             });
         }
         if problems.is_empty() {
-            Ok(rows::canonical(&given))
+            Ok(contract::canonical(&given))
         } else {
             Err(problems)
         }
@@ -120,35 +121,14 @@ fn at_cell(given: &Parameters, cell: &Cell<'_>, why: &str) -> Failure {
     ))
 }
 
-/// The tables of a cell as far as they are known before there is one. What a cell says about
-/// itself is the load stage's to decide.
+/// The tables that a load cell can have, as declared.
 fn shapes() -> Vec<Shape> {
-    let known = |table: Result<Table, TableError>| -> Vec<Column> {
-        table
-            .iter()
-            .flat_map(|t| t.names().into_iter().filter_map(|n| t.column(&n).ok()))
-            .collect()
+    let shape = |table: &TableSpec| Shape {
+        name: table.name.to_owned(),
+        columns: table.empty_columns(),
+        open: false,
     };
-    let int = |name: &str| Column::new(name, ColumnData::Int(Vec::new()));
-    let facts = vec![int("expected_requests"), int("warmup_requests")];
-    let metrics = vec![
-        int("at_ns"),
-        Column::new("name", ColumnData::Text(Vec::new())),
-        Column::new("value", ColumnData::Float(Vec::new())),
-    ];
-    let telemetry = TELEMETRY.map(|name| (name, vec![int("at_ns")], true));
-    let tables = [
-        ("requests", known(synthetic::requests_table(&[])), false),
-        ("chunks", known(synthetic::chunks_table(&[])), false),
-        ("cell", facts, true),
-        ("server_metrics", metrics, true),
-    ];
-    let shape = |(name, columns, open): (&str, Vec<Column>, bool)| Shape {
-        name: name.to_owned(),
-        columns,
-        open,
-    };
-    tables.into_iter().chain(telemetry).map(shape).collect()
+    contract::LOAD_TABLES.iter().map(shape).collect()
 }
 
 fn columns(shapes: &[Shape]) -> BTreeSet<&str> {
@@ -159,14 +139,20 @@ fn columns(shapes: &[Shape]) -> BTreeSet<&str> {
         .collect()
 }
 
-/// Tables a cell has if its machine and its server allow; their columns are the load stage's.
-const TELEMETRY: [&str; 5] = [
-    "host_telemetry",
-    "process_telemetry",
-    "gpu_telemetry",
-    "slots",
-    "engine_events",
-];
+/// Returns a table of a cell; `None` if the cell has none of this name.
+fn table_of(spec: &TableSpec, cell: &Cell<'_>, rows: &CellRows) -> Result<Option<Table>, String> {
+    let table = match spec.name {
+        "requests" => Some(Request::table(&rows.requests).map_err(|e| e.to_string())?),
+        "chunks" => {
+            let chunks = rows.chunks_digest.map(|_| Chunk::table(&rows.chunks));
+            chunks.transpose().map_err(|e| e.to_string())?
+        }
+        "cell" => rows.cell.clone(),
+        "server_metrics" => rows.server_metrics.clone(),
+        other => cell.table(other).map_err(|e| e.to_string())?,
+    };
+    Ok(table)
+}
 
 /// Asks one cell.
 fn judge(
@@ -178,39 +164,22 @@ fn judge(
 ) -> Result<Judgement, String> {
     let text = |e: QueryError| e.to_string();
     let mut database = Database::new().map_err(text)?;
-    let tables = [
-        ("requests", Some(synthetic::requests_table(&rows.requests))),
-        (
-            "chunks",
-            rows.chunks_digest
-                .map(|_| synthetic::chunks_table(&rows.chunks)),
-        ),
-        ("cell", rows.cell.clone().map(Ok)),
-        ("server_metrics", rows.server_metrics.clone().map(Ok)),
-    ];
-    for (name, table) in tables {
-        if let Some(table) = table.filter(|_| mentioned.contains(name)) {
-            database
-                .add(name, &table.map_err(|e| e.to_string())?)
-                .map_err(text)?;
-        }
-    }
-    for name in TELEMETRY
-        .into_iter()
-        .filter(|name| mentioned.contains(*name))
-    {
-        let Some(table) = place.table(name).map_err(|e| e.to_string())? else {
-            let observed = format!("the cell has no table {name}");
-            let expected = given.query.split_whitespace().collect::<Vec<_>>().join(" ");
-            return Ok(Judgement {
-                cell: Some(cell),
-                passed: None,
-                observed,
-                expected,
-                evidence: None,
-            });
+    let asked: Vec<&str> = given.query.split_whitespace().collect();
+    let asked = asked.join(" ");
+    let nothing = |observed: String| Judgement {
+        cell: Some(cell),
+        outcome: Outcome::NotJudged,
+        observed,
+        expected: asked.clone(),
+        evidence: None,
+    };
+    let tables = contract::LOAD_TABLES.iter();
+    for spec in tables.filter(|spec| mentioned.contains(spec.name)) {
+        let Some(table) = table_of(spec, place, rows)? else {
+            return Ok(nothing(format!("the cell has no table {}", spec.name)));
         };
-        database.add(name, &table).map_err(text)?;
+        let table = spec.view(&table).map_err(|e| e.to_string())?;
+        database.add(spec.name, &table).map_err(text)?;
     }
     let limits = Limits {
         rows: 1_000,
@@ -218,17 +187,8 @@ fn judge(
         ..Limits::default()
     };
     let answer = database.select(&given.query, &limits).map_err(text)?.table;
-    let asked: Vec<&str> = given.query.split_whitespace().collect();
-    let asked = asked.join(" ");
     if answer.rows() == 0 {
-        let observed = "the query returns no row".to_owned();
-        return Ok(Judgement {
-            cell: Some(cell),
-            passed: None,
-            observed,
-            expected: asked,
-            evidence: None,
-        });
+        return Ok(nothing("the query returns no row".to_owned()));
     }
     if answer.rows() > 1 {
         return Err(format!(
@@ -239,11 +199,11 @@ fn judge(
     let value = |name: &str| answer.value(name, 0).map_err(|e| e.to_string());
     let first = &answer.names()[0];
     let verdict = value(first)?;
-    let passed = match &verdict {
-        Scalar::Null => None,
-        Scalar::Bool(value) => Some(*value),
-        Scalar::Int(value) => Some(*value != 0),
-        Scalar::Float(value) => Some(*value != 0.0),
+    let outcome = match &verdict {
+        Scalar::Null => Outcome::NotJudged,
+        Scalar::Bool(value) => Outcome::of(*value),
+        Scalar::Int(value) => Outcome::of(*value != 0),
+        Scalar::Float(value) => Outcome::of(*value != 0.0),
         Scalar::Text(text) => {
             return Err(format!(
                 "the first column is `{text}`, which is neither true nor false"
@@ -262,7 +222,7 @@ fn judge(
     };
     Ok(Judgement {
         cell: Some(cell),
-        passed,
+        outcome,
         observed: shown("observed")?.unwrap_or_else(|| format!("{first} = {verdict}")),
         expected: shown("expected")?.unwrap_or(asked),
         evidence: shown("evidence")?,

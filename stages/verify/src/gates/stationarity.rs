@@ -1,15 +1,15 @@
 //! `stationarity`: does the server become slower or faster while a cell is measured?
 
+use contract::Settings;
 use pipeline::Problem;
 use rayon::prelude::*;
-use rows::Settings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::kendall_trend;
 
 use crate::finding::{Judgement, Severity};
 use crate::gate::{TypedGate, Verdict, percent, share_problems, show};
-use crate::series::{CellTest, Latency, median, relative_change, settle};
+use crate::series::{CellTest, Latency, Series, median, relative_change, settle};
 use crate::study::Stage;
 
 pub(crate) struct Stationarity;
@@ -40,10 +40,13 @@ fn tenth() -> f64 {
 impl TypedGate for Stationarity {
     type Parameters = Parameters;
     const NAME: &'static str = "stationarity";
-    const SUMMARY: &'static str = "Latency has no trend over the measurement of a cell. Mann–Kendall test over the medians \
-                                   of waves (see `warm-up`; where several requests are in flight without the first wave, which finds an idle server, and the last, which empties it), Holm-adjusted over the cells that have waves enough to \
-                                   tell (Tarone's family), and the seasonal Kendall test over all cells together; the \
-                                   change is the Theil–Sen slope over the whole cell.";
+    const SUMMARY: &'static str = "The server becomes neither slower nor faster while a cell is measured. In a closed loop \
+                                   the gate looks at the medians of waves (see `warm-up`; where several requests are in \
+                                   flight without the first wave, which finds an idle server, and the last, which \
+                                   empties it), under open arrivals at the server's pace (see `warm-up`). Mann–Kendall test, \
+                                   Holm-adjusted over the cells that have values enough to tell (Tarone's family), and \
+                                   the seasonal Kendall test over all cells together; the change is the Theil–Sen slope \
+                                   over the whole cell.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
@@ -52,23 +55,31 @@ impl TypedGate for Stationarity {
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         let expected = format!(
-            "{} changes by no more than {} from first to last",
+            "{} (under open arrivals the time per token) changes by at most {} from first to last",
             parameters.metric.name(),
             percent(parameters.effect).trim_start_matches('+')
         );
-        let cells: Vec<(usize, Vec<f64>)> = stage
+        let cells: Vec<(usize, Series)> = stage
             .cells
             .par_iter()
             .enumerate()
-            .filter_map(|(i, cell)| Some((i, parameters.metric.inner_waves(cell.rows.as_ref()?))))
+            .filter_map(|(i, cell)| Some((i, parameters.metric.throughout(cell.rows.as_ref()?))))
             .collect();
         let (mut tests, mut found, mut changes, mut series) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        for (cell, waves) in cells {
+        for (
+            cell,
+            Series {
+                values: waves,
+                called,
+                ..
+            },
+        ) in cells
+        {
             let trend = kendall_trend(std::slice::from_ref(&waves));
             let (Some(trend), Some(change)) = (trend, relative_change(&waves)) else {
-                let observed = format!("{} waves have no trend to speak of", waves.len());
-                found.push(Verdict::none(observed, &expected).of_cell(cell));
+                let observed = format!("{} {called} are too few for a trend", waves.len());
+                found.push(Verdict::not_judged(observed, &expected).of_cell(cell));
                 continue;
             };
             tests.push(CellTest {
@@ -76,7 +87,7 @@ impl TypedGate for Stationarity {
                 p: trend.p,
                 least: trend.least,
                 matters: change.abs() > parameters.effect,
-                observed: format!("{} over {} waves", percent(change), waves.len()),
+                observed: format!("{} over {} {called}", percent(change), waves.len()),
             });
             changes.push(change);
             series.push(waves);
@@ -94,7 +105,7 @@ impl TypedGate for Stationarity {
                 let drifts = all.p <= parameters.alpha / 2.0 && change.abs() > parameters.effect;
                 Verdict::new(!drifts, observed, &expected)
             }
-            _ => Verdict::none("too few waves, even of all cells together", &expected),
+            _ => Verdict::not_judged("too few values, even of all cells together", &expected),
         };
         found.push(verdict.of_stage());
         found

@@ -28,8 +28,8 @@ fn counter() -> String {
 impl TypedGate for TokenAccounting {
     type Parameters = Parameters;
     const NAME: &'static str = "token-accounting";
-    const SUMMARY: &'static str = "Output tokens as the server's usage, its timings, the chunks and its own counter \
-                                   count them agree.";
+    const SUMMARY: &'static str = "The counts of output tokens agree: the server's usage, its \
+        timings, the chunks and its own counter.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
@@ -43,7 +43,7 @@ impl TypedGate for TokenAccounting {
                     bad.extend(ids);
                 }
             };
-            let ids = |keep: &dyn Fn(&rows::Request) -> bool| -> Vec<i64> {
+            let ids = |keep: &dyn Fn(&contract::Request) -> bool| -> Vec<i64> {
                 ok.iter()
                     .filter(|r| keep(r))
                     .map(|r| r.request_id)
@@ -69,7 +69,7 @@ impl TypedGate for TokenAccounting {
             let rise = rows
                 .server_metrics
                 .as_ref()
-                .and_then(|t| rows::server_counter(t, &parameters.counter));
+                .and_then(|t| contract::server_counter(t, &parameters.counter));
             let mut accounts = format!("{} tokens in {} ok rows", total_of(&ok), ok.len());
             match (rise, total) {
                 (Some(rise), Some(total)) if settled => {
@@ -84,7 +84,7 @@ impl TypedGate for TokenAccounting {
                     }
                 }
                 (Some(_), _) => {
-                    accounts.push_str("; the counter cannot be compared: not every row is ok")
+                    accounts.push_str("; the counter cannot be compared: not every row is ok");
                 }
                 (None, _) => accounts.push_str("; the server's counter was not scraped"),
             }
@@ -94,13 +94,13 @@ impl TypedGate for TokenAccounting {
                 wrong.join("; ")
             };
             if ok.is_empty() {
-                return Verdict::none("no ok row", "accounts that agree");
+                return Verdict::not_judged("no ok row", "accounts that agree");
             }
             Verdict::new(wrong.is_empty(), observed, "accounts that agree").evidence(some(&bad))
         })
     }
 }
 
-fn total_of(ok: &[&rows::Request]) -> i64 {
+fn total_of(ok: &[&contract::Request]) -> i64 {
     ok.iter().filter_map(|r| r.output_tokens).sum()
 }

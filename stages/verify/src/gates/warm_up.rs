@@ -1,15 +1,15 @@
 //! `warm-up`: is the beginning of the measurement slower than the rest?
 
+use contract::Settings;
 use pipeline::Problem;
 use rayon::prelude::*;
-use rows::Settings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{Continuity, Sample, mann_whitney_u, van_elteren};
 
 use crate::finding::{Judgement, Severity};
 use crate::gate::{TypedGate, Verdict, percent, share_problems, show};
-use crate::series::{CellTest, Latency, median, settle};
+use crate::series::{CellTest, Latency, Series, median, settle};
 use crate::study::Stage;
 
 pub(crate) struct WarmUp;
@@ -50,11 +50,13 @@ const POOLED_FROM: usize = 5;
 impl TypedGate for WarmUp {
     type Parameters = Parameters;
     const NAME: &'static str = "warm-up";
-    const SUMMARY: &'static str = "The first waves of a cell are not slower than the later ones: enough requests were \
-                                   sent to warm up. A wave is as many consecutive requests as are in flight on \
-                                   average; its median is one value, since requests in flight together are not \
-                                   independent. One-sided Mann–Whitney test of each cell, Holm-adjusted over the cells \
-                                   that have waves enough to tell (Tarone's family), and van Elteren's test over all \
+    const SUMMARY: &'static str = "The beginning of a cell is not slower than the rest: enough requests were sent to warm \
+                                   up. In a closed loop the gate looks at waves: a wave is as many consecutive requests \
+                                   as are in flight on average, and its median is one value, since requests in flight \
+                                   together are not independent. Under open arrivals, where latency is mostly the \
+                                   queue, it looks at the server's pace: the time per token of batches of answers, freed by \
+                                   a straight line from the number of answers generated at the same time. One-sided Mann–Whitney test of each cell, Holm-adjusted over the cells \
+                                   that have values enough to tell (Tarone's family), and van Elteren's test over all \
                                    cells together.";
     const SEVERITY: Severity = Severity::Warn;
 
@@ -67,15 +69,16 @@ impl TypedGate for WarmUp {
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         let expected = format!(
-            "{} not more than {} slower at the start",
+            "{} (under open arrivals the time per token) at most {} slower at the start",
             parameters.metric.name(),
             percent(parameters.effect)
         );
         let split = |rows| {
-            let waves = parameters.metric.waves(rows);
-            let start = ((waves.len() as f64 * parameters.start).ceil() as usize).min(waves.len());
-            let later = waves[start..].to_vec();
-            (waves[..start].to_vec(), later)
+            let mut series = parameters.metric.since_the_start(rows);
+            let n = series.values.len();
+            let start = ((n as f64 * parameters.start).ceil() as usize).min(n);
+            let later = series.values.split_off(start);
+            (series, later)
         };
         let cells: Vec<_> = stage
             .cells
@@ -88,15 +91,16 @@ impl TypedGate for WarmUp {
         for (cell, (start, later)) in cells {
             let Some((change, test)) = test(cell, &start, &later, parameters) else {
                 let observed = format!(
-                    "{} waves are too few to have a start",
-                    start.len() + later.len()
+                    "{} {} are too few to have a beginning",
+                    start.values.len() + later.len(),
+                    start.called
                 );
-                found.push(Verdict::none(observed, &expected).of_cell(cell));
+                found.push(Verdict::not_judged(observed, &expected).of_cell(cell));
                 continue;
             };
             changes.push(change);
             tests.push(test);
-            strata.push((start, later));
+            strata.push((start.values, later));
         }
         found.extend(settle(tests, parameters.alpha / 2.0, &expected));
         found.sort_by_key(|j| j.cell);
@@ -120,7 +124,7 @@ impl TypedGate for WarmUp {
                     &expected,
                 )
             }
-            _ => Verdict::none(
+            _ => Verdict::not_judged(
                 format!("fewer than {POOLED_FROM} cells to look at together"),
                 &expected,
             ),
@@ -133,7 +137,7 @@ impl TypedGate for WarmUp {
 /// Tests one cell; `None` if it has no start, fewer than two later waves, or no spread.
 fn test(
     cell: usize,
-    start: &[f64],
+    start: &Series,
     later: &[f64],
     parameters: &Parameters,
 ) -> Option<(f64, CellTest)> {
@@ -141,16 +145,18 @@ fn test(
         return None;
     }
     let (a, b) = (
-        Sample::new(start.iter().copied()).ok()?,
+        Sample::new(start.values.iter().copied()).ok()?,
         Sample::new(later.iter().copied()).ok()?,
     );
     let test = mann_whitney_u(&a, &b, Continuity::Corrected)?;
     let change = a.median() / b.median() - 1.0;
     let slower = test.u > (a.len() * b.len()) as f64 / 2.0;
+    let unit = start.unit;
     let observed = format!(
-        "first {} of {} waves {} ms, later {} ms ({})",
+        "first {} of {} {}: {}{unit}, later {}{unit} ({})",
         a.len(),
         a.len() + b.len(),
+        start.called,
         show(a.median()),
         show(b.median()),
         percent(change)

@@ -53,7 +53,7 @@ struct Fake {
 }
 
 impl Fake {
-    /// Sessions of so many turns each, all rendered; every request takes no time.
+    /// Sessions of this many turns each, all rendered; every request takes no time.
     fn of(turns: &[usize]) -> Self {
         let mut from = 0;
         let range = |n: &usize| {

@@ -1,0 +1,125 @@
+//! The design of a study: what is replicated, how often, and in which order.
+//!
+//! The unit of replication is a *launch*: one start of a server, or for rows drawn from a model
+//! the cells that share a simulated one. A *block* launches every configuration once. The axis
+//! `block` tells blocks apart; it is a replicate coordinate of every cell it is added to, so a
+//! block has launches and measurements of its own even where all settings are the same.
+//!
+//! What is declared here decides which cells there are and in which order they execute. None of
+//! it but the labels of blocks and of the A/A arm is in any key, so a block that was measured
+//! stays measured when others are added or the order changes.
+
+mod order;
+mod quiet;
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub(crate) use order::sequence;
+pub use quiet::{Loud, Otherwise, Preflight, Quiet, Surroundings};
+
+use crate::experiment::Experiment;
+
+/// The name of the axis of blocks.
+pub const BLOCK: &str = "block";
+
+/// The name of the replicate coordinate of the A/A arm: it holds the arm's label.
+pub const CONTROL: &str = "control";
+
+/// The design of an experiment, checked.
+#[derive(Clone, Debug)]
+pub struct Design {
+    /// The position of the axis [`BLOCK`] in [`Experiment::axes`].
+    pub axis: usize,
+    /// How many blocks there are.
+    pub blocks: usize,
+    /// The position in [`Experiment::stages`] of the stage whose launch is the unit.
+    pub unit: usize,
+    /// How launches are ordered within a block.
+    pub order: UnitOrder,
+    /// The A/A arm.
+    pub control: Option<Control>,
+    /// How long the machine works before the first launch.
+    pub warm_up: Duration,
+    /// How long the machine rests between launches.
+    pub cool_down: Duration,
+    /// What the machine should be like before anything is measured.
+    pub quiet: Quiet,
+    /// The standard deviation of the logarithm of a launch's result that is to be expected.
+    pub noise: Option<f64>,
+    /// What a block launches: coordinates without the block, as text, in the order of the axes.
+    pub launches: Vec<String>,
+    /// For each cell of the unit's stage its block and its launch, as positions.
+    pub cells: Vec<(usize, usize)>,
+    /// For each block the launches in the order in which they go.
+    pub sequence: Vec<Vec<usize>>,
+}
+
+/// The A/A arm: a label of an axis that stands for another one, so that both should agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// The position of the axis in [`Experiment::axes`].
+    pub axis: usize,
+    /// The index of the arm's label.
+    pub label: u16,
+    /// The index of the label it stands for.
+    pub stands_for: u16,
+}
+
+/// How the launches of a block are ordered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum UnitOrder {
+    /// Shuffled in each block, by the seed.
+    #[default]
+    Randomised,
+    /// As declared in odd blocks, the other way round in even ones.
+    Abba,
+    /// Every launch takes every place equally often: the blocks are a multiple of the launches.
+    LatinSquare,
+    /// As the axes are declared.
+    Declared,
+}
+
+/// Where the design put a cell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The number of the block, from 1.
+    pub block: usize,
+    /// The launch: coordinates without the block, as text.
+    pub launch: String,
+    /// The place of the launch in its block, from 1.
+    pub place: usize,
+    /// How many launches its run had started, this one counted.
+    pub launches: usize,
+    /// The place of the cell among those its run measured on this launch, from 1; 0 for the
+    /// launch itself.
+    pub position: usize,
+}
+
+impl Design {
+    /// Returns the place of a launch in its block, from 0.
+    pub(crate) fn place(&self, block: usize, launch: usize) -> usize {
+        let place = self.sequence[block].iter().position(|l| *l == launch);
+        place.unwrap_or(launch)
+    }
+
+    /// Returns the degrees of freedom of a comparison of two launches over the blocks.
+    pub fn degrees_of_freedom(&self) -> usize {
+        self.blocks.saturating_sub(1)
+    }
+}
+
+impl Experiment {
+    /// Returns whether a cell of a stage belongs to the A/A arm.
+    pub(crate) fn is_control(&self, stage: usize, at: &[u16]) -> bool {
+        let Some(control) = self.design.as_ref().and_then(|d| d.control) else {
+            return false;
+        };
+        let over = &self.stages[stage].over;
+        let position = over.iter().position(|axis| *axis == control.axis);
+        position.is_some_and(|p| at[p] == control.label)
+    }
+}

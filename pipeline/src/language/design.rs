@@ -1,0 +1,632 @@
+//! `design:` from the tree to blocks, arms and launches.
+//!
+//! It is read in three steps, as names become known: the section itself with the axis `block`
+//! and the arm's label; the unit among the stages; the launches among the cells.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use artifacts::Scalar;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::axes::{Arm, AxisDraft, MAX_LABELS, insane};
+use super::check::Checker;
+use super::diagnostics::{Mistake, Sink, Span};
+use super::interpolate::{Scope, Values};
+use super::settings::{DurationText, PercentText};
+use super::stages::Draft;
+use super::tree::{Node, scalar_json};
+use crate::design::{BLOCK, CONTROL, Control, Design, Otherwise, Quiet, UnitOrder, sequence};
+use crate::experiment::Stage;
+use crate::stage::{Class, Coordinates, Json, StageKind, Step};
+use crate::suggest::{list, remedy};
+
+/// How a study is replicated. A profile replaces single keys.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub(crate) struct DesignFile {
+    /// How many complete blocks there are: each launches every configuration once.
+    #[schemars(range(min = 1, max = 1000))]
+    blocks: Option<u32>,
+    /// The stage whose launch is the unit of replication: the only serve stage unless given, or
+    /// the load stage of a study without servers.
+    unit: Option<String>,
+    /// How launches are ordered within a block.
+    order: Option<UnitOrder>,
+    /// The A/A arm: one label of an axis a second time, under another name.
+    control: Option<ControlFile>,
+    /// How long all cores work before the first launch.
+    warm_up: Option<DurationText>,
+    /// How long the machine rests between launches.
+    cool_down: Option<DurationText>,
+    /// What the machine should be like before anything is measured.
+    quiet: Option<QuietFile>,
+    /// How much launches are expected to vary, for the smallest effect that can be detected.
+    noise: Option<PercentText>,
+}
+
+/// The A/A arm, or none.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum ControlFile {
+    /// An arm.
+    Arm(ArmFile),
+    /// No arm: for a profile that does without.
+    Off(Off),
+}
+
+/// No arm.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Off {
+    /// No arm.
+    None,
+}
+
+/// The A/A arm.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ArmFile {
+    /// The axis.
+    axis: String,
+    /// The label that is launched a second time.
+    label: String,
+    /// The name of the second time.
+    #[serde(rename = "as")]
+    name: String,
+}
+
+/// What the machine should be like.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+struct QuietFile {
+    /// The most running tasks for each core.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    load: Option<f64>,
+    /// How long a run waits for the machine to become quiet.
+    wait: Option<DurationText>,
+    /// What a run does on a machine that is not quiet.
+    otherwise: Option<Otherwise>,
+}
+
+/// The section, read.
+pub(crate) struct DesignDraft {
+    file: DesignFile,
+    /// The keys with the places they come from: those of the profile before those of the file.
+    entries: Vec<(Node, Vec<Step>, &'static str)>,
+    span: Span,
+    route: Vec<Step>,
+    blocks: usize,
+    /// How many blocks there would be without the profile.
+    declared_blocks: usize,
+    /// The position of the axis of blocks.
+    axis: usize,
+    control: Option<Control>,
+}
+
+const KEYS: [&str; 8] = [
+    "blocks",
+    "unit",
+    "order",
+    "control",
+    "warm-up",
+    "cool-down",
+    "quiet",
+    "noise",
+];
+
+/// Reads `design` with what the profile in force replaces of it, and adds the axis of blocks and
+/// the arm's label. `None` without a design, or if it is wrong.
+pub(crate) fn read(
+    root: &Node,
+    profile: Option<(&str, &Node)>,
+    values: &Values,
+    checker: &Checker,
+    axes: &mut Vec<AxisDraft>,
+    sink: &Sink,
+) -> Option<DesignDraft> {
+    let own = root.get("design").map(|node| (node, vec![key("design")]));
+    let of_profile = profile.and_then(|(name, node)| {
+        let route = ["profiles", name, "design"].map(key).to_vec();
+        Some((node.get("design")?, route))
+    });
+    let (first, route) = own.clone().or_else(|| of_profile.clone())?;
+    let before = sink.count();
+    let mut draft = DesignDraft {
+        file: DesignFile::default(),
+        entries: Vec::new(),
+        span: first.span,
+        route,
+        blocks: 0,
+        declared_blocks: 0,
+        axis: axes.len(),
+        control: None,
+    };
+    if let Some((place, _)) = root.entry("design") {
+        draft.span = place.span;
+    }
+    let scope = Scope {
+        parameters: values,
+        axes: &[],
+        over: &[],
+        labels: &[],
+    };
+    let schema = checker
+        .document
+        .pointer("/$defs/DesignFile")
+        .expect("the file's schema has it");
+    let mut merged = serde_json::Map::new();
+    // What is wrong in the file's own section has been told when the whole file was checked.
+    let mut broken = false;
+    for ((node, route), tell) in own
+        .iter()
+        .map(|o| (o, false))
+        .chain(of_profile.iter().map(|p| (p, true)))
+    {
+        if scope.hides(node) {
+            broken = true;
+            continue;
+        }
+        let mut out = Vec::new();
+        scope.check(node, route, &mut out);
+        let Ok(node) = scope.resolve(node, None) else {
+            broken = true;
+            continue;
+        };
+        out.extend(checker.check(schema, &node, route));
+        broken |= !out.is_empty();
+        if tell {
+            out.into_iter().for_each(|m| sink.add(m));
+        }
+        draft.take(&node, route);
+        if let Json::Object(keys) = node.json() {
+            if route.len() == 1 {
+                let blocks = keys.get("blocks").and_then(Json::as_u64);
+                draft.declared_blocks = blocks.map_or(0, |n| usize::try_from(n).unwrap_or(0));
+            }
+            merged.extend(keys);
+        }
+    }
+    if !broken {
+        match serde_json::from_value(Json::Object(merged)) {
+            Ok(file) => draft.file = file,
+            Err(_) => broken = true,
+        }
+    }
+    if !broken && draft.file.blocks.is_none() {
+        let hint = "add `blocks: 5`: how often every configuration is launched";
+        sink.add(Mistake::new(draft.span, &draft.route, "missing key `blocks`").hint(hint));
+    }
+    draft.blocks = draft.file.blocks.unwrap_or(0) as usize;
+    let by_hand = root.get("axes").and_then(|axes| axes.entry(BLOCK));
+    draft.add_blocks(axes, by_hand.map(|(key, _)| key.span), sink, broken);
+    if !broken {
+        draft.add_arm(axes, sink);
+    }
+    // A rule may name the arm that a profile does without.
+    if let Some(arm) = own.as_ref().and_then(|(node, _)| node.get("control"))
+        && let (Some(on), Some(name)) = (arm.get("axis"), arm.get("as").and_then(Node::scalar))
+        && let Some(axis) = axes.iter_mut().find(|a| Some(a.name.as_str()) == on.text())
+        && axis.index(&name).is_none()
+    {
+        axis.dropped.push(name);
+    }
+    (!broken && sink.count() == before).then_some(draft)
+}
+
+fn key(text: &str) -> Step {
+    Step::Key(text.to_owned())
+}
+
+impl DesignDraft {
+    /// Notes the place of each key; a later section's come first.
+    fn take(&mut self, node: &Node, route: &[Step]) {
+        for name in KEYS {
+            if let Some(node) = node.get(name) {
+                self.entries.insert(0, (node.clone(), route.to_vec(), name));
+            }
+        }
+    }
+
+    /// Returns the place of a key, below it if it has that key.
+    fn place(&self, name: &str, below: &str) -> (Span, Vec<Step>) {
+        let Some((node, route, _)) = self.entries.iter().find(|(_, _, n)| *n == name) else {
+            return (self.span, self.route.clone());
+        };
+        let mut route = route.clone();
+        route.push(key(name));
+        match node.get(below) {
+            Some(below_node) => {
+                route.push(key(below));
+                (below_node.span, route)
+            }
+            None => (node.span, route),
+        }
+    }
+
+    fn mistake(&self, name: &str, below: &str, message: String, hint: String) -> Mistake {
+        let (span, route) = self.place(name, below);
+        Mistake::new(span, &route, message).hint(hint)
+    }
+
+    /// Adds the axis of blocks.
+    fn add_blocks(
+        &mut self,
+        axes: &mut Vec<AxisDraft>,
+        by_hand: Option<Span>,
+        sink: &Sink,
+        broken: bool,
+    ) {
+        if let Some(span) = by_hand {
+            let message = format!("the design makes the axis `{BLOCK}` itself");
+            let hint = "remove this axis, or give it another name";
+            sink.add(Mistake::new(span, &[key("axes"), key(BLOCK)], message).hint(hint));
+            return;
+        }
+        let numbers = |range: std::ops::RangeInclusive<usize>| -> Vec<Scalar> {
+            range
+                .map(|n| Scalar::Int(i64::try_from(n).unwrap_or(i64::MAX)))
+                .collect()
+        };
+        let labels = numbers(1..=self.blocks);
+        axes.push(AxisDraft {
+            name: BLOCK.to_owned(),
+            fields: vec![Json::Null; labels.len()],
+            declared: labels.len(),
+            labels,
+            dropped: numbers(self.blocks + 1..=self.declared_blocks.min(MAX_LABELS)),
+            arm: None,
+            broken: broken || self.blocks == 0,
+        });
+    }
+
+    /// Adds the label of the A/A arm to its axis.
+    fn add_arm(&mut self, axes: &mut [AxisDraft], sink: &Sink) {
+        let Some(ControlFile::Arm(arm)) = self.file.control.clone() else {
+            return;
+        };
+        let wrong = |below: &str, message: String, hint: String| {
+            sink.add(self.mistake("control", below, message, hint));
+        };
+        let names = || axes.iter().map(|a| a.name.as_str()).filter(|a| *a != BLOCK);
+        let Some(position) = axes
+            .iter()
+            .position(|a| a.name == arm.axis && a.name != BLOCK)
+        else {
+            let hint = remedy(&arm.axis, "axes", names());
+            return wrong("axis", format!("unknown axis `{}`", arm.axis), hint);
+        };
+        let axis = &axes[position];
+        if axis.broken {
+            return;
+        }
+        if axes.iter().any(|a| a.name == CONTROL) {
+            let message = format!("with an A/A arm no axis can be named `{CONTROL}`");
+            return wrong("", message, "rename the axis".to_owned());
+        }
+        let given = Scalar::Text(arm.label.clone());
+        let Some(stands_for) = axis.index(&given) else {
+            if !axis.has_dropped(&given) {
+                let message = format!("`{}` is not a label of the axis `{}`", arm.label, arm.axis);
+                wrong("label", message, axis.remedy(&arm.label));
+            }
+            return;
+        };
+        let name = Scalar::Text(arm.name.clone());
+        if axis.index(&name).is_some() || axis.has_dropped(&name) {
+            let message = format!("the axis `{}` has a label `{}` already", arm.axis, arm.name);
+            let hint = "give the A/A arm a name of its own".to_owned();
+            return wrong("as", message, hint);
+        }
+        if let Some((message, hint)) = insane(&arm.name) {
+            return wrong("as", message, hint);
+        }
+        if axis.is_numeric() {
+            let message = format!(
+                "the labels of `{}` are numbers: an A/A arm has a name",
+                arm.axis
+            );
+            let hint = format!(
+                "give the labels names, as `{}: {{one: {{…}}, other: {{…}}}}`",
+                arm.axis
+            );
+            return wrong("axis", message, hint);
+        }
+        let axis = &mut axes[position];
+        let at = axis.declared;
+        axis.labels.insert(at, name);
+        let fields = axis.fields[usize::from(stands_for)].clone();
+        axis.fields.insert(at, fields);
+        axis.declared += 1;
+        let label = u16::try_from(at).expect("an axis has fewer than 2^16 labels");
+        axis.arm = Some(Arm { label, stands_for });
+        self.control = Some(Control {
+            axis: position,
+            label,
+            stands_for,
+        });
+    }
+
+    /// Finds the unit among the stages, and adds blocks to it and to what is launched or measured
+    /// with it. Returns the unit.
+    pub(crate) fn put_into(
+        &self,
+        drafts: &mut [Draft],
+        axes: &[AxisDraft],
+        sink: &Sink,
+    ) -> Option<usize> {
+        let unit = self.unit(drafts, sink)?;
+        let mut inside = vec![false; drafts.len()];
+        inside[unit] = true;
+        // A stage may be declared before those it needs: repeat until nothing is added.
+        loop {
+            let more = (0..drafts.len()).find(|i| {
+                !inside[*i]
+                    && class(&drafts[*i]).is_some_and(|c| c != Class::Pure)
+                    && drafts[*i].needs.iter().any(|n| inside[*n])
+            });
+            match more {
+                Some(stage) => inside[stage] = true,
+                None => break,
+            }
+        }
+        for (draft, _) in drafts
+            .iter_mut()
+            .zip(&inside)
+            .filter(|(_, inside)| **inside)
+        {
+            if !draft.over.contains(&self.axis) {
+                draft.over.insert(0, self.axis);
+            }
+            draft.in_blocks = true;
+            draft.broken |= axes[self.axis].broken;
+        }
+        if let Some(control) = self.control
+            && !drafts[unit].over.contains(&control.axis)
+        {
+            let name = &axes[control.axis].name;
+            let message = format!(
+                "the unit `{}` is not expanded over `{name}`",
+                drafts[unit].name
+            );
+            let over = drafts[unit]
+                .over
+                .iter()
+                .map(|a| axes[*a].name.as_str())
+                .filter(|a| *a != BLOCK);
+            let hint = format!("an A/A arm is a launch: take one of {}", list(over));
+            sink.add(self.mistake("control", "axis", message, hint));
+        }
+        Some(unit)
+    }
+
+    fn unit(&self, drafts: &[Draft], sink: &Sink) -> Option<usize> {
+        let candidates = candidates(drafts);
+        let names = || candidates.iter().map(|i| drafts[*i].name);
+        let Some(named) = &self.file.unit else {
+            return match candidates.as_slice() {
+                [one] => Some(*one),
+                [] => {
+                    let message = "the design has no unit: no stage launches or measures anything";
+                    let hint = "add a serve or load stage, or remove `design`".to_owned();
+                    sink.add(self.mistake("unit", "", message.to_owned(), hint));
+                    None
+                }
+                _ => {
+                    let message = "the design does not say whose launch is the unit of replication";
+                    let hint = format!("add `unit:`, one of {}", list(names()));
+                    sink.add(self.mistake("unit", "", message.to_owned(), hint));
+                    None
+                }
+            };
+        };
+        let Some(unit) = drafts.iter().position(|d| d.name == named) else {
+            let hint = remedy(named, "stages", drafts.iter().map(|d| d.name));
+            sink.add(self.mistake("unit", "", format!("unknown stage `{named}`"), hint));
+            return None;
+        };
+        let measured = |stage: usize| {
+            let needs = |d: &Draft| d.needs.contains(&stage) && class(d) != Some(Class::Pure);
+            class(&drafts[stage]) == Some(Class::Measurement) || drafts.iter().any(needs)
+        };
+        match class(&drafts[unit]) {
+            // A stage of an unknown kind has been told of.
+            None => None,
+            Some(Class::Pure) => {
+                let message =
+                    format!("nothing is launched or measured by `{named}`: it cannot be the unit");
+                let hint = format!(
+                    "name a stage that is launched or measured: {}",
+                    list(names())
+                );
+                sink.add(self.mistake("unit", "", message, hint));
+                None
+            }
+            Some(_) if !measured(unit) => {
+                let message = format!("nothing is measured on `{named}`: it cannot be the unit");
+                let hint = format!(
+                    "name a stage that is launched or measured: {}",
+                    list(names())
+                );
+                sink.add(self.mistake("unit", "", message, hint));
+                None
+            }
+            Some(_) => Some(unit),
+        }
+    }
+
+    /// Finds the launches among the cells of the unit, and orders them.
+    pub(crate) fn finish(
+        &self,
+        unit: usize,
+        stage: &Stage,
+        kind: &dyn StageKind,
+        axes: &[AxisDraft],
+        seed: u64,
+        sink: &Sink,
+    ) -> Design {
+        let (launches, cells) = launches(stage, kind, axes, self.axis);
+        let order = self.file.order.unwrap_or_default();
+        let k = launches.len();
+        if order == UnitOrder::LatinSquare && (k == 0 || !self.blocks.is_multiple_of(k)) {
+            let message = format!(
+                "a Latin square of {k} launches takes a multiple of {k} blocks, not {}",
+                self.blocks
+            );
+            let hint = format!(
+                "let `blocks` be {}, or use `order: randomised`",
+                self.blocks.div_ceil(k.max(1)) * k
+            );
+            sink.add(self.mistake("order", "", message, hint));
+        }
+        let span = |text: Option<DurationText>| text.map_or(Duration::ZERO, |text| text.0);
+        let quiet = self.file.quiet.clone().unwrap_or_default();
+        let usual = Quiet::default();
+        Design {
+            axis: self.axis,
+            blocks: self.blocks,
+            unit,
+            order,
+            control: self.control,
+            warm_up: span(self.file.warm_up),
+            cool_down: span(self.file.cool_down),
+            quiet: Quiet {
+                load: quiet.load.unwrap_or(usual.load),
+                wait: span(quiet.wait),
+                otherwise: quiet.otherwise.unwrap_or_default(),
+            },
+            noise: self.file.noise.map(|share| share.0),
+            sequence: sequence(order, self.blocks, &launches, seed),
+            launches,
+            cells,
+        }
+    }
+}
+
+fn class(draft: &Draft) -> Option<Class> {
+    draft.kind.map(StageKind::class)
+}
+
+/// Returns the stages that could be the unit where none is named: resources on which something is
+/// measured and that carry no other such resource; without resources, measurements.
+fn candidates(drafts: &[Draft]) -> Vec<usize> {
+    let is = |i: &usize, wanted: Class| class(&drafts[*i]) == Some(wanted);
+    let measurements: Vec<usize> = (0..drafts.len())
+        .filter(|i| is(i, Class::Measurement))
+        .collect();
+    let mut used: Vec<usize> = Vec::new();
+    for needed in measurements.iter().flat_map(|m| &drafts[*m].needs) {
+        if is(needed, Class::Resource) && !used.contains(needed) {
+            used.push(*needed);
+        }
+    }
+    let carries = |i: &usize| used.iter().any(|other| drafts[*other].needs.contains(i));
+    let top: Vec<usize> = used.iter().copied().filter(|i| !carries(i)).collect();
+    if top.is_empty() { measurements } else { top }
+}
+
+/// Groups the cells of the unit by launch: each cell of a resource is one; the cells of a
+/// measurement share one if their kind says that they stand on the same.
+fn launches(
+    stage: &Stage,
+    kind: &dyn StageKind,
+    axes: &[AxisDraft],
+    blocks: usize,
+) -> (Vec<String>, Vec<(usize, usize)>) {
+    let of_blocks = stage.over.iter().position(|a| *a == blocks).unwrap_or(0);
+    let stands_on: Vec<Option<String>> = stage
+        .parameter_sets
+        .iter()
+        .map(|set| (stage.class == Class::Measurement).then(|| kind.launch(set))?)
+        .map(|launch| {
+            launch.map(|mut l| {
+                l.sort_all_objects();
+                l.to_string()
+            })
+        })
+        .collect();
+    let arm = |at: &[u16]| -> Vec<bool> {
+        let is =
+            |(axis, label): (&usize, &u16)| axes[*axis].arm.is_some_and(|arm| arm.label == *label);
+        stage.over.iter().zip(at).map(is).collect()
+    };
+    // What launches share: the kind's own word, the labels that are used, whether each is an arm.
+    type Shared = (Option<String>, Vec<u16>, Vec<bool>);
+    let mut index: HashMap<Shared, usize> = HashMap::new();
+    let mut members: Vec<Vec<&[u16]>> = Vec::new();
+    let mut cells = Vec::with_capacity(stage.cells.len());
+    for cell in &stage.cells {
+        let shared = stands_on[cell.parameters as usize].clone();
+        let mut at = cell.at.to_vec();
+        at[of_blocks] = 0;
+        let labels = if shared.is_some() { Vec::new() } else { at };
+        let launch = *index
+            .entry((shared, labels, arm(&cell.at)))
+            .or_insert_with(|| {
+                members.push(Vec::new());
+                members.len() - 1
+            });
+        members[launch].push(&cell.at);
+        cells.push((usize::from(cell.at[of_blocks]), launch));
+    }
+    (
+        members
+            .iter()
+            .map(|all| launch_name(all, stage, axes, of_blocks))
+            .collect(),
+        cells,
+    )
+}
+
+/// Names a launch by the labels on which all its cells agree, the block aside.
+fn launch_name(members: &[&[u16]], stage: &Stage, axes: &[AxisDraft], of_blocks: usize) -> String {
+    let agreed = |position: &usize| {
+        *position != of_blocks
+            && members
+                .iter()
+                .all(|at| at[*position] == members[0][*position])
+    };
+    let label = |position: usize| {
+        let axis = &axes[stage.over[position]];
+        (
+            axis.name.clone(),
+            axis.labels[usize::from(members[0][position])].clone(),
+        )
+    };
+    let pairs = (0..stage.over.len()).filter(agreed).map(label).collect();
+    Coordinates(pairs).to_string()
+}
+
+/// Returns the design as the canonical form has it.
+pub(crate) fn design_json(design: &Design, unit: &str, axes: &[AxisDraft]) -> Json {
+    let control = design.control.map(|control| {
+        let axis = &axes[control.axis];
+        let label = |i: u16| scalar_json(&axis.labels[usize::from(i)]);
+        json!({ "axis": axis.name, "label": label(control.stands_for), "as": label(control.label) })
+    });
+    let named = |block: &Vec<usize>| -> Vec<&str> {
+        block
+            .iter()
+            .map(|launch| design.launches[*launch].as_str())
+            .collect()
+    };
+    json!({
+        "blocks": design.blocks,
+        "unit": unit,
+        "order": design.order,
+        "control": control,
+        "warm_up_s": design.warm_up.as_secs_f64(),
+        "cool_down_s": design.cool_down.as_secs_f64(),
+        "quiet": {
+            "load": design.quiet.load,
+            "wait_s": design.quiet.wait.as_secs_f64(),
+            "otherwise": design.quiet.otherwise,
+        },
+        "noise": design.noise,
+        "launches": design.launches,
+        "degrees_of_freedom": design.degrees_of_freedom(),
+        "sequence": design.sequence.iter().map(named).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,98 @@
+//! Coordinates, and the names of cells.
+
+use std::fmt;
+use std::str::FromStr;
+
+use artifacts::Scalar;
+use serde::{Deserialize, Serialize};
+
+use super::label::{push_label, push_name};
+use super::{PlaceError, Reader};
+
+/// The coordinates of a cell: axis name and label, in the order the axes are declared.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Coordinates(pub Vec<(String, Scalar)>);
+
+impl Coordinates {
+    /// Returns the label on an axis.
+    pub fn get(&self, axis: &str) -> Option<&Scalar> {
+        let pair = self.0.iter().find(|(name, _)| name == axis);
+        pair.map(|(_, label)| label)
+    }
+
+    /// Returns the coordinates on all axes but some.
+    #[must_use]
+    pub fn without(&self, left_out: impl Fn(&str) -> bool) -> Self {
+        let rest = self.0.iter().filter(|(axis, _)| !left_out(axis));
+        Self(rest.cloned().collect())
+    }
+}
+
+impl fmt::Display for Coordinates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        for (axis, label) in &self.0 {
+            if !text.is_empty() {
+                text.push(',');
+            }
+            push_name(&mut text, axis);
+            text.push('=');
+            push_label(&mut text, label);
+        }
+        f.write_str(&text)
+    }
+}
+
+impl FromStr for Coordinates {
+    type Err = PlaceError;
+
+    fn from_str(text: &str) -> Result<Self, PlaceError> {
+        let mut reader = Reader::new(text);
+        let coordinates = reader.coordinates()?;
+        reader.end()?;
+        Ok(coordinates)
+    }
+}
+
+/// A cell: a stage and coordinates.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CellName {
+    /// The stage.
+    pub stage: String,
+    /// The coordinates, without any for a stage without axes.
+    pub coordinates: Coordinates,
+}
+
+impl fmt::Display for CellName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&cell_text(&self.stage, &self.coordinates.to_string()))
+    }
+}
+
+impl FromStr for CellName {
+    type Err = PlaceError;
+
+    fn from_str(text: &str) -> Result<Self, PlaceError> {
+        let mut reader = Reader::new(text);
+        let stage = reader.name("a stage")?;
+        let mut coordinates = Coordinates::default();
+        if reader.takes('[') {
+            coordinates = reader.coordinates()?;
+            reader.expects(']')?;
+        }
+        reader.end()?;
+        Ok(Self { stage, coordinates })
+    }
+}
+
+/// Writes a cell: the stage, and the coordinates, which are written already, if it has any.
+pub fn cell_text(stage: &str, coordinates: &str) -> String {
+    let mut text = String::with_capacity(stage.len() + coordinates.len() + 2);
+    push_name(&mut text, stage);
+    if !coordinates.is_empty() {
+        text.push('[');
+        text.push_str(coordinates);
+        text.push(']');
+    }
+    text
+}

@@ -1,0 +1,136 @@
+//! Labels and names: their one spelling, and when two labels are the same.
+
+use std::fmt::Write as _;
+
+use artifacts::Scalar;
+
+/// Words that are values, so that text of the same letters is quoted.
+const VALUES: [&str; 5] = ["null", "true", "false", "inf", "NaN"];
+
+/// Appends a label in its one spelling.
+pub fn push_label(text: &mut String, label: &Scalar) {
+    let written = match label {
+        Scalar::Text(value) if is_word(value) => {
+            text.push_str(value);
+            Ok(())
+        }
+        Scalar::Text(value) => {
+            push_string(text, value);
+            Ok(())
+        }
+        Scalar::Float(value) => write!(text, "{value:?}"),
+        other => write!(text, "{other}"),
+    };
+    written.expect("writing to a string never fails");
+}
+
+/// Appends the name of an axis, a column or a stage in its one spelling.
+pub fn push_name(text: &mut String, name: &str) {
+    if !name.is_empty() && name.chars().all(in_name) {
+        text.push_str(name);
+    } else {
+        push_string(text, name);
+    }
+}
+
+/// Whether a name may hold this character without quotes.
+pub(super) fn in_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '-'
+}
+
+/// Whether a label may hold this character without quotes.
+pub(super) fn in_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "-_./:+@".contains(c)
+}
+
+fn is_word(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(in_word)
+        && !VALUES.contains(&text)
+}
+
+/// Reads what stands unquoted; `None` if it has to be quoted.
+pub(super) fn unquoted(word: &str) -> Option<Scalar> {
+    let is_number = word.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+    let is_whole = is_number && word[1..].chars().all(|c| c.is_ascii_digit());
+    match word {
+        "null" => Some(Scalar::Null),
+        "true" => Some(Scalar::Bool(true)),
+        "false" => Some(Scalar::Bool(false)),
+        "inf" => Some(Scalar::Float(f64::INFINITY)),
+        "-inf" => Some(Scalar::Float(f64::NEG_INFINITY)),
+        "NaN" => Some(Scalar::Float(f64::NAN)),
+        _ if is_word(word) => Some(Scalar::Text(word.to_owned())),
+        _ if is_whole => word.parse().ok().map(Scalar::Int),
+        _ if is_number => word.parse().ok().map(Scalar::Float),
+        _ => None,
+    }
+}
+
+/// Appends text quoted as in JSON. Characters that a terminal or an editor does not show, and those
+/// that change how others are shown, are escaped.
+fn push_string(text: &mut String, value: &str) {
+    text.push('"');
+    for c in value.chars() {
+        match c {
+            '"' => text.push_str("\\\""),
+            '\\' => text.push_str("\\\\"),
+            '\n' => text.push_str("\\n"),
+            '\r' => text.push_str("\\r"),
+            '\t' => text.push_str("\\t"),
+            c if is_hidden(c) => {
+                let mut units = [0; 2];
+                for unit in c.encode_utf16(&mut units) {
+                    write!(text, "\\u{unit:04x}").expect("writing to a string never fails");
+                }
+            }
+            c => text.push(c),
+        }
+    }
+    text.push('"');
+}
+
+fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+        || matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{feff}' | '\u{fff0}'..='\u{fffb}')
+        || c >= '\u{e0000}'
+}
+
+/// A label as a key of maps: equal exactly if the labels are the same value. Integers and doubles
+/// compare as numbers; text never equals a number.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LabelKey {
+    /// Absent.
+    Null,
+    /// True or false.
+    Bool(bool),
+    /// The bits of a double; zero has no sign.
+    Number(u64),
+    /// Text.
+    Text(String),
+}
+
+impl LabelKey {
+    /// Returns the key of a label; `None` for what equals nothing, not even itself.
+    pub fn of(label: &Scalar) -> Option<Self> {
+        match label {
+            Scalar::Null => Some(Self::Null),
+            Scalar::Bool(value) => Some(Self::Bool(*value)),
+            Scalar::Text(value) => Some(Self::Text(value.clone())),
+            Scalar::Int(_) | Scalar::Float(_) => {
+                let number = label.as_f64().filter(|v| !v.is_nan())?;
+                let unsigned = if number == 0.0 { 0.0 } else { number };
+                Some(Self::Number(unsigned.to_bits()))
+            }
+        }
+    }
+}
+
+/// Whether two labels are the same value; integers and doubles compare as numbers.
+pub fn same_label(a: &Scalar, b: &Scalar) -> bool {
+    match (a.as_f64(), b.as_f64()) {
+        (Some(a), Some(b)) => a == b,
+        _ => a == b,
+    }
+}

@@ -1,0 +1,31 @@
+//! Places: how coordinates, conditions and cells are written and read, the same everywhere.
+//!
+//! ```text
+//! coordinates  model=c,rep=1          one label for each axis, nothing for a stage without axes
+//! condition    model=c|"a,b",rep=1    one label of several; `model=()` asks for none of them
+//! cell         ladder[model=c,rep=1]
+//! pattern      ladder[rep=1].requests as you type it: some of the axes, and perhaps an output
+//!
+//! condition := pair (',' pair)*                pair  := name '=' labels
+//! labels    := label ('|' label)* | '()'       label := word | number | string
+//! name      := [A-Za-z0-9_-]+ | string         word  := [A-Za-z][A-Za-z0-9_./:+@-]*
+//! ```
+//!
+//! A string is quoted as in JSON. The words `null`, `true`, `false`, `inf` and `NaN` are values; text
+//! that reads the same is quoted. So labels of different types never look alike, and what is written
+//! here reads back as the value it was.
+
+mod condition;
+mod coordinates;
+mod label;
+mod pattern;
+mod read;
+#[cfg(test)]
+mod tests;
+
+pub use condition::{Condition, spaced};
+pub use coordinates::{CellName, Coordinates, cell_text};
+pub use label::{LabelKey, push_label, push_name, same_label};
+pub use pattern::CellPattern;
+pub use read::PlaceError;
+pub(crate) use read::Reader;

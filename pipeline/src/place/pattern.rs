@@ -1,0 +1,153 @@
+//! Cells as you name them on the command line.
+
+use std::str::FromStr;
+
+use artifacts::Scalar;
+
+use super::label::unquoted;
+use super::{Coordinates, PlaceError, Reader, same_label};
+
+/// A pattern over cells, `ladder`, `ladder[clients=8,rep=1]`, `ladder[rep=1|2].requests`: a stage,
+/// labels of some of its axes, and possibly an output.
+///
+/// A label needs no quotes unless it holds `,`, `|`, `]` or a quote. What reads as a number or a word
+/// with a meaning of its own stands for that value; if no cell has it, for the text of these letters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CellPattern {
+    /// The stage.
+    pub stage: String,
+    /// The axes named, each with the labels of which a cell must have one.
+    axes: Vec<(String, Vec<Wanted>)>,
+    /// The output's name.
+    pub output: Option<String>,
+}
+
+/// A label as it was typed.
+#[derive(Clone, Debug, PartialEq)]
+struct Wanted {
+    label: Scalar,
+    /// The letters, unless they were quoted.
+    letters: Option<String>,
+}
+
+impl Wanted {
+    fn is_like(&self, label: &Scalar) -> bool {
+        let text = |letters: &String| label.as_str() == Some(letters);
+        same_label(&self.label, label) || self.letters.as_ref().is_some_and(text)
+    }
+}
+
+impl CellPattern {
+    /// Returns the pattern of all cells of a stage.
+    pub fn of_stage(stage: &str) -> Self {
+        Self {
+            stage: stage.to_owned(),
+            axes: Vec::new(),
+            output: None,
+        }
+    }
+
+    /// Returns the axes it names.
+    pub fn axes(&self) -> impl Iterator<Item = &str> {
+        self.axes.iter().map(|(axis, _)| axis.as_str())
+    }
+
+    /// Returns which of some cells it names, by position. Cells with the very labels come first: only
+    /// if there are none are labels compared as numbers and by their letters.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "an iterator is given away, as everywhere"
+    )]
+    pub fn find<'a>(&self, cells: impl Iterator<Item = &'a Coordinates> + Clone) -> Vec<usize> {
+        let exactly = |wanted: &Wanted, label: &Scalar| wanted.label == *label;
+        let positions = |is: &dyn Fn(&Wanted, &Scalar) -> bool| -> Vec<usize> {
+            let cells = cells.clone().enumerate();
+            cells
+                .filter(|(_, cell)| self.holds(cell, is))
+                .map(|(i, _)| i)
+                .collect()
+        };
+        let exact = positions(&exactly);
+        if exact.is_empty() {
+            positions(&Wanted::is_like)
+        } else {
+            exact
+        }
+    }
+
+    fn holds(&self, cell: &Coordinates, is: &dyn Fn(&Wanted, &Scalar) -> bool) -> bool {
+        self.axes.iter().all(|(axis, wanted)| {
+            cell.get(axis)
+                .is_some_and(|label| wanted.iter().any(|w| is(w, label)))
+        })
+    }
+}
+
+impl FromStr for CellPattern {
+    type Err = PlaceError;
+
+    fn from_str(text: &str) -> Result<Self, PlaceError> {
+        let mut reader = Reader::new(text);
+        let stage = reader.name("a stage")?;
+        let mut axes = Vec::new();
+        if reader.takes('[') {
+            reader.skips_spaces();
+            while !reader.takes(']') {
+                axes.push(pair(&mut reader)?);
+                if !reader.takes(',') {
+                    reader.expects(']')?;
+                    break;
+                }
+                reader.skips_spaces();
+            }
+        }
+        let output = if reader.takes('.') {
+            let name = reader.run(|_| true);
+            if name.is_empty() {
+                return Err(PlaceError {
+                    at: text.len(),
+                    message: "expected the name of an output".to_owned(),
+                });
+            }
+            Some(name.to_owned())
+        } else {
+            reader.end()?;
+            None
+        };
+        Ok(Self {
+            stage,
+            axes,
+            output,
+        })
+    }
+}
+
+fn pair(reader: &mut Reader<'_>) -> Result<(String, Vec<Wanted>), PlaceError> {
+    let axis = reader.name("an axis")?;
+    reader.skips_spaces();
+    reader.expects('=')?;
+    let mut labels = vec![wanted(reader)?];
+    while reader.takes('|') {
+        labels.push(wanted(reader)?);
+    }
+    Ok((axis, labels))
+}
+
+fn wanted(reader: &mut Reader<'_>) -> Result<Wanted, PlaceError> {
+    reader.skips_spaces();
+    if reader.rest().starts_with('"') {
+        let label = Scalar::Text(reader.string()?);
+        reader.skips_spaces();
+        return Ok(Wanted {
+            label,
+            letters: None,
+        });
+    }
+    let letters = reader
+        .run(|c| !matches!(c, ',' | '|' | ']' | '"'))
+        .trim_end();
+    Ok(Wanted {
+        label: unquoted(letters).unwrap_or_else(|| Scalar::Text(letters.to_owned())),
+        letters: Some(letters.to_owned()),
+    })
+}

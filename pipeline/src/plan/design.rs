@@ -1,0 +1,327 @@
+//! The design as the plan tells it, before anything is measured: what will be launched, in which
+//! order, and the smallest effect it can find.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::session::{Outcome, Session, State};
+use crate::design::{Design, UnitOrder};
+use crate::record::parse_outputs;
+use crate::stage::Class;
+
+/// The level of the test whose smallest detectable effect is told.
+const ALPHA: f64 = 0.05;
+/// The chance with which that effect is found.
+const POWER: f64 = 0.8;
+/// The noise that effects are told for where none is known.
+const USUAL_NOISE: [f64; 4] = [0.01, 0.02, 0.03, 0.05];
+/// The figure whose spread between launches is looked at.
+const FIGURE: &str = "output_throughput";
+
+/// The design of an experiment as its plan tells it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DesignPlan {
+    /// The stage whose launch is the unit of replication.
+    pub unit: String,
+    /// How many blocks there are.
+    pub blocks: usize,
+    /// What a block launches.
+    pub launches: Vec<String>,
+    /// The A/A arm: its coordinate, and what it stands for.
+    pub control: Option<(String, String)>,
+    /// How launches are ordered within a block.
+    pub order: UnitOrder,
+    /// The launches of each block in their order.
+    pub sequence: Vec<Vec<String>>,
+    /// Launches on which something has yet to be measured.
+    pub to_launch: usize,
+    /// Launches of which a part was measured by an earlier run: the rest comes from another start.
+    pub in_part: Vec<String>,
+    /// The degrees of freedom of a comparison of two launches over the blocks.
+    pub degrees_of_freedom: usize,
+    /// Where the noise comes from that effects are told for.
+    pub noise: NoiseSource,
+    /// The smallest effect that a comparison of two launches finds in four of five studies, at
+    /// each noise; empty for a single block.
+    pub smallest: Vec<Smallest>,
+}
+
+/// Where the noise of launches is known from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "from")]
+pub enum NoiseSource {
+    /// From blocks measured before.
+    Measured {
+        /// The figure.
+        figure: &'static str,
+        /// How many blocks.
+        blocks: usize,
+    },
+    /// The experiment declares it.
+    Declared,
+    /// Nothing is known of it.
+    Unknown,
+}
+
+/// The smallest effect at one noise, both as shares: 0.03 is 3 %.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Smallest {
+    /// The standard deviation of the logarithm of a launch's result.
+    pub noise: f64,
+    /// The smallest ratio that is found, less 1.
+    pub effect: f64,
+}
+
+/// Returns the smallest ratio, less 1, of two launches' results that a paired comparison over
+/// `blocks` finds with the usual chance at the usual level; `None` for fewer than three blocks, which
+/// license no verdict.
+pub fn smallest_effect(noise: f64, blocks: usize) -> Option<f64> {
+    let standardised = (blocks >= statistics::LEAST_UNITS)
+        .then(|| statistics::smallest_detectable(blocks, ALPHA, POWER))
+        .flatten()?;
+    // The difference of two logarithms varies √2 times as much as one.
+    Some((standardised * noise * std::f64::consts::SQRT_2).exp_m1())
+}
+
+/// Tells the design of the session's experiment, if it has one.
+pub(super) fn design_plan(session: &Session<'_>) -> Option<DesignPlan> {
+    let experiment = session.graph.experiment;
+    let design = experiment.design.as_ref()?;
+    let launched = Launched::of(session, design);
+    let label = |axis: usize, label: u16| {
+        let axis = &experiment.axes[axis];
+        format!("{}={}", axis.name, axis.labels[usize::from(label)])
+    };
+    let measured = launched.noise(session, design);
+    let (noise, values) = match (measured, design.noise) {
+        (Some((sd, blocks)), _) => {
+            let figure = FIGURE;
+            (NoiseSource::Measured { figure, blocks }, vec![sd])
+        }
+        (None, Some(sd)) => (NoiseSource::Declared, vec![sd]),
+        (None, None) => (NoiseSource::Unknown, USUAL_NOISE.to_vec()),
+    };
+    let smallest = |noise: f64| {
+        let effect = smallest_effect(noise, design.blocks)?;
+        Some(Smallest { noise, effect })
+    };
+    let named = |block: &Vec<usize>| -> Vec<String> {
+        block.iter().map(|l| design.launches[*l].clone()).collect()
+    };
+    Some(DesignPlan {
+        unit: experiment.stages[design.unit].name.clone(),
+        blocks: design.blocks,
+        launches: design.launches.clone(),
+        control: design
+            .control
+            .map(|c| (label(c.axis, c.label), label(c.axis, c.stands_for))),
+        order: design.order,
+        sequence: design.sequence.iter().map(named).collect(),
+        to_launch: launched.open.values().filter(|open| open.todo > 0).count(),
+        in_part: launched
+            .open
+            .iter()
+            .filter(|(_, open)| open.todo > 0 && open.done > 0)
+            .map(|((block, launch), _)| format!("block={},{}", block + 1, design.launches[*launch]))
+            .collect(),
+        degrees_of_freedom: design.degrees_of_freedom(),
+        noise,
+        smallest: values.into_iter().filter_map(smallest).collect(),
+    })
+}
+
+/// What is measured on one launch.
+#[derive(Default)]
+struct Open {
+    done: usize,
+    todo: usize,
+}
+
+/// What is measured on each launch, by (block, launch).
+struct Launched {
+    open: BTreeMap<(usize, usize), Open>,
+    /// The measured cells with their launch.
+    measured: Vec<(usize, (usize, usize))>,
+}
+
+impl Launched {
+    fn of(session: &Session<'_>, design: &Design) -> Self {
+        let mut all = Self {
+            open: BTreeMap::new(),
+            measured: Vec::new(),
+        };
+        for node in session
+            .graph
+            .nodes
+            .iter()
+            .filter(|n| n.stage.class == Class::Measurement)
+        {
+            for cell in node.first..node.first + node.stage.cells.len() {
+                let Some(launch) = session.graph.launch(design, cell) else {
+                    continue;
+                };
+                let open = all.open.entry(launch).or_default();
+                match &session.states[cell] {
+                    State::Settled(Outcome::Ok { .. }) => {
+                        open.done += 1;
+                        all.measured.push((cell, launch));
+                    }
+                    State::Settled(Outcome::Not { .. }) => {}
+                    State::Ready(_) | State::Waiting => open.todo += 1,
+                }
+            }
+        }
+        all
+    }
+
+    /// Returns the standard deviation of the logarithm of a launch's result, from the blocks that
+    /// were measured, and how many those are. It is taken from the differences between launches
+    /// within a block, pooled over pairs of launches, so that what a block has in common does not
+    /// count; of the A/A arm alone if there is one.
+    fn noise(&self, session: &Session<'_>, design: &Design) -> Option<(f64, usize)> {
+        let mut logs: BTreeMap<usize, BTreeMap<(usize, String), f64>> = BTreeMap::new();
+        for (cell, (block, launch)) in &self.measured {
+            if let Some(value) = figure(session, *cell).filter(|v| *v > 0.0) {
+                let key = (*block, what_else(session, design, *cell));
+                logs.entry(*launch).or_default().insert(key, value.ln());
+            }
+        }
+        let mut launches: Vec<usize> = logs.keys().copied().collect();
+        let arm = arm(session, design);
+        if let Some((arm, of)) = arm.filter(|(a, b)| logs.contains_key(a) && logs.contains_key(b)) {
+            launches = vec![of, arm];
+        }
+        let (mut squares, mut freedom, mut most) = (0.0, 0, 0);
+        for (i, a) in launches.iter().enumerate() {
+            for b in &launches[i + 1..] {
+                let differences = differences(&logs[a], &logs[b]);
+                let n = differences.len();
+                if n < 2 {
+                    continue;
+                }
+                let mean = differences.iter().sum::<f64>() / n as f64;
+                squares += differences.iter().map(|d| (d - mean).powi(2)).sum::<f64>();
+                freedom += n - 1;
+                most = most.max(n);
+            }
+        }
+        let variance = squares / freedom as f64;
+        (freedom > 0 && variance > 0.0).then(|| ((variance / 2.0).sqrt(), most))
+    }
+}
+
+/// Returns the A/A arm's launch and the one it stands for, of the unit's first such cells.
+fn arm(session: &Session<'_>, design: &Design) -> Option<(usize, usize)> {
+    let control = design.control?;
+    let stage = &session.graph.experiment.stages[design.unit];
+    let position = stage.over.iter().position(|axis| *axis == control.axis)?;
+    let launch = |label: u16| {
+        let at = stage.cells.iter().position(|c| c.at[position] == label)?;
+        Some(design.cells[at].1)
+    };
+    Some((launch(control.label)?, launch(control.stands_for)?))
+}
+
+/// Returns the difference of two launches in each block, averaged over what both measured there.
+fn differences(a: &BTreeMap<(usize, String), f64>, b: &BTreeMap<(usize, String), f64>) -> Vec<f64> {
+    let mut blocks: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    for (key, log) in a {
+        if let Some(other) = b.get(key) {
+            blocks.entry(key.0).or_default().push(log - other);
+        }
+    }
+    // A block that was measured in part has another mixture of cells: it is left out.
+    let most = blocks.values().map(Vec::len).max().unwrap_or(0);
+    blocks
+        .values()
+        .filter(|d| d.len() == most)
+        .map(|d| d.iter().sum::<f64>() / d.len() as f64)
+        .collect()
+}
+
+/// Returns the coordinates of a measured cell that are neither its block nor its launch's.
+fn what_else(session: &Session<'_>, design: &Design, cell: usize) -> String {
+    let (stage, i) = session.graph.place(cell);
+    let experiment = session.graph.experiment;
+    let of_unit: BTreeSet<usize> = if stage == design.unit {
+        design.control.map(|c| c.axis).into_iter().collect()
+    } else {
+        experiment.stages[design.unit]
+            .over
+            .iter()
+            .copied()
+            .collect()
+    };
+    let node = &experiment.stages[stage];
+    let mut coordinates = experiment.coordinates(stage, &node.cells[i].at);
+    let mut position = 0;
+    coordinates.0.retain(|_| {
+        let axis = node.over[position];
+        position += 1;
+        axis != design.axis && !of_unit.contains(&axis)
+    });
+    format!("{}[{}]", node.name, coordinates)
+}
+
+/// Returns a figure of a measured cell, if its kind knows it.
+fn figure(session: &Session<'_>, cell: usize) -> Option<f64> {
+    let Some(Outcome::Ok { outputs, .. }) = session.settled(cell) else {
+        return None;
+    };
+    let outputs = parse_outputs(outputs)?
+        .into_iter()
+        .map(|(name, artifact)| (name.to_owned(), artifact))
+        .collect();
+    let (stage, _) = session.graph.place(cell);
+    let kind = session.graph.nodes[stage].kind;
+    kind.figure(FIGURE, &outputs, session.store)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn five_blocks_at_three_percent_find_about_eleven() {
+        // R: power.t.test(n = 5, sd = 0.03*sqrt(2), power = 0.8, type = "paired")$delta is 0.0712
+        // as a difference of logarithms... checked against smallest_detectable's own vectors.
+        let effect = smallest_effect(0.03, 5).unwrap();
+        assert!((0.06..0.09).contains(&effect), "{effect}");
+        assert!(smallest_effect(0.03, 8).unwrap() < effect);
+        assert!(smallest_effect(0.02, 5).unwrap() < effect);
+    }
+
+    #[test]
+    fn fewer_than_three_blocks_find_nothing() {
+        assert_eq!(
+            (smallest_effect(0.01, 1), smallest_effect(0.01, 2)),
+            (None, None)
+        );
+    }
+
+    #[test]
+    fn differences_are_averaged_within_a_block_and_incomplete_blocks_are_left_out() {
+        let values = |pairs: &[(usize, &str, f64)]| {
+            pairs
+                .iter()
+                .map(|(b, what, v)| ((*b, (*what).to_owned()), *v))
+                .collect()
+        };
+        let a = values(&[
+            (0, "x", 2.0),
+            (0, "y", 4.0),
+            (1, "x", 3.0),
+            (1, "y", 3.0),
+            (2, "x", 9.0),
+        ]);
+        let b = values(&[
+            (0, "x", 1.0),
+            (0, "y", 1.0),
+            (1, "x", 1.0),
+            (1, "y", 1.0),
+            (2, "x", 1.0),
+        ]);
+        assert_eq!(differences(&a, &b), [2.0, 2.0]);
+    }
+}

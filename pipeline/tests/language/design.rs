@@ -1,0 +1,156 @@
+//! What a declared design makes of stages, axes and cells.
+
+use pipeline::{Experiment, Options};
+use serde_json::json;
+
+use crate::expansion::{VALID, load, valid};
+
+fn with(design: &str) -> String {
+    VALID.replace("seed: 164", &format!("seed: 164\ndesign: {design}"))
+}
+
+fn names(experiment: &Experiment, stage: &str) -> Vec<String> {
+    let number = experiment
+        .stages
+        .iter()
+        .position(|s| s.name == stage)
+        .unwrap();
+    let cells = experiment.stages[number].cells.iter();
+    cells
+        .map(|c| experiment.coordinates(number, &c.at).to_string())
+        .collect()
+}
+
+const ARM: &str = "{blocks: 2, control: {axis: configuration, label: serial, as: again}}";
+
+#[test]
+fn a_design_adds_the_axis_of_blocks_to_the_unit_and_to_what_is_measured_on_it() {
+    let (plain, designed) = (valid(VALID), valid(&with("{blocks: 5}")));
+    for (stage, times) in [("machine", 1), ("server", 5), ("ladder", 5), ("results", 1)] {
+        let (before, after) = (names(&plain, stage), names(&designed, stage));
+        assert_eq!(after.len(), before.len() * times, "{stage}");
+        let blocked: Vec<String> = before
+            .iter()
+            .map(|name| format!("block=1,{name}"))
+            .collect();
+        if times > 1 {
+            assert!(
+                blocked.iter().all(|name| after.contains(name)),
+                "{stage}: {after:?}"
+            );
+        }
+    }
+    let spec = &designed.spec;
+    assert_eq!(spec["design"]["unit"], "server");
+    assert_eq!(spec["design"]["degrees_of_freedom"], 4);
+    assert_eq!(spec["stages"]["server"]["replicate"], json!(["block"]));
+    assert_eq!(
+        spec["stages"]["ladder"]["replicate"],
+        json!(["block", "rep"])
+    );
+    assert_eq!(spec["axes"]["block"]["declared"], 5);
+    assert!(plain.spec.get("design").is_none());
+}
+
+#[test]
+fn blocks_and_the_arm_are_replicate_coordinates_and_change_no_setting() {
+    let experiment = valid(&with(ARM));
+    let plain = valid(VALID);
+    for name in ["server", "ladder"] {
+        let number = experiment
+            .stages
+            .iter()
+            .position(|s| s.name == name)
+            .unwrap();
+        let (stage, before) = (&experiment.stages[number], &plain.stages[number]);
+        assert_eq!(stage.parameter_sets, before.parameter_sets, "{name}");
+        let replicates: std::collections::BTreeSet<String> = stage
+            .cells
+            .iter()
+            .filter(|cell| cell.note.is_none())
+            .map(|cell| {
+                let at = experiment.coordinates(number, &cell.at);
+                let replicate = experiment.replicate(number, &cell.at).to_string();
+                let is_arm = at.to_string().contains("configuration=again");
+                assert_eq!(is_arm, replicate.contains("control=again"), "{at}");
+                format!("{} {replicate}", cell.parameters)
+            })
+            .collect();
+        assert!(
+            replicates.iter().all(|r| r.contains("block=")),
+            "{replicates:?}"
+        );
+    }
+}
+
+#[test]
+fn what_is_said_of_a_label_is_said_of_the_arm_that_stands_for_it() {
+    let text = with(ARM).replace(
+        "workload: long, concurrency",
+        "configuration: serial, concurrency",
+    );
+    let experiment = valid(&text);
+    let cells = names(&experiment, "ladder");
+    let of = |label: &str| cells.iter().filter(|c| c.contains(label)).count();
+    assert_eq!(of("configuration=serial"), of("configuration=again"));
+    // The included cell is in every block and has no arm.
+    assert_eq!(of("concurrency=16"), 2);
+}
+
+#[test]
+fn a_profile_replaces_single_keys_of_the_design() {
+    let text = with(ARM).replace(
+        "smoke: {set:",
+        "smoke: {design: {blocks: 1, control: none}, set:",
+    );
+    let smoke = Options {
+        profile: Some("smoke".into()),
+        ..Options::default()
+    };
+    let experiment = load(&text, &smoke).unwrap();
+    let design = experiment.design.as_ref().unwrap();
+    assert_eq!((design.blocks, design.control), (1, None));
+    assert_eq!(
+        names(&experiment, "server"),
+        ["block=1,configuration=serial"]
+    );
+    let of_arm = text.replace(
+        "- where: {workload: long, concurrency: [4, 8]}",
+        "- where: {configuration: again, block: 2, workload: long, concurrency: [4, 8]}",
+    );
+    load(&of_arm, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
+    load(&of_arm, &smoke).unwrap_or_else(|e| panic!("{e}"));
+}
+
+#[test]
+fn blocks_may_be_a_parameter_and_pure_stages_may_be_expanded_over_them() {
+    let text = with("{blocks: \"${reps}\", noise: 2.5 %, quiet: {wait: 1 min, otherwise: refuse}}")
+        .replace(
+            "results: {kind: tabulate, needs: [ladder, server]}",
+            "results: {kind: tabulate, needs: [ladder], over: [block]}",
+        );
+    let experiment = valid(&text);
+    assert_eq!(
+        names(&experiment, "results"),
+        ["block=1", "block=2", "block=3"]
+    );
+    let spec = &experiment.spec["design"];
+    assert_eq!(spec["noise"], json!(0.025));
+    assert_eq!(
+        spec["quiet"],
+        json!({"load": 0.5, "wait_s": 60.0, "otherwise": "refuse"})
+    );
+}
+
+#[test]
+fn a_launch_is_named_without_its_block() {
+    let experiment = valid(&with(ARM));
+    assert_eq!(
+        experiment.spec["design"]["launches"],
+        json!([
+            "configuration=batched",
+            "configuration=serial",
+            "configuration=again"
+        ])
+    );
+}

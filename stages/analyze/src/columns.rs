@@ -1,0 +1,117 @@
+//! The columns of a table, each declared together with how a row's value is computed.
+
+use artifacts::Scalar;
+
+use crate::frame::{Row, Span, Spec, count, number, text};
+
+/// What a column's value is computed as, before it becomes a scalar. Undefined is null.
+pub(crate) trait Value {
+    fn scalar(self) -> Scalar;
+}
+
+impl Value for Scalar {
+    fn scalar(self) -> Scalar {
+        self
+    }
+}
+
+impl Value for f64 {
+    fn scalar(self) -> Scalar {
+        number(Some(self))
+    }
+}
+
+impl Value for usize {
+    fn scalar(self) -> Scalar {
+        count(self)
+    }
+}
+
+impl Value for i64 {
+    fn scalar(self) -> Scalar {
+        Scalar::Int(self)
+    }
+}
+
+impl Value for bool {
+    fn scalar(self) -> Scalar {
+        Scalar::Bool(self)
+    }
+}
+
+impl Value for &str {
+    fn scalar(self) -> Scalar {
+        text(self)
+    }
+}
+
+impl Value for String {
+    fn scalar(self) -> Scalar {
+        text(self)
+    }
+}
+
+impl<V: Value> Value for Option<V> {
+    fn scalar(self) -> Scalar {
+        self.map_or(Scalar::Null, Value::scalar)
+    }
+}
+
+/// Computes one value of a row from a `T`.
+type Read<'a, T> = Box<dyn Fn(&T) -> Scalar + Send + Sync + 'a>;
+
+/// The columns of a table whose rows are made from values of type `T`: planning takes their
+/// declarations, running their values, and neither can be without the other.
+pub(crate) struct Columns<'a, T> {
+    all: Vec<(Spec, Read<'a, T>)>,
+}
+
+impl<'a, T> Columns<'a, T> {
+    pub(crate) fn new() -> Self {
+        Self { all: Vec::new() }
+    }
+
+    /// Adds a column.
+    pub(crate) fn with<V: Value>(
+        mut self,
+        spec: Spec,
+        value: impl Fn(&T) -> V + Send + Sync + 'a,
+    ) -> Self {
+        self.push(spec, value);
+        self
+    }
+
+    /// Adds a column.
+    pub(crate) fn push<V: Value>(
+        &mut self,
+        spec: Spec,
+        value: impl Fn(&T) -> V + Send + Sync + 'a,
+    ) {
+        self.all
+            .push((spec, Box::new(move |of| value(of).scalar())));
+    }
+
+    /// Returns the declarations.
+    pub(crate) fn specs(&self) -> Vec<Spec> {
+        self.all.iter().map(|(spec, _)| spec.clone()).collect()
+    }
+
+    /// Makes a row.
+    pub(crate) fn row(&self, key: Vec<Scalar>, of: &T, lineage: Vec<Span>) -> Row {
+        let values = self.all.iter().map(|(_, read)| read(of)).collect();
+        Row::new(key, values, lineage)
+    }
+}
+
+/// Returns a list for people; `None` where nothing is in it.
+pub(crate) fn listed(items: &[String]) -> Option<String> {
+    (!items.is_empty()).then(|| items.join(", "))
+}
+
+/// Declares the column that names missing cells.
+pub(crate) fn missing_spec() -> Spec {
+    Spec::text(
+        "missing",
+        "cells that should have contributed and did not; null if none",
+    )
+}

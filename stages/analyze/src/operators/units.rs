@@ -1,0 +1,384 @@
+//! Units of replication: what was started anew and could have come out otherwise.
+//!
+//! Every interval and verdict of this crate is over units. A unit is a label of the unit axes: by
+//! default the axis `block`, which a study's design adds, and in which every configuration was
+//! started once. Values within a unit are averaged; cells and requests are never units by themselves.
+
+use artifacts::Scalar;
+use pipeline::Failure;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use statistics::{Interval, Refusal, Sample, UnitEffect, unit_effect};
+
+use crate::columns::Columns;
+use crate::frame::{Frame, Spec};
+
+/// The axis that a study's design adds.
+pub(crate) const BLOCK: &str = "block";
+
+/// The two-sided level of what is not adjusted for a family.
+pub(crate) const LEVEL: f64 = 0.95;
+
+/// The chance with which the smallest detectable effect is found.
+pub(crate) const POWER: f64 = 0.8;
+
+/// The axes whose labels are the units.
+#[derive(Clone, Debug)]
+pub(crate) struct Units {
+    axes: Vec<String>,
+    declared: bool,
+    /// Whether every row is one unit, so that none has more.
+    apart: bool,
+}
+
+impl Units {
+    /// Returns the declared axes, or `block` if the table has it.
+    ///
+    /// # Errors
+    /// If a declared axis is no key of the table.
+    pub(crate) fn of(
+        declared: Option<&[String]>,
+        from: &Frame,
+        table: &str,
+    ) -> Result<Self, Failure> {
+        if let Some(axes) = declared {
+            from.key_positions(axes, table)?;
+            return Ok(Self {
+                axes: axes.to_vec(),
+                declared: true,
+                apart: false,
+            });
+        }
+        let axes = from.keys.iter().filter(|key| *key == BLOCK).cloned();
+        Ok(Self {
+            axes: axes.collect(),
+            declared: false,
+            apart: false,
+        })
+    }
+
+    /// Returns the units of rows that are taken together over some axes.
+    ///
+    /// # Errors
+    /// If a declared unit is not among them.
+    pub(crate) fn within(self, over: &[String]) -> Result<Self, Failure> {
+        match self.axes.iter().find(|axis| !over.contains(axis)) {
+            None => Ok(self),
+            Some(axis) if self.declared => Err(Failure::failed(format!(
+                "the unit `{axis}` is not among `over`: no row would have more than one unit"
+            ))
+            .hint(contract::did_you_mean(
+                axis,
+                &over.iter().map(String::as_str).collect::<Vec<_>>(),
+            ))),
+            Some(_) => Ok(Self {
+                axes: Vec::new(),
+                declared: false,
+                apart: true,
+            }),
+        }
+    }
+
+    pub(crate) fn axes(&self) -> &[String] {
+        &self.axes
+    }
+
+    pub(crate) fn is_none(&self) -> bool {
+        self.axes.is_empty()
+    }
+
+    /// Names the unit, and says where it is an assumption of the settings.
+    pub(crate) fn words(&self) -> Option<String> {
+        let declared = if self.declared && self.axes != [BLOCK] {
+            " (declared)"
+        } else {
+            ""
+        };
+        (!self.is_none()).then(|| format!("{}{declared}", self.axes.join(" × ")))
+    }
+
+    /// Says why nothing can be judged without units.
+    pub(crate) fn none(&self) -> String {
+        if self.apart {
+            format!("one unit a row: `{BLOCK}` is kept apart")
+        } else if self.declared {
+            "no replication of launches: `unit` is declared empty".to_owned()
+        } else {
+            "no replication of launches: the table has no key `block`, and no `unit` is declared"
+                .to_owned()
+        }
+    }
+}
+
+/// The scale of effects and of means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Scale {
+    /// a ÷ b, averaged as logarithms: an interval never reaches 0. Values must be above 0.
+    #[default]
+    Ratio,
+    /// a − b, in the unit of the metric.
+    Difference,
+}
+
+impl Scale {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Ratio => "ratio",
+            Self::Difference => "difference",
+        }
+    }
+
+    /// Returns a value on the scale on which effects are averaged; `None` where it has none.
+    pub(crate) fn inward(self, value: f64) -> Option<f64> {
+        match self {
+            Self::Ratio => (value > 0.0).then(|| value.ln()),
+            Self::Difference => Some(value),
+        }
+    }
+
+    /// Returns what an average on that scale means.
+    pub(crate) fn outward(self, value: f64) -> f64 {
+        match self {
+            Self::Ratio => value.exp(),
+            Self::Difference => value,
+        }
+    }
+
+    /// Returns the effect of a over b; `None` where there is no ratio.
+    pub(crate) fn effect(self, a: f64, b: f64) -> Option<f64> {
+        Some(self.inward(a)? - self.inward(b)?)
+    }
+
+    /// Returns the standard deviation that the rounding of printed or whole values gives to an effect
+    /// by itself; 0 where they were not rounded.
+    pub(crate) fn rounding(self, pairs: &[(f64, f64)]) -> f64 {
+        match self {
+            Self::Ratio => statistics::rounding_of_ratios(pairs),
+            Self::Difference => statistics::rounding_of_differences(pairs),
+        }
+    }
+
+    /// Returns the size of an effect as people say it: a share, or in the unit of the metric.
+    pub(crate) fn size(self, effect: f64) -> f64 {
+        match self {
+            Self::Ratio => effect.exp_m1(),
+            Self::Difference => effect,
+        }
+    }
+
+    /// Returns the effect of a margin: a share, or in the unit of the metric.
+    pub(crate) fn margin(self, margin: f64) -> f64 {
+        match self {
+            Self::Ratio => statistics::log_margin(margin),
+            Self::Difference => margin,
+        }
+    }
+
+    /// Writes a size for people.
+    pub(crate) fn show(self, size: f64) -> String {
+        match self {
+            Self::Ratio => format!("{} %", short(100.0 * size)),
+            Self::Difference => short(size),
+        }
+    }
+
+    /// Says that a value has no place on the scale.
+    pub(crate) fn refusal(self) -> String {
+        "a value is not above 0 and has no ratio: declare `scale: difference`".to_owned()
+    }
+}
+
+/// Writes a number with three significant digits.
+pub(crate) fn short(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return value.to_string();
+    }
+    let digits = (2 - value.abs().log10().floor() as i32).clamp(0, 9);
+    format!("{value:.*}", digits as usize)
+}
+
+/// A mean over units, with its interval.
+#[derive(Clone, Debug)]
+pub(crate) struct Mean {
+    /// The mean over the units: geometric if every value is above 0, else arithmetic.
+    pub(crate) value: f64,
+    /// Null where it cannot be had, with the reason.
+    pub(crate) interval: Result<Interval, String>,
+    /// Whether three units or more have this value, rounding aside, as an efficiency has at its anchor: then
+    /// it has no spread by definition.
+    pub(crate) constant: bool,
+}
+
+impl Mean {
+    /// Returns the mean over units of values averaged within each; `None` without values. `level` is
+    /// that of the interval.
+    pub(crate) fn over(units: &[f64], level: f64) -> Option<Self> {
+        let positive = units.iter().all(|v| *v > 0.0);
+        let scale = if positive {
+            Scale::Ratio
+        } else {
+            Scale::Difference
+        };
+        let inward: Vec<f64> = units.iter().filter_map(|v| scale.inward(*v)).collect();
+        let mean = Sample::new(inward.iter().copied()).ok()?.mean();
+        let value = match units {
+            [one] => *one,
+            _ => scale.outward(mean),
+        };
+        let effect = unit_effect(&inward);
+        let constant = matches!(effect, Err(Refusal::NoSpread { .. }));
+        let interval = effect.map(|effect| outward(scale, &effect, level));
+        Some(Self {
+            value,
+            interval: interval.map_err(|refusal| refusal.to_string()),
+            constant,
+        })
+    }
+
+    pub(crate) fn low(&self) -> Option<f64> {
+        self.interval.as_ref().ok().map(|i| i.low)
+    }
+
+    pub(crate) fn high(&self) -> Option<f64> {
+        self.interval.as_ref().ok().map(|i| i.high)
+    }
+}
+
+/// Returns the interval of an effect on the scale of its values.
+pub(crate) fn outward(scale: Scale, effect: &UnitEffect, level: f64) -> Interval {
+    let inner = effect.interval(level);
+    Interval {
+        low: scale.outward(inner.low),
+        high: scale.outward(inner.high),
+    }
+}
+
+/// Puts values under their unit and averages those of one, in order of the units.
+pub(crate) fn averaged(
+    values: impl IntoIterator<Item = (Vec<Scalar>, f64)>,
+) -> Vec<(Vec<Scalar>, f64)> {
+    let mut labelled: Vec<(Vec<Scalar>, f64)> = values.into_iter().collect();
+    labelled.sort_by(|a, b| contract::compare_all(&a.0, &b.0));
+    let mean = |group: &[(Vec<Scalar>, f64)]| {
+        let sample = Sample::new(group.iter().map(|(_, value)| *value)).ok()?;
+        Some((group[0].0.clone(), sample.mean()))
+    };
+    labelled
+        .chunk_by(|a, b| a.0 == b.0)
+        .filter_map(mean)
+        .collect()
+}
+
+/// Rows taken together over axes, the unit axes among them.
+pub(crate) struct Together {
+    /// The keys that are left.
+    pub(crate) keys: Vec<String>,
+    /// The rows of each of their values.
+    pub(crate) groups: Vec<(Vec<Scalar>, Vec<usize>)>,
+    pub(crate) units: Units,
+    /// The positions of the unit axes.
+    at: Vec<usize>,
+}
+
+impl Together {
+    /// Groups the rows of a table by the keys that are not in `over`. Without `over` every row is
+    /// by itself.
+    ///
+    /// # Errors
+    /// If an axis is no key, or a declared unit is not among `over`.
+    pub(crate) fn new(
+        from: &Frame,
+        table: &str,
+        over: &[String],
+        unit: Option<&[String]>,
+    ) -> Result<Self, Failure> {
+        from.key_positions(over, table)?;
+        let units = Units::of(unit, from, table)?.within(over)?;
+        let keys = from.keys_without(over);
+        let positions = from.key_positions(&keys, table)?;
+        Ok(Self {
+            groups: from.groups(&positions),
+            at: from.key_positions(units.axes(), table)?,
+            keys,
+            units,
+        })
+    }
+
+    /// Returns the mean over units of a figure of the rows, those of one unit averaged before;
+    /// `None` where no row has the figure.
+    pub(crate) fn mean(
+        &self,
+        from: &Frame,
+        rows: &[usize],
+        level: f64,
+        figure: impl Fn(usize) -> Option<f64>,
+    ) -> Option<Mean> {
+        let figures = rows.iter().filter_map(|row| Some((*row, figure(*row)?)));
+        if self.units.is_none() {
+            let values: Vec<f64> = figures.map(|(_, value)| value).collect();
+            let mean = Mean::over(&values, level)?;
+            return Some(Mean {
+                interval: Err(self.units.none()),
+                ..mean
+            });
+        }
+        let labelled = figures.map(|(row, value)| (from.key_at(row, &self.at), value));
+        let units: Vec<f64> = averaged(labelled).into_iter().map(|(_, v)| v).collect();
+        Mean::over(&units, level)
+    }
+}
+
+/// The columns of an interval of a mean over units: its ends, in a column like `spec`.
+pub(crate) fn interval_columns<'a, T: 'a>(
+    mut columns: Columns<'a, T>,
+    spec: &Spec,
+    (stem, what, level): (&str, &str, f64),
+    mean: impl Fn(&T) -> Option<&Mean> + Copy + Send + Sync + 'a,
+) -> Columns<'a, T> {
+    let end = |which: &str| {
+        format!(
+            "{which} end of the {level} interval of {what} over the units: t of their logarithms where all are above 0 (then of the geometric mean), else of their values; null without three units"
+        )
+    };
+    columns.push(
+        spec.like(format!("{stem}_low"), end("lower")),
+        move |of: &T| mean(of).and_then(Mean::low),
+    );
+    columns.push(
+        spec.like(format!("{stem}_high"), end("upper")),
+        move |of: &T| mean(of).and_then(Mean::high),
+    );
+    columns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mean_of_values_above_zero_has_an_interval_above_zero() {
+        let mean = Mean::over(&[1.0, 2.0, 12.0], LEVEL).unwrap();
+        assert!((mean.value - 24.0_f64.cbrt()).abs() < 1e-12);
+        assert!(mean.low().unwrap() > 0.0);
+        let mixed = Mean::over(&[-1.0, 2.0, 3.0], LEVEL).unwrap();
+        assert_eq!(mixed.value, 4.0 / 3.0);
+    }
+
+    #[test]
+    fn two_units_have_a_mean_and_no_interval() {
+        let mean = Mean::over(&[1.0, 2.0], LEVEL).unwrap();
+        assert_eq!(
+            mean.interval.unwrap_err(),
+            "2 units, and at least 3 are needed"
+        );
+        assert!(Mean::over(&[], LEVEL).is_none());
+    }
+
+    #[test]
+    fn sizes_read_as_people_say_them() {
+        assert_eq!(Scale::Ratio.show(0.0742), "7.42 %");
+        assert_eq!(Scale::Difference.show(1234.5), "1234");
+        assert_eq!(short(0.001_234), "0.00123");
+    }
+}

@@ -1,0 +1,257 @@
+//! Verdicts on effects: families of tests, and the one place where an effect gets its word.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use statistics::{
+    HolmDecision, UnitEffect, benjamini_hochberg, holm_decisions, smallest_detectable,
+};
+
+use crate::operators::units::{POWER, Scale};
+
+/// Which tests form one family for the adjustment of p values.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Family {
+    /// All tests of the table.
+    #[default]
+    Table,
+    /// The tests of one column: the chance of a false verdict then holds for each column by itself.
+    PerColumn,
+}
+
+/// What can be said of an effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The adjusted interval excludes no effect, and the estimate exceeds the margin.
+    Different,
+    /// The effect lies within the declared margin.
+    Equivalent,
+    /// Neither was shown.
+    NoEvidence,
+    /// The data cannot answer.
+    Undecidable,
+}
+
+impl Verdict {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Different => "different",
+            Self::Equivalent => "equivalent",
+            Self::NoEvidence => "no evidence",
+            Self::Undecidable => "undecidable",
+        }
+    }
+}
+
+/// What a column of verdicts says of itself.
+pub(crate) const VERDICTS: &str = "different (the adjusted interval excludes no effect, and the estimate exceeds the margin), equivalent (within a declared margin), no evidence (of a difference: no evidence of equality), or undecidable";
+
+/// A test with its place in its family.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Adjusted {
+    pub(crate) decision: Option<HolmDecision>,
+    pub(crate) bh: Option<f64>,
+    pub(crate) family: Option<String>,
+}
+
+/// Adjusts the p values of tests, each given as (column, raw p), within their families. A test that
+/// could not be made belongs to none.
+pub(crate) fn adjust(
+    tests: &[(usize, Option<f64>)],
+    family: Family,
+    alpha: f64,
+    (columns, by): (&[String], &[String]),
+) -> Vec<Adjusted> {
+    let families: Vec<Option<usize>> = match family {
+        Family::Table => vec![None],
+        Family::PerColumn => (0..columns.len()).map(Some).collect(),
+    };
+    let over = if by.is_empty() {
+        String::new()
+    } else {
+        format!(" by {}", by.join(", "))
+    };
+    let mut adjusted = vec![Adjusted::default(); tests.len()];
+    for family in families {
+        let members: Vec<(usize, f64)> = tests
+            .iter()
+            .enumerate()
+            .filter(|(_, (column, _))| family.is_none_or(|c| c == *column))
+            .filter_map(|(i, (_, p))| Some((i, (*p)?)))
+            .collect();
+        let raw: Vec<f64> = members.iter().map(|(_, p)| *p).collect();
+        let what = match family {
+            Some(column) => columns[column].clone(),
+            None if columns.len() == 1 => columns[0].clone(),
+            None => "all columns".to_owned(),
+        };
+        let p: Vec<Option<f64>> = raw.iter().copied().map(Some).collect();
+        let decisions = holm_decisions(&p, alpha);
+        let size = raw.len();
+        let tests = if size == 1 { "test" } else { "tests" };
+        for (((i, _), decision), bh) in members.iter().zip(decisions).zip(benjamini_hochberg(&raw))
+        {
+            adjusted[*i] = Adjusted {
+                decision,
+                bh: Some(bh),
+                family: Some(format!("{what}{over} ({size} {tests})")),
+            };
+        }
+    }
+    adjusted
+}
+
+/// The smallest detectable effects in standard deviations, by units and level, each computed once.
+static FACTORS: Mutex<BTreeMap<(usize, u64), Option<f64>>> = Mutex::new(BTreeMap::new());
+
+/// Returns the smallest detectable effect in standard deviations: it follows from the number of units
+/// and the level alone.
+fn detectable(n: usize, alpha: f64) -> Option<f64> {
+    let mut factors = FACTORS.lock().unwrap_or_else(PoisonError::into_inner);
+    *factors
+        .entry((n, alpha.to_bits()))
+        .or_insert_with(|| smallest_detectable(n, alpha, POWER))
+}
+
+/// An effect with all that decides about it.
+pub(crate) struct Case<'a> {
+    /// The effect of the units, or why there is none.
+    pub(crate) effect: Result<&'a UnitEffect, &'a str>,
+    pub(crate) decision: Option<HolmDecision>,
+    pub(crate) scale: Scale,
+    /// The declared margin: a share, or in the unit of the metric.
+    pub(crate) margin: Option<f64>,
+    pub(crate) alpha: f64,
+    /// The mean effect where the deciding test needs none of its spread.
+    pub(crate) mean: Option<f64>,
+}
+
+impl Case<'_> {
+    /// Returns the p value of equivalence within the margin, and whether it was shown.
+    pub(crate) fn equivalence(&self) -> Option<(f64, bool)> {
+        let margin = self.scale.margin(self.margin?);
+        let found = self.effect.ok()?.equivalence((-margin, margin), self.alpha);
+        Some((found.p, found.equivalent))
+    }
+
+    /// Returns the smallest effect that as many units find at the level of this test's step.
+    pub(crate) fn smallest_detectable(&self) -> Option<f64> {
+        let alpha = self.decision.map_or(self.alpha, |d| d.alpha);
+        let effect = self.effect.ok()?;
+        let size = self.scale.size(detectable(effect.n, alpha)? * effect.sd);
+        Some(size).filter(|size| size.is_finite())
+    }
+
+    /// Returns the verdict and, where it needs one, its reason.
+    pub(crate) fn judge(&self) -> (Verdict, Option<String>) {
+        let Some((decision, mean)) = self.decision.zip(self.mean) else {
+            let reason = self.effect.err().unwrap_or("the test is undefined");
+            return (Verdict::Undecidable, Some(reason.to_owned()));
+        };
+        let margin = self.margin.map_or(0.0, |margin| self.scale.margin(margin));
+        if decision.rejected && mean.abs() > margin {
+            return (Verdict::Different, self.caution());
+        }
+        if self.equivalence().is_some_and(|(_, shown)| shown) {
+            return (Verdict::Equivalent, None);
+        }
+        let reason = if decision.rejected {
+            "the effect is not 0, and not above the margin either".to_owned()
+        } else {
+            match self.smallest_detectable() {
+                Some(size) => format!("smallest detectable effect {}", self.scale.show(size)),
+                None => "no difference was shown".to_owned(),
+            }
+        };
+        (Verdict::NoEvidence, Some(reason))
+    }
+
+    /// What a reader of `different` should know.
+    fn caution(&self) -> Option<String> {
+        let effect = self.effect.ok()?;
+        let least = 0.5_f64.powi(i32::try_from(effect.n).ok()? - 1);
+        if least > self.alpha {
+            let n = effect.n;
+            return Some(format!(
+                "rests on normality: the exact p of {n} units is never below {least}"
+            ));
+        }
+        let exact = effect.sign_flip_p.filter(|p| *p > self.alpha)?;
+        Some(format!(
+            "the exact sign-flip p is {}",
+            super::units::short(exact)
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use statistics::unit_effect;
+
+    use super::*;
+
+    fn judged(effects: &[f64], margin: Option<f64>, family: &[f64]) -> (Verdict, String) {
+        let effect = unit_effect(effects);
+        let refusal = effect.as_ref().err().map(ToString::to_string);
+        let p = effect.as_ref().ok().map(|e| e.p);
+        let tests: Vec<(usize, Option<f64>)> = [p]
+            .into_iter()
+            .chain(family.iter().map(|p| Some(*p)))
+            .map(|p| (0, p))
+            .collect();
+        let columns = ["y".to_owned()];
+        let adjusted = adjust(&tests, Family::Table, 0.05, (&columns, &[]));
+        let case = Case {
+            effect: effect.as_ref().map_err(|_| refusal.as_deref().unwrap()),
+            decision: adjusted[0].decision,
+            scale: Scale::Ratio,
+            margin,
+            alpha: 0.05,
+            mean: effect.as_ref().ok().map(|e| e.mean),
+        };
+        let (verdict, reason) = case.judge();
+        (verdict, reason.unwrap_or_default())
+    }
+
+    const FIVE: [f64; 5] = [0.021, 0.034, 0.012, 0.028, 0.019];
+
+    #[test]
+    fn the_word_follows_from_interval_margin_and_family() {
+        let normality = "rests on normality: the exact p of 5 units is never below 0.0625";
+        assert_eq!(
+            judged(&FIVE, None, &[]),
+            (Verdict::Different, normality.to_owned())
+        );
+        // p = 0.0038 survives a family of 13 and not one of 14.
+        assert_eq!(judged(&FIVE, None, &[0.9; 12]).0, Verdict::Different);
+        let (verdict, reason) = judged(&FIVE, None, &[0.9; 13]);
+        assert_eq!(verdict, Verdict::NoEvidence);
+        assert!(
+            reason.starts_with("smallest detectable effect "),
+            "{reason}"
+        );
+        // 2.3 % lies below a margin of 3 %, and its interval of level 0.9 reaches 3.1 %.
+        let (verdict, reason) = judged(&FIVE, Some(0.03), &[]);
+        assert_eq!(verdict, Verdict::NoEvidence);
+        assert_eq!(
+            reason,
+            "the effect is not 0, and not above the margin either"
+        );
+        assert_eq!(judged(&FIVE, Some(0.05), &[]).0, Verdict::Equivalent);
+    }
+
+    #[test]
+    fn what_has_no_spread_or_too_few_units_is_undecidable() {
+        assert_eq!(
+            judged(&[0.1, 0.2], None, &[]),
+            (
+                Verdict::Undecidable,
+                "2 units, and at least 3 are needed".to_owned()
+            )
+        );
+        assert_eq!(judged(&[0.0; 5], None, &[]).0, Verdict::Undecidable);
+    }
+}

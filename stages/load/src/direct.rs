@@ -1,0 +1,445 @@
+//! A run that a command line asks for, without an experiment: its settings in the words of an experiment, and the
+//! server at a URL.
+
+use std::path::{Path, PathBuf};
+
+use net::{ApiKey, TlsError};
+use serde_json::{Map, Value, json};
+
+use crate::models::{ModelsError, list_models};
+use crate::run::Target;
+use crate::settings::{Settings, WorkloadChoice};
+use crate::workload::{Count, OutputMode, Range};
+use contract::Api;
+
+/// Requests of a run that says nothing about their number.
+const REQUESTS: u64 = 64;
+
+/// Requests of each probe of a search that says nothing about their number.
+const REQUESTS_OF_A_PROBE: u64 = 400;
+
+/// When requests arrive.
+#[derive(Clone, Debug)]
+pub enum DirectArrival {
+    /// When a client is free.
+    ClosedLoop {
+        /// Clients, each with one request at a time.
+        clients: u32,
+    },
+    /// At exponential gaps.
+    Poisson {
+        /// Requests per second.
+        rate: f64,
+    },
+    /// At gamma gaps.
+    Gamma {
+        /// Requests per second.
+        rate: f64,
+        /// The shape; 1 is Poisson.
+        burstiness: f64,
+    },
+    /// At equal gaps.
+    Constant {
+        /// Requests per second.
+        rate: f64,
+    },
+    /// At one rate after the other: requests per second, seconds.
+    Steps(Vec<(f64, f64)>),
+    /// At a rate that changes evenly.
+    Ramp {
+        /// Requests per second at first.
+        from: f64,
+        /// Requests per second at last.
+        to: f64,
+        /// How long the change takes.
+        seconds: f64,
+    },
+    /// As recorded.
+    Trace {
+        /// The file.
+        file: String,
+        /// How many times faster.
+        speed: f64,
+    },
+    /// All at once.
+    Burst,
+}
+
+/// What prompts are made of.
+#[derive(Clone, Debug)]
+pub enum DirectPrompts {
+    /// Random words, this many.
+    Words(u32, u32),
+    /// Random words that come to this many tokens.
+    Tokens {
+        /// The fewest.
+        from: u32,
+        /// The most.
+        to: u32,
+        /// A `tokenizer.json`; without it the server counts.
+        tokenizer: Option<String>,
+    },
+    /// A workload by name.
+    Named(String),
+    /// As long as the trace of the arrivals says, or the shipped workload `short-decode`.
+    Default,
+}
+
+/// The search for the highest level that keeps the bounds.
+#[derive(Clone, Debug)]
+pub struct DirectSearch {
+    /// The highest level tried.
+    pub up_to: f64,
+    /// The share of requests that must be in bounds.
+    pub attainment: f64,
+    /// How close kept and missed levels must come.
+    pub resolution: f64,
+    /// The longest probe.
+    pub longest: String,
+    /// Bounds by metric, in ms.
+    pub bounds: Vec<(String, f64)>,
+}
+
+/// A run as a command line asks for it. Spans are texts such as `10 s`.
+#[derive(Clone, Debug)]
+pub struct DirectLoad {
+    /// When requests arrive.
+    pub arrival: DirectArrival,
+    /// What prompts are made of.
+    pub prompts: DirectPrompts,
+    /// Tokens asked for; else what the workload says.
+    pub output_tokens: Option<(u32, u32)>,
+    /// Measured requests; else a default, or as many as the arrivals say.
+    pub requests: Option<u64>,
+    /// Requests before the measured ones.
+    pub warmup: u64,
+    /// Whether answers are streamed.
+    pub streamed: bool,
+    /// The limit for connecting.
+    pub connect_timeout: String,
+    /// The limit for the first token.
+    pub first_token_timeout: String,
+    /// The limit between tokens.
+    pub inter_token_timeout: String,
+    /// The limit for a whole request.
+    pub total_timeout: String,
+    /// How long no stream may carry a byte.
+    pub heartbeat: String,
+    /// The sampling interval.
+    pub telemetry_interval: String,
+    /// Where GPU samples come from.
+    pub gpu: String,
+    /// The power below which a silent server counts as hung.
+    pub hung_below_w: Option<f64>,
+    /// The search, if one is asked for.
+    pub search: Option<DirectSearch>,
+}
+
+impl DirectLoad {
+    /// Returns the stage that an experiment would declare.
+    pub fn stage(&self) -> Value {
+        let mut stage = json!({
+            "kind": "load",
+            "workload": self.workload(),
+            "arrival": self.arrival(),
+            "warmup": self.warmup,
+            "delivery": if self.streamed { "streamed" } else { "whole" },
+            "timeouts": {
+                "connect": self.connect_timeout,
+                "first-token": self.first_token_timeout,
+                "inter-token": self.inter_token_timeout,
+                "total": self.total_timeout,
+            },
+            "heartbeat": self.heartbeat,
+            "telemetry": { "interval": self.telemetry_interval, "gpu": self.gpu },
+        });
+        if let Some(watts) = self.hung_below_w {
+            stage["telemetry"]["hung-below-w"] = json!(watts);
+        }
+        if let Some(search) = &self.search {
+            let bounds: Map<String, Value> = search
+                .bounds
+                .iter()
+                .map(|(name, ms)| (format!("{name}-ms"), json!(ms)))
+                .collect();
+            stage["search"] = json!({
+                "up-to": search.up_to, "bounds": bounds,
+                "attainment": search.attainment, "resolution": search.resolution,
+                "longest": search.longest,
+            });
+        }
+        if let Some(requests) = self.requests.or_else(|| self.default_requests()) {
+            stage["requests"] = json!(requests);
+        }
+        stage
+    }
+
+    /// Puts the tokens asked for into checked settings, whose workload is in place by now.
+    pub fn apply_output(&self, settings: &mut Settings) {
+        if let (Some((from, to)), Some(WorkloadChoice::Inline(workload))) =
+            (self.output_tokens, &mut settings.workload)
+        {
+            workload.output.tokens = if from == to {
+                Count::Fixed(from)
+            } else {
+                Count::Range(Range { from, to })
+            };
+            workload.output.mode = OutputMode::Exact;
+        }
+    }
+
+    /// Steps, ramps and traces say themselves how many requests there are.
+    fn default_requests(&self) -> Option<u64> {
+        match (&self.arrival, &self.search) {
+            (
+                DirectArrival::Steps(_) | DirectArrival::Ramp { .. } | DirectArrival::Trace { .. },
+                _,
+            ) => None,
+            (_, Some(_)) => Some(REQUESTS_OF_A_PROBE),
+            (_, None) => Some(REQUESTS),
+        }
+    }
+
+    fn arrival(&self) -> Value {
+        match &self.arrival {
+            DirectArrival::ClosedLoop { clients } => {
+                json!({ "closed-loop": { "clients": clients } })
+            }
+            DirectArrival::Poisson { rate } => json!({ "poisson": { "rate": rate } }),
+            DirectArrival::Gamma { rate, burstiness } => {
+                json!({ "gamma": { "rate": rate, "burstiness": burstiness } })
+            }
+            DirectArrival::Constant { rate } => json!({ "constant": { "rate": rate } }),
+            DirectArrival::Steps(levels) => {
+                let levels = levels
+                    .iter()
+                    .map(|(rate, seconds)| json!({ "rate": rate, "seconds": seconds }));
+                json!({ "steps": { "levels": levels.collect::<Vec<_>>() } })
+            }
+            DirectArrival::Ramp { from, to, seconds } => {
+                json!({ "ramp": { "from": from, "to": to, "seconds": seconds } })
+            }
+            DirectArrival::Trace { file, speed } => {
+                json!({ "trace": { "file": file, "speed": speed } })
+            }
+            DirectArrival::Burst => json!("burst"),
+        }
+    }
+
+    fn workload(&self) -> Value {
+        let generated = |prompts: Value| {
+            json!({
+                "prompts": prompts,
+                "output": { "tokens": 64, "mode": "exact" },
+                "sampling": { "temperature": 0, "seed": 1 },
+            })
+        };
+        match (&self.prompts, &self.arrival) {
+            (
+                DirectPrompts::Tokens {
+                    from,
+                    to,
+                    tokenizer,
+                },
+                _,
+            ) => {
+                let length = json!({ "tokens": { "from": from, "to": to } });
+                let mut workload = generated(json!({ "words": { "length": length } }));
+                workload["tokenizer"] = match tokenizer {
+                    Some(file) => json!({ "file": file }),
+                    None => json!({ "server": {} }),
+                };
+                workload
+            }
+            (DirectPrompts::Words(from, to), _) => {
+                generated(json!({ "words": { "length": { "from": from, "to": to } } }))
+            }
+            (DirectPrompts::Named(name), _) => json!(name),
+            (DirectPrompts::Default, DirectArrival::Trace { file, .. }) => {
+                generated(json!({ "trace": { "file": file } }))
+            }
+            (DirectPrompts::Default, _) => json!("short-decode"),
+        }
+    }
+}
+
+/// A server as a command line names it.
+#[derive(Clone, Debug)]
+pub struct DirectServer<'a> {
+    /// Its base URL; users of other tools end it with `/v1`.
+    pub url: &'a str,
+    /// Only its certificates are trusted.
+    pub ca_file: Option<&'a Path>,
+    /// The model; else the first that the server lists.
+    pub model: Option<&'a str>,
+    /// How it is asked.
+    pub api: Api,
+    /// The key it asks for.
+    pub api_key: Option<ApiKey>,
+    /// The path of its Prometheus metrics, if they are sampled.
+    pub metrics: Option<&'a str>,
+    /// Headers that every request carries beside its own.
+    pub headers: &'a [(String, String)],
+}
+
+/// Why a server at a URL is not one to load.
+#[derive(Debug)]
+pub enum TargetError {
+    /// The URL is not a base URL: the user's mistake.
+    Url(String),
+    /// The URL is that of an endpoint: the user's mistake.
+    Endpoint {
+        /// As given.
+        url: String,
+        /// What to give.
+        base: String,
+    },
+    /// The URL's host has no address.
+    Host(String),
+    /// The server is not to be trusted, or does not speak TLS.
+    Tls(String, TlsError),
+    /// Nothing takes connections there.
+    Unreachable(String, String),
+    /// The server does not name a model, and neither does the user.
+    NoModel(String, ModelsError),
+}
+
+impl std::fmt::Display for TargetError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Url(message) | Self::Host(message) => f.write_str(message),
+            Self::Endpoint { url, .. } => {
+                write!(
+                    f,
+                    "{url}: --url must be the server's base URL, without an endpoint"
+                )
+            }
+            Self::Tls(url, error) => write!(f, "{url}: TLS: {}", error.reason),
+            Self::Unreachable(url, error) => write!(f, "cannot connect to {url}: {error}"),
+            Self::NoModel(url, error) => write!(f, "{url} does not list its models: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for TargetError {}
+
+impl DirectServer<'_> {
+    /// Returns where requests go, and makes sure that something is there.
+    ///
+    /// # Errors
+    /// If nothing is there, or it is not a server to load.
+    pub fn target(self) -> Result<Target, TargetError> {
+        let base_url = base_of(self.url)?;
+        let models = list_models(&base_url, self.ca_file, self.api_key.as_ref());
+        let model = match (models, self.model) {
+            (Err(ModelsError::Url(message)), _) => return Err(TargetError::Url(message)),
+            (Err(ModelsError::Host(message)), _) => return Err(TargetError::Host(message)),
+            (Err(ModelsError::Tls(error)), _) => return Err(TargetError::Tls(base_url, error)),
+            (Err(ModelsError::Unreachable(error)), _) => {
+                return Err(TargetError::Unreachable(base_url, error));
+            }
+            (_, Some(model)) => model.to_owned(),
+            (Ok(models), None) => models.into_iter().next().unwrap_or_default(),
+            (Err(_), None) if !needs_model(self.api) => String::new(),
+            (Err(error), None) => return Err(TargetError::NoModel(base_url, error)),
+        };
+        Ok(Target {
+            ca_file: self.ca_file.map(PathBuf::from),
+            headers: self.headers.to_vec(),
+            api_key: self.api_key,
+            metrics: self.metrics.map(str::to_owned),
+            ..Target::new(base_url, model, self.api)
+        })
+    }
+}
+
+/// Users of other tools give the base of the OpenAI API; our paths begin with `/v1` themselves.
+fn base_of(url: &str) -> Result<String, TargetError> {
+    let url = url.trim_end_matches('/');
+    match url.split_once("/v1/") {
+        Some((base, endpoint)) if endpoint.ends_with("completions") => Err(TargetError::Endpoint {
+            url: url.to_owned(),
+            base: base.to_owned(),
+        }),
+        _ => Ok(url.strip_suffix("/v1").unwrap_or(url).to_owned()),
+    }
+}
+
+fn needs_model(api: Api) -> bool {
+    matches!(
+        api,
+        Api::OpenaiCompletions | Api::OpenaiChat | Api::OllamaGenerate | Api::OllamaChat
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain() -> DirectLoad {
+        let span = || "1 s".to_owned();
+        DirectLoad {
+            arrival: DirectArrival::ClosedLoop { clients: 2 },
+            prompts: DirectPrompts::Default,
+            output_tokens: None,
+            requests: None,
+            warmup: 0,
+            streamed: true,
+            connect_timeout: span(),
+            first_token_timeout: span(),
+            inter_token_timeout: span(),
+            total_timeout: span(),
+            heartbeat: span(),
+            telemetry_interval: span(),
+            gpu: "none".to_owned(),
+            hung_below_w: None,
+            search: None,
+        }
+    }
+
+    #[test]
+    fn arrivals_that_say_how_many_requests_there_are_get_no_default() {
+        assert_eq!(plain().stage()["requests"], 64);
+        let steps = DirectArrival::Steps(vec![(1.0, 2.0)]);
+        let steps = DirectLoad {
+            arrival: steps,
+            ..plain()
+        };
+        assert!(steps.stage().get("requests").is_none());
+        let asked = DirectLoad {
+            requests: Some(7),
+            ..steps
+        };
+        assert_eq!(asked.stage()["requests"], 7);
+    }
+
+    #[test]
+    fn prompts_are_as_long_as_the_trace_says_unless_others_are_asked_for() {
+        let trace = || DirectArrival::Trace {
+            file: "t.jsonl".to_owned(),
+            speed: 1.0,
+        };
+        let load = DirectLoad {
+            arrival: trace(),
+            ..plain()
+        };
+        assert_eq!(
+            load.stage()["workload"]["prompts"]["trace"]["file"],
+            "t.jsonl"
+        );
+        let words = DirectLoad {
+            prompts: DirectPrompts::Words(3, 4),
+            ..load
+        };
+        let length = &words.stage()["workload"]["prompts"]["words"]["length"];
+        assert_eq!(*length, json!({ "from": 3, "to": 4 }));
+    }
+
+    #[test]
+    fn the_base_of_a_url_is_found_and_an_endpoint_refused() {
+        assert_eq!(base_of("http://a/v1/").unwrap(), "http://a");
+        assert_eq!(base_of("http://a").unwrap(), "http://a");
+        let error = base_of("http://a/v1/chat/completions").unwrap_err();
+        assert!(matches!(error, TargetError::Endpoint { base, .. } if base == "http://a"));
+    }
+}

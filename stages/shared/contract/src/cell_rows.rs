@@ -1,0 +1,152 @@
+//! The rows of one load cell.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use artifacts::{Digest, Store, Table, TableError};
+use pipeline::place::CellName;
+use pipeline::{Failure, InputCell};
+
+use crate::declare::Row as _;
+use crate::lineage::{LineageSource, SourceArtifact};
+use crate::requests::{Chunk, Request};
+
+/// Everything the pure stages read of one load cell.
+#[derive(Clone, Debug)]
+pub struct CellRows {
+    /// The cell.
+    pub place: CellName,
+    /// The digest of the artifact `requests`.
+    pub requests_digest: Digest,
+    /// Its rows.
+    pub requests: Vec<Request>,
+    /// The digest of the artifact `chunks`, if the cell has one.
+    pub chunks_digest: Option<Digest>,
+    /// Its rows.
+    pub chunks: Vec<Chunk>,
+    /// The one row about the cell itself, if there.
+    pub cell: Option<Table>,
+    /// The scrapes of the server's own metrics, if there.
+    pub server_metrics: Option<Table>,
+    /// What was sampled beside the load, by the table's name: `host_telemetry`,
+    /// `process_telemetry`, `gpu_telemetry`, each with its digest, if there.
+    pub beside: BTreeMap<&'static str, (Digest, Table)>,
+}
+
+/// The tables sampled beside a load that the pure stages read.
+const BESIDE: [&str; 3] = ["host_telemetry", "process_telemetry", "gpu_telemetry"];
+
+impl CellRows {
+    /// Returns whether the cell is an imported file that holds aggregates alone.
+    pub fn is_aggregate(&self) -> bool {
+        let source = self
+            .cell
+            .as_ref()
+            .and_then(|cell| cell.text("source").ok()?.first().copied().flatten());
+        self.requests.is_empty() && source == Some("imported")
+    }
+
+    /// Reads the rows of an `ok` load cell.
+    ///
+    /// # Errors
+    /// If the cell lacks its `requests`, an artifact is missing or damaged, or a column is not
+    /// as the load stage writes it.
+    pub fn read(store: &Store, stage: &str, cell: &InputCell) -> Result<Self, Failure> {
+        let at = &cell.coordinates;
+        let wrong = |name: &str, e: &dyn std::fmt::Display| {
+            Failure::failed(format!(
+                "`{name}` of the load cell {at} cannot be read: {e}"
+            ))
+        };
+        let table = |name: &str| -> Result<Option<(Digest, Table)>, Failure> {
+            let Some(artifact) = cell.outputs.get(name) else {
+                return Ok(None);
+            };
+            let bytes = store.get(&artifact.digest).map_err(|e| wrong(name, &e))?;
+            let table = Table::from_parquet(bytes).map_err(|e| wrong(name, &e))?;
+            Ok(Some((artifact.digest, table)))
+        };
+        let (requests_digest, requests) =
+            table("requests")?.ok_or_else(|| wrong("requests", &"the cell has no such output"))?;
+        let requests = Request::read(&requests).map_err(|e| wrong("requests", &e))?;
+        let (chunks_digest, chunks) = match table("chunks")? {
+            Some((digest, table)) => (
+                Some(digest),
+                Chunk::read(&table).map_err(|e| wrong("chunks", &e))?,
+            ),
+            None => (None, Vec::new()),
+        };
+        let mut beside = BTreeMap::new();
+        for name in BESIDE {
+            beside.extend(table(name)?.map(|found| (name, found)));
+        }
+        Ok(Self {
+            place: CellName {
+                stage: stage.to_owned(),
+                coordinates: at.clone(),
+            },
+            requests_digest,
+            requests,
+            chunks_digest,
+            chunks,
+            cell: table("cell")?.map(|(_, table)| table),
+            server_metrics: table("server_metrics")?.map(|(_, table)| table),
+            beside,
+        })
+    }
+
+    /// Takes the tables `requests` and `chunks` as the load stage writes them.
+    ///
+    /// # Errors
+    /// If a column is not as the load stage writes it.
+    pub fn of(requests: (Digest, &Table), chunks: (Digest, &Table)) -> Result<Self, TableError> {
+        Ok(Self {
+            place: CellName::default(),
+            requests_digest: requests.0,
+            requests: Request::read(requests.1)?,
+            chunks_digest: Some(chunks.0),
+            chunks: Chunk::read(chunks.1)?,
+            cell: None,
+            server_metrics: None,
+            beside: BTreeMap::new(),
+        })
+    }
+
+    /// Returns where its requests lie, for a lineage.
+    pub fn requests_source(&self) -> LineageSource {
+        self.source("requests", self.requests_digest)
+    }
+
+    /// Returns where its chunks lie, if it has any.
+    pub fn chunks_source(&self) -> Option<LineageSource> {
+        Some(self.source("chunks", self.chunks_digest?))
+    }
+
+    /// Returns where an output of the cell lies.
+    pub fn source(&self, output: &str, digest: Digest) -> LineageSource {
+        LineageSource::Artifact(Arc::new(SourceArtifact {
+            cell: self.place.clone(),
+            output: output.to_owned(),
+            digest,
+        }))
+    }
+
+    /// Returns the measured requests, in the order of the rows.
+    pub fn measured(&self) -> impl Iterator<Item = &Request> {
+        self.requests.iter().filter(|r| r.is_measured())
+    }
+}
+
+/// Returns by how much a counter of the server, summed over its labels, rose from the first to
+/// the last scrape of a cell; `None` if it was not scraped twice. The table has the columns
+/// `at_ns`, `name` and `value`.
+pub fn server_counter(table: &Table, name: &str) -> Option<f64> {
+    let (names, values) = (table.text("name").ok()?, table.float("value").ok()?);
+    let times = table.int("at_ns").ok()?;
+    let mut totals: BTreeMap<i64, f64> = BTreeMap::new();
+    for i in (0..table.rows()).filter(|i| names[*i] == Some(name)) {
+        *totals.entry(times[i]?).or_default() += values[i]?;
+    }
+    let (first, last) = (totals.first_key_value()?, totals.last_key_value()?);
+    (first.0 < last.0).then(|| last.1 - first.1)
+}

@@ -1,0 +1,304 @@
+//! The documents that one stage hands to another: the environment that `provision` prepares, and
+//! the server that `serve` started. They identify; nothing of one run is in them.
+//!
+//! Reading is lenient: what an older or a shorter document does not say is absent. A word that
+//! is not known is refused.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::api::Api;
+
+/// The output `environment` of a provision cell: an engine and a model on a kind of machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Environment {
+    /// The engine.
+    pub engine: EngineIdentity,
+    /// The model.
+    pub model: ModelIdentity,
+    /// What identifies the machine, by facet.
+    pub facets: BTreeMap<String, Value>,
+}
+
+/// An engine, pinned.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EngineIdentity {
+    /// The name of its definition.
+    pub name: String,
+    /// The name for people.
+    pub title: String,
+    /// The version, exactly as it identifies the build.
+    pub version: String,
+    /// Its licence.
+    pub licence: Option<String>,
+    /// Where the project lives.
+    pub homepage: Option<String>,
+    /// Where it comes from; `None` if the document does not say.
+    pub source: Option<EngineSource>,
+    /// The packages it comes in.
+    pub packages: Vec<PinnedPackage>,
+    /// Engines that were preferred and that this machine cannot run.
+    pub passed_over: Vec<PassedOver>,
+    /// Its definition in full; only in the environment, not in the server's descriptor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub definition: Option<Value>,
+}
+
+crate::words! {
+    /// Where an engine comes from.
+    pub enum EngineSource: "source of an engine" {
+        /// Packages that Benchtrail fetched and checked.
+        Packages = "packages",
+        /// A program that you installed.
+        Installed = "installed by the user",
+        /// A server that was running before.
+        Running = "running already",
+    }
+}
+
+/// A package with the digests of its files.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PinnedPackage {
+    /// The registry it was fetched from.
+    pub registry: Option<String>,
+    /// Its name there.
+    pub name: String,
+    /// The exact version.
+    pub version: String,
+    /// The files of this version that will do.
+    pub files: Vec<PinnedFile>,
+}
+
+/// One file of a package.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PinnedFile {
+    /// Its name in the registry.
+    pub name: String,
+    /// Its SHA-256, 64 lower-case hexadecimal digits.
+    pub sha256: String,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// An engine that was preferred and could not be had.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PassedOver {
+    /// The name of its definition.
+    pub engine: String,
+    /// What the machine lacks.
+    pub reasons: Vec<String>,
+}
+
+/// A model, pinned as far as its weights are.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ModelIdentity {
+    /// The name of its definition.
+    pub name: String,
+    /// The name for people.
+    pub title: String,
+    /// The SHA-256 of the weights, if they were checked.
+    pub sha256: Option<String>,
+    /// Where the weights come from.
+    pub weights: WeightsIdentity,
+    /// The number of parameters.
+    pub parameters: Option<u64>,
+    /// The longest context the model was trained for, tokens.
+    pub context: Option<u64>,
+    /// The file format.
+    pub format: Option<String>,
+    /// The architecture's name.
+    pub architecture: Option<String>,
+    /// How the weights are quantized.
+    pub quantization: Option<String>,
+    /// Whether the weights come with a chat template; `None` if the document does not say.
+    pub chat_template: Option<bool>,
+    /// The licence of the weights.
+    pub licence: Option<String>,
+    /// What decides the size of its key-value cache; left out where the definition has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shape: Option<ModelShape>,
+}
+
+/// Where weights come from: a package, a file, or a name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WeightsIdentity {
+    /// The package they are in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub package: Option<PinnedPackage>,
+    /// The file, inside the package or on this machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The size of the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// A name that the engine itself resolves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The exact revision that the name stands for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+}
+
+/// The attention of a model: a token takes 2 · layers · kv_heads · head_dim values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ModelShape {
+    /// The number of layers with attention.
+    pub layers: Option<u64>,
+    /// The number of key-value heads of a layer.
+    pub kv_heads: Option<u64>,
+    /// The number of values in a head.
+    pub head_dim: Option<u64>,
+}
+
+/// The output `server` of a serve cell: what was served, and how.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServerDescriptor {
+    /// The engine.
+    pub engine: EngineIdentity,
+    /// The engine's version.
+    pub version: String,
+    /// The API it speaks.
+    pub api: Api,
+    /// Where its endpoints are.
+    pub endpoints: Endpoints,
+    /// The model.
+    pub model: ModelIdentity,
+    /// The name the model is served under.
+    pub model_name: String,
+    /// The settings, defaults filled in.
+    pub settings: BTreeMap<String, Value>,
+    /// The command it was started with.
+    pub command: ServerCommand,
+    /// The limits the running server told.
+    pub limits: BTreeMap<String, Value>,
+    /// What identifies the machine, by facet.
+    pub facets: BTreeMap<String, Value>,
+}
+
+/// A command with placeholders where a run puts paths and ports.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServerCommand {
+    /// The program.
+    pub program: Vec<String>,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// Its environment variables.
+    pub environment: BTreeMap<String, String>,
+}
+
+/// Where a server's endpoints are: paths below its base URL; `null` where it has none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Endpoints {
+    /// Answers 200 when the server is up.
+    pub health: Option<String>,
+    /// Lists the models.
+    pub models: Option<String>,
+    /// Plain completions.
+    pub completions: Option<String>,
+    /// Chat completions.
+    pub chat: Option<String>,
+    /// Text to tokens.
+    pub tokenize: Option<String>,
+    /// Prometheus metrics.
+    pub metrics: Option<String>,
+    /// The state of the slots.
+    pub slots: Option<String>,
+    /// The server's properties.
+    pub props: Option<String>,
+    /// A JSON document of the server's state whose numbers change (SGLang).
+    pub server_info: Option<String>,
+    /// What the names of its metrics begin with, for instance `llamacpp:`.
+    pub metrics_prefix: Option<String>,
+}
+
+impl Default for Endpoints {
+    fn default() -> Self {
+        let path = |p: &str| Some(p.to_owned());
+        Self {
+            health: path("/health"),
+            models: path("/v1/models"),
+            completions: path("/v1/completions"),
+            chat: path("/v1/chat/completions"),
+            tokenize: None,
+            metrics: None,
+            slots: None,
+            props: None,
+            server_info: None,
+            metrics_prefix: None,
+        }
+    }
+}
+
+/// How lines of one kind are known and taken apart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct EventPattern {
+    /// A regular expression that such a line matches. Its named groups (`(?<name>…)`) are
+    /// fields; the group `time` is the line's time.
+    pub line: String,
+    /// More expressions looked for in such a line, each with named groups; one that does not
+    /// match is left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<String>,
+    /// How the group `time` is written, as `strptime` takes it (`"%Y-%m-%d %H:%M:%S"`); local
+    /// time. A missing year is the nearest one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<String>,
+}
+
+/// What `provision` hands to `serve` while it lives: where the prepared files are.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LiveEnvironment {
+    /// The name of the engine's definition.
+    pub engine: String,
+    /// The name of the model's definition.
+    pub model: String,
+    /// The program and its first arguments.
+    pub bin: Vec<String>,
+    /// The folder of the unpacked packages.
+    pub packages: Option<String>,
+    /// The file of the weights, or the name that the engine resolves.
+    pub model_path: String,
+}
+
+/// What `serve` hands to `load` while the server lives.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LiveServer {
+    /// Where it is reached.
+    pub base_url: String,
+    /// A file with the certificate authority to trust.
+    pub ca_file: Option<PathBuf>,
+    /// The environment variable with its key.
+    pub api_key_env: Option<String>,
+    /// The leader of its process group, if Benchtrail started it.
+    pub pid: Option<i64>,
+    /// The file of its log.
+    pub log_path: Option<PathBuf>,
+    /// The name the model is served under.
+    pub model: String,
+    /// The API it speaks.
+    pub api: Api,
+    /// Where its endpoints are.
+    pub endpoints: Endpoints,
+    /// Lines of its log that become events.
+    pub log_events: BTreeMap<String, EventPattern>,
+    /// The limits it told.
+    pub limits: BTreeMap<String, Value>,
+}

@@ -1,0 +1,95 @@
+//! Format versions of tables that other stages and the reading side read.
+
+use std::fmt;
+
+use artifacts::{Table, TableError};
+
+/// The note of a table that names its format.
+const NOTE: &str = "format";
+
+/// The format of a table, and its version: it is raised when columns or what they mean change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableFormat {
+    /// What the table is.
+    pub name: &'static str,
+    /// The version written and read.
+    pub version: u32,
+}
+
+impl fmt::Display for TableFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, self.version)
+    }
+}
+
+impl TableFormat {
+    /// Returns the note that a table of this format carries.
+    pub fn note(self) -> (&'static str, String) {
+        (NOTE, self.to_string())
+    }
+
+    /// Checks that a table has this format.
+    ///
+    /// # Errors
+    /// If it is another table, or has another version.
+    pub fn check(self, table: &Table) -> Result<(), ReadError> {
+        match table.metadata(NOTE) {
+            Some(note) if note == self.to_string() => Ok(()),
+            note => Err(ReadError::Format {
+                expected: self,
+                actual: note,
+            }),
+        }
+    }
+}
+
+/// Why a table cannot be read as what it should be.
+#[derive(Debug)]
+pub enum ReadError {
+    /// It has another format, or another version of it.
+    Format {
+        /// The format that can be read.
+        expected: TableFormat,
+        /// What the table says; `None` if it says nothing.
+        actual: Option<String>,
+    },
+    /// A column is missing or has another type.
+    Table(TableError),
+    /// A row is not as it should be.
+    Row {
+        /// The row, from 0.
+        row: usize,
+        /// What is wrong with it.
+        what: String,
+    },
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Format {
+                expected,
+                actual: Some(actual),
+            } => write!(
+                f,
+                "its format is `{actual}`, this benchtrail reads `{expected}`"
+            ),
+            Self::Format { expected, .. } => write!(
+                f,
+                "it does not say its format: it is no {}, or an older benchtrail wrote it; this one reads \
+                 `{expected}`",
+                expected.name
+            ),
+            Self::Table(error) => error.fmt(f),
+            Self::Row { row, what } => write!(f, "row {row}: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+impl From<TableError> for ReadError {
+    fn from(error: TableError) -> Self {
+        Self::Table(error)
+    }
+}

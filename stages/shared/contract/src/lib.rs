@@ -1,0 +1,57 @@
+//! What the pure stages share about measurements: the rows a load cell leaves, typed; the
+//! metrics of one request, each with its one definition, and what other tools would make of the
+//! same rows; the order of coordinates; and the checking of settings nested below a stage's own.
+
+mod api;
+mod calibration;
+mod cell;
+mod cell_rows;
+pub mod compat;
+mod declare;
+mod documents;
+mod format;
+mod formula;
+mod lineage;
+#[cfg(test)]
+mod manual;
+mod metrics;
+mod narrow;
+mod order;
+
+mod requests;
+mod settings;
+pub mod synthetic;
+pub mod synthetic_grid;
+mod tables;
+mod telemetry;
+mod trace;
+mod verification;
+mod words;
+
+pub use api::Api;
+pub use calibration::{CalibrationRow, ProbeRow, ProbeVerdict, ServerAccountRow};
+pub use cell::{
+    Cell, ClientVerdict, ImportClock, LengthSource, OutputMode, PromptRow, RowSource, ToolStatistic,
+};
+pub use cell_rows::{CellRows, server_counter};
+pub use declare::{ColumnSpec, ColumnType, Plain, Row, TableSpec, UnknownWord, Value, Word};
+pub use documents::{
+    Endpoints, EngineIdentity, EngineSource, Environment, EventPattern, LiveEnvironment,
+    LiveServer, ModelIdentity, ModelShape, PassedOver, PinnedFile, PinnedPackage, ServerCommand,
+    ServerDescriptor, WeightsIdentity,
+};
+pub use format::{ReadError, TableFormat};
+pub use lineage::{LINEAGE, Lineage, LineageRow, LineageSource, SourceArtifact, lineage_table};
+pub use metrics::{ChunkGaps, METRICS, Metric, Timing, metric, timings};
+pub use narrow::NarrowRows;
+pub use order::{compare, compare_all};
+pub use requests::{Chunk, Request};
+pub use settings::{Settings, canonical, did_you_mean, inline_schema};
+pub use tables::{LOAD_TABLES, declared, tables};
+pub use telemetry::{
+    EngineEvent, GpuSample, HostSample, ProcessRole, ProcessSample, ServerInfoChange, ServerMetric,
+    SlotSample,
+};
+pub use trace::{TRACE, TraceRow, TraceSource, read_trace, trace_table};
+pub use verification::{CensusRow, ComparabilityRow, FacetStatus, PairVerdict};
+pub use words::{Phase, RequestStatus, TokenSource};

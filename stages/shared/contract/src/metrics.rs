@@ -1,0 +1,288 @@
+//! The metrics of one request: one name, one executable definition, one unit.
+//!
+//! Public tools disagree under the same names. Here TPOT excludes the tokens of the first
+//! *chunk* (vLLM's `benchmark_serving` subtracts one token whatever the chunk held); ITL is
+//! per token and null where a chunk's tokens are unknown (several tools print the gap between
+//! chunks under that name, which is ICL here).
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use artifacts::{ColumnBatch, TableError};
+
+use crate::cell_rows::CellRows;
+use crate::formula::{Formula, Number, by};
+use crate::requests::Request;
+
+/// The gaps between the chunks of one request, in the order received.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ChunkGaps {
+    /// Tokens of the first chunk; `None` where the server does not say.
+    pub first_chunk_tokens: Option<i64>,
+    /// The number of chunks with text.
+    pub chunks: usize,
+    /// Each gap, ms, with the tokens of the later chunk.
+    pub gaps: Vec<(f64, Option<i64>)>,
+}
+
+/// A request with its chunks' times.
+#[derive(Clone, Debug)]
+pub struct Timing<'a> {
+    /// The position of its row in the artifact `requests`.
+    pub row: usize,
+    /// The request.
+    pub request: &'a Request,
+    /// Its chunks.
+    pub gaps: ChunkGaps,
+    /// Positions of its rows in the artifact `chunks`.
+    pub chunk_rows: Vec<usize>,
+}
+
+/// Returns the measured requests of a cell with their chunks, in the order of the rows.
+pub fn timings(cell: &CellRows) -> Vec<Timing<'_>> {
+    let mut of: HashMap<(i64, i64), Vec<usize>> = HashMap::new();
+    for (row, chunk) in cell.chunks.iter().enumerate() {
+        of.entry((chunk.request_id, chunk.attempt))
+            .or_default()
+            .push(row);
+    }
+    let measured = cell
+        .requests
+        .iter()
+        .enumerate()
+        .filter(|(_, r)| r.is_measured());
+    measured
+        .map(|(row, request)| {
+            let mut rows = of
+                .remove(&(request.request_id, request.attempt))
+                .unwrap_or_default();
+            rows.sort_by_key(|i| cell.chunks[*i].at_ns);
+            let chunks: Vec<_> = rows.iter().map(|i| cell.chunks[*i]).collect();
+            let gaps = chunks
+                .windows(2)
+                .map(|w| (ms(w[1].at_ns - w[0].at_ns), w[1].tokens))
+                .collect();
+            let gaps = ChunkGaps {
+                first_chunk_tokens: chunks.first().and_then(|c| c.tokens),
+                chunks: chunks.len(),
+                gaps,
+            };
+            Timing {
+                row,
+                request,
+                gaps,
+                chunk_rows: rows,
+            }
+        })
+        .collect()
+}
+
+/// A metric of one request that was answered in full.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// The column's name.
+    pub name: &'static str,
+    /// The unit.
+    pub unit: &'static str,
+    /// The definition, and when it is null.
+    pub definition: &'static str,
+    formula: &'static dyn Formula,
+}
+
+impl Metric {
+    /// Returns the value; `None` where it is undefined.
+    pub fn of(&self, timing: &Timing<'_>) -> Option<f64> {
+        self.formula.of(timing)
+    }
+
+    /// Returns the columns of `requests` it is computed from; chunks may tell more.
+    pub fn columns(&self) -> impl Iterator<Item = &'static str> {
+        self.formula.numbers().iter().map(|number| number.column)
+    }
+
+    /// Appends the defined values of some rows of requests without chunks.
+    ///
+    /// # Errors
+    /// If a column is not as the load stage writes it.
+    pub(crate) fn of_rows(
+        &self,
+        requests: &ColumnBatch,
+        rows: &[Range<usize>],
+        values: &mut Vec<f64>,
+    ) -> Result<(), TableError> {
+        self.formula.of_rows(requests, rows, values)
+    }
+}
+
+/// Returns the metric of a name.
+pub fn metric(name: &str) -> Option<&'static Metric> {
+    METRICS.iter().find(|m| m.name == name)
+}
+
+/// Every metric of a request.
+pub const METRICS: &[Metric] = &[
+    Metric {
+        name: "ttft_ms",
+        unit: "ms",
+        definition: "first_token_ns − sent_ns; null if not streamed or no token came",
+        formula: &by([FIRST_TOKEN, SENT], |[first, sent]| {
+            Some(ms(first? - sent?))
+        }),
+    },
+    Metric {
+        name: "ttft_scheduled_ms",
+        unit: "ms",
+        definition: "first_token_ns − scheduled_ns; null in a closed loop or if no token came",
+        formula: &by([FIRST_TOKEN, SCHEDULED, CLIENT], open_loop),
+    },
+    Metric {
+        name: "e2e_latency_ms",
+        unit: "ms",
+        definition: "last_token_ns − sent_ns; null if no token came",
+        formula: &by([LAST_TOKEN, SENT], |[last, sent]| Some(ms(last? - sent?))),
+    },
+    Metric {
+        name: "e2e_scheduled_ms",
+        unit: "ms",
+        definition: "last_token_ns − scheduled_ns; null in a closed loop or if no token came",
+        formula: &by([LAST_TOKEN, SCHEDULED, CLIENT], open_loop),
+    },
+    Metric {
+        name: "tpot_ms",
+        unit: "ms/tok",
+        definition: "(last_token_ns − first_token_ns) ÷ (output_tokens − tokens of the first chunk, 1 where \
+                     unknown); null if no token came after the first chunk",
+        formula: &by(
+            [LAST_TOKEN, FIRST_TOKEN, OUTPUT, FIRST_CHUNK],
+            |[last, first, output, chunk]| {
+                let after = after_first_chunk(output, chunk)?;
+                Some(ms(last? - first?) / after as f64)
+            },
+        ),
+    },
+    Metric {
+        name: "prefill_rate",
+        unit: "tok/s",
+        definition: "prompt_tokens ÷ ttft; null if no token came or ttft is 0",
+        formula: &by([PROMPT, FIRST_TOKEN, SENT], |[tokens, first, sent]| {
+            rate(tokens?, first? - sent?)
+        }),
+    },
+    Metric {
+        name: "decode_rate",
+        unit: "tok/s",
+        definition: "(output_tokens − tokens of the first chunk, 1 where unknown) ÷ (last_token_ns − \
+                     first_token_ns); null if no token came after the first chunk",
+        formula: &by(
+            [LAST_TOKEN, FIRST_TOKEN, OUTPUT, FIRST_CHUNK],
+            |[last, first, output, chunk]| rate(after_first_chunk(output, chunk)?, last? - first?),
+        ),
+    },
+];
+
+const CLIENT: Number = Number {
+    column: "client_id",
+    of: |t| t.request.client_id,
+};
+const SCHEDULED: Number = Number {
+    column: "scheduled_ns",
+    of: |t| t.request.scheduled_ns,
+};
+const SENT: Number = Number {
+    column: "sent_ns",
+    of: |t| t.request.sent_ns,
+};
+const FIRST_TOKEN: Number = Number {
+    column: "first_token_ns",
+    of: |t| t.request.first_token_ns,
+};
+const LAST_TOKEN: Number = Number {
+    column: "last_token_ns",
+    of: |t| t.request.last_token_ns,
+};
+const PROMPT: Number = Number {
+    column: "prompt_tokens",
+    of: |t| t.request.prompt_tokens,
+};
+const OUTPUT: Number = Number {
+    column: "output_tokens",
+    of: |t| t.request.output_tokens,
+};
+const FIRST_CHUNK: Number = Number {
+    column: "first_chunk_tokens",
+    of: |t| t.gaps.first_chunk_tokens.or(t.request.first_chunk_tokens),
+};
+
+/// Output tokens after the first chunk; `None` if there is none.
+fn after_first_chunk(output: Option<i64>, first_chunk: Option<i64>) -> Option<i64> {
+    Some(output? - first_chunk.unwrap_or(1)).filter(|after| *after > 0)
+}
+
+/// A span from the scheduled moment: only where arrivals do not wait for a client.
+fn open_loop([until, scheduled, client]: [Option<i64>; 3]) -> Option<f64> {
+    let scheduled = scheduled.filter(|_| client.is_none())?;
+    Some(ms(until? - scheduled))
+}
+
+fn rate(tokens: i64, ns: i64) -> Option<f64> {
+    (ns > 0).then(|| tokens as f64 * 1e9 / ns as f64)
+}
+
+fn ms(ns: i64) -> f64 {
+    ns as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic::request;
+
+    fn timing(request: &Request, first: Option<i64>) -> Timing<'_> {
+        let gaps = ChunkGaps {
+            first_chunk_tokens: first,
+            ..ChunkGaps::default()
+        };
+        Timing {
+            row: 0,
+            request,
+            gaps,
+            chunk_rows: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_first_chunks_tokens_do_not_count_for_tpot() {
+        // 30 ms from the first to the last token, 13 tokens, 4 of them in the first chunk.
+        let mut r = request(0);
+        (r.first_token_ns, r.last_token_ns, r.output_tokens) =
+            (Some(10_000_000), Some(40_000_000), Some(13));
+        r.first_chunk_tokens = None;
+        let tpot = |t: &Timing<'_>| metric("tpot_ms").unwrap().of(t);
+        assert_eq!(tpot(&timing(&r, None)), Some(2.5));
+        assert_eq!(tpot(&timing(&r, Some(4))), Some(30.0 / 9.0));
+    }
+
+    #[test]
+    fn latency_from_the_schedule_exists_only_for_open_arrivals() {
+        let mut r = request(0);
+        (r.scheduled_ns, r.sent_ns) = (Some(2_000_000), Some(5_000_000));
+        let scheduled = |t: &Timing<'_>| metric("ttft_scheduled_ms").unwrap().of(t);
+        assert_eq!(scheduled(&timing(&r, None)), None);
+        r.client_id = None;
+        assert_eq!(scheduled(&timing(&r, None)), Some(8.0));
+    }
+
+    #[test]
+    fn tpot_of_one_token_does_not_exist() {
+        let mut r = request(0);
+        r.output_tokens = Some(1);
+        assert_eq!(metric("tpot_ms").unwrap().of(&timing(&r, None)), None);
+    }
+
+    #[test]
+    fn without_a_token_every_latency_is_null() {
+        let mut r = request(0);
+        (r.first_token_ns, r.last_token_ns) = (None, None);
+        assert!(METRICS.iter().all(|m| m.of(&timing(&r, None)).is_none()));
+    }
+}

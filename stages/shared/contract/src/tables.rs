@@ -1,0 +1,46 @@
+//! The lists of declared tables.
+
+use crate::declare::{Row, TableSpec};
+use crate::{calibration, cell, requests, telemetry, verification};
+
+/// The tables that a load cell can have.
+pub const LOAD_TABLES: &[TableSpec] = &[
+    requests::Request::TABLE,
+    requests::Chunk::TABLE,
+    cell::Cell::TABLE,
+    cell::PromptRow::TABLE,
+    cell::ToolStatistic::TABLE,
+    telemetry::HostSample::TABLE,
+    telemetry::ProcessSample::TABLE,
+    telemetry::GpuSample::TABLE,
+    telemetry::ServerMetric::TABLE,
+    telemetry::SlotSample::TABLE,
+    telemetry::ServerInfoChange::TABLE,
+    telemetry::EngineEvent::TABLE,
+];
+
+/// The tables of a search and of a calibration.
+const CALIBRATION_TABLES: &[TableSpec] = &[
+    calibration::ProbeRow::TABLE,
+    calibration::CalibrationRow::TABLE,
+    calibration::ServerAccountRow::TABLE,
+];
+
+/// The tables of a verification.
+const VERIFICATION_TABLES: &[TableSpec] = &[
+    verification::CensusRow::TABLE,
+    verification::ComparabilityRow::TABLE,
+];
+
+/// Every declared table.
+const TABLES: &[&[TableSpec]] = &[LOAD_TABLES, CALIBRATION_TABLES, VERIFICATION_TABLES];
+
+/// Returns every declared table, those of a load cell first.
+pub fn tables() -> impl Iterator<Item = &'static TableSpec> {
+    TABLES.iter().copied().flatten()
+}
+
+/// Returns the declaration of a table.
+pub fn declared(name: &str) -> Option<&'static TableSpec> {
+    tables().find(|table| table.name == name)
+}

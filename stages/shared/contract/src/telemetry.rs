@@ -1,0 +1,200 @@
+//! What is sampled while a cell is under load: the host, processes, GPUs, the server's own
+//! numbers and its log. Times are nanoseconds since the cell's start, on the clock of `requests`.
+
+crate::words! {
+    /// Whose process a sample is of.
+    pub enum ProcessRole: "role of a process" {
+        /// A member of the server's process group.
+        Server = "server",
+        /// The load generator itself.
+        Client = "client",
+    }
+}
+
+crate::table! {
+    /// One sample of the host, in order of time. What the machine does not tell is null. Counters
+    /// of bytes count since boot.
+    #[derive(Default)]
+    pub struct HostSample = "host_telemetry" {
+        /// when the sample was taken, since the cell's start
+        at_ns: i64 ["ns"],
+        /// share of all processors' time since the previous sample that was neither idle nor
+        /// waiting for a disk; null in the first row
+        cpu_busy: Option<f64> ["1"],
+        /// share spent idle with a disk request open; null in the first row
+        cpu_wait: Option<f64> ["1"],
+        /// share taken by other guests of the hypervisor; null in the first row
+        cpu_steal: Option<f64> ["1"],
+        /// load average over one minute
+        load_1: Option<f64> ["1"],
+        /// threads running or waiting for a processor, ours too
+        runnable: Option<i64> ["threads"],
+        /// memory that is not available to programs
+        memory_used_bytes: Option<i64> ["B"],
+        /// memory programs can take without swapping
+        memory_available_bytes: Option<i64> ["B"],
+        /// swap in use
+        swap_used_bytes: Option<i64> ["B"],
+        /// received since boot, all interfaces but loopback
+        network_received_bytes: Option<i64> ["B"],
+        /// sent since boot, all interfaces but loopback
+        network_sent_bytes: Option<i64> ["B"],
+        /// sent to this machine itself since boot
+        loopback_bytes: Option<i64> ["B"],
+        /// read since boot, all whole disks
+        disk_read_bytes: Option<i64> ["B"],
+        /// written since boot, all whole disks
+        disk_written_bytes: Option<i64> ["B"],
+        /// mean frequency of up to 64 processors; null if unknown
+        frequency_mhz: Option<f64> ["MHz"],
+        /// the hottest thermal zone; null if unknown
+        temperature_c: Option<f64> ["°C"],
+        /// processors of the machine
+        processors: Option<i64> ["processors"],
+        /// how often up to 64 processors slowed down for heat since boot; null if unknown
+        throttles: Option<i64>,
+        /// share of the last ten seconds in which some task waited for memory; null if unknown
+        memory_pressure: Option<f64> ["1"],
+        /// pages of files kept in memory
+        page_cache_bytes: Option<i64> ["B"],
+        /// packets lost or damaged since boot, both ways, all interfaces but loopback
+        network_errors: Option<i64> ["packets"],
+    }
+}
+
+crate::table! {
+    /// One sample of one process, in order of time.
+    pub struct ProcessSample = "process_telemetry" {
+        /// when the sample was taken, since the cell's start
+        at_ns: i64 ["ns"],
+        /// `server`: of the server's process group; `client`: the load generator itself
+        role: ProcessRole,
+        /// the process
+        pid: i64,
+        /// its name, at most 15 bytes
+        name: String,
+        /// its threads
+        threads: i64 ["threads"],
+        /// processor time over time since its previous sample: 1 is one processor all the while;
+        /// null in its first row
+        cpu: Option<f64> ["processors"],
+        /// processor time since it started, user and system, in ticks of 10 ms as a rule
+        cpu_ns: i64 ["ns"],
+        /// resident memory, shared pages included
+        memory_bytes: i64 ["B"],
+        /// fetched from disks since it started; null if we may not read it
+        disk_read_bytes: Option<i64> ["B"],
+        /// sent to disks since it started; null if we may not read it
+        disk_written_bytes: Option<i64> ["B"],
+    }
+}
+
+crate::table! {
+    /// One sample of one GPU, in order of time. What the GPU does not tell is null.
+    #[derive(Default)]
+    pub struct GpuSample = "gpu_telemetry" {
+        /// when the sample was taken (NVML) or its line came (nvidia-smi), since the cell's start
+        at_ns: i64 ["ns"],
+        /// the GPU's index on this machine
+        gpu: i64,
+        /// the GPU's own identity
+        uuid: Option<String>,
+        /// its model
+        name: Option<String>,
+        /// power drawn, as the sensor averages it; null if it has none
+        power_w: Option<f64> ["W"],
+        /// energy since the driver was loaded, by the GPU's own counter; null if unknown
+        energy_j: Option<f64> ["J"],
+        /// clock of its multiprocessors
+        sm_clock_mhz: Option<f64> ["MHz"],
+        /// clock of its memory
+        memory_clock_mhz: Option<f64> ["MHz"],
+        /// its temperature
+        temperature_c: Option<f64> ["°C"],
+        /// share of the driver's sampling period in which a kernel ran; a kernel that spins counts
+        /// as well as one that computes
+        sm_utilisation: Option<f64> ["1"],
+        /// share of that period in which memory was read or written
+        memory_utilisation: Option<f64> ["1"],
+        /// memory in use, by all
+        memory_used_bytes: Option<i64> ["B"],
+        /// memory there is
+        memory_total_bytes: Option<i64> ["B"],
+        /// what limits its clocks, joined by `+`; empty if nothing does
+        throttle_reasons: Option<String>,
+        /// processes that compute on it, ours too; null if unknown
+        compute_processes: Option<i64> ["processes"],
+    }
+}
+
+crate::table! {
+    /// One sample of one slot of llama.cpp, in order of time.
+    pub struct SlotSample = "slots" {
+        /// when the slots were asked for, since the cell's start
+        at_ns: i64 ["ns"],
+        /// the slot's id
+        slot: i64,
+        /// whether it serves a request; null if unknown
+        processing: Option<bool>,
+        /// the server's number of the request it serves or served last; null if none
+        task: Option<i64>,
+        /// context it has
+        context_tokens: Option<i64> ["tok"],
+        /// tokens of its request's prompt; null if unknown
+        prompt_tokens: Option<i64> ["tok"],
+        /// tokens generated for its request; null if unknown
+        decoded_tokens: Option<i64> ["tok"],
+        /// tokens its request may still get; null if unknown or unlimited
+        remaining_tokens: Option<i64> ["tok"],
+    }
+}
+
+crate::table! {
+    /// One number of SGLang's server info that is new, or not what it was in the sample before, in
+    /// order of time.
+    pub struct ServerInfoChange = "server_info" {
+        /// when the document was asked for, since the cell's start
+        at_ns: i64 ["ns"],
+        /// where in the document it is: a JSON pointer
+        name: String,
+        /// its value, in the server's unit; 1 and 0 for true and false
+        value: f64,
+    }
+}
+
+crate::table! {
+    /// One field of one line of the server's log that a pattern of the engine's definition
+    /// matches, in the order of the log; a line without fields has one row.
+    pub struct EngineEvent = "engine_events" {
+        /// the line's own time since the cell's start, as finely as the log writes it; null if it
+        /// has none
+        at_ns: Option<i64> ["ns"],
+        /// when the line was read, at most an interval after it was written
+        seen_ns: i64 ["ns"],
+        /// the line's number in `engine_log`, from 1
+        line: i64,
+        /// the name of the pattern
+        event: String,
+        /// the name of the group; null if the pattern has none
+        field: Option<String>,
+        /// the field as a number, in the unit the engine's definition names; null if it is not a
+        /// number
+        value: Option<f64>,
+        /// the field as written
+        text: Option<String>,
+    }
+}
+
+crate::table! {
+    /// One sample of one series of the server's Prometheus metrics, in the order taken.
+    pub struct ServerMetric = "server_metrics" {
+        /// when the scrape was asked for, since the cell's start
+        at_ns: i64 ["ns"],
+        /// the metric's name
+        name: String,
+        /// its labels as the server writes them, without braces; empty if none
+        labels: String,
+        /// its value, in the unit the metric's name says
+        value: f64,
+    }
+}

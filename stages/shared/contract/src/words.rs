@@ -1,0 +1,53 @@
+//! The words of columns and settings, each list written once.
+
+crate::words! {
+    /// Whether a request counts.
+    pub enum Phase: "phase" {
+        /// Sent before the measurement; never in an aggregate.
+        Warmup = "warmup",
+        /// Part of the measurement.
+        Measured = "measured",
+    }
+}
+
+crate::words! {
+    /// What became of a request.
+    pub enum RequestStatus: "request status" {
+        /// Answered completely.
+        Ok = "ok",
+        /// A status code other than 2xx.
+        HttpError = "http_error",
+        /// One of the request's time limits passed.
+        Timeout = "timeout",
+        /// Ended by the heartbeat: no byte on any stream.
+        Hung = "hung",
+        /// The server took no connection.
+        Refused = "refused",
+        /// The connection broke, or closed before any byte of the answer.
+        ConnectionReset = "connection_reset",
+        /// The answer ended before it was complete.
+        TruncatedStream = "truncated_stream",
+        /// The answer could not be understood, or carried an error in place of an answer.
+        MalformedStream = "malformed_stream",
+        /// The output does not validate.
+        InvalidOutput = "invalid_output",
+        /// Ended by the user or with the cell.
+        Cancelled = "cancelled",
+        /// Failed in a way that an imported file does not name.
+        Failed = "failed",
+    }
+}
+
+crate::words! {
+    /// Where a count of output tokens comes from, in the order of trust.
+    pub enum TokenSource: "source of token counts" {
+        /// The answer's `usage`.
+        Usage = "usage",
+        /// The server's own timings in the answer.
+        Timings = "timings",
+        /// A tokenizer over the text.
+        Tokenizer = "tokenizer",
+        /// The number of chunks with text.
+        Chunks = "chunks",
+    }
+}

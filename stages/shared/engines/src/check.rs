@@ -1,0 +1,284 @@
+//! What the types cannot say about a definition: its parts must agree with one another.
+
+use pipeline::suggest::remedy;
+use pipeline::{Json, Problem};
+use regex_lite::Regex;
+
+use crate::engine::{Engine, Program};
+use crate::model::{Model, Weights};
+use crate::package::Package;
+use crate::settings::SettingType;
+
+impl Engine {
+    /// Reads a definition, with all its inner contradictions.
+    ///
+    /// # Errors
+    /// The first wrong type or unknown key, or every contradiction.
+    pub fn from_json(definition: &Json) -> Result<Self, Vec<Problem>> {
+        let engine: Self = serde_json::from_value(definition.clone())
+            .map_err(|e| vec![Problem::at(&[], e.to_string())])?;
+        let problems = engine.problems();
+        if problems.is_empty() {
+            Ok(engine)
+        } else {
+            Err(problems)
+        }
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for (name, setting) in &self.settings {
+            let at = |key: &str, message: String| Problem::at(&["settings", name, key], message);
+            if let Err(phrase) = setting.check(&setting.default) {
+                problems.push(at("default", format!("the default of `{name}` {phrase}")));
+            }
+            let boolean = setting.kind == SettingType::Boolean;
+            if boolean && !setting.flags.is_empty() {
+                problems.push(
+                    at("flags", format!("`{name}` is boolean but has `flags`"))
+                        .hint("a boolean takes `when-true` and `when-false`"),
+                );
+            }
+            if boolean && setting.when_true.is_empty() && setting.when_false.is_empty() {
+                problems.push(at(
+                    "when-true",
+                    format!("the boolean `{name}` adds no argument, whether true or false"),
+                ));
+            }
+            if !boolean && !setting.flags.iter().any(|f| f.contains("{}")) {
+                problems.push(
+                    at(
+                        "flags",
+                        format!("the flags of `{name}` never contain its value"),
+                    )
+                    .hint("write `{}` where the value goes, for instance [\"--threads\", \"{}\"]"),
+                );
+            }
+        }
+        for (name, limit) in &self.limits {
+            for (key, setting) in [
+                ("setting", &limit.setting),
+                ("divided-by", &limit.divided_by),
+            ] {
+                if let Some(setting) = setting.as_ref().filter(|s| !self.settings.contains_key(*s))
+                {
+                    let problem = Problem::at(
+                        &["limits", name, key],
+                        format!("there is no setting `{setting}`"),
+                    );
+                    let hint = remedy(
+                        setting,
+                        "settings",
+                        self.settings.keys().map(String::as_str),
+                    );
+                    problems.push(problem.hint(hint));
+                }
+            }
+            if !limit.pointer.starts_with('/') {
+                let message = format!("`{}` is not a JSON pointer", limit.pointer);
+                problems.push(
+                    Problem::at(&["limits", name, "pointer"], message)
+                        .hint("a JSON pointer begins with `/`"),
+                );
+            }
+        }
+        problems.extend(self.log_problems());
+        problems.extend(self.launch_problems());
+        problems.extend(self.packages.iter().flat_map(package_problems));
+        problems
+    }
+
+    fn log_problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for (name, event) in &self.log.events {
+            let mut groups = Vec::new();
+            for (key, text) in std::iter::once(("line", &event.line))
+                .chain(event.fields.iter().map(|text| ("fields", text)))
+            {
+                let mut add = |message: String| {
+                    problems.push(Problem::at(&["log", "events", name, key], message));
+                };
+                match Regex::new(text) {
+                    Ok(regex) => {
+                        let named: Vec<String> =
+                            regex.capture_names().flatten().map(str::to_owned).collect();
+                        if key == "fields" && named.is_empty() {
+                            add(format!(
+                                "`{text}` has no named group, so it would yield nothing"
+                            ));
+                        }
+                        groups.extend(named);
+                    }
+                    Err(e) => add(format!("`{text}` is not a regular expression: {e}")),
+                }
+            }
+            let has_time = groups.iter().any(|group| group == "time");
+            if has_time != event.time.is_some() {
+                let message = if has_time {
+                    format!("`{name}` has a group `time` but does not give its format")
+                } else {
+                    format!("`{name}` gives a time format but has no group `time`")
+                };
+                problems.push(Problem::at(&["log", "events", name, "time"], message).hint(
+                    "a time needs both `time: \"%Y-%m-%d %H:%M:%S\"` and a group `(?<time>…)`",
+                ));
+            }
+        }
+        problems
+    }
+
+    fn launch_problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        if self
+            .launch
+            .api_key_env
+            .as_ref()
+            .is_some_and(|name| !is_variable(name))
+        {
+            // Not repeated: what is here by mistake is the key itself.
+            let message = "`api-key-env` must be the name of an environment variable";
+            problems.push(
+                Problem::at(&["launch", "api-key-env"], message)
+                    .hint("write the name of the variable that holds the key, not the key"),
+            );
+        }
+        let mut add =
+            |key: &str, message: &str| problems.push(Problem::at(&["launch", key], message));
+        match &self.launch.program {
+            Program::Packaged(path) => {
+                if self.packages.is_empty() {
+                    add("program", "a packaged program needs `packages`");
+                }
+                if !is_inside(path) {
+                    add(
+                        "program",
+                        "the path of a packaged program must stay inside the packages",
+                    );
+                }
+            }
+            Program::Python(_) | Program::Installed(_) => {}
+            Program::Running(url) => {
+                if !url.starts_with("http://") && !url.starts_with("https://") {
+                    add(
+                        "program",
+                        "a running server needs an `http://` or `https://` URL",
+                    );
+                }
+                if self.launch.ca_file.is_some() && !url.starts_with("https://") {
+                    add(
+                        "ca-file",
+                        "`ca-file` has no effect without an `https://` URL",
+                    );
+                }
+                if !self.settings.is_empty() || !self.launch.arguments.is_empty() {
+                    add(
+                        "program",
+                        "a running server takes neither arguments nor settings, because \
+                         Benchtrail does not start it",
+                    );
+                }
+                return problems;
+            }
+        }
+        if self.launch.ca_file.is_some() {
+            add(
+                "ca-file",
+                "a server that Benchtrail starts speaks plain HTTP on this machine",
+            );
+        }
+        if self.launch.api_key_env.is_some() {
+            add(
+                "api-key-env",
+                "a server that Benchtrail starts is reachable only from this machine and gets no key",
+            );
+        }
+        if !self.launch.arguments.iter().any(|a| a.contains("{port}")) {
+            add(
+                "arguments",
+                "the arguments do not contain `{port}`, so the server could not be reached",
+            );
+        }
+        if self.endpoints.models.is_none() {
+            problems.push(Problem::at(
+                &["endpoints", "models"],
+                "a model list is needed to prove that this is the server that Benchtrail started",
+            ));
+        }
+        problems
+    }
+}
+
+impl Model {
+    /// Reads a definition, with all its inner contradictions.
+    ///
+    /// # Errors
+    /// The first wrong type or unknown key, or every contradiction.
+    pub fn from_json(definition: &Json) -> Result<Self, Vec<Problem>> {
+        let model: Self = serde_json::from_value(definition.clone())
+            .map_err(|e| vec![Problem::at(&[], e.to_string())])?;
+        let mut problems = Vec::new();
+        match &model.weights {
+            Weights::Packaged(weights) => {
+                problems.extend(package_problems(&weights.package));
+                if !is_inside(&weights.path) {
+                    let message = "the path of the weights must stay inside the package";
+                    problems.push(Problem::at(&["weights", "packaged", "path"], message));
+                }
+            }
+            Weights::Local(weights) => {
+                if !weights.path.starts_with('/') {
+                    let message = "the path of the weights must be absolute";
+                    problems.push(Problem::at(&["weights", "local", "path"], message));
+                }
+            }
+            Weights::Named(_) => {}
+        }
+        if problems.is_empty() {
+            Ok(model)
+        } else {
+            Err(problems)
+        }
+    }
+}
+
+/// Returns whether a text can be the name of an environment variable.
+fn is_variable(text: &str) -> bool {
+    !text.starts_with(|c: char| c.is_ascii_digit())
+        && !text.is_empty()
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+/// Returns whether a relative path has only plain parts.
+fn is_inside(path: &str) -> bool {
+    let parts = std::path::Path::new(path).components();
+    !path.is_empty()
+        && parts
+            .into_iter()
+            .all(|p| matches!(p, std::path::Component::Normal(_)))
+}
+
+fn package_problems(package: &Package) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    if package.files.is_empty() {
+        let message = format!(
+            "the package `{}` has no `files`, so it would not be pinned",
+            package.name
+        );
+        problems.push(Problem::at(&["packages"], message));
+    }
+    // Name and version become a line of a requirements file: nothing else may slip into it.
+    let plain = |text: &str| {
+        !text.is_empty()
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"._-+!".contains(&b))
+    };
+    if !plain(&package.name) || package.name.starts_with('-') || !plain(&package.version) {
+        let message = format!(
+            "`{}=={}` is not a package name and version",
+            package.name, package.version
+        );
+        problems.push(Problem::at(&["packages"], message));
+    }
+    problems
+}

@@ -1,0 +1,242 @@
+//! Engine definitions: how to get, check, launch, probe and stop a serving engine.
+
+use std::collections::BTreeMap;
+
+use contract::{Api, Endpoints, EventPattern};
+use net::ApiKey;
+use pipeline::Failure;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::package::Package;
+use crate::settings::Setting;
+
+/// A serving engine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Engine {
+    /// The name for people, as reports show it.
+    pub title: String,
+    /// The version, exactly as it identifies the build. For an engine that is already
+    /// installed or running it is what you declare (see `launch.version-arguments`).
+    pub version: String,
+    /// Where the project lives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub homepage: Option<String>,
+    /// The engine's licence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub licence: Option<String>,
+    /// The packages it comes in; none for an engine that is already installed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub packages: Vec<Package>,
+    /// What the machine must have, checked before anything is fetched or started.
+    #[serde(default)]
+    pub requires: Requirements,
+    /// The engine to use instead on a machine that lacks what this one requires. The
+    /// substitution is recorded with its reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<String>,
+    /// How it is started.
+    pub launch: Launch,
+    /// The settings an experiment may give, each with its type, default and flags.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, Setting>,
+    /// The HTTP API it speaks.
+    #[serde(default)]
+    pub api: Api,
+    /// Where its endpoints are.
+    #[serde(default)]
+    pub endpoints: Endpoints,
+    /// How it is known to be ready: the model list answers and one token was generated.
+    #[serde(default)]
+    pub ready: Ready,
+    /// How it is stopped.
+    #[serde(default)]
+    pub stop: Stop,
+    /// Limits read from the running server, each compared with what the settings promise.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, Limit>,
+    /// How its log is read.
+    #[serde(default)]
+    pub log: Log,
+}
+
+/// What a machine must have to run an engine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Requirements {
+    /// Operating systems it runs on (`linux`); empty means any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub os: Vec<String>,
+    /// Processor architectures it runs on (`x86_64`, `aarch64`); empty means any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub arch: Vec<String>,
+    /// The oldest glibc it runs with, for instance `"2.35"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub glibc: Option<String>,
+    /// Processor features it cannot run without, as `/proc/cpuinfo` names them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cpu_flags: Vec<String>,
+    /// Processor features it uses if they are there; they are part of the host's identity.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cpu_flags_optional: Vec<String>,
+    /// System libraries it is linked with.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub libraries: Vec<Library>,
+    /// Programs it needs on the search path.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<Tool>,
+}
+
+/// A shared library of the system.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Library {
+    /// Its file name, for instance `libgomp.so.1`.
+    pub file: String,
+    /// The Debian package that has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub debian: Option<String>,
+}
+
+/// A program of the system.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Tool {
+    /// Its name on the search path, for instance `python3`.
+    pub name: String,
+    /// The Debian package that has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub debian: Option<String>,
+}
+
+/// How an engine is started.
+///
+/// Arguments and environment may hold `{model}` (path or id of the weights), `{model-name}`
+/// (the name it is served under), `{host}`, `{port}` and `{packages}` (the folder its packages
+/// are unpacked in). The flags of the settings follow the arguments, in the order of the
+/// settings' names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Launch {
+    /// What is executed.
+    pub program: Program,
+    /// The fixed arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<String>,
+    /// Environment variables it is given.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// Environment variables it inherits from us besides `PATH`, `HOME` and `TMPDIR`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inherit: Vec<String>,
+    /// Arguments that make an installed program print its version (`[--version]`). What it
+    /// prints must contain the definition's `version`, or nothing is started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub version_arguments: Vec<String>,
+    /// For a running server at an `https://` URL: a PEM file with the only certificates to trust;
+    /// by default those that the operating system trusts. A relative path begins at the experiment's
+    /// folder; canonical parameters hold the digest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<String>,
+    /// For a running server: the environment variable that holds the key sent to it as
+    /// `Authorization: Bearer`, by the stages that load it, too. The key itself is stored nowhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = r"^[A-Za-z_][A-Za-z0-9_]*$"))]
+    pub api_key_env: Option<String>,
+}
+
+impl Launch {
+    /// Takes the server's key from the environment; `None` if it asks for none.
+    ///
+    /// # Errors
+    /// If the variable is not set, or holds nothing that can be sent.
+    pub fn api_key(&self) -> Result<Option<ApiKey>, Failure> {
+        let Some(variable) = &self.api_key_env else {
+            return Ok(None);
+        };
+        let key = ApiKey::from_environment(variable).map_err(|e| {
+            Failure::failed(e).hint(format!("run with `{variable}=… benchtrail run …`"))
+        })?;
+        Ok(Some(key))
+    }
+}
+
+/// What is executed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Program {
+    /// An executable inside the unpacked packages.
+    Packaged(String),
+    /// The text of a Python script, run by the system's `python3`, isolated from the user's
+    /// own Python packages.
+    Python(String),
+    /// A program on the search path, installed by you.
+    Installed(String),
+    /// Nothing: the server already runs at this URL (`http://127.0.0.1:8000`, or `https://…`)
+    /// and is left running.
+    Running(String),
+}
+
+/// When a server is ready.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Ready {
+    /// How long it may take from the launch to the first generated token, in seconds.
+    pub timeout_s: u32,
+    /// The prompt of the one token that proves it.
+    pub prompt: String,
+}
+
+impl Default for Ready {
+    fn default() -> Self {
+        Self {
+            timeout_s: 120,
+            prompt: "Hello".to_owned(),
+        }
+    }
+}
+
+/// How a server is stopped: SIGTERM to its process group, a wait, SIGKILL.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Stop {
+    /// How long it may take after SIGTERM, in seconds. Servers that hang on to open streams
+    /// forever need no more than an idle one takes.
+    pub grace_s: f64,
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self { grace_s: 10.0 }
+    }
+}
+
+/// A limit of the running server, such as the context one request may use.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Limit {
+    /// The path of the JSON document that tells it, for instance `/props`.
+    pub path: String,
+    /// Where in the document it is: a JSON pointer, for instance `/total_slots`.
+    pub pointer: String,
+    /// The setting that promises it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setting: Option<String>,
+    /// The setting the promise is divided by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub divided_by: Option<String>,
+}
+
+/// How a server's log is read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Log {
+    /// A line that contains one of these texts tells of an error; the last such line is quoted
+    /// when the server dies.
+    pub errors: Vec<String>,
+    /// Lines that tell what the server does, by the name of the event. They become the table
+    /// `engine_events` of every load cell.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub events: BTreeMap<String, EventPattern>,
+}

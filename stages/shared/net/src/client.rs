@@ -1,0 +1,126 @@
+//! Whom to trust, and the handshake.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use crate::error::TlsError;
+
+/// A connection of the event loop.
+pub type Stream = tokio_rustls::client::TlsStream<TcpStream>;
+
+/// How one host is spoken to over TLS.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+impl Tls {
+    /// Prepares connections to a host, a DNS name or an IP address without brackets. With
+    /// `ca_file`, a PEM file, only its certificates are trusted; else the operating system's.
+    ///
+    /// # Errors
+    /// If no certificate can stand for such a host, or there are none to trust.
+    pub fn new(host: &str, ca_file: Option<&Path>) -> Result<Self, TlsError> {
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| {
+            TlsError::new(
+                format!("`{host}` is not a name that a certificate can cover"),
+                "give the server's DNS name or IP address",
+            )
+        })?;
+        let roots = match ca_file {
+            Some(file) => from_file(file)?,
+            None => of_the_system()?,
+        };
+        Ok(Self {
+            config: Arc::new(configure(roots)),
+            name,
+        })
+    }
+
+    /// Shakes hands over an open connection.
+    ///
+    /// # Errors
+    /// If the server is not to be trusted, or does not speak TLS.
+    pub async fn connect(&self, stream: TcpStream) -> Result<Stream, TlsError> {
+        let connector = TlsConnector::from(self.config.clone());
+        connector
+            .connect(self.name.clone(), stream)
+            .await
+            .map_err(|e| self.explain(&e))
+    }
+
+    /// Returns the configuration for another client.
+    pub(crate) fn config(&self) -> ClientConfig {
+        (*self.config).clone()
+    }
+
+    /// Returns a configuration that trusts no server, for clients that speak plain HTTP.
+    pub(crate) fn trusting_nobody() -> ClientConfig {
+        configure(RootCertStore::empty())
+    }
+
+    fn explain(&self, error: &io::Error) -> TlsError {
+        TlsError::of_handshake(&self.name.to_str(), error)
+    }
+}
+
+fn configure(roots: RootCertStore) -> ClientConfig {
+    let mut config = ClientConfig::builder_with_provider(ring::default_provider().into())
+        .with_safe_default_protocol_versions()
+        .expect("ring speaks the default versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config
+}
+
+fn from_file(file: &Path) -> Result<RootCertStore, TlsError> {
+    let wrong = |message: String| {
+        TlsError::new(
+            format!("certificates of {}: {message}", file.display()),
+            "give a PEM file with the certificate of the server's authority (BEGIN CERTIFICATE)",
+        )
+    };
+    let mut roots = RootCertStore::empty();
+    let certificates = CertificateDer::pem_file_iter(file).map_err(|e| wrong(e.to_string()))?;
+    for certificate in certificates {
+        let certificate = certificate.map_err(|e| wrong(e.to_string()))?;
+        roots.add(certificate).map_err(|e| wrong(e.to_string()))?;
+    }
+    if roots.is_empty() {
+        Err(wrong("there are none".to_owned()))
+    } else {
+        Ok(roots)
+    }
+}
+
+/// Takes what can be read of the system's certificates: one that is broken is nobody's authority.
+fn of_the_system() -> Result<RootCertStore, TlsError> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    let (added, _broken) = roots.add_parsable_certificates(found.certs);
+    if added > 0 {
+        return Ok(roots);
+    }
+    let told = found
+        .errors
+        .first()
+        .map(|e| format!(": {e}"))
+        .unwrap_or_default();
+    Err(TlsError::new(
+        format!("this machine trusts no certificate authority{told}"),
+        format!(
+            "install its package of certificates (Debian: ca-certificates), or {}",
+            crate::error::GIVE
+        ),
+    ))
+}

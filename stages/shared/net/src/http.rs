@@ -1,0 +1,509 @@
+//! HTTP off the measured path: readiness, probes, scrapes, token counts, lists of models.
+//!
+//! A [`Site`] sends one request a connection through `reqwest`. It follows no redirect and uses no proxy: what answers
+//! must be the server itself. Bodies are read whole, up to a limit. The load generator sends its measured requests
+//! itself, because a stamp must mean one read of the socket.
+
+use std::error::Error;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Method, Url};
+use serde_json::Value;
+
+use crate::{ApiKey, Tls, TlsError};
+
+/// The largest body accepted.
+const MAX_BODY: usize = 16 << 20;
+
+/// The longest wait for a connection, its handshake included.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+
+/// How often a watched request looks at what the caller watches.
+const TICK: Duration = Duration::from_millis(50);
+
+/// A server off the measured path: where it is, whom to trust, and the key it asks for.
+#[derive(Clone, Debug)]
+pub struct Site {
+    url: String,
+    base: Url,
+    client: Client,
+    api_key: Option<ApiKey>,
+}
+
+/// Why a URL leads to no site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SiteError {
+    /// It is not a base URL of `http://` or `https://`; one sentence.
+    Url(String),
+    /// No certificate can be trusted.
+    Tls(TlsError),
+}
+
+impl fmt::Display for SiteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url(message) => f.write_str(message),
+            Self::Tls(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl Error for SiteError {}
+
+impl Site {
+    /// Reads a base URL. With `ca_file`, a PEM file, only its certificates are trusted of an `https://` server.
+    ///
+    /// # Errors
+    /// If it is no base URL, or no certificate can be trusted.
+    pub fn find(
+        url: &str,
+        ca_file: Option<&Path>,
+        api_key: Option<ApiKey>,
+    ) -> Result<Self, SiteError> {
+        let base = parse(url)?;
+        let tls = match base.scheme() {
+            "https" => Some(Tls::new(host(&base), ca_file).map_err(SiteError::Tls)?),
+            _ => None,
+        };
+        Self::new(url, tls.as_ref(), &[], api_key)
+    }
+
+    /// Makes a site of a base URL whose host and certificates are looked up already. Without `addresses` the host is
+    /// looked up at each request.
+    ///
+    /// # Errors
+    /// If it is no base URL.
+    pub fn new(
+        url: &str,
+        tls: Option<&Tls>,
+        addresses: &[SocketAddr],
+        api_key: Option<ApiKey>,
+    ) -> Result<Self, SiteError> {
+        let base = parse(url)?;
+        let mut builder = Client::builder()
+            .tls_backend_preconfigured(tls.map_or_else(Tls::trusting_nobody, Tls::config))
+            .user_agent("benchtrail")
+            .redirect(Policy::none())
+            .no_proxy()
+            .referer(false)
+            .retry(reqwest::retry::never())
+            .pool_max_idle_per_host(0)
+            .connect_timeout(CONNECT_LIMIT);
+        if !addresses.is_empty() {
+            builder = builder.resolve_to_addrs(host(&base), addresses);
+        }
+        let client = builder
+            .build()
+            .map_err(|e| SiteError::Url(format!("{url}: {}", root(&e))))?;
+        Ok(Self {
+            url: url.to_owned(),
+            base,
+            client,
+            api_key,
+        })
+    }
+
+    /// Returns the base URL as it was given.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Replaces the API key in a text that came from the server.
+    pub fn mask(&self, text: &str) -> String {
+        self.api_key
+            .as_ref()
+            .map_or_else(|| text.to_owned(), |key| key.mask(text))
+    }
+
+    /// Sends one request and returns the answer.
+    ///
+    /// # Errors
+    /// If there is no complete answer within the limit.
+    pub fn ask(&self, ask: &Ask<'_>, limit: Duration) -> Result<Answer, HttpError> {
+        let never = self.ask_while::<std::convert::Infallible>(ask, limit, &mut || Ok(()));
+        match never {
+            Ok(answer) => answer,
+            Err(never) => match never {},
+        }
+    }
+
+    /// Sends one request, calls `watch` every 50 ms meanwhile, and gives up when it fails.
+    ///
+    /// # Errors
+    /// What `watch` says; within, as [`Site::ask`].
+    pub fn ask_while<E>(
+        &self,
+        ask: &Ask<'_>,
+        limit: Duration,
+        watch: &mut dyn FnMut() -> Result<(), E>,
+    ) -> Result<Result<Answer, HttpError>, E> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let runtime = match runtime {
+            Ok(runtime) => runtime,
+            Err(error) => return Ok(Err(HttpError::Machine(error.to_string()))),
+        };
+        let answer = runtime.block_on(async {
+            let limited = tokio::time::timeout(limit, self.exchange(ask));
+            watched(limited, watch).await
+        });
+        // A look-up of a name cannot be interrupted; nobody waits for it.
+        runtime.shutdown_background();
+        Ok(answer?.unwrap_or(Err(HttpError::Late(limit))))
+    }
+
+    async fn exchange(&self, ask: &Ask<'_>) -> Result<Answer, HttpError> {
+        let mut url = self.base.clone();
+        let (path, query) = ask
+            .path
+            .split_once('?')
+            .map_or((ask.path, None), |(path, query)| (path, Some(query)));
+        url.set_path(&format!("{}{path}", self.base.path().trim_end_matches('/')));
+        url.set_query(query);
+        let method = if ask.body.is_some() {
+            Method::POST
+        } else {
+            Method::GET
+        };
+        let mut request = self.client.request(method, url);
+        if let Some(accept) = ask.accept {
+            request = request.header(ACCEPT, accept);
+        }
+        if let Some(body) = ask.body {
+            let bytes = serde_json::to_vec(body).expect("a JSON value always serializes");
+            request = request.header(CONTENT_TYPE, "application/json").body(bytes);
+        }
+        if let Some(key) = &self.api_key {
+            let (_, value) = key.header();
+            let mut value = HeaderValue::from_str(&value).expect("an API key is visible ASCII");
+            value.set_sensitive(true);
+            request = request.header(AUTHORIZATION, value);
+        }
+        let mut response = request.send().await.map_err(|e| self.explain(&e))?;
+        let status = response.status().as_u16();
+        let mut body = Vec::new();
+        while let Some(piece) = response.chunk().await.map_err(|e| self.explain(&e))? {
+            if body.len() + piece.len() > MAX_BODY {
+                return Err(HttpError::Answer(format!("more than {MAX_BODY} bytes")));
+            }
+            body.extend_from_slice(&piece);
+        }
+        Ok(Answer {
+            status,
+            body,
+            path: ask.path.to_owned(),
+            api_key: self.api_key.clone(),
+        })
+    }
+
+    /// Says why there is no answer. Texts of `reqwest` hold the URL, so only their cause is repeated.
+    fn explain(&self, error: &reqwest::Error) -> HttpError {
+        if !error.is_connect() {
+            return HttpError::Answer(self.mask(&root(error)));
+        }
+        let late = io::Error::from(io::ErrorKind::TimedOut);
+        let encrypted = self.base.scheme() == "https";
+        let failed =
+            handshake(error).or_else(|| (encrypted && error.is_timeout()).then_some(&late));
+        match failed {
+            Some(failed) => HttpError::Tls(TlsError::of_handshake(host(&self.base), failed)),
+            None => HttpError::Connect(root(error)),
+        }
+    }
+}
+
+/// One request: a GET, or a POST of JSON.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask<'a> {
+    path: &'a str,
+    body: Option<&'a Value>,
+    accept: Option<&'a str>,
+}
+
+impl<'a> Ask<'a> {
+    /// Asks for a path, `/…`.
+    pub fn get(path: &'a str) -> Self {
+        Self {
+            path,
+            body: None,
+            accept: None,
+        }
+    }
+
+    /// Posts a JSON document to a path.
+    pub fn post(path: &'a str, body: &'a Value) -> Self {
+        Self {
+            body: Some(body),
+            ..Self::get(path)
+        }
+    }
+
+    /// Names the media type wanted.
+    #[must_use]
+    pub fn accept(self, media: &'a str) -> Self {
+        Self {
+            accept: Some(media),
+            ..self
+        }
+    }
+}
+
+/// An answer with its whole body.
+pub struct Answer {
+    /// The status code.
+    pub status: u16,
+    /// The body as it came, an API key in it included.
+    pub body: Vec<u8>,
+    path: String,
+    api_key: Option<ApiKey>,
+}
+
+impl fmt::Debug for Answer {
+    /// Shows what messages may show.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.told())
+    }
+}
+
+impl Answer {
+    /// Returns the body as JSON.
+    ///
+    /// # Errors
+    /// If it is not JSON; with its start.
+    pub fn json(&self) -> Result<Value, String> {
+        serde_json::from_slice(&self.body)
+            .map_err(|e| format!("not JSON ({e}): `{}`", self.start()))
+    }
+
+    /// Returns the body as text, the API key masked.
+    pub fn text(&self) -> String {
+        let text = String::from_utf8_lossy(&self.body);
+        match &self.api_key {
+            Some(key) => key.mask(&text),
+            None => text.into_owned(),
+        }
+    }
+
+    /// Returns the start of the body, for messages.
+    pub fn start(&self) -> String {
+        // Masked before it is cut, or the start of a key could be left.
+        let text = self.text();
+        text.chars().take(200).collect::<String>().trim().to_owned()
+    }
+
+    /// Says what was answered, for messages.
+    pub fn told(&self) -> String {
+        format!("{} answered {}: `{}`", self.path, self.status, self.start())
+    }
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HttpError {
+    /// Nothing takes a connection there, or the host has no address.
+    Connect(String),
+    /// The server is not to be trusted, or does not speak TLS.
+    Tls(TlsError),
+    /// The limit passed.
+    Late(Duration),
+    /// What came back is no complete answer.
+    Answer(String),
+    /// This machine gives no event loop.
+    Machine(String),
+}
+
+impl fmt::Display for HttpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connect(error) | Self::Answer(error) => f.write_str(error),
+            Self::Tls(error) => write!(f, "{error}"),
+            Self::Late(limit) => write!(f, "no answer within {} s", limit.as_secs_f64()),
+            Self::Machine(error) => write!(f, "cannot start the event loop: {error}"),
+        }
+    }
+}
+
+impl Error for HttpError {}
+
+async fn watched<F: Future, E>(
+    future: F,
+    watch: &mut dyn FnMut() -> Result<(), E>,
+) -> Result<F::Output, E> {
+    let mut future = std::pin::pin!(future);
+    loop {
+        tokio::select! {
+            output = &mut future => return Ok(output),
+            () = tokio::time::sleep(TICK) => watch()?,
+        }
+    }
+}
+
+fn parse(url: &str) -> Result<Url, SiteError> {
+    let wrong = || SiteError::Url(format!("`{url}` is not an http:// or https:// URL"));
+    let base = Url::parse(url).map_err(|_| wrong())?;
+    if !matches!(base.scheme(), "http" | "https") || !base.has_host() {
+        return Err(wrong());
+    }
+    if !base.username().is_empty() || base.password().is_some() {
+        // Not quoted: it holds a secret.
+        return Err(SiteError::Url(
+            "a URL with a user name or a password is refused: name the environment variable that holds the API key"
+                .to_owned(),
+        ));
+    }
+    Ok(base)
+}
+
+/// Returns the host without the brackets of an IPv6 address.
+fn host(base: &Url) -> &str {
+    let host = base.host_str().unwrap_or_default();
+    host.trim_start_matches('[').trim_end_matches(']')
+}
+
+/// Returns the text of the innermost cause.
+fn root(error: &(dyn Error + 'static)) -> String {
+    let mut inner = error;
+    while let Some(source) = inner.source() {
+        inner = source;
+    }
+    inner.to_string()
+}
+
+/// Returns the error of a handshake: of the errors in connecting, the one that lies within another I/O error.
+fn handshake<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e io::Error> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let inner = error
+            .downcast_ref::<io::Error>()
+            .and_then(|outer| outer.get_ref()?.downcast_ref::<io::Error>());
+        if inner.is_some() {
+            return inner;
+        }
+        next = error.source();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    /// Answers one connection with these bytes; returns the base URL and, when it ended, what was asked.
+    fn once(answer: &'static str) -> (String, std::thread::JoinHandle<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let asked = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let (mut head, mut byte) = (Vec::new(), [0]);
+            while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() == 1 {
+                head.push(byte[0]);
+            }
+            stream.write_all(answer.as_bytes()).unwrap();
+            String::from_utf8(head).unwrap()
+        });
+        (url, asked)
+    }
+
+    #[test]
+    fn a_base_url_may_have_a_path_and_lack_a_port() {
+        let (url, asked) = once("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}");
+        let site = Site::find(&format!("{url}/b/"), None, None).unwrap();
+        let answer = site.ask(
+            &Ask::get("/v1/models?x=1").accept("application/json"),
+            LIMIT,
+        );
+        assert_eq!(answer.unwrap().json(), Ok(serde_json::json!({})));
+        let head = asked.join().unwrap().to_lowercase();
+        assert!(
+            head.starts_with("get /b/v1/models?x=1 http/1.1\r\n"),
+            "{head}"
+        );
+        assert!(
+            head.contains("accept: application/json\r\n")
+                && head.contains("user-agent: benchtrail\r\n")
+        );
+        for url in ["ftp://a", "a:80", "http://", "x", "/p"] {
+            assert!(
+                matches!(Site::find(url, None, None), Err(SiteError::Url(_))),
+                "{url}"
+            );
+        }
+        assert!(Site::find("http://[::1]", None, None).is_ok());
+    }
+
+    #[test]
+    fn a_url_with_a_password_is_refused_without_repeating_it() {
+        let error = Site::find("http://me:hunter2@a", None, None).unwrap_err();
+        assert!(!error.to_string().contains("hunter2"), "{error}");
+    }
+
+    #[test]
+    fn a_refused_connection_is_told_by_its_cause() {
+        let free = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let site = Site::find(&format!("http://{free}"), None, ApiKey::new("sk-1")).unwrap();
+        let error = site.ask(&Ask::get("/x"), LIMIT).unwrap_err();
+        assert!(
+            matches!(&error, HttpError::Connect(e) if e.contains("refused")),
+            "{error:?}"
+        );
+    }
+
+    #[test]
+    fn the_key_is_sent_and_masked_and_in_no_debug_text() {
+        let (url, asked) = once("HTTP/1.1 401 No\r\nContent-Length: 11\r\n\r\nnot sk-1 ok");
+        let site = Site::find(&url, None, ApiKey::new("sk-1")).unwrap();
+        let answer = site.ask(&Ask::get("/x"), LIMIT).unwrap();
+        assert_eq!(answer.told(), "/x answered 401: `not [API key] ok`");
+        assert!(!format!("{site:?} {answer:?}").contains("sk-1"));
+        assert!(asked.join().unwrap().contains("Bearer sk-1"));
+    }
+
+    #[test]
+    fn a_redirect_is_an_answer_and_is_not_followed() {
+        let (url, _asked) = once(
+            "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:9/\r\nContent-Length: 0\r\n\r\n",
+        );
+        let answer = Site::find(&url, None, None)
+            .unwrap()
+            .ask(&Ask::get("/x"), LIMIT);
+        assert_eq!(answer.unwrap().status, 302);
+    }
+
+    #[test]
+    fn an_answer_that_is_cut_short_is_an_error() {
+        let (url, _asked) = once("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf");
+        let answer = Site::find(&url, None, None)
+            .unwrap()
+            .ask(&Ask::get("/x"), LIMIT);
+        assert!(matches!(answer, Err(HttpError::Answer(_))), "{answer:?}");
+    }
+
+    #[test]
+    fn a_server_that_never_answers_ends_with_the_watch_or_the_limit() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", silent.local_addr().unwrap());
+        let site = Site::find(&url, None, None).unwrap();
+        let ended = site.ask_while(&Ask::get("/x"), LIMIT, &mut || Err("dead"));
+        assert_eq!(ended.map(|_| ()), Err("dead"));
+        let short = Duration::from_millis(20);
+        assert_eq!(
+            site.ask(&Ask::get("/x"), short).unwrap_err(),
+            HttpError::Late(short)
+        );
+    }
+}

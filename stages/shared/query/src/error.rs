@@ -1,0 +1,65 @@
+//! Why a query has no answer.
+
+use std::fmt;
+
+/// A query cannot be answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QueryError {
+    /// The text is not a query: what SQLite says, and the line and column (from 1) if it knows.
+    Sql(String, Option<(usize, usize)>),
+    /// There is no table of this name.
+    NoTable(String),
+    /// There is no column of this name.
+    NoColumn(String),
+    /// A column named in `using` is not in both tables.
+    NoJoinColumn(String),
+    /// The query asks for something that no query may do.
+    Refused(String),
+    /// The query is well-formed and its evaluation failed.
+    Failed(String),
+    /// The answer or the work passed a limit.
+    Limit(String),
+    /// The caller's stop flag was raised, or its time was up.
+    Stopped,
+}
+
+impl fmt::Display for QueryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sql(message, Some((1, column))) => {
+                write!(f, "the query is not valid SQL: {message} (column {column})")
+            }
+            Self::Sql(message, Some((line, column))) => {
+                write!(
+                    f,
+                    "the query is not valid SQL: {message} (line {line}, column {column})"
+                )
+            }
+            Self::Sql(message, None) => write!(f, "the query is not valid SQL: {message}"),
+            Self::NoTable(name) => {
+                write!(
+                    f,
+                    "the query reads the table `{name}`, which does not exist"
+                )
+            }
+            Self::NoColumn(name) => {
+                write!(
+                    f,
+                    "the query reads the column `{name}`, which is in none of its tables"
+                )
+            }
+            Self::NoJoinColumn(name) => {
+                write!(
+                    f,
+                    "the query joins using `{name}`, which is not a column of both tables"
+                )
+            }
+            Self::Refused(message) | Self::Failed(message) | Self::Limit(message) => {
+                f.write_str(message)
+            }
+            Self::Stopped => f.write_str("the query was stopped"),
+        }
+    }
+}
+
+impl std::error::Error for QueryError {}

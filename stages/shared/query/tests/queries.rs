@@ -1,0 +1,477 @@
+//! What queries answer, and what they may not do.
+
+use artifacts::{Column, Scalar, Table};
+use proptest::prelude::*;
+use query::{Answer, Database, Kind, Limits, QueryError, Shape, check};
+use statistics::Sample;
+
+fn requests() -> Table {
+    Table::new(vec![
+        Column::text("status", [Some("ok"), Some("ok"), Some("timeout"), None]),
+        Column::float("ttft_ms", [Some(12.5), Some(7.25), None, Some(9.0)])
+            .unit("ms")
+            .describe("time to first token"),
+        Column::int("output_tokens", [Some(24), Some(12), Some(0), None]).unit("tok"),
+        Column::boolean("superseded", [Some(false), Some(true), None, Some(false)]),
+    ])
+    .unwrap()
+}
+
+fn database() -> Database {
+    let mut database = Database::new().unwrap();
+    database.add("requests", &requests()).unwrap();
+    database.add("results.cells", &requests()).unwrap();
+    database
+}
+
+fn ask(sql: &str) -> Result<Answer, QueryError> {
+    database().select(sql, &Limits::default())
+}
+
+fn table(sql: &str) -> Table {
+    ask(sql).unwrap_or_else(|e| panic!("{sql}: {e}")).table
+}
+
+fn one(sql: &str) -> Scalar {
+    let table = table(sql);
+    assert_eq!((table.rows(), table.names().len()), (1, 1), "{sql}");
+    table.value(&table.names()[0], 0).unwrap()
+}
+
+#[test]
+fn the_same_query_gives_the_same_bytes() {
+    let sql =
+        "select status, quantile(ttft_ms, 0.9) as p90, sum(ttft_ms) as s, group_concat(output_tokens) as t
+               from requests group by status";
+    assert_eq!(
+        table(sql).to_parquet().unwrap(),
+        table(sql).to_parquet().unwrap()
+    );
+}
+
+#[test]
+fn rows_without_an_order_are_sorted_by_all_columns() {
+    let plain = table("select ttft_ms, status from requests");
+    assert_eq!(
+        plain.float("ttft_ms").unwrap(),
+        [None, Some(7.25), Some(9.0), Some(12.5)]
+    );
+    assert_eq!(
+        plain.text("status").unwrap(),
+        [Some("timeout"), Some("ok"), None, Some("ok")]
+    );
+    let said = table("select ttft_ms from requests order by ttft_ms desc");
+    assert_eq!(
+        said.float("ttft_ms").unwrap(),
+        [Some(12.5), Some(9.0), Some(7.25), None]
+    );
+}
+
+#[test]
+fn a_repeated_column_keeps_unit_meaning_and_type() {
+    let table = table(
+        "select r.ttft_ms as first, superseded, output_tokens, ttft_ms * 1 as computed from requests r where 0",
+    );
+    assert_eq!(table.unit("first").as_deref(), Some("ms"));
+    assert_eq!(
+        table.description("first").as_deref(),
+        Some("time to first token")
+    );
+    assert_eq!(table.unit("computed"), None);
+    assert!(table.boolean("superseded").is_ok() && table.int("output_tokens").is_ok());
+    let flags = self::table("select superseded from requests");
+    assert_eq!(
+        flags.boolean("superseded").unwrap(),
+        [None, Some(false), Some(false), Some(true)]
+    );
+}
+
+#[test]
+fn a_union_keeps_no_unit_of_its_first_part() {
+    let table =
+        table("select ttft_ms as x from requests union all select output_tokens from requests");
+    assert_eq!((table.rows(), table.unit("x")), (8, None));
+}
+
+#[test]
+fn names_with_dots_are_quoted() {
+    assert_eq!(
+        one("select count(*) from \"results.cells\""),
+        Scalar::Int(4)
+    );
+    assert_eq!(
+        ask("select count(*) from results.cells").unwrap_err(),
+        QueryError::NoTable("results.cells".into())
+    );
+}
+
+#[test]
+fn the_tables_that_were_read_are_told() {
+    let read = |sql: &str| ask(sql).unwrap().read;
+    assert_eq!(
+        read("select count(*) as n from requests where status = 'results.cells'"),
+        ["requests"]
+    );
+    assert_eq!(
+        read("with a as (select 1 as x from \"Results.Cells\") select * from a, requests"),
+        ["requests", "results.cells"]
+    );
+    assert_eq!(read("select 1 as one"), [""; 0]);
+}
+
+#[test]
+fn nulls_are_ignored_by_aggregates_and_kept_by_scalars() {
+    assert_eq!(
+        one("select median(ttft_ms) from requests"),
+        Scalar::Float(9.0)
+    );
+    assert_eq!(
+        one("select quantile(ttft_ms, 0.5) from requests where ttft_ms is null"),
+        Scalar::Null
+    );
+    assert_eq!(
+        one("select median(ttft_ms) from requests where 0"),
+        Scalar::Null
+    );
+    assert_eq!(
+        one("select stddev(ttft_ms) from requests where ttft_ms = 9"),
+        Scalar::Null
+    );
+    assert_eq!(
+        one("select stddev_pop(ttft_ms) from requests where ttft_ms = 9"),
+        Scalar::Float(0.0)
+    );
+    assert_eq!(one("select sqrt(null)"), Scalar::Null);
+}
+
+#[test]
+fn what_is_undefined_is_null() {
+    for sql in [
+        "select sqrt(-1)",
+        "select ln(0)",
+        "select exp(1e9)",
+        "select 1 / 0",
+        "select 1e999",
+    ] {
+        assert_eq!(one(sql), Scalar::Null, "{sql}");
+    }
+    assert_eq!(one("select pow(2, 10)"), Scalar::Float(1024.0));
+}
+
+#[test]
+fn a_query_can_only_select_from_the_given_tables() {
+    for (sql, told) in [
+        (
+            "attach 'x.db' as x",
+            "a query must begin with `select`, not `attach`",
+        ),
+        (
+            "pragma table_list",
+            "a query must begin with `select`, not `pragma`",
+        ),
+        (
+            "select * from pragma_table_list",
+            "a query may read only the tables it is given, not `pragma_table_list`",
+        ),
+        (
+            "select * from sqlite_master",
+            "a query may read only the tables it is given, not `sqlite_master`",
+        ),
+        (
+            "with sqlite_master as (select 1) select count(*) from main.sqlite_master",
+            "a query may read only the tables it is given, not `sqlite_master`",
+        ),
+        (
+            "select count(*) from sqlite_master",
+            "a query may read only the tables it is given, not `sqlite_master`",
+        ),
+        (
+            "select * from json_each('[1]')",
+            "a query may read only the tables it is given, not `json_each`",
+        ),
+        (
+            "insert into requests values (1, 2, 3, 4)",
+            "a query must begin with `select`, not `insert`",
+        ),
+        (
+            "with a as (select 1) delete from requests",
+            "a query may not change anything",
+        ),
+        (
+            "with a as (select 1) update requests set status = 1",
+            "a query may not change anything",
+        ),
+        (
+            "drop table requests",
+            "a query must begin with `select`, not `drop`",
+        ),
+        (
+            "vacuum into 'x.db'",
+            "a query must begin with `select`, not `vacuum`",
+        ),
+        (
+            "explain select 1",
+            "a query must begin with `select`, not `explain`",
+        ),
+        (
+            "select load_extension('x')",
+            "a query may not call `load_extension`",
+        ),
+        ("select random()", "a query may not call `random`"),
+        (
+            "select hex(randomblob(4))",
+            "a query may not call `randomblob`",
+        ),
+        (
+            "select current_timestamp",
+            "a query may not call `current_timestamp`",
+        ),
+        ("select date('now')", "a query may not call `date`"),
+        ("select strftime('%s')", "a query may not call `strftime`"),
+        (
+            "select sqlite_version()",
+            "a query may not call `sqlite_version`",
+        ),
+        (
+            "select last_insert_rowid()",
+            "a query may not call `last_insert_rowid`",
+        ),
+        ("select 1; select 2", "a query must be a single statement"),
+        (
+            "select ?",
+            "a query cannot take parameters; write the value itself",
+        ),
+        (
+            "select :x",
+            "a query cannot take parameters; write the value itself",
+        ),
+        ("", "the query is empty"),
+    ] {
+        let mut database = database();
+        let error = database.select(sql, &Limits::default()).expect_err(sql);
+        assert_eq!(error, QueryError::Refused(told.to_owned()), "{sql}");
+        // What was refused left nothing behind.
+        let count = database
+            .select("select count(*) as n from requests", &Limits::default())
+            .unwrap();
+        assert_eq!(count.table.int("n").unwrap(), [Some(4)], "{sql}");
+    }
+}
+
+#[test]
+fn what_is_no_sql_is_told_with_its_place() {
+    assert_eq!(
+        ask("select ttft_ms\nfrom requests wher 1 = 1")
+            .unwrap_err()
+            .to_string(),
+        "the query is not valid SQL: near \"1\": syntax error (line 2, column 20)"
+    );
+    assert_eq!(
+        ask("select ttft from requests").unwrap_err(),
+        QueryError::NoColumn("ttft".into())
+    );
+    assert_eq!(
+        ask("select \"ttft\" from requests").unwrap_err(),
+        QueryError::NoColumn("ttft".into())
+    );
+    assert_eq!(
+        ask("select 1 from cells").unwrap_err(),
+        QueryError::NoTable("cells".into())
+    );
+}
+
+#[test]
+fn what_no_column_can_hold_is_refused() {
+    for (sql, told) in [
+        (
+            "select 1 as a, 2 as a",
+            "two columns are named `a`: give each result column its own name with `as`",
+        ),
+        ("select x'00' as a", "column `a` holds raw bytes"),
+        (
+            "select 1 as a union all select 'x'",
+            "column `a` mixes text, booleans and numbers",
+        ),
+        (
+            "select quantile(ttft_ms, 2) from requests",
+            "quantile(x, p) needs a p between 0 and 1",
+        ),
+        (
+            "select quantile(ttft_ms, null) from requests",
+            "quantile(x, p) needs a p between 0 and 1",
+        ),
+        (
+            "select quantile(1, output_tokens / 24.0) from requests where status = 'ok'",
+            "quantile(x, p) needs the same p for all rows of a group",
+        ),
+        (
+            "select median(status) from requests",
+            "median() of a value that is not a number",
+        ),
+    ] {
+        assert_eq!(
+            ask(sql).expect_err(sql),
+            QueryError::Failed(told.to_owned()),
+            "{sql}"
+        );
+    }
+}
+
+#[test]
+fn a_query_that_never_ends_is_ended() {
+    let endless =
+        "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n";
+    let limits = Limits {
+        instructions: 1_000_000,
+        ..Limits::default()
+    };
+    let error = database().select(endless, &limits).unwrap_err();
+    assert_eq!(
+        error,
+        QueryError::Limit("the query takes more than 1000000 instructions".into())
+    );
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let limits = Limits {
+        stop: Some(stop),
+        ..Limits::default()
+    };
+    assert_eq!(
+        database().select(endless, &limits).unwrap_err(),
+        QueryError::Stopped
+    );
+    let rows = "with recursive n(i) as (select 1 union all select i + 1 from n) select i from n";
+    let limits = Limits {
+        rows: 1_000,
+        ..Limits::default()
+    };
+    let error = database().select(rows, &limits).unwrap_err();
+    assert_eq!(
+        error,
+        QueryError::Limit("the answer has more than 1000 rows".into())
+    );
+}
+
+fn shapes() -> Vec<Shape> {
+    let columns = requests()
+        .names()
+        .iter()
+        .map(|n| requests().column(n).unwrap())
+        .collect::<Vec<_>>();
+    let shape = |name: &str| Shape {
+        name: name.into(),
+        columns: columns.clone(),
+        open: true,
+    };
+    vec![shape("cells"), shape("means")]
+}
+
+#[test]
+fn a_check_knows_the_result_columns_and_assumes_those_of_open_tables() {
+    let checked = check(
+        "select a.concurrency, superseded, avg(ttft_ms) as mean, upper(a.status) as s, a.ttft_ms
+         from cells a join means b using (rep, ttft_ms, superseded) group by a.concurrency",
+        &shapes(),
+    )
+    .unwrap();
+    assert_eq!(checked.assumed, ["rep", "concurrency"]);
+    let found: Vec<_> = checked
+        .columns
+        .iter()
+        .map(|c| (c.name.as_str(), c.kind, c.unit.as_deref()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("concurrency", None, None),
+            ("superseded", Some(Kind::Bool), None),
+            ("mean", Some(Kind::Float), None),
+            ("s", Some(Kind::Text), None),
+            ("ttft_ms", Some(Kind::Float), Some("ms")),
+        ]
+    );
+}
+
+#[test]
+fn a_check_finds_what_cannot_work() {
+    assert_eq!(
+        check("select 1 from cell", &shapes()).unwrap_err(),
+        QueryError::NoTable("cell".into())
+    );
+    assert!(matches!(
+        check("select from cells", &shapes()),
+        Err(QueryError::Sql(..))
+    ));
+    let closed: Vec<Shape> = shapes()
+        .into_iter()
+        .map(|s| Shape { open: false, ..s })
+        .collect();
+    assert_eq!(
+        check("select rep from cells", &closed).unwrap_err(),
+        QueryError::NoColumn("rep".into())
+    );
+    assert_eq!(
+        check("select nosuch.rep from cells", &shapes()).unwrap_err(),
+        QueryError::NoColumn("nosuch.rep".into())
+    );
+}
+
+#[test]
+fn the_page_names_every_function_and_its_queries_work() {
+    let page = include_str!("../../../../docs/sql.md");
+    for name in [query::ALLOWED, query::AGGREGATES, query::SCALARS].concat() {
+        assert!(
+            page.contains(&format!("`{name}`")) || page.contains(&format!("`{name}(")),
+            "{name}"
+        );
+    }
+    let shape = |name: &str| Shape {
+        name: name.into(),
+        columns: vec![Column::int("phase", [])],
+        open: true,
+    };
+    let facts = Shape {
+        name: "cell".into(),
+        columns: vec![Column::int("expected_requests", [])],
+        open: false,
+    };
+    let tables = [shape("ladder.requests"), shape("requests"), facts];
+    let queries: Vec<&str> = page
+        .split("```sql\n")
+        .skip(1)
+        .filter_map(|rest| Some(rest.split_once("```")?.0))
+        .collect();
+    assert_eq!(queries.len(), 3);
+    for query in queries {
+        assert!(
+            check(query, &tables).is_ok(),
+            "{query}: {:?}",
+            check(query, &tables)
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn quantiles_and_deviations_are_those_of_the_statistics_crate(
+        values in prop::collection::vec(prop::option::of(-1e6_f64..1e6), 1..60),
+        p in 0.0_f64..=1.0,
+    ) {
+        let mut database = Database::new().unwrap();
+        database.add("t", &Table::new(vec![Column::float("x", values.iter().copied())]).unwrap()).unwrap();
+        let sql = format!(
+            "select quantile(x, {p:?}) as q, median(x) as m, stddev(x) as s, variance(x) as v from t"
+        );
+        let table = database.select(&sql, &Limits::default()).unwrap().table;
+        let sample = Sample::new(values.into_iter().flatten()).ok();
+        let of = |f: &dyn Fn(&Sample) -> Option<f64>| sample.as_ref().and_then(f).map_or(Scalar::Null, Scalar::Float);
+        prop_assert_eq!(table.value("q", 0).unwrap(), of(&|s| Some(s.quantile(p))));
+        prop_assert_eq!(table.value("m", 0).unwrap(), of(&|s| Some(s.median())));
+        prop_assert_eq!(table.value("s", 0).unwrap(), of(&Sample::std));
+        prop_assert_eq!(table.value("v", 0).unwrap(), of(&Sample::variance));
+    }
+
+    #[test]
+    fn any_text_is_answered_or_refused_and_never_panics(sql in "(select |with )?[ a-z0-9'\"`;,.()*=-]{0,60}") {
+        let _refused = database().select(&sql, &Limits { instructions: 1_000_000, ..Limits::default() });
+    }
+}

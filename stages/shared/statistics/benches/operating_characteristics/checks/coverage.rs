@@ -1,0 +1,314 @@
+//! How often intervals hold the truth.
+
+use rand_xoshiro::Xoshiro256PlusPlus as Stream;
+use statistics::{
+    Bootstrap, BootstrapKind, Interval, Resampling, Sample, batch_means, bootstrap_t,
+    cluster_effect, effective_size_of_quantile, hierarchical_bootstrap, launch_quantile,
+    quantile_interval, quantile_interval_of, ratio_of_sums, t_interval, unit_effect,
+};
+
+use super::draw::{REQUESTS, autoregression, effects, mean, normal, requests};
+use super::{Check, Table};
+
+const LEVEL: f64 = 0.95;
+
+/// What "about 95 %" is.
+const NOMINAL: (f64, f64) = (0.93, 0.97);
+
+/// Standard normal quantiles of 0.95 and 0.99.
+const QUANTILES: [(f64, f64, &str); 2] = [
+    (0.95, 1.644_853_626_951_472_2, "p95"),
+    (0.99, 2.326_347_874_040_841, "p99"),
+];
+
+fn holds(interval: &Interval, truth: f64) -> Option<bool> {
+    Some(!interval.excludes(truth))
+}
+
+pub(super) fn tables() -> Vec<Table> {
+    vec![units(), quantiles(), dependent(), bootstraps(), clusters()]
+}
+
+/// t intervals of launch-level statistics.
+fn units() -> Table {
+    let mut checks = Vec::new();
+    for launches in [3, 5, 8, 10] {
+        for launch in [0.0, 0.02, 0.05] {
+            let column = format!("{launches} launches");
+            let named = |what: &str| {
+                let row = format!("{what}, launches ± {:.0} %", 100.0 * launch);
+                (row, column.clone())
+            };
+            // The mean of a log-normal, over launches too.
+            let truth = ((REQUESTS * REQUESTS + launch * launch) / 2.0_f64).exp();
+            let of_mean = move |rng: &mut Stream| {
+                let launch = |_| mean(&requests(rng, 100, launch));
+                let means: Vec<f64> = (0..launches).map(launch).collect();
+                holds(&unit_effect(&means).ok()?.interval(LEVEL), truth)
+            };
+            checks.push(Check::new(named("mean"), NOMINAL, of_mean).costing(2));
+            let of_ratio = move |rng: &mut Stream| {
+                let mut side = || mean(&requests(rng, 100, launch)).ln();
+                let effects: Vec<f64> = (0..launches).map(|_| side() - side()).collect();
+                holds(&unit_effect(&effects).ok()?.interval(LEVEL), 0.0)
+            };
+            checks.push(Check::new(named("ratio of means"), NOMINAL, of_ratio).costing(4));
+            let of_median = move |rng: &mut Stream| {
+                let launch = |_| Some(quantile(requests(rng, 101, launch), 0.5)?.ln());
+                let medians: Option<Vec<f64>> = (0..launches).map(launch).collect();
+                holds(&unit_effect(&medians?).ok()?.interval(LEVEL), 0.0)
+            };
+            checks.push(Check::new(named("median"), NOMINAL, of_median).costing(2));
+            let of_tails = move |rng: &mut Stream| {
+                let mut side = || Some(quantile(requests(rng, 200, launch), 0.95)?.ln());
+                let effects: Option<Vec<f64>> =
+                    (0..launches).map(|_| Some(side()? - side()?)).collect();
+                holds(&unit_effect(&effects?).ok()?.interval(LEVEL), 0.0)
+            };
+            checks.push(Check::new(named("ratio of p95"), NOMINAL, of_tails).costing(5));
+        }
+    }
+    Table {
+        title: "Coverage of 95 % intervals over launches",
+        note: "t over one number per launch: the mean, the log ratio, the log median of its requests.",
+        checks,
+    }
+}
+
+fn quantile(values: Vec<f64>, p: f64) -> Option<f64> {
+    Some(Sample::new(values).ok()?.quantile(p))
+}
+
+/// Tails of requests: over launches, and within one.
+fn quantiles() -> Table {
+    let mut checks = Vec::new();
+    for (p, z, name) in QUANTILES {
+        let sizes = if p < 0.99 {
+            [72, 200, 1_000]
+        } else {
+            [368, 1_000, 1_500]
+        };
+        for size in sizes {
+            for launch in [0.0, 0.05] {
+                let truth = (z * (REQUESTS * REQUESTS + launch * launch).sqrt()).exp();
+                let row = format!(
+                    "{name}, {size} requests, launches ± {:.0} %",
+                    100.0 * launch
+                );
+                for launches in [3, 5, 8, 10] {
+                    let over = move |rng: &mut Stream| {
+                        let launch = |_| requests(rng, size, launch);
+                        let launches: Vec<Vec<f64>> = (0..launches).map(launch).collect();
+                        let quantile = launch_quantile(&launches, p, LEVEL).ok()?;
+                        holds(&quantile.interval, truth)
+                    };
+                    let column = format!("{launches} launches");
+                    // With three, values farther out are accepted again: it covers more.
+                    let bounds = if launches == 3 { (0.93, 0.99) } else { NOMINAL };
+                    let check = Check::new((row.clone(), column), bounds, over);
+                    checks.push(check.costing(size * launches / 2_000 + 1));
+                }
+            }
+            let within = move |rng: &mut Stream| {
+                let values = Sample::new(requests(rng, size, 0.0)).ok()?;
+                let interval = quantile_interval(&values, p, LEVEL).ok()?.interval;
+                holds(&interval, (z * REQUESTS).exp())
+            };
+            let row = format!("{name}, {size} requests, launches ± 0 %");
+            // Ranks are whole numbers: the interval of few values covers more.
+            let check = Check::new((row, "within one launch"), (0.945, 1.0), within);
+            checks.push(check.costing(size / 1_000 + 1));
+        }
+    }
+    for launches in [3, 5, 8, 10] {
+        // What the bias of quantiles of few requests does.
+        let own = move |rng: &mut Stream| {
+            let launch = |_| Some(quantile(requests(rng, 72, 0.0), 0.95)?.ln());
+            let logs: Option<Vec<f64>> = (0..launches).map(launch).collect();
+            let interval = unit_effect(&logs?).ok()?.interval(LEVEL);
+            holds(&interval, QUANTILES[0].1 * REQUESTS)
+        };
+        let row = "p95, 72 requests, t over the launches' own p95";
+        let check = Check::new((row, format!("{launches} launches")), (0.0, 1.0), own);
+        checks.push(check.costing(2));
+    }
+    let few = |rng: &mut Stream| {
+        let launches: Vec<Vec<f64>> = (0..5).map(|_| requests(rng, 24, 0.02)).collect();
+        let quantile = launch_quantile(&launches, 0.95, LEVEL).ok()?;
+        holds(&quantile.interval, 0.0)
+    };
+    let row = "p95, 24 requests, launches ± 2 %";
+    checks.push(Check::new((row, "5 launches"), NOMINAL, few).costing(5));
+    Table {
+        title: "Coverage of 95 % intervals of tail quantiles",
+        note: "Over launches by inverting a t test on the shares per launch, within one launch by order statistics.",
+        checks,
+    }
+}
+
+/// Values that depend on their neighbours, as latencies under a queue.
+fn dependent() -> Table {
+    let mut checks = Vec::new();
+    for rho in [0.0, 0.5, 0.9] {
+        let column = format!("ρ = {rho}");
+        let plain = move |rng: &mut Stream| {
+            let series = Sample::new(autoregression(rng, rho, 2_000)).ok()?;
+            let interval = t_interval(&series, LEVEL)?;
+            Some(interval.low <= 0.0 && interval.high >= 0.0)
+        };
+        // Where values depend on each other it must fail.
+        let bounds = if rho > 0.0 { (0.0, 0.85) } else { NOMINAL };
+        let row = "mean, values taken for independent";
+        checks.push(Check::new((row, column.clone()), bounds, plain).costing(5));
+        let batches = move |rng: &mut Stream| {
+            let batches = batch_means(&autoregression(rng, rho, 2_000), 20).ok()?;
+            let interval = batches.interval(LEVEL)?;
+            Some(interval.low <= 0.0 && interval.high >= 0.0)
+        };
+        let row = "mean, 20 batches";
+        checks.push(Check::new((row, column.clone()), (0.92, 0.97), batches).costing(5));
+        for (effective, row, bounds) in [
+            (
+                false,
+                "p95, ranks of all values",
+                if rho > 0.0 { (0.0, 0.93) } else { (0.945, 1.0) },
+            ),
+            (true, "p95, ranks of the effective size", (0.93, 1.0)),
+        ] {
+            let tail = move |rng: &mut Stream| {
+                let series = autoregression(rng, rho, 2_000);
+                let n = if effective {
+                    effective_size_of_quantile(&series, 0.95).ok()?.size as usize
+                } else {
+                    series.len()
+                };
+                let sample = Sample::new(series).ok()?;
+                let interval = quantile_interval_of(&sample, n, 0.95, LEVEL).ok()?.interval;
+                holds(&interval, QUANTILES[0].1)
+            };
+            checks.push(Check::new((row, column.clone()), bounds, tail).costing(5));
+        }
+    }
+    Table {
+        title: "Coverage of 95 % intervals of one dependent series",
+        note: "2,000 values of a first-order autoregression. Rows that ignore the dependence must fail.",
+        checks,
+    }
+}
+
+/// Bootstraps of units: which cover, and which do not.
+fn bootstraps() -> Table {
+    let mut checks = Vec::new();
+    for launches in [3, 5, 8, 10] {
+        let column = format!("{launches} launches");
+        let drawn =
+            move |rng: &mut Stream| -> Vec<f64> { (0..launches).map(|_| normal(rng)).collect() };
+        let plain = move |rng: &mut Stream| {
+            let bootstrap = Bootstrap {
+                kind: BootstrapKind::Percentile,
+                resamples: 1_000,
+                level: LEVEL,
+                seed: 1,
+            };
+            let sample = Sample::new(drawn(rng)).ok()?;
+            holds(&bootstrap.interval_of_mean(&sample)?, 0.0)
+        };
+        let row = "percentile over launches (must fail)";
+        checks.push(Check::new((row, column.clone()), (0.0, 0.92), plain).costing(5));
+        let resampling = Resampling {
+            resamples: 1_000,
+            level: LEVEL,
+            seed: 1,
+        };
+        let student =
+            move |rng: &mut Stream| holds(&bootstrap_t(&drawn(rng), &resampling).ok()?, 0.0);
+        checks.push(Check::new(("bootstrap-t", column.clone()), NOMINAL, student).costing(5));
+        let nested = move |rng: &mut Stream| {
+            let launch = |_| requests(rng, 50, 0.1);
+            let launches: Vec<Vec<f64>> = (0..launches).map(launch).collect();
+            let middle = |launches: &[Vec<f64>]| {
+                let medians = launches.iter().filter_map(|l| quantile(l.clone(), 0.5));
+                let logs: Vec<f64> = medians.map(f64::ln).collect();
+                mean(&logs)
+            };
+            let resampling = Resampling {
+                resamples: 400,
+                ..resampling
+            };
+            holds(
+                &hierarchical_bootstrap(&launches, &resampling, middle).ok()?,
+                0.0,
+            )
+        };
+        // It counts the variation of requests twice, so that it may cover more.
+        let row = "hierarchical, median of requests";
+        checks.push(Check::new((row, column.clone()), (0.93, 1.0), nested).costing(20));
+        let sums = move |rng: &mut Stream| {
+            let unit = |_| {
+                let seconds = 10.0 * (0.05 * normal(rng)).exp();
+                (seconds * 120.0 * (1.0 + 0.03 * normal(rng)), seconds)
+            };
+            let units: Vec<(f64, f64)> = (0..launches).map(unit).collect();
+            holds(&ratio_of_sums(&units).ok()?.interval(LEVEL), 120.0)
+        };
+        checks.push(Check::new(("ratio of sums", column), NOMINAL, sums));
+    }
+    Table {
+        title: "Coverage of 95 % intervals by resampling",
+        note: "Normal launches; the procedures of the library refuse fewer than five.",
+        checks,
+    }
+}
+
+/// Why fewer than five clusters are refused: intervals over cluster means hold with fewer, but find
+/// next to nothing.
+fn clusters() -> Table {
+    let mut checks = Vec::new();
+    for clusters in [2, 3, 4, 5, 6, 8, 10] {
+        let column = format!("{clusters} hosts");
+        // One host with three times the spread of the others.
+        let study = move |rng: &mut Stream| -> Vec<Vec<f64>> {
+            let host = |at: usize| {
+                let spread = if at == 0 { 0.06 } else { 0.02 };
+                let suits = spread * normal(rng);
+                (0..4).map(|_| suits + 0.02 * normal(rng)).collect()
+            };
+            (0..clusters).map(host).collect()
+        };
+        let means = move |rng: &mut Stream| {
+            let hosts = study(rng);
+            let means: Vec<f64> = hosts.iter().map(|h| mean(h)).collect();
+            let sample = Sample::new(means).ok()?;
+            let interval = t_interval(&sample, LEVEL)?;
+            Some(interval.low <= 0.0 && interval.high >= 0.0)
+        };
+        let row = "t over hosts, one three times as noisy";
+        checks.push(Check::new((row, column.clone()), (0.93, 1.0), means));
+        let pairs = move |rng: &mut Stream| {
+            holds(
+                &unit_effect(&study(rng).concat()).ok()?.interval(LEVEL),
+                0.0,
+            )
+        };
+        // A negative control: pairs of one host are not independent.
+        let row = "t over all pairs (must fail)";
+        checks.push(Check::new((row, column.clone()), (0.0, 0.90), pairs));
+        let finds = move |rng: &mut Stream| {
+            let means = effects(rng, clusters, 0.05 / 2.0_f64.sqrt(), 0.10);
+            let interval = t_interval(&Sample::new(means).ok()?, LEVEL)?;
+            Some(interval.low > 0.0 || interval.high < 0.0)
+        };
+        let bounds = (if clusters < 5 { 0.0 } else { 0.8 }, 1.0);
+        let row = "finds 10 % where hosts differ by 5 %";
+        checks.push(Check::new((row, column.clone()), bounds, finds));
+        let library =
+            move |rng: &mut Stream| holds(&cluster_effect(&study(rng)).ok()?.interval(LEVEL), 0.0);
+        let row = "the library";
+        checks.push(Check::new((row, column), (0.93, 1.0), library));
+    }
+    Table {
+        title: "Hosts: coverage of 95 % intervals and power",
+        note: "Four pairs on each host; hosts differ in what suits them, one three times as much as the others.",
+        checks,
+    }
+}

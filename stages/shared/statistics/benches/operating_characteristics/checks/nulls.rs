@@ -1,0 +1,276 @@
+//! Studies in which nothing differs.
+
+use rand_xoshiro::Xoshiro256PlusPlus as Stream;
+use statistics::{
+    ANYTIME_SPREAD, Spending, anytime_interval, cluster_effect, friedman, holm_decisions,
+    log_ratios, look_levels, max_t, rounding_of_ratios, sign_flip_test, unit_effect,
+    unit_effect_rounded,
+};
+
+use super::draw::{effects, normal};
+use super::{Check, Table};
+
+const ALPHA: f64 = 0.05;
+
+/// The spread of a cell about its launch.
+const CELL: f64 = 0.01;
+
+/// What the units look like.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// A block with a launch of each side.
+    Plain,
+    /// The same, values written down as whole numbers near 100.
+    Ties,
+    /// Efficiencies at three sizes that share one launch at size 1 in each block.
+    Anchors,
+    /// As many hosts, four blocks on each, hosts that differ in what suits them.
+    Clusters,
+}
+
+#[derive(Clone, Copy)]
+struct Design {
+    kind: Kind,
+    units: usize,
+    metrics: usize,
+    launch: f64,
+}
+
+pub(super) fn tables() -> Vec<Table> {
+    let mut tables = Vec::new();
+    for (kind, title) in [
+        (Kind::Plain, "False *different* per study: blocks"),
+        (Kind::Ties, "False *different* per study: values with ties"),
+        (
+            Kind::Anchors,
+            "False *different* per study: three sizes against a shared anchor",
+        ),
+        (
+            Kind::Clusters,
+            "False *different* per study: hosts of four blocks each",
+        ),
+    ] {
+        let mut checks = Vec::new();
+        for units in [3, 5, 8] {
+            for metrics in [1, 3, 10] {
+                for launch in [0.0, 0.02, 0.05] {
+                    let design = Design {
+                        kind,
+                        units,
+                        metrics,
+                        launch,
+                    };
+                    let what = if matches!(kind, Kind::Clusters) {
+                        "hosts"
+                    } else {
+                        "blocks"
+                    };
+                    let many = if metrics == 1 { "" } else { "s" };
+                    let row = format!("{units} {what}, {metrics} metric{many}");
+                    let column = format!("launches ± {:.0} %", 100.0 * launch);
+                    let study = move |rng: &mut Stream| any_different(design, rng);
+                    checks.push(Check::new((row, column), (0.0, ALPHA), study));
+                }
+            }
+        }
+        let note = "Any metric called *different* at 5 %, one family per study, Holm.";
+        tables.push(Table {
+            title,
+            note,
+            checks,
+        });
+    }
+    tables.push(others());
+    tables.push(looks());
+    tables
+}
+
+/// Returns whether a study without any difference calls one; `None` if nothing could be judged.
+fn any_different(design: Design, rng: &mut Stream) -> Option<bool> {
+    let launch = |rng: &mut Stream| {
+        let common = normal(rng);
+        move |rng: &mut Stream| design.launch * (common + normal(rng)) / 2.0_f64.sqrt()
+    };
+    let mut p = Vec::new();
+    match design.kind {
+        Kind::Plain | Kind::Ties => {
+            let mut family = vec![Vec::new(); design.metrics];
+            for _ in 0..design.units {
+                // Metrics of one launch move together, and each a little by itself.
+                let (a, b) = (launch(rng), launch(rng));
+                for metric in &mut family {
+                    let mut side = |launch: &dyn Fn(&mut Stream) -> f64| {
+                        let value = 100.0 * (launch(rng) + CELL * normal(rng)).exp();
+                        match design.kind {
+                            Kind::Ties => value.round(),
+                            _ => value,
+                        }
+                    };
+                    metric.push((side(&a), side(&b)));
+                }
+            }
+            let judged = |units: &Vec<(f64, f64)>| {
+                let effects = log_ratios(units).ok()?;
+                let effect = unit_effect_rounded(&effects, rounding_of_ratios(units));
+                effect.ok().map(|effect| effect.p)
+            };
+            p.extend(family.iter().map(judged));
+        }
+        Kind::Anchors => {
+            let mut family = vec![Vec::new(); 3 * design.metrics];
+            for _ in 0..design.units {
+                let sizes = [launch(rng), launch(rng), launch(rng), launch(rng)];
+                for metric in 0..design.metrics {
+                    let mut cell = |size: usize| sizes[size](rng) + CELL * normal(rng);
+                    let anchor = cell(0);
+                    for size in 1..4 {
+                        family[3 * metric + size - 1].push(cell(size) - anchor);
+                    }
+                }
+            }
+            p.extend(family.iter().map(|d| unit_effect(d).ok().map(|e| e.p)));
+        }
+        Kind::Clusters => {
+            for _ in 0..design.metrics {
+                let host = |rng: &mut Stream| {
+                    let suits = design.launch * normal(rng);
+                    effects(rng, 4, CELL, suits)
+                };
+                let hosts: Vec<Vec<f64>> = (0..design.units).map(|_| host(rng)).collect();
+                p.push(cluster_effect(&hosts).ok().map(|e| e.p));
+            }
+        }
+    }
+    let decisions = holm_decisions(&p, ALPHA);
+    let mut made = decisions.iter().flatten().peekable();
+    made.peek()?;
+    Some(made.any(|decision| decision.rejected))
+}
+
+/// Procedures beside the t interval.
+fn others() -> Table {
+    let mut checks = Vec::new();
+    for blocks in [3, 5, 6, 8] {
+        let column = format!("{blocks} blocks");
+        let least = 0.5_f64.powi(blocks as i32 - 1);
+        // Discrete: below 5 % by as much as one step of p.
+        let high = if least > ALPHA { 0.0 } else { ALPHA };
+        let flips = move |rng: &mut Stream| {
+            let effects = effects(rng, blocks, 0.05, 0.0);
+            sign_flip_test(&effects, 0, 0).map(|test| test.p <= ALPHA)
+        };
+        checks.push(Check::new(
+            ("sign flips", column.clone()),
+            (0.0, high),
+            flips,
+        ));
+        let family = move |rng: &mut Stream| {
+            let strata = vec![Vec::new(); 24];
+            let correlated = (0..blocks).fold(strata, |mut strata, _| {
+                let common = normal(rng);
+                for stratum in &mut strata {
+                    stratum.push(common + normal(rng));
+                }
+                strata
+            });
+            let tests = max_t(&correlated).ok()?;
+            Some(tests.iter().any(|test| test.adjusted_p <= ALPHA))
+        };
+        let check = Check::new(
+            ("largest t of 24 strata", column.clone()),
+            (0.0, high),
+            family,
+        );
+        checks.push(check.costing(4));
+        let systems = move |rng: &mut Stream| {
+            let block = |_| {
+                let level = normal(rng);
+                (0..3).map(|_| level + normal(rng)).collect::<Vec<f64>>()
+            };
+            let test = friedman(&(0..blocks).map(block).collect::<Vec<_>>());
+            test.ok().map(|test| test.p <= ALPHA)
+        };
+        let check = Check::new(
+            ("Friedman, three systems", column.clone()),
+            (0.0, ALPHA),
+            systems,
+        );
+        checks.push(check.costing(2));
+        let tails = move |rng: &mut Stream| {
+            // Student's t with 3 degrees of freedom: heavy symmetric tails.
+            let heavy = |_| {
+                let squares: f64 = (0..3).map(|_| normal(rng).powi(2)).sum();
+                normal(rng) / (squares / 3.0).sqrt()
+            };
+            let effects: Vec<f64> = (0..blocks).map(heavy).collect();
+            unit_effect(&effects).ok().map(|e| e.p <= ALPHA)
+        };
+        checks.push(Check::new(
+            ("t, heavy tails (t₃)", column),
+            (0.0, 0.06),
+            tails,
+        ));
+    }
+    Table {
+        title: "False *different* of the other procedures",
+        note: "Sign flips cannot reject at 5 % with fewer than six blocks.",
+        checks,
+    }
+}
+
+/// Looking again after more blocks.
+fn looks() -> Table {
+    let mut checks = Vec::new();
+    let each = |last: usize| {
+        move |rng: &mut Stream, found: &dyn Fn(&[f64]) -> bool| {
+            let effects = effects(rng, last, 0.03, 0.0);
+            Some((3..=last).any(|n| found(&effects[..n])))
+        }
+    };
+    for last in [8, 12, 20] {
+        let column = format!("a look after each block from 3 to {last}");
+        let anytime = move |rng: &mut Stream| {
+            each(last)(rng, &|effects: &[f64]| {
+                let interval = unit_effect(effects)
+                    .and_then(|effect| anytime_interval(&effect, ANYTIME_SPREAD, ALPHA));
+                interval.is_ok_and(|interval| interval.excludes(0.0))
+            })
+        };
+        checks.push(Check::new(
+            ("anytime interval", column.clone()),
+            (0.0, ALPHA),
+            anytime,
+        ));
+        let plain = move |rng: &mut Stream| {
+            each(last)(rng, &|effects: &[f64]| {
+                unit_effect(effects).is_ok_and(|effect| effect.p <= ALPHA)
+            })
+        };
+        // A negative control: it must fail.
+        checks.push(Check::new(
+            ("plain t (must fail)", column),
+            (0.10, 1.0),
+            plain,
+        ));
+    }
+    for (spending, row) in [
+        (Spending::Pocock, "Pocock levels"),
+        (Spending::ObrienFleming, "O'Brien–Fleming levels"),
+    ] {
+        let levels = look_levels(spending, 3, ALPHA);
+        let planned = move |rng: &mut Stream| {
+            let effects = effects(rng, 9, 0.03, 0.0);
+            let found = |(look, level): (usize, &f64)| {
+                unit_effect(&effects[..3 * (look + 1)]).is_ok_and(|effect| effect.p <= *level)
+            };
+            Some(levels.iter().enumerate().any(found))
+        };
+        let column = "looks at 3, 6 and 9 blocks";
+        checks.push(Check::new((row, column), (0.0, 0.06), planned));
+    }
+    Table {
+        title: "False *different* when looking repeatedly",
+        note: "Any look that finds something, nothing being there.",
+        checks,
+    }
+}

@@ -1,0 +1,128 @@
+//! How often what is there is found.
+
+use rand_xoshiro::Xoshiro256PlusPlus as Stream;
+use statistics::{
+    GateOutcome, RegressionGate, UnitEffect, Worse, holm_decisions, log_margin, power,
+    smallest_detectable, unit_effect,
+};
+
+use super::draw::effects;
+use super::{Check, Table};
+
+const ALPHA: f64 = 0.05;
+
+pub(super) fn tables() -> Vec<Table> {
+    vec![differences(), gates(), equivalence()]
+}
+
+/// The chance to find an effect in all metrics of which one is looked at.
+fn differences() -> Table {
+    let mut checks = Vec::new();
+    for blocks in [3, 5, 8, 10] {
+        for (effect, noise) in [(0.05, 0.03), (0.10, 0.03), (0.10, 0.05), (0.20, 0.05)] {
+            for metrics in [1, 3] {
+                let row = format!(
+                    "{:.0} % at ± {:.0} % a launch, {metrics} metric{}",
+                    100.0 * effect,
+                    100.0 * noise,
+                    if metrics == 1 { "" } else { "s" }
+                );
+                let log = f64::ln_1p(effect);
+                let study = move |rng: &mut Stream| {
+                    let p: Vec<Option<f64>> = (0..metrics)
+                        .map(|_| {
+                            unit_effect(&effects(rng, blocks, noise, log))
+                                .ok()
+                                .map(|e| e.p)
+                        })
+                        .collect();
+                    Some(holm_decisions(&p, ALPHA)[0]?.rejected)
+                };
+                let required = blocks >= 5 && effect >= 0.1 && noise <= 0.03;
+                let bounds = (if required { 0.8 } else { 0.0 }, 1.0);
+                let column = format!("{blocks} blocks");
+                checks.push(Check::new((row, column), bounds, study));
+            }
+        }
+        let detectable = smallest_detectable(blocks, ALPHA, 0.8).expect("two blocks or more");
+        let computed = power(blocks, detectable, ALPHA).expect("two blocks or more");
+        let study = move |rng: &mut Stream| {
+            let noise = 0.5_f64.sqrt();
+            let found = unit_effect(&effects(rng, blocks, noise, detectable));
+            found.ok().map(|e| e.p <= ALPHA)
+        };
+        let column = format!("{blocks} blocks");
+        let row = "the smallest detectable effect";
+        checks.push(Check::new(
+            (row, column),
+            (computed - 0.005, computed + 0.005),
+            study,
+        ));
+    }
+    Table {
+        title: "Power",
+        note: "The first of so many metrics called *different* at 5 %, Holm over all, each with the effect.",
+        checks,
+    }
+}
+
+/// The gate against regressions.
+fn gates() -> Table {
+    let mut checks = Vec::new();
+    let gate = RegressionGate {
+        worse: Worse::Higher,
+        allowed: log_margin(0.05),
+        fails_above: 0.0,
+        alpha: ALPHA,
+    };
+    for blocks in [3, 5, 8] {
+        for (slower, fails, passes) in [
+            (1.0, (0.0, ALPHA), (0.0, 1.0)),
+            (1.05, (0.0, 1.0), (0.0, ALPHA)),
+            (1.1, (if blocks < 5 { 0.0 } else { 0.8 }, 1.0), (0.0, ALPHA)),
+            (1.2, (0.0, 1.0), (0.0, ALPHA)),
+        ] {
+            for (outcome, name, bounds) in [
+                (GateOutcome::Fail, "fails", fails),
+                (GateOutcome::Pass, "passes", passes),
+            ] {
+                let study = move |rng: &mut Stream| {
+                    let effect = unit_effect(&effects(rng, blocks, 0.03, f64::ln(slower))).ok()?;
+                    Some(effect.regression(&gate).outcome == outcome)
+                };
+                let (row, column) = (
+                    format!("{slower:.2}× slower, {name}"),
+                    format!("{blocks} blocks"),
+                );
+                checks.push(Check::new((row, column), bounds, study));
+            }
+        }
+    }
+    Table {
+        title: "A regression gate",
+        note: "Launches ± 3 %; 5 % allowed, fails on any worsening, one-sided 5 %. The rest is not judged.",
+        checks,
+    }
+}
+
+/// Equivalence at and within the margin.
+fn equivalence() -> Table {
+    let mut checks = Vec::new();
+    for blocks in [3, 5, 8, 20] {
+        for (ratio, bounds) in [(1.0, (0.0, 1.0)), (1.05, (0.0, ALPHA))] {
+            let study = move |rng: &mut Stream| {
+                let effect = unit_effect(&effects(rng, blocks, 0.03, f64::ln(ratio))).ok()?;
+                let margin = log_margin(0.05);
+                let same = |effect: &UnitEffect| effect.equivalence((-margin, margin), ALPHA);
+                Some(same(&effect).equivalent)
+            };
+            let (row, column) = (format!("true ratio {ratio:.2}"), format!("{blocks} blocks"));
+            checks.push(Check::new((row, column), bounds, study));
+        }
+    }
+    Table {
+        title: "Called *equivalent* within 5 %",
+        note: "Launches ± 3 %. At a true ratio of the margin itself at most 5 %.",
+        checks,
+    }
+}

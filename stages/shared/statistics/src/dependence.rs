@@ -1,0 +1,280 @@
+//! Values that depend on their neighbours: how many independent ones they are worth, means of
+//! batches, and where a warm-up ends.
+
+use crate::interval::{TInterval, t_interval};
+use crate::refusal::{Refusal, all_finite};
+use crate::sample::{Sample, sum};
+
+/// The least number of values in a series for its autocorrelation.
+const LEAST_SERIES: usize = 10;
+
+/// How many independent values a series is worth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EffectiveSize {
+    /// The number of values.
+    pub n: usize,
+    /// The number of independent values whose mean would vary as much, from 1 to n.
+    pub size: f64,
+    /// The correlation of neighbours.
+    pub lag1: f64,
+}
+
+/// Returns how many independent values a series is worth: n ÷ (1 + 2Σρ), the autocorrelations added
+/// up in pairs while a pair's sum is positive and falls (Geyer's initial monotone sequence,
+/// Statist. Sci. 7, 1992).
+///
+/// # Errors
+/// If there are fewer than ten values, one is not finite, or all are equal.
+pub fn effective_size(series: &[f64]) -> Result<EffectiveSize, Refusal> {
+    let n = series.len();
+    if n < LEAST_SERIES {
+        let least = LEAST_SERIES;
+        return Err(Refusal::TooFewValues { n, least });
+    }
+    all_finite(series)?;
+    let mean = sum(series.iter().copied()) / n as f64;
+    let apart: Vec<f64> = series.iter().map(|v| v - mean).collect();
+    let covariance = |lag: usize| -> f64 {
+        let pairs = apart[lag..].iter().zip(&apart);
+        pairs.map(|(a, b)| a * b).sum::<f64>() / n as f64
+    };
+    let variance = covariance(0);
+    let largest = series.iter().fold(0.0, |top: f64, v| top.max(v.abs()));
+    if variance.sqrt() <= 1e-12 * largest || variance == 0.0 {
+        return Err(Refusal::NoSpread { n });
+    }
+    let lag1 = covariance(1) / variance;
+    // The first pair is lags 0 and 1.
+    let (mut total, mut least) = (1.0 + lag1, 1.0 + lag1);
+    for lag in (2..n - 1).step_by(2) {
+        let pair = (covariance(lag) + covariance(lag + 1)) / variance;
+        if pair <= 0.0 {
+            break;
+        }
+        least = least.min(pair);
+        total += least;
+    }
+    let time = (2.0 * total - 1.0).max(1.0);
+    let size = (n as f64 / time).max(1.0);
+    Ok(EffectiveSize { n, size, lag1 })
+}
+
+/// Returns how many independent values a series is worth for its quantile of probability `p`: the
+/// effective size of "lies above the quantile".
+///
+/// # Errors
+/// As [`effective_size`].
+///
+/// # Panics
+/// If `p` is not between 0 and 1.
+pub fn effective_size_of_quantile(series: &[f64], p: f64) -> Result<EffectiveSize, Refusal> {
+    all_finite(series)?;
+    let n = series.len();
+    let sample = Sample::new(series.iter().copied());
+    let least = LEAST_SERIES;
+    let quantile = sample
+        .map_err(|_| Refusal::TooFewValues { n, least })?
+        .quantile(p);
+    let above: Vec<f64> = series
+        .iter()
+        .map(|v| f64::from(u8::from(*v > quantile)))
+        .collect();
+    effective_size(&above)
+}
+
+/// Returns the share of independent values of a first-order autoregression, (1 − ρ)/(1 + ρ); `None`
+/// unless ρ lies strictly between −1 and 1.
+pub fn autoregressive_share(rho: f64) -> Option<f64> {
+    (rho > -1.0 && rho < 1.0).then(|| (1.0 - rho) / (1.0 + rho))
+}
+
+/// A series cut into batches of equal length.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BatchMeans {
+    /// The means, in the order of the series.
+    pub means: Vec<f64>,
+    /// How many values a batch has.
+    pub length: usize,
+    /// How many values at the beginning were left out, so that batches have equal lengths.
+    pub left_out: usize,
+    /// The correlation of neighbouring means.
+    pub lag1: f64,
+}
+
+/// From this correlation of neighbouring batches on they are too short.
+const LARGEST_LAG1: f64 = 0.2;
+
+/// Cuts a series into this many batches (20 to 30 is usual) whose means stand for independent
+/// values (Schmeiser, Oper. Res. 30, 1982).
+///
+/// # Errors
+/// If there are fewer than ten batches, fewer than two values a batch, a value is not finite, or
+/// all means are equal.
+pub fn batch_means(series: &[f64], batches: usize) -> Result<BatchMeans, Refusal> {
+    all_finite(series)?;
+    let n = series.len();
+    if batches < LEAST_SERIES || n < 2 * batches {
+        let least = 2 * batches.max(LEAST_SERIES);
+        return Err(Refusal::TooFewValues { n, least });
+    }
+    let length = n / batches;
+    let left_out = n - length * batches;
+    let means: Vec<f64> = series[left_out..]
+        .chunks(length)
+        .map(|batch| sum(batch.iter().copied()) / length as f64)
+        .collect();
+    let lag1 = effective_size(&means)?.lag1;
+    Ok(BatchMeans {
+        means,
+        length,
+        left_out,
+        lag1,
+    })
+}
+
+impl BatchMeans {
+    /// Returns whether neighbouring means correlate so little, below 0.2, that the batches are long
+    /// enough.
+    pub fn long_enough(&self) -> bool {
+        self.lag1 < LARGEST_LAG1
+    }
+
+    /// Returns the t interval of the mean over the batches; it holds where they are long enough.
+    ///
+    /// # Panics
+    /// If `level` is not strictly between 0 and 1.
+    pub fn interval(&self, level: f64) -> Option<TInterval> {
+        let means = Sample::new(self.means.iter().copied()).ok()?;
+        t_interval(&means, level)
+    }
+}
+
+/// Returns how many values at the beginning are warm-up: the cut that makes the standard error of the
+/// rest's mean least, searched in means of `batch` values (White, Simulation 69, 1997; with
+/// batches of 5 it is MSER-5). The last five batches are never a rest of their own.
+///
+/// # Errors
+/// If there are fewer than ten batches, a value is not finite, or more than half would have to go:
+/// there is no steady state.
+///
+/// # Panics
+/// If `batch` is 0.
+pub fn warm_up_end(series: &[f64], batch: usize) -> Result<usize, Refusal> {
+    assert!(batch > 0, "a batch has at least one value");
+    all_finite(series)?;
+    let means: Vec<f64> = series
+        .chunks_exact(batch)
+        .map(|values| sum(values.iter().copied()) / batch as f64)
+        .collect();
+    let (n, k) = (series.len(), means.len());
+    if k < LEAST_SERIES {
+        let least = LEAST_SERIES * batch;
+        return Err(Refusal::TooFewValues { n, least });
+    }
+    // From the end: mean and sum of squares of the rest (Welford, Technometrics 4, 1962).
+    let (mut mean, mut squares) = (0.0, 0.0);
+    let (mut best, mut cut) = (f64::INFINITY, 0);
+    for (at, value) in means.iter().enumerate().rev() {
+        let rest = (k - at) as f64;
+        let step = value - mean;
+        mean += step / rest;
+        squares += step * (value - mean);
+        if k - at < 5 {
+            continue;
+        }
+        let error = squares / (rest * rest);
+        // Of equal errors the one that keeps more, rounding aside.
+        if error <= best * (1.0 + 1e-12) {
+            (best, cut) = (error, at);
+        }
+    }
+    if 2 * cut > k {
+        return Err(Refusal::NoSteadyState {
+            cut: cut * batch,
+            n,
+        });
+    }
+    Ok(cut * batch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::{normal, stream};
+
+    /// A first-order autoregression of variance 1.
+    fn autoregression(rho: f64, n: usize, seed: u64) -> Vec<f64> {
+        let mut rng = stream(seed, 0);
+        let mut value = normal(&mut rng);
+        let mut next = || {
+            value = rho * value + (1.0 - rho * rho).sqrt() * normal(&mut rng);
+            value
+        };
+        (0..n).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn the_shares_are_the_published_ones() {
+        for (rho, share) in [(0.5, 0.33), (0.8, 0.11), (0.9, 0.05)] {
+            assert!((autoregressive_share(rho).unwrap() - share).abs() < 0.005);
+        }
+        assert_eq!(autoregressive_share(1.0), None);
+    }
+
+    #[test]
+    fn an_autoregression_is_worth_its_share() {
+        for rho in [0.0, 0.5, 0.8] {
+            let n = 20_000;
+            let series = autoregression(rho, n, 164);
+            let share = effective_size(&series).unwrap().size / n as f64;
+            let expected = autoregressive_share(rho).unwrap();
+            assert!((share / expected - 1.0).abs() < 0.15, "{rho}: {share}");
+        }
+    }
+
+    #[test]
+    fn a_series_that_turns_at_every_step_is_worth_no_more_than_its_length() {
+        let series: Vec<f64> = (0..100).map(|i| f64::from(i % 2)).collect();
+        let effective = effective_size(&series).unwrap();
+        assert_eq!(effective.size, 100.0);
+        assert!(effective.lag1 < -0.9);
+        assert_eq!(effective_size(&[1.0; 50]), Err(Refusal::NoSpread { n: 50 }));
+    }
+
+    #[test]
+    fn tails_of_a_dependent_series_are_worth_less_than_its_values() {
+        let series = autoregression(0.9, 5_000, 3);
+        let tail = effective_size_of_quantile(&series, 0.95).unwrap();
+        assert!(tail.size < 2_500.0, "{tail:?}");
+    }
+
+    #[test]
+    fn short_batches_of_a_dependent_series_are_called_too_short() {
+        let series = autoregression(0.9, 2_400, 5);
+        assert!(!batch_means(&series, 600).unwrap().long_enough());
+        let long = batch_means(&series, 20).unwrap();
+        assert!(long.long_enough() && long.interval(0.95).is_some());
+        assert_eq!((long.length, long.left_out), (120, 0));
+        assert_eq!(
+            batch_means(&series[..30], 20),
+            Err(Refusal::TooFewValues { n: 30, least: 40 })
+        );
+    }
+
+    #[test]
+    fn a_warm_up_ends_where_the_published_one_does() {
+        let mut series = vec![10.0, 7.0, 5.0, 4.0];
+        series.extend([3.1, 2.9].repeat(8));
+        assert_eq!(warm_up_end(&series, 1), Ok(4));
+        assert_eq!(warm_up_end(&[2.0; 20], 1), Ok(0));
+        let rising: Vec<f64> = (0..40).map(|i| f64::from(i).powi(3)).collect();
+        assert!(matches!(
+            warm_up_end(&rising, 1),
+            Err(Refusal::NoSteadyState { n: 40, .. })
+        ));
+        assert_eq!(
+            warm_up_end(&series, 5),
+            Err(Refusal::TooFewValues { n: 20, least: 50 })
+        );
+    }
+}

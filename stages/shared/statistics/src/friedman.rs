@@ -1,0 +1,236 @@
+//! More than two systems in complete blocks: Friedman's test and what follows it.
+
+use std::collections::BTreeMap;
+
+use crate::distribution::chi_squared_upper;
+use crate::ranks::mid_ranks;
+use crate::refusal::{Refusal, all_finite};
+use crate::studentised_range::{range_critical, range_upper};
+use crate::wilcoxon::{Method, doubled};
+
+/// Up to how many steps the exact distribution is computed.
+const EXACT_STEPS: usize = 20_000_000;
+
+/// The result of Friedman's test.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Friedman {
+    /// χ², corrected for ties.
+    pub chi_squared: f64,
+    /// The p value of "the systems do not differ".
+    pub p: f64,
+    /// Exact where feasible (three systems to 60 blocks, four to 12, five to 6), else χ² with
+    /// systems − 1 degrees of freedom.
+    pub method: Method,
+    /// The p value of the χ² approximation, far off with few blocks.
+    pub asymptotic_p: f64,
+    /// The mean rank of each system, 1 for the smallest value.
+    pub mean_ranks: Vec<f64>,
+    /// The number of blocks.
+    pub blocks: usize,
+}
+
+/// Tests whether systems differ: `blocks[b][s]` is the value of system s in block b, ranked within
+/// its block (Friedman, JASA 32, 1937). Exact by enumeration of the orders within blocks, ties as
+/// observed.
+///
+/// # Errors
+/// If there are fewer than three systems or two blocks, a block lacks a value, one is not finite, or
+/// every block ties all its systems.
+pub fn friedman(blocks: &[Vec<f64>]) -> Result<Friedman, Refusal> {
+    let k = complete(blocks, 3)?;
+    if blocks.len() < 2 {
+        return Err(Refusal::TooFewUnits {
+            n: blocks.len(),
+            least: 2,
+        });
+    }
+    let n = blocks.len() as f64;
+    let ranked: Vec<_> = blocks.iter().map(|b| mid_ranks(b)).collect();
+    let sums: Vec<f64> = (0..k)
+        .map(|s| ranked.iter().map(|r| r.ranks[s]).sum())
+        .collect();
+    let (size, ties) = (k as f64, ranked.iter().map(|r| r.tie_term).sum::<f64>());
+    let untied = 1.0 - ties / (n * (size * size * size - size));
+    if untied <= 0.0 {
+        return Err(Refusal::NoSpread { n: blocks.len() });
+    }
+    let centre = n * (size + 1.0) / 2.0;
+    let spread: f64 = sums.iter().map(|r| (r - centre).powi(2)).sum();
+    let chi_squared = 12.0 * spread / (n * size * (size + 1.0)) / untied;
+    let asymptotic_p = chi_squared_upper(chi_squared, size - 1.0);
+    let whole: Vec<Vec<usize>> = ranked
+        .iter()
+        .map(|r| r.ranks.iter().map(|rank| doubled(*rank)).collect())
+        .collect();
+    let exact = exact_p(&whole);
+    Ok(Friedman {
+        chi_squared,
+        p: exact.unwrap_or(asymptotic_p),
+        method: exact.map_or(Method::ChiSquared, |_| Method::Exact),
+        asymptotic_p,
+        mean_ranks: sums.iter().map(|sum| sum / n).collect(),
+        blocks: blocks.len(),
+    })
+}
+
+impl Friedman {
+    /// Returns the smallest difference of two mean ranks that Nemenyi's procedure calls different
+    /// at the family level `alpha`: q·√(k(k + 1)/(6n)), q the studentised range over √2 (Demšar,
+    /// JMLR 7, 2006).
+    ///
+    /// # Panics
+    /// If `alpha` is not strictly between 0 and 1.
+    pub fn critical_difference(&self, alpha: f64) -> f64 {
+        assert!(
+            alpha > 0.0 && alpha < 1.0,
+            "a level lies between 0 and 1, got {alpha}"
+        );
+        let k = self.mean_ranks.len();
+        range_critical(alpha, k) / 2.0_f64.sqrt() * self.rank_error()
+    }
+
+    /// Returns Nemenyi's p value of two systems, adjusted for all pairs; from the normal
+    /// approximation, to be read only after a small p of the test itself.
+    ///
+    /// # Panics
+    /// If a system does not exist.
+    pub fn nemenyi_p(&self, a: usize, b: usize) -> f64 {
+        let apart = (self.mean_ranks[a] - self.mean_ranks[b]).abs();
+        let k = self.mean_ranks.len();
+        range_upper(apart / self.rank_error() * 2.0_f64.sqrt(), k)
+    }
+
+    fn rank_error(&self) -> f64 {
+        let k = self.mean_ranks.len() as f64;
+        (k * (k + 1.0) / (6.0 * self.blocks as f64)).sqrt()
+    }
+}
+
+/// Checks that every block has a finite value for each of the same systems, and returns their number.
+pub(crate) fn complete(blocks: &[Vec<f64>], least: usize) -> Result<usize, Refusal> {
+    let k = blocks.first().map_or(0, Vec::len);
+    if k < least {
+        return Err(Refusal::TooFewGroups { n: k, least });
+    }
+    for (at, block) in blocks.iter().enumerate() {
+        all_finite(block)?;
+        if block.len() != k {
+            return Err(Refusal::Incomplete { at });
+        }
+    }
+    Ok(k)
+}
+
+/// Returns the share of orders within blocks whose rank sums spread at least as far, or `None`
+/// where there are too many. The systems are exchangeable, so that only the sorted rank sums count.
+fn exact_p(ranks: &[Vec<usize>]) -> Option<f64> {
+    let spread = |sums: &[usize]| sums.iter().map(|s| s * s).sum::<usize>();
+    let k = ranks[0].len();
+    if k > 6 {
+        return None;
+    }
+    let seen: Vec<usize> = (0..k).map(|s| ranks.iter().map(|r| r[s]).sum()).collect();
+    let mut states: BTreeMap<Vec<usize>, f64> = BTreeMap::from([(vec![0; k], 1.0)]);
+    let mut steps = 0;
+    for block in ranks {
+        let orders = orders(block);
+        let all: f64 = orders.values().sum();
+        steps += states.len() * orders.len();
+        if steps > EXACT_STEPS / k {
+            return None;
+        }
+        let mut next: BTreeMap<Vec<usize>, f64> = BTreeMap::new();
+        for (sums, chance) in &states {
+            for (order, times) in &orders {
+                let mut then: Vec<usize> = sums.iter().zip(order).map(|(s, r)| s + r).collect();
+                then.sort_unstable();
+                *next.entry(then).or_insert(0.0) += chance * times / all;
+            }
+        }
+        states = next;
+    }
+    let bound = spread(&seen);
+    let extreme = states.iter().filter(|(sums, _)| spread(sums) >= bound);
+    Some(extreme.map(|(_, chance)| chance).sum::<f64>().min(1.0))
+}
+
+/// Returns the different orders of some ranks, with how many permutations give each.
+fn orders(ranks: &[usize]) -> BTreeMap<Vec<usize>, f64> {
+    if ranks.is_empty() {
+        return BTreeMap::from([(Vec::new(), 1.0)]);
+    }
+    let mut all = BTreeMap::new();
+    for first in 0..ranks.len() {
+        let rest = [&ranks[..first], &ranks[first + 1..]].concat();
+        for (order, times) in orders(&rest) {
+            *all.entry([vec![ranks[first]], order].concat())
+                .or_insert(0.0) += times;
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn four_blocks_of_three_systems_give_the_published_numbers() {
+        let blocks = [
+            vec![1.0, 1.1, 1.2],
+            vec![1.1, 1.05, 1.3],
+            vec![0.9, 1.0, 1.2],
+            vec![1.0, 1.2, 1.1],
+        ];
+        let test = friedman(&blocks).unwrap();
+        assert!((test.chi_squared - 4.5).abs() < 1e-12);
+        assert!((test.asymptotic_p - 0.1054).abs() < 5e-5);
+        assert_eq!(test.method, Method::Exact);
+        assert!((test.p - 162.0 / 1296.0).abs() < 1e-14);
+        assert_eq!(test.mean_ranks, [1.25, 2.0, 2.75]);
+    }
+
+    #[test]
+    fn the_smallest_p_is_that_of_one_order_in_every_block() {
+        for (n, least) in [(3, 1.0 / 36.0), (4, 1.0 / 216.0)] {
+            let test = friedman(&vec![vec![1.0, 2.0, 3.0]; n]).unwrap();
+            assert!((test.p - least).abs() < 1e-15, "{n}: {}", test.p);
+        }
+    }
+
+    #[test]
+    fn nemenyis_differences_are_the_published_ones() {
+        for (k, q) in [(3, 2.344), (4, 2.569), (5, 2.728), (6, 2.850)] {
+            let row: Vec<f64> = (0..k).map(f64::from).collect();
+            let test = friedman(&[row.clone(), row.clone(), row]).unwrap();
+            let difference = test.critical_difference(0.05);
+            let size = f64::from(k);
+            let ours = difference / (size * (size + 1.0) / 18.0).sqrt();
+            assert!((ours - q).abs() < 6e-4, "{k}: {ours}");
+        }
+    }
+
+    #[test]
+    fn what_is_incomplete_or_all_tied_is_refused() {
+        let gap = [vec![1.0, 2.0, 3.0], vec![1.0, 2.0]];
+        assert_eq!(friedman(&gap), Err(Refusal::Incomplete { at: 1 }));
+        let tied = vec![vec![1.0; 3]; 4];
+        assert_eq!(friedman(&tied), Err(Refusal::NoSpread { n: 4 }));
+        assert_eq!(
+            friedman(&[vec![1.0, 2.0]]),
+            Err(Refusal::TooFewGroups { n: 2, least: 3 })
+        );
+    }
+
+    #[test]
+    fn many_systems_get_the_approximation() {
+        let blocks: Vec<Vec<f64>> = (0..9)
+            .map(|b| (0..8).map(|s| f64::from((s * 7 + b * 3) % 8)).collect())
+            .collect();
+        let test = friedman(&blocks).unwrap();
+        assert_eq!(
+            (test.method, test.p),
+            (Method::ChiSquared, test.asymptotic_p)
+        );
+    }
+}

@@ -1,0 +1,101 @@
+//! Statistical procedures with published definitions.
+//!
+//! Pure functions over checked samples: no I/O, no clock, and the same bits for the same input
+//! in whatever order its values come and at whatever number of threads. Every procedure names
+//! its source and its variant (quantile type, zero handling, kind of bootstrap interval); the
+//! folder `oracles` holds the vectors of SciPy, statsmodels and R they are held against.
+//! An undefined result is `None`, or a [`Refusal`] where a verdict needs the reason; never 0 and
+//! never NaN.
+
+mod block_anova;
+mod bootstrap;
+mod correlation;
+mod dependence;
+mod dip;
+mod distribution;
+mod effect;
+mod equivalence;
+mod exact_sum;
+mod fit;
+mod friedman;
+mod hodges_lehmann;
+mod interval;
+mod jackknife;
+mod kruskal;
+mod launches;
+mod linearised;
+mod max_t;
+mod multiplicity;
+mod permutation;
+mod power;
+mod quantile_interval;
+mod random;
+mod ranks;
+mod refusal;
+mod resampling;
+mod rounding;
+mod sample;
+mod selection;
+mod sequential;
+mod stratified;
+mod studentised_range;
+mod survival;
+mod tests_of_location;
+mod unit;
+mod urn;
+mod wilcoxon;
+
+pub use block_anova::{BlockAnova, block_anova};
+pub use bootstrap::{Bootstrap, BootstrapKind, Interval};
+pub use correlation::{Correlation, CorrelationKind, correlation};
+pub use dependence::{
+    BatchMeans, EffectiveSize, autoregressive_share, batch_means, effective_size,
+    effective_size_of_quantile, warm_up_end,
+};
+pub use dip::{Dip, dip_test};
+pub use distribution::student_two_sided;
+pub use effect::{cliffs_delta, cohens_d, cohens_dz, cohens_h, hedges_g, rank_biserial};
+pub use equivalence::{Tost, tost_paired, tost_welch};
+pub use fit::{Fit, FitError, Model, fit};
+pub use friedman::{Friedman, friedman};
+pub use hodges_lehmann::hodges_lehmann;
+pub use interval::{TInterval, t_interval};
+pub use jackknife::{RatioOfSums, jackknife, ratio_of_sums};
+pub use kruskal::{KruskalWallis, kruskal_wallis};
+pub use launches::{
+    LaunchQuantile, Resampling, bootstrap_t, hierarchical_bootstrap, launch_quantile,
+};
+pub use linearised::{Linearisation, fit_linearised};
+pub use max_t::{MaxT, max_t};
+pub use multiplicity::{HolmDecision, benjamini_hochberg, holm, holm_decisions};
+pub use permutation::{
+    MOST_CHOICES, MOST_SIGN_FLIPS, PermutationTest, permutation_test_means, sign_flip_test,
+};
+pub use power::{
+    power, sd_upper_bound, smallest_detectable, units_for_half_width, units_for_power,
+};
+pub use quantile_interval::{
+    QuantileInterval, QuantileRanks, least_for_quantile, least_for_upper_bound, quantile_interval,
+    quantile_interval_of, quantile_ranks,
+};
+pub use random::GENERATOR;
+pub use ranks::{MidRanks, mid_ranks};
+pub use refusal::Refusal;
+pub use rounding::{resolution, rounding_of_differences, rounding_of_ratios};
+pub use sample::{Sample, SampleError};
+pub use selection::Selection;
+pub use sequential::{
+    ANYTIME_SPREAD, LEAST_LOOK, MOST_LOOKS, Spending, anytime_critical, anytime_interval, e_value,
+    look_levels,
+};
+pub use stratified::{StratifiedRanks, Trend, kendall_trend, tarone_family, van_elteren};
+pub use survival::{Step, Survival, kaplan_meier};
+pub use tests_of_location::{
+    MannWhitney, SignTest, StudentTest, mann_whitney_u, paired_t, pooled_t, sign_test, welch_t,
+};
+pub use unit::{
+    Averaged, Equivalence, GateOutcome, LEAST_CLUSTERS, LEAST_UNITS, Regression, RegressionGate,
+    Spread, UnitEffect, Worse, average_within, cluster_effect, indirect_effect, log_margin,
+    log_ratios, unit_effect, unit_effect_rounded,
+};
+pub use wilcoxon::{Continuity, Method, Wilcoxon, ZeroHandling, wilcoxon_signed_rank};

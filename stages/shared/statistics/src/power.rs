@@ -1,0 +1,220 @@
+//! What a number of units can find: power, smallest detectable effect, number of units.
+//!
+//! Effects are in standard deviations of the units' effects, so that a table of them needs no data.
+
+use statrs::function::gamma::ln_gamma;
+
+use crate::distribution::{
+    chi_squared_upper, integral_points, normal_upper, root, student_critical,
+};
+
+/// The largest number of units that is searched for.
+const MOST_UNITS: usize = 100_000;
+
+/// Returns the chance that the two-sided t test of `n` units at level `alpha` finds a true mean of
+/// `effect` standard deviations: both tails of the noncentral t with n − 1 degrees of freedom and
+/// noncentrality effect·√n (Cohen, Statistical Power Analysis, 1988, chapter 2; as
+/// `power.t.test(strict = TRUE)` of R). `None` for fewer than two units.
+///
+/// # Panics
+/// If `alpha` is not strictly between 0 and 1.
+pub fn power(n: usize, effect: f64, alpha: f64) -> Option<f64> {
+    probability(alpha);
+    if n < 2 || !effect.is_finite() {
+        return None;
+    }
+    Some(StudentPower::new(n, alpha).at(effect))
+}
+
+/// Returns the smallest true mean, in standard deviations of the units' effects, that the
+/// two-sided t test of `n` units at level `alpha` finds with chance `power`. `None` for fewer than
+/// two units.
+///
+/// # Panics
+/// If `alpha` or `power` is not strictly between 0 and 1, or `power` is not above `alpha`.
+pub fn smallest_detectable(n: usize, alpha: f64, power: f64) -> Option<f64> {
+    probability(alpha);
+    probability(power);
+    assert!(power > alpha, "a power lies above alpha, got {power}");
+    if n < 2 {
+        return None;
+    }
+    let test = StudentPower::new(n, alpha);
+    let mut top = 1.0;
+    while test.at(top) < power {
+        top *= 2.0;
+        if top > 1e6 {
+            return None;
+        }
+    }
+    Some(root(0.0, top, |effect| power - test.at(effect)))
+}
+
+/// Returns the least number of units, 3 or more, whose t interval is expected to have at most the
+/// given half-width, where the standard deviation of the units' effects is `sd`, in the same unit.
+/// `None` beyond 100,000.
+///
+/// # Panics
+/// If `level` is not strictly between 0 and 1.
+pub fn units_for_half_width(sd: f64, half_width: f64, level: f64) -> Option<usize> {
+    probability(level);
+    if !(sd.is_finite() && sd >= 0.0 && half_width > 0.0) {
+        return None;
+    }
+    least_units(|n| {
+        student_critical((1.0 - level) / 2.0, (n - 1) as f64) * sd <= half_width * (n as f64).sqrt()
+    })
+}
+
+/// Returns the least number of units, 3 or more, that finds a true mean of `effect` standard
+/// deviations with chance `power`. `None` beyond 100,000.
+///
+/// # Panics
+/// As [`smallest_detectable`].
+pub fn units_for_power(effect: f64, alpha: f64, power: f64) -> Option<usize> {
+    probability(alpha);
+    probability(power);
+    if !effect.is_finite() || effect == 0.0 {
+        return None;
+    }
+    least_units(|n| self::power(n, effect, alpha).is_some_and(|p| p >= power))
+}
+
+/// Returns the upper confidence bound of a standard deviation seen over `n` units: what a plan takes
+/// from a short pilot. s·√((n − 1)/χ²), χ² the quantile of 1 − `level`. `None` for fewer than two
+/// units.
+///
+/// # Panics
+/// If `level` is not strictly between 0 and 1.
+pub fn sd_upper_bound(sd: f64, n: usize, level: f64) -> Option<f64> {
+    probability(level);
+    if n < 2 {
+        return None;
+    }
+    let df = (n - 1) as f64;
+    // The upper tail falls in x: it exceeds `level` below the quantile.
+    let quantile = root(0.0, df + 40.0 + 20.0 * df.sqrt(), |x| {
+        chi_squared_upper(x, df) - level
+    });
+    Some(sd * (df / quantile).sqrt())
+}
+
+/// Returns the least number from 3 on at which a condition holds that then keeps holding.
+fn least_units(enough: impl Fn(usize) -> bool) -> Option<usize> {
+    let mut high = 3;
+    while !enough(high) {
+        if high >= MOST_UNITS {
+            return None;
+        }
+        high = (2 * high).min(MOST_UNITS);
+    }
+    let mut low = if high == 3 { 3 } else { high / 2 };
+    while low < high {
+        let middle = usize::midpoint(low, high);
+        if enough(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Some(high)
+}
+
+fn probability(p: f64) {
+    assert!(p > 0.0 && p < 1.0, "a level lies between 0 and 1, got {p}");
+}
+
+/// A two-sided t test, ready to be asked for its power.
+struct StudentPower {
+    critical: f64,
+    root_n: f64,
+    /// Ratios u of the standard deviation seen to the true one, with their probabilities.
+    spreads: Vec<(f64, f64)>,
+}
+
+impl StudentPower {
+    /// Prepares the test of `n` ≥ 2 units.
+    fn new(n: usize, alpha: f64) -> Self {
+        let df = (n - 1) as f64;
+        let critical = student_critical(alpha / 2.0, df);
+        // u² is a χ² over its degrees of freedom.
+        let scale = (df / 2.0).ln() * (df / 2.0) - ln_gamma(df / 2.0) + std::f64::consts::LN_2;
+        let density = |u: f64| (scale + (df - 1.0) * u.ln() - df * u * u / 2.0).exp();
+        let reach = 10.0 / df.sqrt();
+        let (low, high) = ((1.0 - reach).max(0.0), 1.0 + reach);
+        // The normal probability below turns within 1/critical.
+        let panels = ((high - low) * critical).ceil().clamp(24.0, 4_000.0) as usize;
+        let spreads = integral_points(low, high, panels)
+            .map(|(u, weight)| (u, weight * density(u)))
+            .filter(|(_, mass)| *mass > 1e-18)
+            .collect();
+        Self {
+            critical,
+            root_n: (n as f64).sqrt(),
+            spreads,
+        }
+    }
+
+    /// Returns the chance to reject at a true mean of `effect` standard deviations: the noncentral t
+    /// is (Z + centre)/u, its tails the normal ones averaged over u (Johnson, Kotz & Balakrishnan,
+    /// Continuous Univariate Distributions 2, 1995, section 31.1).
+    fn at(&self, effect: f64) -> f64 {
+        let centre = effect * self.root_n;
+        let rejects = |(u, mass): &(f64, f64)| {
+            let bound = self.critical * u;
+            mass * (normal_upper(bound - centre) + normal_upper(bound + centre))
+        };
+        self.spreads.iter().map(rejects).sum::<f64>().min(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_detectable_effects_are_the_published_ones() {
+        for (n, expected) in [(3, 3.264), (5, 1.682), (8, 1.156), (10, 0.996), (20, 0.660)] {
+            let effect = smallest_detectable(n, 0.05, 0.8).unwrap();
+            assert!((effect - expected).abs() < 6e-4, "{n}: {effect}");
+            assert!((power(n, effect, 0.05).unwrap() - 0.8).abs() < 1e-10);
+        }
+        assert_eq!(smallest_detectable(1, 0.05, 0.8), None);
+    }
+
+    #[test]
+    fn without_an_effect_the_power_is_alpha() {
+        for n in [3, 5, 30, 300] {
+            for alpha in [0.05, 0.005, 0.0005] {
+                let p = power(n, 0.0, alpha).unwrap();
+                assert!((p / alpha - 1.0).abs() < 1e-9, "{n}, {alpha}: {p}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_narrower_interval_needs_more_units() {
+        let published = [
+            (0.01, [7, 4, 3]),
+            (0.02, [18, 7, 3]),
+            (0.03, [38, 12, 4]),
+            (0.05, [99, 27, 7]),
+        ];
+        for (sd, expected) in published {
+            let units =
+                [0.01, 0.02, 0.05].map(|half| units_for_half_width(sd, half, 0.95).unwrap());
+            assert_eq!(units, expected, "{sd}");
+        }
+        assert_eq!(units_for_half_width(1.0, 1e-9, 0.95), None);
+        assert_eq!(units_for_half_width(0.0, 0.1, 0.95), Some(3));
+    }
+
+    #[test]
+    fn the_number_of_units_for_a_power_is_the_least() {
+        for effect in [0.3, 0.9, 2.0, 5.0] {
+            let n = units_for_power(effect, 0.05, 0.8).unwrap();
+            assert!(power(n, effect, 0.05).unwrap() >= 0.8);
+            assert!(n == 3 || power(n - 1, effect, 0.05).unwrap() < 0.8);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Seeded random streams that do not depend on the number of threads.
+//!
+//! Work is cut into chunks of a fixed size; chunk `i` draws from xoshiro256++ (Blackman & Vigna, ACM
+//! TOMS 47, 2021), started from the seed and `i` through SplitMix64. Who computes a chunk, and
+//! when, decides nothing. Resampling needs speed and even draws, not secrecy.
+
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use rand_xoshiro::{SplitMix64, Xoshiro256PlusPlus as Stream};
+
+/// The generator behind every resampling procedure, as tables name it.
+pub const GENERATOR: &str = "xoshiro256++";
+
+/// How many resamples share one stream. Part of the definition: changing it changes results.
+pub(crate) const CHUNK: usize = 250;
+
+/// Returns the stream of a chunk.
+pub(crate) fn stream(seed: u64, chunk: usize) -> Stream {
+    // The seed is mixed first: else chunk 1 of one seed would be chunk 0 of the next.
+    let mixed = SplitMix64::seed_from_u64(seed).next_u64();
+    Stream::seed_from_u64(mixed.wrapping_add(chunk as u64))
+}
+
+/// Returns a uniform index below `bound` ≥ 1 (Lemire's multiply-and-reject, arXiv 1805.10941).
+pub(crate) fn below(rng: &mut Stream, bound: usize) -> usize {
+    let bound = bound as u64;
+    let mut product = u128::from(rng.next_u64()) * u128::from(bound);
+    if (product as u64) < bound {
+        let threshold = bound.wrapping_neg() % bound;
+        while (product as u64) < threshold {
+            product = u128::from(rng.next_u64()) * u128::from(bound);
+        }
+    }
+    (product >> 64) as usize
+}
+
+/// Returns a standard normal value: the quantile of a uniform one, so that one word gives one value.
+#[cfg(test)]
+pub(crate) fn normal(rng: &mut Stream) -> f64 {
+    let uniform = ((rng.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
+    crate::distribution::normal_quantile(uniform)
+}
+
+/// Dice of equal faces, as many of them from one word of the stream as fit (Brackett-Rozinsky &
+/// Lemire, Software: Practice and Experience 55, 2025): uniform and independent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dice {
+    faces: u64,
+    /// Words whose last remainder is below are rejected, at most one in 256 (of a die with more than 2⁵⁶ faces more).
+    threshold: u64,
+}
+
+impl Dice {
+    /// Makes dice with the faces 0 … `faces` − 1.
+    pub(crate) fn new(faces: usize) -> Self {
+        let faces = faces as u64;
+        let dice = Self {
+            faces,
+            threshold: 0,
+        };
+        let all = faces.saturating_pow(dice.per_word());
+        Self {
+            threshold: all.wrapping_neg() % all,
+            ..dice
+        }
+    }
+
+    /// How many dice one word gives: the product of their faces is at most 2⁵⁶.
+    pub(crate) fn per_word(&self) -> u32 {
+        match self.faces {
+            0..=25 => 12,
+            26..=128 => 8,
+            129..=645 => 6,
+            646..=2_352 => 5,
+            2_353..=16_384 => 4,
+            16_385..=416_127 => 3,
+            416_128..=268_435_456 => 2,
+            _ => 1,
+        }
+    }
+
+    /// Returns the faces of the dice that one word gives, [`Dice::per_word`] of them.
+    #[inline(always)]
+    pub(crate) fn roll<const N: usize>(&self, rng: &mut Stream) -> [usize; N] {
+        loop {
+            let mut rest = rng.next_u64();
+            let rolled = std::array::from_fn(|_| {
+                let product = u128::from(rest) * u128::from(self.faces);
+                rest = product as u64;
+                (product >> 64) as usize
+            });
+            if rest >= self.threshold {
+                return rolled;
+            }
+        }
+    }
+}
+
+/// Makes `total` results, chunk by chunk, each with the stream of its own.
+pub(crate) fn chunks<T: Clone + Default + Send>(
+    total: usize,
+    seed: u64,
+    work: impl Fn(&mut Stream, &mut [T]) + Sync,
+) -> Vec<T> {
+    use rayon::prelude::*;
+    let mut results = vec![T::default(); total];
+    let parts = results.par_chunks_mut(CHUNK).enumerate();
+    parts.for_each(|(chunk, part)| work(&mut stream(seed, chunk), part));
+    results
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_are_uniform_enough_and_in_range() {
+        let mut rng = stream(164, 0);
+        let mut counts = [0_u32; 6];
+        for _ in 0..60_000 {
+            counts[below(&mut rng, 6)] += 1;
+        }
+        // Six standard deviations of a binomial count: sqrt(60000 · 1/6 · 5/6) ≈ 91.
+        assert!(
+            counts.iter().all(|c| c.abs_diff(10_000) < 550),
+            "{counts:?}"
+        );
+    }
+
+    #[test]
+    fn streams_of_neighbouring_chunks_and_seeds_have_nothing_in_common() {
+        let first = |seed, chunk| stream(seed, chunk).next_u64();
+        let mut words: Vec<u64> = (0..100)
+            .flat_map(|s| (0..100).map(move |c| first(s, c)))
+            .collect();
+        words.sort_unstable();
+        words.dedup();
+        assert_eq!(words.len(), 10_000);
+    }
+}

@@ -1,0 +1,167 @@
+//! Why a procedure gives no result.
+
+use std::fmt;
+
+/// Why a procedure gives no result: its sentence goes beside the verdict `undecidable`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Refusal {
+    /// Fewer units of replication than the procedure needs.
+    TooFewUnits {
+        /// The number of units.
+        n: usize,
+        /// The least number.
+        least: usize,
+    },
+    /// Fewer clusters than the procedure needs.
+    TooFewClusters {
+        /// The number of clusters.
+        n: usize,
+        /// The least number.
+        least: usize,
+    },
+    /// Fewer systems, groups or strata than the procedure compares.
+    TooFewGroups {
+        /// The number of groups.
+        n: usize,
+        /// The least number.
+        least: usize,
+    },
+    /// More units than the procedure enumerates.
+    TooMany {
+        /// The number of units.
+        n: usize,
+        /// The largest number.
+        most: usize,
+    },
+    /// All units show the same effect: nothing says how far another would lie.
+    NoSpread {
+        /// The number of units.
+        n: usize,
+    },
+    /// The value at this position is NaN or infinite.
+    NotFinite {
+        /// The position, from 0.
+        at: usize,
+    },
+    /// The value at this position has no logarithm.
+    NotPositive {
+        /// The position, from 0.
+        at: usize,
+    },
+    /// A block, a launch or a stratum lacks values that the others have.
+    Incomplete {
+        /// The position of the first such, from 0.
+        at: usize,
+    },
+    /// So few values do not bound the quantile on both sides.
+    QuantileUnbounded {
+        /// The number of values.
+        n: usize,
+        /// The least number.
+        least: usize,
+        /// The probability of the quantile.
+        probability: f64,
+    },
+    /// A series that has not settled in its first half.
+    NoSteadyState {
+        /// The number of values that would have to go.
+        cut: usize,
+        /// The number of values.
+        n: usize,
+    },
+    /// Fewer values than the procedure needs.
+    TooFewValues {
+        /// The number of values.
+        n: usize,
+        /// The least number.
+        least: usize,
+    },
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooFewUnits { n, least } => {
+                write!(f, "{}, and at least {least} are needed", count(*n, "unit"))
+            }
+            Self::TooFewClusters { n, least } => {
+                write!(
+                    f,
+                    "{}, and at least {least} are needed",
+                    count(*n, "cluster")
+                )
+            }
+            Self::TooFewGroups { n, least } => {
+                write!(f, "{}, and at least {least} are needed", count(*n, "group"))
+            }
+            Self::TooMany { n, most } => {
+                write!(
+                    f,
+                    "{}, and at most {most} can be enumerated",
+                    count(*n, "unit")
+                )
+            }
+            Self::NoSpread { n } => write!(
+                f,
+                "{} with the same effect: nothing says how far another would lie",
+                count(*n, "unit")
+            ),
+            Self::NotFinite { at } => write!(f, "value {at} is not a finite number"),
+            Self::NotPositive { at } => write!(f, "value {at} is not above 0 and has no ratio"),
+            Self::Incomplete { at } => write!(f, "row {at} lacks values that the others have"),
+            Self::QuantileUnbounded {
+                n,
+                least,
+                probability,
+            } => write!(
+                f,
+                "{} cannot bound the quantile {probability}: at least {least} are needed",
+                count(*n, "value")
+            ),
+            Self::NoSteadyState { cut, n } => write!(
+                f,
+                "no steady state: {cut} of {n} values would have to go, more than half"
+            ),
+            Self::TooFewValues { n, least } => {
+                write!(f, "{}, and at least {least} are needed", count(*n, "value"))
+            }
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+fn count(n: usize, what: &str) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{n} {what}{plural}")
+}
+
+/// Checks that every value is finite.
+pub(crate) fn all_finite(values: &[f64]) -> Result<(), Refusal> {
+    match values.iter().position(|v| !v.is_finite()) {
+        Some(at) => Err(Refusal::NotFinite { at }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_what_there_is_and_what_is_needed() {
+        assert_eq!(
+            Refusal::TooFewUnits { n: 1, least: 3 }.to_string(),
+            "1 unit, and at least 3 are needed"
+        );
+        let tail = Refusal::QuantileUnbounded {
+            n: 24,
+            least: 72,
+            probability: 0.95,
+        };
+        assert_eq!(
+            tail.to_string(),
+            "24 values cannot bound the quantile 0.95: at least 72 are needed"
+        );
+    }
+}

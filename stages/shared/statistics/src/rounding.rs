@@ -1,0 +1,83 @@
+//! Values that were written down rounded: what that alone makes them vary.
+//!
+//! Three blocks of 101 against 100, 102 against 101 and 103 against 102 have nearly one ratio: not
+//! because launches hardly vary, but because values between were rounded away. Without a floor their
+//! spread would make any difference certain.
+
+/// How many digits of the largest value are looked at.
+const DIGITS: i32 = 9;
+
+/// Returns the largest power of ten of which all values are whole multiples, within nine digits of
+/// the largest: 1 for whole numbers, 0.01 for cents. `None` if there is none, as for computed
+/// means, or every value is 0.
+pub fn resolution(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let values: Vec<f64> = values.into_iter().collect();
+    let largest = values.iter().fold(0.0, |top: f64, v| top.max(v.abs()));
+    if largest == 0.0 || !largest.is_finite() {
+        return None;
+    }
+    let first = largest.log10().floor() as i32;
+    let multiple = |power: i32| {
+        values.iter().all(|v| {
+            // Powers with a negative exponent are not exact: divide by them where they are.
+            let scaled = if power < 0 {
+                v * 10_f64.powi(-power)
+            } else {
+                v / 10_f64.powi(power)
+            };
+            (scaled - scaled.round()).abs() <= 1e-14 * scaled.abs()
+        })
+    };
+    let power = (first - DIGITS + 1..=first)
+        .rev()
+        .find(|power| multiple(*power))?;
+    Some(if power < 0 {
+        1.0 / 10_f64.powi(-power)
+    } else {
+        10_f64.powi(power)
+    })
+}
+
+/// Returns the standard deviation that rounding alone gives to a log ratio a ÷ b of units (a, b):
+/// each side moves by an even share of its resolution, of variance resolution²/12 (Sheppard, Proc.
+/// London Math. Soc. 29, 1897). 0 for values that were not rounded.
+pub fn rounding_of_ratios(units: &[(f64, f64)]) -> f64 {
+    let Some(step) = resolution(units.iter().flat_map(|(a, b)| [*a, *b])) else {
+        return 0.0;
+    };
+    let variance = |(a, b): &(f64, f64)| ((step / a).powi(2) + (step / b).powi(2)) / 12.0;
+    let error = (units.iter().map(variance).sum::<f64>() / units.len() as f64).sqrt();
+    if error.is_finite() { error } else { 0.0 }
+}
+
+/// Returns the standard deviation that rounding alone gives to a difference a − b of units (a, b), in
+/// their unit. 0 for values that were not rounded.
+pub fn rounding_of_differences(units: &[(f64, f64)]) -> f64 {
+    let step = resolution(units.iter().flat_map(|(a, b)| [*a, *b]));
+    step.map_or(0.0, |step| step / 6.0_f64.sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_resolution_is_the_last_digit_that_all_values_share() {
+        assert_eq!(resolution([101.0, 99.0, 120.0]), Some(1.0));
+        assert_eq!(resolution([110.0, 90.0]), Some(10.0));
+        assert_eq!(resolution([0.25, 1.5]), Some(0.01));
+        assert_eq!(resolution([1e-3, 12e-3]), Some(1e-3));
+        assert_eq!(resolution([1.0 / 3.0, 2.0]), None);
+        assert_eq!(resolution([0.0, 0.0]), None);
+        assert_eq!(resolution([]), None);
+    }
+
+    #[test]
+    fn whole_numbers_near_a_hundred_move_by_four_per_mille() {
+        let error = rounding_of_ratios(&[(101.0, 100.0), (102.0, 101.0), (100.0, 99.0)]);
+        assert!((error - 0.0041).abs() < 1e-4, "{error}");
+        assert!((rounding_of_differences(&[(2.0, 1.0)]) - 1.0 / 6.0_f64.sqrt()).abs() < 1e-15);
+        assert_eq!(rounding_of_ratios(&[(1.234_567_890_12, 2.0)]), 0.0);
+        assert_eq!(rounding_of_ratios(&[(1.0, 0.0)]), 0.0);
+    }
+}

@@ -1,0 +1,58 @@
+//! Holds every procedure against the vectors of SciPy and statsmodels in `oracles/vectors.json` and
+//! those of R in `oracles/r.json`.
+
+mod association;
+mod procedures;
+mod r;
+mod units;
+
+use serde_json::Value;
+use statistics::Sample;
+
+/// Returns the vectors of a procedure.
+fn cases(procedure: &str) -> Vec<Value> {
+    let file: Value = serde_json::from_str(include_str!("../../oracles/vectors.json")).unwrap();
+    let cases = file["cases"].as_array().unwrap();
+    let chosen: Vec<_> = cases
+        .iter()
+        .filter(|c| c["procedure"] == procedure)
+        .cloned()
+        .collect();
+    assert!(!chosen.is_empty(), "no vector for {procedure}");
+    chosen
+}
+
+fn floats(value: &Value) -> Vec<f64> {
+    value
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|v| v.as_f64().unwrap())
+        .collect()
+}
+
+fn sample(value: &Value) -> Sample {
+    Sample::new(floats(value)).unwrap()
+}
+
+/// Compares to a relative 1e-9; `null` must be `None`.
+#[track_caller]
+fn agree(case: &Value, what: &str, ours: Option<f64>, theirs: &Value) {
+    agree_to(case, what, ours, theirs, 1e-9);
+}
+
+/// Compares to a relative tolerance; `null` must be `None`.
+#[track_caller]
+fn agree_to(case: &Value, what: &str, ours: Option<f64>, theirs: &Value, tolerance: f64) {
+    let name = (&case["procedure"], &case["name"], &case["kind"]);
+    match (ours, theirs.as_f64()) {
+        (None, None) => {}
+        (Some(a), Some(b)) => {
+            assert!(
+                (a - b).abs() <= tolerance * b.abs(),
+                "{name:?} {what}: {a:e}, expected {b:e}: {case}"
+            );
+        }
+        (a, b) => panic!("{name:?} {what}: {a:?}, expected {b:?}"),
+    }
+}

@@ -1,0 +1,134 @@
+//! How often each gate fails over studies that are in order, and over studies with one fault.
+//!
+//! `cargo bench -p verify --bench operating_characteristics`; a number after `--` is the number of clean
+//! studies of each kind (1,000). Faults are injected into a fifth as many.
+
+#![expect(clippy::print_stdout, reason = "a bench reports on standard output")]
+
+use std::collections::BTreeMap;
+
+use verify::operating::{Arrivals, Count, Fault, count};
+
+/// Each fault with its strengths.
+const FAULTS: [(Fault, &str, [f64; 4]); 15] = [
+    (
+        Fault::ColdStart,
+        "first fifth slower by",
+        [0.1, 0.25, 0.5, 1.0],
+    ),
+    (Fault::Drift, "slower at the end by", [0.1, 0.2, 0.3, 0.6]),
+    (
+        Fault::LaterBlocks,
+        "last block slower by",
+        [0.05, 0.1, 0.2, 0.4],
+    ),
+    (
+        Fault::TwoModes,
+        "every other request slower by",
+        [0.2, 0.4, 0.6, 1.0],
+    ),
+    (
+        Fault::SlowLaunch,
+        "one launch of ten slower by",
+        [0.1, 0.2, 0.3, 0.5],
+    ),
+    (
+        Fault::SlowCell,
+        "one cell of twenty slower by",
+        [0.1, 0.2, 0.3, 0.5],
+    ),
+    (
+        Fault::SlowBase,
+        "the fewest clients slower by",
+        [0.2, 0.4, 0.6, 0.9],
+    ),
+    (Fault::CopiedRows, "rows copied", [1.0, 2.0, 3.0, 5.0]),
+    (
+        Fault::CopiedCell,
+        "a cell copied with noise of",
+        [0.0, 0.01, 0.02, 0.05],
+    ),
+    (
+        Fault::TokenBias,
+        "tokens of one side higher by",
+        [0.03, 0.06, 0.12, 0.25],
+    ),
+    (
+        Fault::ClockStep,
+        "a clock step, ms",
+        [-1_000.0, -100.0, 1_000.0, 5_000.0],
+    ),
+    (Fault::Stall, "a stall, s", [0.5, 1.0, 3.0, 10.0]),
+    (
+        Fault::EarlyFirstToken,
+        "first tokens earlier by a factor of",
+        [2.0, 10.0, 50.0, 1e9],
+    ),
+    (
+        Fault::ForeignLoad,
+        "other programs use more by",
+        [0.05, 0.1, 0.2, 0.4],
+    ),
+    (
+        Fault::MoreSlots,
+        "slots of a server that says one",
+        [1.0, 2.0, 3.0, 4.0],
+    ),
+];
+
+fn main() {
+    // cargo passes `--bench`.
+    let studies = std::env::args()
+        .find_map(|a| a.parse::<u64>().ok())
+        .unwrap_or(1_000);
+    let kinds = [
+        ("closed loop", Arrivals::Closed),
+        ("open, load 0.3", Arrivals::Open { load: 0.3 }),
+        ("open, load 0.5", Arrivals::Open { load: 0.5 }),
+        ("open, load 0.7", Arrivals::Open { load: 0.7 }),
+        ("open, load 0.9", Arrivals::Open { load: 0.9 }),
+    ];
+    println!(
+        "False alarms, % of {studies} clean studies of 20 cells (- where a gate judged none)\n"
+    );
+    let clean: Vec<(&str, BTreeMap<&str, Count>)> = kinds
+        .iter()
+        .map(|(name, arrivals)| (*name, count(*arrivals, None, 0..studies)))
+        .collect();
+    table(&clean, studies);
+    let some = (studies / 5).max(1);
+    for (name, arrivals) in [kinds[0], kinds[3]] {
+        for (fault, what, strengths) in FAULTS {
+            println!("\n{name}: {what} …, % of {some} studies in which each gate fails\n");
+            let columns: Vec<(String, BTreeMap<&str, Count>)> = strengths
+                .iter()
+                .map(|s| (s.to_string(), count(arrivals, Some((fault, *s)), 0..some)))
+                .collect();
+            let named: Vec<(&str, BTreeMap<&str, Count>)> = columns
+                .iter()
+                .map(|(name, counts)| (name.as_str(), counts.clone()))
+                .collect();
+            table(&named, some);
+        }
+    }
+}
+
+/// Prints a line for each gate and a column for each kind of study.
+fn table(columns: &[(&str, BTreeMap<&str, Count>)], studies: u64) {
+    let heads: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+    println!("| gate | {} |", heads.join(" | "));
+    println!("|---|{}", "---:|".repeat(heads.len()));
+    let gates: Vec<&str> = columns
+        .first()
+        .map_or(Vec::new(), |c| c.1.keys().copied().collect());
+    for gate in gates {
+        let cells: Vec<String> = columns
+            .iter()
+            .map(|(_, counts)| match counts.get(gate) {
+                Some(c) if c.judged > 0 => format!("{:.1}", 100.0 * c.fail as f64 / studies as f64),
+                _ => "-".to_owned(),
+            })
+            .collect();
+        println!("| `{gate}` | {} |", cells.join(" | "));
+    }
+}

@@ -1,0 +1,192 @@
+//! Under what conditions a cell was measured, as far as the cell itself did not make them.
+//!
+//! A server that works harder heats its machine and fills its processors; that belongs to what is
+//! compared. So what the load makes is left out: of the processors, only the time that neither the
+//! server nor the client used; of frequencies and temperatures, only the sample taken before
+//! anything was sent.
+
+use artifacts::Table;
+
+use crate::study::Cell;
+
+/// A condition of measuring.
+pub(crate) struct Condition {
+    pub(crate) name: &'static str,
+    /// What it is, with its unit.
+    pub(crate) what: &'static str,
+    /// From what difference on it matters.
+    pub(crate) bound: Bound,
+    of: fn(&Samples<'_>) -> Option<f64>,
+}
+
+/// From what difference of two sides on a condition matters.
+#[derive(Clone, Copy)]
+pub(crate) enum Bound {
+    /// A difference in the condition's unit.
+    Absolute(f64),
+    /// A share of the smaller side.
+    Relative(f64),
+}
+
+impl Bound {
+    /// Returns by how many times two means differ more than is allowed; above 1 they do.
+    pub(crate) fn exceeded(self, a: f64, b: f64) -> f64 {
+        let apart = (a - b).abs();
+        match self {
+            Self::Absolute(bound) => apart / bound,
+            Self::Relative(share) => apart / (share * a.abs().min(b.abs())).max(f64::MIN_POSITIVE),
+        }
+    }
+}
+
+/// Every condition that is compared.
+pub(crate) const CONDITIONS: [Condition; 9] = [
+    Condition {
+        name: "foreign-load",
+        what: "share of all processors that other programs used",
+        bound: Bound::Absolute(0.05),
+        of: foreign_load,
+    },
+    Condition {
+        name: "foreign-threads",
+        what: "threads that ran or waited for a processor, beyond those the server and the client kept busy",
+        bound: Bound::Absolute(2.0),
+        of: |s| Some(s.mean(s.host?, "runnable")? - s.own()?),
+    },
+    Condition {
+        name: "steal",
+        what: "share of processor time that other guests of the hypervisor took",
+        bound: Bound::Absolute(0.02),
+        of: |s| s.mean(s.host?, "cpu_steal"),
+    },
+    Condition {
+        name: "memory-pressure",
+        what: "share of time in which some task waited for memory",
+        bound: Bound::Absolute(0.02),
+        of: |s| s.mean(s.host?, "memory_pressure"),
+    },
+    Condition {
+        name: "network-errors",
+        what: "packets lost or damaged during a cell",
+        bound: Bound::Absolute(5.0),
+        of: |s| s.rise(s.host?, "network_errors"),
+    },
+    Condition {
+        name: "frequency",
+        what: "MHz of the processors before the load",
+        bound: Bound::Relative(0.05),
+        of: |s| s.first(s.host?, "frequency_mhz"),
+    },
+    Condition {
+        name: "temperature",
+        what: "°C of the hottest thermal zone before the load",
+        bound: Bound::Absolute(8.0),
+        of: |s| s.first(s.host?, "temperature_c"),
+    },
+    Condition {
+        name: "gpu-temperature",
+        what: "°C of the GPUs before the load",
+        bound: Bound::Absolute(8.0),
+        of: |s| s.first(s.gpu?, "temperature_c"),
+    },
+    Condition {
+        name: "gpu-processes",
+        what: "processes that computed on the GPUs",
+        bound: Bound::Absolute(0.5),
+        of: |s| s.mean(s.gpu?, "compute_processes"),
+    },
+];
+
+/// Returns the conditions of a cell; `None` where nothing was sampled.
+pub(crate) fn of_cell(cell: &Cell<'_>) -> Vec<Option<f64>> {
+    let Some(rows) = &cell.rows else {
+        return vec![None; CONDITIONS.len()];
+    };
+    let table = |name: &str| rows.beside.get(name).map(|(_, table)| table);
+    let window = cell.fact("window_from_ns").zip(cell.fact("window_to_ns"));
+    let samples = Samples {
+        host: table("host_telemetry"),
+        gpu: table("gpu_telemetry"),
+        processes: table("process_telemetry"),
+        window: window.unwrap_or((i64::MIN, i64::MAX)),
+    };
+    CONDITIONS.iter().map(|c| (c.of)(&samples)).collect()
+}
+
+/// What was sampled beside one cell.
+struct Samples<'a> {
+    host: Option<&'a Table>,
+    gpu: Option<&'a Table>,
+    processes: Option<&'a Table>,
+    /// The measured phase.
+    window: (i64, i64),
+}
+
+impl Samples<'_> {
+    /// Returns the values of a column with their times.
+    fn values(table: &Table, column: &str) -> Option<Vec<(i64, f64)>> {
+        let at = table.int("at_ns").ok()?;
+        // A column of integers reads as numbers, too.
+        let values = table.float(column).ok().or_else(|| {
+            let whole = table.int(column).ok()?;
+            Some(whole.into_iter().map(|v| v.map(|v| v as f64)).collect())
+        })?;
+        let pairs = at.into_iter().zip(values);
+        Some(
+            pairs
+                .filter_map(|(at, value)| Some((at?, value?)))
+                .collect(),
+        )
+    }
+
+    /// Returns the mean over the measured phase; of a cell shorter than the interval of sampling,
+    /// over all samples.
+    fn mean(&self, table: &Table, column: &str) -> Option<f64> {
+        let all = Self::values(table, column)?;
+        let (from, to) = self.window;
+        let within: Vec<f64> = all
+            .iter()
+            .filter(|(at, _)| (from..=to).contains(at))
+            .map(|(_, value)| *value)
+            .collect();
+        let chosen = if within.is_empty() {
+            all.into_iter().map(|(_, value)| value).collect()
+        } else {
+            within
+        };
+        (!chosen.is_empty()).then(|| chosen.iter().sum::<f64>() / chosen.len() as f64)
+    }
+
+    /// Returns the mean over the devices at the first time of sampling.
+    fn first(&self, table: &Table, column: &str) -> Option<f64> {
+        let all = Self::values(table, column)?;
+        let first = all.first()?.0;
+        let at_first: Vec<f64> = all.iter().filter(|v| v.0 == first).map(|v| v.1).collect();
+        Some(at_first.iter().sum::<f64>() / at_first.len() as f64)
+    }
+
+    /// Returns by how much a counter rose.
+    fn rise(&self, table: &Table, column: &str) -> Option<f64> {
+        let all = Self::values(table, column)?;
+        Some(all.last()?.1 - all.first()?.1)
+    }
+
+    /// Returns the processors that server and client kept busy, on average.
+    fn own(&self) -> Option<f64> {
+        let all = Self::values(self.processes?, "cpu")?;
+        let (from, to) = self.window;
+        let mut times: Vec<i64> = all.iter().map(|v| v.0).collect();
+        let in_window = times.iter().any(|at| (from..=to).contains(at));
+        let counts = |at: &i64| !in_window || (from..=to).contains(at);
+        times.retain(counts);
+        times.dedup();
+        let busy: f64 = all.iter().filter(|v| counts(&v.0)).map(|v| v.1).sum();
+        (!times.is_empty()).then(|| busy / times.len() as f64)
+    }
+}
+
+fn foreign_load(samples: &Samples<'_>) -> Option<f64> {
+    let host = samples.host?;
+    let processors = samples.first(host, "processors").filter(|n| *n > 0.0)?;
+    Some((samples.mean(host, "cpu_busy")? - samples.own()? / processors).max(0.0))
+}

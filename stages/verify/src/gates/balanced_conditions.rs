@@ -1,0 +1,87 @@
+//! `balanced-conditions`: was one side measured while the machine was busier than for the other?
+
+use contract::Settings;
+use pipeline::Problem;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::balance::{Compared, compared};
+use crate::finding::{Judgement, Severity};
+use crate::gate::{TypedGate, Verdict, listed, share_problems};
+use crate::study::Stage;
+
+pub(crate) struct BalancedConditions;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {
+    /// The axis compared across: its labels are the sides.
+    pub(crate) across: String,
+    /// The chance of any false alarm in a load stage with blocks.
+    #[serde(default = "twentieth")]
+    pub(crate) alpha: f64,
+}
+
+fn twentieth() -> f64 {
+    0.05
+}
+
+impl TypedGate for BalancedConditions {
+    type Parameters = Parameters;
+    const NAME: &'static str = "balanced-conditions";
+    const SUMMARY: &'static str = "The sides of a comparison were measured under the same conditions, as sampled beside each \
+                                   cell: load and threads of other programs, steal, memory pressure, network errors, \
+                                   other processes on the GPUs, and frequency and temperature before the load. With an \
+                                   axis `block`, a condition fails if the sides differ by more than matters and the paired t \
+                                   test over blocks, Holm-adjusted over conditions and pairs of sides, says so; without \
+                                   blocks, if they differ by twice what matters. Each pair of sides that was not measured \
+                                   alike is a row of the table `imbalances`. No comparison reads that table: do not \
+                                   trust a verdict about such sides.";
+    const SEVERITY: Severity = Severity::Warn;
+
+    fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
+        let mut problems = share_problems(settings, &[("alpha", parameters.alpha)]);
+        if parameters.across.is_empty() {
+            problems.push(settings.problem(&[], "`across` names no axis"));
+        }
+        problems
+    }
+
+    fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
+        let expected = format!(
+            "the labels of {} measured under the same conditions",
+            parameters.across
+        );
+        if !stage.axes.contains(&parameters.across) {
+            let observed = format!("the stage has no axis {}", parameters.across);
+            return vec![Verdict::new(false, observed, expected).of_stage()];
+        }
+        let all = compared(stage, &parameters.across, parameters.alpha);
+        if all.is_empty() {
+            let why = "nothing was sampled beside the cells of two sides";
+            return vec![Verdict::not_judged(why, expected).of_stage()];
+        }
+        let wrong: Vec<String> = all
+            .iter()
+            .filter(|c| c.differs)
+            .map(Compared::text)
+            .collect();
+        let observed = if wrong.is_empty() {
+            format!(
+                "{} comparisons of conditions, none of them apart",
+                all.len()
+            )
+        } else {
+            format!(
+                "{} of {} comparisons of conditions are apart. Measure again in blocks on a quiet machine",
+                wrong.len(),
+                all.len()
+            )
+        };
+        vec![
+            Verdict::new(wrong.is_empty(), observed, expected)
+                .evidence(listed(&wrong))
+                .of_stage(),
+        ]
+    }
+}

@@ -1,0 +1,273 @@
+//! `duplicates`: were rows, or whole cells, copied?
+
+use std::collections::BTreeMap;
+
+use contract::Settings;
+use pipeline::Problem;
+use rayon::prelude::*;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::finding::{Judgement, Severity};
+use crate::gate::{TypedGate, Verdict, listed, share_problems};
+use crate::replicates;
+use crate::series::median;
+use crate::study::Stage;
+
+pub(crate) struct Duplicates;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {
+    /// The chance of a false alarm in a load stage for rows that agree in every time.
+    #[serde(default = "one_in_ten_thousand")]
+    alpha: f64,
+    /// Two cells are near copies if their latencies, request by request, differ by less than this share
+    /// of what other cells differ by.
+    #[serde(default = "fifth")]
+    nearer: f64,
+}
+
+fn one_in_ten_thousand() -> f64 {
+    1e-4
+}
+
+fn fifth() -> f64 {
+    0.2
+}
+
+/// The times of an answer: from sending to headers, first token, last token and end, ns.
+type Times = [i64; 4];
+
+/// A row that could have been copied.
+struct Row {
+    cell: usize,
+    id: i64,
+    times: Times,
+}
+
+/// From how many requests in common on two cells are compared as a whole.
+const COMMON: usize = 8;
+
+/// How many pairs of cells say by how much cells differ.
+const WITNESSES: usize = 12;
+
+impl TypedGate for Duplicates {
+    type Parameters = Parameters;
+    const NAME: &'static str = "duplicates";
+    const SUMMARY: &'static str = "No row and no cell was copied. Two rows of a stage that agree in every time to the \
+                                   nanosecond are one row twice, unless the times are so coarse that rows agree by \
+                                   chance: how often they agree in one time alone says how many pairs to expect \
+                                   (Poisson). Two cells whose latencies, request by request, differ far less than those \
+                                   of other cells do are near copies, also if one was scaled or shifted.";
+    const SEVERITY: Severity = Severity::Fail;
+
+    fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
+        let shares = [("alpha", parameters.alpha), ("nearer", parameters.nearer)];
+        share_problems(settings, &shares)
+    }
+
+    fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
+        let expected = "no two rows with the same times, no two cells with the same latencies";
+        let rows = rows(stage);
+        if rows.len() < 2 {
+            return vec![
+                Verdict::not_judged("fewer than two answers tell their times", expected).of_stage(),
+            ];
+        }
+        let mut wrong = Vec::new();
+        let mut evidence = Vec::new();
+        let (pairs, by_chance) = equal_rows(&rows);
+        let copies = at_least(pairs.len(), by_chance) <= parameters.alpha;
+        if copies {
+            wrong.push(format!(
+                "{} pairs of rows agree in every time to the nanosecond, where chance gives {by_chance:.1e}",
+                pairs.len()
+            ));
+            evidence.extend(pairs.iter().map(|(a, b)| {
+                let at = |row: &Row| {
+                    let coordinates = &stage.cells[row.cell].input.coordinates;
+                    format!("request_id {} of {coordinates}", row.id)
+                };
+                format!("{} and {}", at(&rows[*a]), at(&rows[*b]))
+            }));
+        }
+        let near = near_copies(stage, parameters.nearer);
+        if !near.is_empty() {
+            wrong.push(format!(
+                "{} pairs of cells have nearly the same latencies request by request",
+                near.len()
+            ));
+            evidence.extend(near);
+        }
+        let observed = if wrong.is_empty() {
+            format!("no copy among {} rows", rows.len())
+        } else {
+            format!("{}. Measure what was copied again", wrong.join("; "))
+        };
+        vec![
+            Verdict::new(wrong.is_empty(), observed, expected)
+                .evidence(listed(&evidence))
+                .of_stage(),
+        ]
+    }
+}
+
+fn rows(stage: &Stage<'_>) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (cell, requests) in stage.cells.iter().enumerate() {
+        for r in requests.rows.iter().flat_map(|rows| rows.measured()) {
+            let (Some(sent), Some(first), Some(last), Some(done)) =
+                (r.sent_ns, r.first_token_ns, r.last_token_ns, r.done_ns)
+            else {
+                continue;
+            };
+            let headers = r.headers_ns.unwrap_or(first);
+            let times = [headers - sent, first - sent, last - first, done - last];
+            rows.push(Row {
+                cell,
+                id: r.request_id,
+                times,
+            });
+        }
+    }
+    rows
+}
+
+/// Returns the pairs of rows that agree in every time (each row with the one like it before), and
+/// how many chance would give if the two largest parts of an answer, to the first token and from
+/// there to the last, were independent.
+fn equal_rows(rows: &[Row]) -> (Vec<(usize, usize)>, f64) {
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_by_key(|i| (rows[*i].times, rows[*i].cell, rows[*i].id));
+    let pairs: Vec<(usize, usize)> = order
+        .windows(2)
+        .filter(|w| rows[w[0]].times == rows[w[1]].times)
+        .map(|w| (w[0], w[1]))
+        .collect();
+    let all = rows.len() as f64 * (rows.len() as f64 - 1.0) / 2.0;
+    // Copies agree in one part, too, and must not make themselves likely.
+    let alike = |part: fn(&Times) -> i64| {
+        let mut values: Vec<i64> = rows.iter().map(|r| part(&r.times)).collect();
+        values.sort_unstable();
+        let equal: f64 = values
+            .chunk_by(|a, b| a == b)
+            .map(|group| group.len() as f64 * (group.len() as f64 - 1.0) / 2.0)
+            .sum();
+        ((equal - pairs.len() as f64).max(0.0) + 1.0) / all
+    };
+    let by_chance = all * alike(|t| t[1]) * alike(|t| t[2]);
+    (pairs, by_chance)
+}
+
+/// Returns the chance that a Poisson count of this mean is at least `count`.
+fn at_least(count: usize, mean: f64) -> f64 {
+    if count == 0 {
+        return 1.0;
+    }
+    let (mut term, mut below) = ((-mean).exp(), 0.0);
+    for k in 0..count {
+        below += term;
+        term *= mean / (k + 1) as f64;
+    }
+    // For a small mean the tail is its first term, which the difference would lose.
+    (1.0 - below).max(term).min(1.0)
+}
+
+/// The log latencies of a cell by request, and a pattern of which lie above their median.
+struct Pattern {
+    logs: BTreeMap<i64, f64>,
+    bits: u64,
+}
+
+/// Names pairs of cells that differ by less than `nearer` of what other cells differ by.
+fn near_copies(stage: &Stage<'_>, nearer: f64) -> Vec<String> {
+    let patterns: Vec<Option<Pattern>> = stage.cells.par_iter().map(pattern).collect();
+    let pairs: Vec<(usize, usize)> = (0..patterns.len())
+        .flat_map(|a| (a + 1..patterns.len()).map(move |b| (a, b)))
+        .filter(|(a, b)| match (&patterns[*a], &patterns[*b]) {
+            (Some(x), Some(y)) => {
+                let common = x.logs.len().min(y.logs.len()).min(64) as u32;
+                x.logs.len() == y.logs.len() && (x.bits ^ y.bits).count_ones() * 8 <= common
+            }
+            _ => false,
+        })
+        .collect();
+    let axes = replicates::axes(stage, None);
+    let groups: Vec<Vec<usize>> = replicates::groups(stage, &axes).into_values().collect();
+    let between = |a: usize, b: usize| distance(patterns[a].as_ref()?, patterns[b].as_ref()?);
+    let least = |distances: &mut dyn Iterator<Item = Option<f64>>| {
+        distances.flatten().take(WITNESSES).reduce(f64::min)
+    };
+    // What cells differ by: each of the two from its own other repetitions. Where there are none, the
+    // repetitions of other coordinates say, which may be noisier: a copy must be nearer then.
+    let usual = |a: usize, b: usize| -> Option<f64> {
+        let own = groups.iter().filter(|g| g.contains(&a) || g.contains(&b));
+        let own = own.flat_map(|g| g.iter().copied());
+        let (of_a, of_b): (Vec<usize>, Vec<usize>) = own
+            .filter(|i| *i != a && *i != b)
+            .partition(|i| groups.iter().any(|g| g.contains(i) && g.contains(&a)));
+        let mut own = of_a
+            .into_iter()
+            .map(|i| between(a, i))
+            .chain(of_b.into_iter().map(|i| between(b, i)));
+        least(&mut own).or_else(|| {
+            let others = groups.iter().filter(|g| !g.contains(&a) && !g.contains(&b));
+            let mut others = others.filter_map(|g| Some(between(*g.first()?, *g.get(1)?)));
+            least(&mut others).map(|distance| distance / 4.0)
+        })
+    };
+    let near = |(a, b): &(usize, usize)| -> Option<String> {
+        let (own, usual) = (between(*a, *b)?, usual(*a, *b)?);
+        (own < nearer * usual).then(|| {
+            let at = |i: usize| &stage.cells[i].input.coordinates;
+            format!(
+                "{} and {} differ by {:.2} % where cells differ by {:.1} % at least",
+                at(*a),
+                at(*b),
+                100.0 * own,
+                100.0 * usual
+            )
+        })
+    };
+    pairs.par_iter().filter_map(near).collect()
+}
+
+fn pattern(cell: &crate::study::Cell<'_>) -> Option<Pattern> {
+    let ok = cell.rows.as_ref()?.measured().filter(|r| r.is_ok());
+    let logs: BTreeMap<i64, f64> = ok
+        .filter_map(|r| Some((r.request_id, (r.done_ns? - r.sent_ns?) as f64)))
+        .filter(|(_, latency)| *latency > 0.0)
+        .map(|(id, latency)| (id, latency.ln()))
+        .collect();
+    if logs.len() < COMMON {
+        return None;
+    }
+    let values: Vec<f64> = logs.values().copied().collect();
+    let middle = median(&values)?;
+    // Latencies that are all alike say nothing of where they come from.
+    let spread: Vec<f64> = values.iter().map(|v| (v - middle).abs()).collect();
+    median(&spread).filter(|spread| *spread > 1e-6)?;
+    let bits = values
+        .iter()
+        .take(64)
+        .enumerate()
+        .filter(|(_, log)| **log > middle)
+        .fold(0, |bits, (i, _)| bits | 1 << i);
+    Some(Pattern { logs, bits })
+}
+
+/// Returns the median distance of the log ratios of two cells' latencies from their own median.
+fn distance(a: &Pattern, b: &Pattern) -> Option<f64> {
+    let ratios: Vec<f64> = a
+        .logs
+        .iter()
+        .filter_map(|(id, log)| Some(log - b.logs.get(id)?))
+        .collect();
+    if ratios.len() < COMMON {
+        return None;
+    }
+    let middle = median(&ratios)?;
+    let distances: Vec<f64> = ratios.iter().map(|r| (r - middle).abs()).collect();
+    median(&distances).filter(|d| d.is_finite())
+}

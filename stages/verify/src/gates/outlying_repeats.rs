@@ -1,0 +1,210 @@
+//! `outlying-repeats`: is one measurement far from the others of its coordinate?
+
+use contract::Settings;
+use pipeline::Problem;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use statistics::{Sample, student_two_sided};
+
+use crate::finding::{Judgement, Severity};
+use crate::gate::{TypedGate, Verdict, percent, share_problems, show};
+use crate::pace::{factors, is_open, timed};
+use crate::replicates;
+use crate::series::{Latency, median};
+use crate::study::Stage;
+
+pub(crate) struct OutlyingRepeats;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {
+    /// The axis of repetitions: `block` and `rep`, as far as the stage has them, if not given.
+    #[serde(default)]
+    axis: Option<String>,
+    /// The chance of any false alarm in a load stage.
+    #[serde(default = "percent_one")]
+    alpha: f64,
+    /// By what share a measurement must lie off the median of the others to matter.
+    #[serde(default = "tenth")]
+    effect: f64,
+}
+
+fn percent_one() -> f64 {
+    0.01
+}
+
+fn tenth() -> f64 {
+    0.1
+}
+
+/// From how many repetitions on one can lie off the others.
+const REPETITIONS: usize = 3;
+
+/// The smallest spread of repetitions that is believed, on the log scale: clocks and schedulers
+/// give as much.
+const LEAST_SPREAD: f64 = 0.005;
+
+impl TypedGate for OutlyingRepeats {
+    type Parameters = Parameters;
+    const NAME: &'static str = "outlying-repeats";
+    const SUMMARY: &'static str = "No repetition and no launch lies far off the others of its coordinate. A cell's median \
+                                   latency (under open arrivals its median time per token, freed \
+                                   from the number of answers generated meanwhile) is compared with the median \
+                                   of the other repetitions, on the log scale; the scale of noise is the pooled \
+                                   standard deviation, within coordinates, of the cells of all other blocks (or \
+                                   repetitions), or the cell's own standard error if that is larger; Student's t, \
+                                   Bonferroni over the cells. It takes three repetitions.";
+    const SEVERITY: Severity = Severity::Warn;
+
+    fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
+        share_problems(settings, &[("alpha", parameters.alpha)])
+    }
+
+    fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
+        let axes = replicates::axes(stage, parameters.axis.as_deref());
+        let expected = format!(
+            "within {} of the other repetitions over {}",
+            percent(parameters.effect).trim_start_matches('+'),
+            replicates::named(&axes)
+        );
+        let outer = axes.first().map(String::as_str).unwrap_or_default();
+        let groups: Vec<Vec<(usize, Level)>> = replicates::groups(stage, &axes)
+            .into_values()
+            .map(|cells| levels(stage, &cells, outer))
+            .collect();
+        let mut judged = Vec::new();
+        for group in &groups {
+            for (at, (cell, level)) in group.iter().enumerate() {
+                let noise =
+                    (group.len() >= REPETITIONS).then(|| Noise::but(&level.repetition, &groups));
+                let verdict = match noise.flatten() {
+                    Some(noise) => {
+                        let others = group.iter().enumerate().filter(|(i, _)| *i != at);
+                        let others: Vec<f64> = others.map(|(_, (_, l))| l.log).collect();
+                        judge(level, &others, &noise, parameters, &expected)
+                    }
+                    _ => Verdict::not_judged(
+                        format!(
+                            "{} repetitions are too few to tell which is off",
+                            group.len()
+                        ),
+                        &expected,
+                    ),
+                };
+                judged.push(verdict.of_cell(*cell));
+            }
+        }
+        judged.sort_by_key(|j| j.cell);
+        judged
+    }
+}
+
+fn judge(
+    level: &Level,
+    others: &[f64],
+    noise: &Noise,
+    parameters: &Parameters,
+    expected: &str,
+) -> Verdict {
+    let off = level.log - median(others).unwrap_or(level.log);
+    // The median of the others has a variance of its own: π/2 over their number for many.
+    let widened = 1.0 + 1.5 / others.len() as f64;
+    let scale = noise.scale.max(level.error).max(LEAST_SPREAD) * widened.sqrt();
+    let p = (student_two_sided(off / scale, noise.freedom) * noise.cells as f64).min(1.0);
+    let outlies = p <= parameters.alpha && off.abs() > parameters.effect.ln_1p();
+    let change = percent(off.exp() - 1.0);
+    let observed = if outlies {
+        format!(
+            "{change} off the median of the {} other repetitions; p {}. Look what the machine did meanwhile, and measure \
+             again or exclude the cell with a reason",
+            others.len(),
+            show(p)
+        )
+    } else {
+        format!(
+            "{change} off the median of the {} other repetitions",
+            others.len()
+        )
+    };
+    Verdict::new(!outlies, observed, expected)
+}
+
+/// The level of one cell's latencies.
+struct Level {
+    log: f64,
+    /// The standard error of `log`, from the cell's own values.
+    error: f64,
+    /// The block, or the repetition.
+    repetition: String,
+}
+
+/// Returns the levels of the cells of one coordinate. Under open arrivals the time per token is
+/// freed from the number of answers generated meanwhile, by one line for all of them.
+fn levels(stage: &Stage<'_>, cells: &[usize], axis: &str) -> Vec<(usize, Level)> {
+    let rows = |cell: usize| stage.cells[cell].rows.as_ref();
+    let open = cells.iter().all(|c| rows(*c).is_some_and(is_open));
+    let mut values: Vec<Vec<f64>> = if open {
+        let timed: Vec<Vec<(f64, f64)>> = cells
+            .iter()
+            .map(|c| rows(*c).map(timed).unwrap_or_default())
+            .collect();
+        let mut factors = factors(&timed.concat()).into_iter();
+        timed
+            .iter()
+            .map(|t| factors.by_ref().take(t.len()).collect())
+            .collect()
+    } else {
+        let in_order = |c: &usize| rows(*c).map(|rows| Latency::E2e.in_order(rows));
+        cells
+            .iter()
+            .map(|c| in_order(c).unwrap_or_default())
+            .collect()
+    };
+    let level = |(cell, values): (&usize, &mut Vec<f64>)| {
+        let log = median(values).filter(|m| *m > 0.0)?.ln();
+        let series = Latency::E2e.throughout(rows(*cell)?).values.into_iter();
+        let logs = Sample::new(series.filter(|v| *v > 0.0).map(f64::ln)).ok();
+        // A median has π/2 times the variance of a mean of as many values.
+        let error = logs
+            .and_then(|s| Some(1.2533 * s.std()? / (s.len() as f64).sqrt()))
+            .unwrap_or(0.0);
+        let repetition = stage.cells[*cell].input.coordinates.get(axis);
+        let repetition = repetition.map(ToString::to_string).unwrap_or_default();
+        Some((
+            *cell,
+            Level {
+                log,
+                error,
+                repetition,
+            },
+        ))
+    };
+    cells.iter().zip(&mut values).filter_map(level).collect()
+}
+
+/// How far repetitions lie off each other in a stage as a whole.
+struct Noise {
+    scale: f64,
+    freedom: f64,
+    cells: usize,
+}
+
+impl Noise {
+    /// Pools what the cells outside one repetition say, so that a bad one does not hide itself.
+    fn but(repetition: &str, groups: &[Vec<(usize, Level)>]) -> Option<Self> {
+        let (mut squares, mut freedom, mut cells) = (0.0, 0, 0);
+        for group in groups.iter().filter(|g| g.len() >= REPETITIONS) {
+            cells += group.len();
+            let others = group.iter().filter(|(_, l)| l.repetition != repetition);
+            let logs: Vec<f64> = others.map(|(_, l)| l.log).collect();
+            let mean = logs.iter().sum::<f64>() / logs.len().max(1) as f64;
+            squares += logs.iter().map(|l| (l - mean).powi(2)).sum::<f64>();
+            freedom += logs.len().saturating_sub(1);
+        }
+        (freedom > 0).then(|| Self {
+            scale: (squares / freedom as f64).sqrt(),
+            freedom: freedom as f64,
+            cells,
+        })
+    }
+}

@@ -1,0 +1,295 @@
+//! `possible-scaling`: does a server deliver more than its slots can?
+
+use std::collections::BTreeMap;
+
+use contract::{CellRows, Settings};
+use pipeline::Problem;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use statistics::{Sample, t_interval};
+
+use crate::finding::{Judgement, Severity};
+use crate::gate::{TypedGate, Verdict, listed, percent, share_problems, show, some};
+use crate::replicates;
+use crate::study::{Cell, Stage};
+
+pub(crate) struct PossibleScaling;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {
+    /// How many requests the server works on at one time; what the server's descriptor says, or the
+    /// simulated server has, if not given.
+    #[serde(default)]
+    slots: Option<u32>,
+    /// By what share throughput may be above what the slots can give.
+    #[serde(default = "fifth")]
+    tolerance: f64,
+    /// How long two answers may seem to be generated at one time on one slot, ms: what a network
+    /// may delay the end of one.
+    #[serde(default = "twenty")]
+    overlap_ms: f64,
+}
+
+fn fifth() -> f64 {
+    0.2
+}
+
+fn twenty() -> f64 {
+    20.0
+}
+
+impl TypedGate for PossibleScaling {
+    type Parameters = Parameters;
+    const NAME: &'static str = "possible-scaling";
+    const SUMMARY: &'static str = "A server works on no more requests at one time than it has slots. Of each cell: no more \
+                                   answers are between their first and last token at one time. Over the numbers of \
+                                   clients of a closed loop: with n clients throughput is at most what the slots give \
+                                   that n clients fill, at the pace of the fewest clients (tokens over the time the \
+                                   server was busy); more means that the cells were measured under other conditions, or \
+                                   that tokens are counted wrongly. Exceeding it fails if the 98 % t interval over \
+                                   repetitions of the log excess lies above `tolerance`; with fewer than three \
+                                   repetitions, if the excess is twice that.";
+    const SEVERITY: Severity = Severity::Fail;
+
+    fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
+        share_problems(settings, &[("tolerance", parameters.tolerance)])
+    }
+
+    fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
+        let mut judged: Vec<Judgement> = stage
+            .cells
+            .iter()
+            .enumerate()
+            .filter_map(|(i, cell)| Some(at_once(parameters, cell, cell.rows.as_ref()?).of_cell(i)))
+            .collect();
+        judged.push(scaling(parameters, stage).of_stage());
+        judged
+    }
+}
+
+/// Returns how many requests the server of a cell works on at one time.
+fn slots(parameters: &Parameters, cell: &Cell<'_>) -> Option<i64> {
+    let told = || {
+        let descriptor = &cell.server.as_ref()?.descriptor;
+        [
+            "/limits/slots",
+            "/settings/parallel",
+            "/settings/max-num-seqs",
+        ]
+        .iter()
+        .find_map(|pointer| descriptor.pointer(pointer)?.as_i64())
+    };
+    let simulated = || {
+        cell.input
+            .parameters
+            .pointer("/simulate/server/slots")?
+            .as_i64()
+    };
+    let given = parameters.slots.map(i64::from);
+    given.or_else(told).or_else(simulated).filter(|n| *n > 0)
+}
+
+/// Judges one cell: how many answers are generated at one time.
+fn at_once(parameters: &Parameters, cell: &Cell<'_>, rows: &CellRows) -> Verdict {
+    let Some(slots) = slots(parameters, cell) else {
+        return Verdict::not_judged(
+            "the number of slots is not known",
+            "answers within the slots",
+        );
+    };
+    let expected = format!("at most {slots} answers between first and last token at one time");
+    let tolerance = (parameters.overlap_ms * 1e6) as i64;
+    let mut events: Vec<(i64, i64, i64)> = Vec::new();
+    for r in rows.requests.iter().filter(|r| !r.superseded) {
+        if let (Some(first), Some(last)) = (r.first_token_ns, r.last_token_ns)
+            && last - first > tolerance
+        {
+            events.push((first, 1, r.request_id));
+            events.push((last - tolerance, -1, r.request_id));
+        }
+    }
+    if events.is_empty() {
+        let why = format!("no answer takes longer than {} ms", parameters.overlap_ms);
+        return Verdict::not_judged(why, expected);
+    }
+    events.sort_unstable();
+    let (mut now, mut most, mut ids) = (0, 0, Vec::new());
+    for (_, change, id) in events {
+        now += change;
+        most = most.max(now);
+        if change > 0 && now > slots {
+            ids.push(id);
+        }
+    }
+    let observed = if ids.is_empty() {
+        format!("at most {most} at one time")
+    } else {
+        format!(
+            "{most} at one time, {} answers begin while {slots} others are generated. The server has other slots \
+             than it says, or first tokens are stamped too early",
+            ids.len()
+        )
+    };
+    Verdict::new(ids.is_empty(), observed, expected).evidence(some(&ids))
+}
+
+/// What one cell delivers.
+struct Delivered {
+    clients: i64,
+    slots: i64,
+    /// Output tokens a second over the measured window.
+    throughput: f64,
+    /// Output tokens a second of the time the server had a request.
+    busy: f64,
+}
+
+fn delivered(parameters: &Parameters, cell: &Cell<'_>) -> Option<Delivered> {
+    let rows = cell.rows.as_ref()?;
+    let clients = cell.fact("clients").or_else(|| {
+        let mut ids: Vec<i64> = rows.measured().filter_map(|r| r.client_id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        i64::try_from(ids.len()).ok().filter(|n| *n > 0)
+    })?;
+    // What a cache answers costs no slot its time.
+    if rows
+        .measured()
+        .any(|r| r.cached_prompt_tokens.is_some_and(|n| n > 0))
+    {
+        return None;
+    }
+    let mut spans: Vec<(i64, i64)> = rows
+        .measured()
+        .filter_map(|r| Some((r.sent_ns?, r.done_ns?)))
+        .collect();
+    spans.sort_unstable();
+    let (mut busy, mut until) = (0, i64::MIN);
+    for (sent, done) in &spans {
+        busy += (done - until.max(*sent)).max(0);
+        until = until.max(*done);
+    }
+    let window = until - spans.first()?.0;
+    let tokens: i64 = rows
+        .measured()
+        .filter(|r| r.is_ok())
+        .filter_map(|r| r.output_tokens)
+        .sum();
+    (window > 0 && busy > 0 && tokens > 0).then(|| Delivered {
+        clients,
+        slots: slots(parameters, cell).unwrap_or(0),
+        throughput: tokens as f64 / window as f64 * 1e9,
+        busy: tokens as f64 / busy as f64 * 1e9,
+    })
+}
+
+/// Judges a stage: throughput over the numbers of clients.
+fn scaling(parameters: &Parameters, stage: &Stage<'_>) -> Verdict {
+    let expected = format!(
+        "throughput at most {} above what the slots give",
+        percent(parameters.tolerance).trim_start_matches('+')
+    );
+    // Series of cells that differ in nothing but clients and repetitions: an axis belongs to the
+    // clients if its label decides their number.
+    let mut hidden = replicates::axes(stage, None);
+    hidden.extend(
+        stage
+            .axes
+            .iter()
+            .filter(|axis| counts_clients(stage, axis))
+            .cloned(),
+    );
+    let mut judged = 0;
+    let mut wrong = Vec::new();
+    for (at, cells) in replicates::groups(stage, &hidden) {
+        let mut levels: BTreeMap<i64, Vec<Delivered>> = BTreeMap::new();
+        for cell in cells {
+            if let Some(delivered) = delivered(parameters, &stage.cells[cell]) {
+                levels.entry(delivered.clients).or_default().push(delivered);
+            }
+        }
+        let Some((fewest, base)) = levels.first_key_value() else {
+            continue;
+        };
+        let Some(slots) = base.first().map(|d| d.slots).filter(|n| *n > 0) else {
+            continue;
+        };
+        let pace: Vec<f64> = base.iter().map(|d| d.busy.ln()).collect();
+        for (clients, cells) in levels.iter().skip(1) {
+            judged += 1;
+            let factor = (*clients).min(slots) as f64 / (*fewest).min(slots) as f64;
+            let logs: Vec<f64> = cells.iter().map(|d| d.throughput.ln()).collect();
+            let excess = Excess::of(&logs, &pace, factor);
+            if excess.is_beyond(parameters.tolerance) {
+                let mean = |logs: &[f64]| (logs.iter().sum::<f64>() / logs.len() as f64).exp();
+                wrong.push(format!(
+                    "{at}: {} tok/s with {clients} clients on {slots} slots, where {} tok/s with {fewest} leave room for {}",
+                    show(mean(&logs)),
+                    show(mean(&pace)),
+                    show(mean(&pace) * factor)
+                ));
+            }
+        }
+    }
+    if judged == 0 {
+        let why = "no closed loop with several numbers of clients, known slots and cold caches";
+        return Verdict::not_judged(why, expected);
+    }
+    let observed = if wrong.is_empty() {
+        format!("{judged} levels of clients within what their slots give")
+    } else {
+        format!(
+            "{} of {judged} levels deliver more than their slots can. Compare the conditions of these cells with those \
+             of the fewest clients, and count their tokens",
+            wrong.len()
+        )
+    };
+    Verdict::new(wrong.is_empty(), observed, expected).evidence(listed(&wrong))
+}
+
+fn counts_clients(stage: &Stage<'_>, axis: &str) -> bool {
+    let mut clients: BTreeMap<String, i64> = BTreeMap::new();
+    let mut several = std::collections::BTreeSet::new();
+    for cell in &stage.cells {
+        let told = cell.fact("clients").or_else(|| {
+            let ids = cell.rows.as_ref()?.measured().filter_map(|r| r.client_id);
+            Some(ids.max()? + 1)
+        });
+        let (Some(label), Some(n)) = (cell.input.coordinates.get(axis), told) else {
+            continue;
+        };
+        several.insert(n);
+        if *clients.entry(label.to_string()).or_insert(n) != n {
+            return false;
+        }
+    }
+    several.len() > 1
+}
+
+/// By how much throughput exceeds what is possible, on the log scale.
+struct Excess {
+    mean: f64,
+    /// The lower end of the 98 % t interval; `None` with fewer than three repetitions.
+    low: Option<f64>,
+}
+
+impl Excess {
+    fn of(logs: &[f64], pace: &[f64], factor: f64) -> Self {
+        let centre = pace.iter().sum::<f64>() / pace.len() as f64 + factor.ln();
+        let mean = logs.iter().sum::<f64>() / logs.len() as f64 - centre;
+        let half = |values: &[f64]| {
+            let sample = Sample::new(values.iter().copied()).ok()?;
+            let interval = t_interval(&sample, 0.98)?;
+            (values.len() > 2).then_some((interval.high - interval.low) / 2.0)
+        };
+        let low = half(logs).zip(half(pace)).map(|(a, b)| mean - a.hypot(b));
+        Self { mean, low }
+    }
+
+    fn is_beyond(&self, tolerance: f64) -> bool {
+        match self.low {
+            Some(low) => low > tolerance.ln_1p(),
+            None => self.mean > (2.0 * tolerance).ln_1p(),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! `stalls`: was the whole server silent for long while it had work?
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use contract::CellRows;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::finding::{Judgement, Severity};
+use crate::gate::{TypedGate, Verdict, each, listed, show};
+use crate::robust::Centre;
+use crate::study::{Cell, Stage, nanoseconds};
+
+pub(crate) struct Stalls;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {
+    /// How many times as long as usual a silence must be.
+    #[serde(default = "five")]
+    factor: f64,
+    /// The shortest silence that counts, ms.
+    #[serde(default = "half_a_second")]
+    at_least_ms: f64,
+}
+
+fn five() -> f64 {
+    5.0
+}
+
+fn half_a_second() -> f64 {
+    500.0
+}
+
+/// How many robust standard deviations, on the log scale, a silence must lie above the usual.
+const DEVIATIONS: f64 = 6.0;
+
+/// From how many requests on it is known what is usual.
+const REQUESTS: usize = 5;
+
+impl TypedGate for Stalls {
+    type Parameters = Parameters;
+    const NAME: &'static str = "stalls";
+    const SUMMARY: &'static str = "The server never falls silent on all streams at once while it has work. Every first \
+                                   token, chunk and end of an answer is a sign of life; a silence is a gap between two \
+                                   signs with a request in flight all the while (in a closed loop also one in which no \
+                                   client sends). It is a stall if it is longer than `at-least-ms` and `factor` times \
+                                   what is usual, and six robust standard deviations above that on the log scale; usual is \
+                                   the median, over as many stretches of the cell as it has requests, of the longest \
+                                   silence of a stretch. No test: a bound.";
+    const SEVERITY: Severity = Severity::Warn;
+
+    fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
+        each(stage, |cell, rows| {
+            let expected = "signs of life on some stream while there is work";
+            let (silences, requests) = silences(cell, rows);
+            let longest: Vec<f64> = silences
+                .chunks((silences.len() / requests.max(1)).max(1))
+                .filter_map(|stretch| stretch.iter().map(|s| s.1 - s.0).max())
+                .map(|longest| longest as f64)
+                .collect();
+            let usual = Centre::of_logs(&longest).filter(|_| requests >= REQUESTS);
+            let Some(usual) = usual else {
+                let why = format!("{requests} requests with times are too few");
+                return Verdict::not_judged(why, expected);
+            };
+            let bound = usual
+                .above(DEVIATIONS)
+                .max(usual.median() * parameters.factor)
+                .max(parameters.at_least_ms * 1e6);
+            let longest = silences.iter().map(|s| s.1 - s.0).max().unwrap_or(0);
+            let mut stalls: Vec<(i64, i64)> = silences;
+            stalls.retain(|(from, to)| (to - from) as f64 > bound);
+            stalls.sort_by_key(|(from, to)| from - to);
+            let evidence: Vec<String> = stalls
+                .iter()
+                .map(|(from, to)| {
+                    let (at, long) = (*from as f64 / 1e9, (to - from) as f64 / 1e9);
+                    format!("{} s of silence from {at:.3} s on", show(long))
+                })
+                .collect();
+            let observed = if stalls.is_empty() {
+                format!("longest silence {} ms", show(longest as f64 / 1e6))
+            } else {
+                format!(
+                    "{} silences, the longest {} s; usual are {} ms. {}",
+                    stalls.len(),
+                    show(longest as f64 / 1e9),
+                    show(usual.median() / 1e6),
+                    cause(rows, stalls[0])
+                )
+            };
+            Verdict::new(stalls.is_empty(), observed, expected).evidence(listed(&evidence))
+        })
+    }
+}
+
+/// Says what made a silence, as far as the sampler beside the load tells: its stamps are of the
+/// same clock, and it does not ask the server.
+fn cause(rows: &CellRows, (from, to): (i64, i64)) -> &'static str {
+    let samples = rows
+        .beside
+        .get("host_telemetry")
+        .and_then(|(_, table)| table.int("at_ns").ok())
+        .map(|at| at.into_iter().flatten().collect::<Vec<_>>());
+    match samples {
+        None => "The server stalled, the machine was suspended, or the clock stepped forward",
+        Some(at) if at.iter().any(|at| (from + 1..to).contains(at)) => {
+            "The sampler beside the load went on: it was the server that stalled"
+        }
+        Some(_) => {
+            "The sampler beside the load was silent, too: the machine was suspended, or the clock stepped forward"
+        }
+    }
+}
+
+/// Returns the spans between two signs of life, ns, and how many requests gave them.
+fn silences(cell: &Cell<'_>, rows: &CellRows) -> (Vec<(i64, i64)>, usize) {
+    let mut signs: Vec<i64> = rows.chunks.iter().map(|c| c.at_ns).collect();
+    let mut flights: Vec<(i64, i64)> = Vec::new();
+    for r in rows.requests.iter().filter(|r| !r.superseded) {
+        let (Some(sent), Some(done)) = (r.sent_ns, r.done_ns) else {
+            continue;
+        };
+        signs.extend([r.first_token_ns, r.last_token_ns].into_iter().flatten());
+        signs.push(done);
+        flights.push((sent, done));
+    }
+    let think = think_ns(cell);
+    let closed = rows.requests.iter().any(|r| r.client_id.is_some());
+    signs.extend(flights.iter().map(|f| f.0).min());
+    signs.sort_unstable();
+    flights.sort_unstable();
+    let pairs = signs.windows(2).map(|pair| (pair[0], pair[1]));
+    if closed {
+        let spans = pairs.map(|(from, to)| (from, to - think.min(to - from)));
+        return (spans.collect(), flights.len());
+    }
+    // Between two signs of life no request ends, so the one sent first of those that end later is
+    // in flight to the end of the span. The heap forgets the ended ones when they come up.
+    let (mut spans, mut sent) = (Vec::new(), 0);
+    let mut in_flight: BinaryHeap<Reverse<(i64, i64)>> = BinaryHeap::new();
+    for (from, to) in pairs {
+        while let Some(flight) = flights.get(sent).filter(|f| f.0 < to) {
+            in_flight.push(Reverse(*flight));
+            sent += 1;
+        }
+        while in_flight.peek().is_some_and(|Reverse(f)| f.1 < to) {
+            in_flight.pop();
+        }
+        if let Some(Reverse(first)) = in_flight.peek() {
+            spans.push((first.0.max(from), to));
+        }
+    }
+    (spans, flights.len())
+}
+
+/// Returns how long a client of a closed loop rests between two requests, ns.
+fn think_ns(cell: &Cell<'_>) -> i64 {
+    let think = cell
+        .input
+        .parameters
+        .pointer("/arrival/closed-loop/think-time")
+        .and_then(|t| nanoseconds(t.as_str()?));
+    think.unwrap_or(0.0) as i64
+}

@@ -1,0 +1,116 @@
+//! `throttling`: did the machine slow itself down?
+
+use std::collections::BTreeSet;
+
+use contract::CellRows;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::finding::{Judgement, Severity};
+use crate::gate::{TypedGate, Verdict, each, percent};
+use crate::study::Stage;
+
+pub(crate) struct Throttling;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {
+    /// The reasons of a GPU that count, in the words of `gpu_telemetry`.
+    #[serde(default = "reasons")]
+    reasons: Vec<String>,
+    /// The share of a GPU's samples that may have one of them.
+    #[serde(default = "hundredth")]
+    share: f64,
+}
+
+fn reasons() -> Vec<String> {
+    [
+        "power-cap",
+        "hardware-slowdown",
+        "thermal",
+        "hardware-thermal",
+        "power-brake",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+fn hundredth() -> f64 {
+    0.01
+}
+
+impl TypedGate for Throttling {
+    type Parameters = Parameters;
+    const NAME: &'static str = "throttling";
+    const SUMMARY: &'static str = "The machine did not slow itself down while a cell was measured: no processor counted a \
+                                   slowdown for heat, and at most `share` of the GPUs' samples name a reason that \
+                                   limits their clocks. No test: a count.";
+    const SEVERITY: Severity = Severity::Warn;
+
+    fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
+        each(stage, |_, rows| {
+            let expected = "no slowdown for heat or power";
+            let processors = slowdowns(rows);
+            let gpus = limited(rows, &parameters.reasons);
+            let mut told = Vec::new();
+            told.extend(processors.map(|n| format!("{n} slowdowns of processors")));
+            if let Some((share, reasons)) = &gpus {
+                let named: Vec<&str> = reasons.iter().map(String::as_str).collect();
+                let named = if named.is_empty() {
+                    String::new()
+                } else {
+                    format!(" ({})", named.join(", "))
+                };
+                let share = percent(*share);
+                told.push(format!(
+                    "GPUs limited in {}{named} of their samples",
+                    share.trim_start_matches('+')
+                ));
+            }
+            if told.is_empty() {
+                return Verdict::not_judged(
+                    "neither processors nor GPUs tell of throttling",
+                    expected,
+                );
+            }
+            let holds = processors.unwrap_or(0) == 0
+                && gpus.is_none_or(|(share, _)| share <= parameters.share);
+            let advice = if holds {
+                ""
+            } else {
+                ". Cool the machine, or fix its clocks below the limit"
+            };
+            Verdict::new(holds, format!("{}{advice}", told.join("; ")), expected)
+        })
+    }
+}
+
+/// Returns how often processors slowed down for heat from the first sample to the last.
+fn slowdowns(rows: &CellRows) -> Option<i64> {
+    let (_, host) = rows.beside.get("host_telemetry")?;
+    let counts = host.int("throttles").ok()?;
+    let known: Vec<i64> = counts.into_iter().flatten().collect();
+    Some(known.last()? - known.first()?)
+}
+
+/// Returns the share of the GPUs' samples with a reason that counts, and those reasons.
+fn limited(rows: &CellRows, counted: &[String]) -> Option<(f64, BTreeSet<String>)> {
+    let (_, gpu) = rows.beside.get("gpu_telemetry")?;
+    let told: Vec<&str> = gpu
+        .text("throttle_reasons")
+        .ok()?
+        .into_iter()
+        .flatten()
+        .collect();
+    let mut found = BTreeSet::new();
+    let mut samples = 0;
+    for reasons in &told {
+        let here: Vec<&str> = reasons
+            .split('+')
+            .filter(|r| counted.iter().any(|c| c == r))
+            .collect();
+        samples += usize::from(!here.is_empty());
+        found.extend(here.into_iter().map(str::to_owned));
+    }
+    (!told.is_empty()).then(|| (samples as f64 / told.len() as f64, found))
+}

@@ -1,0 +1,334 @@
+//! `token-bias`: does one side, or one server, count more tokens than there are?
+
+use std::collections::BTreeMap;
+
+use artifacts::{Table, TableError};
+use contract::{CellRows, Settings};
+use pipeline::{Failure, Problem};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use statistics::{Sample, student_two_sided};
+
+use crate::finding::{Judgement, Severity};
+use crate::gate::{Gate, Verdict, listed, percent, share_problems, show};
+use crate::replicates;
+use crate::series::median;
+use crate::study::Stage;
+
+pub(crate) struct TokenBias;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {
+    /// The axis compared across: cells that differ only there must count alike. Without it only each
+    /// cell by itself is judged.
+    #[serde(default)]
+    across: Option<String>,
+    /// By what share counts may differ.
+    #[serde(default = "three_percent")]
+    tolerance: f64,
+    /// The chance of a false alarm for each measure compared across the axis.
+    #[serde(default = "thousandth")]
+    alpha: f64,
+}
+
+fn three_percent() -> f64 {
+    0.03
+}
+
+fn thousandth() -> f64 {
+    0.001
+}
+
+/// From how many prompts on counts of two sides are compared by a test.
+const PROMPTS: usize = 8;
+
+impl Gate for TokenBias {
+    fn name(&self) -> &'static str {
+        "token-bias"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Token counts are not off in one direction, which a ratio of throughputs would take for speed. Of each cell: \
+         output tokens against those of its chunks, output tokens of answers that ended for their length \
+         against those requested, and prompt tokens against the tokenizer that made the prompts (a chat template, the \
+         same for every prompt, does not count); no test, a bound. With `across`, of cells that differ only there: \
+         the output tokens of answers to the same prompt, and the bytes of text for each token; t test over \
+         prompts, repetitions averaged, of the log ratios, where the difference is above `tolerance`."
+    }
+
+    fn severity(&self) -> Severity {
+        Severity::Fail
+    }
+
+    fn schema(&self) -> pipeline::Json {
+        contract::inline_schema::<Parameters>()
+    }
+
+    fn plan(&self, settings: &Settings<'_>) -> Result<pipeline::Json, Vec<Problem>> {
+        let parameters: Parameters = settings.read()?;
+        let shares = [
+            ("tolerance", parameters.tolerance),
+            ("alpha", parameters.alpha),
+        ];
+        let problems = share_problems(settings, &shares);
+        if problems.is_empty() {
+            Ok(contract::canonical(&parameters))
+        } else {
+            Err(problems)
+        }
+    }
+
+    fn judge(
+        &self,
+        parameters: &pipeline::Json,
+        stage: &Stage<'_>,
+    ) -> Result<Vec<Judgement>, Failure> {
+        let parameters: Parameters = serde_json::from_value(parameters.clone())
+            .map_err(|e| Failure::failed(format!("gate token-bias: {e}")))?;
+        let mut judged = Vec::new();
+        for (i, cell) in stage.cells.iter().enumerate() {
+            if let Some(rows) = &cell.rows {
+                let prompts = cell.table("prompts")?;
+                let verdict = accounts(rows, prompts.as_ref(), parameters.tolerance)
+                    .map_err(|e| Failure::failed(format!("gate token-bias: {e}")))?;
+                judged.push(verdict.of_cell(i));
+            }
+        }
+        if let Some(across) = &parameters.across {
+            judged.push(sides(&parameters, across, stage).of_stage());
+        }
+        Ok(judged)
+    }
+}
+
+/// Judges one cell: its counts against other accounts of the same tokens.
+fn accounts(
+    rows: &CellRows,
+    prompts: Option<&Table>,
+    tolerance: f64,
+) -> Result<Verdict, TableError> {
+    let expected = format!(
+        "counts within {}",
+        percent(tolerance).trim_start_matches('+')
+    );
+    let accounts = [
+        ("output tokens over those of the chunks", by_chunks(rows)),
+        ("output tokens over those requested", by_request(rows)),
+        (
+            "prompt tokens over those of the tokenizer",
+            match prompts {
+                Some(prompts) => by_tokenizer(rows, prompts)?,
+                None => None,
+            },
+        ),
+    ];
+    let known: Vec<(&str, f64)> = accounts
+        .into_iter()
+        .filter_map(|(what, ratio)| Some((what, ratio?)))
+        .collect();
+    if known.is_empty() {
+        return Ok(Verdict::not_judged(
+            "no second account of its tokens",
+            expected,
+        ));
+    }
+    let text = |(what, ratio): &(&str, f64)| format!("{what} {}", percent(ratio - 1.0));
+    let wrong: Vec<String> = known
+        .iter()
+        .filter(|(_, ratio)| ratio.ln().abs() > tolerance.ln_1p())
+        .map(text)
+        .collect();
+    let observed = if wrong.is_empty() {
+        known.iter().map(text).collect::<Vec<_>>().join(", ")
+    } else {
+        format!(
+            "{}. Find out who counts, and count the text again",
+            wrong.join(", ")
+        )
+    };
+    Ok(Verdict::new(wrong.is_empty(), observed, expected))
+}
+
+/// Returns the median ratio: one odd answer is no bias.
+fn ratio(pairs: impl Iterator<Item = (i64, i64)>) -> Option<f64> {
+    let ratios: Vec<f64> = pairs
+        .filter(|(a, b)| *a > 0 && *b > 0)
+        .map(|(a, b)| a as f64 / b as f64)
+        .collect();
+    median(&ratios)
+}
+
+fn by_chunks(rows: &CellRows) -> Option<f64> {
+    let mut counted: BTreeMap<(i64, i64), Option<i64>> = BTreeMap::new();
+    for chunk in &rows.chunks {
+        let sum = counted
+            .entry((chunk.request_id, chunk.attempt))
+            .or_insert(Some(0));
+        *sum = sum.zip(chunk.tokens).map(|(a, b)| a + b);
+    }
+    let ok = rows.measured().filter(|r| r.is_ok());
+    ratio(ok.filter_map(|r| {
+        let chunks = counted.get(&(r.request_id, r.attempt)).copied().flatten()?;
+        Some((r.output_tokens?, chunks))
+    }))
+}
+
+fn by_request(rows: &CellRows) -> Option<f64> {
+    let full = rows
+        .measured()
+        .filter(|r| r.is_ok() && r.finish_reason.as_deref() == Some("length"));
+    ratio(full.filter_map(|r| Some((r.output_tokens?, r.requested_output_tokens?))))
+}
+
+/// Returns by which factor the server counts prompts otherwise; `None` if every prompt differs by
+/// the same number of tokens, as with a template, or no tokenizer counted them.
+fn by_tokenizer(rows: &CellRows, prompts: &Table) -> Result<Option<f64>, TableError> {
+    if !prompts.has("tokens") || !prompts.has("prompt_digest") {
+        return Ok(None);
+    }
+    let (digests, tokens) = (prompts.text("prompt_digest")?, prompts.int("tokens")?);
+    let reference: BTreeMap<&str, i64> = digests
+        .into_iter()
+        .zip(tokens)
+        .filter_map(|(digest, tokens)| Some((digest?, tokens?)))
+        .collect();
+    // Later turns of a session are sent with what came before them.
+    let alone = rows.measured().filter(|r| r.is_ok() && r.turn.is_none());
+    let pairs: Vec<(i64, i64)> = alone
+        .filter_map(|r| {
+            let reference = reference.get(r.prompt_digest.as_deref()?)?;
+            Some((r.prompt_tokens?, *reference))
+        })
+        .collect();
+    let constant = pairs.windows(2).all(|w| w[0].0 - w[0].1 == w[1].0 - w[1].1);
+    let differs = pairs.iter().any(|(a, b)| a != b);
+    Ok(if constant && differs {
+        None
+    } else {
+        ratio(pairs.into_iter())
+    })
+}
+
+/// The answers to one prompt on one side: log output tokens and log bytes for each token.
+#[derive(Default)]
+struct Answers {
+    tokens: Vec<f64>,
+    bytes_per_token: Vec<f64>,
+}
+
+/// Judges the sides of a comparison against each other.
+fn sides(parameters: &Parameters, across: &str, stage: &Stage<'_>) -> Verdict {
+    let expected = format!(
+        "the labels of {across} count alike within {}",
+        percent(parameters.tolerance).trim_start_matches('+')
+    );
+    let hidden = replicates::axes(stage, None);
+    // By everything but side and repetition, and prompt; then by side.
+    let mut answers: BTreeMap<(String, String), BTreeMap<String, Answers>> = BTreeMap::new();
+    for cell in &stage.cells {
+        let (Some(rows), Some(label)) = (&cell.rows, cell.input.coordinates.get(across)) else {
+            continue;
+        };
+        let mut but = hidden.clone();
+        but.push(across.to_owned());
+        collect(
+            rows,
+            &replicates::rest(cell, &but),
+            &label.to_string(),
+            &mut answers,
+        );
+    }
+    let mut labels: Vec<&String> = answers.values().flat_map(BTreeMap::keys).collect();
+    labels.sort();
+    labels.dedup();
+    let (mut told, mut wrong) = (Vec::new(), Vec::new());
+    for (i, a) in labels.iter().enumerate() {
+        for b in &labels[i + 1..] {
+            type Measure = (&'static str, fn(&Answers) -> &[f64]);
+            let measures: [Measure; 2] = [
+                ("output tokens for the same prompt", |x| &x.tokens),
+                ("bytes of text for each token", |x| &x.bytes_per_token),
+            ];
+            for (what, values) in measures {
+                let logs = answers
+                    .values()
+                    .filter_map(|of| Some(mean(values(of.get(*a)?))? - mean(values(of.get(*b)?))?));
+                let Some((change, p)) = shifted(logs.collect()) else {
+                    continue;
+                };
+                let text = format!("{what}: {a} against {b} {}, p {}", percent(change), show(p));
+                let apart = change.ln_1p().abs() > parameters.tolerance.ln_1p();
+                if apart && p <= parameters.alpha {
+                    wrong.push(text.clone());
+                }
+                told.push(text);
+            }
+        }
+    }
+    if told.is_empty() {
+        let why = format!("fewer than {PROMPTS} prompts that two labels of {across} answered");
+        return Verdict::not_judged(why, expected);
+    }
+    let observed = if wrong.is_empty() {
+        told.first().cloned().unwrap_or_default()
+    } else {
+        format!(
+            "{} of {} measures are off in one direction. Tokens of the sides are not the same unit: count \
+             the texts with one tokenizer",
+            wrong.len(),
+            told.len()
+        )
+    };
+    Verdict::new(wrong.is_empty(), observed, expected).evidence(listed(&wrong))
+}
+
+fn collect(
+    rows: &CellRows,
+    at: &str,
+    side: &str,
+    answers: &mut BTreeMap<(String, String), BTreeMap<String, Answers>>,
+) {
+    let mut bytes: BTreeMap<(i64, i64), Option<i64>> = BTreeMap::new();
+    for chunk in &rows.chunks {
+        let sum = bytes
+            .entry((chunk.request_id, chunk.attempt))
+            .or_insert(Some(0));
+        *sum = sum.zip(chunk.bytes).map(|(a, b)| a + b);
+    }
+    for r in rows.measured().filter(|r| r.is_ok()) {
+        let (Some(prompt), Some(tokens)) = (&r.prompt_digest, r.output_tokens.filter(|n| *n > 0))
+        else {
+            continue;
+        };
+        let of = answers.entry((at.to_owned(), prompt.clone())).or_default();
+        let of = of.entry(side.to_owned()).or_default();
+        of.tokens.push((tokens as f64).ln());
+        let text = bytes.get(&(r.request_id, r.attempt)).copied().flatten();
+        if let Some(text) = text.filter(|n| *n > 0) {
+            of.bytes_per_token.push((text as f64 / tokens as f64).ln());
+        }
+    }
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// Returns by what share log ratios lie off 0 on average, with the p value of that; `None` for too
+/// few of them.
+fn shifted(logs: Vec<f64>) -> Option<(f64, f64)> {
+    if logs.len() < PROMPTS {
+        return None;
+    }
+    let n = logs.len() as f64;
+    let sample = Sample::new(logs).ok()?;
+    let (centre, spread) = (sample.mean(), sample.std()?);
+    let p = match (spread > 1e-12, centre.abs() > 1e-12) {
+        (true, _) => student_two_sided(centre / (spread / n.sqrt()), n - 1.0),
+        // The same factor for every prompt is no chance.
+        (false, true) => 0.0,
+        (false, false) => 1.0,
+    };
+    Some((centre.exp_m1(), p))
+}

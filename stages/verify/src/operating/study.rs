@@ -1,0 +1,385 @@
+//! A simulated study in memory: clean, or with one fault of a strength.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use artifacts::{Column, Digest, Scalar, Table};
+use contract::synthetic::{even_chunks, request};
+use contract::{CellRows, Request};
+use pipeline::{CellStatus, Coordinates, InputCell, Json};
+use serde_json::json;
+
+use super::server::{Draws, Flight, Senders, Server, Work, serve};
+use super::{Arrivals, Fault};
+use crate::study::{Cell, Server as Described, Stage};
+
+/// Requests of a cell.
+const REQUESTS: usize = 40;
+
+/// Measurements of each coordinate.
+const BLOCKS: u64 = 5;
+
+/// Where a cell stands in the study.
+#[derive(Clone, Copy)]
+struct Place {
+    configuration: usize,
+    level: usize,
+    block: u64,
+}
+
+/// The configurations: name, what the server says of its slots.
+const CONFIGURATIONS: [(&str, usize); 2] = [("batched", 8), ("serial", 1)];
+
+/// Two levels each: clients of a closed loop, or tokens of an answer under open arrivals.
+const CLIENTS: [usize; 2] = [1, 4];
+const TOKENS: [i64; 2] = [17, 33];
+
+/// A study of two configurations at two levels in five blocks.
+pub(super) struct Made {
+    inputs: Vec<InputCell>,
+    rows: Vec<CellRows>,
+}
+
+impl Made {
+    pub(super) fn new(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>) -> Self {
+        let mut made = Self {
+            inputs: Vec::new(),
+            rows: Vec::new(),
+        };
+        for (configuration, (name, _)) in CONFIGURATIONS.iter().enumerate() {
+            for level in 0..2 {
+                for block in 0..BLOCKS {
+                    let place = Place {
+                        configuration,
+                        level,
+                        block,
+                    };
+                    let label = match arrivals {
+                        Arrivals::Closed => CLIENTS[level] as i64,
+                        Arrivals::Open { .. } => TOKENS[level],
+                    };
+                    let at = vec![
+                        ("configuration".to_owned(), Scalar::Text((*name).to_owned())),
+                        ("level".to_owned(), Scalar::Int(label)),
+                        ("block".to_owned(), Scalar::Int(block as i64 + 1)),
+                    ];
+                    made.inputs.push(InputCell {
+                        coordinates: Coordinates(at),
+                        status: CellStatus::Ok,
+                        reason: None,
+                        parameters: json!({}),
+                        outputs: Default::default(),
+                        record: None,
+                        live: None,
+                    });
+                    made.rows.push(cell(seed, arrivals, fault, place));
+                }
+            }
+        }
+        if let Some((fault, strength)) = fault {
+            made.spoil(fault, strength, seed);
+        }
+        made
+    }
+
+    /// Faults of what is written down, where the server itself was in order.
+    fn spoil(&mut self, fault: Fault, strength: f64, seed: u64) {
+        // The cell in the middle: `serial`, the first level, the second block.
+        let at = self.rows.len() / 2 + 1;
+        match fault {
+            Fault::CopiedRows => {
+                let rows = &mut self.rows[at].requests;
+                for i in 0..strength as usize {
+                    copy_times(&rows[3 + i].clone(), &mut rows[20 + i]);
+                }
+            }
+            Fault::CopiedCell => {
+                let (source, mut draws) = (self.rows[at + 1].clone(), Draws::new(seed, 77));
+                let target = &mut self.rows[at];
+                target.requests = source.requests;
+                for r in &mut target.requests {
+                    // Every time from sending on, moved by a share of itself.
+                    let factor = draws.factor(strength);
+                    stretch(r, factor);
+                }
+                target.chunks = target.requests.iter().flat_map(even_chunks).collect();
+            }
+            Fault::TokenBias => {
+                let half = self.rows.len() / 2;
+                for rows in &mut self.rows[half..] {
+                    for r in &mut rows.requests {
+                        let more = |n: i64| (n as f64 * (1.0 + strength)).round() as i64;
+                        r.output_tokens = r.output_tokens.map(more);
+                        // Nobody asked for a length, so nobody can compare with it.
+                        r.requested_output_tokens = None;
+                        r.finish_reason = Some("stop".to_owned());
+                    }
+                    for chunk in &mut rows.chunks {
+                        chunk.tokens = None;
+                    }
+                }
+            }
+            Fault::ClockStep => {
+                let step = (strength * 1e6) as i64;
+                let rows = &mut self.rows[at];
+                let middle = rows.requests[REQUESTS / 2].sent_ns.unwrap_or(0) + 1;
+                let moved = |t: &mut Option<i64>| {
+                    if let Some(t) = t.as_mut().filter(|t| **t >= middle) {
+                        *t += step;
+                    }
+                };
+                for r in &mut rows.requests {
+                    for t in [&mut r.scheduled_ns, &mut r.sent_ns, &mut r.headers_ns] {
+                        moved(t);
+                    }
+                    for t in [&mut r.first_token_ns, &mut r.last_token_ns, &mut r.done_ns] {
+                        moved(t);
+                    }
+                }
+                for chunk in rows.chunks.iter_mut().filter(|c| c.at_ns >= middle) {
+                    chunk.at_ns += step;
+                }
+            }
+            Fault::EarlyFirstToken => {
+                for r in self.rows[at].requests.iter_mut().take(3) {
+                    let shorter = |t: i64, sent: i64| sent + ((t - sent) as f64 / strength) as i64;
+                    r.first_token_ns = r.first_token_ns.zip(r.sent_ns).map(|(t, s)| shorter(t, s));
+                    r.headers_ns = r.first_token_ns;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Shows the study to gates.
+    pub(super) fn shown<T>(&self, look: impl FnOnce(&Stage<'_>) -> T) -> T {
+        let servers = CONFIGURATIONS.map(|(_, slots)| {
+            Arc::new(Described {
+                stage: "server".to_owned(),
+                coordinates: Coordinates::default(),
+                descriptor: json!({"settings": {"parallel": slots}}),
+            })
+        });
+        let half = self.inputs.len() / 2;
+        let cells = self.inputs.iter().zip(&self.rows).enumerate();
+        let cells = cells.map(|(i, (input, rows))| Cell {
+            input,
+            rows: Some(rows.clone()),
+            server: Some(servers[i / half].clone()),
+            store: None,
+        });
+        look(&Stage {
+            name: "ladder",
+            axes: ["configuration", "level", "block"]
+                .map(str::to_owned)
+                .to_vec(),
+            cells: cells.collect(),
+            instrument: None::<Json>,
+        })
+    }
+}
+
+/// By how much a request is slower, by the fault, its cell and its place in it (0 to 1).
+fn slower(fault: Option<(Fault, f64)>, place: Place, request: usize) -> f64 {
+    let Some((fault, strength)) = fault else {
+        return 1.0;
+    };
+    let at = request as f64 / REQUESTS as f64;
+    let launch = place.configuration == 1 && place.block == 2;
+    let share = match fault {
+        Fault::ColdStart => f64::from(at < 0.2),
+        Fault::Drift => at,
+        Fault::LaterBlocks => place.block as f64 / (BLOCKS - 1) as f64,
+        Fault::TwoModes => (request % 2) as f64,
+        Fault::SlowLaunch => f64::from(launch),
+        Fault::SlowCell => f64::from(launch && place.level == 1),
+        // The fewest clients were measured while the machine had other work.
+        Fault::SlowBase => f64::from(place.configuration == 1 && place.level == 0),
+        _ => 0.0,
+    };
+    1.0 + share * strength
+}
+
+/// Measures one cell.
+fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place) -> CellRows {
+    let number = (place.configuration as u64 * 2 + place.level as u64) * BLOCKS + place.block;
+    let mut draws = Draws::new(seed, number);
+    // A launch is shared by the cells of a configuration and a block.
+    let mut launch = Draws::new(
+        seed,
+        1_000 + place.configuration as u64 * BLOCKS + place.block,
+    );
+    let whole = launch.factor(0.02) * draws.factor(0.01);
+    let tokens = match arrivals {
+        Arrivals::Closed => TOKENS[0],
+        Arrivals::Open { .. } => TOKENS[place.level],
+    };
+    let mut work = Vec::new();
+    let mut mood = 1.0;
+    for i in 0..REQUESTS {
+        if i % 4 == 0 {
+            mood = draws.factor(0.03);
+        }
+        let slower = whole * mood * slower(fault, place, i);
+        work.push(Work {
+            prefill: 20.0 * slower * draws.factor(0.15),
+            decode: 4.0 * tokens as f64 * slower * draws.factor(0.1),
+        });
+    }
+    let mut server = Server {
+        slots: CONFIGURATIONS[place.configuration].1,
+        crowding: 0.1,
+    };
+    let service = 20.0 + 4.0 * tokens as f64;
+    let senders = match arrivals {
+        Arrivals::Closed => Senders::Closed(CLIENTS[place.level]),
+        Arrivals::Open { load } => {
+            let gap = 1e3 / (load * server.capacity(service));
+            let times = (0..REQUESTS).scan(0.0, |at, _| {
+                *at += gap * draws.exponential();
+                Some(*at)
+            });
+            Senders::Open(times.collect())
+        }
+    };
+    if let Some((Fault::MoreSlots, slots)) = fault
+        && place.configuration == 1
+    {
+        server.slots = slots as usize;
+    }
+    let stall = fault
+        .filter(|(fault, _)| *fault == Fault::Stall && place.configuration == 1 && place.block == 1)
+        .map(|(_, seconds)| (12.0 * service, seconds * 1e3));
+    let flights = serve(server, &senders, &work, stall);
+    let requests: Vec<Request> = (0..)
+        .zip(&flights)
+        .map(|(id, f)| row(id, f, tokens))
+        .collect();
+    let mut chunks: Vec<_> = requests
+        .iter()
+        .flat_map(|r| chunks_around(r, stall))
+        .collect();
+    for chunk in &mut chunks {
+        chunk.bytes = Some(2 + (4.0 * draws.uniform()) as i64);
+    }
+    let clients = matches!(arrivals, Arrivals::Closed).then(|| CLIENTS[place.level] as i64);
+    // Blocks one after the other, the cells of a block in an order of its own.
+    let turn = (number * 7 + place.block * 3) % 4;
+    let started =
+        1_700_000_000_000_000_000 + (place.block as i64 * 4 + turn as i64) * 600_000_000_000;
+    let facts = Table::new(vec![
+        Column::int("expected_requests", [Some(REQUESTS as i64)]),
+        Column::int("warmup_requests", [Some(0)]),
+        Column::int("clients", [clients]),
+        Column::int("started_unix_ns", [Some(started)]),
+    ]);
+    let more = fault.filter(|(f, _)| *f == Fault::ForeignLoad && place.configuration == 1);
+    CellRows {
+        place: pipeline::place::CellName::default(),
+        requests_digest: Digest::of(b"requests"),
+        requests,
+        chunks_digest: Some(Digest::of(b"chunks")),
+        chunks,
+        cell: facts.ok(),
+        server_metrics: None,
+        beside: beside(
+            &mut draws,
+            place.block,
+            seed,
+            more.map_or(0.0, |(_, more)| more),
+        ),
+    }
+}
+
+/// What was sampled beside a cell of a machine on which other programs come and go: their load has
+/// a part that a block shares, and a part of each cell's own.
+fn beside(
+    draws: &mut Draws,
+    block: u64,
+    seed: u64,
+    more: f64,
+) -> BTreeMap<&'static str, (Digest, Table)> {
+    let mut shared = Draws::new(seed, 2_000 + block);
+    let busy = 0.15 * shared.uniform() + 0.1 * draws.uniform() + more;
+    let threads = 2 + (8.0 * busy) as i64;
+    let host = Table::new(vec![
+        Column::int("at_ns", [Some(0), Some(100_000_000), Some(200_000_000)]),
+        Column::float(
+            "cpu_busy",
+            [
+                None,
+                Some((0.25 + busy).min(1.0)),
+                Some((0.25 + busy).min(1.0)),
+            ],
+        ),
+        Column::float("cpu_steal", [None, Some(0.01 * draws.uniform()), Some(0.0)]),
+        Column::int("runnable", [Some(threads); 3]),
+        Column::int("processors", [Some(8); 3]),
+        Column::float(
+            "temperature_c",
+            [Some(60.0 + 10.0 * shared.uniform() + 3.0 * draws.normal()); 3],
+        ),
+    ]);
+    let processes = Table::new(vec![
+        Column::int("at_ns", [Some(0), Some(100_000_000), Some(200_000_000)]),
+        Column::float("cpu", [None, Some(2.0), Some(2.0)]),
+    ]);
+    let tables = [("host_telemetry", host), ("process_telemetry", processes)];
+    let digested = tables.into_iter().filter_map(|(name, table)| {
+        let table = table.ok()?;
+        Some((name, (Digest::of(name.as_bytes()), table)))
+    });
+    digested.collect()
+}
+
+fn row(id: i64, flight: &Flight, tokens: i64) -> Request {
+    let ns = |ms: f64| Some((ms * 1e6) as i64);
+    Request {
+        client_id: flight.client,
+        scheduled_ns: ns(flight.sent),
+        sent_ns: ns(flight.sent),
+        headers_ns: ns(flight.first),
+        first_token_ns: ns(flight.first),
+        last_token_ns: ns(flight.last),
+        done_ns: ns(flight.last + 0.05),
+        send_lag_ns: Some(0),
+        prompt_tokens: Some(100 + id * 37 % 29),
+        output_tokens: Some(tokens),
+        requested_output_tokens: Some(tokens),
+        chunks: Some(tokens),
+        ..request(id)
+    }
+}
+
+/// Chunks that come evenly while the server works.
+fn chunks_around(r: &Request, stall: Option<(f64, f64)>) -> Vec<contract::Chunk> {
+    let Some((at, long)) = stall.map(|(at, long)| ((at * 1e6) as i64, (long * 1e6) as i64)) else {
+        return even_chunks(r);
+    };
+    let worked = |t: Option<i64>| t.map(|t| if t > at { (t - long).max(at) } else { t });
+    let (first_token_ns, last_token_ns) = (worked(r.first_token_ns), worked(r.last_token_ns));
+    let mut chunks = even_chunks(&Request {
+        first_token_ns,
+        last_token_ns,
+        ..r.clone()
+    });
+    for chunk in chunks.iter_mut().filter(|c| c.at_ns >= at) {
+        chunk.at_ns += long;
+    }
+    chunks
+}
+
+/// Gives a row the times of another, from its own sending on.
+fn copy_times(from: &Request, to: &mut Request) {
+    let shift = to.sent_ns.zip(from.sent_ns).map_or(0, |(a, b)| a - b);
+    let moved = |t: Option<i64>| t.map(|t| t + shift);
+    (to.headers_ns, to.first_token_ns) = (moved(from.headers_ns), moved(from.first_token_ns));
+    (to.last_token_ns, to.done_ns) = (moved(from.last_token_ns), moved(from.done_ns));
+}
+
+fn stretch(r: &mut Request, factor: f64) {
+    let sent = r.sent_ns.unwrap_or(0);
+    let longer = |t: Option<i64>| t.map(|t| sent + ((t - sent) as f64 * factor) as i64);
+    (r.headers_ns, r.first_token_ns) = (longer(r.headers_ns), longer(r.first_token_ns));
+    (r.last_token_ns, r.done_ns) = (longer(r.last_token_ns), longer(r.done_ns));
+}

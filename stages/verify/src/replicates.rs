@@ -1,0 +1,48 @@
+//! Cells that should be alike: those that differ only in how often they were measured.
+
+use std::collections::BTreeMap;
+
+use crate::study::{Cell, Stage};
+
+/// The axes whose labels count measurements and name no condition, the outer one first.
+const REPLICATES: [&str; 2] = ["block", "rep"];
+
+/// Returns the axes over which measurements of a stage repeat: the one given, else `block` and
+/// `rep` as far as the stage has them.
+pub(crate) fn axes(stage: &Stage<'_>, given: Option<&str>) -> Vec<String> {
+    match given {
+        Some(axis) => vec![axis.to_owned()],
+        None => REPLICATES
+            .into_iter()
+            .filter(|axis| stage.axes.iter().any(|a| a == axis))
+            .map(str::to_owned)
+            .collect(),
+    }
+}
+
+/// Returns a cell's coordinates without the axes named, as text.
+pub(crate) fn rest(cell: &Cell<'_>, axes: &[String]) -> String {
+    let rest = cell.input.coordinates.0.iter();
+    let rest = rest.filter(|(name, _)| !axes.contains(name)).cloned();
+    pipeline::Coordinates(rest.collect()).to_string()
+}
+
+/// Returns the positions of the ok cells at each coordinate, repetitions together.
+pub(crate) fn groups(stage: &Stage<'_>, axes: &[String]) -> BTreeMap<String, Vec<usize>> {
+    let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (i, cell) in stage.cells.iter().enumerate() {
+        if cell.rows.is_some() {
+            groups.entry(rest(cell, axes)).or_default().push(i);
+        }
+    }
+    groups
+}
+
+/// Names axes for people.
+pub(crate) fn named(axes: &[String]) -> String {
+    if axes.is_empty() {
+        "any axis".to_owned()
+    } else {
+        axes.join(" and ")
+    }
+}

@@ -1,0 +1,366 @@
+//! Somebody else's files are data: a bundle or a project made to do harm.
+//!
+//! Every case seals the bundle again after it was changed, so that manifest, sums and statement
+//! fit: what is found is found by what the files mean.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use serde_json::{Value, json};
+
+use crate::support::{Outcome, Project};
+
+const STUDY: &str = "experiments/simulated.yaml";
+
+/// A project whose simulated study has run, and its bundle.
+fn published() -> &'static (Project, PathBuf) {
+    static PUBLISHED: OnceLock<(Project, PathBuf)> = OnceLock::new();
+    PUBLISHED.get_or_init(|| {
+        let project = Project::new();
+        project.run(["run", STUDY]).ok();
+        let bundle = project.path().join("bundle");
+        let out = bundle.to_str().expect("text");
+        project
+            .run(["publish", STUDY, "--author", "Ada Lovelace", "--out", out])
+            .ok();
+        (project, bundle)
+    })
+}
+
+/// A copy of the bundle that the test may change.
+fn copy() -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let target = folder.path().join("bundle");
+    let copied = std::process::Command::new("cp")
+        .arg("-a")
+        .args([&published().1, &target])
+        .status();
+    assert!(copied.expect("cp starts").success());
+    (folder, target)
+}
+
+fn command(name: &str, bundle: &Path) -> Outcome {
+    Project::new().run([name.as_ref(), bundle.as_os_str()])
+}
+
+/// Writes manifest, sums and statement anew over the files as they are.
+fn seal(bundle: &Path) {
+    let path = bundle.join("manifest.json");
+    let mut manifest: Value =
+        serde_json::from_slice(&fs::read(&path).expect("a manifest")).expect("JSON");
+    for file in manifest["files"].as_array_mut().expect("files") {
+        let place = bundle.join(file["path"].as_str().expect("a path"));
+        let Ok(bytes) = fs::read(place) else { continue };
+        file["bytes"] = json!(bytes.len());
+        file["blake3"] = json!(artifacts::Digest::of(&bytes).to_string());
+        file["sha256"] = json!(sha256(&bytes));
+    }
+    let mut text = serde_json::to_vec_pretty(&manifest).expect("JSON");
+    text.push(b'\n');
+    fs::write(&path, &text).expect("writable");
+    let statement = bundle.join("statement.json");
+    let mut value: Value =
+        serde_json::from_slice(&fs::read(&statement).expect("a statement")).expect("JSON");
+    for subject in value["subject"].as_array_mut().expect("subjects") {
+        let place = bundle.join(subject["name"].as_str().expect("a name"));
+        let bytes = fs::read(place).expect("a subject");
+        subject["digest"]["sha256"] = json!(sha256(&bytes));
+        subject["digest"]["blake3"] = json!(artifacts::Digest::of(&bytes).hex());
+    }
+    let mut text = serde_json::to_vec_pretty(&value).expect("JSON");
+    text.push(b'\n');
+    fs::write(&statement, text).expect("writable");
+    let mut sums = String::new();
+    let files = manifest["files"].as_array().expect("files");
+    let paths = files.iter().map(|f| f["path"].as_str().expect("a path"));
+    for path in paths.chain(["manifest.json", "statement.json"]) {
+        let bytes = fs::read(bundle.join(path)).unwrap_or_default();
+        sums.push_str(&format!("{}  {path}\n", sha256(&bytes)));
+    }
+    fs::write(bundle.join("SHA256SUMS"), sums).expect("writable");
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    use std::io::Write as _;
+    use std::process::{Command, Stdio};
+    let mut child = Command::new("sha256sum")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("sha256sum starts");
+    child
+        .stdin
+        .take()
+        .expect("a pipe")
+        .write_all(bytes)
+        .expect("written");
+    let output = child.wait_with_output().expect("sha256sum ends");
+    String::from_utf8(output.stdout).expect("text")[..64].to_owned()
+}
+
+fn edit(path: &Path, change: impl FnOnce(String) -> String) {
+    let before = fs::read_to_string(path).expect("text");
+    let after = change(before.clone());
+    assert_ne!(before, after, "{} is to be changed", path.display());
+    fs::write(path, after).expect("writable");
+}
+
+#[test]
+fn a_bundle_as_published_holds_and_says_what_only_a_signature_could_show() {
+    let outcome = command("verify", &published().1).ok();
+    assert!(
+        outcome.stdout.contains("everything holds"),
+        "{}",
+        outcome.stdout
+    );
+    assert!(
+        outcome
+            .stdout
+            .contains("without a signature nobody vouches"),
+        "{}",
+        outcome.stdout
+    );
+}
+
+#[test]
+fn every_document_that_can_be_derived_is_derived_again_and_compared() {
+    let prepend = |text: String| format!("{text}\n");
+    type Change = fn(String) -> String;
+    let cases: [(&str, Change); 9] = [
+        ("README.md", prepend),
+        ("CITATION.cff", |t| t.replace("Lovelace", "Nobody")),
+        ("prov.json", |t| t.replacen("bt:cell.1", "bt:cell.one", 1)),
+        ("ro-crate-metadata.json", |t| {
+            t.replacen("Lovelace", "Nobody", 1)
+        }),
+        ("artifacts.tsv", |t| t.replacen("requests", "inquests", 1)),
+        ("study.json", |t| t.replacen("\"ok\"", "\"excluded\"", 1)),
+        ("report/report.html", |t| {
+            t.replace("</body>", "<script>alert(1)</script></body>")
+        }),
+        ("report/report.md", |t| t.replacen('1', "7", 1)),
+        ("manifest.json", |t| t.replace("Lovelace", "Nobody")),
+    ];
+    for (file, change) in cases {
+        let (_folder, bundle) = copy();
+        let path = bundle.join(file);
+        if !path.is_file() {
+            assert!(file.starts_with("report/"), "{file} is in every bundle");
+            continue;
+        }
+        edit(&path, change);
+        seal(&bundle);
+        let outcome = command("verify", &bundle);
+        assert_eq!(
+            outcome.code,
+            Some(1),
+            "{file}: {}{}",
+            outcome.stdout,
+            outcome.stderr
+        );
+        assert!(
+            outcome.stdout.contains("does not hold"),
+            "{file}: {}",
+            outcome.stdout
+        );
+        // Nothing of a bundle that does not hold is executed.
+        let again = command("reproduce", &bundle);
+        assert_ne!(again.code, Some(0), "{file}");
+        assert!(
+            again.stdout.contains("nothing was executed"),
+            "{file}: {}",
+            again.stdout
+        );
+    }
+}
+
+#[test]
+fn what_is_not_in_the_manifest_is_an_error_and_an_index_is_never_read() {
+    let (_folder, bundle) = copy();
+    for place in [
+        "store/index.sqlite",
+        "store/tmp/x",
+        "store/leases/x",
+        "store/holds/x",
+    ] {
+        let path = bundle.join(place);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("writable");
+        fs::write(&path, "SQLite format 3").expect("writable");
+        let outcome = command("verify", &bundle);
+        assert_eq!(outcome.code, Some(1), "{place}: {}", outcome.stdout);
+        assert!(
+            outcome
+                .stdout
+                .contains(&format!("{place}: it is not in the manifest")),
+            "{}",
+            outcome.stdout
+        );
+        // Reading goes on as if the index were not there, and leaves it as it is.
+        let project = Project::new();
+        let plan = project
+            .command(["plan", "simulated.yaml"])
+            .current_dir(&bundle)
+            .output()
+            .expect("the binary starts");
+        assert!(
+            plan.status.success(),
+            "{}",
+            String::from_utf8_lossy(&plan.stderr)
+        );
+        assert_eq!(
+            fs::read_to_string(&path).expect("still there"),
+            "SQLite format 3"
+        );
+        fs::remove_file(&path).expect("removable");
+    }
+}
+
+#[test]
+fn a_bundle_is_not_changed_by_commands_that_write() {
+    let (_folder, bundle) = copy();
+    let project = Project::new();
+    for arguments in [
+        vec!["run", "simulated.yaml"],
+        vec!["gc"],
+        vec!["fsck", "--repair"],
+    ] {
+        let output = project.command(&arguments).current_dir(&bundle).output();
+        let outcome = Outcome::from(output.expect("the binary starts"));
+        assert_eq!(outcome.code, Some(2), "{arguments:?}: {}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains("is a published bundle"),
+            "{}",
+            outcome.stderr
+        );
+    }
+    command("verify", &bundle).ok();
+}
+
+#[test]
+fn only_regular_files_below_the_bundle_are_opened() {
+    type Plant = fn(&Path);
+    let plants: [(&str, Plant); 4] = [
+        ("FIFO", |path| {
+            let made = std::process::Command::new("mkfifo").arg(path).status();
+            assert!(made.expect("mkfifo starts").success());
+        }),
+        ("symbolic link", |path| {
+            symlink("/dev/zero", path).expect("a link");
+        }),
+        ("symbolic link", |path| {
+            symlink("/etc/hostname", path).expect("a link");
+        }),
+        ("directory", |path| fs::create_dir(path).expect("a folder")),
+    ];
+    for place in [
+        "README.md",
+        "manifest.json",
+        "SHA256SUMS",
+        "statement.json",
+        "study.json",
+    ] {
+        for (what, plant) in plants {
+            let (_folder, bundle) = copy();
+            let path = bundle.join(place);
+            fs::remove_file(&path).expect("removable");
+            plant(&path);
+            let outcome = command("verify", &bundle);
+            let said = format!("{}{}", outcome.stdout, outcome.stderr);
+            assert!(
+                matches!(outcome.code, Some(1..=4)),
+                "{place} {what}: {said}"
+            );
+            assert!(said.contains(what), "{place} as {what}: {said}");
+        }
+    }
+}
+
+#[test]
+fn an_object_that_is_no_regular_file_is_not_read() {
+    let (_folder, bundle) = copy();
+    let objects = bundle.join("store/objects");
+    let folder = fs::read_dir(&objects).expect("objects").next();
+    let folder = folder.expect("a folder").expect("readable").path();
+    let object = fs::read_dir(folder).expect("objects").next();
+    let object = object.expect("an object").expect("readable").path();
+    fs::remove_file(&object).expect("removable");
+    let made = std::process::Command::new("mkfifo").arg(&object).status();
+    assert!(made.expect("mkfifo starts").success());
+    let outcome = command("verify", &bundle);
+    assert_ne!(outcome.code, Some(0));
+    assert!(
+        outcome.stdout.contains("FIFO"),
+        "{}{}",
+        outcome.stdout,
+        outcome.stderr
+    );
+}
+
+#[test]
+fn places_of_a_manifest_cannot_leave_the_bundle() {
+    for evil in ["../../../etc/passwd", "/etc/passwd", "report/../../x"] {
+        let (_folder, bundle) = copy();
+        let path = bundle.join("manifest.json");
+        edit(&path, |text| {
+            text.replace("\"README.md\"", &format!("{evil:?}"))
+        });
+        let outcome = command("verify", &bundle);
+        assert_ne!(outcome.code, Some(0));
+        assert!(
+            outcome
+                .stderr
+                .contains("is not the place of a file in a bundle"),
+            "{evil}: {}",
+            outcome.stderr
+        );
+    }
+}
+
+#[test]
+fn an_output_named_like_a_path_is_written_nowhere() {
+    // A store that somebody prepared: the report's record has an output that leads elsewhere.
+    let project = Project::copy_of(&published().0);
+    let lock = project.path().join("experiments/simulated.lock");
+    let text = fs::read_to_string(&lock).expect("a lock");
+    let objects = project.path().join(".benchtrail/objects");
+    let mut forged = 0;
+    for folder in fs::read_dir(&objects).expect("objects").flatten() {
+        for file in fs::read_dir(folder.path()).expect("objects").flatten() {
+            let Ok(bytes) = fs::read_to_string(file.path()) else {
+                continue;
+            };
+            if !bytes.contains("\"outputs\"") || !bytes.contains("\"recipe\"") {
+                continue;
+            }
+            let evil = bytes.replacen(
+                "\"outputs\": {\n    \"",
+                "\"outputs\": {\n    \"../../../X",
+                1,
+            );
+            if evil == bytes {
+                continue;
+            }
+            let digest = artifacts::Digest::of(evil.as_bytes());
+            let place = objects.join(&digest.hex()[..2]);
+            fs::create_dir_all(&place).expect("writable");
+            fs::write(place.join(&digest.hex()[2..]), evil).expect("writable");
+            forged += 1;
+        }
+    }
+    assert!(forged > 10, "{forged} records were forged");
+    // The copied index is not believed, so the forged records are met.
+    let outcome = project.run(["run", STUDY]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert_eq!(
+        fs::read_to_string(&lock).expect("a lock"),
+        text,
+        "nothing was measured again"
+    );
+    for above in project.path().ancestors().take(4) {
+        let strange = fs::read_dir(above).expect("readable").flatten();
+        let strange = strange.filter(|e| e.file_name().to_string_lossy().starts_with('X'));
+        assert_eq!(strange.count(), 0, "in {}", above.display());
+    }
+}

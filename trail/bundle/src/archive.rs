@@ -1,0 +1,398 @@
+//! A bundle as one file: `.tar.zst`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+
+use ruzstd::decoding::StreamingDecoder;
+use ruzstd::encoding::{CompressionLevel, FrameCompressor};
+
+use crate::error::BundleError;
+use crate::layout;
+use crate::manifest::Manifest;
+use crate::open::SEAL_BYTES;
+use crate::place::BundlePath;
+
+/// Writes a directory as a `.tar.zst`: names sorted, no owner, no time, so that equal bundles
+/// give equal archives. The entries lie under the directory's own name.
+///
+/// # Errors
+/// If a file cannot be read or the archive not be written.
+pub fn pack(folder: &Path, archive: &Path) -> Result<(), BundleError> {
+    let fault = |e| BundleError::Io(archive.to_owned(), e);
+    let name = folder.file_name().ok_or_else(|| {
+        BundleError::Io(
+            folder.to_owned(),
+            io::Error::other("the directory has no name"),
+        )
+    })?;
+    // The compressor reads while the tar is written: a temporary file lies between them, since
+    // both want to drive.
+    let near = archive
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let mut plain = tempfile::tempfile_in(near).map_err(fault)?;
+    {
+        let mut builder = tar::Builder::new(io::BufWriter::new(&mut plain));
+        let mut paths = files(folder).map_err(|e| BundleError::Io(folder.to_owned(), e))?;
+        // The manifest comes first: it says how many bytes the others take.
+        paths.sort_by_key(|path| path != layout::MANIFEST);
+        for path in paths {
+            let absolute = folder.join(&path);
+            let read = |e| BundleError::Io(absolute.clone(), e);
+            let file = fs::File::open(&absolute).map_err(read)?;
+            let mut header = tar::Header::new_gnu();
+            header.set_size(file.metadata().map_err(read)?.len());
+            header.set_mode(0o644);
+            header.set_mtime(0);
+            header.set_cksum();
+            builder
+                .append_data(&mut header, Path::new(name).join(&path), file)
+                .map_err(fault)?;
+        }
+        builder
+            .into_inner()
+            .and_then(|mut inner| inner.flush())
+            .map_err(fault)?;
+    }
+    io::Seek::rewind(&mut plain).map_err(fault)?;
+    let mut target = tempfile::NamedTempFile::new_in(near).map_err(fault)?;
+    let mut compressor = FrameCompressor::new(CompressionLevel::Fastest);
+    compressor.set_source(io::BufReader::new(plain));
+    compressor.set_drain(io::BufWriter::new(target.as_file_mut()));
+    compressor.compress();
+    drop(compressor);
+    // A temporary file is closed to others; an archive is made to be given away.
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    target
+        .as_file()
+        .set_permissions(open)
+        .and_then(|()| target.as_file().sync_all())
+        .map_err(fault)?;
+    target.persist(archive).map_err(|e| fault(e.error))?;
+    Ok(())
+}
+
+/// Unpacks a `.tar.zst` into an empty directory and returns the name of the one directory that
+/// it holds. The first entry is the manifest. Of the others only regular files are taken that
+/// the manifest lists, with the size that it gives, and only if all of them fit on the disk.
+///
+/// # Errors
+/// If the archive is damaged, does not begin with the manifest, holds anything that the manifest
+/// does not list, or needs more space than there is.
+pub fn unpack(archive: &Path, into: &Path) -> Result<String, BundleError> {
+    let malformed = |what: String| BundleError::Malformed(archive.to_owned(), what);
+    let damaged = |e: io::Error| malformed(format!("a damaged archive: {e}"));
+    let file = fs::File::open(archive).map_err(|e| BundleError::Io(archive.to_owned(), e))?;
+    let stream = StreamingDecoder::new(io::BufReader::new(file))
+        .map_err(|e| malformed(format!("no zstd archive: {e}")))?;
+    let mut tar = tar::Archive::new(stream);
+    let mut expected: Option<Expected> = None;
+    for entry in tar.entries().map_err(damaged)? {
+        let mut entry = entry.map_err(damaged)?;
+        let path = entry.path().map_err(damaged)?.into_owned();
+        let shown = path.to_string_lossy().escape_debug().to_string();
+        let place = path.to_str().and_then(|path| path.split_once('/'));
+        let place = place.and_then(|(top, place)| {
+            Some((BundlePath::new(top).ok()?, BundlePath::new(place).ok()?))
+        });
+        let Some((top, place)) =
+            place.filter(|_| entry.header().entry_type() == tar::EntryType::Regular)
+        else {
+            return Err(malformed(format!(
+                "{shown} is not a plain file of a bundle"
+            )));
+        };
+        let size = entry.size();
+        let most = match &mut expected {
+            None if place.as_str() != layout::MANIFEST => {
+                return Err(malformed(format!(
+                    "it does not begin with {}: unpack it with `tar` and name the directory",
+                    layout::MANIFEST
+                )));
+            }
+            None => SEAL_BYTES,
+            Some(expected) => expected.take(&top, &place, size).map_err(&malformed)?,
+        };
+        if size > most {
+            return Err(malformed(format!("{shown} has {size} bytes, not {most}")));
+        }
+        let target = place.below(&into.join(top.as_str()));
+        let fault = |e| BundleError::Io(target.clone(), e);
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent).map_err(fault)?;
+        }
+        let mut file = fs::File::create_new(&target).map_err(fault)?;
+        io::copy(&mut (&mut entry).take(most), &mut file).map_err(damaged)?;
+        if expected.is_none() {
+            let text = fs::read(&target).map_err(fault)?;
+            expected = Some(Expected::of(top, &text, into).map_err(&malformed)?);
+        }
+    }
+    expected
+        .map(|expected| expected.top.as_str().to_owned())
+        .ok_or_else(|| malformed("it is empty".to_owned()))
+}
+
+/// What the manifest lets an archive hold.
+struct Expected {
+    top: BundlePath,
+    /// The sizes of the files still to come, in bytes.
+    sizes: BTreeMap<BundlePath, u64>,
+}
+
+impl Expected {
+    fn of(top: BundlePath, manifest: &[u8], into: &Path) -> Result<Self, String> {
+        let manifest =
+            Manifest::parse(manifest).map_err(|e| format!("{}: {e}", layout::MANIFEST))?;
+        let total = manifest.total_bytes();
+        let disk = rustix::fs::statvfs(into).map_err(|e| e.to_string())?;
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        if total > free {
+            return Err(format!(
+                "it unpacks to {total} bytes and {} has {free} free",
+                into.display()
+            ));
+        }
+        let sizes = manifest.files.into_iter().map(|f| (f.path, f.bytes));
+        Ok(Self {
+            top,
+            sizes: sizes.collect(),
+        })
+    }
+
+    /// Takes a file off the list and returns how many bytes it has at the most.
+    fn take(&mut self, top: &BundlePath, place: &BundlePath, size: u64) -> Result<u64, String> {
+        if *top != self.top {
+            return Err("it holds more than one directory".to_owned());
+        }
+        if let Some(bytes) = self.sizes.remove(place) {
+            return if bytes == size {
+                Ok(bytes)
+            } else {
+                Err(format!(
+                    "{place} has {size} bytes, the manifest says {bytes}"
+                ))
+            };
+        }
+        let seal = [layout::STATEMENT, layout::ATTESTATION, layout::SUMS];
+        if seal.contains(&place.as_str()) {
+            Ok(SEAL_BYTES)
+        } else {
+            Err(format!("{place} is not in the manifest, or is there twice"))
+        }
+    }
+}
+
+/// Returns the files below a folder, as sorted relative paths with `/`.
+pub(crate) fn files(folder: &Path) -> io::Result<Vec<String>> {
+    fn walk(folder: &Path, prefix: &str, found: &mut Vec<String>) -> io::Result<()> {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let name = entry.file_name().into_string().map_err(|name| {
+                io::Error::other(format!("{} is not text", Path::new(&name).display()))
+            })?;
+            let path = if prefix.is_empty() {
+                name
+            } else {
+                format!("{prefix}/{name}")
+            };
+            if entry.file_type()?.is_dir() {
+                walk(&entry.path(), &path, found)?;
+            } else {
+                found.push(path);
+            }
+        }
+        Ok(())
+    }
+    let mut found = Vec::new();
+    walk(folder, "", &mut found)?;
+    found.sort();
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The manifest of a bundle whose only file is a report.
+    fn manifest(report: &[u8]) -> Vec<u8> {
+        let place = |text: &str| BundlePath::new(text).unwrap();
+        let manifest = Manifest {
+            format: crate::manifest::FORMAT,
+            experiment: "study".to_owned(),
+            lock: place("study.lock"),
+            colophon: crate::manifest::Colophon {
+                experiment: place("study.yaml"),
+                carried: Vec::new(),
+                left_out: Vec::new(),
+                authors: vec!["Ada Lovelace".to_owned()],
+                license: "CC-BY-4.0".to_owned(),
+                version: "0.1.0".to_owned(),
+            },
+            trail: artifacts::Digest::of(b"trail"),
+            allowed: Vec::new(),
+            files: vec![crate::manifest::Entry::of_bytes(
+                &place("report/report.md"),
+                report,
+            )],
+        };
+        manifest.to_bytes()
+    }
+
+    fn sample() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("b/report")).unwrap();
+        let text = "text\n".repeat(100_000);
+        fs::write(
+            folder.path().join("b/manifest.json"),
+            manifest(text.as_bytes()),
+        )
+        .unwrap();
+        fs::write(folder.path().join("b/report/report.md"), text).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_bundle_survives_its_archive() {
+        let folder = sample();
+        let archive = folder.path().join("b.tar.zst");
+        pack(&folder.path().join("b"), &archive).unwrap();
+        let out = tempfile::tempdir().unwrap();
+        assert_eq!(unpack(&archive, out.path()).unwrap(), "b");
+        assert_eq!(
+            files(&out.path().join("b")).unwrap(),
+            ["manifest.json", "report/report.md"]
+        );
+        let read = |root: &Path| fs::read(root.join("b/report/report.md")).unwrap();
+        assert_eq!(read(out.path()), read(folder.path()));
+        assert!(
+            fs::metadata(&archive).unwrap().len() < 50_000,
+            "it is compressed"
+        );
+    }
+
+    #[test]
+    fn equal_bundles_give_equal_archives() {
+        let archive = |folder: &tempfile::TempDir| {
+            let path = folder.path().join("b.tar.zst");
+            pack(&folder.path().join("b"), &path).unwrap();
+            fs::read(path).unwrap()
+        };
+        assert_eq!(archive(&sample()), archive(&sample()));
+    }
+
+    #[test]
+    fn an_archive_cannot_write_outside_its_directory_or_make_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let pack_tar = |build: &dyn Fn(&mut tar::Builder<Vec<u8>>)| {
+            let mut builder = tar::Builder::new(Vec::new());
+            build(&mut builder);
+            let plain = builder.into_inner().unwrap();
+            let packed =
+                ruzstd::encoding::compress_to_vec(plain.as_slice(), CompressionLevel::Fastest);
+            let path = folder.path().join("x.tar.zst");
+            fs::write(&path, packed).unwrap();
+            let out = tempfile::tempdir().unwrap();
+            unpack(&path, out.path()).unwrap_err().to_string()
+        };
+        let outside = pack_tar(&|builder| {
+            let mut header = tar::Header::new_gnu();
+            header.as_mut_bytes()[..7].copy_from_slice(b"../evil");
+            header.set_size(1);
+            header.set_cksum();
+            builder.append(&header, &b"x"[..]).unwrap();
+        });
+        assert!(outside.contains("not a plain file"), "{outside}");
+        let link = pack_tar(&|builder| {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(tar::EntryType::Symlink);
+            header.set_size(0);
+            builder
+                .append_link(&mut header, "b/link", "/etc/passwd")
+                .unwrap();
+        });
+        assert!(link.contains("not a plain file"), "{link}");
+    }
+
+    #[test]
+    fn an_archive_holds_what_its_manifest_lists_and_not_a_byte_more() {
+        let folder = tempfile::tempdir().unwrap();
+        let packed = |files: &[(&str, &[u8])]| {
+            let mut builder = tar::Builder::new(Vec::new());
+            for (name, bytes) in files {
+                let mut header = tar::Header::new_gnu();
+                header.set_size(bytes.len() as u64);
+                header.set_cksum();
+                builder.append_data(&mut header, name, *bytes).unwrap();
+            }
+            let plain = builder.into_inner().unwrap();
+            let packed =
+                ruzstd::encoding::compress_to_vec(plain.as_slice(), CompressionLevel::Fastest);
+            let path = folder.path().join("x.tar.zst");
+            fs::write(&path, packed).unwrap();
+            let out = tempfile::tempdir().unwrap();
+            unpack(&path, out.path()).map_err(|e| e.to_string())
+        };
+        let listed = manifest(b"four");
+        assert_eq!(
+            packed(&[
+                ("b/manifest.json", &listed),
+                ("b/report/report.md", b"four")
+            ]),
+            Ok("b".to_owned())
+        );
+        let bomb = vec![0; 5_000_000];
+        for (files, why) in [
+            (
+                vec![("b/report/report.md", &b"four"[..])],
+                "does not begin with manifest.json",
+            ),
+            (
+                vec![
+                    ("b/manifest.json", &listed[..]),
+                    ("b/report/report.md", &bomb[..]),
+                ],
+                "the manifest says 4",
+            ),
+            (
+                vec![("b/manifest.json", &listed[..]), ("b/zeros", &bomb[..])],
+                "is not in the manifest",
+            ),
+            (
+                vec![
+                    ("b/manifest.json", &listed[..]),
+                    ("c/report/report.md", &b"four"[..]),
+                ],
+                "more than one directory",
+            ),
+        ] {
+            let error = packed(&files).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_archive_larger_than_the_disk_is_refused_before_it_is_unpacked() {
+        let mut listed = Manifest::parse(&manifest(b"four")).unwrap();
+        listed.files[0].bytes = u64::MAX;
+        let top = BundlePath::new("b").unwrap();
+        let error = Expected::of(top, &listed.to_bytes(), &std::env::temp_dir()).err();
+        assert!(error.unwrap().contains("free"));
+    }
+
+    #[test]
+    fn a_truncated_archive_is_damaged() {
+        let folder = sample();
+        let archive = folder.path().join("b.tar.zst");
+        pack(&folder.path().join("b"), &archive).unwrap();
+        let bytes = fs::read(&archive).unwrap();
+        fs::write(&archive, &bytes[..bytes.len() / 2]).unwrap();
+        assert!(matches!(
+            unpack(&archive, tempfile::tempdir().unwrap().path()),
+            Err(BundleError::Malformed(..))
+        ));
+    }
+}

@@ -1,0 +1,133 @@
+//! How to cite a bundle, and its front page.
+
+use crate::place::BundlePath;
+use crate::publication::Publication;
+use crate::sources::LeftOut;
+
+/// Returns `CITATION.cff`, in the Citation File Format 1.2.0.
+pub(crate) fn citation(publication: &Publication<'_>, title: &str, date: &str) -> String {
+    let mut text = String::from(
+        "cff-version: 1.2.0\nmessage: If you use these results, please cite them as below.\n",
+    );
+    text.push_str("type: dataset\n");
+    text.push_str(&format!("title: {}\n", quoted(title)));
+    text.push_str("authors:\n");
+    for author in publication.authors {
+        text.push_str(&format!("  - name: {}\n", quoted(author)));
+    }
+    text.push_str(&format!("date-released: {date}\n"));
+    text.push_str(&format!("license: {}\n", publication.license));
+    let trail = publication.lock.trail();
+    text.push_str("identifiers:\n");
+    text.push_str(&format!(
+        "  - type: other\n    value: {trail}\n    description: trail digest of the study\n"
+    ));
+    text
+}
+
+/// A YAML scalar in double quotes; JSON's escapes are YAML's.
+fn quoted(text: &str) -> String {
+    serde_json::Value::String(text.to_owned()).to_string()
+}
+
+/// Returns `README.md`.
+pub(crate) fn readme(publication: &Publication<'_>, title: &str, facts: &Facts<'_>) -> String {
+    let signed = if facts.signed {
+        "`attestation.dsse.json` is the same statement, signed."
+    } else {
+        "It is not signed."
+    };
+    let reports = if facts.reports.is_empty() {
+        "The study has no report stage.".to_owned()
+    } else {
+        let links: Vec<String> = facts
+            .reports
+            .iter()
+            .map(|path| format!("[{path}]({path})"))
+            .collect();
+        format!("The report: {}.", links.join(", "))
+    };
+    let sources = sources(publication);
+    format!(
+        "# {title}
+
+{reports}
+
+Every number of it traces to raw request rows, and all of them are here: {cells} cells, {objects} artifacts and
+records. `artifacts.tsv` lists them with their files; tables are Parquet.
+
+| | |
+|---|---|
+| trail digest | `{trail}` |
+| experiment | [{yaml}]({yaml}), lock [{lock}]({lock}) |
+| made with | benchtrail {version} |
+| license | {license} |
+
+## Check it
+
+    sha256sum --check --quiet SHA256SUMS      every file is the one published
+    benchtrail verify .                       the same, and signature, lock, records, every number of the report
+    benchtrail reproduce .                    every pure stage executed again, to the same bytes
+    benchtrail why report/report.md '1.23'    where a number comes from, down to the rows
+
+`manifest.json` holds the digests of all files; `statement.json` is an in-toto statement over it. {signed}
+`ro-crate-metadata.json` describes everything as a Workflow Run RO-Crate, `prov.json` as W3C PROV-JSON.
+
+## Measure it again
+
+Copy everything but `store/` and `manifest.json` elsewhere and, there,
+
+    benchtrail plan {yaml}
+    benchtrail run {yaml}
+
+{sources}Engines and weights are fetched, or must be there, as their definitions say.
+",
+        cells = facts.cells,
+        objects = facts.objects,
+        trail = publication.lock.trail(),
+        yaml = publication.sources.experiment,
+        lock = publication.sources.lock,
+        version = publication.version,
+        license = publication.license,
+    )
+}
+
+/// Says which of the files that the plan read are here, and what to do about the others.
+fn sources(publication: &Publication<'_>) -> String {
+    let mut text = String::new();
+    if !publication.sources.carried.is_empty() {
+        text.push_str(
+            "Definitions and files that the plan reads are at the places where it looks \
+            for them:\n\n",
+        );
+        for (place, ..) in &publication.sources.carried {
+            text.push_str(&format!("- [{place}]({place})\n"));
+        }
+        text.push('\n');
+    }
+    if !publication.sources.left_out.is_empty() {
+        text.push_str(
+            "These files are not included. Put them in place first. Relative paths start at the \
+             experiment's folder; to use another place, change the path in the experiment.\n\n",
+        );
+        for LeftOut {
+            name,
+            digest,
+            reason,
+        } in &publication.sources.left_out
+        {
+            text.push_str(&format!("- `{name}`, `{digest}`: {reason}\n"));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// What the front page says of the content.
+pub(crate) struct Facts<'a> {
+    pub(crate) cells: usize,
+    pub(crate) objects: usize,
+    pub(crate) reports: &'a [BundlePath],
+    /// Whether the statement is signed.
+    pub(crate) signed: bool,
+}

@@ -1,0 +1,82 @@
+//! What can go wrong with a bundle as a whole.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use crate::secrets::SecretFinding;
+
+/// A bundle cannot be written or opened.
+#[derive(Debug)]
+pub enum BundleError {
+    /// The file system refused.
+    Io(PathBuf, io::Error),
+    /// The store refused, or holds not what the lock says.
+    Store(artifacts::StoreError),
+    /// There is something where the bundle should go.
+    Exists(PathBuf),
+    /// There is no bundle where one was expected.
+    NotABundle(PathBuf, String),
+    /// A file of the bundle is not what it should be.
+    Malformed(PathBuf, String),
+    /// The study is not what can be published.
+    Study(String),
+    /// Secrets or user names would be published.
+    Secrets(Vec<SecretFinding>),
+    /// A key cannot be used.
+    Key(PathBuf, String),
+}
+
+impl fmt::Display for BundleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Store(error) => error.fmt(f),
+            Self::Exists(path) => {
+                write!(
+                    f,
+                    "{} already exists; choose another directory, or remove it first",
+                    path.display()
+                )
+            }
+            Self::NotABundle(path, what) => write!(f, "{} is not a bundle: {what}", path.display()),
+            Self::Malformed(path, what) => write!(f, "{}: {what}", path.display()),
+            Self::Study(what) => f.write_str(what),
+            Self::Secrets(findings) => {
+                let n = findings.len();
+                writeln!(
+                    f,
+                    "nothing is published: {n} {} would become public",
+                    words(n)
+                )?;
+                const SHOWN: usize = 12;
+                for finding in findings.iter().take(SHOWN) {
+                    writeln!(f, "  {finding}")?;
+                }
+                if n > SHOWN {
+                    writeln!(f, "  and {} more", n - SHOWN)?;
+                }
+                f.write_str(
+                    "the rule is in brackets; if a finding is meant to be public, pass `--allow RULE`",
+                )
+            }
+            Self::Key(path, what) => write!(f, "the key {}: {what}", path.display()),
+        }
+    }
+}
+
+fn words(n: usize) -> &'static str {
+    if n == 1 {
+        "secret or user name"
+    } else {
+        "secrets or user names"
+    }
+}
+
+impl std::error::Error for BundleError {}
+
+impl From<artifacts::StoreError> for BundleError {
+    fn from(error: artifacts::StoreError) -> Self {
+        Self::Store(error)
+    }
+}

@@ -1,0 +1,155 @@
+//! The manifest: every file of a bundle with its digests.
+
+use std::io::{self, Read as _};
+use std::path::Path;
+
+use artifacts::Digest;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::place::BundlePath;
+use crate::sources::LeftOut;
+
+/// The version of the layout.
+pub(crate) const FORMAT: u32 = 2;
+
+/// What a bundle holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The version of the layout.
+    pub format: u32,
+    /// The experiment's name.
+    pub experiment: String,
+    /// The lock's file.
+    pub lock: BundlePath,
+    /// What the derived documents are made from besides lock, records and study.
+    pub colophon: Colophon,
+    /// The trail digest: one hash for the whole study.
+    pub trail: Digest,
+    /// Rules of the secret scan that were switched off.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub allowed: Vec<String>,
+    /// Every file but the manifest, the statement and its envelope, sorted by path.
+    pub files: Vec<Entry>,
+}
+
+/// What was said when the bundle was published: with it, every document of the bundle can be
+/// derived again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Colophon {
+    /// The experiment's file.
+    pub experiment: BundlePath,
+    /// Definitions and files that the plan read.
+    pub carried: Vec<BundlePath>,
+    /// Files that the plan read and the bundle does not hold.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub left_out: Vec<LeftOut>,
+    /// Who is cited.
+    pub authors: Vec<String>,
+    /// The SPDX identifier of the license.
+    pub license: String,
+    /// The version of the program that published it.
+    pub version: String,
+}
+
+/// One file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The path in the bundle, with `/`.
+    pub path: BundlePath,
+    /// How many bytes.
+    pub bytes: u64,
+    /// The BLAKE3 digest, `b3:` and 64 hexadecimal digits.
+    pub blake3: Digest,
+    /// The SHA-256 digest, 64 hexadecimal digits.
+    pub sha256: String,
+}
+
+impl Entry {
+    /// Describes bytes.
+    pub(crate) fn of_bytes(path: &BundlePath, bytes: &[u8]) -> Self {
+        let (blake3, sha256) = (Digest::of(bytes), sha256_of(bytes));
+        Self {
+            path: path.clone(),
+            bytes: bytes.len() as u64,
+            blake3,
+            sha256,
+        }
+    }
+
+    /// Describes the file of a bundle that this entry names; `None` if its size is another than
+    /// this entry's: then nothing is read.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is not a regular file.
+    pub(crate) fn of_file(&self, root: &Path) -> io::Result<Option<Self>> {
+        let (file, size) = self.path.open(root)?;
+        if size != self.bytes {
+            return Ok(None);
+        }
+        let (mut blake3, mut sha256) = (blake3::Hasher::new(), Sha256::new());
+        let (mut bytes, mut rest) = (0, file.take(size));
+        let mut piece = vec![0; 1 << 16];
+        loop {
+            let read = rest.read(&mut piece)?;
+            if read == 0 {
+                break;
+            }
+            blake3.update(&piece[..read]);
+            sha256.update(&piece[..read]);
+            bytes += read as u64;
+        }
+        Ok(Some(Self {
+            path: self.path.clone(),
+            bytes,
+            blake3: Digest::from_bytes(*blake3.finalize().as_bytes()),
+            sha256: hex(&sha256.finalize()),
+        }))
+    }
+}
+
+impl Manifest {
+    /// Reads a manifest.
+    ///
+    /// # Errors
+    /// In words, if the bytes are not a manifest of this format.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let value: serde_json::Value = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+        if value["format"] != FORMAT {
+            return Err(format!(
+                "the bundle has format {}, but this program reads format {FORMAT}",
+                value["format"]
+            ));
+        }
+        serde_json::from_value(value).map_err(|e| e.to_string())
+    }
+
+    /// Returns how many bytes the files take together that the manifest lists.
+    pub(crate) fn total_bytes(&self) -> u64 {
+        let sizes = self.files.iter().map(|f| f.bytes);
+        sizes.fold(0, u64::saturating_add)
+    }
+
+    /// Returns the file's bytes.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = serde_json::to_vec_pretty(self).expect("a manifest always serializes");
+        bytes.push(b'\n');
+        bytes
+    }
+}
+
+/// Returns the SHA-256 of bytes in hexadecimal.
+pub(crate) fn sha256_of(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// Returns bytes in lower-case hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+            write!(text, "{byte:02x}").expect("writing to a string never fails");
+            text
+        })
+}

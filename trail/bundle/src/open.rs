@@ -1,0 +1,167 @@
+//! Opening a bundle: a directory, or an archive unpacked into a temporary one.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use artifacts::Store;
+use pipeline::StudyDocument;
+use pipeline::lock::Lock;
+
+use crate::archive::unpack;
+use crate::error::BundleError;
+use crate::layout;
+use crate::manifest::Manifest;
+use crate::place::BundlePath;
+
+/// The most bytes of a document that is read before the manifest is: manifest, statement,
+/// envelope, sums. A manifest of a million files has about 250 MB.
+pub(crate) const SEAL_BYTES: u64 = 256 << 20;
+
+/// An open bundle. Nothing in it is trusted until [`verify`](crate::verify) has checked it.
+#[derive(Debug)]
+pub struct Bundle {
+    root: PathBuf,
+    manifest: Manifest,
+    /// A store of its own over the bundle's objects, and the archive's content: both go with it.
+    work: tempfile::TempDir,
+}
+
+impl Bundle {
+    /// Opens a directory or a `.tar.zst`.
+    ///
+    /// # Errors
+    /// If it is no bundle.
+    pub fn open(path: &Path) -> Result<Self, BundleError> {
+        let work = tempfile::tempdir().map_err(|e| BundleError::Io(std::env::temp_dir(), e))?;
+        let root = if path.is_dir() {
+            path.to_owned()
+        } else if path.is_file() {
+            let unpacked = work.path().join("archive");
+            fs::create_dir(&unpacked).map_err(|e| BundleError::Io(unpacked.clone(), e))?;
+            unpacked.join(unpack(path, &unpacked)?)
+        } else {
+            let what = "it is neither a directory nor an archive".to_owned();
+            return Err(BundleError::NotABundle(path.to_owned(), what));
+        };
+        let file = root.join(layout::MANIFEST);
+        let place = BundlePath::new(layout::MANIFEST).expect("a name is a place");
+        let text = place.read(&root, SEAL_BYTES).map_err(|e| {
+            let what = format!("{} cannot be read: {e}", layout::MANIFEST);
+            BundleError::NotABundle(path.to_owned(), what)
+        })?;
+        let malformed = |what: String| BundleError::Malformed(file.clone(), what);
+        let manifest = Manifest::parse(&text).map_err(malformed)?;
+        Ok(Self {
+            root,
+            manifest,
+            work,
+        })
+    }
+
+    /// Returns the directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Returns the manifest.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Returns where the lock lies.
+    pub fn lock_file(&self) -> PathBuf {
+        self.manifest.lock.below(&self.root)
+    }
+
+    /// Returns the reports in Markdown.
+    pub fn reports(&self) -> Vec<PathBuf> {
+        let reports = self.manifest.files.iter().map(|f| &f.path);
+        let is_report =
+            |path: &&BundlePath| path.starts_with(layout::REPORT) && path.ends_with("/report.md");
+        reports
+            .filter(is_report)
+            .map(|path| path.below(&self.root))
+            .collect()
+    }
+
+    /// Reads the lock.
+    ///
+    /// # Errors
+    /// If it is not there or was edited.
+    pub fn lock(&self) -> Result<Lock, BundleError> {
+        let path = self.lock_file();
+        self.regular(&self.manifest.lock)?;
+        match Lock::read(&path) {
+            Ok(Some(lock)) => Ok(lock),
+            Ok(None) => Err(BundleError::Malformed(
+                path,
+                "the lock is missing".to_owned(),
+            )),
+            // The error names the file itself.
+            Err(error) => Err(BundleError::Study(error.to_string())),
+        }
+    }
+
+    /// Refuses anything but a regular file of a size that can be read.
+    fn regular(&self, place: &BundlePath) -> Result<(), BundleError> {
+        let fault = |e| BundleError::Io(place.below(&self.root), e);
+        let (_, size) = place.open(&self.root).map_err(fault)?;
+        if size > SEAL_BYTES {
+            return Err(fault(io::Error::other(format!("it has {size} bytes"))));
+        }
+        Ok(())
+    }
+
+    /// Reads what the stages that see the study saw of it.
+    ///
+    /// # Errors
+    /// If it is not there or cannot be read.
+    pub fn study(&self) -> Result<StudyDocument, BundleError> {
+        let place = BundlePath::new(layout::STUDY).expect("a name is a place");
+        let path = place.below(&self.root);
+        let bytes = place
+            .read(&self.root, SEAL_BYTES)
+            .map_err(|e| BundleError::Io(path.clone(), e))?;
+        serde_json::from_slice(&bytes).map_err(|e| BundleError::Malformed(path, e.to_string()))
+    }
+
+    /// Opens a store over the bundle's objects. Index and scratch space lie elsewhere, so that
+    /// the bundle stays as it is.
+    ///
+    /// # Errors
+    /// If the objects are not there or the temporary directory refuses.
+    pub fn store(&self) -> Result<Store, BundleError> {
+        open_store(&self.root, &self.work.path().join("store"))
+    }
+}
+
+/// Opens a store over the objects of the bundle at `root`. Its index and its scratch space lie in
+/// `folder`: an index that came with the bundle is never read, and the bundle stays as it is.
+///
+/// # Errors
+/// If the objects are not there, or `folder` cannot be written.
+pub fn open_store(root: &Path, folder: &Path) -> Result<Store, BundleError> {
+    let objects = root.join(layout::STORE).join("objects");
+    for folder in [root.join(layout::STORE), objects.clone()] {
+        let real = fs::symlink_metadata(&folder).is_ok_and(|m| m.is_dir());
+        if !real {
+            let what = "it is not a directory of the bundle".to_owned();
+            return Err(BundleError::Malformed(folder, what));
+        }
+    }
+    let objects = objects
+        .canonicalize()
+        .map_err(|e| BundleError::Io(objects, e))?;
+    let make = || {
+        fs::create_dir_all(folder)?;
+        let link = folder.join("objects");
+        if link.is_symlink() {
+            Ok(())
+        } else {
+            std::os::unix::fs::symlink(&objects, link)
+        }
+    };
+    make().map_err(|e| BundleError::Io(folder.to_owned(), e))?;
+    Ok(Store::open(folder)?)
+}

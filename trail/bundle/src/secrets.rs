@@ -1,0 +1,333 @@
+//! The scan for secrets and user names before anything becomes public.
+//!
+//! A finding never repeats what it found: it names the rule and the place.
+
+use std::fmt;
+
+use artifacts::Table;
+use regex::Regex;
+use serde::Serialize;
+
+/// A kind of text that must not become public.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// The name, for `--allow`.
+    pub name: &'static str,
+    /// What it finds.
+    pub finds: &'static str,
+    pattern: &'static str,
+}
+
+/// Every rule.
+pub const RULES: &[Rule] = &[
+    Rule {
+        name: "private-key",
+        finds: "a private key",
+        pattern: r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----",
+    },
+    Rule {
+        name: "aws-key",
+        finds: "an AWS access key",
+        pattern: r"\bA(?:KIA|SIA)[0-9A-Z]{16}\b",
+    },
+    Rule {
+        name: "github-token",
+        finds: "a GitHub token",
+        pattern: r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,})",
+    },
+    Rule {
+        name: "gitlab-token",
+        finds: "a GitLab token",
+        pattern: r"\bglpat-[A-Za-z0-9_-]{20,}",
+    },
+    Rule {
+        name: "hf-token",
+        finds: "a model hub's token",
+        pattern: r"\bhf_[A-Za-z0-9]{30,}\b",
+    },
+    Rule {
+        name: "api-key",
+        finds: "an API key",
+        pattern: r"\bsk-[A-Za-z0-9_-]{20,}",
+    },
+    Rule {
+        name: "google-key",
+        finds: "a Google API key",
+        pattern: r"\bAIza[0-9A-Za-z_-]{35}",
+    },
+    Rule {
+        name: "slack-token",
+        finds: "a Slack token",
+        pattern: r"\bxox[abeprs]-[A-Za-z0-9-]{10,}",
+    },
+    Rule {
+        name: "jwt",
+        finds: "a JSON web token",
+        pattern: r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
+    },
+    Rule {
+        name: "authorization",
+        finds: "an authorization header",
+        pattern: r#"(?i)\bauthorization["']?\s*[:=]\s*["']?(?:bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}"#,
+    },
+    Rule {
+        name: "url-credentials",
+        finds: "a password in a URL",
+        pattern: r#"\b[a-z][a-z0-9+.-]*://[^/\s:@"']+:[^/\s:@"']+@"#,
+    },
+    Rule {
+        name: "password",
+        finds: "a password or key given a value",
+        pattern: r#"(?i)\b(?:password|passwd|secret|api[_-]?key|access[_-]?token)["']?\s*[:=]\s*["']?[^\s"',;{}$]{8,}"#,
+    },
+    Rule {
+        name: "user-name",
+        finds: "the folder of a user",
+        pattern: r#"(?:(?:^|[^A-Za-z0-9_.-])/(?:home|Users)/|\b[A-Z]:\\+Users\\+)[^/\\\s"':,;*$<>{}()\[\]]+"#,
+    },
+];
+
+/// A place where something would become public that should not.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct SecretFinding {
+    /// The file of the bundle.
+    pub path: String,
+    /// What the file is, for instance `ladder[rep=1].engine_log`.
+    pub what: String,
+    /// The line and column, or the column's name and the row.
+    pub place: String,
+    /// The rule's name.
+    pub rule: String,
+    /// What it finds.
+    pub finds: String,
+}
+
+impl fmt::Display for SecretFinding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: {}: {} [{}]",
+            self.what, self.place, self.finds, self.rule
+        )
+    }
+}
+
+/// Finds what must not become public.
+pub(crate) struct Scanner {
+    rules: Vec<(Rule, Regex)>,
+    names: Vec<Regex>,
+}
+
+/// Names of accounts that belong to nobody in particular.
+const COMMON: [&str; 9] = [
+    "root", "user", "ubuntu", "debian", "admin", "runner", "nobody", "home", "bench",
+];
+
+impl Scanner {
+    /// Makes a scanner without some rules; `names` are the user's own names on this machine.
+    pub(crate) fn new(allowed: &[String], names: &[String]) -> Self {
+        let rules = RULES
+            .iter()
+            .filter(|rule| !allowed.iter().any(|a| a == rule.name));
+        let compiled = rules.map(|rule| {
+            (
+                *rule,
+                Regex::new(rule.pattern).expect("a constant pattern compiles"),
+            )
+        });
+        let personal = |name: &&String| name.len() > 2 && !COMMON.contains(&name.as_str());
+        let names = if allowed.iter().any(|a| a == "user-name") {
+            &[]
+        } else {
+            names
+        };
+        let names = names.iter().filter(personal).filter_map(|name| {
+            Regex::new(&format!(
+                r"(?:^|[^A-Za-z0-9_]){}(?:[^A-Za-z0-9_]|$)",
+                regex::escape(name)
+            ))
+            .ok()
+        });
+        Self {
+            rules: compiled.collect(),
+            names: names.collect(),
+        }
+    }
+
+    /// Returns the rule that a text breaks first, with the offset.
+    fn first(&self, text: &str) -> Vec<(usize, &'static str, &'static str)> {
+        let mut found: Vec<(usize, &'static str, &'static str)> = Vec::new();
+        for (rule, pattern) in &self.rules {
+            found.extend(
+                pattern
+                    .find(text)
+                    .map(|m| (m.start(), rule.name, rule.finds)),
+            );
+        }
+        for name in &self.names {
+            found.extend(
+                name.find(text)
+                    .map(|m| (m.start(), "user-name", "the name of this machine's user")),
+            );
+        }
+        found
+    }
+
+    /// Scans text, line by line.
+    pub(crate) fn text(
+        &self,
+        path: &str,
+        what: &str,
+        text: &str,
+        findings: &mut Vec<SecretFinding>,
+    ) {
+        for (number, line) in text.lines().enumerate() {
+            for (at, rule, finds) in self.first(line) {
+                let column = line[..at].chars().count() + 1;
+                findings.push(SecretFinding {
+                    path: path.to_owned(),
+                    what: what.to_owned(),
+                    place: format!("{}:{column}", number + 1),
+                    rule: rule.to_owned(),
+                    finds: finds.to_owned(),
+                });
+            }
+        }
+    }
+
+    /// Scans the text columns of a table; each column's first finding of a rule is reported.
+    pub(crate) fn table(
+        &self,
+        path: &str,
+        what: &str,
+        table: &Table,
+        findings: &mut Vec<SecretFinding>,
+    ) {
+        for column in table.names() {
+            // A column of numbers holds no text.
+            let Ok(values) = table.text(&column) else {
+                continue;
+            };
+            let mut told: Vec<&str> = Vec::new();
+            let mut seen = std::collections::HashSet::new();
+            for (row, value) in values.into_iter().enumerate() {
+                let Some(value) = value.filter(|v| seen.insert(*v)) else {
+                    continue;
+                };
+                for (_, rule, finds) in self.first(value) {
+                    if told.contains(&rule) {
+                        continue;
+                    }
+                    told.push(rule);
+                    findings.push(SecretFinding {
+                        path: path.to_owned(),
+                        what: what.to_owned(),
+                        place: format!("column {column}, row {row}"),
+                        rule: rule.to_owned(),
+                        finds: finds.to_owned(),
+                    });
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use artifacts::Column;
+
+    use super::*;
+
+    fn rules_in(text: &str) -> Vec<String> {
+        let mut findings = Vec::new();
+        Scanner::new(&[], &["jdoe".to_owned()]).text("f", "w", text, &mut findings);
+        findings.into_iter().map(|f| f.rule).collect()
+    }
+
+    /// Put together here so that no scanner of source code takes the test for a leak.
+    fn samples() -> Vec<(String, &'static str)> {
+        let a = |n: usize| "a1B2".repeat(n);
+        vec![
+            (format!("-----BEGIN {} KEY-----", "PRIVATE"), "private-key"),
+            (
+                format!("-----BEGIN OPENSSH {} KEY-----", "PRIVATE"),
+                "private-key",
+            ),
+            (format!("id=AKIA{}", "ABCD".repeat(4)), "aws-key"),
+            (format!("ghp_{}", a(9)), "github-token"),
+            (format!("glpat-{}", a(6)), "gitlab-token"),
+            (format!("token hf_{}", a(9)), "hf-token"),
+            (format!("sk-proj-{}", a(8)), "api-key"),
+            (format!("AIza{}xyz", a(8)), "google-key"),
+            (format!("xoxb-{}", a(4)), "slack-token"),
+            (format!("eyJ{}.eyJ{}.{}", a(4), a(4), a(4)), "jwt"),
+            (format!("Authorization: Bearer {}", a(4)), "authorization"),
+            ("postgres://bob:hunter2@db/x".to_owned(), "url-credentials"),
+            ("\"password\": \"correct-horse\"".to_owned(), "password"),
+            ("-m /home/jane/models/x.gguf".to_owned(), "user-name"),
+            ("{\"path\": \"/Users/jane/x\"}".to_owned(), "user-name"),
+            ("C:\\Users\\jane\\x".to_owned(), "user-name"),
+            ("run by jdoe on Monday".to_owned(), "user-name"),
+        ]
+    }
+
+    #[test]
+    fn each_kind_of_secret_is_found_by_its_rule() {
+        for (text, rule) in samples() {
+            assert!(
+                rules_in(&text).iter().any(|r| r == rule),
+                "{rule} in a text of {} bytes",
+                text.len()
+            );
+        }
+    }
+
+    #[test]
+    fn what_studies_are_made_of_is_not_taken_for_a_secret() {
+        for text in [
+            "api-key-env: OPENAI_API_KEY",
+            "b3:7dcda260dba6398f098ff10635456952274dff558f971dcf748aca6cd3a41a0d",
+            "sha256: b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+            "http://127.0.0.1:8080/v1/completions",
+            "main: n_ctx_slot = 1024, /usr/share/homes/x, tokens_per_second: 12.5",
+            "the secret of batching: more requests at once",
+            "password: ${PASSWORD}",
+        ] {
+            assert_eq!(rules_in(text), Vec::<String>::new(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_finding_names_the_place_and_never_the_secret() {
+        let secret = format!("hf_{}", "Zz9".repeat(12));
+        let mut findings = Vec::new();
+        let scanner = Scanner::new(&[], &[]);
+        scanner.text(
+            "a",
+            "ladder.engine_log",
+            &format!("one\n  {secret}"),
+            &mut findings,
+        );
+        let column = Column::text(
+            "error",
+            [None, Some("fine".to_owned()), Some(secret.clone())],
+        );
+        scanner.table(
+            "b",
+            "ladder.requests",
+            &Table::new(vec![column]).unwrap(),
+            &mut findings,
+        );
+        let places: Vec<&str> = findings.iter().map(|f| f.place.as_str()).collect();
+        assert_eq!(places, ["2:3", "column error, row 2"]);
+        assert!(findings.iter().all(|f| !f.to_string().contains(&secret)));
+    }
+
+    #[test]
+    fn an_allowed_rule_finds_nothing() {
+        let scanner = Scanner::new(&["user-name".to_owned()], &["jdoe".to_owned()]);
+        let mut findings = Vec::new();
+        scanner.text("f", "w", "/home/jdoe/x", &mut findings);
+        assert_eq!(findings, []);
+    }
+}

@@ -1,0 +1,104 @@
+//! The descriptors of machines and servers, leaf by leaf.
+
+use std::collections::BTreeMap;
+
+use pipeline::{Json, Media};
+use serde::Serialize;
+
+use crate::side::{CompareError, Side};
+
+/// A leaf of descriptors that differs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DocumentChange {
+    /// The stage and output it is in.
+    pub document: String,
+    /// The dotted path.
+    pub path: String,
+    /// The value in the older study; `None` if it is not there.
+    pub a: Option<Json>,
+    /// The value in the newer one.
+    pub b: Option<Json>,
+    /// In how many cells.
+    pub cells: usize,
+}
+
+/// Returns what differs in the JSON outputs of provision and serve cells that both sides have.
+pub(crate) fn changes(a: &Side<'_>, b: &Side<'_>) -> Result<Vec<DocumentChange>, CompareError> {
+    let (before, after) = (leaves(a)?, leaves(b)?);
+    let mut found: BTreeMap<String, DocumentChange> = BTreeMap::new();
+    for ((cell, document), new) in &after {
+        let Some(old) = before.get(&(cell.clone(), document.clone())) else {
+            continue;
+        };
+        let mut paths: Vec<&String> = old.keys().chain(new.keys()).collect();
+        paths.sort();
+        paths.dedup();
+        for path in paths
+            .into_iter()
+            .filter(|path| old.get(*path) != new.get(*path))
+        {
+            let (a, b) = (old.get(path).cloned(), new.get(path).cloned());
+            let key = format!("{document}\n{path}\n{a:?}\n{b:?}");
+            let change = || DocumentChange {
+                document: document.clone(),
+                path: path.clone(),
+                a,
+                b,
+                cells: 0,
+            };
+            found.entry(key).or_insert_with(change).cells += 1;
+        }
+    }
+    Ok(found.into_values().collect())
+}
+
+type Leaves = BTreeMap<String, Json>;
+
+fn leaves(side: &Side<'_>) -> Result<BTreeMap<(String, String), Leaves>, CompareError> {
+    let mut found = BTreeMap::new();
+    for cell in side
+        .cells
+        .iter()
+        .filter(|c| matches!(c.record.recipe.kind.as_str(), "provision" | "serve"))
+    {
+        for (output, artifact) in cell
+            .record
+            .outputs
+            .iter()
+            .filter(|(_, a)| a.media == Media::Json)
+        {
+            let document = format!("{}.{output}", cell.stage);
+            let value = side.json(&document, &artifact.digest)?;
+            let mut flat = Leaves::new();
+            flatten("", &value, &mut flat);
+            // What merely varies from minute to minute is not a change of the environment.
+            flat.retain(|path, _| !path.starts_with("observations"));
+            found.insert((cell.name(), document), flat);
+        }
+    }
+    Ok(found)
+}
+
+fn flatten(path: &str, value: &Json, into: &mut Leaves) {
+    let below = |key: &str| {
+        if path.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{path}.{key}")
+        }
+    };
+    match value {
+        Json::Object(map) if !map.is_empty() => map
+            .iter()
+            .for_each(|(key, v)| flatten(&below(key), v, into)),
+        Json::Array(items) if !items.is_empty() => {
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(i, v)| flatten(&below(&i.to_string()), v, into));
+        }
+        leaf => {
+            into.insert(path.to_owned(), leaf.clone());
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! The gate against regressions: each column over all coordinates, by units of replication.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use statistics::{RegressionGate, UnitEffect, Worse, holm, log_margin};
+
+use crate::results::{Direction, Rule};
+use crate::units::{NONE, Values, effect};
+
+/// The power of the smallest detectable worsening.
+const POWER: f64 = 0.8;
+
+/// What a gate says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// The worsening is shown to be below the threshold.
+    Pass,
+    /// There is a worsening, and its estimate is above the threshold.
+    Fail,
+    /// The units do not tell.
+    Undecidable,
+}
+
+impl Outcome {
+    /// Returns the outcome in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::Undecidable => "undecidable",
+        }
+    }
+}
+
+/// One column, judged over all coordinates that both studies have.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GateResult {
+    /// The table of cells.
+    pub table: String,
+    /// The column.
+    pub column: String,
+    /// Which way is better.
+    pub better: Direction,
+    /// How many coordinates are taken together.
+    pub coordinates: usize,
+    /// How many units the older study has.
+    pub n_a: usize,
+    /// How many the newer one has.
+    pub n_b: usize,
+    /// The worsening, as a share: 0.1 is 10 % worse. `None` where it cannot be judged.
+    pub worsening: Option<f64>,
+    /// Its one-sided lower bound.
+    pub low: Option<f64>,
+    /// Its one-sided upper bound.
+    pub high: Option<f64>,
+    /// The p value of "no worsening".
+    pub p: Option<f64>,
+    /// The same after Holm's correction over the columns.
+    pub holm_p: Option<f64>,
+    /// The smallest worsening that so many units with this spread find in 80 % of gates.
+    pub smallest_detectable: Option<f64>,
+    /// What the gate says of the column.
+    pub outcome: Outcome,
+    /// Why it is undecidable.
+    pub reason: Option<String>,
+}
+
+/// The values of one column at every coordinate that both studies have.
+#[derive(Clone, Debug)]
+pub(crate) struct Column {
+    pub(crate) table: String,
+    pub(crate) name: String,
+    pub(crate) better: Direction,
+    pub(crate) replicated: bool,
+    /// The older and the newer study's values.
+    pub(crate) at: Vec<[Values; 2]>,
+}
+
+/// Judges the columns, and states the smallest worsening that each would find.
+pub(crate) fn judge(columns: &[Column], rule: &Rule) -> Vec<GateResult> {
+    let known = || columns.iter().filter(|c| c.better != Direction::Unknown);
+    let mut results = decide(known(), rule);
+    for (result, column) in results.iter_mut().zip(known()) {
+        // One-sided: the two-sided test at twice the level.
+        let effect = effect_of(column).ok();
+        let detectable = effect.map(|e| e.smallest_detectable(2.0 * rule.alpha, POWER).exp_m1());
+        result.smallest_detectable = detectable.filter(|d| d.is_finite());
+    }
+    results
+}
+
+/// Judges the columns: one family, one-sided.
+fn decide<'a>(columns: impl Iterator<Item = &'a Column>, rule: &Rule) -> Vec<GateResult> {
+    let mut results: Vec<GateResult> = columns.map(|column| one(column, rule)).collect();
+    let tested: Vec<usize> = (0..results.len())
+        .filter(|i| results[*i].p.is_some())
+        .collect();
+    let raw: Vec<f64> = tested.iter().filter_map(|i| results[*i].p).collect();
+    for (i, p) in tested.into_iter().zip(holm(&raw)) {
+        let result = &mut results[i];
+        result.holm_p = Some(p);
+        let estimate = result.worsening.unwrap_or(f64::NAN);
+        let high = result.high.unwrap_or(f64::INFINITY);
+        if p <= rule.alpha && estimate > rule.threshold {
+            result.outcome = Outcome::Fail;
+        } else if high < rule.threshold {
+            result.outcome = Outcome::Pass;
+        } else {
+            result.reason = Some(format!(
+                "the worsening may be as large as {:.1} %, and {:.1} % is allowed",
+                100.0 * high,
+                100.0 * rule.threshold
+            ));
+        }
+    }
+    results
+}
+
+/// Returns what the columns come to together: a fail fails, nothing judged passes nothing.
+pub(crate) fn outcome(results: &[GateResult]) -> Outcome {
+    let any = |outcome: Outcome| results.iter().any(|r| r.outcome == outcome);
+    if any(Outcome::Fail) {
+        Outcome::Fail
+    } else if results.is_empty() || any(Outcome::Undecidable) {
+        Outcome::Undecidable
+    } else {
+        Outcome::Pass
+    }
+}
+
+/// Returns the log ratio of the newer over the older units, or why it cannot be judged.
+fn effect_of(column: &Column) -> Result<UnitEffect, String> {
+    if !column.replicated {
+        return Err(NONE.to_owned());
+    }
+    match (units(column, 0), units(column, 1)) {
+        (Some(older), Some(newer)) => effect(&older, &newer),
+        _ => Err("a value is not above 0 and has no ratio".to_owned()),
+    }
+}
+
+fn one(column: &Column, rule: &Rule) -> GateResult {
+    let n = |side: usize| units(column, side).map_or(0, |units| units.len());
+    let judged = effect_of(column);
+    let mut result = GateResult {
+        table: column.table.clone(),
+        column: column.name.clone(),
+        better: column.better,
+        coordinates: column.at.len(),
+        n_a: if column.replicated { n(0) } else { 0 },
+        n_b: if column.replicated { n(1) } else { 0 },
+        worsening: None,
+        low: None,
+        high: None,
+        p: None,
+        holm_p: None,
+        smallest_detectable: None,
+        outcome: Outcome::Undecidable,
+        reason: None,
+    };
+    match judged {
+        Err(reason) => result.reason = Some(reason),
+        Ok(effect) => {
+            let gate = RegressionGate {
+                worse: match column.better {
+                    Direction::Higher => Worse::Lower,
+                    _ => Worse::Higher,
+                },
+                allowed: log_margin(rule.threshold),
+                fails_above: 0.0,
+                alpha: rule.alpha,
+            };
+            let found = effect.regression(&gate);
+            let worse = match column.better {
+                Direction::Higher => -effect.mean,
+                _ => effect.mean,
+            };
+            result.worsening = Some(worse.exp_m1());
+            result.low = Some(found.worsening.low.exp_m1());
+            result.high = Some(found.worsening.high.exp_m1());
+            result.p = Some(found.p_worse);
+        }
+    }
+    result
+}
+
+/// Returns one value a unit of one side: the mean of its logarithms over the coordinates, taken
+/// against the mean of each coordinate so that a unit without one of them is not moved by it; `None` if a
+/// value has no logarithm.
+fn units(column: &Column, side: usize) -> Option<Vec<f64>> {
+    let mut apart: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let mut centres = Vec::new();
+    for sides in &column.at {
+        let [older, newer] = [sides[0].logs()?, sides[1].logs()?];
+        let centre = |logs: &BTreeMap<&str, f64>| logs.values().sum::<f64>() / logs.len() as f64;
+        let base = (centre(&older) + centre(&newer)) / 2.0;
+        centres.push(base);
+        for (unit, log) in if side == 0 { older } else { newer } {
+            apart.entry(unit).or_default().push(log - base);
+        }
+    }
+    let all = centres.iter().sum::<f64>() / centres.len().max(1) as f64;
+    let mean = |values: Vec<f64>| all + values.iter().sum::<f64>() / values.len() as f64;
+    Some(apart.into_values().map(mean).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Normal values that follow from a seed alone.
+    struct Noise(u64);
+
+    impl Noise {
+        fn uniform(&mut self) -> f64 {
+            // Steele, Lea & Flood's SplitMix64.
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = self.0;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64 + 1e-17
+        }
+
+        fn normal(&mut self) -> f64 {
+            let (u, v) = (self.uniform(), self.uniform());
+            (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+        }
+    }
+
+    /// A latency at four coordinates in so many launches a side, the newer one slower by a factor.
+    fn study(noise: &mut Noise, blocks: usize, factor: f64, launch: f64) -> Column {
+        let mut side = |factor: f64| -> Vec<Vec<f64>> {
+            let launches: Vec<f64> = (0..blocks).map(|_| launch * noise.normal()).collect();
+            let mut rung = |base: f64| -> Vec<f64> {
+                let value = |shared: &f64| base * factor * (shared + 0.01 * noise.normal()).exp();
+                launches.iter().map(value).collect()
+            };
+            [50.0, 60.0, 90.0, 200.0].map(&mut rung).to_vec()
+        };
+        let (older, newer) = (side(1.0), side(factor));
+        let values = |list: &Vec<f64>| Values {
+            by_unit: (0..)
+                .map(|i: usize| format!("block={i}"))
+                .zip(list.iter().copied())
+                .collect(),
+        };
+        Column {
+            table: "cells".to_owned(),
+            name: "ttft_ms_p50".to_owned(),
+            better: Direction::Lower,
+            replicated: true,
+            at: older
+                .iter()
+                .zip(&newer)
+                .map(|(a, b)| [values(a), values(b)])
+                .collect(),
+        }
+    }
+
+    fn share(outcome: Outcome, factor: f64, columns: usize) -> f64 {
+        let mut noise = Noise(164);
+        let studies = 600;
+        let rule = Rule::default();
+        let hits = (0..studies).filter(|_| {
+            let columns: Vec<Column> = (0..columns)
+                .map(|_| study(&mut noise, 5, factor, 0.03))
+                .collect();
+            self::outcome(&decide(columns.iter(), &rule)) == outcome
+        });
+        hits.count() as f64 / f64::from(studies)
+    }
+
+    #[test]
+    fn five_blocks_flag_a_tenth_slower_and_rarely_what_is_not() {
+        assert!(share(Outcome::Fail, 1.1, 1) >= 0.8);
+        assert!(share(Outcome::Fail, 1.1, 3) >= 0.8);
+        assert!(share(Outcome::Fail, 1.0, 1) <= 0.05);
+        assert!(share(Outcome::Fail, 1.0, 3) <= 0.05);
+        // A worsening as large as what is allowed passes rarely.
+        assert!(share(Outcome::Pass, 1.05, 1) <= 0.07);
+    }
+
+    #[test]
+    fn few_units_or_none_are_undecidable_with_a_reason() {
+        let mut noise = Noise(1);
+        let rule = Rule::default();
+        let two = study(&mut noise, 2, 3.0, 0.01);
+        let found = &judge(std::slice::from_ref(&two), &rule)[0];
+        assert_eq!(found.outcome, Outcome::Undecidable);
+        assert_eq!(
+            found.reason.as_deref(),
+            Some("the newer study: 2 units, and at least 3 are needed")
+        );
+        let unreplicated = Column {
+            replicated: false,
+            ..study(&mut noise, 5, 3.0, 0.01)
+        };
+        let found = &judge(&[unreplicated], &rule)[0];
+        assert_eq!(
+            (found.outcome, found.reason.as_deref()),
+            (Outcome::Undecidable, Some(NONE))
+        );
+        assert_eq!(outcome(&[]), Outcome::Undecidable);
+    }
+
+    #[test]
+    fn a_column_states_the_smallest_worsening_it_finds() {
+        let mut noise = Noise(7);
+        let found = &judge(&[study(&mut noise, 5, 1.0, 0.03)], &Rule::default())[0];
+        let detectable = found.smallest_detectable.unwrap();
+        assert!(detectable > 0.01 && detectable < 0.2, "{detectable}");
+        assert_eq!((found.n_a, found.n_b, found.coordinates), (5, 5, 4));
+    }
+}

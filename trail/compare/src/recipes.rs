@@ -1,0 +1,107 @@
+//! What decided the results: recipes field by field, and cells that only one side has.
+
+use std::collections::BTreeMap;
+
+use pipeline::place::cell_text;
+use serde::Serialize;
+
+use crate::side::{Executed, Side};
+
+/// A field of the recipes of a stage that differs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RecipeChange {
+    /// The stage.
+    pub stage: String,
+    /// The field, with both values.
+    pub what: String,
+    /// In how many cells.
+    pub cells: usize,
+    /// Of how many that both have.
+    pub of: usize,
+}
+
+/// A cell that only one side has, or that ended otherwise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CellChange {
+    /// The cell.
+    pub cell: String,
+    /// Its status in the older study; `None` if it is not there.
+    pub a: Option<String>,
+    /// Its status in the newer one.
+    pub b: Option<String>,
+}
+
+/// Returns the fields in which recipes differ. Inputs of pure stages are left out: they differ
+/// because of what is told for the stages above them.
+pub(crate) fn changes(a: &Side<'_>, b: &Side<'_>) -> Vec<RecipeChange> {
+    let of: BTreeMap<(&str, &str), &Executed> = a
+        .cells
+        .iter()
+        .map(|c| ((c.stage.as_str(), c.coordinates.as_str()), c))
+        .collect();
+    let mut found: BTreeMap<(String, String), usize> = BTreeMap::new();
+    let mut common: BTreeMap<String, usize> = BTreeMap::new();
+    for newer in &b.cells {
+        let Some(older) = of.get(&(newer.stage.as_str(), newer.coordinates.as_str())) else {
+            continue;
+        };
+        *common.entry(newer.stage.clone()).or_default() += 1;
+        if older.record.key == newer.record.key {
+            continue;
+        }
+        let differences = newer
+            .record
+            .recipe
+            .differences(&older.record.recipe, &|digest| {
+                a.peek(digest).or_else(|| b.peek(digest))
+            });
+        for difference in differences {
+            if difference.input.is_none()
+                && difference.path != "study"
+                && !difference.path.starts_with("study.")
+            {
+                *found
+                    .entry((newer.stage.clone(), difference.to_string()))
+                    .or_default() += 1;
+            }
+        }
+    }
+    found
+        .into_iter()
+        .map(|((stage, what), cells)| RecipeChange {
+            of: common[&stage],
+            stage,
+            what,
+            cells,
+        })
+        .collect()
+}
+
+/// Returns the cells that only one side has or that ended otherwise.
+pub(crate) fn cells(a: &Side<'_>, b: &Side<'_>) -> Vec<CellChange> {
+    let statuses = |side: &Side<'_>| -> BTreeMap<String, String> {
+        let cells = side.lock.stages.iter().flat_map(|s| {
+            s.cells.iter().map(|c| {
+                (
+                    cell_text(&s.name, &c.coordinates),
+                    c.status.word().to_owned(),
+                )
+            })
+        });
+        cells.collect()
+    };
+    let (a, b) = (statuses(a), statuses(b));
+    let mut names: Vec<&String> = a.keys().chain(b.keys()).collect();
+    names.sort();
+    names.dedup();
+    let change = |cell: &String| CellChange {
+        cell: cell.clone(),
+        a: a.get(cell).cloned(),
+        b: b.get(cell).cloned(),
+    };
+    names
+        .into_iter()
+        .map(change)
+        .filter(|c| c.a != c.b)
+        .collect()
+}

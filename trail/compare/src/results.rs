@@ -1,0 +1,289 @@
+//! Measured results at every coordinate, with the test of their change.
+
+use artifacts::Table;
+use serde::Serialize;
+use statistics::{Continuity, Sample, holm, mann_whitney_u};
+
+use crate::gate::Column;
+use crate::side::{CompareError, Side};
+use crate::units::{Axes, NONE, Values, effect};
+
+/// The test of a change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Test {
+    /// Welch's t test of the units' logarithms.
+    #[default]
+    Welch,
+    /// The Mann–Whitney U test of the units; needs four a side, more for several results.
+    MannWhitney,
+}
+
+/// When a change counts.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Rule {
+    /// The columns of the cells' table that are compared; empty means the usual ones that are there.
+    pub columns: Vec<String>,
+    /// The smallest relative change that counts, for instance 0.05.
+    pub threshold: f64,
+    /// The largest Holm-adjusted p that counts.
+    pub alpha: f64,
+    /// The test of single results.
+    pub test: Test,
+    /// The axes whose labels are units of replication; empty means `block` where both studies have it.
+    pub unit: Vec<String>,
+}
+
+impl Default for Rule {
+    fn default() -> Self {
+        Self {
+            columns: Vec::new(),
+            threshold: 0.05,
+            alpha: 0.05,
+            test: Test::Welch,
+            unit: Vec::new(),
+        }
+    }
+}
+
+/// The columns compared if the user names none.
+const USUAL: [&str; 5] = [
+    "output_throughput",
+    "request_throughput",
+    "ttft_ms_p50",
+    "tpot_ms_p50",
+    "e2e_latency_ms_p50",
+];
+
+/// Which way is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// More is better: rates.
+    Higher,
+    /// Less is better: times, energy, errors.
+    Lower,
+    /// Neither is known to be better.
+    Unknown,
+}
+
+/// What a change amounts to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// No change beyond the threshold was shown.
+    NoEvidence,
+    /// Shown, beyond the threshold, and for the better.
+    Improvement,
+    /// Shown, beyond the threshold, and for the worse.
+    Regression,
+    /// Shown and beyond the threshold; which way is better is not known.
+    Changed,
+    /// The data cannot answer.
+    Undecidable,
+}
+
+impl Verdict {
+    /// Returns the verdict in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::NoEvidence => "no evidence",
+            Self::Improvement => "improvement",
+            Self::Regression => "regression",
+            Self::Changed => "changed",
+            Self::Undecidable => "undecidable",
+        }
+    }
+}
+
+/// One result at one coordinate.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ResultChange {
+    /// The table of cells.
+    pub table: String,
+    /// The coordinates, repetitions left out.
+    pub at: String,
+    /// The column.
+    pub column: String,
+    /// Its unit.
+    pub unit: Option<String>,
+    /// How many units the older study has; how many rows where there are no units.
+    pub n_a: usize,
+    /// How many the newer one has.
+    pub n_b: usize,
+    /// The mean over the older study's units.
+    pub mean_a: f64,
+    /// The mean over the newer study's.
+    pub mean_b: f64,
+    /// `mean_b / mean_a − 1`; `None` if the older mean is 0.
+    pub change: Option<f64>,
+    /// The p of the test; `None` where it cannot be made.
+    pub p: Option<f64>,
+    /// The same after Holm's correction over all results tested.
+    pub holm_p: Option<f64>,
+    /// Which way is better.
+    pub better: Direction,
+    /// What it amounts to.
+    pub verdict: Verdict,
+    /// Why it is undecidable.
+    pub reason: Option<String>,
+}
+
+/// Returns every result that both sides have, tested, and the columns over all their coordinates.
+pub(crate) fn changes(
+    a: &Side<'_>,
+    b: &Side<'_>,
+    rule: &Rule,
+) -> Result<(Vec<ResultChange>, Vec<Column>), CompareError> {
+    let replicates: Vec<String> = a.replicates().into_iter().chain(b.replicates()).collect();
+    let (before, after) = (a.tables(&["analyze"])?, b.tables(&["analyze"])?);
+    let (mut found, mut pooled) = (Vec::new(), Vec::new());
+    for (name, newer) in &after {
+        let Some(older) = before.get(name) else {
+            continue;
+        };
+        let cells = |t: &Table| {
+            t.metadata("level").as_deref() == Some("cell")
+                && t.metadata("operator").as_deref() == Some("cell-summary")
+        };
+        if !cells(newer) || !cells(older) {
+            continue;
+        }
+        let axes = Axes::new(&rule.unit, &replicates, [older, newer]);
+        for column in columns(older, newer, rule) {
+            let unit = newer.unit(&column);
+            let mut whole = Column {
+                table: name.clone(),
+                better: direction(&column, unit.as_deref()),
+                name: column.clone(),
+                replicated: !axes.units.is_empty(),
+                at: Vec::new(),
+            };
+            let was = axes.values(older, &column);
+            for (at, values_b) in axes.values(newer, &column) {
+                let Some(values_a) = was.get(&at) else {
+                    continue;
+                };
+                let sides = [values_a.clone(), values_b];
+                found.extend(result(&whole, at, unit.clone(), &sides, rule));
+                whole.at.push(sides);
+            }
+            // A quantile that so few requests cannot support is null everywhere.
+            if !whole.at.is_empty() {
+                pooled.push(whole);
+            }
+        }
+    }
+    if found.is_empty() && !rule.columns.is_empty() {
+        return Err(CompareError(format!(
+            "no table of cells in both studies has {}",
+            rule.columns.join(", ")
+        )));
+    }
+    judge(&mut found, rule);
+    Ok((found, pooled))
+}
+
+fn columns(a: &Table, b: &Table, rule: &Rule) -> Vec<String> {
+    let wanted: Vec<String> = if rule.columns.is_empty() {
+        USUAL.map(str::to_owned).to_vec()
+    } else {
+        rule.columns.clone()
+    };
+    wanted
+        .into_iter()
+        .filter(|c| a.has(c) && b.has(c) && b.float(c).is_ok() && a.float(c).is_ok())
+        .collect()
+}
+
+fn result(
+    column: &Column,
+    at: String,
+    unit: Option<String>,
+    [a, b]: &[Values; 2],
+    rule: &Rule,
+) -> Option<ResultChange> {
+    let (mean_a, mean_b) = (a.mean()?, b.mean()?);
+    let p = match column.replicated {
+        true => tested(a, b, rule),
+        false => Err(NONE.to_owned()),
+    };
+    Some(ResultChange {
+        table: column.table.clone(),
+        at,
+        column: column.name.clone(),
+        better: column.better,
+        unit,
+        n_a: a.n(),
+        n_b: b.n(),
+        mean_a,
+        mean_b,
+        change: (mean_a != 0.0).then(|| mean_b / mean_a - 1.0),
+        p: p.as_ref().ok().copied(),
+        holm_p: None,
+        verdict: Verdict::Undecidable,
+        reason: p.err(),
+    })
+}
+
+/// Returns the p of the test of one result, or why it cannot say anything.
+fn tested(a: &Values, b: &Values, rule: &Rule) -> Result<f64, String> {
+    match rule.test {
+        Test::Welch => {
+            let logs =
+                |side: &Values| -> Option<Vec<f64>> { Some(side.logs()?.into_values().collect()) };
+            let (older, newer) = logs(a)
+                .zip(logs(b))
+                .ok_or("a value is not above 0 and has no ratio")?;
+            Ok(effect(&older, &newer)?.p)
+        }
+        Test::MannWhitney => {
+            let sample = |side: &Values| Sample::new(side.by_unit.values().copied());
+            let (older, newer) = (
+                sample(a).map_err(|e| e.to_string())?,
+                sample(b).map_err(|e| e.to_string())?,
+            );
+            let test = mann_whitney_u(&older, &newer, Continuity::Corrected)
+                .ok_or("all values are equal")?;
+            if test.least > rule.alpha {
+                return Err(format!(
+                    "the smallest p of {} and {} units is {:.3}: the test cannot reject",
+                    a.n(),
+                    b.n(),
+                    test.least
+                ));
+            }
+            Ok(test.p)
+        }
+    }
+}
+
+/// Adjusts the p of all results tested together, and says what each change amounts to.
+fn judge(results: &mut [ResultChange], rule: &Rule) {
+    let tested: Vec<usize> = (0..results.len())
+        .filter(|i| results[*i].p.is_some())
+        .collect();
+    let raw: Vec<f64> = tested.iter().filter_map(|i| results[*i].p).collect();
+    for (i, p) in tested.into_iter().zip(holm(&raw)) {
+        let result = &mut results[i];
+        result.holm_p = Some(p);
+        let large = result.change.is_none_or(|c| c.abs() >= rule.threshold);
+        result.verdict = match (result.better, result.mean_b > result.mean_a) {
+            _ if !large || p > rule.alpha => Verdict::NoEvidence,
+            (Direction::Unknown, _) => Verdict::Changed,
+            (Direction::Higher, true) | (Direction::Lower, false) => Verdict::Improvement,
+            _ => Verdict::Regression,
+        };
+    }
+}
+
+/// Which way is better, by the unit; shares are told by their name.
+fn direction(column: &str, unit: Option<&str>) -> Direction {
+    match unit {
+        Some("tok/s" | "req/s" | "tok/J") => Direction::Higher,
+        Some("ms" | "s" | "ms/tok" | "J") => Direction::Lower,
+        _ if column.starts_with("ok_rate") || column.contains("pass_rate") => Direction::Higher,
+        _ if column.contains("error_rate") => Direction::Lower,
+        _ => Direction::Unknown,
+    }
+}

@@ -1,0 +1,140 @@
+//! One of the two studies.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use artifacts::{Digest, Store, Table};
+use pipeline::lock::Lock;
+use pipeline::place::cell_text;
+use pipeline::record::Record;
+use pipeline::{Json, Media};
+
+/// A study that cannot be read.
+#[derive(Debug)]
+pub struct CompareError(pub(crate) String);
+
+impl fmt::Display for CompareError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for CompareError {}
+
+/// An executed cell.
+#[derive(Debug)]
+pub(crate) struct Executed {
+    pub(crate) stage: String,
+    pub(crate) coordinates: String,
+    pub(crate) record: Record,
+}
+
+impl Executed {
+    pub(crate) fn name(&self) -> String {
+        cell_text(&self.stage, &self.coordinates)
+    }
+}
+
+/// A lock with the store its records lie in.
+#[derive(Debug)]
+pub struct Side<'s> {
+    /// What messages call it.
+    pub name: String,
+    pub(crate) lock: Lock,
+    store: &'s Store,
+    pub(crate) cells: Vec<Executed>,
+}
+
+impl<'s> Side<'s> {
+    /// Reads every record of a lock.
+    ///
+    /// # Errors
+    /// If one is missing or damaged.
+    pub fn read(
+        name: impl Into<String>,
+        lock: Lock,
+        store: &'s Store,
+    ) -> Result<Self, CompareError> {
+        let name = name.into();
+        let mut cells = Vec::new();
+        for stage in &lock.stages {
+            for line in &stage.cells {
+                let Some(digest) = line.record else { continue };
+                let read = || -> Result<Record, String> {
+                    let bytes = store.get(&digest).map_err(|e| e.to_string())?;
+                    Record::parse(&bytes).map_err(|e| e.to_string())
+                };
+                let record = read().map_err(|e| {
+                    let cell = cell_text(&stage.name, &line.coordinates);
+                    CompareError(format!("{name}: the record of {cell}: {e}"))
+                })?;
+                cells.push(Executed {
+                    stage: stage.name.clone(),
+                    coordinates: line.coordinates.clone(),
+                    record,
+                });
+            }
+        }
+        Ok(Self {
+            name,
+            lock,
+            store,
+            cells,
+        })
+    }
+
+    /// Returns the axes that only tell repetitions apart.
+    pub(crate) fn replicates(&self) -> Vec<String> {
+        let mut axes: Vec<String> = self
+            .cells
+            .iter()
+            .flat_map(|c| {
+                c.record
+                    .recipe
+                    .replicate
+                    .0
+                    .iter()
+                    .map(|(axis, _)| axis.clone())
+            })
+            .collect();
+        axes.sort();
+        axes.dedup();
+        axes
+    }
+
+    /// Returns the tables of one kind's cells by `CELL.OUTPUT`, lineage left out.
+    pub(crate) fn tables(&self, kinds: &[&str]) -> Result<BTreeMap<String, Table>, CompareError> {
+        let mut found = BTreeMap::new();
+        for cell in self
+            .cells
+            .iter()
+            .filter(|c| kinds.contains(&c.record.recipe.kind.as_str()))
+        {
+            for (output, artifact) in &cell.record.outputs {
+                if artifact.media == Media::Parquet && !output.ends_with(".lineage") {
+                    let name = format!("{}.{output}", cell.name());
+                    let table = Table::from_parquet(self.bytes(&name, &artifact.digest)?)
+                        .map_err(|e| CompareError(format!("{}: {name}: {e}", self.name)))?;
+                    found.insert(name, table);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    pub(crate) fn json(&self, what: &str, digest: &Digest) -> Result<Json, CompareError> {
+        serde_json::from_slice(&self.bytes(what, digest)?)
+            .map_err(|e| CompareError(format!("{}: {what}: {e}", self.name)))
+    }
+
+    /// Looks inside an artifact if it is JSON.
+    pub(crate) fn peek(&self, digest: &Digest) -> Option<Json> {
+        serde_json::from_slice(&self.store.get(digest).ok()?).ok()
+    }
+
+    pub(crate) fn bytes(&self, what: &str, digest: &Digest) -> Result<Vec<u8>, CompareError> {
+        self.store
+            .get(digest)
+            .map_err(|e| CompareError(format!("{}: {what}: {e}", self.name)))
+    }
+}

@@ -1,0 +1,463 @@
+//! Comparisons of studies with planted changes.
+
+use std::collections::BTreeMap;
+
+use artifacts::{Column, Digest, Scalar, Store, Table};
+use pipeline::key::Recipe;
+use pipeline::lock::{Lock, LockCell, LockClass, LockStage};
+use pipeline::record::{Build, RECORD_FORMAT, Record};
+use pipeline::{Artifact, CellStatus, Coordinates, Json, Media};
+use serde_json::json;
+
+use crate::{Direction, Outcome, Rule, Side, Test, Verdict, compare};
+
+/// A study of one server, two concurrencies and some repetitions.
+struct Study {
+    throughput: [Vec<f64>; 2],
+    ttft: [Vec<f64>; 2],
+    threads: i64,
+    engine: &'static str,
+    verdict: &'static str,
+}
+
+impl Default for Study {
+    fn default() -> Self {
+        Self {
+            throughput: [vec![100.0, 101.0, 99.0], vec![180.0, 182.0, 178.0]],
+            ttft: [vec![50.0, 51.0, 49.5], vec![80.0, 82.0, 79.0]],
+            threads: 1,
+            engine: "1.0",
+            verdict: "different",
+        }
+    }
+}
+
+fn recipe(kind: &str, parameters: Json, replicate: Coordinates) -> Recipe {
+    Recipe {
+        format: Recipe::current_format(),
+        kind: kind.to_owned(),
+        semantic_version: 1,
+        seed: 1,
+        parameters,
+        replicate,
+        inputs: Vec::new(),
+        facets: BTreeMap::new(),
+        study: None,
+    }
+}
+
+fn cell(
+    store: &Store,
+    stage: &str,
+    at: &[(&str, Scalar)],
+    recipe: Recipe,
+    outputs: Vec<(&str, Media, Vec<u8>)>,
+) -> LockCell {
+    let coordinates = Coordinates(
+        at.iter()
+            .map(|(a, l)| ((*a).to_owned(), l.clone()))
+            .collect(),
+    );
+    let outputs = outputs.into_iter().map(|(name, media, bytes)| {
+        let digest = store.put(&bytes).unwrap();
+        (
+            pipeline::OutputName::new(name).unwrap(),
+            Artifact {
+                digest,
+                media,
+                bytes: bytes.len() as u64,
+                rows: None,
+            },
+        )
+    });
+    let outputs: BTreeMap<pipeline::OutputName, Artifact> = outputs.collect();
+    let text = coordinates.to_string();
+    let record = Record {
+        format: RECORD_FORMAT,
+        experiment: "study".into(),
+        stage: stage.into(),
+        coordinates,
+        key: recipe.key(),
+        status: CellStatus::Ok,
+        reason: None,
+        evidence: BTreeMap::new(),
+        attempts: Vec::new(),
+        started: "2026-01-01T00:00:00Z".into(),
+        seconds: 1.0,
+        order: 1,
+        place: None,
+        preflight: None,
+        observations: BTreeMap::new(),
+        warnings: Vec::new(),
+        build: Build::default(),
+        environment: Vec::new(),
+        claims: Default::default(),
+        recipe,
+        outputs,
+    };
+    let summary = Digest::of(pipeline::record::outputs_text(&record.outputs).as_bytes());
+    LockCell {
+        coordinates: text,
+        status: CellStatus::Ok,
+        key: Some(record.key),
+        record: Some(store.put(&record.to_bytes()).unwrap()),
+        outputs: Some(summary),
+        reason: None,
+        earlier: Vec::new(),
+    }
+}
+
+fn lock(store: &Store, study: &Study) -> Lock {
+    let none = || Coordinates(Vec::new());
+    let descriptor =
+        json!({"engine": {"version": study.engine}, "observations": {"free": study.threads}});
+    let server = cell(
+        store,
+        "server",
+        &[],
+        recipe(
+            "serve",
+            json!({"settings": {"threads": study.threads}}),
+            none(),
+        ),
+        vec![(
+            "server",
+            Media::Json,
+            serde_json::to_vec(&descriptor).unwrap(),
+        )],
+    );
+    let reps = study.throughput[0].len();
+    let rep = |n: usize| Coordinates(vec![("rep".into(), Scalar::Int(n as i64 + 1))]);
+    let ladder = (0..reps).map(|n| {
+        let at = [("rep", Scalar::Int(n as i64 + 1))];
+        cell(
+            store,
+            "ladder",
+            &at,
+            recipe("load", json!({"requests": 8}), rep(n)),
+            Vec::new(),
+        )
+    });
+    let ladder = ladder.collect();
+    let mut rows: Vec<(i64, i64, f64, f64)> = Vec::new();
+    for (i, n) in [1i64, 4].into_iter().enumerate() {
+        for (r, (x, y)) in study.throughput[i].iter().zip(&study.ttft[i]).enumerate() {
+            rows.push((n, r as i64 + 1, *x, *y));
+        }
+    }
+    let cells = Table::with_metadata(
+        vec![
+            Column::int("concurrency", rows.iter().map(|r| Some(r.0))),
+            Column::int("rep", rows.iter().map(|r| Some(r.1))),
+            Column::float("output_throughput", rows.iter().map(|r| Some(r.2))).unit("tok/s"),
+            Column::float("ttft_ms_p50", rows.iter().map(|r| Some(r.3))).unit("ms"),
+        ],
+        &[
+            ("keys", "concurrency,rep"),
+            ("level", "cell"),
+            ("operator", "cell-summary"),
+        ],
+    );
+    let verdicts = Table::with_metadata(
+        vec![
+            Column::text("metric", [Some("output_throughput")]),
+            Column::text("verdict", [Some(study.verdict)]),
+        ],
+        &[
+            ("keys", "metric"),
+            ("level", "pooled"),
+            ("operator", "paired-comparison"),
+        ],
+    );
+    let tables = [("cells", cells), ("comparison", verdicts)];
+    let outputs =
+        tables.map(|(name, table)| (name, Media::Parquet, table.unwrap().to_parquet().unwrap()));
+    let results = cell(
+        store,
+        "results",
+        &[],
+        recipe("analyze", json!({}), none()),
+        outputs.into(),
+    );
+    let stage = |name: &str, class, cells| LockStage {
+        name: name.into(),
+        class,
+        cells,
+    };
+    Lock {
+        experiment: "study".into(),
+        profile: None,
+        seed: 1,
+        stages: vec![
+            stage("ladder", LockClass::Measurement, ladder),
+            stage("results", LockClass::Pure, vec![results]),
+            stage("server", LockClass::Resource, vec![server]),
+        ],
+    }
+}
+
+/// The repetitions of these studies stand for launches.
+fn rule() -> Rule {
+    Rule {
+        unit: vec!["rep".to_owned()],
+        ..Rule::default()
+    }
+}
+
+fn regressions(found: &crate::Comparison) -> Vec<(&str, &str)> {
+    let worse = found
+        .results
+        .iter()
+        .filter(|r| r.verdict == Verdict::Regression);
+    worse.map(|r| (r.at.as_str(), r.column.as_str())).collect()
+}
+
+fn compared(a: &Study, b: &Study, rule: &Rule) -> crate::Comparison {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let (a, b) = (lock(&store, a), lock(&store, b));
+    let (a, b) = (
+        Side::read("a", a, &store).unwrap(),
+        Side::read("b", b, &store).unwrap(),
+    );
+    compare(&a, &b, rule).unwrap()
+}
+
+#[test]
+fn a_study_compared_with_itself_differs_in_nothing() {
+    let same = compared(&Study::default(), &Study::default(), &rule());
+    assert!(same.recipes.is_empty() && same.cells.is_empty() && same.environment.is_empty());
+    assert!(same.verdicts.is_empty() && regressions(&same).is_empty());
+    assert_eq!(same.outcome(), Outcome::Pass);
+    assert_eq!(
+        same.results.len(),
+        4,
+        "two columns at two coordinates, repetitions folded"
+    );
+    assert!(
+        same.results
+            .iter()
+            .all(|r| r.change == Some(0.0) && r.verdict == Verdict::NoEvidence)
+    );
+}
+
+#[test]
+fn a_slower_study_is_a_regression_at_the_coordinate_it_is_slower_at() {
+    let slower = Study {
+        throughput: [vec![100.5, 99.5, 100.0], vec![150.0, 151.0, 149.0]],
+        ..Study::default()
+    };
+    let found = compared(&Study::default(), &slower, &rule());
+    assert_eq!(
+        regressions(&found),
+        [("concurrency=4", "output_throughput")]
+    );
+    // Over both coordinates it is 9.5 % worse.
+    let gate = |found: &crate::Comparison| -> Vec<(String, Outcome)> {
+        found
+            .gate
+            .iter()
+            .map(|g| (g.column.clone(), g.outcome))
+            .collect()
+    };
+    assert_eq!(
+        gate(&found),
+        [
+            ("output_throughput".to_owned(), Outcome::Fail),
+            ("ttft_ms_p50".to_owned(), Outcome::Pass)
+        ]
+    );
+    assert_eq!(found.outcome(), Outcome::Fail);
+    let back = compared(&slower, &Study::default(), &rule());
+    assert!(regressions(&back).is_empty() && back.outcome() == Outcome::Pass);
+    assert!(
+        back.results
+            .iter()
+            .any(|r| r.verdict == Verdict::Improvement && r.better == Direction::Higher)
+    );
+}
+
+#[test]
+fn longer_waits_are_worse_and_shorter_ones_better() {
+    let slower = Study {
+        ttft: [vec![60.0, 61.0, 59.0], vec![80.5, 81.0, 79.5]],
+        ..Study::default()
+    };
+    let found = compared(&Study::default(), &slower, &rule());
+    assert_eq!(regressions(&found), [("concurrency=1", "ttft_ms_p50")]);
+    assert!(
+        found
+            .results
+            .iter()
+            .all(|r| r.column != "ttft_ms_p50" || r.better == Direction::Lower)
+    );
+    assert_eq!(found.outcome(), Outcome::Fail);
+}
+
+#[test]
+fn a_large_change_inside_a_larger_noise_is_no_evidence_and_passes_no_gate() {
+    let noisy = |shift: f64| Study {
+        throughput: [
+            vec![60.0 + shift, 100.0 + shift, 140.0 + shift],
+            vec![180.0, 182.0, 178.0],
+        ],
+        ..Study::default()
+    };
+    let found = compared(&noisy(0.0), &noisy(-15.0), &rule());
+    let result = found
+        .results
+        .iter()
+        .find(|r| r.at == "concurrency=1" && r.column == "output_throughput")
+        .unwrap();
+    assert!(
+        result.change.unwrap() < -0.1 && result.verdict == Verdict::NoEvidence,
+        "{result:?}"
+    );
+    assert_eq!(found.outcome(), Outcome::Undecidable);
+    let column = &found.gate[0];
+    assert!(column.smallest_detectable.unwrap() > 0.1, "{column:?}");
+    assert!(
+        column
+            .reason
+            .as_deref()
+            .unwrap()
+            .contains("5.0 % is allowed"),
+        "{column:?}"
+    );
+}
+
+#[test]
+fn a_change_that_is_shown_and_below_the_threshold_does_not_count() {
+    let a = Study {
+        throughput: [vec![100.0, 100.01, 99.99], vec![180.0, 180.1, 179.9]],
+        ..Study::default()
+    };
+    let b = Study {
+        throughput: [vec![98.0, 98.01, 97.99], vec![180.0, 180.1, 179.9]],
+        ..Study::default()
+    };
+    let found = compared(&a, &b, &rule());
+    assert!(regressions(&found).is_empty() && found.outcome() == Outcome::Pass);
+    let strict = Rule {
+        threshold: 0.01,
+        ..rule()
+    };
+    assert_eq!(regressions(&compared(&a, &b, &strict)).len(), 1);
+}
+
+#[test]
+fn a_change_without_launches_is_undecidable_and_passes_no_gate() {
+    let one = |x: f64| Study {
+        throughput: [vec![x], vec![180.0]],
+        ttft: [vec![50.0], vec![80.0]],
+        ..Study::default()
+    };
+    let undecidable = |found: &crate::Comparison, reason: &str| {
+        assert_eq!(found.outcome(), Outcome::Undecidable);
+        for result in &found.results {
+            assert_eq!((result.verdict, result.p), (Verdict::Undecidable, None));
+            assert_eq!(result.reason.as_deref(), Some(reason));
+        }
+        assert!(found.to_string().contains(reason), "{found}");
+    };
+    let found = compared(&one(100.0), &one(150.0), &rule());
+    undecidable(&found, "the newer study: 1 unit, and at least 3 are needed");
+    // Repetitions are no launches unless that is said.
+    let found = compared(&Study::default(), &Study::default(), &Rule::default());
+    undecidable(
+        &found,
+        "no replication of launches: the cells have no axis `block`, and no `--unit` is named",
+    );
+}
+
+#[test]
+fn three_repetitions_are_too_few_for_the_rank_test() {
+    let slower = Study {
+        throughput: [vec![50.0, 51.0, 49.0], vec![90.0, 91.0, 89.0]],
+        ..Study::default()
+    };
+    let rule = Rule {
+        test: Test::MannWhitney,
+        ..rule()
+    };
+    let found = compared(&Study::default(), &slower, &rule);
+    assert!(
+        found
+            .results
+            .iter()
+            .all(|r| r.verdict == Verdict::Undecidable),
+        "{:?}",
+        found.results
+    );
+    assert_eq!(
+        found.results[0].reason.as_deref(),
+        Some("the smallest p of 3 and 3 units is 0.100: the test cannot reject")
+    );
+    // The gate is by t whatever the test of single results.
+    assert_eq!(found.outcome(), Outcome::Fail);
+}
+
+#[test]
+fn changed_settings_engines_and_verdicts_are_named() {
+    let other = Study {
+        threads: 2,
+        engine: "1.1",
+        verdict: "no evidence",
+        ..Study::default()
+    };
+    let found = compared(&Study::default(), &other, &rule());
+    let recipes: Vec<_> = found
+        .recipes
+        .iter()
+        .map(|r| (r.stage.as_str(), r.what.as_str(), r.cells, r.of))
+        .collect();
+    assert_eq!(recipes, [("server", "`settings.threads` 1 → 2", 1, 1)]);
+    let environment: Vec<_> = found
+        .environment
+        .iter()
+        .map(|c| (c.document.as_str(), c.path.as_str()))
+        .collect();
+    assert_eq!(
+        environment,
+        [("server.server", "engine.version")],
+        "observations are no change"
+    );
+    let verdict = &found.verdicts[0];
+    assert_eq!(
+        (
+            verdict.row.as_str(),
+            verdict.a.as_deref(),
+            verdict.b.as_deref()
+        ),
+        (
+            "metric=output_throughput",
+            Some("different"),
+            Some("no evidence")
+        )
+    );
+    let text = found.to_string();
+    assert!(
+        text.contains("≠ recipe\n    server: `settings.threads` 1 → 2 (every cell)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn cells_of_one_side_only_are_told() {
+    let more = Study {
+        throughput: [
+            vec![100.0, 101.0, 99.0, 100.0],
+            vec![180.0, 182.0, 178.0, 180.0],
+        ],
+        ttft: [vec![50.0, 51.0, 49.5, 50.0], vec![80.0, 82.0, 79.0, 80.0]],
+        ..Study::default()
+    };
+    let found = compared(&Study::default(), &more, &rule());
+    let cells: Vec<_> = found
+        .cells
+        .iter()
+        .map(|c| (c.cell.as_str(), c.a.as_deref(), c.b.as_deref()))
+        .collect();
+    assert_eq!(cells, [("ladder[rep=4]", None, Some("ok"))]);
+    assert!(found.results.iter().all(|r| (r.n_a, r.n_b) == (3, 4)));
+}

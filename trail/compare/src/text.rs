@@ -1,0 +1,217 @@
+//! A comparison as text.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use pipeline::Json;
+
+use crate::{Comparison, Verdict};
+
+/// How many lines of a section are shown; `--json` has all.
+const SHOWN: usize = 30;
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let recipes = self.recipes.iter().map(|c| {
+            let cells = if c.cells == c.of {
+                "every cell".to_owned()
+            } else {
+                format!("{} of {} cells", c.cells, c.of)
+            };
+            format!("{}: {} ({cells})", c.stage, c.what)
+        });
+        section(
+            f,
+            "recipe",
+            "the recipes are the same",
+            &recipes.collect::<Vec<_>>(),
+        )?;
+        let word =
+            |status: &Option<String>| status.clone().unwrap_or_else(|| "not there".to_owned());
+        let cells = self
+            .cells
+            .iter()
+            .map(|c| format!("{}: {} → {}", c.cell, word(&c.a), word(&c.b)));
+        section(
+            f,
+            "cells",
+            "both have the same cells with the same status",
+            &cells.collect::<Vec<_>>(),
+        )?;
+        let environment = self.environment.iter().map(|c| {
+            format!(
+                "{} {}: {} → {}",
+                c.document,
+                c.path,
+                leaf(c.a.as_ref()),
+                leaf(c.b.as_ref())
+            )
+        });
+        section(
+            f,
+            "environment",
+            "the descriptors of machines and servers are the same",
+            &environment.collect::<Vec<_>>(),
+        )?;
+        let verdicts = self.verdicts.iter().map(|c| {
+            format!(
+                "{} [{}] {}: {} → {}",
+                c.table,
+                c.row,
+                c.column,
+                word(&c.a),
+                word(&c.b)
+            )
+        });
+        section(
+            f,
+            "verdicts",
+            "all verdicts and gates are the same",
+            &verdicts.collect::<Vec<_>>(),
+        )?;
+        self.results(f)?;
+        let numbers = self.numbers.iter().map(|n| {
+            let change = n
+                .change
+                .map(|c| format!(" ({})", percent(c)))
+                .unwrap_or_default();
+            let place = [n.row.as_deref(), n.column.as_deref()]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join(" ");
+            format!(
+                "{}  {} {place}: {} → {}{change}",
+                n.place, n.source, n.a, n.b
+            )
+        });
+        let same = format!(
+            "all {} numbers that both reports show are the same",
+            self.numbers_compared
+        );
+        section(
+            f,
+            "numbers of the report",
+            &same,
+            &numbers.collect::<Vec<_>>(),
+        )
+    }
+}
+
+impl Comparison {
+    fn results(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown: Vec<_> = self
+            .results
+            .iter()
+            .filter(|r| !matches!(r.verdict, Verdict::NoEvidence | Verdict::Undecidable))
+            .collect();
+        let lines = shown.iter().map(|r| {
+            let unit = r.unit.as_deref().unwrap_or("");
+            let p = match r.holm_p {
+                Some(p) if p < 0.0001 => "p < 0.0001 (Holm)".to_owned(),
+                Some(p) => format!("p = {p:.4} (Holm)"),
+                None => "no test".to_owned(),
+            };
+            let change = r.change.map_or_else(|| "from 0".to_owned(), percent);
+            format!(
+                "{}: {} {} {:.4} → {:.4} {unit}, {change}, n {} and {}, {p}",
+                r.verdict.words(),
+                r.at,
+                r.column,
+                r.mean_a,
+                r.mean_b,
+                r.n_a,
+                r.n_b
+            )
+        });
+        let same = match self.results.len() {
+            0 => "no table of cells is in both studies".to_owned(),
+            n => format!("no change is shown beyond the threshold in any of {n} results"),
+        };
+        section(
+            f,
+            &format!(
+                "results ({} of {} changed)",
+                shown.len(),
+                self.results.len()
+            ),
+            &same,
+            &lines.collect::<Vec<_>>(),
+        )?;
+        self.undecidable(f)?;
+        self.gate(f)
+    }
+
+    /// Says how many results cannot be judged, and why.
+    fn undecidable(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+        for reason in self.results.iter().filter_map(|r| r.reason.as_deref()) {
+            *reasons.entry(reason).or_default() += 1;
+        }
+        for (reason, results) in reasons {
+            let of = self.results.len();
+            writeln!(f, "    undecidable: {results} of {of} results: {reason}")?;
+        }
+        Ok(())
+    }
+
+    /// Says what each column comes to over all coordinates.
+    fn gate(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for g in &self.gate {
+            let share = |value: Option<f64>| value.map_or_else(|| "?".to_owned(), percent);
+            let detects = g.smallest_detectable.map_or_else(String::new, |d| {
+                format!(
+                    ", finds a worsening of {}",
+                    percent(d).trim_start_matches('+')
+                )
+            });
+            let why = g
+                .reason
+                .as_ref()
+                .map_or_else(String::new, |r| format!(": {r}"));
+            writeln!(
+                f,
+                "    {} {}: worse by {} [{}, {}] over {} coordinates, n {} and {}{detects}{why}",
+                g.outcome.words(),
+                g.column,
+                share(g.worsening),
+                share(g.low),
+                share(g.high),
+                g.coordinates,
+                g.n_a,
+                g.n_b
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn section(f: &mut fmt::Formatter<'_>, title: &str, empty: &str, lines: &[String]) -> fmt::Result {
+    if lines.is_empty() {
+        return writeln!(f, "= {empty}");
+    }
+    writeln!(f, "≠ {title}")?;
+    for line in lines.iter().take(SHOWN) {
+        writeln!(f, "    {line}")?;
+    }
+    if lines.len() > SHOWN {
+        writeln!(
+            f,
+            "    … and {} more (`--json` shows all)",
+            lines.len() - SHOWN
+        )?;
+    }
+    Ok(())
+}
+
+fn percent(change: f64) -> String {
+    format!("{:+.1} %", change * 100.0)
+}
+
+fn leaf(value: Option<&Json>) -> String {
+    match value {
+        None => "(absent)".to_owned(),
+        Some(Json::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    }
+}

@@ -1,0 +1,117 @@
+//! The units of replication of two studies: launches of the older and of the newer one.
+//!
+//! Two studies share no blocks, so that a change is judged by the units of each side: Welch's t of the
+//! logarithms of their values.
+
+use std::collections::BTreeMap;
+
+use artifacts::Table;
+use statistics::{Sample, UnitEffect, indirect_effect, unit_effect};
+
+use crate::tables::{keys, row_key};
+
+/// The axis that a study's design adds.
+const BLOCK: &str = "block";
+
+/// Why nothing can be judged without units.
+pub(crate) const NONE: &str =
+    "no replication of launches: the cells have no axis `block`, and no `--unit` is named";
+
+/// The axes whose labels are units, and those that only repeat within them.
+#[derive(Clone, Debug)]
+pub(crate) struct Axes {
+    pub(crate) units: Vec<String>,
+    replicates: Vec<String>,
+}
+
+/// The values of a column at one coordinate.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Values {
+    /// By unit, the repetitions of each averaged; by row where there are no units.
+    pub(crate) by_unit: BTreeMap<String, f64>,
+}
+
+impl Axes {
+    /// Returns the named axes, or `block` where both tables have it.
+    pub(crate) fn new(named: &[String], replicates: &[String], tables: [&Table; 2]) -> Self {
+        let has = |axis: &String| tables.iter().all(|table| keys(table).contains(axis));
+        let units = match named.is_empty() {
+            true => vec![BLOCK.to_owned()],
+            false => named.to_vec(),
+        };
+        Self {
+            units: if units.iter().all(has) {
+                units
+            } else {
+                Vec::new()
+            },
+            replicates: replicates.to_vec(),
+        }
+    }
+
+    /// Returns a column's values at each coordinate.
+    pub(crate) fn values(&self, table: &Table, column: &str) -> BTreeMap<String, Values> {
+        let (all, units) = (keys(table), &self.units);
+        let within = |k: &&String| !self.replicates.contains(k) && !units.contains(k);
+        let places: Vec<String> = all.iter().filter(within).cloned().collect();
+        let labels = if units.is_empty() { &all } else { units };
+        let mut found: BTreeMap<String, BTreeMap<String, Vec<f64>>> = BTreeMap::new();
+        for (row, value) in table
+            .float(column)
+            .unwrap_or_default()
+            .into_iter()
+            .enumerate()
+        {
+            if let Some(value) = value.filter(|v| v.is_finite()) {
+                let here = found.entry(row_key(table, &places, row)).or_default();
+                here.entry(row_key(table, labels, row))
+                    .or_default()
+                    .push(value);
+            }
+        }
+        let averaged = |units: BTreeMap<String, Vec<f64>>| Values {
+            by_unit: units
+                .into_iter()
+                .filter_map(|(unit, values)| Some((unit, mean(values)?)))
+                .collect(),
+        };
+        found
+            .into_iter()
+            .map(|(at, units)| (at, averaged(units)))
+            .collect()
+    }
+}
+
+impl Values {
+    pub(crate) fn n(&self) -> usize {
+        self.by_unit.len()
+    }
+
+    pub(crate) fn mean(&self) -> Option<f64> {
+        mean(self.by_unit.values().copied().collect())
+    }
+
+    /// Returns the logarithms of the units' values; `None` if one has none.
+    pub(crate) fn logs(&self) -> Option<BTreeMap<&str, f64>> {
+        let log = |value: f64| (value > 0.0).then(|| value.ln());
+        self.by_unit
+            .iter()
+            .map(|(unit, value)| Some((unit.as_str(), log(*value)?)))
+            .collect()
+    }
+}
+
+fn mean(values: Vec<f64>) -> Option<f64> {
+    Sample::new(values).ok().map(|sample| sample.mean())
+}
+
+/// Returns the log ratio of the newer over the older units, or why there is none.
+pub(crate) fn effect(older: &[f64], newer: &[f64]) -> Result<UnitEffect, String> {
+    let side = |name: &str, values: &[f64]| {
+        unit_effect(values).map_err(|refusal| format!("the {name} study: {refusal}"))
+    };
+    Ok(indirect_effect(
+        &side("newer", newer)?,
+        &side("older", older)?,
+    ))
+}

@@ -1,0 +1,324 @@
+//! Number lexemes: what a reader takes for a number, with its unit and its rounding.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// A number as it is printed: the value, how finely it is given, its unit, where it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Quantity {
+    /// The value, with thousands separators and suffixes (`k`, `M`) resolved.
+    pub value: f64,
+    /// Half a unit of the last digit printed: what rounding may have taken away.
+    pub half: f64,
+    /// The unit as printed, lower case; empty if there is none; `%` for percent, `x` for a factor.
+    pub unit: String,
+    /// Whether a sign is printed.
+    pub signed: bool,
+    /// Whether the text says that the number is rough (`~`, `about`, `roughly`).
+    pub rough: bool,
+    /// Byte offset of the first character, sign included.
+    pub start: usize,
+    /// Byte offset behind the last character, unit included.
+    pub end: usize,
+}
+
+impl Quantity {
+    /// Whether the number is a percentage.
+    pub fn is_percent(&self) -> bool {
+        self.unit == "%"
+    }
+
+    /// Whether it is a whole number without unit.
+    pub fn is_count(&self) -> bool {
+        self.half == 0.5 && self.unit.is_empty() && self.value >= 0.0
+    }
+
+    /// How far the printed value may lie from the true one.
+    pub fn slack(&self) -> f64 {
+        if self.rough {
+            (self.half * 2.0).max(self.value.abs() * 0.05)
+        } else {
+            self.half
+        }
+    }
+
+    /// The values that round to what is printed.
+    pub fn interval(&self) -> (f64, f64) {
+        (self.value - self.slack(), self.value + self.slack())
+    }
+}
+
+/// How a stated value stands to the interval of values it may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Agreement {
+    /// It lies within the interval after rounding.
+    Agrees,
+    /// It is off by no more than one unit of its last digit: another rounding, or a slip.
+    Near,
+    /// It is off by more.
+    Differs,
+}
+
+/// Compares a stated number with the interval in which it must lie.
+pub fn compare(stated: &Quantity, low: f64, high: f64) -> Agreement {
+    let tolerance = 1e-9 * stated.value.abs().max(1e-3);
+    let distance = (low - stated.value).max(stated.value - high).max(0.0);
+    if distance <= stated.slack() + tolerance {
+        Agreement::Agrees
+    } else if distance <= 2.0 * stated.half + tolerance {
+        Agreement::Near
+    } else {
+        Agreement::Differs
+    }
+}
+
+/// The interval of `f(a, b)` when both operands are rounded.
+pub fn spread(a: &Quantity, b: &Quantity, f: impl Fn(f64, f64) -> f64) -> (f64, f64) {
+    let corners = [
+        f(a.value - a.half, b.value - b.half),
+        f(a.value - a.half, b.value + b.half),
+        f(a.value + a.half, b.value - b.half),
+        f(a.value + a.half, b.value + b.half),
+    ];
+    (
+        corners.iter().copied().fold(f64::INFINITY, f64::min),
+        corners.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+    )
+}
+
+/// How a number is written in a message: at most six significant digits.
+pub fn shown(value: f64) -> String {
+    if !value.is_finite() {
+        return "undefined".to_owned();
+    }
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let digits =
+        usize::try_from((4 - value.abs().log10().floor().clamp(-12.0, 12.0) as i64).max(0))
+            .unwrap_or(0);
+    let text = format!("{value:.digits$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"[+\-−±]?(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?)")
+        .expect("a regex")
+});
+static POWER: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^(?:\s?[×x·]\s?10([⁻⁺−-]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+|\^[−-]?[0-9]+)|[eE]([+\-−]?[0-9]{1,3})\b)")
+        .expect("a regex")
+});
+static UNIT: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(concat!(
+        r"^(?:\s?(%|‰|×)|\s?(pp|percentage points?|percent|points?)\b|(x)\b",
+        r"|\s?((?:[kMG]?tok(?:ens?)?|req(?:uests?)?|queries|images?|samples?|steps?)\s?/\s?(?:s|sec|second|min|W|J|user)(?:/(?:user|GPU|W))?)\b",
+        r"|\s?([KMGT]i?B/s|[KMGT]bps|[KMGT]i?B|[KMGT]Hz|[mµμu]s|ns|s|min|ms|seconds?|minutes?|hours?|hrs?|h|days?|TFLOPS|GFLOPS|W|kW|kWh|J|°C)\b",
+        r"|(k|K|M|B)\b|\s?(tok(?:ens?)?|users?|u)\b)"
+    ))
+    .expect("a regex")
+});
+static ROUGH: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?i)(?:~|≈|∼|about|around|roughly|approximately|approx\.|nearly|almost|some|circa|ca\.|order of)\s?[+\-−]?$").expect("a regex")
+});
+
+/// Finds the numbers of a text, left to right. Parts of names (`qwen2.5-7b`, `A100`), version numbers and
+/// dates are not numbers.
+pub fn quantities(text: &str) -> Vec<Quantity> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(matched) = NUMBER.find_at(text, from) {
+        from = matched.end();
+        let (mut start, end) = (matched.start(), matched.end());
+        let before = text[..start].chars().next_back();
+        let mut body = matched.as_str();
+        let sign = body.chars().next().filter(|first| !first.is_ascii_digit());
+        // `10-20`, `3.12-alpha`: a hyphen between digits is a range, not a sign.
+        let mut signed = false;
+        if let Some(sign) = sign {
+            body = &body[sign.len_utf8()..];
+            if before.is_some_and(|c| c.is_alphanumeric() || c == '%' || c == ')') {
+                start += sign.len_utf8();
+            } else {
+                signed = sign != '±';
+            }
+        }
+        let left = text[..start].chars().next_back();
+        let hyphenated = sign.is_some() && !signed && before.is_some_and(char::is_alphabetic);
+        let word_left =
+            left.is_some_and(|c| c.is_alphabetic() || c == '_' || c == '.' || c == '/' || c == '#');
+        let rest = &text[end..];
+        let mut after = rest.chars();
+        let (next, second) = (after.next(), after.next());
+        let version = next == Some('.') && second.is_some_and(|c| c.is_alphanumeric());
+        if hyphenated
+            || (word_left
+                && !(left == Some('/')
+                    && text[..start]
+                        .trim_end_matches('/')
+                        .ends_with(|c: char| c.is_ascii_digit() || c == ' ')))
+            || version
+            || next == Some('_')
+            || next == Some(':') && second.is_some_and(|c| c.is_ascii_digit())
+            || left == Some(':')
+                && sign.is_none()
+                && text[..start]
+                    .trim_end_matches(':')
+                    .ends_with(|c: char| c.is_ascii_digit())
+        {
+            // Skip the rest of the name, so that its digits are not taken either.
+            let skip = rest
+                .find(|c: char| !(c.is_alphanumeric() || c == '.' || c == '_' || c == ':'))
+                .unwrap_or(rest.len());
+            from = end + skip;
+            continue;
+        }
+        let Ok(mut value) = body.replace(',', "").parse::<f64>() else {
+            continue;
+        };
+        let decimals = body.split_once('.').map_or(0, |(_, part)| part.len());
+        let mut half = 0.5 * 10f64.powi(-i32::try_from(decimals.min(30)).unwrap_or(30));
+        let mut finish = end;
+        if let Some(power) = POWER.captures(rest) {
+            let digits: String = power
+                .get(1)
+                .or(power.get(2))
+                .map_or("", |m| m.as_str())
+                .chars()
+                .filter_map(plain_digit)
+                .collect();
+            if let Ok(exponent) = digits.parse::<i32>() {
+                let factor = 10f64.powi(exponent.clamp(-300, 300));
+                value *= factor;
+                half *= factor;
+                finish = end + power.get(0).map_or(0, |m| m.end());
+            }
+        }
+        let mut unit = String::new();
+        if let Some(suffix) = UNIT.captures(&text[finish..]) {
+            let whole = suffix.get(0).map_or("", |m| m.as_str());
+            if let Some(scale) = suffix.get(6) {
+                let factor = match scale.as_str() {
+                    "k" | "K" => 1e3,
+                    "M" => 1e6,
+                    _ => 1e9,
+                };
+                value *= factor;
+                half *= factor;
+            } else {
+                unit = normal_unit(whole.trim());
+            }
+            finish += whole.len();
+        } else if text[finish..].starts_with(|c: char| c.is_alphabetic()) {
+            // `7b`, `16th`, `2x16`: part of a name.
+            let rest = &text[finish..];
+            from = finish
+                + rest
+                    .find(|c: char| !(c.is_alphanumeric() || c == '.' || c == '_'))
+                    .unwrap_or(rest.len());
+            continue;
+        }
+        if sign.is_some_and(|sign| signed && sign != '+') {
+            value = -value;
+        }
+        found.push(Quantity {
+            value,
+            half,
+            unit,
+            signed,
+            rough: ROUGH.is_match(tail(&text[..start])),
+            start,
+            end: finish,
+        });
+        from = finish;
+    }
+    found
+}
+
+/// The last few characters of a text.
+pub(crate) fn tail(text: &str) -> &str {
+    let mut from = text.len().saturating_sub(24);
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    &text[from..]
+}
+
+/// The whole text as one number, perhaps in brackets or emphasis, perhaps followed by a remark.
+pub fn leading(text: &str) -> Option<Quantity> {
+    let trimmed = text.trim_start_matches(|c: char| c.is_whitespace() || "*`~≈<>≤≥=".contains(c));
+    let first = quantities(trimmed).into_iter().next()?;
+    (first.start == 0).then_some(first)
+}
+
+fn plain_digit(c: char) -> Option<char> {
+    Some(match c {
+        '0'..='9' => c,
+        '⁰' => '0',
+        '¹' => '1',
+        '²' => '2',
+        '³' => '3',
+        '⁴' => '4',
+        '⁵' => '5',
+        '⁶' => '6',
+        '⁷' => '7',
+        '⁸' => '8',
+        '⁹' => '9',
+        '⁻' | '−' | '-' => '-',
+        _ => return None,
+    })
+}
+
+fn normal_unit(unit: &str) -> String {
+    let lower = unit.to_lowercase().replace(' ', "");
+    match lower.as_str() {
+        "percent" => "%".to_owned(),
+        "×" => "x".to_owned(),
+        "percentagepoint" | "percentagepoints" | "point" | "points" => "pp".to_owned(),
+        "second" | "seconds" | "sec" => "s".to_owned(),
+        "minute" | "minutes" => "min".to_owned(),
+        "hour" | "hours" | "hr" | "hrs" => "h".to_owned(),
+        "day" | "days" => "day".to_owned(),
+        "µs" | "μs" => "us".to_owned(),
+        "user" | "users" | "u" => "users".to_owned(),
+        "token" | "tokens" => "tok".to_owned(),
+        other => other
+            .replace("tokens", "tok")
+            .replace("requests", "req")
+            .replace("second", "s")
+            .replace("/sec", "/s"),
+    }
+}
+
+/// A range `LOW–HIGH`: two numbers and the text between them is a dash or the word `to`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Range {
+    /// The first number.
+    pub low: Quantity,
+    /// The second number; carries the unit.
+    pub high: Quantity,
+}
+
+/// Finds the ranges of a text among its numbers.
+pub fn ranges(text: &str, numbers: &[Quantity]) -> Vec<Range> {
+    numbers
+        .windows(2)
+        .filter_map(|pair| {
+            let [low, high] = pair else { return None };
+            let between = text.get(low.end..high.start)?.trim();
+            let dash = matches!(between, "-" | "–" | "—" | "‑" | "to");
+            (dash
+                && low.value.abs() < high.value.abs()
+                && (low.unit.is_empty() || low.unit == high.unit))
+                .then(|| Range {
+                    low: low.clone(),
+                    high: high.clone(),
+                })
+        })
+        .collect()
+}

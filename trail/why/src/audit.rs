@@ -1,0 +1,373 @@
+//! Every number of a report read again from its artifacts, every digest computed again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use artifacts::Digest;
+use contract::TraceSource;
+use pipeline::Media;
+use pipeline::record::outputs_text;
+use serde::Serialize;
+
+use crate::check::{Format, check, text};
+use crate::document::Document;
+use crate::provenance::{Holder, Provenance};
+use crate::statement::{Again, Judge, judge_again, statements, values};
+
+/// Something that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// The place in the report, `LINE:COLUMN`.
+    pub place: Option<String>,
+    /// The number's text.
+    pub text: Option<String>,
+    /// What does not hold.
+    pub what: String,
+}
+
+/// What an audit found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Audit {
+    /// The report's file.
+    pub report: String,
+    /// The lock.
+    pub lock: Option<String>,
+    /// How many numbers the trace has.
+    pub numbers: usize,
+    /// How many come from an artifact, the lock or the experiment; the others are the report's
+    /// own numbering and declared literals.
+    pub traced: usize,
+    /// How many hold: at their place, equal to what the artifact has, rendered to the same text.
+    pub verified: usize,
+    /// How many statements and claims the report has.
+    pub statements: usize,
+    /// How many of them were judged again over their tables and found as they are told.
+    pub hold: usize,
+    /// How many were not judged again: premises, and those over tables the lock does not have.
+    pub not_judged: usize,
+    /// How many numbers there are of each source.
+    pub sources: BTreeMap<String, usize>,
+    /// How many artifacts and records were hashed again.
+    pub artifacts: usize,
+    /// Everything that does not hold.
+    pub problems: Vec<Problem>,
+}
+
+impl Audit {
+    /// Returns whether everything holds.
+    pub fn holds(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    fn complain(&mut self, what: impl Into<String>) {
+        self.problems.push(Problem {
+            place: None,
+            text: None,
+            what: what.into(),
+        });
+    }
+}
+
+/// Checks a report: its bytes and its trace's against the lock, every number against its
+/// artifact, every artifact and record of the lock against its digest. `format` renders a
+/// value as the report does, `judge` judges the rule of a statement.
+pub fn audit(
+    document: &Document,
+    provenance: &Provenance<'_>,
+    format: Format<'_>,
+    judge: Judge<'_>,
+) -> Audit {
+    let mut audit = Audit {
+        report: document.path.display().to_string(),
+        lock: provenance.file.as_ref().map(|f| f.display().to_string()),
+        numbers: document.numbers.len(),
+        ..Audit::default()
+    };
+    seal(document, provenance, &mut audit);
+    let values = judge_all(document, provenance, judge, &mut audit);
+    let lines: Vec<&str> = document.markdown.split('\n').collect();
+    for number in &document.numbers {
+        *audit.sources.entry(number.source.to_string()).or_default() += 1;
+        if !matches!(number.source, TraceSource::Structure | TraceSource::Literal) {
+            audit.traced += 1;
+        }
+        match check(provenance, &lines, number, format, &values) {
+            Ok(()) => audit.verified += 1,
+            Err(what) => {
+                let (place, text) = (Some(number.place()), Some(number.text.clone()));
+                audit.problems.push(Problem { place, text, what });
+            }
+        }
+    }
+    if let Some(seal) = &provenance.seal {
+        lock_agrees(provenance, &seal.record, &mut audit);
+    }
+    hash_all(document, provenance, &mut audit);
+    audit
+}
+
+/// Judges every statement again; returns the values their evaluations found.
+fn judge_all(
+    document: &Document,
+    provenance: &Provenance<'_>,
+    judge: Judge<'_>,
+    audit: &mut Audit,
+) -> BTreeMap<String, String> {
+    let statements = match statements(provenance) {
+        Ok(statements) => statements,
+        Err(error) => {
+            audit.complain(format!("the statements of the report: {}", text(error)));
+            return BTreeMap::new();
+        }
+    };
+    audit.statements = statements.len();
+    for statement in &statements {
+        match judge_again(document, provenance, statement, judge) {
+            Ok(Again::Holds) => audit.hold += 1,
+            Ok(Again::NotJudged) => audit.not_judged += 1,
+            Err(what) => audit.problems.push(Problem {
+                place: Some(statement.name()),
+                text: statement.text.clone(),
+                what,
+            }),
+        }
+    }
+    values(&statements)
+}
+
+fn seal(document: &Document, provenance: &Provenance<'_>, audit: &mut Audit) {
+    if let Some(file) = &provenance.file {
+        // What was parsed may forgive what was not written so: upper case in a digest, a space.
+        match fs::read(file) {
+            Ok(bytes) if bytes == provenance.lock.to_text().as_bytes() => {}
+            Ok(_) => audit.complain(format!("{}: the text was edited", file.display())),
+            Err(e) => audit.complain(format!("{}: {e}", file.display())),
+        }
+    }
+    for doubt in &provenance.doubts {
+        audit.complain(doubt);
+    }
+    let Some(seal) = &provenance.seal else {
+        audit.complain(format!(
+            "no lock of this project lists the report {} or its trace {} as an output",
+            document.report.short(),
+            document.trace.short()
+        ));
+        return;
+    };
+    if !seal.report_intact {
+        let (now, then) = (document.report.short(), seal.report.short());
+        let rendered = provenance.reader.bytes(&seal.report).ok();
+        let lines = rendered
+            .map(|r| edited(&document.markdown, &String::from_utf8_lossy(&r)))
+            .unwrap_or_default();
+        audit.complain(format!(
+            "the report was edited: it is {now}, but the lock has {then}{lines}"
+        ));
+    }
+    if !seal.trace_intact {
+        let then = seal.trace.map_or_else(|| "none".to_owned(), |t| t.short());
+        audit.complain(format!(
+            "the trace was edited: it is {}, but the lock has {then}",
+            document.trace.short()
+        ));
+    }
+    beside(document, provenance, &seal.record, audit);
+}
+
+/// Checks the other files of the report, its figures, against the lock.
+fn beside(document: &Document, provenance: &Provenance<'_>, record: &Digest, audit: &mut Audit) {
+    // A record that cannot be read is told with all the others.
+    let Ok(record) = provenance.reader.record(record) else {
+        return;
+    };
+    let folder = document.path.parent().unwrap_or(Path::new(""));
+    for (name, artifact) in &record.outputs {
+        let path = match name.as_str() {
+            "report" | "trace" => continue,
+            "html" => document.path.with_extension("html"),
+            _ if artifact.media == Media::Parquet => {
+                document.path.with_extension(format!("{name}.parquet"))
+            }
+            other => folder.join(other),
+        };
+        match fs::read(&path) {
+            Ok(bytes) if Digest::of(&bytes) == artifact.digest => {}
+            Ok(_) => audit.complain(format!(
+                "{name} was edited: the lock has {}",
+                artifact.digest.short()
+            )),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                audit.complain(format!("{name} is missing beside the report"));
+            }
+            Err(e) => audit.complain(format!("{}: {e}", path.display())),
+        }
+    }
+}
+
+/// Checks what the lock says of each cell, and of the study, against the records. The trail digest
+/// leaves out what follows from the rest: keys, outputs of measurements, name, profile and seed.
+fn lock_agrees(provenance: &Provenance<'_>, report: &Digest, audit: &mut Audit) {
+    let lock = &provenance.lock;
+    for stage in &lock.stages {
+        for line in &stage.cells {
+            // A record that cannot be read is told with all the others.
+            let Some(Ok(record)) = line.record.map(|digest| provenance.reader.record(&digest))
+            else {
+                continue;
+            };
+            let cell = pipeline::place::cell_text(&stage.name, &line.coordinates);
+            if line.key.is_some_and(|key| key != record.key) {
+                audit.complain(format!(
+                    "the lock was edited: its key of {cell} differs from the record's"
+                ));
+            }
+            let outputs = Digest::of(outputs_text(&record.outputs).as_bytes());
+            if line.outputs.is_some_and(|digest| digest != outputs) {
+                audit.complain(format!(
+                    "the lock was edited: its outputs of {cell} differ from the record's"
+                ));
+            }
+        }
+    }
+    // Other records may have been made by another experiment and be shared; the report's is its own.
+    if let Ok(record) = provenance.reader.record(report) {
+        if record.experiment != lock.experiment {
+            let (now, then) = (&lock.experiment, &record.experiment);
+            audit.complain(format!(
+                "the lock was edited: it is for experiment {now}, but the report is for {then}"
+            ));
+        }
+        if record.recipe.seed != lock.seed {
+            let (now, then) = (lock.seed, record.recipe.seed);
+            audit.complain(format!(
+                "the lock was edited: its seed is {now}, but the report's is {then}"
+            ));
+        }
+    }
+    let stem = provenance
+        .file
+        .as_deref()
+        .and_then(Path::file_stem)
+        .and_then(|s| s.to_str());
+    if let (Some(stem), Some(profile)) = (stem, &lock.profile)
+        && stem.starts_with(&format!("{}.", lock.experiment))
+        && !stem.ends_with(&format!(".{profile}"))
+    {
+        audit.complain(format!(
+            "the lock was edited: its profile is {profile}, but its file is {stem}.lock"
+        ));
+    }
+}
+
+/// Says which lines of the report are not those rendered.
+fn edited(now: &str, then: &str) -> String {
+    let (now, then): (Vec<&str>, Vec<&str>) = (now.lines().collect(), then.lines().collect());
+    if now.len() != then.len() {
+        return format!(
+            " (it has {} lines, but {} were rendered)",
+            now.len(),
+            then.len()
+        );
+    }
+    let differ: Vec<String> = now
+        .iter()
+        .zip(&then)
+        .enumerate()
+        .filter(|(_, (a, b))| a != b)
+        .map(|(i, _)| (i + 1).to_string())
+        .collect();
+    match differ.len() {
+        0 => String::new(),
+        1 => format!(" in line {}", differ[0]),
+        n if n > 10 => format!(" in {n} lines, the first of them {}", differ[0]),
+        _ => format!(" in lines {}", differ.join(", ")),
+    }
+}
+
+/// Hashes every record of the lock, and every artifact those name.
+fn hash_all(document: &Document, provenance: &Provenance<'_>, audit: &mut Audit) {
+    let mut artifacts: BTreeMap<Digest, String> = BTreeMap::new();
+    for number in &document.numbers {
+        if let Some(artifact) = number.artifact {
+            artifacts.insert(artifact, format!("the artifact of {}", number.place()));
+        }
+    }
+    let records: BTreeSet<Digest> = provenance.lock.records().collect();
+    audit.artifacts += records.len();
+    for digest in records {
+        match provenance.reader.record(&digest) {
+            Ok(record) => {
+                let cell = Holder {
+                    digest,
+                    record: record.clone(),
+                }
+                .cell();
+                let inputs = record
+                    .recipe
+                    .inputs
+                    .iter()
+                    .flat_map(|i| &i.cells)
+                    .flat_map(|c| c.outputs.values());
+                for input in inputs {
+                    artifacts
+                        .entry(*input)
+                        .or_insert_with(|| format!("an input of {cell}"));
+                }
+                for artifact in record.artifacts() {
+                    artifacts.insert(artifact, format!("an output of {cell}"));
+                }
+            }
+            Err(error) => audit.complain(format!("a record of the lock: {}", text(error))),
+        }
+    }
+    audit.artifacts += artifacts.len();
+    for (digest, what) in artifacts {
+        if let Err(error) = provenance.reader.check(&digest) {
+            audit.complain(format!("{what}: {}", text(error)));
+        }
+    }
+}
+
+impl fmt::Display for Audit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for problem in &self.problems {
+            match (&problem.place, &problem.text) {
+                (Some(place), Some(text)) => {
+                    writeln!(f, "{}:{place}: `{text}`: {}", self.report, problem.what)?;
+                }
+                _ => writeln!(f, "{}", problem.what)?,
+            }
+        }
+        let numbers = self.numbers;
+        let s = if numbers == 1 { "" } else { "s" };
+        writeln!(
+            f,
+            "{numbers} number{s}, {} traced, {} verified",
+            self.traced, self.verified
+        )?;
+        if self.statements > 0 {
+            let s = if self.statements == 1 { "" } else { "s" };
+            write!(f, "{} statement{s}, {} hold", self.statements, self.hold)?;
+            match self.not_judged {
+                0 => writeln!(f)?,
+                n => writeln!(f, ", {n} stand on a declared reason or the ledger")?,
+            }
+        }
+        let sources: Vec<String> = self
+            .sources
+            .iter()
+            .map(|(source, n)| format!("{n} {source}"))
+            .collect();
+        writeln!(f, "sources: {}", sources.join(", "))?;
+        write!(f, "{} artifacts and records hashed", self.artifacts)?;
+        match self.problems.len() {
+            0 => write!(f, "; everything holds"),
+            1 => write!(f, "; 1 thing does not hold"),
+            n => write!(f, "; {n} things do not hold"),
+        }
+    }
+}

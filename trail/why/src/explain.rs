@@ -1,0 +1,414 @@
+//! Why a report prints a number: the number, its table, the rows it was made of, what stands
+//! behind them.
+
+use artifacts::{Digest, Scalar};
+use contract::TraceSource;
+use pipeline::place::Condition;
+use pipeline::stage::MissingCell;
+use serde::{Serialize, Serializer};
+
+use crate::document::{Document, Number};
+use crate::error::TrailError;
+use crate::evidence::{self, Evidence, Gates, LoadCell, Server};
+use crate::lineage::{self, RawRows, Span, TableRows};
+use crate::provenance::{Holder, Provenance};
+
+/// Where a number was read from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TablePlace {
+    /// `stage.output`, with the cell's coordinates if it has any.
+    pub name: String,
+    /// The artifact.
+    pub artifact: Digest,
+    /// The record of the cell that made it; `None` if no lock is known that has it.
+    pub record: Option<Digest>,
+    /// The row, from 0.
+    pub row: Option<usize>,
+    /// The row's key columns; for counts the condition.
+    #[serde(serialize_with = "condition_text")]
+    pub row_key: Option<Condition>,
+    /// The column, or the path in a document.
+    pub column: Option<String>,
+    /// What the column means.
+    pub description: Option<String>,
+    /// The column's unit.
+    pub unit: Option<String>,
+    /// The operator that made the table.
+    pub operator: Option<String>,
+    /// The operator's parameters.
+    pub parameters: Option<String>,
+    /// What a row of the table stands for.
+    pub level: Option<String>,
+    /// Cells that the table lacks by its own account, those that agree with the row's key.
+    pub missing: Vec<MissingCell>,
+}
+
+/// Why a report prints a number.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Answer {
+    /// The report's file.
+    pub report: String,
+    /// The number.
+    pub number: Number,
+    /// Other places (`LINE:COLUMN`) of those asked for where the same value stands.
+    pub also_at: Vec<String>,
+    /// What kind of number it is, in a sentence.
+    pub meaning: String,
+    /// The artifact it was read from.
+    pub place: Option<TablePlace>,
+    /// The rows it was made of.
+    pub lineage: Option<TableRows>,
+    /// The raw rows at the end of the lineage.
+    pub raw: Vec<RawRows>,
+    /// The measured cells they belong to, and the gates those met.
+    pub cells: Vec<LoadCell>,
+    /// What gates said of the stages as a whole.
+    pub stage_gates: Gates,
+    /// The servers that answered, and their hosts.
+    pub servers: Vec<Server>,
+    /// Commands that show the way.
+    pub see: Vec<String>,
+    /// Why the trail may not be what it was when the report was rendered.
+    pub doubts: Vec<String>,
+    /// The lock.
+    pub lock: Option<String>,
+}
+
+/// Explains one number; `also` are the places where it stands.
+///
+/// # Errors
+/// If an artifact on the way is missing or damaged.
+pub fn why(
+    document: &Document,
+    provenance: &Provenance<'_>,
+    number: &Number,
+    also: &[&Number],
+) -> Result<Answer, TrailError> {
+    let mut answer = Answer {
+        report: document.path.display().to_string(),
+        number: number.clone(),
+        also_at: also
+            .iter()
+            .filter(|n| n.place() != number.place())
+            .map(|n| n.place())
+            .collect(),
+        meaning: meaning(number),
+        place: None,
+        lineage: None,
+        raw: Vec::new(),
+        cells: Vec::new(),
+        stage_gates: Gates::default(),
+        servers: Vec::new(),
+        see: Vec::new(),
+        doubts: doubts(document, provenance),
+        lock: provenance.file.as_ref().map(|f| f.display().to_string()),
+    };
+    if !is_at(document, number) {
+        answer.doubts.push(format!(
+            "the report no longer has `{}` at {}",
+            number.text,
+            number.place()
+        ));
+    }
+    let Some(artifact) = number.artifact else {
+        return Ok(answer);
+    };
+    let holder = provenance.holder(number)?;
+    if holder.is_none() && provenance.is_known() {
+        let stage = number.stage.as_deref().unwrap_or_default();
+        answer.doubts.push(format!(
+            "the lock no longer has {} as an output of {stage}",
+            artifact.short()
+        ));
+    }
+    answer.place = Some(place(provenance, number, artifact, holder.as_ref())?);
+    answer.see.push(match number.row {
+        Some(row) => show(
+            &artifact,
+            &[Span {
+                start: row,
+                end: row + 1,
+            }],
+        ),
+        None => show(&artifact, &[]),
+    });
+    if number.source != TraceSource::Json
+        && let Some(holder) = &holder
+    {
+        descend(provenance, number, holder, &mut answer)?;
+    }
+    Ok(answer)
+}
+
+/// Follows the rows of a table number to the end.
+fn descend(
+    provenance: &Provenance<'_>,
+    number: &Number,
+    holder: &Holder,
+    answer: &mut Answer,
+) -> Result<(), TrailError> {
+    let Some(output) = number.output.as_deref() else {
+        return Ok(());
+    };
+    let rows = match number.row {
+        Some(row) => vec![row],
+        None if number.source == TraceSource::Count => counted(provenance, number, holder, output)?,
+        None => return Ok(()),
+    };
+    let spans = lineage::joined(rows.iter().map(|row| Span {
+        start: *row,
+        end: row + 1,
+    }));
+    let lineage = lineage::follow(provenance, holder, output, &spans)?;
+    match &lineage {
+        Some(lineage) => {
+            answer.raw = lineage.raw();
+            let lost = lineage.lost();
+            answer.doubts.extend(
+                lost.into_iter()
+                    .map(|l| format!("the lineage ends early, at {l}")),
+            );
+        }
+        // A row of a measurement is a raw row itself.
+        None if holder.record.outputs.contains_key("requests") => answer.raw.push(RawRows {
+            stage: holder.record.stage.clone(),
+            coordinates: holder.record.coordinates.to_string(),
+            output: output.to_owned(),
+            artifact: holder.record.outputs[output].digest,
+            spans: spans.clone(),
+            rows: rows.len(),
+        }),
+        None => answer.meaning = format!("{}, {}", answer.meaning, inputs(holder)),
+    }
+    answer.lineage = lineage;
+    let Evidence {
+        cells,
+        study,
+        servers,
+        ..
+    } = evidence::behind(provenance, holder, &answer.raw)?;
+    answer.see.extend(
+        answer
+            .raw
+            .iter()
+            .take(6)
+            .map(|raw| show(&raw.artifact, &raw.spans)),
+    );
+    for server in &servers {
+        answer.see.push(show(&server.artifact, &[]));
+        answer
+            .see
+            .extend(server.environment.iter().map(|e| show(e, &[])));
+    }
+    let mut seen = std::collections::HashSet::new();
+    answer.see.retain(|command| seen.insert(command.clone()));
+    (answer.cells, answer.servers, answer.stage_gates) = (cells, servers, study);
+    Ok(())
+}
+
+/// The rows that a count counted.
+fn counted(
+    provenance: &Provenance<'_>,
+    number: &Number,
+    holder: &Holder,
+    output: &str,
+) -> Result<Vec<usize>, TrailError> {
+    let Some(artifact) = holder.record.outputs.get(output) else {
+        return Ok(Vec::new());
+    };
+    let condition = number.row_key.clone().unwrap_or_default();
+    provenance
+        .reader
+        .rows(&artifact.digest, &condition, Some(holder))
+}
+
+/// What a table without lineage was made of: the cells that its stage read.
+fn inputs(holder: &Holder) -> String {
+    let read: Vec<String> = holder
+        .record
+        .recipe
+        .inputs
+        .iter()
+        .map(|input| match input.cells.len() {
+            1 => format!("1 cell of {}", input.stage),
+            n => format!("{n} cells of {}", input.stage),
+        })
+        .collect();
+    match read.is_empty() {
+        true => "which reads no other stage".to_owned(),
+        false => format!(
+            "which has no lineage of its own; its stage read {}",
+            read.join(" and ")
+        ),
+    }
+}
+
+fn place(
+    provenance: &Provenance<'_>,
+    number: &Number,
+    artifact: Digest,
+    holder: Option<&Holder>,
+) -> Result<TablePlace, TrailError> {
+    let cell = holder
+        .map(Holder::cell)
+        .or_else(|| number.stage.clone())
+        .unwrap_or_default();
+    let mut place = TablePlace {
+        name: format!("{cell}.{}", number.output.as_deref().unwrap_or_default()),
+        artifact,
+        record: holder.map(|h| h.digest),
+        row: number.row,
+        row_key: number.row_key.clone(),
+        column: number.column.clone(),
+        description: None,
+        unit: number.unit.clone(),
+        operator: None,
+        parameters: None,
+        level: None,
+        missing: Vec::new(),
+    };
+    if number.source == TraceSource::Json {
+        provenance.reader.json(&artifact)?;
+        return Ok(place);
+    }
+    let table = provenance.reader.table(&artifact)?;
+    let note = |key: &str| table.metadata(key).filter(|n| !n.is_empty());
+    if let Some(column) = &number.column {
+        place.description = table.description(column);
+        place.unit = table.unit(column).or(place.unit);
+    }
+    (place.operator, place.parameters) = (note("operator"), note("parameters"));
+    place.level = note("level");
+    if let Some(cells) = note("missing") {
+        let cells: Vec<MissingCell> = serde_json::from_str(&cells).map_err(|e| {
+            TrailError::Artifact(artifact, format!("its note `missing` cannot be read: {e}"))
+        })?;
+        let key = place.row_key.clone().unwrap_or_default();
+        let agrees = |cell: &MissingCell| allows_letters(&key, cell);
+        place.missing = cells.into_iter().filter(agrees).collect();
+    }
+    Ok(place)
+}
+
+/// How report and trace stand to the lock.
+fn doubts(document: &Document, provenance: &Provenance<'_>) -> Vec<String> {
+    let mut doubts = provenance.doubts.clone();
+    match &provenance.seal {
+        None if provenance.is_known() => doubts.push(
+            "neither the report nor its trace matches the lock; both were edited, or the \
+             experiment has run again since"
+                .to_owned(),
+        ),
+        None => doubts.push(format!(
+            "no lock of this project lists the report {} or an artifact of its trace; only the \
+             trace is shown",
+            document.report.short()
+        )),
+        Some(seal) if !seal.report_intact => doubts.push(format!(
+            "the report was edited after rendering: it is {}, but the lock has {}",
+            document.report.short(),
+            seal.report.short()
+        )),
+        Some(seal) if !seal.trace_intact => {
+            doubts.push(
+                "the trace was edited after it was written; it differs from the \
+                lock's"
+                    .to_owned(),
+            );
+        }
+        Some(_) => {}
+    }
+    doubts
+}
+
+/// Whether the number's text stands at its place.
+pub(crate) fn is_at(document: &Document, number: &Number) -> bool {
+    let Some(line) = number
+        .line
+        .checked_sub(1)
+        .and_then(|i| document.markdown.split('\n').nth(i))
+    else {
+        return false;
+    };
+    is_in(line, number)
+}
+
+/// Whether the number's text stands at its columns of a line.
+pub(crate) fn is_in(line: &str, number: &Number) -> bool {
+    let (Some(before), Some(length)) = (
+        number.column_start.checked_sub(1),
+        number.column_end.checked_sub(number.column_start),
+    ) else {
+        return false;
+    };
+    line.chars()
+        .skip(before)
+        .take(length)
+        .eq(number.text.chars())
+}
+
+fn show(artifact: &Digest, spans: &[Span]) -> String {
+    let mut command = format!("benchtrail show {}", artifact.short());
+    if let (Some(first), Some(last)) = (spans.first(), spans.last()) {
+        command.push_str(&format!(" --rows {}..{}", first.start, last.end));
+    }
+    command
+}
+
+/// What kind of number it is.
+fn meaning(number: &Number) -> String {
+    let column = number.column.as_deref().unwrap_or_default();
+    let of_ledger = || {
+        let table = number.output.as_deref().unwrap_or_default();
+        let row = number.row_key.as_ref().map(ToString::to_string);
+        let place = format!("{table} {}", row.unwrap_or_default());
+        place.trim().to_owned()
+    };
+    match number.source {
+        TraceSource::Table => "a value of a table".to_owned(),
+        TraceSource::Heading => "part of a heading, made from a column's name and unit".to_owned(),
+        TraceSource::Sides => "the sides of a column of ratios, as its table names them".to_owned(),
+        TraceSource::Missing => {
+            "cells missing from the table, according to its note `missing`".to_owned()
+        }
+        TraceSource::Count => match &number.row_key {
+            Some(condition) => format!("the number of rows of a table with {condition}"),
+            None => "the number of rows of a table".to_owned(),
+        },
+        TraceSource::Json => format!("the value at `{column}` of a document"),
+        TraceSource::Spec => format!("what the experiment declares at `{column}`"),
+        TraceSource::Ledger => format!(
+            "`{column}` of the ledger of planned cells ({}); the lock has the status of every cell",
+            of_ledger()
+        ),
+        TraceSource::Trail => "the trail digest: one hash over every cell of the study".to_owned(),
+        TraceSource::Structure => format!("the report's own numbering: `{column}`"),
+        TraceSource::Statement => format!("found by the statement {column}"),
+        TraceSource::Literal => {
+            format!("written by hand in the template; the declared reason: {column}")
+        }
+    }
+}
+
+#[expect(clippy::ref_option, reason = "serde gives the field")]
+fn condition_text<S: Serializer>(
+    condition: &Option<Condition>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match condition {
+        Some(condition) => serializer.collect_str(condition),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// Whether a missing cell is one that a condition speaks of. A column of a table may hold labels as text
+/// that are numbers in the experiment, so letters count.
+pub(crate) fn allows_letters(condition: &Condition, cell: &MissingCell) -> bool {
+    cell.coordinates.0.iter().all(|(axis, label)| {
+        let letters = |wanted: &Scalar| wanted.to_string() == label.to_string();
+        condition.allows(axis, label)
+            || condition
+                .labels(axis)
+                .is_some_and(|labels| labels.iter().any(letters))
+    })
+}

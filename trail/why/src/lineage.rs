@@ -1,0 +1,294 @@
+//! From rows of a table, over the tables they were made of, to raw rows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use artifacts::Digest;
+use contract::{Lineage, LineageSource, SourceArtifact};
+use pipeline::place::cell_text;
+use serde::Serialize;
+
+use crate::error::TrailError;
+use crate::provenance::{Holder, Provenance};
+
+/// Longer chains of tables than this are taken for a circle.
+const DEEPEST: usize = 32;
+
+/// Rows of a table, half-open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Span {
+    /// The first row, from 0.
+    pub start: usize,
+    /// One past the last row.
+    pub end: usize,
+}
+
+impl Span {
+    fn holds(&self, row: usize) -> bool {
+        (self.start..self.end).contains(&row)
+    }
+}
+
+/// Returns how many rows spans have together.
+pub(crate) fn count(spans: &[Span]) -> usize {
+    spans.iter().map(|s| s.end - s.start).sum()
+}
+
+/// Rows of a table of a pure stage, and what they were made of.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TableRows {
+    /// The cell that made the table.
+    pub cell: String,
+    /// The output's name.
+    pub output: String,
+    /// The table.
+    pub artifact: Digest,
+    /// The rows.
+    pub spans: Vec<Span>,
+    /// How many rows.
+    pub rows: usize,
+    /// What they were made of.
+    pub sources: Vec<Source>,
+}
+
+/// What rows were made of.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Source {
+    /// Rows of another table of a pure stage.
+    Table(TableRows),
+    /// Raw rows.
+    Raw(RawRows),
+    /// The trail ends here.
+    Lost {
+        /// What the lineage names.
+        source: String,
+        /// Why it cannot be followed.
+        reason: String,
+    },
+}
+
+/// Rows of an artifact of a measurement.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RawRows {
+    /// The stage that measured.
+    pub stage: String,
+    /// The coordinates of its cell.
+    pub coordinates: String,
+    /// The output's name.
+    pub output: String,
+    /// The artifact.
+    pub artifact: Digest,
+    /// The rows.
+    pub spans: Vec<Span>,
+    /// How many rows.
+    pub rows: usize,
+}
+
+impl RawRows {
+    /// Whether both are rows of the same output of the same cell.
+    fn is_of(&self, other: &Self) -> bool {
+        let of = |r: &Self| {
+            (
+                r.artifact,
+                r.stage.clone(),
+                r.coordinates.clone(),
+                r.output.clone(),
+            )
+        };
+        of(self) == of(other)
+    }
+
+    /// Returns the cell as messages write it.
+    pub fn cell(&self) -> String {
+        cell_text(&self.stage, &self.coordinates)
+    }
+}
+
+impl TableRows {
+    /// Returns every raw source below, those of the same output put together.
+    pub fn raw(&self) -> Vec<RawRows> {
+        let mut found: Vec<RawRows> = Vec::new();
+        self.collect(&mut found);
+        found
+    }
+
+    fn collect(&self, found: &mut Vec<RawRows>) {
+        for source in &self.sources {
+            match source {
+                Source::Table(table) => table.collect(found),
+                Source::Raw(raw) => match found.iter_mut().find(|f| f.is_of(raw)) {
+                    Some(known) => {
+                        known.spans = joined(known.spans.iter().chain(&raw.spans).copied());
+                        known.rows = count(&known.spans);
+                    }
+                    None => found.push(raw.clone()),
+                },
+                Source::Lost { .. } => {}
+            }
+        }
+    }
+
+    /// Returns every place below where the trail ends early.
+    pub fn lost(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for source in &self.sources {
+            match source {
+                Source::Table(table) => found.extend(table.lost()),
+                Source::Lost { source, reason } => found.push(format!("{source}: {reason}")),
+                Source::Raw(_) => {}
+            }
+        }
+        found
+    }
+}
+
+/// Follows rows of an output of a cell down to raw rows. `None` if there is no lineage beside
+/// the output.
+///
+/// # Errors
+/// If an artifact on the way is missing, damaged, or not what its record says.
+pub(crate) fn follow(
+    provenance: &Provenance<'_>,
+    holder: &Holder,
+    output: &str,
+    spans: &[Span],
+) -> Result<Option<TableRows>, TrailError> {
+    follow_to(provenance, holder, output, spans, DEEPEST)
+}
+
+fn follow_to(
+    provenance: &Provenance<'_>,
+    holder: &Holder,
+    output: &str,
+    spans: &[Span],
+    depth: usize,
+) -> Result<Option<TableRows>, TrailError> {
+    let outputs = &holder.record.outputs;
+    let (Some(table), Some(lineage)) = (
+        outputs.get(output),
+        outputs.get(&format!("{output}.lineage")),
+    ) else {
+        return Ok(None);
+    };
+    let lineage = provenance.reader.lineage(&lineage.digest)?;
+    let mut sources = Vec::new();
+    for (source, from) in made_of(&lineage, spans) {
+        sources.push(match source {
+            _ if depth == 0 => lost(source, "the lineage is circular"),
+            LineageSource::Table(name) => {
+                let table = follow_to(provenance, holder, name, &from, depth - 1)?;
+                let reason = "the stage has no such table with a lineage";
+                table.map_or_else(|| lost(source, reason), Source::Table)
+            }
+            LineageSource::Artifact(artifact) => {
+                step(provenance, holder, artifact, from, depth - 1)?
+            }
+        });
+    }
+    Ok(Some(TableRows {
+        cell: holder.cell(),
+        output: output.to_owned(),
+        artifact: table.digest,
+        spans: spans.to_vec(),
+        rows: count(spans),
+        sources,
+    }))
+}
+
+fn lost(source: &LineageSource, reason: &str) -> Source {
+    let source = match source {
+        LineageSource::Table(name) => name.to_string(),
+        LineageSource::Artifact(artifact) => {
+            let (cell, output) = (&artifact.cell, &artifact.output);
+            format!("{cell}.{output} ({})", artifact.digest.short())
+        }
+    };
+    Source::Lost {
+        source,
+        reason: reason.to_owned(),
+    }
+}
+
+/// An output of a cell of an input: raw rows, or a table of another analysis.
+fn step(
+    provenance: &Provenance<'_>,
+    holder: &Holder,
+    artifact: &Arc<SourceArtifact>,
+    spans: Vec<Span>,
+    depth: usize,
+) -> Result<Source, TrailError> {
+    let SourceArtifact {
+        cell,
+        output,
+        digest,
+    } = &**artifact;
+    let inputs = holder.record.recipe.inputs.iter();
+    let mut read = inputs
+        .filter(|input| input.stage == cell.stage)
+        .flat_map(|input| &input.cells)
+        .filter(|input| input.coordinates == cell.coordinates);
+    let outputs = read
+        .find(|input| input.outputs.get(output) == Some(digest))
+        .map(|input| &input.outputs);
+    let Some(outputs) = outputs else {
+        let source = LineageSource::Artifact(artifact.clone());
+        return Ok(lost(&source, "no input of the analysis has this artifact"));
+    };
+    let coordinates = cell.coordinates.to_string();
+    // An analysis of an analysis: its tables have lineages of their own.
+    if outputs.contains_key(&format!("{output}.lineage"))
+        && let Some(below) = provenance.at(&cell.stage, &coordinates)?
+        && below
+            .record
+            .outputs
+            .get(output)
+            .is_some_and(|a| a.digest == *digest)
+        && let Some(table) = follow_to(provenance, &below, output, &spans, depth)?
+    {
+        return Ok(Source::Table(table));
+    }
+    let rows = count(&spans);
+    Ok(Source::Raw(RawRows {
+        stage: cell.stage.clone(),
+        coordinates,
+        output: output.clone(),
+        artifact: *digest,
+        spans,
+        rows,
+    }))
+}
+
+/// Returns what rows were made of: source and rows, in order of first use.
+fn made_of<'a>(lineage: &'a Lineage, spans: &[Span]) -> Vec<(&'a LineageSource, Vec<Span>)> {
+    let mut used: BTreeMap<usize, (usize, Vec<Span>)> = BTreeMap::new();
+    for (i, line) in lineage.rows.iter().enumerate() {
+        if spans.iter().any(|s| s.holds(line.row)) {
+            let (_, rows) = used.entry(line.source).or_insert((i, Vec::new()));
+            rows.push(Span {
+                start: line.start,
+                end: line.end,
+            });
+        }
+    }
+    let mut ordered: Vec<_> = used.into_iter().collect();
+    ordered.sort_by_key(|(_, (first, _))| *first);
+    ordered
+        .into_iter()
+        .map(|(source, (_, spans))| (&lineage.sources[source], joined(spans)))
+        .collect()
+}
+
+/// Sorts spans and joins those that touch.
+pub(crate) fn joined(spans: impl IntoIterator<Item = Span>) -> Vec<Span> {
+    let mut sorted: Vec<Span> = spans.into_iter().filter(|s| s.end > s.start).collect();
+    sorted.sort();
+    let mut out: Vec<Span> = Vec::new();
+    for span in sorted {
+        match out.last_mut() {
+            Some(last) if span.start <= last.end => last.end = last.end.max(span.end),
+            _ => out.push(span),
+        }
+    }
+    out
+}

@@ -1,0 +1,289 @@
+//! Which lock a report belongs to, and from an artifact to the cell that made it.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use artifacts::{Digest, Store};
+use pipeline::lock::{Lock, LockCell, LockClass, LockStage};
+use pipeline::place::cell_text;
+use pipeline::record::Record;
+use serde::Serialize;
+
+use crate::document::{Document, Number};
+use crate::error::TrailError;
+use crate::read::Reader;
+
+/// How the files of a report stand to what the lock says was rendered.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Seal {
+    /// The record of the cell that rendered the report.
+    pub record: Digest,
+    /// The report as rendered.
+    pub report: Digest,
+    /// The trace as rendered.
+    pub trace: Option<Digest>,
+    /// Whether the report's file has the bytes rendered.
+    pub report_intact: bool,
+    /// Whether the trace's file has the bytes rendered.
+    pub trace_intact: bool,
+}
+
+/// A cell and its record.
+#[derive(Clone, Debug)]
+pub struct Holder {
+    /// The digest of the record.
+    pub digest: Digest,
+    /// The record.
+    pub record: Rc<Record>,
+}
+
+impl Holder {
+    /// Returns the cell as messages write it.
+    pub fn cell(&self) -> String {
+        cell_text(&self.record.stage, &self.record.coordinates.to_string())
+    }
+}
+
+/// The lock a report belongs to, with the store its records lie in.
+#[derive(Debug)]
+pub struct Provenance<'store> {
+    /// The lock's file; `None` if no lock is known.
+    pub file: Option<PathBuf>,
+    /// The lock; empty if none is known.
+    pub lock: Lock,
+    /// How report and trace stand to the lock; `None` if it holds neither.
+    pub seal: Option<Seal>,
+    /// What went wrong in finding out.
+    pub doubts: Vec<String>,
+    pub(crate) reader: Reader<'store>,
+    /// By stage, the record of the first cell that has an artifact among its outputs.
+    holders: RefCell<BTreeMap<String, Rc<HashMap<Digest, Digest>>>>,
+    /// The records by cell.
+    places: RefCell<Option<Rc<HashMap<String, Digest>>>>,
+}
+
+impl<'store> Provenance<'store> {
+    /// Chooses among locks the one that a report belongs to: whose records have the report as
+    /// an output, or else its trace, or else an artifact that the trace names.
+    pub fn choose(store: &'store Store, locks: &[PathBuf], document: &Document) -> Self {
+        let reader = Reader::new(store);
+        let mut doubts = Vec::new();
+        let mut read: Vec<(PathBuf, Lock)> = Vec::new();
+        for path in locks {
+            match Lock::read(path) {
+                Ok(Some(lock)) => read.push((path.clone(), lock)),
+                Ok(None) => {}
+                Err(error) => doubts.push(format!("a lock cannot be used: {error}")),
+            }
+        }
+        let mut best: Option<(usize, Seal)> = None;
+        for (i, (path, lock)) in read.iter().enumerate() {
+            for seal in seals(&reader, lock, document, path, &mut doubts) {
+                let rank = |s: &Seal| (s.report_intact, s.trace_intact);
+                if best.as_ref().is_none_or(|(_, b)| rank(&seal) > rank(b)) {
+                    best = Some((i, seal));
+                }
+            }
+        }
+        let none = Self {
+            file: None,
+            lock: Lock::default(),
+            seal: None,
+            doubts,
+            reader,
+            holders: RefCell::default(),
+            places: RefCell::default(),
+        };
+        if let Some((i, seal)) = best {
+            let (path, lock) = read.swap_remove(i);
+            let mut found = Self {
+                file: Some(path),
+                lock,
+                ..none
+            };
+            if seal.report_intact && seal.trace_intact {
+                // What is wrong with other locks does not touch this report.
+                found.doubts.clear();
+            }
+            found.seal = Some(seal);
+            return found;
+        }
+        let Some(named) = document
+            .numbers
+            .iter()
+            .find(|n| n.stage.is_some() && n.artifact.is_some())
+        else {
+            return none;
+        };
+        let mut found = none;
+        for (path, lock) in read {
+            found.lock = lock;
+            found.holders.take();
+            found.places.take();
+            if let Ok(Some(_)) = found.holder(named) {
+                found.file = Some(path);
+                return found;
+            }
+        }
+        Self {
+            lock: Lock::default(),
+            holders: RefCell::default(),
+            places: RefCell::default(),
+            ..found
+        }
+    }
+
+    /// Returns whether a lock is known.
+    pub fn is_known(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Returns the cells of a stage that are ok, each with its record.
+    ///
+    /// # Errors
+    /// If a record cannot be read.
+    pub fn cells(&self, stage: &str) -> Result<Vec<Holder>, TrailError> {
+        let stages = self.lock.stages.iter().filter(|s| s.name == stage);
+        let records = stages
+            .flat_map(|s| &s.cells)
+            .filter(|c| c.outputs.is_some())
+            .filter_map(|c| c.record);
+        records
+            .map(|digest| {
+                Ok(Holder {
+                    digest,
+                    record: self.reader.record(&digest)?,
+                })
+            })
+            .collect()
+    }
+
+    /// Returns the cell that a number was read from; `None` if the lock does not have it, or it no longer
+    /// has the number's artifact among its outputs.
+    ///
+    /// # Errors
+    /// If a record cannot be read.
+    pub fn holder(&self, number: &Number) -> Result<Option<Holder>, TrailError> {
+        let (Some(stage), Some(artifact)) = (&number.stage, &number.artifact) else {
+            return Ok(None);
+        };
+        let has = |holder: &Holder| {
+            holder
+                .record
+                .outputs
+                .values()
+                .any(|o| o.digest == *artifact)
+        };
+        if let Some(coordinates) = &number.coordinates {
+            let cell = self.at(stage, &coordinates.to_string())?;
+            return Ok(cell.filter(has));
+        }
+        // A table that the report made itself.
+        if let Some(seal) = &self.seal {
+            let record = self.reader.record(&seal.record)?;
+            let own = Holder {
+                digest: seal.record,
+                record,
+            };
+            if own.record.stage == *stage && has(&own) {
+                return Ok(Some(own));
+            }
+        }
+        self.some_holder(stage, artifact)
+    }
+
+    /// Returns a cell of a stage that has an artifact among its outputs.
+    fn some_holder(&self, stage: &str, artifact: &Digest) -> Result<Option<Holder>, TrailError> {
+        let known = self.holders.borrow().get(stage).cloned();
+        let holders = match known {
+            Some(holders) => holders,
+            None => {
+                let mut holders = HashMap::new();
+                for Holder { digest, record } in self.cells(stage)? {
+                    for output in record.outputs.values() {
+                        holders.entry(output.digest).or_insert(digest);
+                    }
+                }
+                let holders = Rc::new(holders);
+                self.holders
+                    .borrow_mut()
+                    .insert(stage.to_owned(), holders.clone());
+                holders
+            }
+        };
+        let Some(digest) = holders.get(artifact).copied() else {
+            return Ok(None);
+        };
+        Ok(Some(Holder {
+            digest,
+            record: self.reader.record(&digest)?,
+        }))
+    }
+
+    /// Returns the cell of these coordinates, if the lock has its record.
+    ///
+    /// # Errors
+    /// If the record cannot be read.
+    pub fn at(&self, stage: &str, coordinates: &str) -> Result<Option<Holder>, TrailError> {
+        let known = self.places.borrow().clone();
+        let places = known.unwrap_or_else(|| {
+            let stages = self.lock.stages.iter();
+            let cells = stages.flat_map(|s| s.cells.iter().map(move |c| (s, c)));
+            let place = |(s, c): (&LockStage, &LockCell)| {
+                Some((cell_text(&s.name, &c.coordinates), c.record?))
+            };
+            let places: Rc<HashMap<String, Digest>> = Rc::new(cells.filter_map(place).collect());
+            self.places.replace(Some(places.clone()));
+            places
+        });
+        let Some(digest) = places.get(&cell_text(stage, coordinates)).copied() else {
+            return Ok(None);
+        };
+        Ok(Some(Holder {
+            digest,
+            record: self.reader.record(&digest)?,
+        }))
+    }
+}
+
+/// The reports of a lock of which the document is one, or was one before it was edited.
+fn seals(
+    reader: &Reader<'_>,
+    lock: &Lock,
+    document: &Document,
+    path: &Path,
+    doubts: &mut Vec<String>,
+) -> Vec<Seal> {
+    let mut found = Vec::new();
+    let studies = lock.stages.iter().filter(|s| s.class == LockClass::Study);
+    for record in studies.flat_map(|s| &s.cells).filter_map(|c| c.record) {
+        let outputs = match reader.record(&record) {
+            Ok(read) => read.outputs.clone(),
+            Err(error) => {
+                doubts.push(format!(
+                    "{}: the record of its report: {error}",
+                    path.display()
+                ));
+                continue;
+            }
+        };
+        let Some(report) = outputs.get("report").map(|a| a.digest) else {
+            continue;
+        };
+        let trace = outputs.get("trace").map(|a| a.digest);
+        let (report_intact, trace_intact) =
+            (report == document.report, trace == Some(document.trace));
+        if report_intact || trace_intact {
+            found.push(Seal {
+                record,
+                report,
+                trace,
+                report_intact,
+                trace_intact,
+            });
+        }
+    }
+    found
+}

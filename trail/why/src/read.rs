@@ -1,0 +1,130 @@
+//! Artifacts read once: each is fetched, its digest checked, and kept while it is needed.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use artifacts::{Digest, Store, Table};
+use contract::Lineage;
+use pipeline::Json;
+use pipeline::place::Condition;
+use pipeline::record::Record;
+
+use crate::error::TrailError;
+use crate::index::{Index, of_table};
+use crate::provenance::Holder;
+
+/// A table and columns of it.
+type TableColumns = (Digest, Vec<String>);
+
+/// A store with what was read of it.
+#[derive(Debug)]
+pub(crate) struct Reader<'store> {
+    store: &'store Store,
+    tables: RefCell<HashMap<Digest, Rc<Table>>>,
+    lineages: RefCell<HashMap<Digest, Rc<Lineage>>>,
+    documents: RefCell<HashMap<Digest, Rc<Json>>>,
+    records: RefCell<HashMap<Digest, Rc<Record>>>,
+    indexes: RefCell<HashMap<TableColumns, Rc<Index>>>,
+    visited: Cell<usize>,
+}
+
+impl<'store> Reader<'store> {
+    pub(crate) fn new(store: &'store Store) -> Self {
+        Self {
+            store,
+            tables: RefCell::default(),
+            lineages: RefCell::default(),
+            documents: RefCell::default(),
+            records: RefCell::default(),
+            indexes: RefCell::default(),
+            visited: Cell::new(0),
+        }
+    }
+
+    /// Returns the rows of a cell's table that meet a condition; the cell's coordinates count as
+    /// columns.
+    pub(crate) fn rows(
+        &self,
+        digest: &Digest,
+        condition: &Condition,
+        holder: Option<&Holder>,
+    ) -> Result<Vec<usize>, TrailError> {
+        let table = self.table(digest)?;
+        let Some(condition) = of_table(condition, &table, holder) else {
+            return Ok(Vec::new());
+        };
+        let key: TableColumns = (*digest, condition.columns().map(str::to_owned).collect());
+        let known = self.indexes.borrow().get(&key).cloned();
+        let index = match known {
+            Some(index) => index,
+            None => {
+                let index = Index::new(&table, &key.1);
+                let index =
+                    Rc::new(index.map_err(|e| TrailError::Artifact(*digest, e.to_string()))?);
+                self.visited.set(self.visited.get() + table.rows());
+                self.indexes.borrow_mut().insert(key, index.clone());
+                index
+            }
+        };
+        let rows = index.rows(&condition);
+        self.visited.set(self.visited.get() + rows.len());
+        Ok(rows)
+    }
+
+    /// Returns how many rows were looked at so far to find those of conditions.
+    #[cfg(test)]
+    pub(crate) fn visited(&self) -> usize {
+        self.visited.get()
+    }
+
+    /// Reads bytes and checks that they are those of the digest.
+    pub(crate) fn check(&self, digest: &Digest) -> Result<(), TrailError> {
+        self.store.get(digest)?;
+        Ok(())
+    }
+
+    pub(crate) fn bytes(&self, digest: &Digest) -> Result<Vec<u8>, TrailError> {
+        Ok(self.store.get(digest)?)
+    }
+
+    pub(crate) fn table(&self, digest: &Digest) -> Result<Rc<Table>, TrailError> {
+        self.once(&self.tables, digest, |bytes| {
+            Table::from_parquet(bytes).map_err(|e| e.to_string())
+        })
+    }
+
+    pub(crate) fn lineage(&self, digest: &Digest) -> Result<Rc<Lineage>, TrailError> {
+        self.once(&self.lineages, digest, |bytes| {
+            let table = Table::from_parquet(bytes).map_err(|e| e.to_string())?;
+            Lineage::read(&table).map_err(|e| format!("not a lineage that can be read: {e}"))
+        })
+    }
+
+    pub(crate) fn json(&self, digest: &Digest) -> Result<Rc<Json>, TrailError> {
+        self.once(&self.documents, digest, |bytes| {
+            serde_json::from_slice(&bytes).map_err(|e| format!("not readable JSON: {e}"))
+        })
+    }
+
+    pub(crate) fn record(&self, digest: &Digest) -> Result<Rc<Record>, TrailError> {
+        self.once(&self.records, digest, |bytes| {
+            Record::parse(&bytes).map_err(|e| e.to_string())
+        })
+    }
+
+    fn once<T>(
+        &self,
+        kept: &RefCell<HashMap<Digest, Rc<T>>>,
+        digest: &Digest,
+        parse: impl Fn(Vec<u8>) -> Result<T, String>,
+    ) -> Result<Rc<T>, TrailError> {
+        if let Some(found) = kept.borrow().get(digest) {
+            return Ok(found.clone());
+        }
+        let bytes = self.store.get(digest)?;
+        let read = Rc::new(parse(bytes).map_err(|what| TrailError::Artifact(*digest, what))?);
+        kept.borrow_mut().insert(*digest, read.clone());
+        Ok(read)
+    }
+}

@@ -1,0 +1,263 @@
+use std::fs;
+
+use artifacts::Table;
+
+use super::study::{REPORT, Study, number};
+use crate::{Answer, Source, Span, why};
+
+fn explain(study: &Study, text: &str) -> Answer {
+    let document = study.document();
+    let number = number(&document, text).clone();
+    let mut answer = why(&document, &study.provenance(&document), &number, &[]).unwrap();
+    answer.report = "report.md".to_owned();
+    answer
+}
+
+#[test]
+fn a_mean_is_followed_over_its_table_to_the_request_rows() {
+    let study = Study::new();
+    let answer = explain(&study, "15.5");
+    assert_eq!(answer.doubts, Vec::<String>::new());
+    let Some(Source::Table(cells)) = answer.lineage.as_ref().and_then(|l| l.sources.first()) else {
+        panic!("{answer:?}")
+    };
+    assert_eq!(
+        (cells.output.as_str(), &cells.spans),
+        ("cells", &vec![Span { start: 0, end: 2 }])
+    );
+    let raw: Vec<_> = answer
+        .raw
+        .iter()
+        .map(|r| (r.cell(), r.output.as_str(), r.spans.clone(), r.rows))
+        .collect();
+    let spans = vec![Span { start: 2, end: 10 }];
+    assert_eq!(
+        raw,
+        [
+            (
+                "ladder[configuration=batched,rep=1]".to_owned(),
+                "requests",
+                spans.clone(),
+                8
+            ),
+            (
+                "ladder[configuration=batched,rep=2]".to_owned(),
+                "requests",
+                spans,
+                8
+            ),
+        ]
+    );
+}
+
+#[test]
+fn a_row_of_one_cell_leads_to_that_cell_only() {
+    let answer = explain(&Study::new(), "20.5");
+    let cells: Vec<&str> = answer.cells.iter().map(|c| c.cell.as_str()).collect();
+    assert_eq!(cells, ["ladder[configuration=batched,rep=2]"]);
+}
+
+#[test]
+fn cells_of_equal_bytes_are_told_apart() {
+    let study = Study::of([1, 1]);
+    let answer = explain(&study, "20.5");
+    let cells: Vec<&str> = answer.cells.iter().map(|c| c.cell.as_str()).collect();
+    assert_eq!(cells, ["ladder[configuration=batched,rep=2]"]);
+    let answer = explain(&study, "15.5");
+    let cells: Vec<&str> = answer.cells.iter().map(|c| c.cell.as_str()).collect();
+    assert_eq!(
+        cells,
+        [
+            "ladder[configuration=batched,rep=1]",
+            "ladder[configuration=batched,rep=2]"
+        ]
+    );
+}
+
+#[test]
+fn a_trace_of_another_version_is_refused() {
+    let study = Study::new();
+    let trace = Table::from_parquet(fs::read(&study.trace).unwrap()).unwrap();
+    let columns = trace.names();
+    let columns = columns.iter().map(|name| trace.column(name).unwrap());
+    let older = Table::with_metadata(columns.collect(), &[("format", "trace 1")]).unwrap();
+    fs::write(&study.trace, older.to_parquet().unwrap()).unwrap();
+    let error = crate::Document::open(&study.report, &study.trace).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("its format is `trace 1`, this benchtrail reads `trace 2`"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_gates_of_the_cells_behind_it_are_told() {
+    let study = Study::new();
+    let good = explain(&study, "10.5");
+    assert_eq!(
+        (good.cells[0].gates.pass, good.cells[0].gates.fail.len()),
+        (1, 0)
+    );
+    assert_eq!(good.stage_gates.not_judged.len(), 1);
+    let text = good.to_string();
+    assert!(
+        text.contains(
+            "gates  1 pass, 0 fail, 0 not judged in 1 measured cell; 0 pass, 0 fail, 1 not judged of the stage"
+        ) && text.contains("gate row-status (warn) not judged: 7 ok rows; expected 8 ok rows"),
+        "{text}"
+    );
+    let warned = explain(&study, "20.5");
+    assert_eq!(warned.cells[0].gates.fail[0].gate, "row-status");
+    assert!(
+        warned
+            .to_string()
+            .contains("gate row-status (warn) fail: 7 ok rows; expected 8 ok rows"),
+        "{warned}"
+    );
+}
+
+#[test]
+fn engine_and_host_behind_it_are_told() {
+    let study = Study::new();
+    let answer = explain(&study, "15.5");
+    assert_eq!(answer.servers.len(), 1);
+    let server = &answer.servers[0];
+    assert_eq!(
+        (server.engine.as_deref(), server.model.as_deref()),
+        (Some("llama-cpp"), Some("small"))
+    );
+    assert_eq!(
+        server.environment,
+        Some(study.outputs["machine.environment"])
+    );
+    assert_eq!(server.facets["cpu_model"], "Abacus");
+}
+
+#[test]
+fn people_see_a_tree() {
+    let study = Study::new();
+    let mut told = explain(&study, "15.5").to_string();
+    for (name, digest) in &study.outputs {
+        told = told.replace(
+            &digest.short(),
+            &format!("<{}>", name.rsplit(['.', ']']).next().unwrap_or(name)),
+        );
+    }
+    let expected = "15.5 tok/s   report.md:3:13
+= 15.5 tok/s, shown as `0.0`
+└─ results.ladder row 0 (<ladder>): configuration=batched
+   │  column throughput_mean (tok/s): mean over rep
+   └─ results.cells rows 0..2: 2 rows (<cells>)
+      ├─ ladder[configuration=batched,rep=1]
+      │     requests 2..10 (<requests>): 8 request rows
+";
+    assert!(told.starts_with(expected), "{told}");
+    assert!(
+        told.contains(
+            "engine llama-cpp 1.2, model small; server[configuration=batched] (<server>)"
+        ),
+        "{told}"
+    );
+    assert!(
+        told.contains("\n  benchtrail show <requests> --rows 2..10\n"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_count_leads_to_the_rows_it_counted() {
+    let answer = explain(&Study::new(), "2");
+    assert_eq!(answer.lineage.map(|l| l.rows), Some(2));
+    assert_eq!(answer.raw.len(), 2);
+}
+
+#[test]
+fn a_declared_number_says_where_it_is_declared() {
+    let answer = explain(&Study::new(), "164");
+    assert!(
+        answer
+            .to_string()
+            .contains("what the experiment declares at `seed`"),
+        "{answer}"
+    );
+    assert!(answer.place.is_none());
+}
+
+#[test]
+fn an_edited_report_is_explained_with_a_doubt() {
+    let study = Study::new();
+    fs::write(&study.report, REPORT.replace("15.5", "25.5")).unwrap();
+    let answer = explain(&study, "15.5");
+    assert_eq!(answer.raw.len(), 2);
+    assert!(
+        answer
+            .doubts
+            .iter()
+            .any(|d| d.contains("the report was edited")),
+        "{:?}",
+        answer.doubts
+    );
+    assert!(
+        answer
+            .doubts
+            .iter()
+            .any(|d| d.contains("no longer has `15.5` at 3:13")),
+        "{:?}",
+        answer.doubts
+    );
+}
+
+#[test]
+fn without_a_lock_the_table_is_told_and_the_doubt_said() {
+    let study = Study::new();
+    fs::remove_file(&study.lock).unwrap();
+    let answer = explain(&study, "15.5");
+    let place = answer.place.as_ref().unwrap();
+    assert_eq!(place.description.as_deref(), Some("mean over rep"));
+    assert!(answer.raw.is_empty());
+    assert!(
+        answer.doubts[0].contains("no lock of this project"),
+        "{:?}",
+        answer.doubts
+    );
+}
+
+#[test]
+fn a_report_and_trace_both_edited_are_still_followed_by_their_artifacts() {
+    let study = Study::new();
+    fs::write(&study.report, REPORT.replace("# Study", "# Proof")).unwrap();
+    study.change_trace(2, |_| "165".to_owned(), "value");
+    let answer = explain(&study, "15.5");
+    assert_eq!(answer.raw.len(), 2);
+    assert!(
+        answer.doubts[0].contains("neither the report nor its trace"),
+        "{:?}",
+        answer.doubts
+    );
+}
+
+#[test]
+fn a_damaged_table_is_an_error_that_names_it() {
+    let study = Study::new();
+    study.damage("results.cells.lineage");
+    let document = study.document();
+    let number = number(&document, "15.5");
+    let error = why(&document, &study.provenance(&document), number, &[])
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains(&study.outputs["results.cells.lineage"].hex()[..12]),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_answer_for_programs_has_every_part() {
+    let answer = serde_json::to_value(explain(&Study::new(), "15.5")).unwrap();
+    assert_eq!(answer["number"]["value"], "15.5");
+    assert_eq!(answer["lineage"]["sources"][0]["kind"], "table");
+    assert_eq!(answer["lineage"]["sources"][0]["sources"][1]["kind"], "raw");
+    assert_eq!(answer["raw"][0]["spans"][0]["start"], 2);
+    assert_eq!(answer["servers"][0]["settings"]["parallel"], 8);
+}
