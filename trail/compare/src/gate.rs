@@ -63,9 +63,12 @@ pub struct GateResult {
     pub smallest_detectable: Option<f64>,
     /// What the gate says of the column.
     pub outcome: Outcome,
-    /// Why it is undecidable.
+    /// Why it is undecidable, or why it passes without a test.
     pub reason: Option<String>,
 }
+
+/// Why byte-identical tables pass: there is one measurement, and nothing to compare it with.
+const SAME: &str = "both studies hold the same measurements";
 
 /// The values of one column at every coordinate that both studies have.
 #[derive(Clone, Debug)]
@@ -74,6 +77,8 @@ pub(crate) struct Column {
     pub(crate) name: String,
     pub(crate) better: Direction,
     pub(crate) replicated: bool,
+    /// Whether the tables of both studies are byte-identical.
+    pub(crate) same: bool,
     /// The older and the newer study's values.
     pub(crate) at: Vec<[Values; 2]>,
 }
@@ -83,6 +88,9 @@ pub(crate) fn judge(columns: &[Column], rule: &Rule) -> Vec<GateResult> {
     let known = || columns.iter().filter(|c| c.better != Direction::Unknown);
     let mut results = decide(known(), rule);
     for (result, column) in results.iter_mut().zip(known()) {
+        if column.same {
+            continue;
+        }
         // One-sided: the two-sided test at twice the level.
         let effect = effect_of(column).ok();
         let detectable = effect.map(|e| e.smallest_detectable(2.0 * rule.alpha, POWER).exp_m1());
@@ -143,7 +151,6 @@ fn effect_of(column: &Column) -> Result<UnitEffect, String> {
 
 fn one(column: &Column, rule: &Rule) -> GateResult {
     let n = |side: usize| units(column, side).map_or(0, |units| units.len());
-    let judged = effect_of(column);
     let mut result = GateResult {
         table: column.table.clone(),
         column: column.name.clone(),
@@ -160,7 +167,15 @@ fn one(column: &Column, rule: &Rule) -> GateResult {
         outcome: Outcome::Undecidable,
         reason: None,
     };
-    match judged {
+    if column.same {
+        return GateResult {
+            worsening: Some(0.0),
+            outcome: Outcome::Pass,
+            reason: Some(SAME.to_owned()),
+            ..result
+        };
+    }
+    match effect_of(column) {
         Err(reason) => result.reason = Some(reason),
         Ok(effect) => {
             let gate = RegressionGate {
@@ -251,6 +266,7 @@ mod tests {
             name: "ttft_ms_p50".to_owned(),
             better: Direction::Lower,
             replicated: true,
+            same: false,
             at: older
                 .iter()
                 .zip(&newer)
@@ -303,6 +319,31 @@ mod tests {
             (Outcome::Undecidable, Some(NONE))
         );
         assert_eq!(outcome(&[]), Outcome::Undecidable);
+    }
+
+    #[test]
+    fn the_same_measurements_pass_however_noisy_they_are() {
+        let mut noisy = Column {
+            same: true,
+            ..study(&mut Noise(3), 5, 1.0, 0.5)
+        };
+        for sides in &mut noisy.at {
+            sides[1] = sides[0].clone();
+        }
+        let found = &judge(std::slice::from_ref(&noisy), &Rule::default())[0];
+        assert_eq!(
+            (found.outcome, found.worsening, found.reason.as_deref()),
+            (Outcome::Pass, Some(0.0), Some(SAME))
+        );
+        // The same values under other bytes are two measurements, and noise hides a worsening.
+        let other = Column {
+            same: false,
+            ..noisy
+        };
+        assert_eq!(
+            judge(&[other], &Rule::default())[0].outcome,
+            Outcome::Undecidable
+        );
     }
 
     #[test]

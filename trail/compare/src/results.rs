@@ -150,6 +150,7 @@ pub(crate) fn changes(
             continue;
         }
         let axes = Axes::new(&rule.unit, &replicates, [older, newer]);
+        let same = a.output(name).is_some() && a.output(name) == b.output(name);
         for column in columns(older, newer, rule) {
             let unit = newer.unit(&column);
             let mut whole = Column {
@@ -157,6 +158,7 @@ pub(crate) fn changes(
                 better: direction(&column, unit.as_deref()),
                 name: column.clone(),
                 replicated: !axes.units.is_empty(),
+                same,
                 at: Vec::new(),
             };
             let was = axes.values(older, &column);

@@ -122,6 +122,14 @@ impl<'s> Side<'s> {
         Ok(found)
     }
 
+    /// Returns the digest of an output by its `CELL.OUTPUT`.
+    pub(crate) fn output(&self, name: &str) -> Option<Digest> {
+        self.cells.iter().find_map(|cell| {
+            let output = name.strip_prefix(&cell.name())?.strip_prefix('.')?;
+            Some(cell.record.outputs.get(output)?.digest)
+        })
+    }
+
     pub(crate) fn json(&self, what: &str, digest: &Digest) -> Result<Json, CompareError> {
         serde_json::from_slice(&self.bytes(what, digest)?)
             .map_err(|e| CompareError(format!("{}: {what}: {e}", self.name)))

@@ -363,7 +363,11 @@ fn a_change_without_launches_is_undecidable_and_passes_no_gate() {
     let found = compared(&one(100.0), &one(150.0), &rule());
     undecidable(&found, "the newer study: 1 unit, and at least 3 are needed");
     // Repetitions are no launches unless that is said.
-    let found = compared(&Study::default(), &Study::default(), &Rule::default());
+    let newer = Study {
+        ttft: [vec![50.5, 51.0, 49.0], vec![80.0]],
+        ..Study::default()
+    };
+    let found = compared(&Study::default(), &newer, &Rule::default());
     undecidable(
         &found,
         "no replication of launches: the cells have no axis `block`, and no `--unit` is named",

@@ -96,7 +96,7 @@ fn a_changed_value_of_the_trace_is_found() {
         "report.md:3:13: `15.5`: the trace has 15.51, but results.ladder row 0 \
          throughput_mean has 15.5"
     ));
-    assert!(said(&audit, "the trace is b3:"), "{audit}");
+    assert!(said(&audit, "the trace was edited: it is b3:"), "{audit}");
 }
 
 #[test]
