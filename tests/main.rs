@@ -14,6 +14,7 @@ mod errors;
 mod foreign;
 mod help;
 mod imported;
+mod kept;
 mod numbers;
 mod places;
 mod planted;

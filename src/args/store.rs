@@ -24,4 +24,10 @@ pub(crate) struct GcArgs {
     /// Additional folders whose `*.lock` files protect what they reach.
     #[arg(long, value_name = "DIR")]
     pub(crate) locks: Vec<PathBuf>,
+    /// Also remove measurements that no lock and no run needs; they cannot be computed again.
+    #[arg(long)]
+    pub(crate) measurements: bool,
+    /// Locks that used this store and are gone for good: what only they name is no longer kept.
+    #[arg(long, value_name = "LOCK", num_args = 1..)]
+    pub(crate) forget: Vec<PathBuf>,
 }

@@ -1,14 +1,24 @@
-//! `gc`: mark from the locks, sweep the rest.
+//! `gc`: mark from everything that rests on the store, sweep the rest.
 
-use artifacts::{Digest, GcMode, GcOptions};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use artifacts::{Digest, GcMode, GcOptions, GcReport, Store, StoreError};
+use pipeline::Class;
 use pipeline::lock::Lock;
-use serde_json::json;
+use pipeline::place::cell_text;
+use pipeline::record::Record;
+use serde_json::{Value, json};
 
 use crate::args::{GcArgs, Global};
 use crate::exit::Stop;
 use crate::locks::find_locks;
 use crate::project::{Project, shown};
+use crate::registry::registry;
 use crate::terminal::{bytes, say};
+
+/// Cells of one stage that are named when their measurements are removed.
+const CELLS_SHOWN: usize = 3;
 
 pub(super) fn gc(arguments: &GcArgs, global: &Global) -> Result<(), Stop> {
     let project = Project::of(None, global.store.as_deref())?;
@@ -16,43 +26,280 @@ pub(super) fn gc(arguments: &GcArgs, global: &Global) -> Result<(), Stop> {
         project.must_not_be_published("gc")?;
     }
     let store = project.open_existing()?;
-    let mut locks = Vec::new();
-    for folder in std::iter::once(&project.root).chain(&arguments.locks) {
-        find_locks(folder, &mut locks)?;
+    if store.needs_rebuild()? {
+        // Records without a row would not be seen.
+        store.rebuild(pipeline::record::view)?;
     }
-    let mut roots: Vec<Digest> = Vec::new();
-    for path in &locks {
-        // A lock that cannot be read may name what must stay: nothing is removed then.
-        let lock = Lock::read(path).map_err(Stop::failed)?;
-        roots.extend(lock.iter().flat_map(Lock::records));
-        let earlier = lock.iter().flat_map(Lock::earlier);
-        roots.extend(earlier.filter(|record| store.contains(record)));
-    }
-    let mode = if arguments.dry_run {
-        GcMode::DryRun
-    } else {
-        GcMode::Sweep
-    };
-    let report = store.gc(
-        &roots,
-        &GcOptions {
-            mode,
-            ..GcOptions::default()
-        },
-        pipeline::record::view,
+    forget(&store, arguments)?;
+    let mut roots = Roots::default();
+    roots.of_folders(
+        std::iter::once(&project.root).chain(&arguments.locks),
+        &store,
     )?;
-    let tally = |t: &artifacts::Tally| json!({ "objects": t.objects, "bytes": t.bytes });
-    if global.json {
-        say(&json!({
-            "locks": locks, "dry_run": arguments.dry_run, "reached": tally(&report.reached),
-            "young": tally(&report.young), "removed": tally(&report.removed),
-            "retired_records": report.retired, "missing": report.missing,
-        })
-        .to_string());
-        return Ok(());
+    roots.of_runs(&store, arguments)?;
+    let measurements = measurements(&store)?;
+    if !arguments.measurements {
+        roots.records.extend(measurements.keys());
     }
-    for path in &locks {
+    let collect = |mode| collect(&store, &roots, mode);
+    let before = collect(GcMode::DryRun)?;
+    let lost: Vec<&Measured> = before
+        .retired
+        .iter()
+        .filter_map(|record| measurements.get(record))
+        .collect();
+    if !global.json {
+        // What cannot be computed again is named before anything is removed.
+        say_lost(&lost, arguments);
+    }
+    let report = if arguments.dry_run {
+        before
+    } else {
+        collect(GcMode::Sweep)?
+    };
+    if global.json {
+        say(&json_of(&roots, &report, &lost, arguments).to_string());
+    } else {
+        tell(&roots, &report, arguments);
+    }
+    Ok(())
+}
+
+fn collect(store: &Store, roots: &Roots, mode: GcMode) -> Result<GcReport, Stop> {
+    let records: Vec<Digest> = roots.records.iter().copied().collect();
+    let options = GcOptions {
+        mode,
+        ..GcOptions::default()
+    };
+    Ok(store.gc(&records, &options, pipeline::record::view)?)
+}
+
+/// Forgets the locks that are gone for good.
+fn forget(store: &Store, arguments: &GcArgs) -> Result<(), Stop> {
+    for lock in &arguments.forget {
+        if lock.exists() {
+            return Err(Stop::usage(format!(
+                "{} is there: `--forget` is for locks that are gone",
+                shown(lock)
+            )));
+        }
+        let known = match arguments.dry_run {
+            true => store.root_of(lock)?.is_some(),
+            false => store.forget_root(lock)?,
+        };
+        if !known {
+            return Err(Stop::nothing(format!(
+                "no run with the lock {} used this store",
+                shown(lock)
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What must stay, and why.
+#[derive(Default)]
+struct Roots {
+    records: BTreeSet<Digest>,
+    locks: Vec<PathBuf>,
+    /// Locks whose runs have executed more than the lock says, and how many cells.
+    runs: Vec<(PathBuf, usize)>,
+}
+
+impl Roots {
+    /// Takes in the locks below folders.
+    fn of_folders<'f>(
+        &mut self,
+        folders: impl Iterator<Item = &'f PathBuf>,
+        store: &Store,
+    ) -> Result<(), Stop> {
+        let mut locks = Vec::new();
+        for folder in folders {
+            find_locks(folder, &mut locks)?;
+        }
+        for path in locks {
+            self.of_lock(&path, store)?;
+        }
+        Ok(())
+    }
+
+    /// Takes in the locks that runs wrote, wherever they lie, and what runs executed since.
+    fn of_runs(&mut self, store: &Store, arguments: &GcArgs) -> Result<(), Stop> {
+        let mut gone = Vec::new();
+        for root in store.roots()? {
+            let there = self.of_lock(&root.file, store)?;
+            let forgotten = arguments
+                .forget
+                .iter()
+                .any(|lock| is_same(lock, &root.file));
+            if !there && root.written && !forgotten {
+                gone.push(root.file);
+                continue;
+            }
+            let noted = root.journals.iter().flat_map(|j| &j.records);
+            // A run that died in a power loss may have noted more than it kept.
+            let noted: Vec<Digest> = noted.copied().filter(|r| store.contains(r)).collect();
+            if !noted.is_empty() && !forgotten {
+                self.runs.push((root.file, noted.len()));
+                self.records.extend(noted);
+            }
+        }
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let list: Vec<String> = gone.iter().map(|p| p.display().to_string()).collect();
+        Err(Stop::failed(format!(
+            "nothing was removed: runs that used this store wrote locks that are not there now, so \
+             what they need is unknown: {}",
+            list.join(", ")
+        ))
+        .hint(format!(
+            "mount or restore them; if they moved, run them once where they are now; if they are \
+             gone for good: benchtrail gc --forget {}",
+            list.join(" ")
+        )))
+    }
+
+    /// Takes in a lock; returns false if it is not there.
+    fn of_lock(&mut self, path: &Path, store: &Store) -> Result<bool, Stop> {
+        if self.locks.iter().any(|known| is_same(known, path)) {
+            return Ok(true);
+        }
+        // A lock that cannot be read may name what must stay: nothing is removed then.
+        let Some(lock) = Lock::read(path).map_err(Stop::failed)? else {
+            return Ok(false);
+        };
+        self.records.extend(lock.records());
+        let earlier = lock.earlier().filter(|record| store.contains(record));
+        self.records.extend(earlier);
+        self.locks.push(path.to_owned());
+        Ok(true)
+    }
+}
+
+/// Returns whether two paths lead to the same place, as far as it is there.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        match (
+            path.parent().and_then(|p| p.canonicalize().ok()),
+            path.file_name(),
+        ) {
+            (Some(folder), Some(name)) => folder.join(name),
+            _ => path,
+        }
+    };
+    one == other || real(one) == real(other)
+}
+
+/// A measurement that was executed.
+struct Measured {
+    experiment: String,
+    cell: String,
+    started: String,
+}
+
+/// Returns the measurements that the store knows, by record. A kind that this program does not
+/// know may measure.
+fn measurements(store: &Store) -> Result<BTreeMap<Digest, Measured>, Stop> {
+    let registry = registry();
+    let mut found = BTreeMap::new();
+    for digest in store.records()? {
+        let bytes = match store.get(&digest) {
+            Ok(bytes) => bytes,
+            Err(StoreError::Missing(_)) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        let record = Record::parse(&bytes)
+            .map_err(|e| Stop::damaged(format!("the record {digest}: {e}")))?;
+        let kind = registry
+            .kinds
+            .iter()
+            .find(|k| k.name() == record.recipe.kind);
+        if kind.is_none_or(|k| k.class() == Class::Measurement) {
+            let cell = cell_text(&record.stage, &record.coordinates.to_string());
+            found.insert(
+                digest,
+                Measured {
+                    experiment: record.experiment,
+                    cell,
+                    started: record.started,
+                },
+            );
+        }
+    }
+    Ok(found)
+}
+
+fn say_lost(lost: &[&Measured], arguments: &GcArgs) {
+    let mut by_experiment: BTreeMap<&str, Vec<&Measured>> = BTreeMap::new();
+    for measured in lost {
+        by_experiment
+            .entry(&measured.experiment)
+            .or_default()
+            .push(measured);
+    }
+    let word = if arguments.dry_run {
+        "would be lost"
+    } else {
+        "lost"
+    };
+    for (experiment, cells) in by_experiment {
+        let latest = cells.iter().map(|m| m.started.as_str()).max();
+        let mut names: Vec<&str> = cells
+            .iter()
+            .take(CELLS_SHOWN)
+            .map(|m| m.cell.as_str())
+            .collect();
+        if cells.len() > CELLS_SHOWN {
+            names.push("…");
+        }
+        say(&format!(
+            "{word}: {} of {experiment}, the latest from {}: {}",
+            counted(cells.len(), "measurement"),
+            latest.unwrap_or_default(),
+            names.join(", ")
+        ));
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        n => format!("{n} {what}s"),
+    }
+}
+
+fn json_of(roots: &Roots, report: &GcReport, lost: &[&Measured], arguments: &GcArgs) -> Value {
+    let tally = |t: &artifacts::Tally| json!({ "objects": t.objects, "bytes": t.bytes });
+    let runs = roots
+        .runs
+        .iter()
+        .map(|(lock, n)| json!({ "lock": lock, "records": n }));
+    let lost = lost
+        .iter()
+        .map(|m| json!({ "experiment": m.experiment, "cell": m.cell, "started": m.started }));
+    json!({
+        "locks": roots.locks, "runs": runs.collect::<Vec<_>>(), "dry_run": arguments.dry_run,
+        "reached": tally(&report.reached), "young": tally(&report.young),
+        "removed": tally(&report.removed), "retired_records": report.retired.len(),
+        "lost_measurements": lost.collect::<Vec<_>>(), "missing": report.missing,
+    })
+}
+
+fn tell(roots: &Roots, report: &GcReport, arguments: &GcArgs) {
+    for path in &roots.locks {
         say(&format!("kept: everything that {} reaches", shown(path)));
+    }
+    for (path, count) in &roots.runs {
+        say(&format!(
+            "kept: {} of runs that have yet to write {}",
+            counted(*count, "executed cell"),
+            shown(path)
+        ));
+    }
+    if !arguments.measurements {
+        say("kept: every measurement; `--measurements` also removes those that nothing needs");
     }
     let line = |what: &str, t: &artifacts::Tally| {
         format!("{what}: {} objects, {}", t.objects, bytes(t.bytes))
@@ -72,5 +319,4 @@ pub(super) fn gc(arguments: &GcArgs, global: &Global) -> Result<(), Stop> {
             "missing: {digest}; `benchtrail fsck` shows what needs it"
         ));
     }
-    Ok(())
 }

@@ -1,22 +1,32 @@
-//! `status`: what became of every cell, as the lock has it.
+//! `status`: what became of every cell, as the lock has it, and what unfinished runs have.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use pipeline::lock::{Earlier, Lock};
 use pipeline::place::cell_text;
+use pipeline::record::Record;
 use serde_json::json;
 
 use crate::args::{Global, StatusArgs};
-use crate::cells::read_lock;
+use crate::cells::{lock_file, read_lock};
 use crate::columns::columns;
 use crate::exit::Stop;
+use crate::project::{Project, shown};
 use crate::terminal::say;
 
 pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop> {
-    let lock = read_lock(
+    let (file, profile) = (
         &arguments.experiment.experiment,
-        arguments.experiment.profile().as_deref(),
-    )?;
+        arguments.experiment.profile(),
+    );
+    let unfinished = unfinished(file, profile.as_deref(), global)?;
+    if !lock_file(file, profile.as_deref()).exists() && !unfinished.is_empty() {
+        // A run was killed before it wrote its first lock, or is still at work.
+        tell_unfinished(&unfinished, file, global);
+        return Ok(());
+    }
+    let lock = read_lock(file, profile.as_deref())?;
     if global.json {
         let cells = lock.stages.iter().flat_map(|stage| {
             stage.cells.iter().map(move |cell| {
@@ -29,10 +39,11 @@ pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop
             })
         });
         let cells: Vec<_> = cells.collect();
-        say(
-            &json!({ "experiment": lock.experiment, "trail": lock.trail(), "cells": cells })
-                .to_string(),
-        );
+        say(&json!({
+            "experiment": lock.experiment, "trail": lock.trail(), "cells": cells,
+            "unfinished": unfinished.iter().map(Unfinished::json).collect::<Vec<_>>(),
+        })
+        .to_string());
         return Ok(());
     }
     let mut rows = Vec::new();
@@ -72,7 +83,83 @@ pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop
         say(&line);
     }
     say(&format!("trail digest {}", lock.trail()));
+    if !unfinished.is_empty() {
+        tell_unfinished(&unfinished, file, global);
+    }
     Ok(())
+}
+
+/// What a run executed that has not written the lock: it is still at work, or was killed.
+struct Unfinished {
+    live: bool,
+    /// Counts of statuses by stage.
+    stages: BTreeMap<String, BTreeMap<&'static str, usize>>,
+}
+
+impl Unfinished {
+    fn json(&self) -> serde_json::Value {
+        json!({ "live": self.live, "stages": self.stages })
+    }
+}
+
+/// Returns what runs executed since the lock was written.
+fn unfinished(
+    experiment: &Path,
+    profile: Option<&str>,
+    global: &Global,
+) -> Result<Vec<Unfinished>, Stop> {
+    let project = Project::of(Some(experiment), global.store.as_deref())?;
+    if !project.store.is_dir() {
+        return Ok(Vec::new());
+    }
+    let store = project.open()?;
+    let root = store.root_of(&lock_file(experiment, profile))?;
+    let mut runs = Vec::new();
+    for journal in root.map(|root| root.journals).unwrap_or_default() {
+        let mut stages: BTreeMap<String, BTreeMap<&'static str, usize>> = BTreeMap::new();
+        for record in &journal.records {
+            // The last of them may have been lost with the power.
+            let Ok(bytes) = store.get(record) else {
+                continue;
+            };
+            let record = Record::parse(&bytes)
+                .map_err(|e| Stop::damaged(format!("the record {record}: {e}")))?;
+            let counts = stages.entry(record.stage).or_default();
+            *counts.entry(record.status.word()).or_default() += 1;
+        }
+        if !stages.is_empty() {
+            let live = journal.live;
+            runs.push(Unfinished { live, stages });
+        }
+    }
+    Ok(runs)
+}
+
+fn tell_unfinished(runs: &[Unfinished], experiment: &Path, global: &Global) {
+    if global.json {
+        let runs: Vec<_> = runs.iter().map(Unfinished::json).collect();
+        say(&json!({ "cells": [], "unfinished": runs }).to_string());
+        return;
+    }
+    for run in runs {
+        say(if run.live {
+            "a run is at work; it has executed:"
+        } else {
+            "a run ended before it could write the lock; it had executed:"
+        });
+        let row = |(stage, counts): (&String, &BTreeMap<&str, usize>)| {
+            let counts = counts.iter().map(|(word, n)| format!("{n} {word}"));
+            vec![stage.clone(), counts.collect::<Vec<_>>().join(", ")]
+        };
+        let rows: Vec<Vec<String>> = run.stages.iter().map(row).collect();
+        say(&columns(&["stage", "cells"], &rows, &[]));
+    }
+    if runs.iter().any(|run| !run.live) {
+        say(&format!(
+            "nothing of it is lost: `benchtrail run {}` goes on from there",
+            shown(experiment)
+        ));
+    }
 }
 
 fn earlier_json(earlier: &Earlier) -> serde_json::Value {

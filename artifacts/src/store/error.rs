@@ -35,8 +35,8 @@ impl StoreError {
         move |error| Self::Io(path.to_owned(), error)
     }
 
-    /// Whether the store may be whole, but cannot be written by this process.
-    pub(super) fn is_read_only(&self) -> bool {
+    /// Returns whether the store may be whole, but cannot be written by this process.
+    pub fn is_read_only(&self) -> bool {
         match self {
             Self::Io(_, error) => {
                 matches!(

@@ -70,7 +70,7 @@ pub struct GcReport {
     /// Files left over in `tmp` from processes that died.
     pub leftovers: u64,
     /// Records whose rows left the index.
-    pub retired: u64,
+    pub retired: Vec<Digest>,
     /// What roots and records refer to and the store does not have.
     pub missing: Vec<Digest>,
 }
@@ -135,10 +135,11 @@ impl Store {
             }
         }
         let digests: Vec<Digest> = victims.iter().map(|f| f.digest).collect();
-        report.retired = match options.mode {
-            GcMode::DryRun => self.index()?.records_naming(&digests)?.len() as u64,
-            GcMode::Sweep => self.index()?.forget(&digests)?,
-        };
+        let retired = self.index()?.records_naming(&digests)?;
+        report.retired = retired.into_iter().collect();
+        if options.mode == GcMode::Sweep {
+            self.index()?.forget(&digests)?;
+        }
         drop(alone);
 
         let leftovers = self.leftovers()?;

@@ -6,6 +6,7 @@
 //! | `history` | seq, key, record, cacheable, outputs, status, seconds, experiment, stage, coordinates | an executed cell, failed ones too; the highest seq is the newest |
 //! | `uses` | object, record | the record names the object, so the record's rows go when the object goes |
 //! | `origin` | file | inode and time of birth of the index file that the rows were written to; those of a copy are forgotten |
+//! | `tally` | rows | how many rows `history` has: if they are fewer, the index lost some and is read again from the records |
 //! | `state` | complete | 1 if the index knows every record, 0 if it was lost and not yet rebuilt |
 //!
 //! A key is looked up in `history_key`. The rows themselves lie in the order of execution, which is nearly that of a plan, so that
@@ -94,6 +95,12 @@ const TABLES: &str = "
     CREATE TABLE state(complete INTEGER NOT NULL) STRICT;
 ";
 
+/// Tables that an index of this version may lack.
+const ADDED: &str = "
+    CREATE TABLE IF NOT EXISTS origin(file TEXT NOT NULL) STRICT;
+    CREATE TABLE IF NOT EXISTS tally(rows INTEGER NOT NULL) STRICT;
+";
+
 /// The connection and where it leads.
 #[derive(Debug)]
 pub(super) struct Index {
@@ -124,39 +131,57 @@ impl Index {
         }
     }
 
-    /// Forgets every row of an index that was not written here. A copied index may say anything:
-    /// what it said is read again from the records.
+    /// Forgets every row of an index that was not written here, or that lost rows. A copied index
+    /// may say anything: what it said is read again from the records.
     fn settle(&mut self, root: &Path) -> Result<(), StoreError> {
         let here = origin(&self.path)?;
-        let query = |connection: &Connection| -> rusqlite::Result<Option<String>> {
-            connection
-                .execute_batch("CREATE TABLE IF NOT EXISTS origin(file TEXT NOT NULL) STRICT;")?;
-            let mut statement = connection.prepare("SELECT file FROM origin")?;
-            statement.query_row([], |row| row.get(0)).optional()
-        };
-        let known: Option<String> = {
-            let table =
-                "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'origin'";
-            let there: rusqlite::Result<i64> =
-                self.connection.query_row(table, [], |row| row.get(0));
-            match there.map_err(|e| self.error(e))? {
-                0 => None,
-                _ => query(&self.connection).map_err(|e| self.error(e))?,
-            }
-        };
-        if known.as_deref() == Some(here.as_str()) {
+        if self.known_origin()?.as_deref() == Some(here.as_str()) && self.is_counted()? {
             return Ok(());
         }
         let knows_all = holds_nothing(&root.join("objects"))?;
         self.transaction(|connection| {
-            query(connection)?;
+            connection.execute_batch(ADDED)?;
             connection.execute_batch(
-                "DELETE FROM origin; DELETE FROM history; DELETE FROM objects; DELETE FROM uses;",
+                "DELETE FROM origin; DELETE FROM tally; DELETE FROM history; DELETE FROM objects;
+                 DELETE FROM uses; INSERT INTO tally VALUES(0);",
             )?;
             connection.execute("INSERT INTO origin VALUES(?1)", [here.as_str()])?;
             connection.execute("UPDATE state SET complete = ?1", [knows_all])?;
             Ok(())
         })
+    }
+
+    /// Returns the file that the rows were written to, as far as the index says.
+    fn known_origin(&self) -> Result<Option<String>, StoreError> {
+        if !self.has_table("origin")? {
+            return Ok(None);
+        }
+        let query = || {
+            let mut statement = self.connection.prepare("SELECT file FROM origin")?;
+            statement.query_row([], |row| row.get(0)).optional()
+        };
+        query().map_err(|e| self.error(e))
+    }
+
+    /// Returns whether the history has as many rows as were entered. An index of an earlier
+    /// version has no count yet: it is counted now.
+    fn is_counted(&mut self) -> Result<bool, StoreError> {
+        if !self.has_table("tally")? {
+            self.transaction(|connection| {
+                connection.execute_batch(ADDED)?;
+                connection.execute("INSERT INTO tally SELECT count(*) FROM history", [])?;
+                Ok(())
+            })?;
+        }
+        let text = "SELECT (SELECT count(*) FROM history) >= (SELECT rows FROM tally)";
+        let query = self.connection.query_row(text, [], |row| row.get(0));
+        query.map_err(|e| self.error(e))
+    }
+
+    fn has_table(&self, name: &str) -> Result<bool, StoreError> {
+        let text = "SELECT count(*) > 0 FROM sqlite_schema WHERE type = 'table' AND name = ?1";
+        let query = self.connection.query_row(text, [name], |row| row.get(0));
+        query.map_err(|e| self.error(e))
     }
 
     fn version(&self) -> Result<i64, StoreError> {
@@ -271,17 +296,43 @@ impl Index {
         commits: &[&Commit],
     ) -> Result<(), StoreError> {
         self.transaction(|connection| {
-            enter_objects(connection, objects)?;
-            let oldest: Option<i64> =
-                connection.query_row("SELECT min(seq) FROM history", [], |row| row.get(0))?;
-            let count = i64::try_from(commits.len()).unwrap_or(i64::MAX);
-            let first = oldest.map_or(1, |seq| seq.saturating_sub(count));
-            for (seq, commit) in (first..).zip(commits) {
-                enter(connection, commit, Some(seq))?;
-            }
+            enter_all_older(connection, objects, commits)?;
             connection.execute("UPDATE state SET complete = 1", [])?;
             Ok(())
         })
+    }
+
+    /// Enters some records, oldest first, as older than all that is in the index already.
+    pub(super) fn enter_older(
+        &mut self,
+        objects: &BTreeMap<Digest, u64>,
+        commits: &[&Commit],
+    ) -> Result<(), StoreError> {
+        self.transaction(|connection| enter_all_older(connection, objects, commits))
+    }
+
+    /// Returns those of these records that have no row, or one with another key than is given.
+    pub(super) fn unknown(
+        &self,
+        named: &[(Digest, Option<ActionKey>)],
+    ) -> Result<BTreeSet<Digest>, StoreError> {
+        let query = || {
+            let text = "SELECT key FROM history WHERE record = ?1";
+            let mut statement = self.connection.prepare_cached(text)?;
+            let mut unknown = BTreeSet::new();
+            for (record, key) in named {
+                let mut rows = statement.query([record.as_bytes()])?;
+                let known = match rows.next()? {
+                    Some(row) => key.is_none_or(|key| digest(row, 0).ok() == Some(key.0)),
+                    None => false,
+                };
+                if !known {
+                    unknown.insert(*record);
+                }
+            }
+            Ok(unknown)
+        };
+        query().map_err(|e| self.error(e))
     }
 
     /// Returns whether the index knows every record: false after it was lost.
@@ -438,6 +489,23 @@ fn enter_objects(connection: &Connection, objects: &BTreeMap<Digest, u64>) -> ru
     Ok(())
 }
 
+/// Enters executed cells, oldest first, as older than all that is there.
+fn enter_all_older(
+    connection: &Connection,
+    objects: &BTreeMap<Digest, u64>,
+    commits: &[&Commit],
+) -> rusqlite::Result<()> {
+    enter_objects(connection, objects)?;
+    let oldest: Option<i64> =
+        connection.query_row("SELECT min(seq) FROM history", [], |row| row.get(0))?;
+    let count = i64::try_from(commits.len()).unwrap_or(i64::MAX);
+    let first = oldest.map_or(1, |seq| seq.saturating_sub(count));
+    for (seq, commit) in (first..).zip(commits) {
+        enter(connection, commit, Some(seq))?;
+    }
+    Ok(())
+}
+
 /// Enters an executed cell, as the newest unless `seq` says otherwise.
 fn enter(connection: &Connection, commit: &Commit, seq: Option<i64>) -> rusqlite::Result<()> {
     let (key, record) = (commit.key.0.as_bytes(), commit.record.as_bytes());
@@ -457,6 +525,9 @@ fn enter(connection: &Connection, commit: &Commit, seq: Option<i64>) -> rusqlite
     if new == 0 {
         return Ok(());
     }
+    connection
+        .prepare_cached("UPDATE tally SET rows = rows + 1")?
+        .execute([])?;
     let mut uses = connection.prepare_cached("INSERT OR IGNORE INTO uses VALUES(?1, ?2)")?;
     for object in commit.objects.iter().chain([&commit.record]) {
         uses.execute(params![object.as_bytes(), record])?;
@@ -466,14 +537,15 @@ fn enter(connection: &Connection, commit: &Commit, seq: Option<i64>) -> rusqlite
 
 /// Removes the rows that name a record.
 pub(super) fn forget_record(connection: &Connection, record: &Digest) -> rusqlite::Result<()> {
-    for text in [
-        "DELETE FROM history WHERE record = ?1",
-        "DELETE FROM uses WHERE record = ?1",
-    ] {
-        connection
-            .prepare_cached(text)?
-            .execute([record.as_bytes()])?;
-    }
+    let gone = connection
+        .prepare_cached("DELETE FROM history WHERE record = ?1")?
+        .execute([record.as_bytes()])?;
+    connection
+        .prepare_cached("UPDATE tally SET rows = rows - ?1")?
+        .execute([i64::try_from(gone).unwrap_or(i64::MAX)])?;
+    connection
+        .prepare_cached("DELETE FROM uses WHERE record = ?1")?
+        .execute([record.as_bytes()])?;
     Ok(())
 }
 

@@ -8,6 +8,7 @@
 //! objects/ab/cdef…   an object: 2 + 62 lower-case hexadecimal digits of the BLAKE3 digest of its bytes
 //! tmp/               files being written, on the same file system; gone within a day
 //! holds/             one locked file for each live run: what `gc` must leave alone
+//! roots/             the files outside that name records, and the journals of runs
 //! quarantine/        damaged objects that `fsck` moved aside
 //! index.sqlite       derived data (with its -wal and -shm): what was executed, what is durable
 //! gc.lock            excludes planning and marking from each other
@@ -50,6 +51,7 @@ mod lookup;
 mod objects;
 mod rebuild;
 mod record;
+mod roots;
 mod walk;
 
 pub use error::StoreError;
@@ -61,3 +63,4 @@ pub use lookup::Lookup;
 pub use objects::Store;
 pub use rebuild::RebuildReport;
 pub use record::{MAX_RECORD_BYTES, ReadRecord, RecordView};
+pub use roots::{Journal, Noted, Root};

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::objects::{hash_file, lock};
 use super::{MAX_RECORD_BYTES, ReadRecord, RecordView, Store, StoreError};
-use crate::Digest;
+use crate::{ActionKey, Digest};
 
 /// What a rebuild found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,5 +76,72 @@ impl Store {
         report.objects = objects.len() as u64;
         report.records = commits.len() as u64;
         Ok(report)
+    }
+
+    /// Enters records that something outside names, with their keys if it knows them, and that the
+    /// index does not know or knows otherwise. What is missing or damaged is left out. Returns how
+    /// many were entered.
+    ///
+    /// # Errors
+    /// If the file system or the index refuses.
+    pub fn adopt(
+        &self,
+        named: &[(Digest, Option<ActionKey>)],
+        read: impl ReadRecord,
+    ) -> Result<u64, StoreError> {
+        let unknown = self.index()?.unknown(named)?;
+        let mut objects = BTreeMap::new();
+        let mut records = Vec::new();
+        for record in unknown {
+            let Some(view) = self.whole(&record, &read, &mut objects)? else {
+                continue;
+            };
+            records.push(view);
+        }
+        if records.is_empty() {
+            return Ok(0);
+        }
+        let _turn = lock(&self.turn);
+        records.sort_by_key(|view| (view.finished, view.commit.record));
+        self.sync(&objects)?;
+        let commits: Vec<_> = records.iter().map(|view| &view.commit).collect();
+        let strangers: Vec<Digest> = commits.iter().map(|c| c.record).collect();
+        let mut index = self.index()?;
+        // A row that says something else than its record is no row of it.
+        index.retire(&strangers)?;
+        index.enter_older(&objects, &commits)?;
+        Ok(commits.len() as u64)
+    }
+
+    /// Reads a record with all that it names, each object hashed; `None` if something is missing or damaged.
+    fn whole(
+        &self,
+        record: &Digest,
+        read: &impl ReadRecord,
+        objects: &mut BTreeMap<Digest, u64>,
+    ) -> Result<Option<RecordView>, StoreError> {
+        let bytes = match self.get(record) {
+            Ok(bytes) => bytes,
+            Err(StoreError::Missing(_) | StoreError::Damaged(..)) => return Ok(None),
+            Err(other) => return Err(other),
+        };
+        let Some(view) = read(record, &bytes) else {
+            return Ok(None);
+        };
+        for object in view.references() {
+            if objects.contains_key(object) {
+                continue;
+            }
+            let path = self.path(object);
+            if !path.is_file() {
+                return Ok(None);
+            }
+            let (digest, size) = hash_file(&path)?;
+            if digest != *object {
+                return Ok(None);
+            }
+            objects.insert(digest, size);
+        }
+        Ok(Some(view))
     }
 }

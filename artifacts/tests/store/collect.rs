@@ -35,7 +35,7 @@ fn what_the_roots_reach_stays_and_the_rest_goes_with_its_rows() {
         ),
         (4, 2, 0)
     );
-    assert_eq!((report.retired, report.missing.len()), (1, 0));
+    assert_eq!((report.retired.len(), report.missing.len()), (1, 0));
     assert_eq!(
         report.removed.bytes,
         9 + format!("record b\noutput {}\n", b.objects[0]).len() as u64
@@ -234,4 +234,59 @@ fn an_object_put_again_between_marking_and_sweeping_is_spared() {
     run.commit(std::slice::from_ref(&after)).unwrap();
     assert!(store.record_for(&key("after")).unwrap().is_some());
     assert_eq!(check(&store).findings, []);
+}
+
+#[test]
+fn a_journal_outlives_its_run_until_a_later_one_has_written_the_file() {
+    let (folder, store) = new_store();
+    let file = folder.path().join("study.lock");
+    let a = cell(&store, "a", b"rows");
+    let mut killed = store.journal(&file).unwrap();
+    killed.note([&a.record]).unwrap();
+    assert!(store.roots().unwrap()[0].journals[0].live);
+    drop(killed);
+    let root = &store.roots().unwrap()[0];
+    assert_eq!((root.written, root.journals[0].live), (false, false));
+    assert_eq!(root.journals[0].records, [a.record]);
+    assert_eq!(
+        root.file,
+        folder.path().canonicalize().unwrap().join("study.lock")
+    );
+
+    let live = store.journal(&file).unwrap();
+    let next = store.journal(&file).unwrap();
+    next.close().unwrap();
+    let root = store.root_of(&file).unwrap().unwrap();
+    assert!(root.written);
+    assert_eq!(root.journals.len(), 1, "that of the run that is alive");
+    assert!(matches!(store.forget_root(&file), Err(StoreError::Busy(_))));
+    live.close().unwrap();
+    assert!(store.forget_root(&file).unwrap());
+    assert_eq!(store.roots().unwrap(), []);
+    assert!(!store.forget_root(&file).unwrap());
+}
+
+#[test]
+fn a_file_beside_the_store_moves_with_it_and_any_other_does_not() {
+    let (folder, store) = new_store();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (near, far) = (
+        folder.path().join("p/n\ner.lock"),
+        elsewhere.path().join("far.lock"),
+    );
+    fs::create_dir(folder.path().join("p")).unwrap();
+    store.journal(&near).unwrap().close().unwrap();
+    store.journal(&far).unwrap().close().unwrap();
+    drop(store);
+    let moved = tempfile::tempdir().unwrap();
+    fs::rename(folder.path().join("store"), moved.path().join("store")).unwrap();
+    let store = Store::open_existing(&moved.path().join("store")).unwrap();
+    let mut files: Vec<_> = store.roots().unwrap().into_iter().map(|r| r.file).collect();
+    files.sort();
+    let mut expected = vec![
+        moved.path().canonicalize().unwrap().join("p/n\ner.lock"),
+        elsewhere.path().canonicalize().unwrap().join("far.lock"),
+    ];
+    expected.sort();
+    assert_eq!(files, expected);
 }

@@ -513,3 +513,60 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_index_that_lost_rows_is_read_again_from_the_records() {
+    let (_folder, store) = new_store();
+    let cells: Vec<_> = (0..4)
+        .map(|i| cell(&store, &format!("c{i}"), format!("rows {i}").as_bytes()))
+        .collect();
+    store.commit(&cells).unwrap();
+    store.retire(&cells[3].record).unwrap();
+    let root = store.root().to_owned();
+    drop(store);
+    let store = Store::open_existing(&root).unwrap();
+    assert!(
+        !store.needs_rebuild().unwrap(),
+        "a row that was retired is not lost"
+    );
+    drop(store);
+    let connection = Connection::open(root.join("index.sqlite")).unwrap();
+    connection
+        .execute("DELETE FROM history WHERE coordinates = 'cell=c1'", [])
+        .unwrap();
+    drop(connection);
+    let store = Store::open_existing(&root).unwrap();
+    assert!(store.needs_rebuild().unwrap());
+    store.rebuild(read_record).unwrap();
+    assert!(store.record_for(&key("c1")).unwrap().is_some());
+}
+
+#[test]
+fn a_record_named_outside_is_entered_unless_something_of_it_is_missing_or_damaged() {
+    let (_folder, store) = new_store();
+    let cells: Vec<_> = (0..4)
+        .map(|i| cell(&store, &format!("c{i}"), format!("rows {i}").as_bytes()))
+        .collect();
+    store.commit(&cells[..1]).unwrap();
+    fs::remove_file(store.path(&cells[2].objects[0])).unwrap();
+    damage(&store.path(&cells[3].objects[0]), b"other");
+    let named: Vec<_> = cells.iter().map(|c| (c.record, Some(c.key))).collect();
+    assert_eq!(store.adopt(&named, read_record).unwrap(), 1);
+    let known = |i: usize| store.record_for(&cells[i].key).unwrap().is_some();
+    assert_eq!(
+        [known(0), known(1), known(2), known(3)],
+        [true, true, false, false]
+    );
+    assert_eq!(store.adopt(&named[..2], read_record).unwrap(), 0);
+    // The row says another key than whoever names the record, and the record decides.
+    let connection = Connection::open(store.root().join("index.sqlite")).unwrap();
+    connection
+        .execute(
+            "UPDATE history SET key = record WHERE coordinates = 'cell=c0'",
+            [],
+        )
+        .unwrap();
+    assert!(!known(0));
+    assert_eq!(store.adopt(&named[..2], read_record).unwrap(), 1);
+    assert!(known(0));
+}

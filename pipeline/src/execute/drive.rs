@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 
-use artifacts::{ActionKey, Commit, Digest, Store};
+use artifacts::{ActionKey, Commit, Digest, Journal, Store};
 
 use super::attempt::{Attempts, Context, Finished, attempt, fail, succeed};
 use super::blocks::{Blocks, Seat};
@@ -97,6 +97,7 @@ pub(super) struct Executor<'a, 'l> {
     /// How often a resource came up differently.
     pub(super) flips: HashMap<usize, u32>,
     pub(super) commits: Vec<Commit>,
+    journal: Journal,
     pub(super) evidence: HashMap<usize, BTreeMap<OutputName, Artifact>>,
     study: Option<Arc<Study>>,
     pub(super) executed: usize,
@@ -152,6 +153,8 @@ pub fn run(
     }
     let used: Vec<Digest> = session.states.iter().filter_map(State::record).collect();
     hold.keep(&used)?;
+    // From here on whatever is executed is noted, so that it outlives a run that is killed.
+    let journal = store.journal(&lock_path(experiment))?;
     let (progress, told) = channel();
     let context = Context {
         store,
@@ -182,14 +185,19 @@ pub fn run(
             }
         });
         // The executor holds the other end of the channel: it goes before the scope ends.
-        let mut executor = Executor::new(session, context, options);
+        let mut executor = Executor::new(session, context, options, journal);
         executor.drive()?;
         executor.end(experiment)
     })
 }
 
 impl<'a, 'l> Executor<'a, 'l> {
-    fn new(session: Session<'a>, context: Context<'l>, options: &RunOptions) -> Self {
+    fn new(
+        session: Session<'a>,
+        context: Context<'l>,
+        options: &RunOptions,
+        journal: Journal,
+    ) -> Self {
         let feeds = feeding_stages(&session);
         let exclusives = Exclusives::new(session.store.root());
         let blocks = Blocks::new(&session.graph);
@@ -211,6 +219,7 @@ impl<'a, 'l> Executor<'a, 'l> {
             dead: HashMap::new(),
             flips: HashMap::new(),
             commits: Vec::new(),
+            journal,
             evidence: HashMap::new(),
             study: None,
             executed: 0,
@@ -348,6 +357,9 @@ impl<'a, 'l> Executor<'a, 'l> {
         let State::Ready(key) = self.session.states[cell] else {
             return Ok(());
         };
+        if self.answered(cell, key)? {
+            return Ok(());
+        }
         let needed = resources_of(&self.session.graph, cell);
         if let Some(reason) = needed.iter().find_map(|r| self.dead.get(r)) {
             let outcome = Outcome::skipped(reason.as_str());
@@ -381,11 +393,20 @@ impl<'a, 'l> Executor<'a, 'l> {
             self.interrupt();
             return Ok(());
         }
+        // Another run may have measured this cell while this one waited for the machine.
+        if self.answered(cell, key)? {
+            self.exclusives.release(&exclusive);
+            return Ok(());
+        }
         self.commit()?;
         let result = self.attempts(cell, key);
         match result {
             Ok(Some(mut finished)) => {
-                match finished.lease.take() {
+                let lease = finished.lease.take();
+                // Whoever waits for the machine asks the index next: the result is there first.
+                self.finish(finished)?;
+                self.commit()?;
+                match lease {
                     Some(lease) if resource => self.adopt(cell, lease, exclusive),
                     Some(lease) => {
                         lease.release();
@@ -393,8 +414,7 @@ impl<'a, 'l> Executor<'a, 'l> {
                     }
                     None => self.exclusives.release(&exclusive),
                 }
-                self.finish(finished)?;
-                self.commit()
+                Ok(())
             }
             Ok(None) => {
                 self.exclusives.release(&exclusive);
@@ -402,6 +422,25 @@ impl<'a, 'l> Executor<'a, 'l> {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Settles a ready cell with the result that another run has entered meanwhile, if there is one.
+    pub(super) fn answered(&mut self, cell: usize, key: ActionKey) -> Result<bool, PipelineError> {
+        let Some(outcome) = self.session.ask_again(cell, key)? else {
+            return Ok(false);
+        };
+        (self.context.listener)(&Event::CellEnded {
+            cell: self.session.graph.name(cell),
+            stage: self.session.graph.stage_name(cell).to_owned(),
+            status: outcome.status(),
+            reason: None,
+            hint: None,
+            seconds: 0.0,
+            cached: true,
+        });
+        self.session.settle(cell, outcome)?;
+        self.collect();
+        Ok(true)
     }
 
     /// Tries until the cell is ok or its retries are used up; `None` if it was planned again or
@@ -542,6 +581,7 @@ impl<'a, 'l> Executor<'a, 'l> {
     /// Makes durable what has been executed since the last time.
     pub(super) fn commit(&mut self) -> Result<(), PipelineError> {
         if !self.commits.is_empty() {
+            self.journal.note(self.commits.iter().map(|c| &c.record))?;
             self.session.store.commit(&self.commits)?;
             self.commits.clear();
         }
@@ -567,6 +607,7 @@ impl<'a, 'l> Executor<'a, 'l> {
         let lock = self.session.to_lock();
         let written = lock.write(&path)?;
         let summary = summary(&mut self, path, written)?;
+        self.journal.close()?;
         (self.context.listener)(&Event::RunEnded {
             counts: summary.counts.clone(),
             trail: summary.trail,

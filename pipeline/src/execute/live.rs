@@ -53,7 +53,8 @@ impl Drop for LiveSet {
 pub(super) enum Alive {
     /// All is alive.
     Yes,
-    /// A resource came up differently from its cached descriptor: the cell is planned again.
+    /// A resource came up differently from its cached descriptor, or another run executed the
+    /// cell meanwhile: what comes next is decided again.
     Replanned,
     /// A resource did not come up.
     No {
@@ -99,7 +100,7 @@ impl<'a> Executor<'a, '_> {
                 continue;
             }
             self.make_room(*resource, &needed)?;
-            match self.start(*resource)? {
+            match self.start(*resource, cell)? {
                 Alive::Yes => {}
                 other => return Ok(other),
             }
@@ -146,8 +147,8 @@ impl<'a> Executor<'a, '_> {
         Ok(())
     }
 
-    /// Starts a resource whose descriptor is known, and compares.
-    fn start(&mut self, cell: usize) -> Result<Alive, PipelineError> {
+    /// Starts a resource whose descriptor is known for a cell that needs it, and compares.
+    fn start(&mut self, cell: usize, reader: usize) -> Result<Alive, PipelineError> {
         let name = self.session.graph.name(cell);
         let Some(Outcome::Ok {
             key,
@@ -174,6 +175,13 @@ impl<'a> Executor<'a, '_> {
                 failure,
                 evidence: BTreeMap::new(),
             });
+        }
+        // Another run may have executed the reader while this one waited for the machine.
+        if let State::Ready(wanted) = self.session.states[reader]
+            && self.answered(reader, wanted)?
+        {
+            self.exclusives.release(&exclusive);
+            return Ok(Alive::Replanned);
         }
         (self.context.listener)(&Event::ResourceStarted { cell: name.clone() });
         self.resource_starts += 1;

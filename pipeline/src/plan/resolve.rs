@@ -63,6 +63,25 @@ impl Session<'_> {
         Ok(State::Ready(key))
     }
 
+    /// Returns the result that somebody else has entered for a ready cell since it was planned.
+    ///
+    /// # Errors
+    /// If the store's index refuses.
+    pub(crate) fn ask_again(
+        &mut self,
+        cell: usize,
+        key: ActionKey,
+    ) -> Result<Option<Outcome>, PipelineError> {
+        if self.forced[cell] != Forced::No
+            || self.damaged.contains_key(&cell)
+            || self.store.record_for(&key)?.is_none()
+        {
+            return Ok(None);
+        }
+        let store = self.store;
+        self.cached(cell, key, &store.lookup()?)
+    }
+
     fn block(&mut self, cell: usize, reason: String) -> State {
         self.blocked.insert(cell);
         State::Settled(Outcome::skipped(reason))

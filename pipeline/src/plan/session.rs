@@ -133,6 +133,7 @@ impl<'a> Session<'a> {
     ) -> Result<Self, PipelineError> {
         let graph = Graph::new(experiment, registry)?;
         let lock = Lock::read(&lock_path(experiment))?;
+        adopt(store, experiment, lock.as_ref())?;
         let forced = select::forced(&graph, options)?;
         let selected = select::selected(&graph, options)?;
         let lock_lines = lock_lines(&graph, lock.as_ref());
@@ -397,6 +398,29 @@ impl<'a> Session<'a> {
             Member::Cell(i) => Some(self.graph.nodes[stage].first + i),
             Member::Excluded(_) => None,
         }
+    }
+}
+
+/// Sees to it that the index knows the records that the lock names, and those that an earlier run
+/// executed before it was killed: an index that lost a row must not make a cell execute again.
+fn adopt(store: &Store, experiment: &Experiment, lock: Option<&Lock>) -> Result<(), PipelineError> {
+    let cells = lock
+        .iter()
+        .flat_map(|lock| &lock.stages)
+        .flat_map(|s| &s.cells);
+    let mut named: Vec<(Digest, Option<ActionKey>)> =
+        cells.filter_map(|c| Some((c.record?, c.key))).collect();
+    let root = store.root_of(&lock_path(experiment))?;
+    let journals = root.iter().flat_map(|root| &root.journals);
+    named.extend(
+        journals
+            .flat_map(|j| &j.records)
+            .map(|record| (*record, None)),
+    );
+    match store.adopt(&named, crate::record::view) {
+        // Where nothing can be written, nothing is executed either.
+        Err(error) if error.is_read_only() => Ok(()),
+        other => other.map(|_| ()).map_err(PipelineError::from),
     }
 }
 

@@ -1,0 +1,269 @@
+//! Roots: the files outside the store that name records, and what runs have executed since
+//! those files were written.
+//!
+//! A run registers the file that it will write at its end, before its first cell, and notes
+//! every record in a journal beside it. So `gc` knows what rests on the store wherever it is
+//! started, and a run that was killed before it wrote its file loses nothing.
+//!
+//! ```text
+//! roots/<64 digits>/place     where the file lies
+//! roots/<64 digits>/written   there once the file was written
+//! roots/<64 digits>/run-…     the journal of a run; the run keeps it locked while it lives
+//! ```
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use super::commit::sync_path;
+use super::walk::list;
+use super::{Store, StoreError};
+use crate::Digest;
+
+/// Before the path of a file in the folder that holds the store, which may move with it.
+const BESIDE: &[u8] = b"benchtrail root 1 beside\n";
+/// Before the path of any other file.
+const ABSOLUTE: &[u8] = b"benchtrail root 1 at\n";
+
+/// A file outside the store that names records in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Root {
+    /// Where it lies.
+    pub file: PathBuf,
+    /// Whether a run ever wrote it: if not, it need not be there.
+    pub written: bool,
+    /// What runs executed since it was written, by run.
+    pub journals: Vec<Noted>,
+}
+
+/// What one run executed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Noted {
+    /// The records, in the order of execution.
+    pub records: Vec<Digest>,
+    /// Whether the run is still alive.
+    pub live: bool,
+}
+
+/// The journal of a run. Dropped without [`Journal::close`], it stays for `gc` and the next run.
+#[derive(Debug)]
+pub struct Journal {
+    folder: PathBuf,
+    path: PathBuf,
+    file: File,
+}
+
+impl Store {
+    /// Registers a file that will name records of this store, and begins a journal for it.
+    ///
+    /// # Errors
+    /// If the file system refuses.
+    pub fn journal(&self, file: &Path) -> Result<Journal, StoreError> {
+        let text = self.place_text(file)?;
+        let folder = self.root.join("roots").join(Digest::of(&text).hex());
+        fs::create_dir_all(&folder).map_err(StoreError::io(&folder))?;
+        let turn = alone(&folder)?;
+        let place = folder.join("place");
+        if fs::read(&place).ok().as_deref() != Some(text.as_slice()) {
+            let mut new =
+                tempfile::NamedTempFile::new_in(&folder).map_err(StoreError::io(&place))?;
+            new.write_all(&text)
+                .and_then(|()| new.as_file().sync_all())
+                .map_err(StoreError::io(&place))?;
+            new.persist(&place)
+                .map_err(|e| StoreError::Io(place.clone(), e.error))?;
+        }
+        let journal = tempfile::Builder::new()
+            .prefix("run-")
+            .tempfile_in(&folder)
+            .map_err(StoreError::io(&folder))?;
+        let (file, path) = journal
+            .keep()
+            .map_err(|e| StoreError::Io(folder.clone(), e.error))?;
+        file.lock().map_err(StoreError::io(&path))?;
+        sync_path(&folder)?;
+        sync_path(&self.root.join("roots"))?;
+        drop(turn);
+        Ok(Journal { folder, path, file })
+    }
+
+    /// Returns every registered file with its journals, sorted by where it lies.
+    ///
+    /// # Errors
+    /// If one cannot be read: what it names is then unknown.
+    pub fn roots(&self) -> Result<Vec<Root>, StoreError> {
+        let mut roots = Vec::new();
+        for folder in list(&self.root.join("roots"))? {
+            let place = folder.join("place");
+            let Some(text) = read_if_there(&place)? else {
+                // A run died, or is about to write it, before it executed anything.
+                continue;
+            };
+            let file = self.file_of(&text).ok_or_else(|| {
+                let wrong = io::Error::other("it does not name a file that names records");
+                StoreError::Io(place.clone(), wrong)
+            })?;
+            roots.push(Root {
+                file,
+                written: folder.join("written").exists(),
+                journals: journals(&folder)?,
+            });
+        }
+        roots.sort_by(|a, b| a.file.cmp(&b.file));
+        Ok(roots)
+    }
+
+    /// Returns what is registered of one file; `None` if no run ever registered it.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn root_of(&self, file: &Path) -> Result<Option<Root>, StoreError> {
+        let text = self.place_text(file)?;
+        let folder = self.root.join("roots").join(Digest::of(&text).hex());
+        if !folder.join("place").exists() {
+            return Ok(None);
+        }
+        Ok(Some(Root {
+            file: file.to_owned(),
+            written: folder.join("written").exists(),
+            journals: journals(&folder)?,
+        }))
+    }
+
+    /// Forgets a registered file and its journals: what only they name is no longer kept.
+    /// Returns whether there was such a file.
+    ///
+    /// # Errors
+    /// If the file system refuses, or a run of it is alive.
+    pub fn forget_root(&self, file: &Path) -> Result<bool, StoreError> {
+        let text = self.place_text(file)?;
+        let folder = self.root.join("roots").join(Digest::of(&text).hex());
+        if !folder.join("place").exists() {
+            return Ok(false);
+        }
+        let _turn = alone(&folder)?;
+        if journals(&folder)?.iter().any(|j| j.live) {
+            return Err(StoreError::Busy(folder));
+        }
+        fs::remove_dir_all(&folder).map_err(StoreError::io(&folder))?;
+        Ok(true)
+    }
+
+    /// Returns what `place` holds for a file. A path below the folder that holds the store is
+    /// kept relative to it: the two may move together.
+    fn place_text(&self, file: &Path) -> Result<Vec<u8>, StoreError> {
+        let absolute = std::path::absolute(file).map_err(StoreError::io(file))?;
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let absolute = match (absolute.parent(), absolute.file_name()) {
+            (Some(folder), Some(name)) => real(folder).join(name),
+            _ => absolute,
+        };
+        let root = real(&self.root);
+        let relative = root.parent().and_then(|p| absolute.strip_prefix(p).ok());
+        let (head, path) = match relative {
+            Some(path) => (BESIDE, path),
+            None => (ABSOLUTE, absolute.as_path()),
+        };
+        Ok([head, path.as_os_str().as_bytes()].concat())
+    }
+
+    fn file_of(&self, text: &[u8]) -> Option<PathBuf> {
+        if let Some(path) = text.strip_prefix(ABSOLUTE) {
+            return Some(PathBuf::from(OsString::from_vec(path.to_vec())));
+        }
+        let path = text.strip_prefix(BESIDE)?;
+        let root = self.root.canonicalize().ok()?;
+        Some(root.parent()?.join(OsStr::from_bytes(path)))
+    }
+}
+
+impl Journal {
+    /// Notes executed cells, before the index knows them.
+    ///
+    /// # Errors
+    /// If the file system refuses.
+    pub fn note<'d>(
+        &mut self,
+        records: impl IntoIterator<Item = &'d Digest>,
+    ) -> Result<(), StoreError> {
+        let mut text = String::new();
+        for record in records {
+            text.push_str(&format!("{record}\n"));
+        }
+        // One write: whoever reads meanwhile sees whole lines.
+        self.file
+            .write_all(text.as_bytes())
+            .map_err(StoreError::io(&self.path))
+    }
+
+    /// Ends the journal: the file is written and names what is needed of it. The journals of
+    /// runs that died before go too, since this run took over what they had executed.
+    ///
+    /// # Errors
+    /// If the file system refuses.
+    pub fn close(self) -> Result<(), StoreError> {
+        let _turn = alone(&self.folder)?;
+        let written = self.folder.join("written");
+        File::create(&written).map_err(StoreError::io(&written))?;
+        super::gc::remove(&self.path)?;
+        for path in journal_files(&self.folder)? {
+            let Ok(file) = File::open(&path) else {
+                continue;
+            };
+            if file.try_lock().is_ok() {
+                super::gc::remove(&path)?;
+            }
+        }
+        sync_path(&self.folder)
+    }
+}
+
+/// Waits for whoever else begins or ends a journal in this folder.
+fn alone(folder: &Path) -> Result<File, StoreError> {
+    let file = File::open(folder).map_err(StoreError::io(folder))?;
+    file.lock().map_err(StoreError::io(folder))?;
+    Ok(file)
+}
+
+fn journal_files(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    let mut files = list(folder)?;
+    files.retain(|path| {
+        let name = path.file_name().unwrap_or_default();
+        name.as_bytes().starts_with(b"run-")
+    });
+    Ok(files)
+}
+
+fn journals(folder: &Path) -> Result<Vec<Noted>, StoreError> {
+    let mut found = Vec::new();
+    for path in journal_files(folder)? {
+        // Gone since it was listed: its run has ended and its file names what it executed.
+        let Some(text) = read_if_there(&path)? else {
+            continue;
+        };
+        let live = match File::open(&path).map(|file| file.try_lock()) {
+            Ok(Err(TryLockError::WouldBlock)) => true,
+            Ok(Ok(()) | Err(TryLockError::Error(_))) | Err(_) => false,
+        };
+        // A line cut short by a power loss names nothing.
+        let lines = text.split(|b| *b == b'\n').filter_map(|line| {
+            let line = std::str::from_utf8(line).ok()?;
+            line.parse().ok()
+        });
+        found.push(Noted {
+            records: lines.collect(),
+            live,
+        });
+    }
+    Ok(found)
+}
+
+fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(StoreError::Io(path.to_owned(), e)),
+    }
+}

@@ -1,0 +1,259 @@
+//! Nothing is lost: what rests on a store stays in it, wherever `gc` is started.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, SystemTime};
+
+use crate::support::{Outcome, Project};
+
+const STUDY: &str = "ladder.yaml";
+
+/// A study of simulated measurements only.
+fn study(folder: &Path, repetitions: u32) {
+    let text = format!(
+        "experiment: kept
+title: Kept
+question: What stays?
+seed: 1
+axes:
+  clients: [1, 2]
+  rep: {{from: 1, to: {repetitions}}}
+workloads:
+  short:
+    description: Prompts of 40 random words, answers of 16 tokens.
+    prompts: {{words: {{length: 40}}}}
+    output: {{tokens: 16}}
+stages:
+  ladder:
+    kind: load
+    over: [clients, rep]
+    workload: short
+    arrival: {{closed-loop: {{clients: \"${{clients}}\"}}}}
+    requests-per-client: 4
+    simulate: {{server: batching}}
+"
+    );
+    fs::create_dir_all(folder).expect("a folder");
+    fs::write(folder.join(STUDY), text).expect("writable");
+}
+
+/// A folder that no other project contains, and a store that several share.
+struct Shared {
+    folder: tempfile::TempDir,
+    store: PathBuf,
+}
+
+impl Shared {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let store = folder.path().join("shared/store");
+        fs::create_dir_all(&store).expect("a folder");
+        Self { folder, store }
+    }
+
+    fn project(&self, name: &str, repetitions: u32) -> PathBuf {
+        let folder = self.folder.path().join(name);
+        study(&folder, repetitions);
+        folder
+    }
+
+    fn run(&self, folder: &Path, arguments: &[&str]) -> Outcome {
+        let command = Project::new()
+            .command(arguments)
+            .current_dir(folder)
+            .output_with(&self.store);
+        command.into()
+    }
+
+    /// Makes every object look two days old.
+    fn age(&self) {
+        let past = before();
+        for folder in fs::read_dir(self.store.join("objects"))
+            .expect("objects")
+            .flatten()
+        {
+            for object in fs::read_dir(folder.path()).expect("objects").flatten() {
+                let file = fs::File::open(object.path()).expect("readable");
+                file.set_modified(past).expect("ours");
+            }
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a file is made to look old")]
+fn before() -> SystemTime {
+    SystemTime::now() - Duration::from_secs(2 * 24 * 3600)
+}
+
+trait OutputWith {
+    fn output_with(&mut self, store: &Path) -> std::process::Output;
+}
+
+impl OutputWith for std::process::Command {
+    fn output_with(&mut self, store: &Path) -> std::process::Output {
+        self.env("BENCHTRAIL_STORE", store)
+            .output()
+            .expect("the binary starts")
+    }
+}
+
+#[test]
+fn a_collection_started_elsewhere_keeps_what_the_locks_of_other_projects_need() {
+    let shared = Shared::new();
+    let (one, empty) = (shared.project("one", 3), shared.folder.path().join("empty"));
+    fs::create_dir(&empty).expect("a folder");
+    shared.run(&one, &["run", STUDY]).ok();
+    shared.age();
+    for more in [&["gc"][..], &["gc", "--measurements"]] {
+        let said = shared.run(&empty, more).ok().stdout;
+        assert!(said.contains("ladder.lock reaches"), "{said}");
+        assert!(said.contains("removed: 0 objects"), "{said}");
+        let again = shared.run(&one, &["run", STUDY, "--json"]).ok().json();
+        assert_eq!(again["executed"], 0, "{again}");
+    }
+
+    // The lock is not there, for whatever reason: nothing is removed until somebody says it is gone.
+    let (lock, aside) = (one.join("ladder.lock"), one.join("aside"));
+    fs::rename(&lock, &aside).expect("renamed");
+    let refused = shared.run(&empty, &["gc", "--measurements"]);
+    assert_eq!(refused.code, Some(1), "{}", refused.stdout);
+    assert!(
+        refused.stderr.contains("nothing was removed"),
+        "{}",
+        refused.stderr
+    );
+    assert!(refused.stderr.contains("gc --forget"), "{}", refused.stderr);
+    fs::rename(&aside, &lock).expect("renamed");
+    let named = lock.to_str().expect("text");
+    let there = shared.run(&empty, &["gc", "--forget", named]);
+    assert_eq!(there.code, Some(2), "{}", there.stderr);
+
+    // A lock that cannot be read may name anything.
+    let text = fs::read_to_string(&lock).expect("a lock");
+    fs::write(
+        &lock,
+        text.replacen("seed 1", "seed 2", 1)
+            .replacen("ok ", "ko ", 1),
+    )
+    .expect("writable");
+    let refused = shared.run(&empty, &["gc", "--measurements"]);
+    assert_eq!(refused.code, Some(1), "{}", refused.stdout);
+
+    fs::remove_file(&lock).expect("removable");
+    let kept = shared.run(&empty, &["gc", "--forget", named]).ok().stdout;
+    assert!(kept.contains("kept: every measurement"), "{kept}");
+    assert!(kept.contains("removed: 0 objects"), "{kept}");
+    let would = shared
+        .run(&empty, &["gc", "--measurements", "--dry-run"])
+        .ok()
+        .stdout;
+    assert!(
+        would.contains("would be lost: 6 measurements of kept"),
+        "{would}"
+    );
+    let lost = shared.run(&empty, &["gc", "--measurements"]).ok().stdout;
+    assert!(lost.contains("lost: 6 measurements of kept"), "{lost}");
+    assert!(!lost.contains("removed: 0 objects"), "{lost}");
+}
+
+#[test]
+fn a_run_killed_before_its_first_lock_loses_nothing() {
+    let shared = Shared::new();
+    let (one, empty) = (
+        shared.project("one", 40),
+        shared.folder.path().join("empty"),
+    );
+    fs::create_dir(&empty).expect("a folder");
+    let events = shared.folder.path().join("events");
+    let path = events.to_str().expect("text");
+    let mut child = Project::new()
+        .command(["run", STUDY, "--quiet", "--events", path])
+        .current_dir(&one)
+        .env("BENCHTRAIL_STORE", &shared.store)
+        .stderr(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let ended = || {
+        fs::read_to_string(&events)
+            .unwrap_or_default()
+            .matches("cell-ended")
+            .count()
+    };
+    while ended() < 5 && child.try_wait().expect("asked").is_none() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().expect("SIGKILL");
+    child.wait().expect("reaped");
+    assert!(
+        !one.join("ladder.lock").exists(),
+        "the run ended before it was killed"
+    );
+    shared.age();
+
+    let status = shared.run(&one, &["status", STUDY]).ok().stdout;
+    assert!(
+        status.contains("a run ended before it could write the lock"),
+        "{status}"
+    );
+    let unfinished = shared.run(&one, &["status", STUDY, "--json"]).ok().json();
+    let had = unfinished["unfinished"][0]["stages"]["ladder"]["ok"]
+        .as_u64()
+        .expect("a count");
+    assert!(had >= 4, "{unfinished}");
+
+    let said = shared.run(&empty, &["gc", "--measurements"]).ok().stdout;
+    assert!(said.contains("of runs that have yet to write"), "{said}");
+    let resumed = shared.run(&one, &["run", STUDY, "--json"]).ok().json();
+    let executed = resumed["executed"].as_u64().expect("a count");
+    assert_eq!(executed + had, 80, "{resumed}");
+    let status = shared.run(&one, &["status", STUDY, "--json"]).ok().json();
+    assert_eq!(
+        status["unfinished"].as_array().map(Vec::len),
+        Some(0),
+        "{status}"
+    );
+}
+
+#[test]
+fn a_project_that_moved_with_its_store_is_collected_where_it_is() {
+    let project = Project::new();
+    let before = project.path().join("before");
+    study(&before, 2);
+    fs::create_dir(before.join(".benchtrail")).expect("a folder");
+    let run = |folder: &Path, arguments: &[&str]| -> Outcome {
+        let output = project.command(arguments).current_dir(folder).output();
+        output.expect("the binary starts").into()
+    };
+    run(&before, &["run", STUDY]).ok();
+    let after = project.path().join("after");
+    fs::rename(&before, &after).expect("renamed");
+    let said = run(&after, &["gc"]).ok().stdout;
+    assert!(
+        said.contains("kept: everything that ladder.lock reaches"),
+        "{said}"
+    );
+}
+
+#[test]
+fn runs_of_one_study_at_the_same_time_measure_each_cell_once() {
+    let shared = Shared::new();
+    let one = shared.project("one", 20);
+    let children: Vec<_> = (0..4)
+        .map(|_| {
+            let mut command = Project::new().command(["run", STUDY, "--json"]);
+            command
+                .current_dir(&one)
+                .env("BENCHTRAIL_STORE", &shared.store);
+            command.stdout(Stdio::piped()).stderr(Stdio::null());
+            command.spawn().expect("it starts")
+        })
+        .collect();
+    let mut executed = 0;
+    for child in children {
+        let outcome = Outcome::from(child.wait_with_output().expect("it ends")).ok();
+        executed += outcome.json()["executed"].as_u64().expect("a count");
+    }
+    assert_eq!(executed, 40, "two levels and twenty repetitions");
+}
