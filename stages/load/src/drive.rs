@@ -378,6 +378,9 @@ impl Watching<'_> {
         let (api, delivery) = (self.target.api, self.spec.delivery);
         let (mut row, chunks, answer) =
             interpret(&attempt, &prompt, api, delivery, self.schema, self.counter);
+        if self.target.absent_cached_is_zero && row.is_ok() && row.prompt_tokens.is_some() {
+            row.cached_prompt_tokens.get_or_insert(0);
+        }
         if let Some(asked) = next {
             let turn = match self.talks.after(&prompt, row.status, answer) {
                 Some(history) => {

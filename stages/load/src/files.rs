@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use artifacts::{Digest, TableError, TableWriter};
-use contract::{Chunk, EventPattern, Phase, Request};
+use contract::{Chunk, Counters, EventPattern, Phase, Request};
 use pipeline::stage::Control;
 use serde_json::Value;
 
@@ -41,6 +41,10 @@ pub struct Beside {
     pub server_info: Option<String>,
     /// How lines of the server's log are taken apart, by name.
     pub log_events: Vec<(String, EventPattern)>,
+    /// The path that empties the server's cache of prompts, if it has one.
+    pub reset_cache: Option<String>,
+    /// What the server calls its counters.
+    pub counters: Counters,
     /// Where the program `nvidia-smi` is; by default it is looked for on the search path.
     pub nvidia_smi: Option<PathBuf>,
 }
@@ -58,6 +62,8 @@ impl Beside {
             slots: None,
             server_info: None,
             log_events: Vec::new(),
+            reset_cache: None,
+            counters: Counters::default(),
             nvidia_smi: find_program("nvidia-smi", std::env::var_os("PATH").as_deref()),
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use artifacts::Store;
-use contract::{LiveServer, RequestStatus};
+use contract::{CacheReset, LiveServer, RequestStatus};
 use net::ApiKey;
 use pipeline::stage::{
     Artifact, CellStatus, Class, Content, Done, Failure, Job, Json, Library, Media, Output,
@@ -19,6 +19,7 @@ use crate::headers::header_problem;
 use crate::import;
 use crate::prompts::check_pack;
 use crate::random::Origin;
+use crate::reset::empty_cache;
 use crate::run::{Ending, LoadSpec, Target};
 use crate::search;
 use crate::settings::{Settings, WorkloadChoice};
@@ -39,7 +40,7 @@ impl StageKind for Load {
     }
 
     fn semantic_version(&self) -> u32 {
-        6
+        7
     }
 
     fn class(&self) -> Class {
@@ -205,6 +206,13 @@ impl StageKind for Load {
         } = settings.clone();
         let (mut target, beside) = target(job, api, api_key_env, telemetry)?;
         target.headers.extend(settings.headers.clone());
+        let emptied = empty_cache(
+            &target,
+            beside.reset_cache.as_deref(),
+            &beside.counters,
+            job.control,
+        )?;
+        target.cache_reset = emptied.as_ref().map(|emptied| emptied.how);
         if settings.search.is_some() {
             return search::run(job, &settings, &origin, &target, &beside);
         }
@@ -224,6 +232,18 @@ impl StageKind for Load {
         )
         .map_err(|e| Failure::failed(e.to_string()))?;
         files.warnings.extend(doubt);
+        if let Some((how, why)) = emptied.and_then(|e| Some((e.how, e.doubt?))) {
+            let words = match how {
+                CacheReset::Failed => "the server's cache could not be emptied before the cell",
+                _ => "it is not proven that the server's cache was empty before the cell",
+            };
+            if how != CacheReset::NoHits {
+                files.warnings.push(format!("{words}: {why}"));
+            }
+            files
+                .observations
+                .insert("cache_reset".to_owned(), why.into());
+        }
         finish(&spec, &target, files)
     }
 
@@ -447,6 +467,8 @@ pub(crate) fn target(
         slots: live.endpoints.slots,
         server_info: live.endpoints.server_info,
         log_events: live.log_events.into_iter().collect(),
+        reset_cache: live.endpoints.reset_cache,
+        counters: live.counters,
         ..Beside::new(telemetry)
     };
     let target = Target {
@@ -459,6 +481,8 @@ pub(crate) fn target(
         api_key,
         metrics: live.endpoints.metrics,
         log: live.log_path,
+        absent_cached_is_zero: live.absent_cached_is_zero,
+        cache_reset: None,
     };
     Ok((target, beside))
 }

@@ -31,6 +31,7 @@ mod prompts;
 mod random;
 pub mod reference;
 mod render;
+mod reset;
 mod run;
 mod sample;
 mod scrape;

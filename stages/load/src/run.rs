@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
-use contract::{Chunk, Phase, Request, RequestStatus, RowSource, ServerMetric};
+use contract::{CacheReset, Chunk, Phase, Request, RequestStatus, RowSource, ServerMetric};
 use net::ApiKey;
 use pipeline::stage::{CellStatus, Control};
 
@@ -68,6 +68,10 @@ pub struct Target {
     pub metrics: Option<String>,
     /// The server's log, if it can be read here.
     pub log: Option<PathBuf>,
+    /// Whether an answer whose usage does not tell of cached tokens had none.
+    pub absent_cached_is_zero: bool,
+    /// What became of the server's cache of prompts before the load.
+    pub cache_reset: Option<CacheReset>,
 }
 
 impl Target {
@@ -83,6 +87,8 @@ impl Target {
             api_key: None,
             metrics: None,
             log: None,
+            absent_cached_is_zero: false,
+            cache_reset: None,
         }
     }
 
@@ -156,6 +162,8 @@ pub struct CellFacts {
     pub started_monotonic_ns: i64,
     /// How the client fared; `None` where no client ran.
     pub health: Option<ClientHealth>,
+    /// What became of the server's cache of prompts before the load.
+    pub cache_reset: Option<CacheReset>,
 }
 
 /// The run could not begin.
@@ -276,6 +284,7 @@ pub(crate) fn facts(spec: &LoadSpec, target: &Target, tally: &Tally, driven: &Dr
         connections: driven.connections,
         started_monotonic_ns: driven.started_monotonic_ns,
         health: Some(ClientHealth::of(&driven.measured.health, tally)),
+        cache_reset: target.cache_reset,
     }
 }
 

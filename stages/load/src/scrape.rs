@@ -81,7 +81,7 @@ impl Companion for Metrics {
 
 /// Reads the Prometheus text format: `name{labels} value [timestamp]`. Lines that are none are
 /// skipped, samples that are not finite too.
-fn parse(text: &str, at_ns: i64) -> Vec<ServerMetric> {
+pub(crate) fn parse(text: &str, at_ns: i64) -> Vec<ServerMetric> {
     let mut rows = Vec::new();
     for line in text.lines().map(str::trim) {
         if line.is_empty() || line.starts_with('#') {

@@ -84,6 +84,7 @@ pub(crate) fn cell_table(
         send_lag_max: send_lag_ms.map(|lag| lag.max),
         connections: count(facts.connections),
         replays: count(tally.replays),
+        cache_reset: facts.cache_reset,
         ..Cell::default()
     };
     if let Some(health) = &facts.health {

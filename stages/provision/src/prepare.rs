@@ -52,7 +52,13 @@ pub(crate) fn prepare(
     };
     let mut warnings = Vec::new();
     let model = weights(model, &python, job, &mut warnings)?;
-    let program = program(engine, packages.as_deref(), &python, machine)?;
+    let program = program(
+        &choice.engine.name,
+        engine,
+        packages.as_deref(),
+        &python,
+        machine,
+    )?;
     let packages = packages.as_deref().map(text).transpose()?;
     Ok(Prepared {
         program,
@@ -63,6 +69,7 @@ pub(crate) fn prepare(
 }
 
 fn program(
+    name: &str,
     engine: &Engine,
     packages: Option<&Path>,
     python: &Path,
@@ -86,11 +93,11 @@ fn program(
             "-B".into(),
             inside(LAUNCHER)?,
         ]),
-        Program::Installed(name) => {
+        Program::Installed(file) => {
             let missing =
-                || Failure::failed(format!("the program `{name}` is not on the search path"));
-            let path = machine.program(name).ok_or_else(missing)?;
-            check_version(engine, &path)?;
+                || Failure::failed(format!("the program `{file}` is not on the search path"));
+            let path = machine.program(file).ok_or_else(missing)?;
+            check_version(name, engine, &path)?;
             Ok(vec![text(&path)?])
         }
         Program::Running(_) => Ok(Vec::new()),
@@ -98,7 +105,7 @@ fn program(
 }
 
 /// What is declared must be what is installed: the version is part of every key.
-fn check_version(engine: &Engine, path: &Path) -> Result<(), Failure> {
+fn check_version(name: &str, engine: &Engine, path: &Path) -> Result<(), Failure> {
     let arguments: Vec<&str> = engine
         .launch
         .version_arguments
@@ -124,8 +131,27 @@ fn check_version(engine: &Engine, path: &Path) -> Result<(), Failure> {
         engine.version,
         said.trim().lines().next_back().unwrap_or("nothing")
     );
-    Err(Failure::failed(message)
-        .hint("declare the version you have in the engine's definition (`extends:`)"))
+    let hint = match version_in(&said) {
+        Some(version) => format!(
+            "to measure the version you have, add these lines to the experiment and write \
+             `engine: my-{name}`:\nengines:\n  my-{name}:\n    extends: {name}\n    version: {version:?}"
+        ),
+        None => "declare the version you have in the engine's definition (`extends:`)".to_owned(),
+    };
+    Err(Failure::failed(message).hint(hint))
+}
+
+/// Returns what looks like a version, the last in a text: digits, a dot, digits, and what follows.
+fn version_in(text: &str) -> Option<&str> {
+    let part = |c: char| c.is_ascii_alphanumeric() || ".+-_".contains(c);
+    let words = text.split(|c: char| !part(c)).rev();
+    words
+        .map(|word| word.trim_start_matches('v').trim_end_matches(['.', '-']))
+        .find(|word| {
+            let mut numbers = word.split('.');
+            let mut number = || numbers.next().is_some_and(|n| n.starts_with(|c: char| c.is_ascii_digit()));
+            number() && number()
+        })
 }
 
 /// Returns whether a text names a version, and not a longer one that contains it.
@@ -214,11 +240,32 @@ mod tests {
     #[test]
     fn an_installed_engine_must_be_the_version_declared() {
         let machine = Machine::here();
-        assert!(program(&installed("5.1.2"), None, Path::new("python3"), machine).is_ok());
-        let failure = program(&installed("5.1"), None, Path::new("python3"), machine).unwrap_err();
+        let check = |version| {
+            let engine = installed(version);
+            program("shell", &engine, None, Path::new("python3"), machine)
+        };
+        assert!(check("5.1.2").is_ok());
+        let failure = check("5.1").unwrap_err();
         assert_eq!(
             failure.reason,
             "Shell 5.1 is declared, but the installed program reports `shell 5.1.2`"
         );
+        assert_eq!(
+            failure.hint.unwrap(),
+            "to measure the version you have, add these lines to the experiment and write \
+             `engine: my-shell`:\nengines:\n  my-shell:\n    extends: shell\n    version: \"5.1.2\""
+        );
+    }
+
+    #[test]
+    fn the_last_version_in_a_text_is_found() {
+        for (said, version) in [
+            ("0.5.12.post1\n", Some("0.5.12.post1")),
+            ("GNU bash, version v5.2.15(1)-release.", Some("5.2.15")),
+            ("build 1, commit 7e4c0a9", None),
+            ("2.0.1+cu130 (python 3)", Some("2.0.1+cu130")),
+        ] {
+            assert_eq!(version_in(said), version, "{said}");
+        }
     }
 }

@@ -289,6 +289,7 @@ fn engine_chain(
         for setting in definition.settings.values_mut() {
             setting.help = None;
         }
+        definition.untested = None;
         if let Some(file) = definition.launch.ca_file.take() {
             match sources::read(library, &file) {
                 Ok((source, _)) => definition.launch.ca_file = Some(source.digest.to_string()),
@@ -412,6 +413,7 @@ fn describe_model(name: &str, model: &Model) -> ModelIdentity {
         quantization: model.quantization.clone(),
         chat_template: Some(model.chat_template),
         licence: model.licence.clone(),
+        served_name: model.served_name.clone(),
         // Absent rather than null: models without it keep their descriptor.
         shape: model.shape.as_ref().map(|shape| ModelShape {
             layers: Some(shape.layers),

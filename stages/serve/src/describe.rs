@@ -14,7 +14,8 @@ pub(crate) fn describe(
     settings: &BTreeMap<String, Json>,
     limits: &BTreeMap<String, Json>,
 ) -> ServerDescriptor {
-    let command = template(engine, settings, model_name);
+    let revision = environment.model.weights.revision_to_resolve();
+    let command = template(engine, settings, model_name, revision);
     ServerDescriptor {
         // The definition is in the environment's own document; what follows from it is below.
         engine: EngineIdentity {
@@ -24,6 +25,7 @@ pub(crate) fn describe(
         version: engine.version.clone(),
         api: engine.api,
         endpoints: engine.endpoints.clone(),
+        counters: engine.counters.clone(),
         model: environment.model.clone(),
         model_name: model_name.to_owned(),
         settings: settings.clone(),

@@ -12,6 +12,7 @@ use engines::{Engine, Rendered};
 use pipeline::lease::LeaseFile;
 use pipeline::process::{Spawner, stat, stop};
 use pipeline::{CellStatus, Failure, Job, Media, Output};
+use regex_lite::Regex;
 
 /// The variables every engine inherits from us.
 const INHERITED: [&str; 3] = ["HOME", "PATH", "TMPDIR"];
@@ -26,6 +27,7 @@ pub(crate) struct Process {
     /// Kept open: the log can be read even if its folder is cleared away.
     reader: File,
     error_marks: Vec<String>,
+    failures: Vec<(Regex, String)>,
     grace: Duration,
     stopped: bool,
     // Dropped after the process was stopped: the file first, then the thread the child hangs on.
@@ -86,6 +88,13 @@ impl Process {
             log: path,
             reader,
             error_marks: engine.log.errors.clone(),
+            // What is no expression was refused when the definition was read.
+            failures: engine
+                .log
+                .failures
+                .values()
+                .filter_map(|known| Some((Regex::new(&known.line).ok()?, known.hint.clone())))
+                .collect(),
             grace: Duration::try_from_secs_f64(engine.stop.grace_s).unwrap_or_default(),
             stopped: false,
             _lease: lease,
@@ -121,7 +130,22 @@ impl Process {
 
     /// Makes a failure that carries the log.
     pub(crate) fn fail(&mut self, status: CellStatus, reason: String) -> Failure {
-        Failure::new(status, reason).evidence(self.log_output())
+        let failure = Failure::new(status, reason).evidence(self.log_output());
+        match self.advice() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+
+    /// What is known to help, if the log tells of failures that are well known.
+    fn advice(&mut self) -> Option<String> {
+        let text = self.log_text();
+        let known = self
+            .failures
+            .iter()
+            .filter(|(line, _)| line.is_match(&text));
+        let hints: Vec<&str> = known.map(|(_, hint)| hint.as_str()).collect();
+        (!hints.is_empty()).then(|| hints.join("; "))
     }
 
     /// What the log says last, to follow a sentence: the last line that tells of an error, or

@@ -129,12 +129,19 @@ impl StageKind for Serve {
         let live: LiveEnvironment = serde_json::from_value(live).map_err(|e| {
             Failure::failed(format!("the provisioned environment is unreadable: {e}"))
         })?;
-        let name = environment.model.name.clone();
+        let name = environment.model.served_name().to_owned();
 
         let mut server = match &engine.launch.program {
             Program::Running(url) => attach(&engine, url, &[name, live.model_path], job)?,
             Program::Packaged(_) | Program::Python(_) | Program::Installed(_) => {
-                start(&self.spawner()?, &engine, &settings, &live, &name, job)?
+                let launch = ToLaunch {
+                    engine: &engine,
+                    settings: &settings,
+                    live: &live,
+                    name: &name,
+                    revision: environment.model.weights.revision_to_resolve(),
+                };
+                start(&self.spawner()?, &launch, job)?
             }
         };
         job.control.progress(2, Some(3), "reading its limits");
@@ -149,6 +156,8 @@ impl StageKind for Serve {
             model: server.model.clone(),
             api: engine.api,
             endpoints: engine.endpoints.clone(),
+            counters: engine.counters.clone(),
+            absent_cached_is_zero: engine.usage.absent_cached_is_zero(&settings),
             log_events: engine.log.events.clone(),
             limits,
         };
@@ -171,7 +180,7 @@ impl StageKind for Serve {
             .unwrap_or_default();
         let settings =
             resolve(&engine.settings, &given).map_err(|problems| unfit(&engine, &problems))?;
-        let name = &environment.model.name;
+        let name = environment.model.served_name();
         let limits = ready::promised(&engine, &settings);
         let descriptor = describe(&environment, &engine, name, &settings, &limits);
         Ok(Done {
@@ -349,14 +358,25 @@ fn free_port() -> Result<u16, Failure> {
         .map_err(|e| Failure::failed(format!("no free port on {HOST}: {e}")))
 }
 
-fn start(
-    spawner: &Arc<Spawner>,
-    engine: &Engine,
-    settings: &BTreeMap<String, Json>,
-    live: &LiveEnvironment,
-    name: &str,
-    job: &Job<'_>,
-) -> Result<Server, Failure> {
+/// What is launched, and how.
+struct ToLaunch<'a> {
+    engine: &'a Engine,
+    settings: &'a BTreeMap<String, Json>,
+    live: &'a LiveEnvironment,
+    /// The name the model is served under.
+    name: &'a str,
+    /// The revision of the weights that the engine is to resolve.
+    revision: Option<&'a str>,
+}
+
+fn start(spawner: &Arc<Spawner>, launch: &ToLaunch<'_>, job: &Job<'_>) -> Result<Server, Failure> {
+    let ToLaunch {
+        engine,
+        settings,
+        live,
+        name,
+        revision,
+    } = *launch;
     let mut attempt = 1;
     loop {
         let port = free_port()?;
@@ -366,6 +386,7 @@ fn start(
             host: HOST.to_owned(),
             port: port.to_string(),
             packages: live.packages.clone().unwrap_or_default(),
+            revision: revision.map(str::to_owned),
         };
         job.control
             .progress(0, Some(3), format!("starting {}", engine.title));

@@ -143,6 +143,7 @@ pub(crate) fn simulate(
         connections: 0,
         started_monotonic_ns: 0,
         health: None,
+        cache_reset: None,
     };
     Ok(LoadResult {
         ending: if over == Over::Hung {

@@ -55,6 +55,20 @@ crate::words! {
     }
 }
 
+crate::words! {
+    /// What became of the server's cache of prompts before a cell.
+    pub enum CacheReset: "reset of a cache" {
+        /// It was emptied: a prompt that came from it before had to be computed again.
+        Proven = "proven",
+        /// The server says that it emptied it; its counters cannot prove it.
+        Unproven = "unproven",
+        /// A prompt that was sent twice was computed twice, so there was nothing to empty.
+        NoHits = "no-hits",
+        /// It could not be emptied.
+        Failed = "failed",
+    }
+}
+
 crate::table! {
     /// One row: facts about the cell as a whole. What the source of the rows does not tell is
     /// null; only an imported cell has a tool.
@@ -161,6 +175,10 @@ crate::table! {
         stamp_error_bound: Option<f64> ["ms"],
         /// `client_ok`, or `client_bound`: the client was the bottleneck; null without a probe
         client_verdict: Option<ClientVerdict>,
+        /// the server's cache of prompts before the cell: `proven`, emptied; `unproven`, emptied
+        /// by the server's word; `no-hits`, a prompt sent twice was computed twice; `failed`; null
+        /// if the server has no such endpoint
+        cache_reset: Option<CacheReset>,
     }
 }
 

@@ -124,6 +124,9 @@ pub struct ModelIdentity {
     pub chat_template: Option<bool>,
     /// The licence of the weights.
     pub licence: Option<String>,
+    /// The name it is served under, where that is not the definition's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub served_name: Option<String>,
     /// What decides the size of its key-value cache; left out where the definition has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape: Option<ModelShape>,
@@ -150,6 +153,22 @@ pub struct WeightsIdentity {
     pub revision: Option<String>,
 }
 
+impl WeightsIdentity {
+    /// Returns the revision that the engine is to resolve. A folder of this machine (an absolute
+    /// path) has none, whatever is declared.
+    pub fn revision_to_resolve(&self) -> Option<&str> {
+        let id = self.id.as_deref()?;
+        self.revision.as_deref().filter(|_| !id.starts_with('/'))
+    }
+}
+
+impl ModelIdentity {
+    /// Returns the name the model is to be served under.
+    pub fn served_name(&self) -> &str {
+        self.served_name.as_deref().unwrap_or(&self.name)
+    }
+}
+
 /// The attention of a model: a token takes 2 · layers · kv_heads · head_dim values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -174,6 +193,9 @@ pub struct ServerDescriptor {
     pub api: Api,
     /// Where its endpoints are.
     pub endpoints: Endpoints,
+    /// What it calls its counters; left out where its definition names none.
+    #[serde(skip_serializing_if = "Counters::is_empty")]
+    pub counters: Counters,
     /// The model.
     pub model: ModelIdentity,
     /// The name the model is served under.
@@ -224,6 +246,11 @@ pub struct Endpoints {
     pub server_info: Option<String>,
     /// What the names of its metrics begin with, for instance `llamacpp:`.
     pub metrics_prefix: Option<String>,
+    /// Empties the cache of prompt prefixes when something is posted to it. It is called before
+    /// each load cell.
+    // Left out rather than null: servers without it keep their descriptor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reset_cache: Option<String>,
 }
 
 impl Default for Endpoints {
@@ -240,7 +267,32 @@ impl Default for Endpoints {
             props: None,
             server_info: None,
             metrics_prefix: None,
+            reset_cache: None,
         }
+    }
+}
+
+/// What a server calls its counters, in full, as its metrics print them
+/// (`vllm:generation_tokens_total`); a counter that it does not have is left out. All count from
+/// the server's start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Counters {
+    /// Tokens generated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generated_tokens: Option<String>,
+    /// Tokens of prompts, those that came from a cache included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt_tokens: Option<String>,
+    /// Tokens of prompts that came from a cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cached_prompt_tokens: Option<String>,
+}
+
+impl Counters {
+    /// Returns whether no counter is named.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
     }
 }
 
@@ -297,6 +349,10 @@ pub struct LiveServer {
     pub api: Api,
     /// Where its endpoints are.
     pub endpoints: Endpoints,
+    /// What it calls its counters.
+    pub counters: Counters,
+    /// Whether an answer whose usage does not tell of cached tokens had none.
+    pub absent_cached_is_zero: bool,
     /// Lines of its log that become events.
     pub log_events: BTreeMap<String, EventPattern>,
     /// The limits it told.

@@ -31,12 +31,13 @@ mod words;
 pub use api::Api;
 pub use calibration::{CalibrationRow, ProbeRow, ProbeVerdict, ServerAccountRow};
 pub use cell::{
-    Cell, ClientVerdict, ImportClock, LengthSource, OutputMode, PromptRow, RowSource, ToolStatistic,
+    CacheReset, Cell, ClientVerdict, ImportClock, LengthSource, OutputMode, PromptRow, RowSource,
+    ToolStatistic,
 };
 pub use cell_rows::{CellRows, server_counter};
 pub use declare::{ColumnSpec, ColumnType, Plain, Row, TableSpec, UnknownWord, Value, Word};
 pub use documents::{
-    Endpoints, EngineIdentity, EngineSource, Environment, EventPattern, LiveEnvironment,
+    Counters, Endpoints, EngineIdentity, EngineSource, Environment, EventPattern, LiveEnvironment,
     LiveServer, ModelIdentity, ModelShape, PassedOver, PinnedFile, PinnedPackage, ServerCommand,
     ServerDescriptor, WeightsIdentity,
 };

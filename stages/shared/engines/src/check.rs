@@ -4,6 +4,7 @@ use pipeline::suggest::remedy;
 use pipeline::{Json, Problem};
 use regex_lite::Regex;
 
+use crate::command::{PLACEHOLDERS, placeholders};
 use crate::engine::{Engine, Program};
 use crate::model::{Model, Weights};
 use crate::package::Package;
@@ -38,6 +39,25 @@ impl Engine {
                     at("flags", format!("`{name}` is boolean but has `flags`"))
                         .hint("a boolean takes `when-true` and `when-false`"),
                 );
+            }
+            if let Some(name) = setting.environment.keys().find(|name| !is_variable(name)) {
+                problems.push(at(
+                    "environment",
+                    format!("`{name}` cannot be the name of an environment variable"),
+                ));
+            }
+            if setting.kind == SettingType::List {
+                if !setting.flags.is_empty() || !setting.environment.is_empty() {
+                    problems.push(
+                        at("flags", format!("`{name}` is a list but has `flags`"))
+                            .hint("a list is added to the arguments as it is"),
+                    );
+                }
+                continue;
+            }
+            let sets = setting.environment.values().any(|form| form.contains("{}"));
+            if sets && setting.flags.is_empty() {
+                continue;
             }
             if boolean && setting.when_true.is_empty() && setting.when_false.is_empty() {
                 problems.push(at(
@@ -82,6 +102,17 @@ impl Engine {
                 );
             }
         }
+        if let Some(name) = &self.usage.absent_cached_is_zero_with
+            && self
+                .settings
+                .get(name)
+                .is_none_or(|s| s.kind != SettingType::Boolean)
+        {
+            problems.push(Problem::at(
+                &["usage", "absent-cached-is-zero-with"],
+                format!("there is no boolean setting `{name}`"),
+            ));
+        }
         problems.extend(self.log_problems());
         problems.extend(self.launch_problems());
         problems.extend(self.packages.iter().flat_map(package_problems));
@@ -90,6 +121,12 @@ impl Engine {
 
     fn log_problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
+        for (name, failure) in &self.log.failures {
+            if let Err(e) = Regex::new(&failure.line) {
+                let message = format!("`{}` is not a regular expression: {e}", failure.line);
+                problems.push(Problem::at(&["log", "failures", name, "line"], message));
+            }
+        }
         for (name, event) in &self.log.events {
             let mut groups = Vec::new();
             for (key, text) in std::iter::once(("line", &event.line))
@@ -192,12 +229,49 @@ impl Engine {
                 "a server that Benchtrail starts is reachable only from this machine and gets no key",
             );
         }
-        if !self.launch.arguments.iter().any(|a| a.contains("{port}")) {
+        let known = PLACEHOLDERS;
+        let texts = |key: &'static str, texts: Vec<&String>, more: &[&str]| {
+            let mut wrong = Vec::new();
+            for name in texts.iter().flat_map(|text| placeholders(text)) {
+                if !known.contains(&name) && !more.contains(&name) {
+                    let message = format!("there is no placeholder `{{{name}}}`");
+                    let hint = match name {
+                        "revision" => "put it into `revision-arguments`, which are left out where \
+                                       the model pins no revision"
+                            .to_owned(),
+                        _ => remedy(name, "placeholders", known),
+                    };
+                    wrong.push(Problem::at(&["launch", key], message).hint(hint));
+                }
+            }
+            wrong
+        };
+        let wrong = [
+            texts("arguments", self.launch.arguments.iter().collect(), &[]),
+            texts(
+                "environment",
+                self.launch.environment.values().collect(),
+                &[],
+            ),
+            texts(
+                "revision-arguments",
+                self.launch.revision_arguments.iter().collect(),
+                &["revision"],
+            ),
+        ];
+        let mut launch = self
+            .launch
+            .arguments
+            .iter()
+            .chain(self.launch.environment.values());
+        if !launch.any(|text| text.contains("{port}")) {
             add(
                 "arguments",
-                "the arguments do not contain `{port}`, so the server could not be reached",
+                "neither the arguments nor the environment contain `{port}`, so the server could \
+                 not be reached",
             );
         }
+        problems.extend(wrong.into_iter().flatten());
         if self.endpoints.models.is_none() {
             problems.push(Problem::at(
                 &["endpoints", "models"],

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use pipeline::Json;
 
 use crate::engine::Engine;
+use crate::settings::SettingType;
 
 /// What the placeholders of a launch stand for.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,12 +20,27 @@ pub struct Paths {
     pub port: String,
     /// `{packages}`: the folder of the unpacked packages.
     pub packages: String,
+    /// `{revision}`: the revision of weights that the engine itself resolves, if it is pinned.
+    pub revision: Option<String>,
+}
+
+/// The placeholders of arguments and environment.
+pub(crate) const PLACEHOLDERS: [&str; 5] = ["model", "model-name", "host", "port", "packages"];
+
+/// Returns what stands in braces in a text as a placeholder does: words of lower-case letters and
+/// hyphens. What JSON has in braces is none.
+pub(crate) fn placeholders(text: &str) -> impl Iterator<Item = &str> {
+    text.split('{').skip(1).filter_map(|rest| {
+        let (name, _) = rest.split_once('}')?;
+        let plain = name.bytes().all(|b| b.is_ascii_lowercase() || b == b'-');
+        (plain && !name.is_empty()).then_some(name)
+    })
 }
 
 impl Paths {
     /// Returns the paths under which a placeholder stands for itself, except the model's name:
     /// what a descriptor may hold, since it is the same on every machine.
-    pub fn placeholders(model_name: &str) -> Self {
+    pub fn placeholders(model_name: &str, revision: Option<&str>) -> Self {
         let own = |name: &str| format!("{{{name}}}");
         Self {
             model: own("model"),
@@ -32,6 +48,7 @@ impl Paths {
             host: own("host"),
             port: own("port"),
             packages: own("packages"),
+            revision: revision.map(str::to_owned),
         }
     }
 
@@ -67,6 +84,7 @@ impl Paths {
             "host" => Some(&self.host),
             "port" => Some(&self.port),
             "packages" => Some(&self.packages),
+            "revision" => self.revision.as_deref(),
             _ => None,
         }
     }
@@ -82,22 +100,33 @@ pub struct Rendered {
 }
 
 /// Returns the arguments and environment of a launch: the fixed arguments, then the flags of
-/// the settings in the order of their names.
+/// the settings in the order of their names, lists last. Where a variable is set by the launch
+/// and by a setting, the setting decides.
 pub fn render(engine: &Engine, resolved: &BTreeMap<String, Json>, paths: &Paths) -> Rendered {
-    let fixed = engine.launch.arguments.iter().map(|a| paths.fill(a));
+    let pinned = paths.revision.iter();
+    let pinned = pinned.flat_map(|_| &engine.launch.revision_arguments);
+    let fixed = engine.launch.arguments.iter().chain(pinned);
+    let fixed = fixed.map(|a| paths.fill(a));
     // A setting's value is never searched for placeholders.
-    let flags = engine
-        .settings
-        .iter()
-        .flat_map(|(name, setting)| match resolved.get(name) {
-            Some(value) => setting.arguments(value),
-            None => Vec::new(),
-        });
+    let given = || {
+        engine
+            .settings
+            .iter()
+            .filter_map(|(name, setting)| Some((setting, resolved.get(name)?)))
+    };
+    let (lists, flags): (Vec<_>, Vec<_>) =
+        given().partition(|(setting, _)| setting.kind == SettingType::List);
+    let flags = flags
+        .into_iter()
+        .chain(lists)
+        .flat_map(|(setting, value)| setting.arguments(value));
+    let variables = given().flat_map(|(setting, value)| setting.variables(value));
     let environment = engine
         .launch
         .environment
         .iter()
         .map(|(name, value)| (name.clone(), paths.fill(value)))
+        .chain(variables)
         .collect();
     Rendered {
         arguments: fixed.chain(flags).collect(),
@@ -106,6 +135,11 @@ pub fn render(engine: &Engine, resolved: &BTreeMap<String, Json>, paths: &Paths)
 }
 
 /// Returns the same with the placeholders left standing: what a descriptor holds.
-pub fn template(engine: &Engine, resolved: &BTreeMap<String, Json>, model_name: &str) -> Rendered {
-    render(engine, resolved, &Paths::placeholders(model_name))
+pub fn template(
+    engine: &Engine,
+    resolved: &BTreeMap<String, Json>,
+    model_name: &str,
+    revision: Option<&str>,
+) -> Rendered {
+    render(engine, resolved, &Paths::placeholders(model_name, revision))
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use contract::{Api, Endpoints, EventPattern};
+use contract::{Api, Counters, Endpoints, EventPattern};
 use net::ApiKey;
-use pipeline::Failure;
+use pipeline::{Failure, Json};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +26,10 @@ pub struct Engine {
     /// The engine's licence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub licence: Option<String>,
+    /// Why nobody can vouch for this definition: what it was written from, instead of a run of
+    /// the real engine. It decides nothing and is in no key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub untested: Option<String>,
     /// The packages it comes in; none for an engine that is already installed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<Package>,
@@ -47,6 +51,12 @@ pub struct Engine {
     /// Where its endpoints are.
     #[serde(default)]
     pub endpoints: Endpoints,
+    /// What it calls its counters.
+    #[serde(default, skip_serializing_if = "Counters::is_empty")]
+    pub counters: Counters,
+    /// What its answers leave out.
+    #[serde(default, skip_serializing_if = "Usage::is_empty")]
+    pub usage: Usage,
     /// How it is known to be ready: the model list answers and one token was generated.
     #[serde(default)]
     pub ready: Ready,
@@ -59,6 +69,28 @@ pub struct Engine {
     /// How its log is read.
     #[serde(default)]
     pub log: Log,
+}
+
+/// How the usage in its answers is read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Usage {
+    /// The boolean setting with which an answer that does not tell of cached tokens had none.
+    /// Without this key, such an answer tells nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub absent_cached_is_zero_with: Option<String>,
+}
+
+impl Usage {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns whether an answer without a count of cached tokens had none, with these settings.
+    pub fn absent_cached_is_zero(&self, settings: &BTreeMap<String, Json>) -> bool {
+        let setting = self.absent_cached_is_zero_with.as_ref();
+        setting.is_some_and(|name| settings.get(name) == Some(&Json::Bool(true)))
+    }
 }
 
 /// What a machine must have to run an engine.
@@ -115,7 +147,7 @@ pub struct Tool {
 /// Arguments and environment may hold `{model}` (path or id of the weights), `{model-name}`
 /// (the name it is served under), `{host}`, `{port}` and `{packages}` (the folder its packages
 /// are unpacked in). The flags of the settings follow the arguments, in the order of the
-/// settings' names.
+/// settings' names, those of lists last.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Launch {
@@ -130,6 +162,10 @@ pub struct Launch {
     /// Environment variables it inherits from us besides `PATH`, `HOME` and `TMPDIR`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inherit: Vec<String>,
+    /// Arguments that hand the model's revision to the engine (`["--revision", "{revision}"]`):
+    /// added where the engine itself resolves the weights and their definition pins a revision.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub revision_arguments: Vec<String>,
     /// Arguments that make an installed program print its version (`[--version]`). What it
     /// prints must contain the definition's `version`, or nothing is started.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -235,8 +271,22 @@ pub struct Log {
     /// A line that contains one of these texts tells of an error; the last such line is quoted
     /// when the server dies.
     pub errors: Vec<String>,
+    /// Failures that are well known, by name: what is shown when the server dies and its log
+    /// holds such a line.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub failures: BTreeMap<String, KnownFailure>,
     /// Lines that tell what the server does, by the name of the event. They become the table
     /// `engine_events` of every load cell.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub events: BTreeMap<String, EventPattern>,
+}
+
+/// A failure that is well known.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct KnownFailure {
+    /// A regular expression that a line of the log matches if this has happened.
+    pub line: String,
+    /// What to do about it.
+    pub hint: String,
 }

@@ -14,7 +14,10 @@ mod settings;
 mod shipped;
 
 pub use command::{Paths, Rendered, render, template};
-pub use engine::{Engine, Launch, Library, Limit, Log, Program, Ready, Requirements, Stop, Tool};
+pub use engine::{
+    Engine, KnownFailure, Launch, Library, Limit, Log, Program, Ready, Requirements, Stop, Tool,
+    Usage,
+};
 pub use model::{LocalWeights, Model, NamedWeights, PackagedWeights, Shape, Weights};
 pub use package::{Package, PackageFile, Registry, Sha256, Unpack};
 pub use settings::{Setting, SettingType, resolve};

@@ -13,6 +13,10 @@ pub struct Model {
     pub title: String,
     /// Where the weights come from.
     pub weights: Weights,
+    /// The name it is served under, and that a running server knows it by; by default the name
+    /// of this definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served_name: Option<String>,
     /// The number of parameters, for instance 135000000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<u64>,

@@ -30,6 +30,9 @@ pub struct Setting {
     /// The arguments it becomes; `{}` stands for the value. Not for booleans.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
+    /// Environment variables it sets; `{}` stands for the value, which is 1 or 0 for a boolean.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
     /// The arguments a boolean becomes when true.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when_true: Vec<String>,
@@ -53,6 +56,8 @@ pub enum SettingType {
     Boolean,
     /// A text.
     Text,
+    /// A list of texts, each an argument of its own. They follow all other arguments.
+    List,
 }
 
 impl SettingType {
@@ -62,6 +67,7 @@ impl SettingType {
             Self::Number => "a number",
             Self::Boolean => "`true` or `false`",
             Self::Text => "a text",
+            Self::List => "a list of texts",
         }
     }
 
@@ -71,6 +77,9 @@ impl SettingType {
             Self::Number => value.is_number(),
             Self::Boolean => value.is_boolean(),
             Self::Text => value.is_string(),
+            Self::List => value
+                .as_array()
+                .is_some_and(|items| items.iter().all(Json::is_string)),
         }
     }
 }
@@ -114,12 +123,31 @@ impl Setting {
             Json::Bool(true) => self.when_true.clone(),
             Json::Bool(false) => self.when_false.clone(),
             Json::String(text) => self.flags.iter().map(|f| f.replace("{}", text)).collect(),
+            Json::Array(items) => items
+                .iter()
+                .filter_map(Json::as_str)
+                .map(str::to_owned)
+                .collect(),
             other => self
                 .flags
                 .iter()
                 .map(|f| f.replace("{}", &other.to_string()))
                 .collect(),
         }
+    }
+}
+
+impl Setting {
+    /// Returns the environment variables a (checked) value sets; none for `null`.
+    pub fn variables(&self, value: &Json) -> BTreeMap<String, String> {
+        let text = match value {
+            Json::Null => return BTreeMap::new(),
+            Json::Bool(is) => u8::from(*is).to_string(),
+            Json::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let fill = |(name, form): (&String, &String)| (name.clone(), form.replace("{}", &text));
+        self.environment.iter().map(fill).collect()
     }
 }
 

