@@ -49,6 +49,8 @@ mod manual;
 mod rates;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_engines;
 
 pub use gates::{GatePage, pages};
 pub use hardware::{Hardware, collections, shipped};

@@ -1,13 +1,13 @@
 //! `census`: are all planned cells there, counted two ways?
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pipeline::CellStatus;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Outcome, Severity};
-use crate::gate::TypedGate;
+use crate::gate::{TypedGate, listed};
 use crate::study::{Cell, Stage};
 
 pub(crate) struct Census;
@@ -84,10 +84,16 @@ impl TypedGate for Census {
         evidence.extend(twice.into_iter().map(|at| format!("{at} (twice)")));
         evidence.extend(files);
         let axes: Vec<String> = labels.iter().map(|l| l.len().to_string()).collect();
+        let mut observed =
+            format!("{ok} cells ok, {with_rows} with measured rows, {excluded} excluded");
+        // The counts may be as expected, and the cause one of these.
+        if let Some(causes) = listed(&evidence).filter(|_| !holds) {
+            observed.push_str(&format!("; {causes}"));
+        }
         vec![Judgement {
             cell: None,
             outcome: Outcome::of(holds),
-            observed: format!("{ok} cells ok, {with_rows} with measured rows, {excluded} excluded"),
+            observed,
             expected: format!(
                 "{} = {product} cells, less {excluded} excluded = {due}, of which at most {} missing",
                 axes.join(" × "),
@@ -102,13 +108,14 @@ impl TypedGate for Census {
 const ALWAYS: [&str; 4] = ["cell", "chunks", "prompts", "requests"];
 
 /// Outputs that a cell has or has not as its server and its machine allow.
-const SOMETIMES: [&str; 8] = [
+const SOMETIMES: [&str; 9] = [
     "engine_events",
     "engine_log",
     "gpu_telemetry",
     "host_telemetry",
     "import",
     "process_telemetry",
+    "server_info",
     "server_metrics",
     "slots",
 ];
@@ -119,21 +126,23 @@ fn is_imported(cell: &Cell<'_>) -> bool {
     source == Some("imported")
 }
 
-/// Returns what files of ok cells are missing or unexpected: those that some cells have and others
-/// have not, and files whose rows are not as many as were recorded.
-pub(crate) fn files(stage: &Stage<'_>) -> Vec<String> {
-    let ok: Vec<&Cell<'_>> = stage.cells.iter().filter(|c| c.rows.is_some()).collect();
-    // What an imported cell has is what its tool wrote.
-    let own: Vec<&Cell<'_>> = ok.iter().copied().filter(|c| !is_imported(c)).collect();
-    let names: BTreeSet<&str> = own
-        .iter()
-        .flat_map(|c| c.input.outputs.keys())
-        .map(String::as_str)
-        .collect();
+/// Returns which engine served a cell, as far as is known.
+fn engine(cell: &Cell<'_>) -> String {
+    let descriptor = cell.server.as_ref().map(|server| &server.descriptor);
+    descriptor.map_or_else(String::new, |d| {
+        format!("{} {}", d["engine"]["name"], d["engine"]["version"])
+    })
+}
+
+/// Returns what files are missing or unexpected among cells that should have the same ones.
+fn odd_files(cells: &[&Cell<'_>], judged: impl Fn(&str) -> bool) -> Vec<String> {
+    let names = cells.iter().flat_map(|c| c.input.outputs.keys());
+    let names: BTreeSet<&str> = names.map(String::as_str).collect();
     let mut found = Vec::new();
-    for name in names.into_iter().filter(|n| !SOMETIMES.contains(n)) {
-        let (with, without): (Vec<&Cell<'_>>, Vec<&Cell<'_>>) =
-            own.iter().partition(|c| c.input.outputs.contains_key(name));
+    for name in names.into_iter().filter(|n| judged(n)) {
+        let (with, without): (Vec<&Cell<'_>>, Vec<&Cell<'_>>) = cells
+            .iter()
+            .partition(|c| c.input.outputs.contains_key(name));
         // A file of a known name is missing where it is not; another is the odd one where it is.
         let known = ALWAYS.contains(&name) || with.len() >= without.len();
         let (odd, what) = if known {
@@ -145,6 +154,27 @@ pub(crate) fn files(stage: &Stage<'_>) -> Vec<String> {
             odd.iter()
                 .map(|c| format!("{} (file `{name}` {what})", c.input.coordinates)),
         );
+    }
+    found
+}
+
+/// Returns what files of ok cells are missing or unexpected: those that some cells have and others
+/// have not, and files whose rows are not as many as were recorded.
+pub(crate) fn files(stage: &Stage<'_>) -> Vec<String> {
+    let ok: Vec<&Cell<'_>> = stage.cells.iter().filter(|c| c.rows.is_some()).collect();
+    // What an imported cell has is what its tool wrote.
+    let own: Vec<&Cell<'_>> = ok.iter().copied().filter(|c| !is_imported(c)).collect();
+    let mut found = Vec::new();
+    // What a server can be asked beside the load is its own; so each is compared with itself.
+    let mut servers: BTreeMap<String, Vec<&Cell<'_>>> = BTreeMap::new();
+    for cell in own.iter().copied() {
+        servers.entry(engine(cell)).or_default().push(cell);
+    }
+    let always = odd_files(&own, |name| ALWAYS.contains(&name));
+    found.extend(always);
+    for cells in servers.values() {
+        let own = |name: &str| !ALWAYS.contains(&name) && !SOMETIMES.contains(&name);
+        found.extend(odd_files(cells, own));
     }
     for cell in ok {
         let rows = cell.rows.as_ref().map(|r| r.requests.len() as u64);

@@ -41,12 +41,14 @@ impl TypedGate for ColdCache {
     type Parameters = Parameters;
     const NAME: &'static str = "cold-cache";
     const SUMMARY: &'static str = "By the server's own account (`cached_prompt_tokens`), no \
-        prompt came from a cache that an earlier cell filled. Use this gate in studies that need \
-        cold caches. This is a count, not a test.";
+        prompt came from a cache that an earlier cell filled. Where the server cannot say, the \
+        proof counts that its cache was emptied before the cell (`cache_reset`). Use this gate in \
+        studies that need cold caches. This is a count, not a test.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        each(stage, |_, rows| {
+        each(stage, |cell, rows| {
+            let reset = cell.fact_text("cache_reset");
             let expected = format!(
                 "at most {} cached tokens in a prompt that must be new",
                 parameters.tokens
@@ -71,6 +73,15 @@ impl TypedGate for ColdCache {
             let told: Vec<(i64, i64)> = due
                 .filter_map(|(_, r)| Some((r.request_id, r.cached_prompt_tokens?)))
                 .collect();
+            if reset.as_deref() == Some("failed") {
+                let observed = "the server's cache could not be emptied before the cell";
+                return Verdict::new(false, observed, expected);
+            }
+            if told.is_empty() && reset.as_deref() == Some("proven") {
+                let observed = "the server's cache was emptied before the cell, as its counters \
+                                prove; it does not report what it took from there";
+                return Verdict::new(true, observed, expected);
+            }
             if told.is_empty() {
                 return Verdict::not_judged(
                     "the server does not report what it took from a cache",

@@ -5,35 +5,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
 use crate::gate::{TypedGate, Verdict, each, some};
-use crate::study::Stage;
+use crate::study::{Cell, Stage};
 
 pub(crate) struct TokenAccounting;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The server's counter of generated tokens, where it has one.
-    #[serde(default = "counter")]
-    counter: String,
+    /// The server's counter of generated tokens; by default the one that the engine's definition
+    /// names, where the stage needs the serve stage, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    counter: Option<String>,
     /// By how many tokens the counter's rise may differ from the sum over the rows, warm-up
     /// included.
     #[serde(default)]
     counter_tolerance: u32,
 }
 
-fn counter() -> String {
-    "llamacpp:tokens_predicted_total".to_owned()
-}
-
 impl TypedGate for TokenAccounting {
     type Parameters = Parameters;
     const NAME: &'static str = "token-accounting";
     const SUMMARY: &'static str = "The counts of output tokens agree: the server's usage, its \
-        timings, the chunks and its own counter.";
+        timings, the chunks and its own counter. A counter that is asked for, or that the \
+        engine's definition names, and that was not scraped is not judged.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
-        each(stage, |_, rows| {
+        each(stage, |cell, rows| {
             let ok: Vec<_> = rows.measured().filter(|r| r.is_ok()).collect();
             let mut wrong = Vec::new();
             let mut bad: Vec<i64> = Vec::new();
@@ -66,16 +64,20 @@ impl TypedGate for TokenAccounting {
                 .filter(|r| !r.superseded)
                 .map(|r| r.output_tokens)
                 .sum();
+            let counter = parameters.counter.clone().or_else(|| named(cell, rows));
             let rise = rows
                 .server_metrics
                 .as_ref()
-                .and_then(|t| contract::server_counter(t, &parameters.counter));
+                .zip(counter.as_ref())
+                .and_then(|(t, counter)| contract::server_counter(t, counter));
+            let counter = counter.unwrap_or_default();
+            let mut unseen = false;
             let mut accounts = format!("{} tokens in {} ok rows", total_of(&ok), ok.len());
             match (rise, total) {
                 (Some(rise), Some(total)) if settled => {
                     accounts.push_str(&format!(
                         "; {total} with warm-up, {} rose by {rise}",
-                        parameters.counter
+                        counter
                     ));
                     if (rise - total as f64).abs() > f64::from(parameters.counter_tolerance) {
                         wrong.push(format!(
@@ -86,7 +88,13 @@ impl TypedGate for TokenAccounting {
                 (Some(_), _) => {
                     accounts.push_str("; the counter cannot be compared: not every row is ok");
                 }
-                (None, _) => accounts.push_str("; the server's counter was not scraped"),
+                (None, _) if counter.is_empty() => {
+                    accounts.push_str("; no counter of the server is known");
+                }
+                (None, _) => {
+                    unseen = true;
+                    accounts.push_str(&format!("; the counter {counter} was not scraped"));
+                }
             }
             let observed = if wrong.is_empty() {
                 accounts
@@ -96,10 +104,29 @@ impl TypedGate for TokenAccounting {
             if ok.is_empty() {
                 return Verdict::not_judged("no ok row", "accounts that agree");
             }
+            if wrong.is_empty() && unseen {
+                return Verdict::not_judged(observed, "accounts that agree");
+            }
             Verdict::new(wrong.is_empty(), observed, "accounts that agree").evidence(some(&bad))
         })
     }
 }
+
+/// Returns the counter that the definition of the cell's engine names; where none is at hand,
+/// llama.cpp's, if it was scraped.
+fn named(cell: &Cell<'_>, rows: &contract::CellRows) -> Option<String> {
+    let server = cell.server.as_ref();
+    let name = server.and_then(|s| s.descriptor["counters"]["generated-tokens"].as_str());
+    if let Some(name) = name {
+        return Some(name.to_owned());
+    }
+    let names = rows.server_metrics.as_ref()?.text("name").ok()?;
+    names
+        .contains(&Some(LLAMA_CPP))
+        .then(|| LLAMA_CPP.to_owned())
+}
+
+const LLAMA_CPP: &str = "llamacpp:tokens_predicted_total";
 
 fn total_of(ok: &[&contract::Request]) -> i64 {
     ok.iter().filter_map(|r| r.output_tokens).sum()

@@ -1,0 +1,205 @@
+//! Gates over two engines: what one of them has and the other has not is no fault.
+
+use artifacts::{Column, Scalar, Store, Table};
+use contract::{CacheReset, Cell, Row as _, synthetic};
+use pipeline::{Done, Input, InputCell, Json};
+use serde_json::json;
+
+use crate::tests::{broken, store, table, verify};
+
+/// One cell of an engine, with a counter of its own and the tables of its own.
+fn cell(
+    store: &Store,
+    engine: &str,
+    counter: Option<&str>,
+    facts: Cell,
+    more: &[&str],
+) -> InputCell {
+    let requests: Vec<_> = (0..4)
+        .map(|id| {
+            let mut request = synthetic::request(id);
+            request.sent_ns = Some(id * 1_000_000);
+            request.cached_prompt_tokens = None;
+            request
+        })
+        .collect();
+    let total: i64 = requests.iter().filter_map(|r| r.output_tokens).sum();
+    let facts = Cell {
+        expected_requests: Some(4),
+        ..facts
+    };
+    let mut tables = vec![
+        ("requests", synthetic::requests_table(&requests).unwrap()),
+        ("cell", Cell::table(&[facts]).unwrap()),
+    ];
+    if let Some(counter) = counter {
+        let metrics = Table::new(vec![
+            Column::int("at_ns", [Some(0), Some(900_000_000)]),
+            Column::text("name", [Some(counter), Some(counter)]),
+            Column::float("value", [Some(0.0), Some(total as f64)]),
+        ]);
+        tables.push(("server_metrics", metrics.unwrap()));
+    }
+    for name in more {
+        tables.push((
+            name,
+            Table::new(vec![Column::int("at_ns", [Some(0)])]).unwrap(),
+        ));
+    }
+    synthetic::cell(
+        store,
+        &[("engine", Scalar::Text(engine.into()))],
+        Json::Null,
+        &tables,
+    )
+    .unwrap()
+}
+
+fn servers(store: &Store, counters: &[(&str, Option<&str>)]) -> Input {
+    let cells = counters.iter().map(|(engine, counter)| {
+        let at = [("engine", Scalar::Text((*engine).into()))];
+        let mut cell = synthetic::cell(store, &at, Json::Null, &[]).unwrap();
+        let mut descriptor = json!({"engine": {"name": engine, "version": "1"}});
+        if let Some(counter) = counter {
+            descriptor["counters"] = json!({"generated-tokens": counter});
+        }
+        let bytes = serde_json::to_vec(&descriptor).unwrap();
+        let artifact = pipeline::Artifact {
+            digest: store.put(&bytes).unwrap(),
+            media: pipeline::Media::Json,
+            bytes: bytes.len() as u64,
+            rows: None,
+        };
+        cell.outputs.insert("server".to_owned(), artifact);
+        cell
+    });
+    synthetic::input("server", "serve", cells.collect())
+}
+
+fn outcomes(done: &Done, gate: &str) -> Vec<(String, String)> {
+    let gates = table(done, "gates");
+    let (names, outcomes) = (gates.text("gate").unwrap(), gates.text("outcome").unwrap());
+    let observed = gates.text("observed").unwrap();
+    (0..gates.rows())
+        .filter(|i| names[*i] == Some(gate))
+        .map(|i| {
+            (
+                outcomes[i].unwrap().to_owned(),
+                observed[i].unwrap().to_owned(),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn an_engine_with_documents_of_its_own_beside_one_without_passes_the_census() {
+    let (_folder, store) = store();
+    let load = vec![
+        cell(
+            &store,
+            "sglang",
+            None,
+            Cell::default(),
+            &["server_info", "cache_info"],
+        ),
+        cell(&store, "vllm", None, Cell::default(), &[]),
+    ];
+    let inputs = [
+        servers(&store, &[("sglang", None), ("vllm", None)]),
+        synthetic::input("ladder", "load", load),
+    ];
+    let done = verify(&store, &inputs, &json!({"gates": [{"gate": "census"}]}));
+    assert_eq!(broken(&done), []);
+}
+
+#[test]
+fn a_census_that_fails_with_the_counts_expected_says_why_where_it_is_read() {
+    let (_folder, store) = store();
+    let mut load = vec![
+        cell(&store, "a", None, Cell::default(), &["prompts"]),
+        cell(&store, "b", None, Cell::default(), &[]),
+    ];
+    load[1].outputs.remove("prompts");
+    let inputs = [synthetic::input("ladder", "load", load)];
+    let done = verify(&store, &inputs, &json!({"gates": [{"gate": "census"}]}));
+    let [(outcome, observed)] = &outcomes(&done, "census")[..] else {
+        panic!("one judgement")
+    };
+    assert_eq!(outcome, "fail");
+    assert!(
+        observed.contains("engine=b (file `prompts` missing)"),
+        "{observed}"
+    );
+}
+
+#[test]
+fn each_engines_own_counter_is_compared_with_its_rows() {
+    let (_folder, store) = store();
+    let (vllm, sglang) = (
+        "vllm:generation_tokens_total",
+        "sglang:generation_tokens_total",
+    );
+    let load = |of_sglang: Option<&str>| {
+        vec![
+            cell(&store, "sglang", of_sglang, Cell::default(), &[]),
+            cell(&store, "vllm", Some(vllm), Cell::default(), &[]),
+        ]
+    };
+    let judged = |load: Vec<InputCell>| {
+        let inputs = [
+            servers(&store, &[("sglang", Some(sglang)), ("vllm", Some(vllm))]),
+            synthetic::input("ladder", "load", load),
+        ];
+        let done = verify(
+            &store,
+            &inputs,
+            &json!({"gates": [{"gate": "token-accounting"}]}),
+        );
+        outcomes(&done, "token-accounting")
+    };
+    let both = judged(load(Some(sglang)));
+    assert!(
+        both.iter().all(|(outcome, _)| outcome == "pass"),
+        "{both:?}"
+    );
+    let one = judged(load(None));
+    assert_eq!(one[0].0, "not judged");
+    assert!(
+        one[0]
+            .1
+            .contains("the counter sglang:generation_tokens_total was not scraped")
+    );
+    assert_eq!(one[1].0, "pass");
+}
+
+#[test]
+fn a_counter_that_was_asked_for_and_not_scraped_is_not_judged() {
+    let (_folder, store) = store();
+    let load = vec![cell(&store, "a", None, Cell::default(), &[])];
+    let inputs = [synthetic::input("ladder", "load", load)];
+    let settings = json!({"gates": [{"gate": "token-accounting", "counter": "x_total"}]});
+    let done = verify(&store, &inputs, &settings);
+    assert_eq!(outcomes(&done, "token-accounting")[0].0, "not judged");
+}
+
+#[test]
+fn a_cache_that_was_proven_empty_is_cold_and_one_that_could_not_be_emptied_is_not() {
+    let (_folder, store) = store();
+    let judged = |reset: Option<CacheReset>| {
+        let facts = Cell {
+            cache_reset: reset,
+            ..Cell::default()
+        };
+        let inputs = [synthetic::input(
+            "ladder",
+            "load",
+            vec![cell(&store, "a", None, facts, &[])],
+        )];
+        let done = verify(&store, &inputs, &json!({"gates": [{"gate": "cold-cache"}]}));
+        outcomes(&done, "cold-cache")[0].0.clone()
+    };
+    assert_eq!(judged(Some(CacheReset::Proven)), "pass");
+    assert_eq!(judged(Some(CacheReset::Failed)), "fail");
+    assert_eq!(judged(Some(CacheReset::Unproven)), "not judged");
+    assert_eq!(judged(None), "not judged");
+}
