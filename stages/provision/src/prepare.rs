@@ -149,7 +149,11 @@ fn version_in(text: &str) -> Option<&str> {
         .map(|word| word.trim_start_matches('v').trim_end_matches(['.', '-']))
         .find(|word| {
             let mut numbers = word.split('.');
-            let mut number = || numbers.next().is_some_and(|n| n.starts_with(|c: char| c.is_ascii_digit()));
+            let mut number = || {
+                numbers
+                    .next()
+                    .is_some_and(|n| n.starts_with(|c: char| c.is_ascii_digit()))
+            };
             number() && number()
         })
 }
