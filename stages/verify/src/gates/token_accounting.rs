@@ -75,10 +75,7 @@ impl TypedGate for TokenAccounting {
             let mut accounts = format!("{} tokens in {} ok rows", total_of(&ok), ok.len());
             match (rise, total) {
                 (Some(rise), Some(total)) if settled => {
-                    accounts.push_str(&format!(
-                        "; {total} with warm-up, {} rose by {rise}",
-                        counter
-                    ));
+                    accounts.push_str(&format!("; {total} with warm-up, {counter} rose by {rise}"));
                     if (rise - total as f64).abs() > f64::from(parameters.counter_tolerance) {
                         wrong.push(format!(
                             "the rows sum to {total} with warm-up, the server's counter rose by {rise}"
