@@ -216,7 +216,9 @@ fn reap(document: &LeaseDocument, here: &Scope) -> io::Result<Option<bool>> {
     if ours {
         kill_group(document.pgid, GRACE)?;
     }
-    Ok(Some(ours))
+    // What left the group still carries the mark.
+    let left = crate::enclosure::kill_left_behind(document.process)?;
+    Ok(Some(ours || left))
 }
 
 #[cfg(test)]

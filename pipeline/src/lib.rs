@@ -5,6 +5,7 @@
 
 pub mod design;
 mod dry_run;
+pub mod enclosure;
 mod error;
 pub mod event;
 mod execute;

@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
+use crate::enclosure;
+
 /// The hidden subcommand's name.
 pub const EXEC_COMMAND: &str = "__exec";
 
@@ -29,7 +31,7 @@ pub const EXEC_COMMAND: &str = "__exec";
 const POLL: Duration = Duration::from_millis(10);
 
 /// A process named so that a later process with the same number is not mistaken for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ProcessId {
     /// The process number.
     pub pid: u32,
@@ -48,6 +50,8 @@ pub struct ProcessStat {
     pub pgid: u32,
     /// The session.
     pub session: u32,
+    /// The process that made it, or that adopted it.
+    pub parent: u32,
 }
 
 impl ProcessId {
@@ -87,6 +91,7 @@ impl ProcessStat {
                 start_time: fields.get(19)?.parse().ok()?,
             },
             state: fields.first()?.chars().next()?,
+            parent: fields.get(1)?.parse().ok()?,
             pgid: fields.get(2)?.parse().ok()?,
             session: fields.get(3)?.parse().ok()?,
         })
@@ -233,6 +238,7 @@ impl Spawner {
     /// # Errors
     /// If no thread can be started.
     pub fn new(exe: PathBuf) -> io::Result<Self> {
+        enclosure::adopt();
         let (requests, inbox): (Sender<Request>, Receiver<Request>) = channel();
         let thread = std::thread::Builder::new()
             .name("spawner".to_owned())
@@ -342,7 +348,11 @@ pub fn exec_child(arguments: impl IntoIterator<Item = OsString>) -> Result<Infal
     if parent.and_then(|p| u32::try_from(p).ok()) != Some(owner) {
         return Err(ExecError::Orphaned);
     }
-    let error = Command::new(&program).args(arguments).exec();
+    let own = ProcessId::own().map_err(ExecError::Setup)?;
+    let error = Command::new(&program)
+        .args(arguments)
+        .env(enclosure::MARK, enclosure::mark(own))
+        .exec();
     Err(ExecError::Exec(program, error))
 }
 

@@ -353,6 +353,13 @@ pub trait Lease: Send {
     /// # Errors
     /// If it died, with its last log lines as evidence.
     fn check(&mut self) -> Result<(), Failure>;
+    /// Tells whether it was alive to the end of a cell that used it.
+    ///
+    /// # Errors
+    /// If it died, with its last log lines as evidence.
+    fn check_after_use(&mut self) -> Result<(), Failure> {
+        self.check()
+    }
     /// Stops it with everything it started, and returns what it leaves behind (logs).
     fn release(self: Box<Self>) -> Vec<Output>;
 }

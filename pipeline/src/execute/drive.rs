@@ -457,6 +457,19 @@ impl<'a, 'l> Executor<'a, 'l> {
         loop {
             task.connect(&self.session.graph, |c| self.live.json(c));
             let (result, seconds) = attempt(&self.context, &task, &attempts)?;
+            // What was measured beside a dying server is no measurement of it.
+            let result = match result {
+                Ok(mut done) => match self.died_meanwhile(cell) {
+                    Some(failure) => {
+                        if let Some(lease) = done.lease.take() {
+                            lease.release();
+                        }
+                        Err(failure)
+                    }
+                    None => Ok(done),
+                },
+                failed => failed,
+            };
             match result {
                 Ok(done) => {
                     return succeed(&self.context, &task, attempts, done, seconds).map(Some);

@@ -127,6 +127,19 @@ impl<'a> Executor<'a, '_> {
         Ok(())
     }
 
+    /// Returns why a cell is no measurement if a resource it used died before its end.
+    pub(super) fn died_meanwhile(&mut self, cell: usize) -> Option<Failure> {
+        let needed = resources_of(&self.session.graph, cell);
+        for live in self.live.0.iter_mut().filter(|l| needed.contains(&l.cell)) {
+            if let Err(mut failure) = live.lease.check_after_use() {
+                let name = self.session.graph.name(live.cell);
+                failure.reason = format!("`{name}` died during the cell: {}", failure.reason);
+                return Some(failure);
+            }
+        }
+        None
+    }
+
     /// Releases what may not be alive beside a resource that is to start: other cells of its
     /// stage, and holders of its exclusive names, unless they are needed too.
     pub(super) fn make_room(

@@ -55,6 +55,10 @@ pub(crate) struct World {
     pub(crate) spawner: Mutex<Option<Spawner>>,
     /// Set when a measurement of this cell starts.
     pub(crate) stop_at: Mutex<Option<(String, Arc<AtomicBool>)>>,
+    /// The measurement beside which the server dies, once.
+    pub(crate) dies_beside: Mutex<Option<String>>,
+    /// Whether the server died since it was started.
+    pub(crate) died: Arc<AtomicBool>,
 }
 
 impl World {
@@ -74,6 +78,15 @@ impl World {
             let observations = [("seen".to_owned(), serde_json::json!(3))].into();
             let failure = Failure::new(*status, "as the test asked").evidence(log);
             return Err(failure.observed(observations, vec!["it was slow".to_owned()]));
+        }
+        if self
+            .dies_beside
+            .lock()
+            .unwrap()
+            .take_if(|cell| *cell == name)
+            .is_some()
+        {
+            self.died.store(true, Ordering::Relaxed);
         }
         if let Some((cell, flag)) = &*self.stop_at.lock().unwrap()
             && *cell == name
@@ -102,13 +115,22 @@ struct Kind {
     run: fn(&World, &Job<'_>) -> Result<Done, Failure>,
 }
 
-struct Counted(Arc<AtomicUsize>, Json, Option<(Child, LeaseFile)>);
+struct Counted(
+    Arc<AtomicUsize>,
+    Json,
+    Option<(Child, LeaseFile)>,
+    Arc<AtomicBool>,
+);
 
 impl Lease for Counted {
     fn live(&self) -> &Json {
         &self.1
     }
     fn check(&mut self) -> Result<(), Failure> {
+        if self.3.load(Ordering::Relaxed) {
+            let log = Output::text("log", Media::Text, "out of memory");
+            return Err(Failure::failed("it ended").evidence(log));
+        }
         Ok(())
     }
     fn release(self: Box<Self>) -> Vec<Output> {
@@ -170,6 +192,7 @@ fn serve(world: &World, job: &Job<'_>) -> Result<Done, Failure> {
         .get(&name)
         .cloned()
         .unwrap_or(Json::Null);
+    world.died.store(false, Ordering::Relaxed);
     let alive = world.alive.fetch_add(1, Ordering::Relaxed) + 1;
     world.most_alive.fetch_max(alive, Ordering::Relaxed);
     let process = world.spawner.lock().unwrap().as_ref().map(|spawner| {
@@ -187,6 +210,7 @@ fn serve(world: &World, job: &Job<'_>) -> Result<Done, Failure> {
             world.alive.clone(),
             json!({"url": name, "log": log}),
             process,
+            world.died.clone(),
         ))),
         ..Done::default()
     })

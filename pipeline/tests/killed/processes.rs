@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use pipeline::enclosure::Enclosure;
 use pipeline::lease::{Leases, leases_folder, reap_orphans};
 use pipeline::process::{Spawner, group_members, kill_group, stat, stop};
 
@@ -31,6 +32,14 @@ pub(crate) const TESTS: &[crate::Test] = &[
         a_grandchild_is_reaped,
     ),
     (
+        "a_child_that_left_the_group_and_the_session_is_reaped_by_the_next_run",
+        a_runaway_is_reaped,
+    ),
+    (
+        "an_enclosure_is_emptied_of_what_left_the_group_or_cleared_its_environment",
+        an_enclosure_is_emptied,
+    ),
+    (
         "a_lease_file_goes_when_its_guard_is_dropped",
         a_lease_file_goes_with_its_guard,
     ),
@@ -41,7 +50,10 @@ pub(crate) const TESTS: &[crate::Test] = &[
 pub(crate) fn owner(mut arguments: impl Iterator<Item = OsString>) {
     let store = PathBuf::from(arguments.next().expect("a store"));
     let spawner = spawner();
-    let mut child = engine(&spawner);
+    let mut child = match arguments.next() {
+        Some(script) => started(&spawner, script.to_str().expect("text")),
+        None => engine(&spawner),
+    };
     let lease = Leases::new(&store, "study", "server[]")
         .register(child.id())
         .expect("registered");
@@ -70,9 +82,15 @@ fn engine(spawner: &Spawner) -> Child {
 }
 
 fn start_owner(store: &Path) -> (Child, u32) {
+    start_owner_of(store, &[])
+}
+
+/// Starts an owner; with a script, its engine runs that.
+fn start_owner_of(store: &Path, script: &[&str]) -> (Child, u32) {
     let mut owner = Command::new(std::env::current_exe().expect("our own path"))
         .arg("owner")
         .arg(store)
+        .args(script)
         .stdout(Stdio::piped())
         .spawn()
         .expect("spawned");
@@ -164,6 +182,67 @@ fn a_grandchild_is_reaped() {
             .count(),
         0
     );
+}
+
+/// Starts a shell that runs `script` and then says `ready`.
+fn started(spawner: &Spawner, script: &str) -> Child {
+    let mut command = spawner.command("/bin/sh");
+    command
+        .args(["-c", &format!("{script} echo ready; wait")])
+        .stdout(Stdio::piped());
+    let mut child = spawner.spawn(command).expect("spawned");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("piped"))
+        .read_line(&mut line)
+        .expect("a line");
+    assert_eq!(line, "ready\n");
+    child
+}
+
+/// Returns the processes whose command line is this.
+fn with_command(line: &str) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    let is = |pid: &u32| {
+        let text = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&text).replace('\0', " ").trim() == line && running(*pid)
+    };
+    pids.filter(is).collect()
+}
+
+fn a_runaway_is_reaped() {
+    let store = tempfile::tempdir().unwrap();
+    let (mut owner, engine) = start_owner_of(store.path(), &["setsid sleep 87.125 &"]);
+    let runaway = || with_command("sleep 87.125");
+    eventually("the runaway", || runaway().len() == 1);
+    let away = stat(runaway()[0]).unwrap().unwrap();
+    assert_ne!((away.pgid, away.session), (engine, engine));
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    eventually("the end of the engine", || !running(engine));
+    assert_eq!(runaway().len(), 1);
+    assert!(reap_orphans(store.path()).unwrap()[0].stopped);
+    assert_eq!(runaway(), Vec::<u32>::new());
+}
+
+fn an_enclosure_is_emptied() {
+    let spawner = spawner();
+    // Each leaves its group and session; the second also its environment and its parent.
+    let script = "setsid sleep 87.25 & (env -i /usr/bin/setsid /bin/sleep 87.375 &);";
+    let mut child = started(&spawner, script);
+    let enclosure = Enclosure::of(child.id()).unwrap();
+    let left = || {
+        [
+            with_command("sleep 87.25"),
+            with_command("/bin/sleep 87.375"),
+        ]
+        .concat()
+    };
+    eventually("both", || left().len() == 2);
+    stop(&mut child, Duration::ZERO).unwrap();
+    assert_eq!(left().len(), 2, "a process group is not enough");
+    enclosure.empty().unwrap();
+    assert_eq!(left(), Vec::<u32>::new());
 }
 
 fn a_lease_file_goes_with_its_guard() {

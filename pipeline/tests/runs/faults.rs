@@ -198,6 +198,40 @@ fn retries_keep_the_evidence_of_every_attempt() {
 }
 
 #[test]
+fn a_server_that_dies_during_a_cell_fails_it_although_the_cell_itself_ended_well() {
+    let bench = Bench::new();
+    let mut stages = study_stages();
+    let study = experiment(&bench.file(), &study_axes(), &stages);
+    *bench.world.dies_beside.lock().unwrap() = Some(CELL.to_owned());
+    let (summary, _) = bench.run_with(&study, &going());
+    let (status, reason) = line(&summary, CELL);
+    assert_eq!(status, CellStatus::Failed);
+    assert!(
+        reason.contains("died during the cell: it ended"),
+        "{reason}"
+    );
+    let log = summary.ledger.iter().find_map(|l| l.evidence.get("log"));
+    let log = bench
+        .store
+        .get(&log.expect("the log of the server").digest)
+        .unwrap();
+    assert_eq!(log, b"out of memory");
+
+    // With retries the server is started again, and the cell measured again.
+    stages[2].retries = 1;
+    let study = experiment(&bench.file(), &study_axes(), &stages);
+    *bench.world.dies_beside.lock().unwrap() = Some(CELL.to_owned());
+    let (summary, _) = bench.run_with(&study, &going());
+    assert!(summary.is_complete(), "{:?}", summary.counts);
+    let lock = pipeline::lock::Lock::read(&summary.lock).unwrap().unwrap();
+    let cells = lock.stages.iter().flat_map(|s| &s.cells);
+    let records = cells.filter_map(|c| c.record);
+    let records = records.map(|r| pipeline::record::Record::parse(&bench.store.get(&r).unwrap()));
+    let tried: Vec<usize> = records.map(|r| r.unwrap().attempts.len()).collect();
+    assert_eq!(tried.iter().max(), Some(&2));
+}
+
+#[test]
 fn every_record_holds_the_recipe_that_its_key_is_made_of() {
     let bench = Bench::new();
     fail(&bench, CELL, 1, CellStatus::Failed);

@@ -5,6 +5,7 @@ use contract::{Chunk, Request, RequestStatus, TokenSource};
 use serde_json::Value;
 
 use crate::api::{Adapter, Api, Delivery, Server, Text, error_in};
+use crate::claims;
 use crate::measure::{Attempt, End, Stop};
 use crate::prompts::{Counter, FileCounter, Prompt};
 use crate::sse::{Division, divide};
@@ -52,6 +53,7 @@ pub(crate) fn interpret(
     counter: Option<&FileCounter>,
 ) -> (Request, Vec<Chunk>, String) {
     let mut answer = read_answer(attempt, api, delivery);
+    check_claims(&mut answer, prompt.output_tokens);
     let (mut status, mut error) = judge(attempt, &answer);
     let mut schema_valid = None;
     if let Some(schema) = schema.filter(|_| status == RequestStatus::Ok) {
@@ -157,6 +159,23 @@ pub(crate) fn interpret(
     (row, chunks, answer.text)
 }
 
+/// Removes counts that cannot be, and with them the answer from what is counted as answered.
+fn check_claims(answer: &mut Answer, asked: u32) {
+    let output = [answer.usage_output, answer.server.output_tokens];
+    let prompts = [answer.usage_prompt, answer.server.prompt_tokens];
+    let cached = [answer.usage_cached, answer.server.cached_prompt_tokens];
+    let bytes = answer.text.len() + answer.reasoning.len();
+    let parts = cached.into_iter().zip(prompts);
+    if let Some(wrong) =
+        claims::impossible_output(output, asked, bytes).or_else(|| claims::impossible_cache(parts))
+    {
+        answer.broken.get_or_insert(wrong);
+        (answer.usage_output, answer.usage_reasoning) = (None, None);
+        (answer.usage_prompt, answer.usage_cached) = (None, None);
+        answer.server = Server::default();
+    }
+}
+
 fn ns(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
@@ -239,7 +258,10 @@ fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> Answer {
         if event.kind.as_deref() == Some("error") && answer.error.is_none() {
             answer.error = Some(error_in(&value).unwrap_or_else(|| value.to_string()));
         }
-        let told = api.read(&value);
+        let mut told = api.read(&value);
+        if let Some(wrong) = claims::refuse_unthinkable(&mut told) {
+            answer.broken.get_or_insert(wrong);
+        }
         answer.error = answer.error.take().or(told.error);
         answer.complete |= told.last || division == Division::Whole;
         answer.finish_reason = told.finish_reason.or(answer.finish_reason.take());

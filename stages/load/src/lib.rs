@@ -11,6 +11,7 @@
 mod api;
 mod arrival;
 pub mod calibrate;
+mod claims;
 mod client_health;
 mod direct;
 mod drive;

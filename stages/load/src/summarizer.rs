@@ -110,8 +110,12 @@ impl Summarizer {
         if row.status != RequestStatus::Ok {
             return Ok(());
         }
-        self.output_tokens += row.output_tokens.unwrap_or(0);
-        self.prompt_tokens += row.prompt_tokens.unwrap_or(0);
+        self.output_tokens = self
+            .output_tokens
+            .saturating_add(row.output_tokens.unwrap_or(0));
+        self.prompt_tokens = self
+            .prompt_tokens
+            .saturating_add(row.prompt_tokens.unwrap_or(0));
         self.good += u64::from(self.slo.kept(row));
         put(&mut self.ttft, ttft(row))?;
         put(

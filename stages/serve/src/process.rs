@@ -6,9 +6,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engines::{Engine, Rendered};
+use pipeline::enclosure::Enclosure;
 use pipeline::lease::LeaseFile;
 use pipeline::process::{Spawner, stat, stop};
 use pipeline::{CellStatus, Failure, Job, Media, Output};
@@ -16,6 +17,9 @@ use regex_lite::Regex;
 
 /// The variables every engine inherits from us.
 const INHERITED: [&str; 3] = ["HOME", "PATH", "TMPDIR"];
+
+/// How long an engine that refuses connections may take to end.
+const ENDING: Duration = Duration::from_secs(10);
 
 /// How many of the last lines of the log a reason quotes.
 const QUOTED_LINES: usize = 3;
@@ -30,6 +34,7 @@ pub(crate) struct Process {
     failures: Vec<(Regex, String)>,
     grace: Duration,
     stopped: bool,
+    enclosure: Enclosure,
     // Dropped after the process was stopped: the file first, then the thread the child hangs on.
     _lease: LeaseFile,
     _spawner: Arc<Spawner>,
@@ -75,8 +80,12 @@ impl Process {
             .spawn(command)
             .map_err(|e| trouble("it cannot be started", e))?;
         await_own_group(&child).map_err(|e| trouble("it cannot be watched", e))?;
-        let lease = match job.leases.register(child.id()) {
-            Ok(lease) => lease,
+        let noted = Enclosure::of(child.id()).and_then(|enclosure| {
+            let lease = job.leases.register(child.id())?;
+            Ok((enclosure, lease))
+        });
+        let (enclosure, lease) = match noted {
+            Ok(noted) => noted,
             Err(e) => {
                 // Unnoted it could be left behind by a crash: better not at all.
                 let _ = stop(&mut child, Duration::ZERO);
@@ -97,6 +106,7 @@ impl Process {
                 .collect(),
             grace: Duration::try_from_secs_f64(engine.stop.grace_s).unwrap_or_default(),
             stopped: false,
+            enclosure,
             _lease: lease,
             _spawner: spawner.clone(),
         })
@@ -126,6 +136,28 @@ impl Process {
                 format!("the engine cannot be watched: {e}"),
             )),
         }
+    }
+
+    /// Tells whether it still runs after it was used. One that takes no connection any more is
+    /// about to end: it is waited for, since writing out its memory may take a while.
+    ///
+    /// # Errors
+    /// If it ended, or takes no connection.
+    pub(crate) fn check_after_use(&mut self, refuses: impl Fn() -> bool) -> Result<(), Failure> {
+        self.check()?;
+        if !refuses() {
+            return Ok(());
+        }
+        let deadline = Instant::now() + ENDING;
+        while Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(20));
+            self.check()?;
+        }
+        let reason = format!(
+            "the engine runs, but refuses connections{}",
+            self.last_words()
+        );
+        Err(self.fail(CellStatus::Hung, reason))
     }
 
     /// Makes a failure that carries the log.
@@ -207,7 +239,9 @@ impl Process {
             return Ok(());
         }
         self.stopped = true;
-        stop(&mut self.child, self.grace).map(drop)
+        let stopped = stop(&mut self.child, self.grace).map(drop);
+        // What left the process group, by starting a session of its own for instance.
+        stopped.and(self.enclosure.empty())
     }
 }
 

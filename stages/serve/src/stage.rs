@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -341,6 +341,14 @@ impl Lease for Server {
         )))
     }
 
+    fn check_after_use(&mut self) -> Result<(), Failure> {
+        let url = self.site.url().to_owned();
+        match &mut self.process {
+            Some(process) => process.check_after_use(|| refuses(&url)),
+            None => self.check(),
+        }
+    }
+
     fn release(mut self: Box<Self>) -> Vec<Output> {
         self.process
             .as_mut()
@@ -348,6 +356,16 @@ impl Lease for Server {
             .into_iter()
             .collect()
     }
+}
+
+/// Returns whether nobody listens where a server of this machine should.
+fn refuses(url: &str) -> bool {
+    let port = url
+        .rsplit(':')
+        .next()
+        .and_then(|port| port.trim_end_matches('/').parse().ok());
+    let Some(port) = port else { return false };
+    TcpStream::connect((HOST, port)).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 /// Returns a port nobody listens on now.

@@ -28,6 +28,10 @@ fn main() -> ExitCode {
             dies_later,
         ),
         (
+            "an_engine_that_refuses_connections_after_a_cell_is_no_living_engine",
+            deaf_after_use,
+        ),
+        (
             "an_engine_that_is_never_ready_is_stopped_and_told",
             never_ready,
         ),
@@ -210,6 +214,29 @@ fn dies_later() {
         "{failure}"
     );
     assert_eq!(failure.evidence.len(), 1);
+}
+
+fn deaf_after_use() {
+    let bench = Bench::new();
+    let mut done = run(&bench, &stub("-")).unwrap();
+    let group = group(&done);
+    let lease = done.lease.as_mut().unwrap();
+    lease.check_after_use().unwrap();
+    // It dies while it is looked at, as one whose memory is being written out.
+    let end = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        pipeline::process::kill_group(group, Duration::ZERO)
+    });
+    let failure = loop {
+        if let Err(failure) = lease.check_after_use() {
+            break failure;
+        }
+    };
+    end.join().unwrap().unwrap();
+    assert!(
+        failure.reason.starts_with("the engine exited (signal: 9"),
+        "{failure}"
+    );
 }
 
 fn never_ready() {

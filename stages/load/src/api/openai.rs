@@ -78,7 +78,7 @@ pub(super) fn timings(timings: &Value) -> Server {
     Server {
         prompt_ms: timings["prompt_ms"].as_f64(),
         predicted_ms: timings["predicted_ms"].as_f64(),
-        prompt_tokens: new.map(|n| n + cached.unwrap_or(0)),
+        prompt_tokens: new.map(|n| n.saturating_add(cached.unwrap_or(0))),
         output_tokens: timings["predicted_n"].as_i64(),
         cached_prompt_tokens: cached,
     }

@@ -104,7 +104,11 @@ impl Dialect {
         if fault == Fault::NoEnd {
             return Vec::new();
         }
-        let usage = json!({"prompt_tokens": 7, "completion_tokens": tokens});
+        let claimed = match fault {
+            Fault::Claims(count) => count,
+            _ => i64::from(tokens),
+        };
+        let usage = json!({"prompt_tokens": 7, "completion_tokens": claimed});
         let values = match self {
             Self::Completions | Self::Chat => {
                 let finish = if self == Self::Chat {

@@ -44,6 +44,8 @@ pub enum Fault {
     NoEnd,
     /// No usage at the end.
     NoUsage,
+    /// The usage at the end claims so many output tokens.
+    Claims(i64),
     /// No token at all: the end of sequence came first.
     NoTokens,
     /// Events without text among those with.

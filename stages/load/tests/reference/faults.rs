@@ -446,6 +446,23 @@ fn without_usage_chunks_are_counted_and_never_the_requested_length() {
 }
 
 #[test]
+fn a_claim_of_tokens_that_cannot_be_is_no_answer_and_enters_no_sum() {
+    for claimed in [i64::MAX, i64::MIN, -1, 1 << 40, 100_000] {
+        let result = all_become(Fault::Claims(claimed), RequestStatus::MalformedStream);
+        for row in &result.requests {
+            assert!(error(row).contains(&claimed.to_string()), "{}", error(row));
+            assert_eq!(row.prompt_tokens.filter(|n| *n != 7), None);
+            assert_ne!(row.output_tokens, Some(claimed));
+        }
+    }
+    // Fewer than were asked for, and one more than came, as where the end is counted.
+    for claimed in [1, 6] {
+        let result = all_become(Fault::Claims(claimed), RequestStatus::Ok);
+        assert_eq!(result.requests[0].output_tokens, Some(claimed));
+    }
+}
+
+#[test]
 fn an_answer_without_tokens_is_ok_and_has_no_first_token() {
     let result = all_become(Fault::NoTokens, RequestStatus::Ok);
     for row in &result.requests {

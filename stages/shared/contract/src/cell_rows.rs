@@ -36,6 +36,24 @@ pub struct CellRows {
 /// The tables sampled beside a load that the pure stages read.
 const BESIDE: [&str; 3] = ["host_telemetry", "process_telemetry", "gpu_telemetry"];
 
+/// The most tokens that one request can have: sums over 2³¹ rows then fit an `i64`.
+const MOST_TOKENS: i64 = u32::MAX as i64;
+
+/// Returns whether every token count of a row is one: rows of other tools may say anything.
+fn is_countable(row: &Request) -> bool {
+    [
+        row.prompt_tokens,
+        row.cached_prompt_tokens,
+        row.output_tokens,
+        row.reasoning_tokens,
+        row.requested_output_tokens,
+        row.first_chunk_tokens,
+    ]
+    .into_iter()
+    .flatten()
+    .all(|count| (0..=MOST_TOKENS).contains(&count))
+}
+
 impl CellRows {
     /// Returns whether the cell is an imported file that holds aggregates alone.
     pub fn is_aggregate(&self) -> bool {
@@ -76,6 +94,11 @@ impl CellRows {
             ),
             None => (None, Vec::new()),
         };
+        if let Some(row) = requests.iter().find(|row| !is_countable(row)) {
+            let (id, attempt) = (row.request_id, row.attempt);
+            let told = format!("request {id}, attempt {attempt}: its token counts cannot be");
+            return Err(wrong("requests", &told));
+        }
         let mut beside = BTreeMap::new();
         for name in BESIDE {
             beside.extend(table(name)?.map(|found| (name, found)));

@@ -1,0 +1,101 @@
+//! What a server can claim to have counted. A count that cannot be must not enter a sum.
+
+use crate::api::Told;
+
+/// The most tokens of one request that are believed: far beyond any context window, and small
+/// enough that 2³¹ of them add up in an `i64`.
+const MOST_TOKENS: i64 = u32::MAX as i64;
+
+/// Returns what is wrong with the counts of one event, whatever was asked for, and removes
+/// them: no arithmetic on them is safe.
+pub(crate) fn refuse_unthinkable(told: &mut Told) -> Option<String> {
+    let counts = [
+        ("output", &mut told.output_tokens),
+        ("reasoning", &mut told.reasoning_tokens),
+        ("prompt", &mut told.prompt_tokens),
+        ("cached prompt", &mut told.cached_prompt_tokens),
+        ("chunk", &mut told.tokens),
+        ("output", &mut told.server.output_tokens),
+        ("prompt", &mut told.server.prompt_tokens),
+        ("cached prompt", &mut told.server.cached_prompt_tokens),
+    ];
+    let mut wrong = None;
+    for (what, count) in counts {
+        if let Some(claimed) = count.filter(|n| !(0..=MOST_TOKENS).contains(n)) {
+            *count = None;
+            wrong.get_or_insert_with(|| format!("the server claims {claimed} {what} tokens"));
+        }
+    }
+    wrong
+}
+
+/// Returns what is wrong with claims of output: more than was asked for and came together. A
+/// token has at least one byte of text, or it was hidden and then asked for.
+pub(crate) fn impossible_output(
+    claims: impl IntoIterator<Item = Option<i64>>,
+    asked: u32,
+    bytes: usize,
+) -> Option<String> {
+    let most = i64::from(asked).saturating_add(i64::try_from(bytes).unwrap_or(i64::MAX));
+    let claimed = claims
+        .into_iter()
+        .flatten()
+        .find(|claimed| *claimed > most)?;
+    Some(format!(
+        "the server claims {claimed} output tokens, but {asked} were asked for and {bytes} bytes \
+         of text came"
+    ))
+}
+
+/// Returns what is wrong with claims of cached tokens, each with that of its prompt: a part
+/// larger than the whole.
+pub(crate) fn impossible_cache(
+    claims: impl IntoIterator<Item = (Option<i64>, Option<i64>)>,
+) -> Option<String> {
+    let mut both = claims
+        .into_iter()
+        .filter_map(|(cached, prompt)| Some((cached?, prompt?)));
+    let (cached, prompt) = both.find(|(cached, prompt)| cached > prompt)?;
+    Some(format!(
+        "the server claims {cached} cached tokens of a prompt of {prompt}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_is_believed_up_to_what_was_asked_for_and_came() {
+        assert_eq!(impossible_output([Some(16), None], 16, 0), None);
+        assert_eq!(impossible_output([None, Some(36)], 16, 20), None);
+        let wrong = impossible_output([None, Some(37)], 16, 20).unwrap();
+        assert!(wrong.contains("37 output tokens"), "{wrong}");
+    }
+
+    #[test]
+    fn a_part_larger_than_the_whole_is_not_believed() {
+        assert_eq!(
+            impossible_cache([(Some(10), Some(10)), (Some(1), None)]),
+            None
+        );
+        assert!(impossible_cache([(None, Some(10)), (Some(11), Some(10))]).is_some());
+    }
+
+    #[test]
+    fn counts_beyond_all_reason_are_removed_whatever_they_count() {
+        for count in [-1, i64::MIN, i64::MAX, MOST_TOKENS + 1] {
+            let mut told = Told {
+                output_tokens: Some(count),
+                prompt_tokens: Some(7),
+                ..Told::default()
+            };
+            told.server.cached_prompt_tokens = Some(count);
+            let wrong = refuse_unthinkable(&mut told).unwrap();
+            assert!(wrong.contains(&count.to_string()), "{wrong}");
+            assert_eq!((told.output_tokens, told.prompt_tokens), (None, Some(7)));
+            assert_eq!(told.server.cached_prompt_tokens, None);
+            assert_eq!(refuse_unthinkable(&mut told), None);
+        }
+    }
+}
