@@ -16,6 +16,7 @@ use crate::frame::{Frame, Spec};
 use crate::intake;
 use crate::operator::{Context, Operator, Scope};
 use crate::operators::ALL;
+use crate::surroundings::Surroundings;
 
 /// The `analyze` kind.
 ///
@@ -42,7 +43,7 @@ impl StageKind for Analyze {
     }
 
     fn semantic_version(&self) -> u32 {
-        6
+        7
     }
 
     fn class(&self) -> Class {
@@ -262,6 +263,7 @@ pub(crate) fn run_holding(
         .and_then(|t| serde_json::from_value(t).ok())
         .ok_or_else(|| Failure::failed("the canonical parameters hold no tables"))?;
     let loads = intake::loads(inputs, store, control, hold)?;
+    let surroundings = Surroundings::new(&loads);
     let mut tables: BTreeMap<String, Frame> = BTreeMap::new();
     let mut done = Done::default();
     for (i, table) in planned.iter().enumerate() {
@@ -275,6 +277,7 @@ pub(crate) fn run_holding(
             .ok_or_else(|| Failure::failed(format!("there is no operator `{}`", table.operator)))?;
         let context = Context {
             loads: &loads,
+            surroundings: &surroundings,
             tables: &tables,
             seed,
             control,

@@ -11,6 +11,7 @@ mod intake;
 mod kind;
 mod operator;
 mod operators;
+mod surroundings;
 
 #[cfg(test)]
 mod examples;
@@ -22,6 +23,8 @@ mod published;
 mod published_studies;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_conditions;
 #[cfg(test)]
 mod tests_of_mfu;
 #[cfg(test)]

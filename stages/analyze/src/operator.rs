@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::frame::{Frame, Spec};
 use crate::intake::{AGGREGATE, Load};
+use crate::surroundings::Surroundings;
 
 /// One way to make a table, as the stage sees it: [`TypedOperator`] without its types.
 pub(crate) trait Operator: Send + Sync {
@@ -277,6 +278,7 @@ pub(crate) fn items<'a>(key: &str, list: &'a [String]) -> Vec<(Vec<Step>, &'a st
 /// What an operator may see while it makes a table.
 pub(crate) struct Context<'a> {
     pub(crate) loads: &'a [Load<'a>],
+    pub(crate) surroundings: &'a Surroundings<'a>,
     pub(crate) tables: &'a BTreeMap<String, Frame>,
     pub(crate) seed: u64,
     pub(crate) control: &'a Control,

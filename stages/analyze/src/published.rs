@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::frame::{Frame, Level, Row, Spec};
 use crate::operator::Context;
 use crate::operators::{ALL, verdict};
+use crate::surroundings::Surroundings;
 
 /// Reads a published table: key columns as they are, every other as numbers.
 pub(crate) fn table(text: &str, keys: &[&str], numbers: &[&str]) -> Frame {
@@ -56,6 +57,7 @@ pub(crate) fn run(operator: &str, parameters: &Json, frame: Frame) -> Frame {
     let tables = BTreeMap::from([("t".to_owned(), frame)]);
     let context = Context {
         loads: &[],
+        surroundings: &Surroundings::new(&[]),
         tables: &tables,
         seed: 164,
         control: &Control::quiet(),

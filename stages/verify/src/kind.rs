@@ -8,12 +8,12 @@ use pipeline::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::balance::{Compared, compared, imbalances_table};
 use crate::census::census_table;
 use crate::comparability::{comparability_table, pairs};
 use crate::finding::{Finding, Outcome, Severity, exclusions_table, gates_table};
 use crate::gate::{Gate, Unresolved};
 use crate::gates::{ALL, BalanceParameters, ComparabilityParameters};
+use crate::imbalances::{Imbalance, imbalances, imbalances_table};
 use crate::study;
 
 /// The `verify` kind. Settings: `gates`, a list of `{gate: …}` with `severity`, `reason`
@@ -267,7 +267,7 @@ pub(crate) fn run(
             ));
         }
     }
-    let imbalances = imbalances(&planned, &stages)?;
+    let unbalanced = unbalanced(&planned, &stages)?;
     let wrong = |e: TableError| Failure::failed(e.to_string());
     let mut done = Done::default();
     done.outputs.push(Output::table(
@@ -288,7 +288,7 @@ pub(crate) fn run(
     )?);
     done.outputs.push(Output::table(
         "imbalances",
-        &imbalances_table(&imbalances).map_err(wrong)?,
+        &imbalances_table(&unbalanced).map_err(wrong)?,
     )?);
     done.outputs
         .push(Output::json("verdict", &verdict(&findings)));
@@ -323,21 +323,22 @@ pub(crate) fn run(
 }
 
 /// Returns the sides that were measured under other conditions, with their stage.
-fn imbalances<'a>(
+fn unbalanced<'a>(
     planned: &[Planned],
     stages: &'a [study::Stage<'a>],
-) -> Result<Vec<(&'a str, Compared)>, Failure> {
+) -> Result<Vec<Imbalance<'a>>, Failure> {
     let mut found = Vec::new();
     for planned in planned.iter().filter(|p| p.gate == "balanced-conditions") {
         let given: BalanceParameters = serde_json::from_value(planned.parameters.clone())
             .map_err(|e| Failure::failed(format!("gate balanced-conditions: {e}")))?;
         for stage in stages {
-            let all = compared(stage, &given.across, given.alpha);
-            found.extend(
-                all.into_iter()
-                    .filter(|c| c.differs)
-                    .map(|c| (stage.name, c)),
-            );
+            let all = imbalances(stage, &given.across, given.alpha, &given.may_differ);
+            let differing = all.into_iter().filter(|c| c.differs);
+            found.extend(differing.map(|found| Imbalance {
+                stage: stage.name,
+                across: given.across.clone(),
+                found,
+            }));
         }
     }
     Ok(found)

@@ -21,16 +21,15 @@
 //! whoever runs the experiment ends with an error if that is not 0. Downstream, `analyze` takes
 //! a cell that failed a `fail` gate as little as an excluded one, and the report shows both.
 
-mod balance;
 mod census;
 #[cfg(test)]
 mod client_tests;
 mod comparability;
-mod conditions;
 mod finding;
 mod gate;
 mod gates;
 mod hardware;
+mod imbalances;
 mod kind;
 #[cfg(test)]
 mod measured;

@@ -10,10 +10,11 @@ use statistics::{Bootstrap, BootstrapKind, GENERATOR, Interval, UnitEffect};
 
 use crate::columns::{Columns, Value};
 use crate::frame::{Frame, Level, Missing, Span, Spec, text};
-use crate::operator::Draft;
+use crate::operator::{Context, Draft};
 use crate::operators::pairs::Sides;
 use crate::operators::units::{Scale, Units, outward};
 use crate::operators::verdict::{Adjusted, Case, Family, VERDICTS, Verdict, adjust};
+use crate::surroundings::{self, Asked, Judge, Unlike};
 
 /// The settings of both kinds of comparison.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -41,6 +42,10 @@ pub(crate) struct Terms {
     /// shown to be smaller is `equivalent`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) margin: BTreeMap<String, f64>,
+    /// Conditions of measuring in which the sides may differ, because they differ on purpose or cannot matter:
+    /// `frequency` and `temperature`, for instance, of two machines. A difference in any other bars the verdict.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) conditions_may_differ: Vec<String>,
     /// Which tests form one family for the adjustment of p values and intervals.
     #[serde(default)]
     pub(crate) family: Family,
@@ -125,6 +130,7 @@ impl Terms {
     pub(crate) fn check(&self, draft: &Draft<'_>) -> Result<(), Vec<Problem>> {
         draft.columns(&self.from, &self.columns)?;
         let mut problems = draft.shares(&[("alpha", self.alpha)]);
+        problems.extend(surroundings::problems(draft, &self.conditions_may_differ));
         if self.resamples < 100 {
             let message = "a bootstrap needs at least 100 resamples";
             problems.push(draft.problem("resamples", message));
@@ -362,22 +368,32 @@ impl Terms {
     }
 
     /// Makes the table of comparisons: adjusts their p values within their families and decides.
+    ///
+    /// # Errors
+    /// If what was sampled beside the cells cannot be read.
     pub(crate) fn table<T>(
         &self,
+        context: &Context<'_>,
         tests: Vec<Compared<T>>,
         columns: &Columns<'_, Judged<T>>,
         (from, units): (&Frame, &Units),
         missing: Vec<Missing>,
-    ) -> Frame {
+    ) -> Result<Frame, Failure> {
         let raw: Vec<(usize, Option<f64>)> = tests.iter().map(|t| (t.column, t.p)).collect();
         let adjusted = adjust(&raw, self.family, self.alpha, (&self.columns, &self.by));
-        let row = |(test, adjusted): (Compared<T>, Adjusted)| {
-            let judged = self.judge(test, adjusted, (from, units));
+        let unlike = self.unlike(context, &tests, units)?;
+        let row = |((mut test, adjusted), unlike): ((Compared<T>, Adjusted), Option<Unlike>)| {
+            if let Some(unlike) = &unlike {
+                test.lineage.extend(unlike.samples.iter().cloned());
+                test.lineage.sort();
+            }
+            let judged = self.judge(test, adjusted, unlike.as_ref(), (from, units));
             let mut key = judged.test.stratum.clone();
             key.push(text(&self.columns[judged.test.column]));
             columns.row(key, &judged, judged.test.lineage.clone())
         };
-        let rows = tests.into_iter().zip(adjusted).map(row).collect();
+        let tests = tests.into_iter().zip(adjusted).zip(unlike);
+        let rows = tests.map(row).collect();
         let mut keys = self.by.clone();
         keys.push("metric".to_owned());
         let level = if self.by.is_empty() {
@@ -385,23 +401,50 @@ impl Terms {
         } else {
             Level::Marginal
         };
-        Frame {
+        Ok(Frame {
             level,
             keys,
             specs: columns.specs(),
             rows,
             missing,
-        }
+        })
+    }
+
+    /// Asks for each test whether its sides were measured under the same conditions: over all cells behind
+    /// the table, where small differences show, then over its own.
+    fn unlike<T>(
+        &self,
+        context: &Context<'_>,
+        tests: &[Compared<T>],
+        units: &Units,
+    ) -> Result<Vec<Option<Unlike>>, Failure> {
+        let (a, b) = self.pair.labels();
+        let asked = Asked {
+            axis: &self.pair.axis,
+            labels: &[a, b],
+            unit: units.axes(),
+            may_differ: &self.conditions_may_differ,
+        };
+        let mut judge = Judge::new(context)?;
+        let whole = judge.unlike(&asked, tests.iter().flat_map(|t| &t.lineage));
+        let of = |test: &Compared<T>| {
+            whole
+                .clone()
+                .or_else(|| judge.unlike(&asked, &test.lineage))
+        };
+        Ok(tests.iter().map(of).collect())
     }
 
     fn judge<T>(
         &self,
         test: Compared<T>,
         adjusted: Adjusted,
+        unlike: Option<&Unlike>,
         (from, units): (&Frame, &Units),
     ) -> Judged<T> {
         let name = &self.columns[test.column];
         let margin = self.margin.get(name).copied();
+        let unlike = unlike.map(Unlike::reason);
         let case = Case {
             effect: test.effect.as_ref().map_err(String::as_str),
             decision: adjusted.decision,
@@ -409,6 +452,7 @@ impl Terms {
             margin,
             alpha: self.alpha,
             mean: test.mean,
+            unlike: unlike.as_deref(),
         };
         Judged {
             unit: from.spec(name).and_then(|spec| spec.unit.clone()),

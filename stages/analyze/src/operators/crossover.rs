@@ -13,6 +13,7 @@ use crate::operators::comparison::position;
 use crate::operators::pairs::{Better, Pair, Sides, matched, rung};
 use crate::operators::units::{Scale, Units, averaged, outward};
 use crate::operators::verdict::{Adjusted, Case, Family, Verdict, adjust};
+use crate::surroundings::{self, Asked, Judge, Unlike};
 
 pub(crate) struct Crossover;
 
@@ -42,6 +43,9 @@ pub(crate) struct Parameters {
     /// The chance of a winner anywhere in the table that is none.
     #[serde(default = "alpha")]
     alpha: f64,
+    /// Conditions of measuring in which the sides may differ; a difference in any other bars the verdict.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    conditions_may_differ: Vec<String>,
 }
 
 fn alpha() -> f64 {
@@ -65,7 +69,8 @@ struct Course {
     change: Option<usize>,
     observed: Option<f64>,
     missing: Scalar,
-    unreplicated: Option<String>,
+    /// Why no winner can be shown.
+    undecidable: Option<String>,
     scale: Scale,
 }
 
@@ -81,7 +86,7 @@ impl Course {
     }
 
     fn resolution(&self) -> String {
-        if let Some(why) = &self.unreplicated {
+        if let Some(why) = &self.undecidable {
             return format!("undecidable: {why}");
         }
         match (self.won.as_slice(), self.change) {
@@ -188,12 +193,13 @@ impl TypedOperator for Crossover {
     type Parameters = Parameters;
     const NAME: &'static str = "crossover";
     const SUMMARY: &'static str = "The first value on a ladder at which another side is shown to be better, and between which values the winner changes.";
-    const SOURCE: &'static str = "At each value of the ladder Student's t of the units' effects, one family over all values and ladders of the table (Holm). A winner is a side shown to be better; a crossover needs one winner before and the other after. The change of sign of the means alone, `observed_at`, is reported by nearly every study of two equal sides.";
+    const SOURCE: &'static str = "At each value of the ladder Student's t of the units' effects, one family over all values and ladders of the table (Holm). Sides that were measured under different conditions have no winner. A winner is a side shown to be better; a crossover needs one winner before and the other after. The change of sign of the means alone, `observed_at`, is reported by nearly every study of two equal sides.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let of = draft.column(&given.from, &given.column)?;
         let unit = of.unit.as_deref().unwrap_or_default();
-        let problems = draft.shares(&[("alpha", given.alpha)]);
+        let mut problems = draft.shares(&[("alpha", given.alpha)]);
+        problems.extend(surroundings::problems(draft, &given.conditions_may_differ));
         unless(problems, || columns(given, unit).specs())
     }
 
@@ -248,13 +254,27 @@ impl TypedOperator for Crossover {
             missing: matched.missing,
             keys,
         };
+        let (a, b) = given.pair.labels();
+        let asked = Asked {
+            axis: &given.pair.axis,
+            labels: &[a, b],
+            unit: units.axes(),
+            may_differ: &given.conditions_may_differ,
+        };
+        let behind = courses.iter().flat_map(|(_, _, lineage)| lineage);
+        let unlike = Judge::new(context)?.unlike(&asked, behind);
         let mut rows: Vec<Row> = Vec::new();
-        for (key, mut rungs, lineage) in courses {
+        for (key, mut rungs, mut lineage) in courses {
+            if let Some(unlike) = &unlike {
+                lineage.extend(unlike.samples.iter().cloned());
+                lineage.sort();
+            }
             for rung in &mut rungs {
                 rung.adjusted = adjusted.next().unwrap_or_default();
             }
             let missing = around.missing_at(&around.keys, &key);
-            let course = course(given, rungs, missing, &units);
+            let why = unlike.as_ref().map(Unlike::reason);
+            let course = course(given, rungs, missing, (&units, why));
             rows.push(columns.row(key, &course, lineage));
         }
         Ok(Frame { rows, ..around })
@@ -290,7 +310,12 @@ fn tested(given: &Parameters, n: f64, pairs: &[&Pair], (units, at): (&Units, &[u
 }
 
 /// Finds the winners along one ladder.
-fn course(given: &Parameters, rungs: Vec<Rung>, missing: Scalar, units: &Units) -> Course {
+fn course(
+    given: &Parameters,
+    rungs: Vec<Rung>,
+    missing: Scalar,
+    (units, unlike): (&Units, Option<String>),
+) -> Course {
     let (a, b) = given.pair.labels();
     let winner = |effect: f64| match (effect > 0.0) == (given.better == Better::Higher) {
         true => a.clone(),
@@ -304,6 +329,7 @@ fn course(given: &Parameters, rungs: Vec<Rung>, missing: Scalar, units: &Units) 
             margin: None,
             alpha: given.alpha,
             mean: rung.mean,
+            unlike: unlike.as_deref(),
         };
         case.judge().0 == Verdict::Different
     };
@@ -323,9 +349,9 @@ fn course(given: &Parameters, rungs: Vec<Rung>, missing: Scalar, units: &Units) 
     Course {
         change: won.windows(2).position(|w| w[0].1 != w[1].1).map(|i| i + 1),
         observed: first_change.map(|w| w[1].0),
-        unreplicated: match units.is_none() {
+        undecidable: match units.is_none() {
             true => Some(units.none()),
-            false => refused.filter(|_| !judged),
+            false => refused.filter(|_| !judged).or(unlike),
         },
         won,
         rungs,

@@ -319,7 +319,13 @@ impl TypedOperator for PairedComparison {
                 tests.push(compare(given, &place, &pairs, context.seed));
             }
         }
-        Ok(terms.table(tests, &columns(given), (from, &units), around.missing))
+        terms.table(
+            context,
+            tests,
+            &columns(given),
+            (from, &units),
+            around.missing,
+        )
     }
 }
 

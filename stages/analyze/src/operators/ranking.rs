@@ -12,6 +12,7 @@ use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::pairs::{Better, contested};
 use crate::operators::units::{Mean, Scale, Units, averaged};
 use crate::operators::verdict::{Adjusted, Family, adjust};
+use crate::surroundings::{self, Asked, Judge, Unlike};
 
 pub(crate) struct Ranking;
 
@@ -36,6 +37,10 @@ pub(crate) struct Parameters {
     /// The chance that any two equal contenders of the table are told apart.
     #[serde(default = "alpha")]
     alpha: f64,
+    /// Conditions of measuring in which contenders may differ; a difference in any other keeps two contenders
+    /// from being told apart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    conditions_may_differ: Vec<String>,
 }
 
 fn alpha() -> f64 {
@@ -83,7 +88,7 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Contender> {
     let shown = format!(
         "1 + contenders shown to be better, and by more than {tie}, relative; null without units"
     );
-    let with = "its group: contenders it cannot be told apart from, for want of a shown difference or within the tie; null if none, or without units";
+    let with = "its group: contenders it cannot be told apart from, for want of a shown difference, within the tie, or measured under different conditions; null if none, or without units";
     let best = "the contender with the best value, all of them if several; null without values";
     let behind = "distance from the best value ÷ the best value";
     let friedman = "p value of Friedman's test that no contender differs, over the units with all of them; null for two contenders";
@@ -171,9 +176,9 @@ impl TypedOperator for Ranking {
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let (from, column) = (given.from.as_str(), given.column.as_str());
         let of = contested(draft, (from, column), given.tie_within)?;
-        crate::operator::unless(draft.shares(&[("alpha", given.alpha)]), || {
-            columns(&of, given).specs()
-        })
+        let mut problems = draft.shares(&[("alpha", given.alpha)]);
+        problems.extend(surroundings::problems(draft, &given.conditions_may_differ));
+        crate::operator::unless(problems, || columns(&of, given).specs())
     }
 
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
@@ -207,6 +212,14 @@ impl TypedOperator for Ranking {
         let tests: Vec<(usize, Option<f64>)> = pairs.iter().map(|pair| (0, p(pair))).collect();
         let wanted = [given.column.clone()];
         let adjusted = adjust(&tests, Family::Table, given.alpha, (&wanted, &contest_keys));
+        let asked = Asked {
+            axis: &given.among,
+            labels: &[],
+            unit: units.axes(),
+            may_differ: &given.conditions_may_differ,
+        };
+        let behind = contests.iter().flat_map(|contest| &contest.lineage);
+        let unlike = Judge::new(context)?.unlike(&asked, behind);
         let mut rows = Vec::new();
         for (c, contest) in contests.iter().enumerate() {
             let told: Vec<(usize, usize, &Adjusted)> = pairs
@@ -215,6 +228,10 @@ impl TypedOperator for Ranking {
                 .filter(|((of, ..), _)| *of == c)
                 .map(|((_, i, j), adjusted)| (*i, *j, adjusted))
                 .collect();
+            let told = Told {
+                pairs: told,
+                unlike: unlike.as_ref(),
+            };
             rows.extend(contest.rows(given, (from, &keys), &told, (&units, &columns)));
         }
         Ok(Frame {
@@ -228,6 +245,24 @@ impl TypedOperator for Ranking {
             rows,
             missing: from.missing.clone(),
         })
+    }
+}
+
+/// What tells the contenders of a contest apart.
+struct Told<'a> {
+    /// The test of each pair.
+    pairs: Vec<(usize, usize, &'a Adjusted)>,
+    /// The pairs that were measured under different conditions.
+    unlike: Option<&'a Unlike>,
+}
+
+impl Told<'_> {
+    fn measured_alike(&self, a: &str, b: &str) -> bool {
+        let found = self.unlike.iter().flat_map(|unlike| &unlike.found);
+        let pair = [a.min(b), a.max(b)];
+        !found
+            .into_iter()
+            .any(|c| [c.a.as_str(), c.b.as_str()] == pair)
     }
 }
 
@@ -327,7 +362,7 @@ impl Contest {
         &self,
         given: &Parameters,
         (from, keys): (&Frame, &[String]),
-        told: &[(usize, usize, &Adjusted)],
+        told: &Told<'_>,
         (units, columns): (&Units, &Columns<'_, Contender>),
     ) -> Vec<Row> {
         let sign = match given.better {
@@ -351,10 +386,11 @@ impl Contest {
             (a - b).abs() <= given.tie_within * a.abs().min(b.abs())
         };
         let apart = |i: usize, j: usize| {
-            let shown = told.iter().any(|(a, b, adjusted)| {
+            let shown = told.pairs.iter().any(|(a, b, adjusted)| {
                 (*a, *b) == (i.min(j), i.max(j)) && adjusted.decision.is_some_and(|d| d.rejected)
             });
-            shown && !near(i, j)
+            let (a, b) = (&self.contenders[i].label, &self.contenders[j].label);
+            shown && !near(i, j) && told.measured_alike(a, b)
         };
         let blocks = if units.is_none() {
             Vec::new()
@@ -404,6 +440,7 @@ impl Contest {
             })
         };
         let family = told
+            .pairs
             .iter()
             .find_map(|(_, _, adjusted)| adjusted.family.clone());
         let evidence = match family {
@@ -411,6 +448,13 @@ impl Contest {
             Some(family) => format!("{}: {family}", units.words().unwrap_or_default()),
             None => "no pair has a test: at least 3 units with some spread are needed".to_owned(),
         };
+        let evidence = match told.unlike {
+            Some(unlike) => format!("{evidence}; {}", unlike.reason()),
+            None => evidence,
+        };
+        let mut lineage = self.lineage.clone();
+        lineage.extend(told.unlike.iter().flat_map(|u| u.samples.iter().cloned()));
+        lineage.sort();
         let friedman_p = friedman(&blocks).ok().map(|test| test.p);
         let row = |i: usize| {
             let entry = &self.contenders[i];
@@ -431,7 +475,7 @@ impl Contest {
                 .iter()
                 .filter_map(|k| from.keys.iter().position(|name| name == k))
                 .map(|p| from.rows[entry.row].key[p].clone());
-            columns.row(key.collect(), &contender, self.lineage.clone())
+            columns.row(key.collect(), &contender, lineage.clone())
         };
         (0..self.contenders.len()).map(row).collect()
     }

@@ -207,7 +207,7 @@ impl TypedOperator for UnpairedComparison {
             }
         }
         let missing = from.missing.clone();
-        Ok(terms.table(tests, &columns(given), (from, &units), missing))
+        terms.table(context, tests, &columns(given), (from, &units), missing)
     }
 }
 

@@ -127,6 +127,8 @@ pub(crate) struct Case<'a> {
     pub(crate) alpha: f64,
     /// The mean effect where the deciding test needs none of its spread.
     pub(crate) mean: Option<f64>,
+    /// Under what other conditions one side was measured, in words; `None` if the sides were measured alike.
+    pub(crate) unlike: Option<&'a str>,
 }
 
 impl Case<'_> {
@@ -151,6 +153,9 @@ impl Case<'_> {
             let reason = self.effect.err().unwrap_or("the test is undefined");
             return (Verdict::Undecidable, Some(reason.to_owned()));
         };
+        if let Some(reason) = self.unlike {
+            return (Verdict::Undecidable, Some(reason.to_owned()));
+        }
         let margin = self.margin.map_or(0.0, |margin| self.scale.margin(margin));
         if decision.rejected && mean.abs() > margin {
             return (Verdict::Different, self.caution());
@@ -211,6 +216,7 @@ mod tests {
             margin,
             alpha: 0.05,
             mean: effect.as_ref().ok().map(|e| e.mean),
+            unlike: None,
         };
         let (verdict, reason) = case.judge();
         (verdict, reason.unwrap_or_default())

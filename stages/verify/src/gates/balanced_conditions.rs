@@ -1,13 +1,14 @@
 //! `balanced-conditions`: was one side measured while the machine was busier than for the other?
 
+use conditions::Compared;
 use contract::Settings;
-use pipeline::Problem;
+use pipeline::{Problem, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::balance::{Compared, compared};
 use crate::finding::{Judgement, Severity};
 use crate::gate::{TypedGate, Verdict, listed, share_problems};
+use crate::imbalances::imbalances;
 use crate::study::Stage;
 
 pub(crate) struct BalancedConditions;
@@ -20,10 +21,14 @@ pub(crate) struct Parameters {
     /// The chance of any false alarm in a load stage with blocks.
     #[serde(default = "twentieth")]
     pub(crate) alpha: f64,
+    /// Conditions in which the sides may differ, `frequency` for instance, where they run on different
+    /// machines on purpose.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) may_differ: Vec<String>,
 }
 
 fn twentieth() -> f64 {
-    0.05
+    conditions::ALPHA
 }
 
 impl TypedGate for BalancedConditions {
@@ -35,14 +40,24 @@ impl TypedGate for BalancedConditions {
                                    axis `block`, a condition fails if the sides differ by more than matters and the paired t \
                                    test over blocks, Holm-adjusted over conditions and pairs of sides, says so; without \
                                    blocks, if they differ by twice what matters. Each pair of sides that was not measured \
-                                   alike is a row of the table `imbalances`. No comparison reads that table: do not \
-                                   trust a verdict about such sides.";
+                                   alike is a row of the table `imbalances`. The comparisons of the analyze stage ask \
+                                   the same of the cells they rest on, whether this gate is declared or not, and call \
+                                   a difference between such sides undecidable.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
         let mut problems = share_problems(settings, &[("alpha", parameters.alpha)]);
         if parameters.across.is_empty() {
             problems.push(settings.problem(&[], "`across` names no axis"));
+        }
+        let known = conditions::names();
+        for (i, name) in parameters.may_differ.iter().enumerate() {
+            if !known.contains(&name.as_str()) {
+                let place = [Step::Key("may-differ".to_owned()), Step::Index(i)];
+                let message = format!("there is no condition `{name}`");
+                let problem = settings.problem(&place, message);
+                problems.push(problem.hint(contract::did_you_mean(name, &known)));
+            }
         }
         problems
     }
@@ -56,7 +71,12 @@ impl TypedGate for BalancedConditions {
             let observed = format!("the stage has no axis {}", parameters.across);
             return vec![Verdict::new(false, observed, expected).of_stage()];
         }
-        let all = compared(stage, &parameters.across, parameters.alpha);
+        let all = imbalances(
+            stage,
+            &parameters.across,
+            parameters.alpha,
+            &parameters.may_differ,
+        );
         if all.is_empty() {
             let why = "nothing was sampled beside the cells of two sides";
             return vec![Verdict::not_judged(why, expected).of_stage()];

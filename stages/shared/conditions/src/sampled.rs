@@ -7,9 +7,8 @@
 
 use artifacts::Table;
 
-use crate::study::Cell;
-
 /// A condition of measuring.
+#[derive(Debug)]
 pub(crate) struct Condition {
     pub(crate) name: &'static str,
     /// What it is, with its unit.
@@ -20,7 +19,7 @@ pub(crate) struct Condition {
 }
 
 /// From what difference of two sides on a condition matters.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Bound {
     /// A difference in the condition's unit.
     Absolute(f64),
@@ -97,32 +96,45 @@ pub(crate) const CONDITIONS: [Condition; 9] = [
     },
 ];
 
-/// Returns the conditions of a cell; `None` where nothing was sampled.
-pub(crate) fn of_cell(cell: &Cell<'_>) -> Vec<Option<f64>> {
-    let Some(rows) = &cell.rows else {
-        return vec![None; CONDITIONS.len()];
-    };
-    let table = |name: &str| rows.beside.get(name).map(|(_, table)| table);
-    let window = cell.fact("window_from_ns").zip(cell.fact("window_to_ns"));
-    let samples = Samples {
-        host: table("host_telemetry"),
-        gpu: table("gpu_telemetry"),
-        processes: table("process_telemetry"),
-        window: window.unwrap_or((i64::MIN, i64::MAX)),
-    };
-    CONDITIONS.iter().map(|c| (c.of)(&samples)).collect()
+/// The conditions of one cell, in the order of [`names`]; `None` where nothing was sampled.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Conditions([Option<f64>; CONDITIONS.len()]);
+
+impl Conditions {
+    pub(crate) fn get(&self, condition: usize) -> Option<f64> {
+        self.0[condition]
+    }
+}
+
+/// Returns the names of all conditions.
+pub fn names() -> Vec<&'static str> {
+    CONDITIONS.iter().map(|c| c.name).collect()
 }
 
 /// What was sampled beside one cell.
-struct Samples<'a> {
-    host: Option<&'a Table>,
-    gpu: Option<&'a Table>,
-    processes: Option<&'a Table>,
-    /// The measured phase.
-    window: (i64, i64),
+#[derive(Clone, Copy, Debug)]
+pub struct Samples<'a> {
+    /// Its table `host_telemetry`.
+    pub host: Option<&'a Table>,
+    /// Its table `gpu_telemetry`.
+    pub gpu: Option<&'a Table>,
+    /// Its table `process_telemetry`.
+    pub processes: Option<&'a Table>,
+    /// From when to when it was measured, ns; `None` if the cell does not say.
+    pub window: Option<(i64, i64)>,
 }
 
 impl Samples<'_> {
+    /// Returns what the samples say.
+    pub fn conditions(&self) -> Conditions {
+        Conditions(std::array::from_fn(|i| (CONDITIONS[i].of)(self)))
+    }
+
+    /// Returns the measured phase; all time if it is not known.
+    fn phase(&self) -> (i64, i64) {
+        self.window.unwrap_or((i64::MIN, i64::MAX))
+    }
+
     /// Returns the values of a column with their times.
     fn values(table: &Table, column: &str) -> Option<Vec<(i64, f64)>> {
         let at = table.int("at_ns").ok()?;
@@ -143,7 +155,7 @@ impl Samples<'_> {
     /// over all samples.
     fn mean(&self, table: &Table, column: &str) -> Option<f64> {
         let all = Self::values(table, column)?;
-        let (from, to) = self.window;
+        let (from, to) = self.phase();
         let within: Vec<f64> = all
             .iter()
             .filter(|(at, _)| (from..=to).contains(at))
@@ -174,7 +186,7 @@ impl Samples<'_> {
     /// Returns the processors that server and client kept busy, on average.
     fn own(&self) -> Option<f64> {
         let all = Self::values(self.processes?, "cpu")?;
-        let (from, to) = self.window;
+        let (from, to) = self.phase();
         let mut times: Vec<i64> = all.iter().map(|v| v.0).collect();
         let in_window = times.iter().any(|at| (from..=to).contains(at));
         let counts = |at: &i64| !in_window || (from..=to).contains(at);

@@ -1,0 +1,232 @@
+//! Under what conditions the cells behind a comparison were measured.
+//!
+//! A comparison knows rows of tables; their lineage leads to load cells, and beside these the machine
+//! was sampled. Nothing is read before a comparison asks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
+
+use artifacts::Table;
+use conditions::{ALPHA, Compared, Conditions, Measured, Samples, compared};
+use contract::LineageSource;
+use pipeline::{Coordinates, Failure, Problem, Step};
+use rayon::prelude::*;
+
+use crate::frame::{Frame, Span};
+use crate::intake::{Load, Rows};
+use crate::operator::{Context, Draft, items};
+
+/// Where the samples beside a cell lie.
+const SAMPLED: [&str; 3] = ["host_telemetry", "gpu_telemetry", "process_telemetry"];
+
+/// What was sampled beside the load cells that enter.
+pub(crate) struct Surroundings<'a> {
+    loads: &'a [Load<'a>],
+    cells: OnceLock<Cells>,
+}
+
+/// Cells by stage and coordinates.
+type Cells = BTreeMap<(String, String), Cell>;
+
+struct Cell {
+    coordinates: Coordinates,
+    conditions: Conditions,
+    /// Every row of the tables that say so.
+    samples: Vec<Span>,
+}
+
+impl<'a> Surroundings<'a> {
+    pub(crate) fn new(loads: &'a [Load<'a>]) -> Self {
+        Self {
+            loads,
+            cells: OnceLock::new(),
+        }
+    }
+
+    fn cells(&self) -> Result<&Cells, Failure> {
+        if let Some(cells) = self.cells.get() {
+            return Ok(cells);
+        }
+        let mut cells = Cells::new();
+        for load in self.loads {
+            let one = |(at, rows): &(Vec<artifacts::Scalar>, Rows<'_>)| {
+                let at = load.axes.iter().cloned().zip(at.iter().cloned());
+                let coordinates = Coordinates(at.collect());
+                let key = (load.stage.clone(), coordinates.to_string());
+                sampled(rows, coordinates).map(|cell| (key, cell))
+            };
+            let read: Vec<Result<_, Failure>> = load.cells.par_iter().map(one).collect();
+            for cell in read {
+                cells.extend([cell?]);
+            }
+        }
+        Ok(self.cells.get_or_init(|| cells))
+    }
+}
+
+/// Reads what was sampled beside one cell.
+fn sampled(rows: &Rows<'_>, coordinates: Coordinates) -> Result<Cell, Failure> {
+    let mut found: BTreeMap<&str, (LineageSource, Table)> = BTreeMap::new();
+    for name in SAMPLED {
+        found.extend(rows.table(name)?.map(|table| (name, table)));
+    }
+    let facts = rows.table("cell")?.map(|(_, table)| table);
+    let fact = |name: &str| *facts.as_ref()?.int(name).ok()?.first()?;
+    let table = |name: &str| found.get(name).map(|(_, table)| table);
+    let samples = Samples {
+        host: table(SAMPLED[0]),
+        gpu: table(SAMPLED[1]),
+        processes: table(SAMPLED[2]),
+        window: fact("window_from_ns").zip(fact("window_to_ns")),
+    };
+    Ok(Cell {
+        coordinates,
+        conditions: samples.conditions(),
+        samples: found
+            .values()
+            .map(|(source, table)| Span::of(source, &(0..table.rows())))
+            .collect(),
+    })
+}
+
+/// Says which names in `conditions-may-differ` are none of conditions.
+pub(crate) fn problems(draft: &Draft<'_>, may_differ: &[String]) -> Vec<Problem> {
+    let known = conditions::names();
+    let strange = items("conditions-may-differ", may_differ)
+        .into_iter()
+        .filter(|(_, name)| !known.contains(name));
+    let problem = |(place, name): (Vec<Step>, &str)| {
+        let message = format!("there is no condition `{name}`");
+        let problem = draft.settings.problem(&place, message);
+        problem.hint(contract::did_you_mean(name, &known))
+    };
+    strange.map(problem).collect()
+}
+
+/// Which sides are compared.
+pub(crate) struct Asked<'a> {
+    /// The axis whose labels are the sides.
+    pub(crate) axis: &'a str,
+    /// The labels; all that there are if none is named.
+    pub(crate) labels: &'a [String],
+    /// The unit axes, within which cells are paired.
+    pub(crate) unit: &'a [String],
+    /// The conditions that may differ.
+    pub(crate) may_differ: &'a [String],
+}
+
+/// Two sides that were measured under other conditions.
+#[derive(Clone)]
+pub(crate) struct Unlike {
+    pub(crate) found: Vec<Compared>,
+    /// The samples that say so.
+    pub(crate) samples: Vec<Span>,
+}
+
+impl Unlike {
+    /// Says why the sides cannot be compared.
+    pub(crate) fn reason(&self) -> String {
+        let found: Vec<String> = self.found.iter().map(Compared::text).collect();
+        format!(
+            "the sides were measured under different conditions: {}",
+            found.join("; ")
+        )
+    }
+}
+
+/// Answers for the rows of one operator.
+pub(crate) struct Judge<'a> {
+    cells: &'a Cells,
+    tables: &'a BTreeMap<String, Frame>,
+    /// The cells behind every row of a table.
+    behind: BTreeMap<String, Vec<BTreeSet<(String, String)>>>,
+}
+
+impl<'a> Judge<'a> {
+    /// Reads the samples, if they were not read before.
+    ///
+    /// # Errors
+    /// If a table cannot be read.
+    pub(crate) fn new(context: &Context<'a>) -> Result<Self, Failure> {
+        Ok(Self {
+            cells: context.surroundings.cells()?,
+            tables: context.tables,
+            behind: BTreeMap::new(),
+        })
+    }
+
+    /// Compares the conditions of the sides over the cells behind some rows; `None` if they were alike, or
+    /// nothing was sampled.
+    pub(crate) fn unlike<'s>(
+        &mut self,
+        asked: &Asked<'_>,
+        rows: impl IntoIterator<Item = &'s Span>,
+    ) -> Option<Unlike> {
+        let mut names = BTreeSet::new();
+        for span in rows {
+            self.collect(span, &mut names);
+        }
+        let cells: Vec<(&Cell, Measured)> = names
+            .iter()
+            .filter_map(|name| {
+                let cell = self.cells.get(name)?;
+                let label = |axis: &str| cell.coordinates.get(axis).map(ToString::to_string);
+                let side = label(asked.axis)?;
+                let wanted = asked.labels.is_empty() || asked.labels.contains(&side);
+                let unit = asked
+                    .unit
+                    .iter()
+                    .map(|axis| label(axis).unwrap_or_default());
+                let measured = Measured {
+                    side,
+                    unit: unit.collect::<Vec<_>>().join(", "),
+                    conditions: cell.conditions.clone(),
+                };
+                wanted.then_some((cell, measured))
+            })
+            .collect();
+        let measured: Vec<Measured> = cells.iter().map(|(_, m)| m.clone()).collect();
+        let mut found = compared(&measured, ALPHA, asked.may_differ);
+        found.retain(|c| c.differs);
+        let mut samples: Vec<Span> = cells.iter().flat_map(|(c, _)| c.samples.clone()).collect();
+        samples.sort();
+        (!found.is_empty()).then_some(Unlike { found, samples })
+    }
+
+    /// Adds the cells behind a span.
+    fn collect(&mut self, span: &Span, names: &mut BTreeSet<(String, String)>) {
+        match &span.source {
+            LineageSource::Artifact(source) => {
+                let cell = &source.cell;
+                names.insert((cell.stage.clone(), cell.coordinates.to_string()));
+            }
+            LineageSource::Table(table) => {
+                if !self.behind.contains_key(&**table) {
+                    // A table that named itself would be asked for ever.
+                    self.behind.insert(table.to_string(), Vec::new());
+                    let all = self.behind_rows(table);
+                    self.behind.insert(table.to_string(), all);
+                }
+                let rows = self.behind[&**table].iter();
+                let rows = rows.skip(span.start).take(span.end - span.start);
+                names.extend(rows.flatten().cloned());
+            }
+        }
+    }
+
+    /// Returns the cells behind each row of a table.
+    fn behind_rows(&mut self, table: &str) -> Vec<BTreeSet<(String, String)>> {
+        let Some(frame) = self.tables.get(table) else {
+            return Vec::new();
+        };
+        let mut all = Vec::with_capacity(frame.rows.len());
+        for row in &frame.rows {
+            let mut names = BTreeSet::new();
+            for span in &row.lineage {
+                self.collect(span, &mut names);
+            }
+            all.push(names);
+        }
+        all
+    }
+}

@@ -1,0 +1,224 @@
+//! The conditions of the sides of a comparison against each other.
+
+use std::collections::BTreeMap;
+
+use statistics::{Sample, holm, student_two_sided};
+
+use crate::sampled::{CONDITIONS, Condition, Conditions};
+
+/// One cell: whose side it was measured for, and in which unit of replication.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// The side's label.
+    pub side: String,
+    /// The label of the unit, such as the block; equal for all cells where there are no units.
+    pub unit: String,
+    /// What was sampled beside it.
+    pub conditions: Conditions,
+}
+
+/// One condition on two sides.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    /// The first side.
+    pub a: String,
+    /// The second side.
+    pub b: String,
+    condition: &'static Condition,
+    /// The mean of the first side over the units that have both, in the unit of the condition.
+    pub mean_a: f64,
+    /// The same of the second side.
+    pub mean_b: f64,
+    /// The p value over units, Holm-adjusted over all that was compared; `None` with fewer than three
+    /// units.
+    pub p: Option<f64>,
+    /// Whether the sides were measured under other conditions.
+    pub differs: bool,
+}
+
+impl Compared {
+    /// Returns the name of the condition.
+    pub fn name(&self) -> &'static str {
+        self.condition.name
+    }
+
+    /// Says what differs and by how much.
+    pub fn text(&self) -> String {
+        let p = self.p.map_or(String::new(), |p| format!("; p {}", show(p)));
+        format!(
+            "{}: {} with {}, {} with {} ({}){p}",
+            self.condition.name,
+            show(self.mean_a),
+            self.a,
+            show(self.mean_b),
+            self.b,
+            self.condition.what
+        )
+    }
+}
+
+/// Writes a number with three significant digits.
+fn show(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return value.to_string();
+    }
+    let digits = 2 - value.abs().log10().floor() as i32;
+    match digits {
+        0..=6 => format!("{value:.*}", digits as usize),
+        ..0 => format!("{value:.0}"),
+        _ => format!("{value:.2e}"),
+    }
+}
+
+/// The chance of any false alarm in one call of [`compared`], where nothing else is declared.
+pub const ALPHA: f64 = 0.05;
+
+/// From how many units on a test is worth its name.
+const UNITS: usize = 3;
+
+/// Without a test the sides must differ by so many times what matters.
+const UNTESTED: f64 = 2.0;
+
+/// Compares every condition between every two sides, paired within units, but for the conditions
+/// that may differ. The sides differ in a condition if their means are further apart than matters and
+/// the paired t test over units, Holm-adjusted over all conditions and pairs of sides, is at most
+/// `alpha`; with fewer than three units, if they are apart by twice what matters. What was not sampled
+/// on both sides of a unit is not compared.
+pub fn compared(cells: &[Measured], alpha: f64, may_differ: &[String]) -> Vec<Compared> {
+    // By side, then by unit.
+    type Units<'a> = BTreeMap<&'a str, Vec<&'a Conditions>>;
+    let mut sides: BTreeMap<&str, Units<'_>> = BTreeMap::new();
+    for cell in cells {
+        let units = sides.entry(&cell.side).or_default();
+        units.entry(&cell.unit).or_default().push(&cell.conditions);
+    }
+    let labels: Vec<&str> = sides.keys().copied().collect();
+    let mut all = Vec::new();
+    for (i, a) in labels.iter().enumerate() {
+        for b in &labels[i + 1..] {
+            for (at, condition) in CONDITIONS.iter().enumerate() {
+                if may_differ.iter().any(|name| name == condition.name) {
+                    continue;
+                }
+                let pairs: Vec<(f64, f64)> = sides[a]
+                    .iter()
+                    .filter_map(|(unit, cells)| {
+                        Some((mean(cells, at)?, mean(sides[b].get(unit)?, at)?))
+                    })
+                    .collect();
+                if !pairs.is_empty() {
+                    all.push(one(a, b, condition, &pairs));
+                }
+            }
+        }
+    }
+    let tested: Vec<f64> = all.iter().filter_map(|c| c.p).collect();
+    let mut adjusted = holm(&tested).into_iter();
+    for compared in &mut all {
+        let beyond = compared
+            .condition
+            .bound
+            .exceeded(compared.mean_a, compared.mean_b);
+        compared.p = compared.p.and_then(|_| adjusted.next());
+        compared.differs = match compared.p {
+            Some(p) => beyond > 1.0 && p <= alpha,
+            None => beyond > UNTESTED,
+        };
+    }
+    all
+}
+
+fn mean(cells: &[&Conditions], condition: usize) -> Option<f64> {
+    let values: Vec<f64> = cells.iter().filter_map(|c| c.get(condition)).collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+fn one(a: &str, b: &str, condition: &'static Condition, pairs: &[(f64, f64)]) -> Compared {
+    let n = pairs.len() as f64;
+    let sum = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / n;
+    let differences = Sample::new(pairs.iter().map(|(x, y)| x - y)).ok();
+    let p = differences.filter(|_| pairs.len() >= UNITS).and_then(|d| {
+        let spread = d.std()?;
+        Some(match (spread > 0.0, d.mean() != 0.0) {
+            (true, _) => student_two_sided(d.mean() / (spread / n.sqrt()), n - 1.0),
+            // The same difference in every unit is no chance.
+            (false, true) => 0.0,
+            (false, false) => 1.0,
+        })
+    });
+    Compared {
+        a: a.to_owned(),
+        b: b.to_owned(),
+        condition,
+        mean_a: sum(|p| p.0),
+        mean_b: sum(|p| p.1),
+        p,
+        differs: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use artifacts::{Column, Table};
+
+    use super::*;
+    use crate::Samples;
+
+    /// Cells of a machine that is so many °C warm, by side and unit.
+    fn cells(temperatures: &[(&str, &str, f64)]) -> Vec<Measured> {
+        let cell = |(side, unit, degrees): &(&str, &str, f64)| {
+            let host = Table::new(vec![
+                Column::int("at_ns", [Some(0), Some(1)]),
+                Column::float("temperature_c", [Some(*degrees), Some(99.0)]),
+            ]);
+            let samples = Samples {
+                host: Some(&host.unwrap()),
+                gpu: None,
+                processes: None,
+                window: None,
+            };
+            Measured {
+                side: (*side).to_owned(),
+                unit: (*unit).to_owned(),
+                conditions: samples.conditions(),
+            }
+        };
+        temperatures.iter().map(cell).collect()
+    }
+
+    #[test]
+    fn what_is_apart_by_more_than_matters_in_every_unit_differs_and_what_varies_as_much_does_not() {
+        let apart = [
+            ("a", "1", 50.0),
+            ("b", "1", 60.0),
+            ("a", "2", 51.0),
+            ("b", "2", 60.5),
+        ];
+        let more = [("a", "3", 50.0), ("b", "3", 61.0)];
+        let found = compared(&cells(&[apart.as_slice(), &more].concat()), ALPHA, &[]);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].differs && found[0].p.unwrap() < 0.01);
+        let text = found[0].text();
+        let start = "temperature: 50.3 with a, 60.5 with b (°C of the hottest thermal zone before the load); p 0.00";
+        assert!(text.starts_with(start), "{text}");
+        let varies = [("a", "3", 50.0), ("b", "3", 40.0)];
+        let found = compared(&cells(&[apart.as_slice(), &varies].concat()), ALPHA, &[]);
+        assert!(!found[0].differs);
+    }
+
+    #[test]
+    fn without_three_units_a_difference_must_be_twice_what_matters() {
+        let apart = |degrees| {
+            let cells = cells(&[("a", "1", 50.0), ("b", "1", degrees)]);
+            compared(&cells, ALPHA, &[])[0].differs
+        };
+        assert!(!apart(65.9));
+        assert!(apart(66.1));
+    }
+
+    #[test]
+    fn what_may_differ_is_not_compared() {
+        let cells = cells(&[("a", "1", 50.0), ("b", "1", 80.0)]);
+        assert!(compared(&cells, ALPHA, &["temperature".to_owned()]).is_empty());
+    }
+}

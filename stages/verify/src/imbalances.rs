@@ -1,0 +1,77 @@
+//! What was sampled beside the cells of a stage, and the table `imbalances`.
+
+use artifacts::{Column, Table, TableError};
+use conditions::{Compared, Measured, Samples};
+
+use crate::study::{Cell, Stage};
+
+/// Compares every condition between every two labels of an axis, paired within blocks, but for those
+/// that may differ.
+pub(crate) fn imbalances(
+    stage: &Stage<'_>,
+    across: &str,
+    alpha: f64,
+    may_differ: &[String],
+) -> Vec<Compared> {
+    let measured = stage.cells.iter().filter_map(|cell| {
+        let label = |axis: &str| cell.input.coordinates.get(axis).map(ToString::to_string);
+        Some(Measured {
+            side: label(across)?,
+            unit: label("block").unwrap_or_default(),
+            conditions: samples(cell)?.conditions(),
+        })
+    });
+    let measured: Vec<Measured> = measured.collect();
+    conditions::compared(&measured, alpha, may_differ)
+}
+
+/// Returns what was sampled beside a cell; `None` if it is not ok.
+fn samples<'a>(cell: &'a Cell<'_>) -> Option<Samples<'a>> {
+    let rows = cell.rows.as_ref()?;
+    let table = |name: &str| rows.beside.get(name).map(|(_, table)| table);
+    Some(Samples {
+        host: table("host_telemetry"),
+        gpu: table("gpu_telemetry"),
+        processes: table("process_telemetry"),
+        window: cell.fact("window_from_ns").zip(cell.fact("window_to_ns")),
+    })
+}
+
+/// One row of the table: the load stage, the axis, and what differs.
+pub(crate) struct Imbalance<'a> {
+    pub(crate) stage: &'a str,
+    pub(crate) across: String,
+    pub(crate) found: Compared,
+}
+
+/// Makes the table `imbalances`: the sides that were measured under other conditions.
+pub(crate) fn imbalances_table(found: &[Imbalance<'_>]) -> Result<Table, TableError> {
+    let text = |name: &str, meaning: &str, of: &dyn Fn(&Imbalance<'_>) -> String| {
+        Column::text(name, found.iter().map(|i| Some(of(i)))).describe(meaning)
+    };
+    let columns = vec![
+        text("stage", "the load stage", &|i| i.stage.to_owned()),
+        text("across", "the axis compared across", &|i| i.across.clone()),
+        text("a", "one side", &|i| i.found.a.clone()),
+        text("b", "the other side", &|i| i.found.b.clone()),
+        text("condition", "what differed", &|i| i.found.name().to_owned()),
+        Column::float("mean_a", found.iter().map(|i| Some(i.found.mean_a)))
+            .describe("the mean over blocks of the first side"),
+        Column::float("mean_b", found.iter().map(|i| Some(i.found.mean_b)))
+            .describe("the same of the second"),
+        Column::float("p", found.iter().map(|i| i.found.p))
+            .describe("paired t test over blocks, Holm-adjusted; null without three blocks"),
+        text(
+            "reason",
+            "why a comparison of these sides is undecidable",
+            &|i| i.found.text(),
+        ),
+    ];
+    Table::with_metadata(
+        columns,
+        &[
+            ("keys", "stage,across,a,b,condition"),
+            ("level", "marginal"),
+        ],
+    )
+}
