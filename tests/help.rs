@@ -5,6 +5,7 @@ use crate::support::{Project, assert_snapshot};
 const COMMANDS: &[&str] = &[
     "run",
     "plan",
+    "power",
     "status",
     "ls",
     "show",

@@ -18,6 +18,7 @@ mod kept;
 mod numbers;
 mod places;
 mod planted;
+mod power;
 mod progress;
 mod publish;
 mod readme;

@@ -41,8 +41,8 @@ pub use language::{
 pub use lease::Leases;
 pub use name::{NameError, OutputName};
 pub use plan::{
-    Counts, Decision, DesignPlan, Lack, NoiseSource, Plan, PlanOptions, PlannedCell, Reason,
-    Smallest, measures_here, plan, smallest_effect,
+    Counts, Decision, DesignPlan, Lack, LaunchedCells, NoiseSource, Plan, PlanOptions, PlannedCell,
+    Reason, Smallest, launched_cells, measures_here, plan, smallest_effect,
 };
 pub use ready::unready;
 pub use stage::{

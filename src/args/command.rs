@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use super::{
     AuditArgs, CalibrateArgs, DiffArgs, DoctorArgs, FsckArgs, GcArgs, Global, KeygenArgs, LoadArgs,
-    LsArgs, PlanArgs, PublishArgs, ReproduceArgs, RunArgs, SchemaArgs, ShowArgs, SqlArgs,
-    StatusArgs, VerifyArgs, WhyArgs,
+    LsArgs, PlanArgs, PowerArgs, PublishArgs, ReproduceArgs, RunArgs, SchemaArgs, ShowArgs,
+    SqlArgs, StatusArgs, VerifyArgs, WhyArgs,
 };
 
 /// A benchmark with its trail: declare a study of LLM serving engines in one YAML file, rerun only
@@ -52,6 +52,16 @@ pub(crate) enum Command {
   benchtrail plan experiments/quickstart.yaml --cells --json
   benchtrail plan experiments/quickstart.yaml --dry-run      try analysis and report on made-up rows")]
     Plan(PlanArgs),
+    /// Simulate an experiment's comparisons: how often a verdict would be wrong, and what it would find.
+    #[command(after_long_help = "Examples:
+  benchtrail power experiments/quickstart.yaml
+  benchtrail power experiments/quickstart.yaml --set blocks=8 --effect 5
+  benchtrail power experiments/quickstart.yaml --noise 2 --studies 10000 --json
+
+Nothing is measured. The cells, blocks, families and margins are the experiment's own, and the same
+operators judge the simulated cells that judge measured ones. For what is simulated, see
+docs/statistics.md.")]
+    Power(PowerArgs),
     /// Show the status of every cell, as recorded in the lock.
     #[command(after_long_help = "Examples:
   benchtrail status experiments/quickstart.yaml

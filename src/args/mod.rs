@@ -20,5 +20,5 @@ pub(crate) use global::{ExperimentArgs, Global, Selection};
 pub(crate) use schema::{SchemaArgs, SchemaOf};
 pub(crate) use store::{FsckArgs, GcArgs};
 pub(crate) use study::{
-    DiffArgs, DoctorArgs, LsArgs, PlanArgs, RunArgs, ShowArgs, SqlArgs, StatusArgs,
+    DiffArgs, DoctorArgs, LsArgs, PlanArgs, PowerArgs, RunArgs, ShowArgs, SqlArgs, StatusArgs,
 };

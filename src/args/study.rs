@@ -157,6 +157,26 @@ pub(crate) struct DiffArgs {
     pub(crate) gate: bool,
 }
 
+/// Arguments of `power`.
+#[derive(Debug, Args)]
+pub(crate) struct PowerArgs {
+    /// Which experiment.
+    #[command(flatten)]
+    pub(crate) experiment: ExperimentArgs,
+    /// Number of studies to simulate.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(20..=1_000_000))]
+    pub(crate) studies: u64,
+    /// True effects to look for, in percent.
+    #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', default_values_t = [1.0, 5.0, 10.0, 20.0])]
+    pub(crate) effect: Vec<f64>,
+    /// Noise of launches, in percent [default: seen in earlier blocks, else declared, else 3].
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) noise: Option<f64>,
+    /// Noise of cells within a launch, in percent [default: half the noise of launches].
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) cell_noise: Option<f64>,
+}
+
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {

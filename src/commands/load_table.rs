@@ -190,7 +190,7 @@ fn counts(spec: &LoadSpec, result: &LoadFiles, summary: &Summary, slo: &Slo) -> 
         row(
             "Within bounds",
             number(summary.slo_pass_rate.map(|r| r * 100.0), 1),
-            "% of successful requests",
+            "% of all requests",
         );
     }
     rows
@@ -211,25 +211,31 @@ fn latencies(summary: &Summary) -> Vec<Vec<String>> {
 }
 
 /// The samples of a run: their names in JSON and in the table.
-fn named(summary: &Summary) -> [(&'static str, &'static str, Option<Distribution>); 8] {
+fn named(summary: &Summary) -> [(&'static str, &'static str, Option<Distribution>); 9] {
+    let [ttft, e2e] = match summary.ttft_scheduled {
+        Some(_) => ["TTFT  from sending", "E2E   from sending"],
+        None => ["TTFT  time to first token", "E2E   to the last token"],
+    };
+    // Users of open arrivals wait from their scheduled time on.
     [
-        ("ttft_ms", "TTFT  time to first token", summary.ttft),
         (
             "ttft_scheduled_ms",
             "TTFT  from its scheduled time",
             summary.ttft_scheduled,
         ),
         (
+            "e2e_scheduled_ms",
+            "E2E   from its scheduled time",
+            summary.e2e_scheduled,
+        ),
+        ("ttft_ms", ttft, summary.ttft),
+        (
             "tpot_ms",
             "TPOT  per output token after the first",
             summary.tpot,
         ),
         ("icl_ms", "ICL   between chunks (others: ITL)", summary.icl),
-        (
-            "e2e_latency_ms",
-            "E2E   to the last token",
-            summary.e2e_latency,
-        ),
+        ("e2e_latency_ms", e2e, summary.e2e_latency),
         ("send_lag_ms", "Send lag of this client", summary.send_lag),
         (
             "ttft_beyond_server_ms",

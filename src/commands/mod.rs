@@ -13,6 +13,7 @@ mod load_search;
 mod load_table;
 mod ls;
 mod plan;
+mod power;
 mod publish;
 mod reproduce;
 mod run;
@@ -37,6 +38,7 @@ pub(crate) fn execute(cli: &Cli) -> Result<(), Stop> {
         Command::Load(arguments) => load::load(arguments, global),
         Command::Calibrate(arguments) => calibrate::run(arguments, global),
         Command::Plan(arguments) => plan::plan(arguments, global),
+        Command::Power(arguments) => power::power(arguments, global),
         Command::Status(arguments) => status::status(arguments, global),
         Command::Ls(arguments) => ls::ls(arguments, global),
         Command::Show(arguments) => show::show(arguments, global),

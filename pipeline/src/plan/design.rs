@@ -7,8 +7,11 @@ use serde::Serialize;
 
 use super::session::{Outcome, Session, State};
 use crate::design::{Design, UnitOrder};
+use crate::error::PipelineError;
+use crate::experiment::{Cell, Experiment};
+use crate::graph::Graph;
 use crate::record::parse_outputs;
-use crate::stage::Class;
+use crate::stage::{Class, Coordinates, Registry};
 
 /// The level of the test whose smallest detectable effect is told.
 const ALPHA: f64 = 0.05;
@@ -42,6 +45,8 @@ pub struct DesignPlan {
     pub degrees_of_freedom: usize,
     /// Where the noise comes from that effects are told for.
     pub noise: NoiseSource,
+    /// The standard deviation of the logarithm of a launch's result; `None` if nothing is known of it.
+    pub launch_noise: Option<f64>,
     /// The smallest effect that a comparison of two launches finds in four of five studies, at
     /// each noise; empty for a single block.
     pub smallest: Vec<Smallest>,
@@ -126,6 +131,10 @@ pub(super) fn design_plan(session: &Session<'_>) -> Option<DesignPlan> {
             .map(|((block, launch), _)| format!("block={},{}", block + 1, design.launches[*launch]))
             .collect(),
         degrees_of_freedom: design.degrees_of_freedom(),
+        launch_noise: match noise {
+            NoiseSource::Unknown => None,
+            NoiseSource::Measured { .. } | NoiseSource::Declared => values.first().copied(),
+        },
         noise,
         smallest: values.into_iter().filter_map(smallest).collect(),
     })
@@ -136,6 +145,30 @@ pub(super) fn design_plan(session: &Session<'_>) -> Option<DesignPlan> {
 struct Open {
     done: usize,
     todo: usize,
+}
+
+/// The cells of a stage with what tells their launches apart.
+pub type LaunchedCells = Vec<(Coordinates, Option<String>)>;
+
+/// Returns the planned cells of a stage, each with what tells its launch from others: the block and the
+/// configuration. Without a design every cell is a launch of its own, and there is no such text.
+///
+/// # Errors
+/// If the experiment has a stage kind that the registry does not.
+pub fn launched_cells(
+    experiment: &Experiment,
+    registry: &Registry,
+    stage: usize,
+) -> Result<LaunchedCells, PipelineError> {
+    let graph = Graph::new(experiment, registry)?;
+    let node = &graph.nodes[stage];
+    let design = experiment.design.as_ref();
+    let cell = |(i, cell): (usize, &Cell)| {
+        let launch = design.and_then(|design| graph.launch(design, node.first + i));
+        let launch = launch.map(|(block, launch)| format!("{block}/{launch}"));
+        (experiment.coordinates(stage, &cell.at), launch)
+    };
+    Ok(node.stage.cells.iter().enumerate().map(cell).collect())
 }
 
 /// What is measured on each launch, by (block, launch).

@@ -9,7 +9,9 @@ mod select;
 mod session;
 
 pub use build::{measures_here, plan};
-pub use design::{DesignPlan, NoiseSource, Smallest, smallest_effect};
+pub use design::{
+    DesignPlan, LaunchedCells, NoiseSource, Smallest, launched_cells, smallest_effect,
+};
 pub use document::{Counts, Decision, Lack, Plan, PlannedCell, StageCounts};
 pub use reason::Reason;
 pub(crate) use session::{Outcome, Session, State};

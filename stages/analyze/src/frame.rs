@@ -232,7 +232,7 @@ impl Missing {
 }
 
 /// One row before it is laid out in columns.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) key: Vec<Scalar>,
     values: Vec<Scalar>,
@@ -251,7 +251,7 @@ impl Row {
 }
 
 /// A derived table.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) level: Level,
     /// The columns that name a row, first in the table.
@@ -290,6 +290,20 @@ impl Frame {
     /// Returns a number of a row; null, or no number, is `None`.
     pub(crate) fn number(&self, row: usize, column: &str) -> Option<f64> {
         self.value(row, column)?.as_f64().filter(|v| v.is_finite())
+    }
+
+    /// Multiplies the numbers of some columns in the rows of which a key is a label.
+    pub(crate) fn multiply(&mut self, columns: &[String], (key, label): (usize, &str), by: f64) {
+        let at: Vec<usize> = columns.iter().filter_map(|c| self.position(c)).collect();
+        for row in &mut self.rows {
+            if row.key[key].to_string() != label {
+                continue;
+            }
+            for position in &at {
+                let value = &mut row.values[*position];
+                *value = number(value.as_f64().map(|v| v * by));
+            }
+        }
     }
 
     /// Returns the declaration of a column that planning found.

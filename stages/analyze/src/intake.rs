@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use artifacts::{Scalar, Store, Table};
 use contract::{CellRows, LineageSource, Metric, NarrowRows, SourceArtifact};
 use pipeline::place::CellName;
-use pipeline::{CellStatus, Control, Failure, Input, InputCell};
+use pipeline::{CellStatus, Control, Coordinates, Failure, Input, InputCell};
 use rayon::prelude::*;
 
 use crate::frame::Missing;
@@ -43,6 +43,12 @@ pub(crate) struct Origin<'a> {
 }
 
 impl Rows<'_> {
+    /// Returns where the cell lies on the axes.
+    pub(crate) fn coordinates(&self) -> &Coordinates {
+        let (Self::Held(_, from) | Self::Stored(from)) = self;
+        &from.cell.coordinates
+    }
+
     /// Returns the rows.
     ///
     /// # Errors

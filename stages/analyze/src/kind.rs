@@ -27,13 +27,13 @@ pub struct Analyze;
 
 /// One table in canonical form.
 #[derive(Serialize, Deserialize)]
-struct Planned {
-    name: String,
-    operator: String,
-    parameters: Json,
+pub(crate) struct Planned {
+    pub(crate) name: String,
+    pub(crate) operator: String,
+    pub(crate) parameters: Json,
 }
 
-fn operator(name: &str) -> Option<&'static dyn Operator> {
+pub(crate) fn operator(name: &str) -> Option<&'static dyn Operator> {
     ALL.iter().copied().find(|o| o.name() == name)
 }
 
@@ -205,7 +205,7 @@ fn order(declared: &serde_json::Map<String, Json>) -> Vec<String> {
 }
 
 /// Returns the declared tables that a table's settings name as sources.
-fn sources(value: &Json, declared: &serde_json::Map<String, Json>) -> Vec<String> {
+pub(crate) fn sources(value: &Json, declared: &serde_json::Map<String, Json>) -> Vec<String> {
     match value {
         Json::Object(entries) => {
             let named = |(key, value): (&String, &Json)| match (key.as_str(), value) {
@@ -237,6 +237,17 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(word)
 }
 
+/// Returns the tables of canonical parameters, each after those it is made from.
+///
+/// # Errors
+/// If there are none.
+pub(crate) fn planned(parameters: &Json) -> Result<Vec<Planned>, Failure> {
+    let tables = parameters.get("tables").cloned();
+    tables
+        .and_then(|t| serde_json::from_value(t).ok())
+        .ok_or_else(|| Failure::failed("the canonical parameters hold no tables"))
+}
+
 /// Makes the tables of one cell: a pure function of the parameters, the inputs and the seed.
 pub(crate) fn run(
     parameters: &Json,
@@ -257,11 +268,7 @@ pub(crate) fn run_holding(
     control: &Control,
     hold: u64,
 ) -> Result<Done, Failure> {
-    let planned: Vec<Planned> = parameters
-        .get("tables")
-        .cloned()
-        .and_then(|t| serde_json::from_value(t).ok())
-        .ok_or_else(|| Failure::failed("the canonical parameters hold no tables"))?;
+    let planned = planned(parameters)?;
     let loads = intake::loads(inputs, store, control, hold)?;
     let surroundings = Surroundings::new(&loads);
     let mut tables: BTreeMap<String, Frame> = BTreeMap::new();

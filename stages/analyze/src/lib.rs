@@ -11,6 +11,7 @@ mod intake;
 mod kind;
 mod operator;
 mod operators;
+pub mod power;
 mod surroundings;
 
 #[cfg(test)]

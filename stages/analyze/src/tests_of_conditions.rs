@@ -45,7 +45,7 @@ fn telemetry(foreign: f64) -> [(&'static str, Table); 2] {
 
 /// Two systems at two levels in five blocks; `fast` is half as fast again. `foreign` says which share other
 /// programs used beside a cell: of its system, its level and its block.
-fn study(store: &Store, foreign: impl Fn(&str, i64, i64) -> f64) -> Vec<Input> {
+pub(crate) fn study(store: &Store, foreign: impl Fn(&str, i64, i64) -> f64) -> Vec<Input> {
     let mut cells: Vec<InputCell> = Vec::new();
     for (system, window) in [("fast", 2_000), ("slow", 3_000)] {
         for level in [1, 4] {

@@ -26,6 +26,7 @@ pub struct Summarizer {
     valid: u64,
     ttft: Sample,
     ttft_scheduled: Sample,
+    e2e_scheduled: Sample,
     tpot: Sample,
     icl: Sample,
     e2e_latency: Sample,
@@ -52,6 +53,7 @@ impl Summarizer {
             valid: 0,
             ttft: sample(),
             ttft_scheduled: sample(),
+            e2e_scheduled: sample(),
             tpot: sample(),
             icl: sample(),
             e2e_latency: sample(),
@@ -122,6 +124,10 @@ impl Summarizer {
             &mut self.ttft_scheduled,
             ms(row.scheduled_ns, row.first_token_ns),
         )?;
+        put(
+            &mut self.e2e_scheduled,
+            ms(row.scheduled_ns, row.last_token_ns),
+        )?;
         put(&mut self.tpot, tpot(row))?;
         put(&mut self.e2e_latency, e2e(row))?;
         put(&mut self.ttft_beyond_server, ttft_beyond_server(row))?;
@@ -152,7 +158,12 @@ impl Summarizer {
                     sent_rate: sent.0,
                     sent_cv: sent.1,
                 });
+        let of_schedule = |sample: Sample| match open {
+            true => sample.distribution(),
+            false => Ok(None),
+        };
         let bounded = self.slo.any();
+        let measured = self.statuses.values().sum::<u64>();
         Ok(Summary {
             window_s,
             request_throughput: rate(ok),
@@ -163,11 +174,8 @@ impl Summarizer {
             schema_valid_rate: (self.structured > 0)
                 .then(|| self.valid as f64 / self.structured as f64),
             ttft: self.ttft.distribution()?,
-            ttft_scheduled: if open {
-                self.ttft_scheduled.distribution()?
-            } else {
-                None
-            },
+            ttft_scheduled: of_schedule(self.ttft_scheduled)?,
+            e2e_scheduled: of_schedule(self.e2e_scheduled)?,
             tpot: self.tpot.distribution()?,
             icl: self.icl.distribution()?,
             e2e_latency: self.e2e_latency.distribution()?,
@@ -180,7 +188,7 @@ impl Summarizer {
             } else {
                 None
             },
-            slo_pass_rate: (bounded && ok > 0.0).then(|| self.good as f64 / ok),
+            slo_pass_rate: (bounded && measured > 0).then(|| self.good as f64 / measured as f64),
             statuses: self.statuses,
         })
     }
@@ -315,11 +323,14 @@ mod tests {
             (2, 100.0, 500.0, 300.0)
         );
         assert_eq!(summary.ttft_scheduled.unwrap().min, 101.0);
+        let (late, sent) = (summary.e2e_scheduled.unwrap(), summary.e2e_latency.unwrap());
+        assert!(late.min > sent.min && late.n == sent.n);
         assert_eq!(summary.tpot.unwrap().max, 500.0);
         assert_eq!(summary.icl.unwrap().n, 2);
         assert_eq!(
             (summary.goodput, summary.slo_pass_rate),
-            (Some(0.25), Some(0.5))
+            // Of two answers one is in time, and the third request was not answered.
+            (Some(0.25), Some(1.0 / 3.0))
         );
         assert_eq!(summary.statuses[&RequestStatus::Timeout], 1);
     }
@@ -445,15 +456,19 @@ mod tests {
                 .collect();
             close(found.send_lag, Distribution::of(lags));
             let good = ok.iter().filter(|r| r.request_id <= 20).count() as f64;
-            assert_eq!(found.slo_pass_rate, Some(good / 33.0));
+            assert_eq!(found.slo_pass_rate, Some(good / 37.0));
             let window_s = found.window_s.unwrap();
             assert_eq!(found.goodput, Some(good / window_s));
             let done = counted.iter().filter_map(|r| r.done_ns).max().unwrap();
             let sent = counted.iter().filter_map(|r| r.sent_ns).min().unwrap();
             assert!((window_s - (done - sent) as f64 / 1e9).abs() < 1e-12);
             assert_eq!(
-                (found.ttft_scheduled.is_some(), found.arrivals.is_some()),
-                (client.is_none(), client.is_none())
+                (
+                    found.ttft_scheduled.is_some(),
+                    found.e2e_scheduled.is_some(),
+                    found.arrivals.is_some()
+                ),
+                (client.is_none(), client.is_none(), client.is_none())
             );
         }
     }

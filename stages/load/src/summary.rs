@@ -98,6 +98,8 @@ pub struct Summary {
     pub ttft: Option<Distribution>,
     /// First token − scheduled, ms; only for open arrivals.
     pub ttft_scheduled: Option<Distribution>,
+    /// Last token − scheduled, ms; only for open arrivals.
+    pub e2e_scheduled: Option<Distribution>,
     /// Time per output token after the first chunk, ms.
     pub tpot: Option<Distribution>,
     /// Gaps between chunks with text, all requests pooled, ms.
@@ -115,7 +117,7 @@ pub struct Summary {
     pub e2e_beyond_server: Option<Distribution>,
     /// Requests per second that keep every bound; `None` without bounds.
     pub goodput: Option<f64>,
-    /// Share of answered requests that keep every bound; `None` without bounds.
+    /// Share of all measured requests that keep every bound: one that failed keeps none. `None` without bounds.
     pub slo_pass_rate: Option<f64>,
 }
 

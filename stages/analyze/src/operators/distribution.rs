@@ -1,11 +1,13 @@
 //! `distribution`: quantiles of a request's metrics, per cell or pooled over declared axes.
 
+use std::collections::BTreeMap;
+
 use artifacts::Scalar;
 use contract::{METRICS, Metric, Settings, Timing};
 use pipeline::{Failure, Problem, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statistics::Selection;
+use statistics::{Interval, Selection, launch_quantile};
 
 use crate::columns::{Columns, missing_spec};
 use crate::frame::{Frame, Level, Row, Span, Spec, spans};
@@ -13,6 +15,7 @@ use crate::intake::Rows;
 use crate::operator::{Context, Draft, TypedOperator, unless};
 use crate::operators::cell_summary::{ICL, ITL, Printed, per_token};
 use crate::operators::cells::{Group, each_group};
+use crate::operators::units::{BLOCK, LEVEL};
 
 pub(crate) struct Distribution;
 
@@ -34,6 +37,33 @@ pub(crate) struct Parameters {
     /// Axes whose cells are pooled, value by value; none: a row per cell.
     #[serde(default)]
     over: Vec<String>,
+    /// The axes whose labels are the units of replication, among `over`; by default `block` where it is among
+    /// them. Pooled quantiles have intervals over units.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unit: Option<Vec<String>>,
+}
+
+impl Parameters {
+    /// Returns the unit axes.
+    ///
+    /// # Errors
+    /// If a declared one is not among `over`.
+    fn units(&self) -> Result<Vec<String>, Failure> {
+        let Some(declared) = &self.unit else {
+            let blocks = self.over.iter().filter(|axis| *axis == BLOCK);
+            return Ok(blocks.cloned().collect());
+        };
+        match declared.iter().find(|axis| !self.over.contains(axis)) {
+            None => Ok(declared.clone()),
+            Some(axis) => Err(Failure::failed(format!(
+                "the unit `{axis}` is not among `over`: no row would have more than one unit"
+            ))
+            .hint(contract::did_you_mean(
+                axis,
+                &self.over.iter().map(String::as_str).collect::<Vec<_>>(),
+            ))),
+        }
+    }
 }
 
 fn metrics() -> Vec<String> {
@@ -140,6 +170,27 @@ fn columns(given: &Parameters) -> Columns<'static, Described> {
             columns.push(spec, move |d| {
                 d.metrics[i].as_ref().and_then(|m| m.quantiles[q])
             });
+            if given.over.is_empty() {
+                continue;
+            }
+            let end = |which: &str| {
+                let stem = quantile_name(*p);
+                let name = format!("{name}_{stem}_{which}");
+                let how = "end of the 0.95 interval over units of quantile";
+                let none =
+                    "null without three units, each with values enough to bound the quantile";
+                Spec::float(
+                    name,
+                    unit,
+                    format!(
+                        "{which} {how} {p} of {name_of}; {none}",
+                        name_of = given.metrics[i]
+                    ),
+                )
+            };
+            let interval = move |d: &Described| d.metrics[i].as_ref().and_then(|m| m.intervals[q]);
+            columns.push(end("low"), move |d| interval(d).map(|i| i.low));
+            columns.push(end("high"), move |d| interval(d).map(|i| i.high));
         }
         columns.push(spec("max", "largest value"), move |d| {
             of(d, |s| Some(s.max))
@@ -159,13 +210,22 @@ struct Spread {
     min: f64,
     /// In the order of the probabilities.
     quantiles: Vec<Option<f64>>,
+    /// Over units, in the same order.
+    intervals: Vec<Option<Interval>>,
     max: f64,
     p99: Option<f64>,
 }
 
 impl Spread {
-    fn new(values: Vec<f64>, quantiles: &[f64], printed: Printed) -> Option<Self> {
-        let mut values = Selection::new(values).ok()?;
+    /// Takes the values of each unit; all values as one where there are no units.
+    fn new(mut units: Vec<Vec<f64>>, quantiles: &[f64], printed: Printed) -> Option<Self> {
+        let interval = |p: &f64| Some(launch_quantile(&units, *p, LEVEL).ok()?.interval);
+        let intervals = quantiles.iter().map(interval).collect();
+        let all = match units.len() {
+            1 => units.remove(0),
+            _ => units.concat(),
+        };
+        let mut values = Selection::new(all).ok()?;
         let (mean, std) = values.mean_and_std();
         let wanted: Vec<f64> = quantiles.iter().copied().chain([0.99]).collect();
         let all = values.quantiles(&wanted).into_iter().zip(&wanted);
@@ -178,6 +238,7 @@ impl Spread {
             std,
             min: values.min(),
             quantiles,
+            intervals,
             max: values.max(),
             p99,
         })
@@ -188,7 +249,7 @@ impl TypedOperator for Distribution {
     type Parameters = Parameters;
     const NAME: &'static str = "distribution";
     const SUMMARY: &'static str = "The distribution of TPOT, ITL, ICL or any metric of a request: per cell, or pooled over declared axes.";
-    const SOURCE: &'static str = "Exact quantiles of type 7 (Hyndman & Fan 1996) over the values themselves: pooled quantiles are those of all values together, never means of quantiles. ITL is per token and null where a chunk's tokens are unknown; several tools print the gap between chunks under that name, which is ICL here.";
+    const SOURCE: &'static str = "Exact quantiles of type 7 (Hyndman & Fan 1996) over the values themselves: pooled quantiles are those of all values together, never means of quantiles. ITL is per token and null where a chunk's tokens are unknown; several tools print the gap between chunks under that name, which is ICL here. The interval of a pooled quantile holds all values up to which a t interval of the units' shares of values holds the quantile's probability (Woodruff, JASA 47, 1952, with units as clusters): only units are independent.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let settings = draft.settings;
@@ -221,16 +282,19 @@ impl TypedOperator for Distribution {
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let load = context.load(given.load.as_deref())?;
         let columns = columns(given);
+        let units = given.units()?;
         each_group(context, load, &given.over, columns.specs(), |group| {
-            describe(given, group, &columns)
+            describe(given, group, &units, &columns)
         })
     }
 }
 
-/// What one group of cells comes to: counts, the values of each metric, the rows behind them.
+/// What the cells of one unit come to: counts, the values of each metric, the rows behind them.
 struct Values {
     ok: usize,
-    per_chunk: Option<f64>,
+    chunks: usize,
+    /// The output tokens of all requests; `None` if those of one are unknown.
+    tokens: Option<i64>,
     /// One list for each metric; `None` where it is undefined as a whole.
     metrics: Vec<Option<Vec<f64>>>,
     lineage: Vec<Span>,
@@ -276,12 +340,10 @@ fn wide(given: &Parameters, cells: &[&Rows<'_>]) -> Result<Values, Failure> {
             lineage.extend(spans(chunks, used));
         }
     }
-    let per_chunk = tokens
-        .filter(|_| chunks > 0)
-        .map(|t| t as f64 / chunks as f64);
     Ok(Values {
         ok: ok.len(),
-        per_chunk,
+        chunks,
+        tokens,
         metrics,
         lineage,
     })
@@ -298,7 +360,8 @@ fn narrow(given: &Parameters, cells: &[&Rows<'_>]) -> Result<Option<Values>, Fai
     let known: Vec<&Metric> = wanted.iter().copied().flatten().collect();
     let mut values = Values {
         ok: 0,
-        per_chunk: None,
+        chunks: 0,
+        tokens: None,
         metrics: Vec::new(),
         lineage: Vec::new(),
     };
@@ -326,9 +389,24 @@ fn narrow(given: &Parameters, cells: &[&Rows<'_>]) -> Result<Option<Values>, Fai
     Ok(Some(values))
 }
 
+/// Returns the cells of each unit, units in order; all cells together if there are no units.
+fn by_unit<'a>(cells: &[&'a Rows<'a>], units: &[String]) -> Vec<Vec<&'a Rows<'a>>> {
+    let mut all: BTreeMap<Vec<String>, Vec<&Rows<'_>>> = BTreeMap::new();
+    for cell in cells {
+        let label = |axis: &String| {
+            let label = cell.coordinates().get(axis);
+            label.map(ToString::to_string).unwrap_or_default()
+        };
+        let unit = units.iter().map(label).collect();
+        all.entry(unit).or_default().push(cell);
+    }
+    all.into_values().collect()
+}
+
 fn describe(
     given: &Parameters,
     group: Group<'_>,
+    units: &[String],
     columns: &Columns<'_, Described>,
 ) -> Result<Row, Failure> {
     let Group {
@@ -337,20 +415,32 @@ fn describe(
         missing,
         level,
     } = group;
-    let found = match narrow(given, &cells)? {
-        Some(found) => found,
-        None => wide(given, &cells)?,
+    let read = |cells: Vec<&Rows<'_>>| match narrow(given, &cells)? {
+        Some(found) => Ok(found),
+        None => wide(given, &cells),
     };
-    let spread = |values: Option<Vec<f64>>| Spread::new(values?, &given.quantiles, given.print);
+    let found = by_unit(&cells, units).into_iter().map(read);
+    let mut found = found.collect::<Result<Vec<Values>, Failure>>()?;
+    let chunks: usize = found.iter().map(|f| f.chunks).sum();
+    let tokens: Option<i64> = found.iter().map(|f| f.tokens).sum();
+    let mut spread = |metric: usize| {
+        let values = found.iter_mut().map(|f| f.metrics[metric].take());
+        let values: Option<Vec<Vec<f64>>> = values.collect();
+        Spread::new(values?, &given.quantiles, given.print)
+    };
+    let metrics = (0..given.metrics.len()).map(&mut spread).collect();
     let described = Described {
         level,
         cells: cells.len(),
-        ok: found.ok,
-        per_chunk: found.per_chunk,
+        ok: found.iter().map(|f| f.ok).sum(),
+        per_chunk: tokens
+            .filter(|_| chunks > 0)
+            .map(|t| t as f64 / chunks as f64),
         missing,
-        metrics: found.metrics.into_iter().map(spread).collect(),
+        metrics,
     };
-    Ok(columns.row(key, &described, found.lineage))
+    let lineage = found.into_iter().flat_map(|f| f.lineage).collect();
+    Ok(columns.row(key, &described, lineage))
 }
 
 #[cfg(test)]

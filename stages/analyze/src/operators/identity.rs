@@ -161,7 +161,7 @@ impl TypedOperator for Identity {
     type Parameters = Parameters;
     const NAME: &'static str = "identity";
     const SUMMARY: &'static str = "Whether columns agree as their definitions say: product and quotient against a column, row by row.";
-    const SOURCE: &'static str = "For instance output_throughput = request_throughput · output_tokens_mean, goodput = slo_pass_rate · request_throughput, e2e latency ≥ TTFT, efficiency = speedup ÷ N. The tolerance and the rounding are declared, since a published value that misses one may fit another.";
+    const SOURCE: &'static str = "For instance output_throughput = request_throughput · output_tokens_mean, goodput = slo_pass_rate · request_throughput where no request failed, e2e latency ≥ TTFT, efficiency = speedup ÷ N. The tolerance and the rounding are declared, since a published value that misses one may fit another.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let (settings, scope, mut problems) = (draft.settings, draft.scope, Vec::new());

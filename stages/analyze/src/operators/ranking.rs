@@ -4,7 +4,7 @@ use artifacts::Scalar;
 use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statistics::{friedman, mid_ranks, unit_effect};
+use statistics::{friedman, indirect_effect, kruskal_wallis, mid_ranks, unit_effect};
 
 use crate::columns::{Columns, listed};
 use crate::frame::{Frame, Level, Row, Span, Spec, spans};
@@ -58,6 +58,7 @@ struct Contender {
     /// Without a value there is no place.
     place: Option<Place>,
     friedman_p: Option<f64>,
+    kruskal_p: Option<f64>,
     evidence: String,
 }
 
@@ -92,6 +93,7 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Contender> {
     let best = "the contender with the best value, all of them if several; null without values";
     let behind = "distance from the best value ÷ the best value";
     let friedman = "p value of Friedman's test that no contender differs, over the units with all of them; null for two contenders";
+    let kruskal = "p value of the Kruskal–Wallis test that no contender differs, where no unit has two of them; null elsewhere";
     let place =
         |read: fn(&Place) -> Option<usize>| move |c: &Contender| c.place.as_ref().and_then(read);
     Columns::new()
@@ -157,6 +159,7 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Contender> {
             |c| c.place.as_ref().and_then(|p| p.stability.map(|s| s.2)),
         )
         .with(Spec::float("friedman_p", "1", friedman), |c| c.friedman_p)
+        .with(Spec::float("kruskal_p", "1", kruskal), |c| c.kruskal_p)
         .with(
             Spec::text(
                 "evidence",
@@ -171,7 +174,7 @@ impl TypedOperator for Ranking {
     const NAME: &'static str = "ranking";
     const SUMMARY: &'static str = "The rank of each label of an axis at every coordinate, with \
         those it cannot be told apart from and how stable its rank is over the units.";
-    const SOURCE: &'static str = "`rank` is standard competition ranking (1, 2, 2, 4), `mid_rank` fractional ranking (1, 2.5, 2.5, 4), both of the means over the units. Two contenders are told apart by Student's t of the units' log ratios (differences where a value is not above 0), one family over all pairs and contests of the table (Holm). Ties do not chain: each is told pair by pair. Friedman (JASA 32, 1937), exact where feasible, asks whether there is anything to rank.";
+    const SOURCE: &'static str = "`rank` is standard competition ranking (1, 2, 2, 4), `mid_rank` fractional ranking (1, 2.5, 2.5, 4), both of the means over the units. Two contenders are told apart by Student's t of the units' log ratios (differences where a value is not above 0), one family over all pairs and contests of the table (Holm). Where no unit has both, as with systems on machines of their own, Welch's t of the units' logarithms takes its place. Ties do not chain: each is told pair by pair. Friedman (JASA 32, 1937), or Kruskal & Wallis (JASA 47, 1952) where no unit has two contenders, exact where feasible, asks whether there is anything to rank.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let (from, column) = (given.from.as_str(), given.column.as_str());
@@ -314,7 +317,8 @@ impl Contest {
         }
     }
 
-    /// The p value of two contenders over the units that have both.
+    /// The p value of two contenders over the units that have both; where no unit has, of their units as
+    /// independent ones.
     fn p(&self, i: usize, j: usize) -> Option<f64> {
         let (a, b) = (&self.contenders[i], &self.contenders[j]);
         let both: Vec<(f64, f64)> = a
@@ -325,15 +329,28 @@ impl Contest {
                 Some((*value, other.1))
             })
             .collect();
-        let scale = match both.iter().all(|(a, b)| *a > 0.0 && *b > 0.0) {
-            true => Scale::Ratio,
-            false => Scale::Difference,
-        };
+        if both.is_empty() {
+            return independent(&a.units, &b.units);
+        }
+        let scale = scale(both.iter().flat_map(|(a, b)| [*a, *b]));
         let effects: Vec<f64> = both
             .iter()
             .filter_map(|(a, b)| scale.effect(*a, *b))
             .collect();
         unit_effect(&effects).ok().map(|effect| effect.p)
+    }
+
+    /// The values of each contender if no unit has two of them, and there are units at all.
+    fn apart(&self) -> Option<Vec<Vec<f64>>> {
+        let mut seen: Vec<&Vec<Scalar>> = Vec::new();
+        for (unit, _) in self.contenders.iter().flat_map(|c| &c.units) {
+            if seen.contains(&unit) {
+                return None;
+            }
+            seen.push(unit);
+        }
+        let values = |entry: &Entry| entry.units.iter().map(|(_, v)| *v).collect();
+        Some(self.contenders.iter().map(values).collect())
     }
 
     /// The values of every contender in each unit that has all of them.
@@ -456,6 +473,8 @@ impl Contest {
         lineage.extend(told.unlike.iter().flat_map(|u| u.samples.iter().cloned()));
         lineage.sort();
         let friedman_p = friedman(&blocks).ok().map(|test| test.p);
+        let groups = self.apart().filter(|_| !units.is_none());
+        let kruskal_p = groups.and_then(|groups| Some(kruskal_wallis(&groups).ok()?.p));
         let row = |i: usize| {
             let entry = &self.contenders[i];
             let contender = Contender {
@@ -469,6 +488,7 @@ impl Contest {
                 champions: champions.clone(),
                 place: entry.value.and_then(|_| place(i)),
                 friedman_p,
+                kruskal_p,
                 evidence: evidence.clone(),
             };
             let key = keys
@@ -479,4 +499,22 @@ impl Contest {
         };
         (0..self.contenders.len()).map(row).collect()
     }
+}
+
+/// The scale on which values are compared: ratios, if all are above 0.
+fn scale(mut values: impl Iterator<Item = f64>) -> Scale {
+    match values.all(|v| v > 0.0) {
+        true => Scale::Ratio,
+        false => Scale::Difference,
+    }
+}
+
+/// The p value of two contenders whose units have nothing in common.
+fn independent(a: &[(Vec<Scalar>, f64)], b: &[(Vec<Scalar>, f64)]) -> Option<f64> {
+    let scale = scale(a.iter().chain(b).map(|(_, v)| *v));
+    let side = |units: &[(Vec<Scalar>, f64)]| {
+        let values: Vec<f64> = units.iter().filter_map(|(_, v)| scale.inward(*v)).collect();
+        unit_effect(&values).ok()
+    };
+    Some(indirect_effect(&side(a)?, &side(b)?).p)
 }

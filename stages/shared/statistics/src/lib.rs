@@ -78,7 +78,7 @@ pub use quantile_interval::{
     QuantileInterval, QuantileRanks, least_for_quantile, least_for_upper_bound, quantile_interval,
     quantile_interval_of, quantile_ranks,
 };
-pub use random::GENERATOR;
+pub use random::{GENERATOR, Normals};
 pub use ranks::{MidRanks, mid_ranks};
 pub use refusal::Refusal;
 pub use rounding::{resolution, rounding_of_differences, rounding_of_ratios};

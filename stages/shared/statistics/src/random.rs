@@ -33,8 +33,24 @@ pub(crate) fn below(rng: &mut Stream, bound: usize) -> usize {
     (product >> 64) as usize
 }
 
+/// Standard normal values of simulated studies: each study has a stream of its own, which follows from
+/// a seed and the study's number.
+#[derive(Debug)]
+pub struct Normals(Stream);
+
+impl Normals {
+    /// Starts the stream of a study.
+    pub fn new(seed: u64, study: u64) -> Self {
+        Self(stream(seed, study as usize))
+    }
+
+    /// Returns the next value.
+    pub fn draw(&mut self) -> f64 {
+        normal(&mut self.0)
+    }
+}
+
 /// Returns a standard normal value: the quantile of a uniform one, so that one word gives one value.
-#[cfg(test)]
 pub(crate) fn normal(rng: &mut Stream) -> f64 {
     let uniform = ((rng.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64;
     crate::distribution::normal_quantile(uniform)
@@ -124,6 +140,21 @@ mod tests {
             counts.iter().all(|c| c.abs_diff(10_000) < 550),
             "{counts:?}"
         );
+    }
+
+    #[test]
+    fn normal_values_have_mean_zero_and_variance_one_and_follow_from_seed_and_number() {
+        let draws = |study| {
+            let mut normals = Normals::new(164, study);
+            std::array::from_fn::<f64, 10_000, _>(|_| normals.draw())
+        };
+        let values = draws(3);
+        let mean = values.iter().sum::<f64>() / 1e4;
+        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 1e4;
+        // Four standard errors: 0.01 of the mean, √2/100 of the variance.
+        assert!(mean.abs() < 0.04 && (variance - 1.0).abs() < 0.057);
+        assert_eq!(values, draws(3));
+        assert_ne!(values[0], draws(4)[0]);
     }
 
     #[test]

@@ -1,0 +1,203 @@
+//! `power`: how often the verdicts of an experiment would be wrong, and what they would find.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use analyze::power::{AtEffect, LoadStage, Power, Simulated, Study, simulate};
+use pipeline::stage::Control;
+use pipeline::{Coordinates, Experiment, NoiseSource, PlanOptions};
+use serde_json::json;
+
+use super::run::listen_for_signals;
+use crate::args::{Global, PowerArgs};
+use crate::columns::columns;
+use crate::exit::Stop;
+use crate::session::Session;
+use crate::terminal::say;
+
+/// The noise of launches where nothing is known of it.
+const USUAL_NOISE: f64 = 0.03;
+
+pub(super) fn power(arguments: &PowerArgs, global: &Global) -> Result<(), Stop> {
+    let effects = shares("effect", &arguments.effect)?;
+    let session = Session::open(&arguments.experiment, global)?;
+    let noise = Noise::of(arguments, &session)?;
+    let cancelled = Arc::new(AtomicBool::new(false));
+    listen_for_signals(&cancelled)?;
+    let control = Control::new(cancelled, None, Box::new(|_| ()));
+    let mut found: Vec<(String, Power)> = Vec::new();
+    for (name, study) in studies(&session, &noise)? {
+        let power = simulate(&study, &effects, arguments.studies, &control);
+        let power = power.map_err(|failure| match control.check() {
+            Err(_) => Stop::interrupted(),
+            Ok(()) => Stop::failed(failure.reason),
+        })?;
+        found.push((name, power));
+    }
+    found.retain(|(_, power)| !power.tables.is_empty());
+    if found.is_empty() {
+        let name = &session.experiment.name;
+        return Err(Stop::nothing(format!("{name} has no table of comparisons"))
+            .hint("tables of the operators `paired-comparison` and `unpaired-comparison` are simulated"));
+    }
+    if global.json {
+        let stages: Vec<_> = found
+            .iter()
+            .map(|(stage, power)| json!({"stage": stage, "found": power}))
+            .collect();
+        say(&json!({
+            "experiment": session.experiment.name,
+            "launch_noise": noise.launch,
+            "launch_noise_from": noise.from,
+            "cell_noise": noise.cell,
+            "stages": stages,
+        })
+        .to_string());
+        return Ok(());
+    }
+    let percent = |share: f64| format!("{} %", trimmed(100.0 * share));
+    say(&format!(
+        "{} simulated studies; launches vary by {} ({}), cells within a launch by {}",
+        arguments.studies,
+        percent(noise.launch),
+        noise.from,
+        percent(noise.cell),
+    ));
+    for (stage, power) in &found {
+        say(&table(stage, power, &effects));
+        for refused in power.tables.iter().filter(|t| t.refused.is_some()) {
+            let why = refused.refused.as_deref().unwrap_or_default();
+            say(&format!("{stage}.{}: {why}", refused.table));
+        }
+    }
+    let error = (0.05 * 0.95 / arguments.studies as f64).sqrt();
+    say(&format!(
+        "false: studies without an effect in which any verdict of the table is `different`; with so many studies, \
+         5 % is known to ± {} (one standard error).\n\
+         other columns: of the table's comparisons, the share found `different` where the first side is larger by so much.",
+        percent(error)
+    ));
+    Ok(())
+}
+
+/// Returns percentages as shares.
+fn shares(option: &str, percentages: &[f64]) -> Result<Vec<f64>, Stop> {
+    let fine = |value: &f64| *value > 0.0 && *value <= 1000.0;
+    match percentages.iter().find(|value| !fine(value)) {
+        Some(wrong) => Err(Stop::usage(format!("--{option} cannot be {wrong}"))
+            .hint("give a percentage above 0, up to 1000")),
+        None => Ok(percentages.iter().map(|value| value / 100.0).collect()),
+    }
+}
+
+/// The noise that is simulated, as shares.
+struct Noise {
+    launch: f64,
+    cell: f64,
+    /// Where the noise of launches is known from.
+    from: String,
+}
+
+impl Noise {
+    fn of(arguments: &PowerArgs, session: &Session) -> Result<Self, Stop> {
+        let given = |option: &str, value: Option<f64>| -> Result<Option<f64>, Stop> {
+            Ok(shares(option, &value.into_iter().collect::<Vec<_>>())?.pop())
+        };
+        let (launch, from) = match given("noise", arguments.noise)? {
+            Some(noise) => (noise, "as given".to_owned()),
+            None => Self::known(session)?,
+        };
+        let cell = given("cell-noise", arguments.cell_noise)?.unwrap_or(launch / 2.0);
+        Ok(Self { launch, cell, from })
+    }
+
+    /// Returns the noise that the plan knows.
+    fn known(session: &Session) -> Result<(f64, String), Stop> {
+        let store = session.project.open()?;
+        let options = PlanOptions::default();
+        let plan = pipeline::plan(&session.experiment, &session.registry, &store, &options)?;
+        let design = plan.design.as_ref();
+        let from = match design.map(|d| &d.noise) {
+            Some(NoiseSource::Measured { figure, blocks }) => {
+                format!("seen in `{figure}` over {blocks} blocks")
+            }
+            Some(NoiseSource::Declared) => "as declared".to_owned(),
+            Some(NoiseSource::Unknown) | None => "assumed: nothing is known of it".to_owned(),
+        };
+        let noise = design.and_then(|d| d.launch_noise);
+        Ok((noise.unwrap_or(USUAL_NOISE), from))
+    }
+}
+
+/// Returns what is simulated for each analyze cell, by name.
+fn studies(session: &Session, noise: &Noise) -> Result<Vec<(String, Study)>, Stop> {
+    let experiment = &session.experiment;
+    let mut studies = Vec::new();
+    for (number, stage) in experiment.stages.iter().enumerate() {
+        for cell in stage.cells.iter().filter(|_| stage.kind == "analyze") {
+            let at = experiment.coordinates(number, &cell.at);
+            let study = Study {
+                parameters: stage.parameter_sets[cell.parameters as usize].clone(),
+                loads: loads(session, number, &at)?,
+                launch_noise: noise.launch,
+                cell_noise: noise.cell,
+                seed: experiment.seed,
+            };
+            studies.push((
+                pipeline::place::cell_text(&stage.name, &at.to_string()),
+                study,
+            ));
+        }
+    }
+    Ok(studies)
+}
+
+/// Returns the load stages that an analyze cell needs, with the cells that it reads.
+fn loads(session: &Session, stage: usize, at: &Coordinates) -> Result<Vec<LoadStage>, Stop> {
+    let experiment: &Experiment = &session.experiment;
+    let needed = experiment.stages[stage].needs.iter();
+    let loads = needed.filter(|need| experiment.stages[**need].kind == "load");
+    loads
+        .map(|need| {
+            let mut cells = pipeline::launched_cells(experiment, &session.registry, *need)?;
+            let agrees = |cell: &Coordinates| {
+                let same = |(axis, label)| cell.get(axis).is_none_or(|other| other == label);
+                at.0.iter()
+                    .map(|(axis, label)| (axis.as_str(), label))
+                    .all(same)
+            };
+            cells.retain(|(cell, _)| agrees(cell));
+            let stage = experiment.stages[*need].name.clone();
+            Ok(LoadStage { stage, cells })
+        })
+        .collect()
+}
+
+/// Lays out what was found, a line for each table.
+fn table(stage: &str, power: &Power, effects: &[f64]) -> String {
+    let mut heading = vec!["table".to_owned(), "tests".to_owned(), "false".to_owned()];
+    heading.extend(effects.iter().map(|e| format!("{} %", trimmed(100.0 * e))));
+    let line = |table: &Simulated| {
+        let name = format!("{stage}.{}", table.table);
+        let (Some(null), false) = (table.at.first(), table.refused.is_some()) else {
+            let mut line = vec![name, "-".to_owned(), "undecidable".to_owned()];
+            line.extend(effects.iter().map(|_| "-".to_owned()));
+            return line;
+        };
+        let of = |count: u64, all: u64| format!("{:.1} %", 100.0 * count as f64 / all as f64);
+        let rows = |at: &AtEffect| of(at.rows_found, table.rows as u64 * power.studies);
+        let mut line = vec![name, table.rows.to_string()];
+        line.push(of(null.any_different, power.studies));
+        line.extend(table.at.iter().skip(1).map(rows));
+        line
+    };
+    let rows: Vec<Vec<String>> = power.tables.iter().map(line).collect();
+    let heading: Vec<&str> = heading.iter().map(String::as_str).collect();
+    columns(&heading, &rows, &(1..heading.len()).collect::<Vec<_>>())
+}
+
+/// Writes a number without needless decimals.
+fn trimmed(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
