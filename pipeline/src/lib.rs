@@ -46,7 +46,7 @@ pub use plan::{
 };
 pub use ready::unready;
 pub use stage::{
-    Artifact, CellStatus, Class, Content, Control, Coordinates, Done, Execution, Failure, Input,
-    InputCell, Job, Json, Lease, LedgerLine, Library, Media, Output, Problem, Progress, Registry,
-    Shipped, StageKind, Step, Study,
+    Adopted, Artifact, CellStatus, Class, Content, Control, Coordinates, Done, Execution, Failure,
+    Input, InputCell, Job, Json, Lease, LedgerLine, Library, Media, Output, Problem, Progress,
+    Registry, Shipped, StageKind, Step, Study,
 };

@@ -165,6 +165,15 @@ impl CellStatus {
     }
 }
 
+/// A result that was there before, and is adopted by a cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Adopted {
+    /// The same for the same result.
+    pub identity: String,
+    /// The settings that choose it, as paths from the stage's settings.
+    pub chosen_by: Vec<Vec<&'static str>>,
+}
+
 /// What kind of bytes an artifact holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -619,6 +628,19 @@ pub trait StageKind: Send + Sync {
     /// machine does meanwhile: not where rows are drawn from a model or read from a file.
     fn measures_here(&self, _parameters: &Json) -> bool {
         true
+    }
+
+    /// Returns the kinds of which a stage of this kind can use one stage only, with what it would
+    /// do with it: needing a second one is a mistake of the experiment.
+    fn uses_one(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
+    /// Returns what a measurement of these parameters adopts instead of measuring, such as a part
+    /// of a file: two cells that adopt the same are one result under two labels. `None` if it
+    /// measures.
+    fn adopts(&self, _parameters: &Json) -> Option<Adopted> {
+        None
     }
 
     /// Returns a figure of one measured cell by its column's name, such as `output_throughput`;

@@ -18,7 +18,7 @@ use super::stages::{Choice, Draft, choice, coordinates, included, path_remedy};
 use super::tree::{Key, Node, Value, scalar_json};
 use crate::design::BLOCK;
 use crate::experiment::{Cell, Excluded, Stage};
-use crate::stage::{Class, Json, Step};
+use crate::stage::{Adopted, Class, Json, Step};
 
 /// The most cells of one stage.
 const MAX_CELLS: usize = 1_000_000;
@@ -150,6 +150,10 @@ pub(crate) fn expand(
         context
             .sink
             .add(Mistake::new(draft.span, &draft.route(&["over"]), message).hint(hint));
+        return None;
+    }
+    if let Some(mistake) = needs_two(draft, drafts) {
+        context.sink.add(mistake);
         return None;
     }
     let labels: Vec<Vec<u16>> = (0..over.len())
@@ -327,6 +331,12 @@ pub(crate) fn expand(
                     .add(Mistake::new(draft.span, &draft.route(&["over"]), message).hint(hint));
                 return None;
             }
+            if context.sink.count() == 0
+                && let Some(mistake) = adopted_twice(draft, &cells, &sets, axes)
+            {
+                context.sink.add(mistake);
+                return None;
+            }
             let tells_apart = |position: &usize| !needed(position) && !own.contains(position);
             (0..over.len())
                 .filter(|position| in_blocks(position) || tells_apart(position))
@@ -366,6 +376,83 @@ fn twins<'c>(
             let key = (cell.parameters, labels, is_arm(&cell.at));
             Some((seen.insert(key, cell)?, cell))
         })
+}
+
+/// Finds two stages of a kind of which the stage can use only one.
+fn needs_two(draft: &Draft, drafts: &[Draft]) -> Option<Mistake> {
+    draft.kind?.uses_one().iter().find_map(|(kind, what)| {
+        let of_kind = |n: &&usize| drafts[**n].kind.is_some_and(|k| k.name() == *kind);
+        let mut found = draft.needs.iter().filter(of_kind).map(|n| drafts[*n].name);
+        let (first, second) = (found.next()?, found.next()?);
+        let message = format!(
+            "the stage `{}` needs two stages of kind `{kind}`, `{first}` and `{second}`, but a cell \
+             {what}",
+            draft.name
+        );
+        let hint = format!(
+            "make them one stage over an axis that this stage has in `over`, too, or write a stage \
+             for each of `{first}` and `{second}`"
+        );
+        let span = draft.node.entry("needs").map_or(draft.span, |(_, needs)| needs.span);
+        Some(Mistake::new(span, &draft.route(&["needs"]), message).hint(hint))
+    })
+}
+
+/// Finds cells that adopt one and the same result, such as a whole file whose name lacks an axis.
+fn adopted_twice(
+    draft: &Draft,
+    cells: &[Cell],
+    sets: &Sets,
+    axes: &[AxisDraft],
+) -> Option<Mistake> {
+    let kind = draft.kind?;
+    let mut groups: Vec<(Adopted, Vec<&Cell>)> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for cell in cells {
+        let Some(adopted) = kind.adopts(&sets.list[cell.parameters as usize]) else {
+            continue;
+        };
+        let next = groups.len();
+        let place = *places.entry(adopted.identity.clone()).or_insert(next);
+        if place == next {
+            groups.push((adopted, Vec::new()));
+        }
+        groups[place].1.push(cell);
+    }
+    let (adopted, group) = groups.into_iter().find(|(_, group)| group.len() > 1)?;
+    let differ =
+        (0..draft.over.len()).filter(|p| group.iter().any(|c| c.at[*p] != group[0].at[*p]));
+    let missing: Vec<String> = differ
+        .map(|position| format!("`${{{}}}`", axes[draft.over[position]].name))
+        .collect();
+    let text = |cell: &Cell| coordinates(&cell.at, &draft.over, axes);
+    let others = match group.len() {
+        2 => String::new(),
+        n => format!(", {n} cells in all"),
+    };
+    let message = format!(
+        "the cells {} and {} are given one and the same result{others}",
+        text(group[0]),
+        text(group[1])
+    );
+    let keys: Vec<String> = adopted
+        .chosen_by
+        .iter()
+        .map(|path| format!("`{}`", path.join(".")))
+        .collect();
+    let hint = format!(
+        "put {} into {}, so that each cell has a result of its own, or take the axis out of `over`",
+        missing.join(" and "),
+        keys.join(" or ")
+    );
+    let path = adopted.chosen_by.into_iter().next().unwrap_or_default();
+    let steps: Vec<Step> = path
+        .iter()
+        .map(|key| Step::Key((*key).to_owned()))
+        .collect();
+    let mut route = draft.route(&[]);
+    route.extend(steps.iter().cloned());
+    Some(Mistake::new(draft.settings.place(&steps), &route, message).hint(hint))
 }
 
 /// Tells whether a cell belongs to the A/A arm: it is the same as another one on purpose.

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pipeline::settings::DurationText;
-use pipeline::{Class, Done, Failure, Job, Json, Library, Problem, Registry, Shipped, StageKind};
+use pipeline::{
+    Adopted, Class, Done, Failure, Job, Json, Library, Problem, Registry, Shipped, StageKind,
+};
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
 
@@ -127,6 +129,22 @@ impl StageKind for Kind {
                 )),
             ]),
         }
+    }
+
+    fn uses_one(&self) -> &'static [(&'static str, &'static str)] {
+        if self.name == "measure" {
+            &[("prepare", "measures one")]
+        } else {
+            &[]
+        }
+    }
+
+    fn adopts(&self, parameters: &Json) -> Option<Adopted> {
+        let adopted = parameters["extra"].get("adopts")?;
+        Some(Adopted {
+            identity: adopted.to_string(),
+            chosen_by: vec![vec!["extra", "adopts"], vec!["extra", "part"]],
+        })
     }
 
     fn run(&self, _: &Job<'_>) -> Result<Done, Failure> {

@@ -6,10 +6,11 @@ use artifacts::Store;
 use contract::{CacheReset, LiveServer, RequestStatus};
 use net::ApiKey;
 use pipeline::stage::{
-    Artifact, CellStatus, Class, Content, Done, Failure, Job, Json, Library, Media, Output,
-    Problem, StageKind, Step,
+    Adopted, Artifact, CellStatus, Class, Content, Done, Failure, Job, Json, Library, Media,
+    Output, Problem, StageKind, Step,
 };
 use pipeline::suggest::remedy;
+use serde_json::json;
 
 use crate::api::Api;
 use crate::arrival::Arrival;
@@ -177,6 +178,20 @@ impl StageKind for Load {
 
     fn measures_here(&self, parameters: &Json) -> bool {
         parameters["simulate"].is_null() && parameters["import"].is_null()
+    }
+
+    fn uses_one(&self) -> &'static [(&'static str, &'static str)] {
+        &[("serve", "loads one server")]
+    }
+
+    fn adopts(&self, parameters: &Json) -> Option<Adopted> {
+        let import = parameters
+            .get("import")
+            .filter(|import| !import.is_null())?;
+        Some(Adopted {
+            identity: json!([import["digest"], import["entry"]]).to_string(),
+            chosen_by: vec![vec!["import", "file"], vec!["import", "entry"]],
+        })
     }
 
     fn figure(
@@ -556,7 +571,6 @@ fn nothing_answered(tally: &Tally) -> Option<Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     struct Shelf;
 

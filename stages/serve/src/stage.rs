@@ -94,6 +94,10 @@ impl StageKind for Serve {
         Class::Resource
     }
 
+    fn uses_one(&self) -> &'static [(&'static str, &'static str)] {
+        &[("provision", "runs in one environment")]
+    }
+
     fn schema(&self) -> schemars::Schema {
         schemars::schema_for!(Settings)
     }
