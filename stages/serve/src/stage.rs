@@ -422,7 +422,7 @@ fn start(spawner: &Arc<Spawner>, launch: &ToLaunch<'_>, job: &Job<'_>) -> Result
         job.control
             .progress(1, Some(3), "waiting for its first token");
         let site = site(&format!("http://{HOST}:{port}"), &engine.launch)?;
-        match started(engine, &site, name, &mut process, job) {
+        match started(engine, &site, [name, &live.model_path], &mut process, job) {
             Ok(model) => return Ok(Server::new(site, model, Some(process), engine)),
             Err(_) if attempt < PORT_ATTEMPTS && lost_its_port(&mut process) => attempt += 1,
             Err(failure) => return Err(failure),
@@ -442,12 +442,13 @@ fn lost_its_port(process: &mut Process) -> bool {
 fn started(
     engine: &Engine,
     site: &Site,
-    name: &str,
+    [name, path]: [&str; 2],
     process: &mut Process,
     job: &Job<'_>,
 ) -> Result<String, Failure> {
     let limit = Duration::from_secs(u64::from(engine.ready.timeout_s));
-    let models = [name.to_owned()];
+    // Some servers list the model under the id or path they were given.
+    let models = [name.to_owned(), path.to_owned()];
     let wanted = Wanted {
         engine,
         site,

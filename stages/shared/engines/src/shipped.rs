@@ -15,7 +15,8 @@ macro_rules! definitions {
 }
 
 const SHIPPED: &[Shipped] = definitions! {
-    "engines": "llama-cpp", "llama-cpp-portable", "sglang", "vllm";
+    "engines": "llama-cpp", "llama-cpp-portable", "lmdeploy", "ollama", "openai", "sglang",
+        "tensorrt-llm", "tgi", "transformers-serve", "vllm";
     "models": "smollm2-135m-instruct";
 };
 

@@ -510,3 +510,109 @@ fn a_log_event_that_could_not_work_is_refused() {
         "`timeless` has a group `time` but does not give its format"
     );
 }
+
+/// What the page says of one engine: its settings as a table.
+fn page_of(name: &str, engine: &Engine) -> String {
+    let cell = |text: String| text.replace('|', "\\|");
+    let kind = |setting: &engines::Setting| {
+        let word = serde_json::to_value(setting.kind).unwrap();
+        let mut text = word.as_str().unwrap().to_owned();
+        if !setting.choices.is_empty() {
+            text = format!("one of `{}`", setting.choices.join("`, `"));
+        }
+        match (setting.min, setting.max) {
+            (Some(min), Some(max)) => text.push_str(&format!(", {min} to {max}")),
+            (Some(min), None) => text.push_str(&format!(", at least {min}")),
+            (None, Some(max)) => text.push_str(&format!(", at most {max}")),
+            (None, None) => {}
+        }
+        text
+    };
+    let becomes = |setting: &engines::Setting| {
+        let parts = [&setting.flags, &setting.when_true, &setting.when_false];
+        let mut flags: Vec<String> = parts
+            .iter()
+            .filter(|p| !p.is_empty())
+            .map(|p| format!("`{}`", p.join(" ")))
+            .collect();
+        let variables = setting.environment.iter();
+        flags.extend(variables.map(|(name, form)| format!("`{name}={form}`")));
+        flags.join(", ")
+    };
+    let status = match &engine.untested {
+        Some(why) => format!("*untested*: {why}"),
+        None => "see [engines.md](engines.md#which-engines-and-what-was-run)".to_owned(),
+    };
+    let mut page = format!(
+        "\n## `{name}`\n\n{} {}; {status}.\n",
+        engine.title, engine.version
+    );
+    if engine.settings.is_empty() {
+        page.push_str("\nIt has no settings: Benchtrail does not start it.\n");
+        return page;
+    }
+    page.push_str("\n| setting | value | default | becomes | meaning |\n|---|---|---|---|---|\n");
+    for (name, setting) in &engine.settings {
+        let default = if setting.default.is_null() {
+            String::new()
+        } else {
+            format!("`{}`", setting.default)
+        };
+        let help = setting.help.clone().unwrap_or_default();
+        let (kind, becomes) = (cell(kind(setting)), cell(becomes(setting)));
+        page.push_str(&format!(
+            "| `{name}` | {kind} | {default} | {becomes} | {} |\n",
+            cell(help)
+        ));
+    }
+    page
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a developer asks for the page to be written"
+)]
+fn the_page_of_settings_says_what_the_definitions_have() {
+    let mut page =
+        "# The settings of the shipped engines\n\nThis page is written from the definitions: \
+        `UPDATE_DOCS=1 cargo test -p engines page`. A setting without a default is left out of the \
+        command, so that\nthe engine's own default holds. What may stand in a definition is in \
+        [engines.md](engines.md).\n"
+            .to_owned();
+    for one in shipped().iter().filter(|one| one.collection == "engines") {
+        page.push_str(&page_of(one.name, &engine(one.name)));
+    }
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let path = root.join("docs/engine-settings.md");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &page).unwrap();
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        written == page,
+        "docs/engine-settings.md is not up to date: UPDATE_DOCS=1 cargo test -p engines page"
+    );
+}
+
+#[test]
+fn every_setting_is_explained() {
+    for one in shipped().iter().filter(|one| one.collection == "engines") {
+        for (name, setting) in engine(one.name).settings {
+            assert!(setting.help.is_some(), "{}: {name}", one.name);
+        }
+    }
+}
+
+#[test]
+fn every_engine_is_in_the_table_and_marked_untested_there_if_it_is() {
+    let page = include_str!("../../../../docs/engines.md");
+    for one in shipped().iter().filter(|one| one.collection == "engines") {
+        let start = format!("| `{}` |", one.name);
+        let row = page.lines().find(|line| line.starts_with(&start));
+        let row = row.unwrap_or_else(|| panic!("{} has no row", one.name));
+        let untested = engine(one.name).untested.is_some();
+        assert_eq!(row.contains("*untested*"), untested, "{row}");
+        assert_eq!(row.contains("verified on"), !untested, "{row}");
+    }
+}
