@@ -19,6 +19,9 @@ use crate::prepare::{Prepared, prepare};
 use crate::probe;
 use crate::requirements::{Unmet, unmet};
 
+/// What is said of the host of a server that runs already.
+const ELSEWHERE: &str = "not known: the server runs already";
+
 /// The provision kind.
 #[derive(Debug, Default)]
 pub struct Provision;
@@ -108,13 +111,21 @@ impl Parameters {
     }
 
     fn facets(&self, machine: &Machine) -> Result<BTreeMap<String, Json>, Failure> {
+        Ok(self.facets_with(machine, self.choose(machine)?.engine))
+    }
+
+    /// Returns the facets of a machine for an engine. Of a server that runs already nothing is
+    /// known but the machine that loads it.
+    fn facets_with(&self, machine: &Machine, engine: &Named<Engine>) -> BTreeMap<String, Json> {
         let mut facets = machine.facets(&self.flags());
+        if matches!(engine.definition.launch.program, Program::Running(_)) {
+            let client = |(name, value)| (format!("client_{name}"), value);
+            facets = facets.into_iter().map(client).collect();
+            facets.insert("host".to_owned(), json!(ELSEWHERE));
+        }
         // Two machines of one processor may still differ in what makes an engine fall back.
-        facets.insert(
-            "engine".to_owned(),
-            json!(self.choose(machine)?.engine.name),
-        );
-        Ok(facets)
+        facets.insert("engine".to_owned(), json!(engine.name));
+        facets
     }
 }
 
@@ -132,7 +143,7 @@ impl StageKind for Provision {
     }
 
     fn semantic_version(&self) -> u32 {
-        1
+        2
     }
 
     fn class(&self) -> Class {
@@ -241,8 +252,7 @@ impl StageKind for Provision {
             engine: first,
             passed_over: Vec::new(),
         });
-        let mut facets = machine.facets(&parameters.flags());
-        facets.insert("engine".to_owned(), json!(choice.engine.name));
+        let facets = parameters.facets_with(machine, choice.engine);
         let environment = describe(&choice, &parameters.model, &facets);
         let host = json!({"facets": facets});
         let outputs = vec![

@@ -173,3 +173,16 @@ fn certificates_are_parameters_by_their_bytes_and_not_by_their_place() {
     assert_eq!(digest("a.pem"), digest("b.pem"));
     assert!(digest("a.pem").as_str().unwrap().starts_with("b3:"));
 }
+
+#[test]
+fn of_a_server_that_runs_already_only_the_machine_that_loads_it_is_known() {
+    let mut library = Definitions::shipped();
+    let definition = library.engine("openai").clone();
+    *library.engine("llama-cpp") = definition;
+    let facets = Provision.facets(&canonical(&library)).unwrap();
+    assert!(facets.contains_key("client_cpu_model") && !facets.contains_key("cpu_model"));
+    assert!(!facets.contains_key("gpu_count"), "{facets:?}");
+    assert_eq!(facets["host"], "not known: the server runs already");
+    let here = Provision.facets(&canonical(&Definitions::shipped()));
+    assert!(here.is_ok_and(|f| f.contains_key("cpu_model") && !f.contains_key("client_cpu_model")));
+}

@@ -71,8 +71,82 @@ fn is_own(data: &Data, output: &str, key: &str) -> bool {
     !(repeats_host || repeats_environment || of("engine.definition"))
 }
 
+/// What of a descriptor is made from the choice of the engine, and of the model.
+const MADE_OF: [(&str, &[&str]); 2] = [
+    (
+        "engine",
+        &[
+            "engine",
+            "cpu_flags",
+            "version",
+            "api",
+            "endpoints",
+            "counters",
+            "settings",
+            "command",
+            "limits",
+        ],
+    ),
+    ("model", &["model", "model_name", "command", "limits"]),
+];
+
+/// Returns the axes from which a stage, or one that it needs, chooses `engine` or `model`.
+fn axes_of(data: &Data, stage: &str, choice: &str) -> Vec<String> {
+    let Ok(study) = data.study() else {
+        return Vec::new();
+    };
+    let of = |name: &str| study.spec.get("stages").and_then(|stages| stages.get(name));
+    let needs = of(stage)
+        .and_then(|s| s.get("needs"))
+        .and_then(Json::as_array);
+    let needs = needs.into_iter().flatten().filter_map(Json::as_str);
+    let mut axes = Vec::new();
+    for name in std::iter::once(stage).chain(needs) {
+        let text = of(name).and_then(|s| s.pointer(&format!("/settings/{choice}")));
+        let parts = text
+            .and_then(Json::as_str)
+            .unwrap_or_default()
+            .split("${")
+            .skip(1);
+        axes.extend(parts.filter_map(|part| {
+            let (path, _) = part.split_once('}')?;
+            Some(path.split('.').next().unwrap_or(path).to_owned())
+        }));
+    }
+    axes
+}
+
+/// Whether a facet is made from a choice that an axis sets, and is the same wherever the axis is.
+fn follows_choice(data: &Data, stage: &str, key: &str, sides: &[(&Coordinates, &Facets)]) -> bool {
+    // An engine that stands in for the one chosen is no choice.
+    let stands_in = |facets: &Facets| facets.keys().any(|k| k.starts_with("engine.passed_over"));
+    let first = key.split('.').next().unwrap_or(key);
+    let axes: Vec<String> = MADE_OF
+        .iter()
+        .filter(|(_, made)| made.contains(&first))
+        .flat_map(|(choice, _)| axes_of(data, stage, choice))
+        .collect();
+    if axes.is_empty() || sides.iter().any(|(_, facets)| stands_in(facets)) {
+        return false;
+    }
+    let mut by_label: BTreeMap<Vec<Option<String>>, Option<&String>> = BTreeMap::new();
+    sides.iter().all(|(at, facets)| {
+        let labels = axes
+            .iter()
+            .map(|axis| at.get(axis).map(ToString::to_string))
+            .collect();
+        *by_label.entry(labels).or_insert(facets.get(key)) == facets.get(key)
+    })
+}
+
 /// How each facet stands, the sides compared.
-fn states<'a>(data: &Data, stage: &str, sides: &[&'a Facets]) -> BTreeMap<&'a str, &'static str> {
+fn states<'a>(
+    data: &Data,
+    stage: &str,
+    cells: &'a [(&Coordinates, Facets)],
+) -> BTreeMap<&'a str, &'static str> {
+    let sides: Vec<&'a Facets> = cells.iter().map(|(_, facets)| facets).collect();
+    let placed: Vec<(&Coordinates, &Facets)> = cells.iter().map(|(at, f)| (*at, f)).collect();
     let keys: BTreeSet<&str> = sides
         .iter()
         .flat_map(|facets| facets.keys())
@@ -87,6 +161,7 @@ fn states<'a>(data: &Data, stage: &str, sides: &[&'a Facets]) -> BTreeMap<&'a st
     let state = |key: &str| match values(key).into_iter().collect::<BTreeSet<_>>() {
         values if values.len() < 2 => "same",
         _ if is_planned(data, stage, key) => "planned",
+        _ if follows_choice(data, stage, key, &placed) => "follows",
         values if values.contains(&None) => "unmatched",
         _ => "confound",
     };
@@ -140,8 +215,7 @@ fn differences(data: &Data) -> Result<Vec<Difference>, Miss> {
                 }
                 Err(miss) => return Err(miss),
             };
-            let facets: Vec<&Facets> = sides.iter().map(|(_, facets)| facets).collect();
-            for (key, kind) in states(data, &input.stage, &facets) {
+            for (key, kind) in states(data, &input.stage, &sides) {
                 if kind == "same" {
                     continue;
                 }
@@ -292,8 +366,7 @@ pub(crate) fn sides<'a>(data: &Data, input: &'a Input) -> Result<Sides<'a>, Miss
     let mut stands: BTreeMap<String, &'static str> = BTreeMap::new();
     for output in DESCRIPTORS {
         let sides = described(data, input, output)?;
-        let facets: Vec<&Facets> = sides.iter().map(|(_, facets)| facets).collect();
-        let found = states(data, &input.stage, &facets);
+        let found = states(data, &input.stage, &sides);
         stands.extend(
             found
                 .into_iter()

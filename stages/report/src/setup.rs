@@ -14,6 +14,7 @@ pub(crate) const SETUP: &str = "setup-";
 
 /// What is reported first, and the facets that tell it: the first there is.
 const ITEMS: &[(&str, &[&str])] = &[
+    ("Host", &["host.host", "server.facets.host"]),
     ("Processor", &["host.cpu_model", "server.facets.cpu_model"]),
     (
         "Logical cores",
@@ -28,6 +29,10 @@ const ITEMS: &[(&str, &[&str])] = &[
     ("GPU driver", &["host.gpu_driver"]),
     ("Operating system", &["host.os"]),
     ("Architecture", &["host.arch"]),
+    (
+        "Processor of the client",
+        &["host.client_cpu_model", "server.facets.client_cpu_model"],
+    ),
     (
         "Engine",
         &[

@@ -709,8 +709,8 @@ fn the_matrix_has_a_row_for_each_pair_and_facet_and_says_what_differs() {
     }
     let done = verify(&store, &study.inputs(&store), &every_gate());
     let matrix = table(&done, "comparability");
-    // Four repetitions, one pair each, eight facets.
-    assert_eq!(matrix.rows(), 32);
+    // Four repetitions, one pair each, ten facets.
+    assert_eq!(matrix.rows(), 40);
     let row = |i: usize| -> Vec<String> {
         [
             "at", "a", "b", "facet", "status", "declared", "detail", "verdict",
@@ -728,7 +728,7 @@ fn the_matrix_has_a_row_for_each_pair_and_facet_and_says_what_differs() {
     let shifted = "40 of 40 prompts have another count, ×1.439 in all, ranges disjoint";
     assert_eq!(row(2)[3..7], ["prompt-tokens", "differs", "false", shifted]);
     assert_eq!(
-        row(7)[3..7],
+        row(9)[3..7],
         ["settings", "differs", "true", "parallel: 8 against 1"]
     );
     assert_eq!(table(&done, "exclusions").rows(), 16);

@@ -203,3 +203,102 @@ fn a_cache_that_was_proven_empty_is_cold_and_one_that_could_not_be_emptied_is_no
     assert_eq!(judged(Some(CacheReset::Unproven)), "not judged");
     assert_eq!(judged(None), "not judged");
 }
+
+/// The statuses of a facet of the one pair of two servers.
+fn facet(descriptors: [&Json; 2], name: &str) -> (String, String) {
+    let (_folder, store) = store();
+    let names = ["a", "b"];
+    let load = names.map(|engine| cell(&store, engine, None, Cell::default(), &[]));
+    let mut serve = servers(&store, &names.map(|name| (name, None)));
+    for (cell, descriptor) in serve.cells.iter_mut().zip(descriptors) {
+        let bytes = serde_json::to_vec(descriptor).unwrap();
+        let server = cell.outputs.get_mut("server").unwrap();
+        server.digest = store.put(&bytes).unwrap();
+        server.bytes = bytes.len() as u64;
+    }
+    let inputs = [serve, synthetic::input("ladder", "load", load.to_vec())];
+    let settings = json!({"gates": [{"gate": "comparability", "across": "engine"}]});
+    let done = verify(&store, &inputs, &settings);
+    let table = table(&done, "comparability");
+    let row = |i: &usize| table.text("facet").unwrap()[*i] == Some(name);
+    let row = (0..table.rows()).find(row).unwrap();
+    let text = |column: &str| table.text(column).unwrap()[row].unwrap().to_owned();
+    (text("status"), text("verdict"))
+}
+
+#[test]
+fn servers_that_somebody_else_started_have_neither_a_host_nor_settings_in_common() {
+    let running = json!({
+        "engine": {"name": "x", "version": "1", "source": "running already"},
+        "model": {"sha256": "00"}, "settings": {},
+        "facets": {"client_cpu_model": "c", "host": "not known"},
+    });
+    let both = [&running, &running];
+    for name in ["host", "settings"] {
+        assert_eq!(
+            facet(both, name),
+            ("unknown".to_owned(), "unknown".to_owned())
+        );
+    }
+    assert_eq!(facet(both, "client").0, "equal");
+    let mut elsewhere = running.clone();
+    elsewhere["facets"]["client_cpu_model"] = json!("d");
+    assert_eq!(facet([&running, &elsewhere], "client").0, "differs");
+}
+
+#[test]
+fn a_revision_pins_a_model_only_if_the_engine_was_told_it() {
+    let with = |arguments: Json| {
+        json!({
+            "engine": {"name": "x", "version": "1", "source": "installed by the user"},
+            "model": {"weights": {"id": "org/model", "revision": "0123abc"}}, "settings": {},
+            "facets": {"cpu_model": "c"}, "command": {"arguments": arguments},
+        })
+    };
+    let typed = with(json!(["--model", "{model}"]));
+    assert_eq!(facet([&typed, &typed], "model").0, "unknown");
+    let told = with(json!(["--model", "{model}", "--revision", "0123abc"]));
+    assert_eq!(facet([&told, &told], "model").0, "equal");
+}
+
+#[test]
+fn cells_of_one_server_with_the_same_prompts_are_comparable_only_with_cold_caches() {
+    let judged = |first: Option<CacheReset>, second: Option<CacheReset>, cached: Option<i64>| {
+        let (_folder, store) = store();
+        let at = |name: &str| [("clients", Scalar::Text(name.into()))];
+        let cell = |name: &str, reset: Option<CacheReset>, cached: Option<i64>| {
+            let mut requests: Vec<_> = (0..4).map(synthetic::request).collect();
+            for request in &mut requests {
+                request.cached_prompt_tokens = cached;
+                request.prompt_tokens = Some(100);
+            }
+            let facts = Cell {
+                cache_reset: reset,
+                ..Cell::default()
+            };
+            let tables = [
+                ("requests", synthetic::requests_table(&requests).unwrap()),
+                ("cell", Cell::table(&[facts]).unwrap()),
+            ];
+            synthetic::cell(&store, &at(name), Json::Null, &tables).unwrap()
+        };
+        let mut serve = servers(&store, &[("x", None)]);
+        serve.cells[0].coordinates = pipeline::Coordinates::default();
+        let load = vec![cell("1", first, Some(0)), cell("2", second, cached)];
+        let inputs = [serve, synthetic::input("ladder", "load", load)];
+        let settings = json!({"gates": [{"gate": "comparability", "across": "clients"}]});
+        let done = verify(&store, &inputs, &settings);
+        let table = table(&done, "comparability");
+        let row = (0..table.rows()).find(|i| table.text("facet").unwrap()[*i] == Some("cache"));
+        table.text("status").unwrap()[row.unwrap()]
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(judged(None, None, Some(92)), "differs");
+    assert_eq!(judged(None, None, Some(0)), "equal");
+    assert_eq!(judged(None, None, None), "unknown");
+    let proven = Some(CacheReset::Proven);
+    // What the cell itself sent twice may come from the cache.
+    assert_eq!(judged(proven, proven, Some(92)), "equal");
+    assert_eq!(judged(proven, Some(CacheReset::Failed), None), "differs");
+}

@@ -213,3 +213,43 @@ fn a_reader_sees_which_settings_are_not_the_defaults_and_how_servers_were_launch
     let machine = lab.render_text("{{ setup(\"machine\") }}").unwrap();
     assert!(machine.contains("| Engine version | 1.2"), "{machine}");
 }
+
+#[test]
+fn what_an_engine_from_an_axis_brings_with_it_is_no_confound() {
+    let server = |version: &str, host: &str| {
+        json!({
+            "version": version, "endpoints": {"metrics": version}, "settings": {"x": version},
+            "weather": host,
+        })
+    };
+    let states = |engine: &str| {
+        let mut lab = lab(&server("1", "a"));
+        for cell in [0, 2] {
+            let one = store_json(&lab.store, &server("2", "b"));
+            lab.inputs[1].cells[cell]
+                .outputs
+                .insert("server".to_owned(), one);
+        }
+        lab.study.spec["stages"] = json!({
+            "machine": {"settings": {"engine": engine}}, "server": {"needs": ["machine"]},
+        });
+        let text = lab.render_text("{{ facets(\"server\") }}").unwrap();
+        let state = |facet: &str| {
+            let line = text.lines().find(|l| l.contains(facet)).unwrap_or_default();
+            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+            cells[cells.len() - 2].to_owned()
+        };
+        [
+            "server.version",
+            "endpoints.metrics",
+            "settings.x",
+            "weather",
+        ]
+        .map(state)
+    };
+    assert_eq!(
+        states("${configuration.engine}"),
+        ["follows", "follows", "follows", "confound"]
+    );
+    assert_eq!(states("llama-cpp"), ["confound"; 4]);
+}

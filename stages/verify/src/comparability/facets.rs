@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use contract::EngineSource;
 use pipeline::Json;
 
 use crate::study::Cell;
 
 /// Every facet, in the order of the table.
-pub(crate) const FACETS: [&str; 8] = [
+pub(crate) const FACETS: [&str; 10] = [
     "source",
     "prompts",
     "prompt-tokens",
     "load",
+    "cache",
+    "client",
     "host",
     "model",
     "engine",
@@ -21,7 +24,8 @@ pub(crate) const FACETS: [&str; 8] = [
 /// What a facet of a cell holds: values by path; `None` if it is not known.
 pub(crate) type Values = Option<BTreeMap<String, String>>;
 
-/// Returns what a cell's facet holds. `prompts` is compared as a whole, `prompt-tokens` elsewhere.
+/// Returns what a cell's facet holds. `prompts` is compared as a whole; `prompt-tokens` and `cache`
+/// are found elsewhere.
 pub(crate) fn values(cell: &Cell<'_>, facet: &str) -> Values {
     let descriptor = cell.server.as_ref().map(|s| &s.descriptor);
     match facet {
@@ -33,6 +37,16 @@ pub(crate) fn values(cell: &Cell<'_>, facet: &str) -> Values {
         }
         "prompts" => prompts(cell),
         "load" => Some(flat(&cell.input.parameters)).filter(|values| !values.is_empty()),
+        "client" => {
+            let values = flat(&descriptor?["facets"]);
+            // What loads a server that Benchtrail starts is the host itself.
+            let of_client = |(name, value): (&String, &String)| {
+                Some((name.strip_prefix(CLIENT)?.to_owned(), value.clone()))
+            };
+            Some(values.iter().filter_map(of_client).collect())
+        }
+        // Nothing is known of the host and the settings of a server that somebody else started.
+        "host" | "settings" if is_running_already(descriptor?) => None,
         "host" => {
             let mut values = flat(&descriptor?["facets"]);
             // Which engine the host can run is not what the host is.
@@ -42,9 +56,7 @@ pub(crate) fn values(cell: &Cell<'_>, facet: &str) -> Values {
         "model" => {
             let model = &descriptor?["model"];
             let weights = &model["weights"];
-            let pinned = [&model["sha256"], &weights["revision"]]
-                .iter()
-                .any(|v| v.is_string());
+            let pinned = model["sha256"].is_string() || has_its_revision(descriptor?);
             let values = match model["sha256"].as_str() {
                 Some(sum) => BTreeMap::from([("sha256".to_owned(), sum.to_owned())]),
                 None => flat(weights),
@@ -67,6 +79,26 @@ pub(crate) fn values(cell: &Cell<'_>, facet: &str) -> Values {
         }
         _ => None,
     }
+}
+
+/// What the names of facets of the machine that loads a server elsewhere begin with.
+const CLIENT: &str = "client_";
+
+fn is_running_already(descriptor: &Json) -> bool {
+    descriptor["engine"]["source"] == EngineSource::Running.word()
+}
+
+/// Returns whether the engine was told which revision of the weights to take: one that only stands
+/// in the model's definition pins nothing.
+fn has_its_revision(descriptor: &Json) -> bool {
+    let revision = descriptor["model"]["weights"]["revision"].as_str();
+    let arguments = descriptor["command"]["arguments"].as_array();
+    revision
+        .zip(arguments)
+        .is_some_and(|(revision, arguments)| {
+            let given = |argument: &Json| argument.as_str().is_some_and(|a| a.contains(revision));
+            !revision.is_empty() && arguments.iter().any(given)
+        })
 }
 
 fn prompts(cell: &Cell<'_>) -> Values {

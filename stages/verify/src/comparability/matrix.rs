@@ -8,7 +8,7 @@ pub(crate) use contract::{FacetStatus as Status, PairVerdict};
 use rayon::prelude::*;
 
 use super::facets::{FACETS, Values, values};
-use super::tokens;
+use super::{cache, tokens};
 use crate::gate::listed;
 use crate::study::Stage;
 
@@ -42,13 +42,18 @@ pub(crate) fn pairs(stage: &Stage<'_>, across: &str, varies: &[String]) -> Vec<P
     {
         groups.entry(cell.without(across)).or_default().push(i);
     }
+    let sent = cache::sent(stage);
     let known: Vec<BTreeMap<&str, Values>> = stage
         .cells
         .par_iter()
         .map(|cell| {
+            let value = |facet: &str| match facet {
+                "cache" => cache::values(cell, &sent),
+                facet => values(cell, facet),
+            };
             FACETS
                 .iter()
-                .map(|f| (*f, cell.rows.as_ref().and_then(|_| values(cell, f))))
+                .map(|f| (*f, cell.rows.as_ref().and_then(|_| value(f))))
                 .collect()
         })
         .collect();

@@ -3,6 +3,7 @@
 //! Cells that agree on every axis but one are pairs. Each pair is looked at facet by facet;
 //! what comes out is the table `comparability` and the gate of the same name.
 
+mod cache;
 mod facets;
 mod matrix;
 mod tokens;

@@ -19,8 +19,8 @@ pub(crate) struct Comparability;
 pub(crate) struct Parameters {
     /// The axis compared across: cells that differ only there are pairs.
     pub(crate) across: String,
-    /// What is meant to differ between them: facets (`source`, `prompts`, `prompt-tokens`, `load`,
-    /// `host`, `model`, `engine`, `settings`), or one thing in a facet, such as `settings.parallel`.
+    /// What is meant to differ between them: facets (`source`, `prompts`, `prompt-tokens`, `load`, `cache`,
+    /// `client`, `host`, `model`, `engine`, `settings`), or one thing in a facet, such as `settings.parallel`.
     #[serde(default = "engine_and_settings")]
     pub(crate) varies: Vec<String>,
 }
@@ -36,7 +36,7 @@ impl TypedGate for Comparability {
                                    prompt-token counts, load, host facets and model digest, and differ in nothing but \
                                    what is declared. Other counts for the same prompts, or disjoint or shifted counts \
                                    (Mann–Whitney, p < 0.001 per pair), make a pair `tokenizer-confounded`. If something about a pair is not known, the pair is `unknown`, which is not a pass; host, model, engine and \
-                                   settings are known if the verify stage needs the serve stage, too. Every pair is in \
+                                   settings are known if the verify stage needs the serve stage, too. Where several cells of one server sent the same prompts, their caches must have been emptied before each (`cache_reset`), or the server must tell that it took none of these prompts from a cache. Of a server that ran already, host and settings are not known; of weights that the engine resolves, their revision must have been handed to the engine. Every pair is in \
                                    the table `comparability`.";
     const SEVERITY: Severity = Severity::Fail;
 

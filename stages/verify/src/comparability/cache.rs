@@ -1,0 +1,89 @@
+//! What a cell found in its server's cache of prompts that another cell had left there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use contract::CellRows;
+
+use super::facets::Values;
+use crate::study::{Cell, Stage};
+
+/// In how many cells of a server each prompt was sent.
+pub(crate) type Sent<'a> = BTreeMap<usize, BTreeMap<&'a str, u32>>;
+
+/// The share of prompt tokens that may be cached all the same, such as a template's opening.
+const OPENING: f64 = 0.05;
+
+/// Counts the cells of each server that sent a prompt.
+pub(crate) fn sent<'a>(stage: &'a Stage<'_>) -> Sent<'a> {
+    let mut sent = Sent::new();
+    for cell in &stage.cells {
+        let (Some(rows), Some(server)) = (&cell.rows, &cell.server) else {
+            continue;
+        };
+        let of_server = sent.entry(Arc::as_ptr(server).addr()).or_default();
+        for digest in digests(rows) {
+            *of_server.entry(digest).or_default() += 1;
+        }
+    }
+    sent
+}
+
+fn digests(rows: &CellRows) -> BTreeSet<&str> {
+    let requests = rows.requests.iter().filter(|r| !r.superseded);
+    requests
+        .filter_map(|r| r.prompt_digest.as_deref())
+        .collect()
+}
+
+/// Returns whether a cell began with a cold cache, as far as its prompts go; `None` if nobody knows.
+/// Nothing is said of a cell without a server.
+pub(crate) fn values(cell: &Cell<'_>, sent: &Sent<'_>) -> Values {
+    let is = |text: String| Some(BTreeMap::from([(String::new(), text)]));
+    let cold = || is("cold".to_owned());
+    let (Some(rows), Some(server)) = (&cell.rows, &cell.server) else {
+        return Some(BTreeMap::new());
+    };
+    if cell
+        .fact_text("source")
+        .is_some_and(|source| source != "measured")
+    {
+        return Some(BTreeMap::new());
+    }
+    match cell.fact_text("cache_reset").as_deref() {
+        Some("proven" | "no-hits") => return cold(),
+        Some("failed") => return is("not emptied".to_owned()),
+        _ => {}
+    }
+    let of_server = sent.get(&Arc::as_ptr(server).addr());
+    let shared = |digest: &str| of_server.is_some_and(|all| all.get(digest) > Some(&1));
+    // What a prompt finds at its first sending, another cell has left.
+    let mut first: BTreeMap<&str, &contract::Request> = BTreeMap::new();
+    for request in rows.requests.iter().filter(|r| !r.superseded) {
+        let Some(digest) = request.prompt_digest.as_deref().filter(|d| shared(d)) else {
+            continue;
+        };
+        let known = first.entry(digest).or_insert(request);
+        if (request.sent_ns, request.request_id) < (known.sent_ns, known.request_id) {
+            *known = request;
+        }
+    }
+    if first.is_empty() {
+        return cold();
+    }
+    let counts = first.values().filter(|r| r.is_ok());
+    let counts: Option<Vec<(i64, i64)>> = counts
+        .map(|r| Some((r.cached_prompt_tokens?, r.prompt_tokens?)))
+        .collect();
+    let (cached, all) = counts?
+        .into_iter()
+        .fold((0, 0), |(cached, all), (c, n)| (cached + c, all + n));
+    let share = cached as f64 / all.max(1) as f64;
+    if share <= OPENING {
+        return cold();
+    }
+    is(format!(
+        "warm: {:.0} % of the prompts that other cells of the server sent were cached",
+        100.0 * share
+    ))
+}
