@@ -17,6 +17,7 @@ pub(crate) fn try_out(session: &Session, cancelled: &Arc<AtomicBool>) -> Result<
     Ok(pipeline::dry_run(
         &session.experiment,
         &session.registry,
+        &session.project.store,
         cancelled,
     )?)
 }

@@ -163,6 +163,15 @@ impl From<artifacts::StoreError> for Stop {
                 "`benchtrail fsck --repair` moves damaged objects to quarantine; the next \
                     run remakes them",
             ),
+            artifacts::StoreError::Missing(_) => Self::damaged(error).hint(
+                "`benchtrail fsck` shows what needs it; copy it from another copy of the store, or \
+                    run the experiment again",
+            ),
+            artifacts::StoreError::NotARecord(_) => {
+                Self::damaged(error).hint("`benchtrail fsck` shows what is wrong with the store")
+            }
+            // The text says what to do; only a damaged file is damage.
+            artifacts::StoreError::Index(..) if !error.is_read_only() => Self::damaged(error),
             other => Self::machine(other),
         }
     }

@@ -34,7 +34,7 @@ impl Project {
                 .join(file)
                 .parent()
                 .map_or_else(|| here.clone(), Path::to_owned),
-            None => here,
+            None => here.clone(),
         };
         let marked = |folder: &&Path| {
             folder.join(".benchtrail").is_dir() || folder.join(".git").exists() || is_bundle(folder)
@@ -45,7 +45,8 @@ impl Project {
         } else {
             ".benchtrail"
         };
-        let store = store.map_or_else(|| root.join(own), Path::to_owned);
+        // Engines are started in folders of their own, where a relative path leads elsewhere.
+        let store = store.map_or_else(|| root.join(own), |store| here.join(store));
         Ok(Self {
             root,
             store,
@@ -64,7 +65,7 @@ impl Project {
     /// If the project is a published bundle.
     pub(crate) fn must_not_be_published(&self, command: &str) -> Result<(), Stop> {
         if !self.is_published() {
-            return Ok(());
+            return self.must_be_writable(command);
         }
         let folder = shown(&self.root);
         Err(Stop::usage(format!(
@@ -76,24 +77,49 @@ impl Project {
         ))
     }
 
+    /// Refuses what would write to a store that this process cannot write.
+    fn must_be_writable(&self, command: &str) -> Result<(), Stop> {
+        if !self.is_read_only() {
+            return Ok(());
+        }
+        let store = shown(&self.store);
+        Err(Stop::machine(format!(
+            "the store {store} cannot be written, and `{command}` would write to it"
+        ))
+        .hint("use `--store DIR` with a folder of yours, or change the permissions of this one"))
+    }
+
+    /// Returns whether the store is there and this process may not write to it.
+    fn is_read_only(&self) -> bool {
+        let writable = |path: &Path| {
+            let access = rustix::fs::Access::WRITE_OK;
+            rustix::fs::access(path, access).is_ok()
+        };
+        let index = self.store.join("index.sqlite");
+        self.store.join("objects").is_dir()
+            && !(writable(&self.store) && (!index.exists() || writable(&index)))
+    }
+
     /// Opens the store, making it if it is not there.
     ///
     /// # Errors
     /// If the folder cannot be made or its index not be opened.
     pub(crate) fn open(&self) -> Result<Store, Stop> {
-        if !self.is_published() {
+        if !self.is_published() && !self.is_read_only() {
             return Ok(Store::open(&self.store)?);
         }
-        // A bundle's own index, if it has one, was made by somebody else. It is never read.
+        // A bundle's own index, if it has one, was made by somebody else. It is never read. That of
+        // a store that cannot be written cannot be opened. An index of our own serves for both.
         let machine = |e: std::io::Error| Stop::machine(format!("a temporary folder: {e}"));
         let work = match self.work.get() {
             Some(work) => work,
             None => {
-                let work = tempfile::tempdir().map_err(machine)?;
+                let work = pipeline::temporary::folder(&std::env::temp_dir(), "benchtrail-index");
+                let work = work.map_err(machine)?;
                 self.work.get_or_init(|| work)
             }
         };
-        Ok(bundle::open_store(&self.root, work.path())?)
+        Ok(bundle::open_store(&self.store, work.path())?)
     }
 
     /// Opens the store that must be there already.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 use crate::support::{Outcome, Project};
@@ -90,7 +90,7 @@ trait OutputWith {
     fn output_with(&mut self, store: &Path) -> std::process::Output;
 }
 
-impl OutputWith for std::process::Command {
+impl OutputWith for Command {
     fn output_with(&mut self, store: &Path) -> std::process::Output {
         self.env("BENCHTRAIL_STORE", store)
             .output()
@@ -256,4 +256,211 @@ fn runs_of_one_study_at_the_same_time_measure_each_cell_once() {
         executed += outcome.json()["executed"].as_u64().expect("a count");
     }
     assert_eq!(executed, 40, "two levels and twenty repetitions");
+}
+
+/// Returns the object of an output, where `ls` says it is.
+fn object(project: &Project, study: &[&str], output: &str) -> PathBuf {
+    let list = project
+        .run([&["ls"], study, &["--json"]].concat())
+        .ok()
+        .json();
+    let found = list
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|a| a["output"] == output);
+    let digest =
+        found.unwrap_or_else(|| panic!("{output} in {list}"))["artifact"]["digest"].clone();
+    let hex = digest
+        .as_str()
+        .expect("a digest")
+        .trim_start_matches("b3:")
+        .to_owned();
+    let objects = project.path().join(".benchtrail/objects");
+    objects.join(&hex[..2]).join(&hex[2..])
+}
+
+#[test]
+fn a_report_whose_object_is_missing_or_damaged_is_made_again() {
+    let project = Project::finished();
+    let study = ["experiments/quickstart.yaml", "--smoke"];
+    let report = project.path().join("reports/quickstart.smoke/report.md");
+    let before = fs::read(&report).expect("a report");
+    let kept = object(&project, &study, "report");
+    for bytes in [None, Some(b"other" as &[u8])] {
+        fs::remove_file(&kept).expect("removable");
+        if let Some(bytes) = bytes {
+            fs::write(&kept, bytes).expect("writable");
+        }
+        fs::remove_file(&report).expect("removable");
+        let summary = project
+            .run([&["run"], &study[..], &["--json"]].concat())
+            .ok()
+            .json();
+        assert_eq!(summary["executed"], 1, "{summary}");
+        assert_eq!(fs::read(&report).expect("a report"), before);
+        project.run(["fsck"]).ok();
+    }
+}
+
+#[test]
+fn a_missing_object_is_damage_with_a_remedy() {
+    let project = Project::new();
+    let study = ["experiments/simulated.yaml"];
+    project.run([&["run"], &study[..]].concat()).ok();
+    let what = "ladder[configuration=batched,clients=1,rep=1].requests";
+    let all = project.run(["ls", study[0], what, "--json"]).ok().json();
+    let digest = all[0]["artifact"]["digest"].as_str().expect("a digest");
+    let hex = digest.trim_start_matches("b3:");
+    let objects = project.path().join(".benchtrail/objects");
+    fs::remove_file(objects.join(&hex[..2]).join(&hex[2..])).expect("removable");
+    for arguments in [&["show", study[0], what][..], &["fsck"]] {
+        let told = project.run(arguments);
+        assert_eq!(
+            told.code,
+            Some(3),
+            "{arguments:?}: {}{}",
+            told.stdout,
+            told.stderr
+        );
+    }
+    let told = project.run(["show", study[0], what]).stderr;
+    assert!(told.contains("hint: `benchtrail fsck`"), "{told}");
+}
+
+#[test]
+fn a_report_finds_its_lock_wherever_run_put_it() {
+    let project = Project::finished();
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let report = elsewhere.path().join("report.md");
+    let file = report.to_str().expect("text");
+    let study = ["run", "experiments/quickstart.yaml", "--smoke"];
+    project.run([&study[..], &["--report", file]].concat()).ok();
+    let store = project.path().join(".benchtrail");
+    let audited = project
+        .run(["audit", file, "--store", store.to_str().expect("text")])
+        .ok()
+        .stdout;
+    assert!(audited.contains("quickstart.smoke.lock"), "{audited}");
+}
+
+#[test]
+fn a_store_that_cannot_be_written_can_be_read_by_everything_that_only_reads() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let project = Project::finished();
+    let study = "experiments/quickstart.yaml";
+    let store = project.path().join(".benchtrail");
+    // Whoever runs the tests may be root, and may write everywhere: then somebody else reads.
+    let everything = Command::new("chmod")
+        .args(["-R", "a+rX"])
+        .arg(project.path())
+        .status();
+    assert!(everything.expect("chmod starts").success());
+    let closed = Command::new("chmod")
+        .args(["-R", "a-w"])
+        .arg(&store)
+        .status();
+    assert!(closed.expect("chmod starts").success());
+    let root = rustix::process::geteuid().is_root();
+    let run = |arguments: &[&str]| -> Outcome {
+        let mut command = match root {
+            true => {
+                let mut command = Command::new("setpriv");
+                command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+                command.arg(crate::support::BINARY);
+                command
+            }
+            false => Command::new(crate::support::BINARY),
+        };
+        command
+            .args(arguments)
+            .current_dir(project.path())
+            .env("HOME", project.path())
+            .env_remove("XDG_CONFIG_HOME")
+            .env_remove("BENCHTRAIL_STORE");
+        command
+            .env("HOME", project.path())
+            .env_remove("XDG_CONFIG_HOME");
+        command.output().expect("it starts").into()
+    };
+    let plan = run(&["plan", study, "--smoke", "--json"]).ok().json();
+    assert!(plan.to_string().contains("cached"), "{plan}");
+    run(&["fsck"]).ok();
+    run(&["audit", "reports/quickstart.smoke/report.md"]).ok();
+    let out = tempfile::tempdir().expect("a folder");
+    fs::set_permissions(out.path(), fs::Permissions::from_mode(0o777)).expect("ours");
+    let bundle = out.path().join("bundle");
+    let bundle = bundle.to_str().expect("text");
+    run(&[
+        "publish",
+        study,
+        "--smoke",
+        "--author",
+        "Ada Lovelace",
+        "--out",
+        bundle,
+    ])
+    .ok();
+    run(&["verify", bundle]).ok();
+    for arguments in [
+        &["run", study, "--smoke"][..],
+        &["gc"],
+        &["fsck", "--repair"],
+    ] {
+        let refused = run(arguments);
+        assert_eq!(refused.code, Some(4), "{arguments:?}: {}", refused.stderr);
+        assert!(
+            refused.stderr.contains("cannot be written"),
+            "{}",
+            refused.stderr
+        );
+    }
+    let opened = Command::new("chmod")
+        .args(["-R", "u+w"])
+        .arg(&store)
+        .status();
+    assert!(opened.expect("chmod starts").success());
+}
+
+#[test]
+fn the_log_of_a_server_that_ended_well_is_named_by_its_record() {
+    let project = crate::support::finished();
+    let study = ["experiments/quickstart.yaml", "--smoke"];
+    let list = project
+        .run([&["ls"], &study[..], &["--json"]].concat())
+        .ok()
+        .json();
+    let list = list.as_array().expect("a list");
+    let logs: Vec<_> = list.iter().filter(|a| a["output"] == "log").collect();
+    assert!(!logs.is_empty(), "{list:?}");
+    let log = object(project, &study, "log");
+    let text = fs::read_to_string(log).expect("a log");
+    assert!(!text.is_empty());
+    let folder = project.path().to_str().expect("text");
+    assert!(
+        !text.contains(folder),
+        "where the store lies is nobody's business:\n{text}"
+    );
+}
+
+#[test]
+fn a_relative_store_serves_packaged_engines() {
+    let project = Project::finished();
+    fs::remove_file(project.path().join("experiments/quickstart.smoke.lock")).expect("a lock");
+    project.edit("experiments/quickstart.yaml", "seed: 164", "seed: 9");
+    let study = [
+        "run",
+        "experiments/quickstart.yaml",
+        "--smoke",
+        "--store",
+        ".benchtrail",
+    ];
+    let only = ["--only", "ladder[concurrency=1]", "--json"];
+    let summary = project.run([&study[..], &only[..]].concat());
+    assert!(
+        matches!(summary.code, Some(0)),
+        "{}{}",
+        summary.stdout,
+        summary.stderr
+    );
 }

@@ -14,6 +14,8 @@
 //! fails only sometimes is a doubt.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -32,6 +34,10 @@ use crate::stage::{
     Artifact, CellStatus, Class, Content, Control, Coordinates, Failure, Input, InputCell, Job,
     Json, LedgerLine, Output, Registry, Step, Study,
 };
+use crate::temporary;
+
+/// What its folders in the scratch space of a store are named after.
+pub(crate) const SCRATCH: &str = "dry-run";
 
 /// What a dry run found.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -87,14 +93,15 @@ pub fn dry_run_is_due(plan: &Plan) -> bool {
 /// Executes every pure stage over made-up inputs.
 ///
 /// # Errors
-/// If a kind is unknown, or the folder for the scratch store cannot be made or written.
+/// If a kind is unknown, or the folder for the store that is thrown away cannot be made or written.
 pub fn dry_run(
     experiment: &Experiment,
     registry: &Registry,
+    store: &Path,
     cancelled: &Arc<AtomicBool>,
 ) -> Result<DryRun, PipelineError> {
     let graph = Graph::new(experiment, registry)?;
-    let run = |tilt| rehearse(&graph, tilt, cancelled);
+    let run = |tilt| rehearse(&graph, tilt, store, cancelled);
     let first = run(Tilt::Level)?;
     let mut dry_run = DryRun {
         executed: first.executed,
@@ -191,9 +198,10 @@ type Ended = Result<BTreeMap<String, Artifact>, (CellStatus, String)>;
 fn rehearse(
     graph: &Graph<'_>,
     tilt: Tilt,
+    store: &Path,
     cancelled: &Arc<AtomicBool>,
 ) -> Result<Rehearsed, PipelineError> {
-    let folder = scratch_folder()?;
+    let folder = scratch_folder(store)?;
     let store = Store::open(folder.path())?;
     let mut ended: Vec<Vec<Ended>> = Vec::with_capacity(graph.nodes.len());
     let mut rehearsed = Rehearsed {
@@ -241,15 +249,17 @@ fn rehearse(
     Ok(rehearsed)
 }
 
-/// Makes a folder that goes away, in memory where the machine has such a place.
-fn scratch_folder() -> Result<tempfile::TempDir, PipelineError> {
-    let memory = Path::new("/dev/shm");
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("benchtrail-dry-run-");
-    builder
-        .tempdir_in(memory)
-        .or_else(|_| builder.tempdir())
-        .map_err(|e| PipelineError::Io(std::env::temp_dir(), e))
+/// Makes a folder that goes away, in the scratch space of a store: memory may be small, and what
+/// a killed process left there is removed by the next. A store that cannot be written, or is not
+/// there, has none.
+fn scratch_folder(store: &Path) -> Result<tempfile::TempDir, PipelineError> {
+    let scratch = store.join("scratch");
+    let own = match store.is_dir() {
+        true => fs::create_dir_all(&scratch).and_then(|()| temporary::folder(&scratch, SCRATCH)),
+        false => Err(io::ErrorKind::NotFound.into()),
+    };
+    own.or_else(|_| temporary::folder(&std::env::temp_dir(), "benchtrail-dry-run"))
+        .map_err(|e| PipelineError::Io(scratch, e))
 }
 
 /// What a report sees: every cell as if it were ok.
@@ -370,7 +380,7 @@ impl Pass<'_> {
             .root()
             .join("scratch")
             .join(format!("{number}-{cell}"));
-        std::fs::create_dir_all(&scratch).map_err(|e| PipelineError::Io(scratch.clone(), e))?;
+        fs::create_dir_all(&scratch).map_err(|e| PipelineError::Io(scratch.clone(), e))?;
         let control = Control::new(self.cancelled.clone(), None, Box::new(|_| ()));
         let leases = Leases::new(self.store.root(), &experiment.name, coordinates.to_string());
         let job = Job {
@@ -410,7 +420,7 @@ impl Pass<'_> {
             }
             Err(failure) => Err(Stopped::Failed(failure)),
         };
-        std::fs::remove_dir_all(&scratch).map_err(|e| PipelineError::Io(scratch, e))?;
+        fs::remove_dir_all(&scratch).map_err(|e| PipelineError::Io(scratch, e))?;
         Ok(kept)
     }
 

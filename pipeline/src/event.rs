@@ -79,7 +79,7 @@ pub enum Event {
     ResourceReleased {
         /// The cell.
         cell: String,
-        /// What it left, for instance logs: objects in the store that nothing refers to.
+        /// What it left, for instance logs: its record names them as evidence.
         left: BTreeMap<String, Digest>,
     },
     /// A resource came up differently from its cached descriptor; everything that depends on it

@@ -24,6 +24,7 @@ pub mod record;
 pub mod sources;
 pub mod stage;
 pub mod suggest;
+pub mod temporary;
 
 pub use dry_run::{DryRun, DryRunFinding, dry_run, dry_run_is_due};
 pub use error::PipelineError;

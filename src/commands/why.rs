@@ -128,6 +128,9 @@ pub(super) fn provenance<'store>(
 ) -> Result<Provenance<'store>, Stop> {
     let mut locks = Vec::new();
     find_locks(&project.root, &mut locks)?;
+    // `run` puts the lock beside the experiment, which may lie in another project than the report.
+    let registered = store.roots()?.into_iter().map(|root| root.file);
+    locks.extend(registered.filter(|file| file.is_file()));
     Ok(Provenance::choose(store, &locks, document))
 }
 

@@ -192,7 +192,10 @@ pub(super) fn attempt(
 }
 
 /// Reads the files among outputs into the store, leaving their place there.
-fn take(store: &Store, outputs: &mut [Output]) -> Result<Result<(), Failure>, PipelineError> {
+pub(super) fn take(
+    store: &Store,
+    outputs: &mut [Output],
+) -> Result<Result<(), Failure>, PipelineError> {
     for output in outputs {
         if let Content::File(path) = &output.content {
             if !path.is_file() {
@@ -207,7 +210,7 @@ fn take(store: &Store, outputs: &mut [Output]) -> Result<Result<(), Failure>, Pi
 }
 
 /// Puts outputs into the store; a mistake of the kind is the inner error.
-fn keep(
+pub(super) fn keep(
     store: &Store,
     outputs: Vec<Output>,
 ) -> Result<Result<BTreeMap<OutputName, Artifact>, String>, PipelineError> {

@@ -403,11 +403,12 @@ impl<'a, 'l> Executor<'a, 'l> {
         match result {
             Ok(Some(mut finished)) => {
                 let lease = finished.lease.take();
+                let record = finished.commit.record;
                 // Whoever waits for the machine asks the index next: the result is there first.
                 self.finish(finished)?;
                 self.commit()?;
                 match lease {
-                    Some(lease) if resource => self.adopt(cell, lease, exclusive),
+                    Some(lease) if resource => self.adopt(cell, lease, exclusive, record),
                     Some(lease) => {
                         lease.release();
                         self.exclusives.release(&exclusive);

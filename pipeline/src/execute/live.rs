@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use artifacts::Digest;
+
 use super::attempt::{Attempts, Context};
 use super::drive::Executor;
 use crate::error::PipelineError;
@@ -10,6 +12,7 @@ use crate::event::Event;
 use crate::graph::Graph;
 use crate::name::OutputName;
 use crate::plan::{Outcome, State};
+use crate::record::Record;
 use crate::stage::{Artifact, Class, Content, Failure, Json, Lease, Output};
 
 /// A resource that is alive, with the exclusive names it holds.
@@ -17,6 +20,8 @@ pub(super) struct Live {
     pub(super) cell: usize,
     lease: Box<dyn Lease>,
     exclusive: Vec<String>,
+    /// The record of its start.
+    record: Digest,
 }
 
 /// The resources alive, in the order of their start. Dropped, all are released: nothing stays
@@ -223,6 +228,7 @@ impl<'a> Executor<'a, '_> {
                         cell,
                         lease,
                         exclusive,
+                        record: finished.commit.record,
                     });
                 } else {
                     self.exclusives.release(&exclusive);
@@ -254,6 +260,7 @@ impl<'a> Executor<'a, '_> {
                         cell,
                         lease,
                         exclusive,
+                        record: finished.commit.record,
                     });
                 } else {
                     self.exclusives.release(&exclusive);
@@ -281,11 +288,18 @@ impl<'a> Executor<'a, '_> {
     }
 
     /// Keeps the lease of a resource that has just executed.
-    pub(super) fn adopt(&mut self, cell: usize, lease: Box<dyn Lease>, exclusive: Vec<String>) {
+    pub(super) fn adopt(
+        &mut self,
+        cell: usize,
+        lease: Box<dyn Lease>,
+        exclusive: Vec<String>,
+        record: Digest,
+    ) {
         self.live.0.push(Live {
             cell,
             lease,
             exclusive,
+            record,
         });
     }
 
@@ -319,6 +333,36 @@ impl<'a> Executor<'a, '_> {
         Ok(())
     }
 
+    /// Has the record of a resource name what it left when it was stopped: the log of a server that
+    /// ended well can be asked for like that of one that failed.
+    fn name_left(
+        &mut self,
+        cell: usize,
+        start: Digest,
+        left: BTreeMap<OutputName, Artifact>,
+    ) -> Result<(), PipelineError> {
+        let Some(Outcome::Ok { key, outputs, .. }) = self.session.settled(cell).cloned() else {
+            return Ok(());
+        };
+        let store = self.session.store;
+        let mut record = match Record::parse(&store.get(&start)?) {
+            Ok(record) if record.key == key && !left.is_empty() => record,
+            _ => return Ok(()),
+        };
+        record.evidence = left;
+        let digest = store.put(&record.to_bytes())?;
+        self.commits.push(record.commit(digest));
+        self.commit()?;
+        let outcome = Outcome::Ok {
+            key,
+            record: digest,
+            outputs,
+        };
+        self.session.states[cell] = State::Settled(outcome.clone());
+        self.session.results.insert(cell, (key, outcome));
+        Ok(())
+    }
+
     /// Releases a resource after those that need it.
     pub(super) fn release_with_dependants(&mut self, cell: usize) -> Result<(), PipelineError> {
         let others = self.live.cells();
@@ -333,26 +377,32 @@ impl<'a> Executor<'a, '_> {
             let live = self.live.0.remove(at);
             let left = left_behind(&self.context, live.lease.release())?;
             self.exclusives.release(&live.exclusive);
-            let cell = self.session.graph.name(dependant);
-            (self.context.listener)(&Event::ResourceReleased { cell, left });
+            let name = self.session.graph.name(dependant);
+            let digests = left.iter().map(|(name, a)| (name.to_string(), a.digest));
+            (self.context.listener)(&Event::ResourceReleased {
+                cell: name,
+                left: digests.collect(),
+            });
+            self.name_left(dependant, live.record, left)?;
         }
         Ok(())
     }
 }
 
-/// Stores what a resource left, for whoever wants to look; nothing refers to it.
+/// Stores what a resource left.
 fn left_behind(
     context: &Context<'_>,
-    outputs: Vec<Output>,
-) -> Result<BTreeMap<String, artifacts::Digest>, PipelineError> {
-    let mut left = BTreeMap::new();
-    for output in outputs {
-        let digest = match &output.content {
-            Content::Bytes(bytes) => context.store.put(bytes)?,
-            Content::File(path) if path.is_file() => context.store.put_file(path)?,
-            Content::File(_) => continue,
-        };
-        left.insert(output.name, digest);
+    mut outputs: Vec<Output>,
+) -> Result<BTreeMap<OutputName, Artifact>, PipelineError> {
+    // A file that has gone with the resource's folder is left out.
+    outputs.retain(|output| match &output.content {
+        Content::Bytes(_) => true,
+        Content::File(path) => path.is_file(),
+    });
+    let _all_are_files = super::attempt::take(context.store, &mut outputs)?;
+    match super::attempt::keep(context.store, outputs)? {
+        Ok(kept) => Ok(kept),
+        // A kind that leaves what is none leaves nothing.
+        Err(_mistake) => Ok(BTreeMap::new()),
     }
-    Ok(left)
 }

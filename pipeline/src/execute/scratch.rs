@@ -34,6 +34,7 @@ impl Scratch {
                 remove(&entry.path())?;
             }
         }
+        crate::temporary::sweep(&parent, crate::dry_run::SCRATCH)?;
         let own = ProcessId::own()?;
         static RUNS: AtomicU64 = AtomicU64::new(0);
         let run = RUNS.fetch_add(1, Ordering::Relaxed);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use artifacts::{ActionKey, Digest, Lookup};
+use artifacts::{ActionKey, Digest, Lookup, StoreError};
 
 use super::Lack;
 use super::select::Forced;
@@ -54,6 +54,7 @@ impl Session<'_> {
         if !again
             && !self.damaged.contains_key(&cell)
             && let Some(outcome) = self.cached(cell, key, lookup)?
+            && self.is_whole(stage, &outcome)?
         {
             return Ok(State::Settled(outcome));
         }
@@ -61,6 +62,26 @@ impl Session<'_> {
             return Ok(self.block(cell, "not selected by --only, and not cached".to_owned()));
         }
         Ok(State::Ready(key))
+    }
+
+    /// Returns whether a cached result can be used as it is. That of a stage that sees the study goes
+    /// to the user, and nothing that is executed would find out that a part of it is missing or
+    /// damaged.
+    fn is_whole(&self, stage: usize, outcome: &Outcome) -> Result<bool, PipelineError> {
+        let Outcome::Ok { outputs, .. } = outcome else {
+            return Ok(true);
+        };
+        if self.graph.nodes[stage].class != LockClass::Study {
+            return Ok(true);
+        }
+        for (_, artifact) in parse_outputs(outputs).unwrap_or_default() {
+            match self.store.get(&artifact.digest) {
+                Ok(_) => {}
+                Err(StoreError::Missing(_) | StoreError::Damaged(..)) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(true)
     }
 
     /// Returns the result that somebody else has entered for a ready cell since it was planned.

@@ -1,5 +1,6 @@
 //! The dry run: pure stages execute over what other kinds make up, and nothing else does.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -93,7 +94,13 @@ fn tried(bench: &Bench, experiment: &Experiment) -> DryRun {
         kinds,
         ..Registry::default()
     };
-    dry_run(experiment, &registry, &Arc::new(AtomicBool::new(false))).unwrap()
+    dry_run(
+        experiment,
+        &registry,
+        Path::new("/nowhere"),
+        &Arc::new(AtomicBool::new(false)),
+    )
+    .unwrap()
 }
 
 /// The small study, its stage `results` failing as the word says.
@@ -179,6 +186,7 @@ fn kinds_that_make_nothing_up_are_skipped_inputs() {
     let found = dry_run(
         &bench.study(),
         &registry(&bench.world),
+        Path::new("/nowhere"),
         &Arc::new(AtomicBool::new(false)),
     )
     .unwrap();

@@ -31,6 +31,8 @@ pub(crate) struct Process {
     /// Kept open: the log can be read even if its folder is cleared away.
     reader: File,
     error_marks: Vec<String>,
+    /// What stands for paths that say where this machine keeps things: a log is published.
+    masks: Vec<(String, &'static str)>,
     failures: Vec<(Regex, String)>,
     grace: Duration,
     stopped: bool,
@@ -97,6 +99,7 @@ impl Process {
             log: path,
             reader,
             error_marks: engine.log.errors.clone(),
+            masks: masks(job.store.root()),
             // What is no expression was refused when the definition was read.
             failures: engine
                 .log
@@ -219,7 +222,15 @@ impl Process {
     }
 
     fn log_output(&mut self) -> Output {
-        Output::text("log", Media::Text, self.log_text())
+        let text = self.log_text();
+        self.output_of(text)
+    }
+
+    fn output_of(&self, mut text: String) -> Output {
+        for (path, word) in &self.masks {
+            text = text.replace(path.as_str(), word);
+        }
+        Output::text("log", Media::Text, text)
     }
 
     /// Stops the whole group and returns the log.
@@ -231,7 +242,7 @@ impl Process {
                 "benchtrail: the engine could not be stopped: {e}\n"
             ));
         }
-        Output::text("log", Media::Text, log)
+        self.output_of(log)
     }
 
     fn stop(&mut self) -> io::Result<()> {
@@ -243,6 +254,22 @@ impl Process {
         // What left the process group, by starting a session of its own for instance.
         stopped.and(self.enclosure.empty())
     }
+}
+
+/// Returns the paths that a log must not repeat, the longest first, with what it says instead.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the user's folder is no matter of a log that may be published"
+)]
+fn masks(store: &Path) -> Vec<(String, &'static str)> {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let store = store.canonicalize().unwrap_or_else(|_| store.to_owned());
+    let paths = [(Some(store), "<store>"), (home, "<home>")];
+    paths
+        .into_iter()
+        .filter_map(|(path, word)| Some((path?.to_str()?.to_owned(), word)))
+        .filter(|(path, _)| path.len() > 1)
+        .collect()
 }
 
 /// Waits until a new child leads its own process group or has ended: signalled before, the

@@ -33,7 +33,8 @@ impl Bundle {
     /// # Errors
     /// If it is no bundle.
     pub fn open(path: &Path) -> Result<Self, BundleError> {
-        let work = tempfile::tempdir().map_err(|e| BundleError::Io(std::env::temp_dir(), e))?;
+        let work = pipeline::temporary::folder(&std::env::temp_dir(), "benchtrail-bundle")
+            .map_err(|e| BundleError::Io(std::env::temp_dir(), e))?;
         let root = if path.is_dir() {
             path.to_owned()
         } else if path.is_file() {
@@ -132,21 +133,24 @@ impl Bundle {
     /// # Errors
     /// If the objects are not there or the temporary directory refuses.
     pub fn store(&self) -> Result<Store, BundleError> {
-        open_store(&self.root, &self.work.path().join("store"))
+        open_store(
+            &self.root.join(layout::STORE),
+            &self.work.path().join("store"),
+        )
     }
 }
 
-/// Opens a store over the objects of the bundle at `root`. Its index and its scratch space lie in
-/// `folder`: an index that came with the bundle is never read, and the bundle stays as it is.
+/// Opens a store over the objects of another one, a bundle's for instance. Its index and its scratch space lie in
+/// `folder`: an index that came with it is never read, and it stays as it is.
 ///
 /// # Errors
 /// If the objects are not there, or `folder` cannot be written.
-pub fn open_store(root: &Path, folder: &Path) -> Result<Store, BundleError> {
-    let objects = root.join(layout::STORE).join("objects");
-    for folder in [root.join(layout::STORE), objects.clone()] {
+pub fn open_store(store: &Path, folder: &Path) -> Result<Store, BundleError> {
+    let objects = store.join("objects");
+    for folder in [store.to_owned(), objects.clone()] {
         let real = fs::symlink_metadata(&folder).is_ok_and(|m| m.is_dir());
         if !real {
-            let what = "it is not a directory of the bundle".to_owned();
+            let what = "it is not a directory".to_owned();
             return Err(BundleError::Malformed(folder, what));
         }
     }

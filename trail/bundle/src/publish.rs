@@ -59,9 +59,7 @@ pub fn publish(publication: &Publication<'_>, folder: &Path) -> Result<Published
         .filter(|p| !p.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
     fs::create_dir_all(parent).map_err(|e| BundleError::Io(parent.to_owned(), e))?;
-    let draft = tempfile::Builder::new()
-        .prefix(".bundle-")
-        .tempdir_in(parent);
+    let draft = pipeline::temporary::folder(parent, ".bundle");
     let draft = draft.map_err(|e| BundleError::Io(parent.to_owned(), e))?;
     let mut writer = Writer {
         folder: Some(draft.path()),

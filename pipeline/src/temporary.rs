@@ -1,0 +1,79 @@
+//! Temporary folders that name their process, so that the next one removes what a killed one left.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::process::ProcessId;
+
+/// Makes an empty folder `PREFIX-PID-START-…` in `parent`, which goes away when dropped, and
+/// removes those of processes that are gone.
+///
+/// # Errors
+/// If `parent` cannot be read or written.
+pub fn folder(parent: &Path, prefix: &str) -> io::Result<tempfile::TempDir> {
+    sweep(parent, prefix)?;
+    let ProcessId { pid, start_time } = ProcessId::own()?;
+    tempfile::Builder::new()
+        .prefix(&format!("{prefix}-{pid}-{start_time}-"))
+        .tempdir_in(parent)
+}
+
+/// Removes the folders of processes that are gone.
+pub(crate) fn sweep(parent: &Path, prefix: &str) -> io::Result<()> {
+    for entry in fs::read_dir(parent)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let rest = name.to_str().and_then(|n| n.strip_prefix(prefix));
+        let Some(owner) = rest.and_then(|r| owner(r.strip_prefix('-')?)) else {
+            continue;
+        };
+        // A link or another user's folder of such a name is left alone.
+        if entry.file_type()?.is_dir() && !owner.is_alive()? {
+            let _not_ours = fs::remove_dir_all(entry.path());
+        }
+    }
+    Ok(())
+}
+
+/// Reads `PID-START-…`.
+fn owner(text: &str) -> Option<ProcessId> {
+    let mut parts = text.splitn(3, '-');
+    let (pid, start_time) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    parts.next()?;
+    Some(ProcessId { pid, start_time })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_of_a_dead_process_goes_and_that_of_a_living_one_stays() {
+        let parent = tempfile::tempdir().unwrap();
+        let ProcessId { pid, start_time } = ProcessId::own().unwrap();
+        let living = parent.path().join(format!("work-{pid}-{start_time}-x"));
+        let dead = parent
+            .path()
+            .join(format!("work-{pid}-{}-x", start_time + 1));
+        let other = parent
+            .path()
+            .join(format!("other-{pid}-{}-x", start_time + 1));
+        let strange = parent.path().join("work-1-notes");
+        for path in [&living, &dead, &other, &strange] {
+            fs::create_dir(path).unwrap();
+            fs::write(path.join("file"), "").unwrap();
+        }
+        let made = folder(parent.path(), "work").unwrap();
+        assert!(made.path().is_dir());
+        assert_eq!(
+            [
+                living.exists(),
+                dead.exists(),
+                other.exists(),
+                strange.exists()
+            ],
+            [true, false, true, true]
+        );
+    }
+}
