@@ -16,7 +16,7 @@ use pipeline::event::Rest;
 use pipeline::{CellStatus, Event, Experiment};
 
 use crate::exit::Stop;
-use crate::terminal::{complain, is_watched, seconds};
+use crate::terminal::{complain, is_watched, plain, seconds};
 
 /// Warnings of one cell that are said; the rest is counted.
 const WARNINGS_SHOWN: usize = 6;
@@ -177,7 +177,8 @@ impl Progress {
                     } else {
                         String::new()
                     };
-                    live.cell.set_message(format!("{cell}{again}"));
+                    live.cell
+                        .set_message(plain(&format!("{cell}{again}")).into_owned());
                 }
             }
             Event::CellProgress {
@@ -193,7 +194,7 @@ impl Progress {
                 };
                 let text = format!("{cell}: {count}{what}");
                 match &self.live {
-                    Some(live) => live.cell.set_message(text),
+                    Some(live) => live.cell.set_message(plain(&text).into_owned()),
                     None if self.show == Show::Progress && self.is_due() => self.say(&text),
                     None => {}
                 }
@@ -327,7 +328,7 @@ impl Progress {
 
     fn note(&self, text: &str) {
         match &self.live {
-            Some(live) => live.cell.set_message(text.to_owned()),
+            Some(live) => live.cell.set_message(plain(text).into_owned()),
             None if self.show == Show::Progress => self.say(text),
             None => {}
         }

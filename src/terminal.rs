@@ -1,5 +1,6 @@
 //! The only place that writes to standard output and standard error.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 
@@ -8,6 +9,7 @@ static UNWRITTEN: OnceLock<io::Error> = OnceLock::new();
 
 /// Writes a line to standard output; [`finish`] says whether all lines arrived.
 pub(crate) fn say(text: &str) {
+    let text = plain(text);
     if let Err(error) = writeln!(io::stdout().lock(), "{text}") {
         // The first error is the one that is reported.
         let _ = UNWRITTEN.set(error);
@@ -38,7 +40,33 @@ pub(crate) fn write_raw(bytes: &[u8]) -> io::Result<()> {
 /// Writes a line to standard error.
 pub(crate) fn complain(text: &str) {
     let mut err = io::stderr().lock();
-    let _closed_pipe = writeln!(err, "{text}");
+    let _closed_pipe = writeln!(err, "{}", plain(text));
+}
+
+/// Returns text as a terminal may have it. Labels, files and servers say what they like: a control
+/// character could move the cursor, change the title or hide what was said before. Each is written
+/// as an escape that can be read; lines and tabs stay. Characters that reverse the direction of
+/// what follows are escaped likewise.
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+    let harmless = |c: char| !is_control(c);
+    if text.chars().all(harmless) {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        match harmless(c) {
+            true => plain.push(c),
+            // This form means the same in JSON.
+            false => plain.push_str(&format!("\\u{:04x}", u32::from(c))),
+        }
+    }
+    Cow::Owned(plain)
+}
+
+fn is_control(c: char) -> bool {
+    let reorders =
+        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    reorders || (c.is_control() && c != '\n' && c != '\t')
 }
 
 /// Returns whether somebody watches standard error.
@@ -93,5 +121,22 @@ pub(crate) fn seconds(span: f64) -> String {
             (span / 3600.0).floor(),
             (span % 3600.0) / 60.0
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn nothing_that_moves_a_cursor_or_turns_text_round_passes() {
+        assert_eq!(plain("a\tb\nc é 中"), "a\tb\nc é 中");
+        let evil = "\u{1b}]0;title\u{7}\u{1b}[2K\r\u{9b}31m\u{8}x\u{202e}y\u{7f}";
+        let told = plain(evil);
+        assert_eq!(
+            told,
+            "\\u001b]0;title\\u0007\\u001b[2K\\u000d\\u009b31m\\u0008x\\u202ey\\u007f"
+        );
+        assert!(!told.chars().any(|c| c.is_control()));
     }
 }

@@ -5,7 +5,7 @@
 //! standing elsewhere changes a key; the digest leads back to the file within the process.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -42,7 +42,7 @@ pub struct Unusable {
 /// If it cannot be read.
 pub fn read(library: &dyn Library, name: &str) -> Result<(Source, Vec<u8>), Unusable> {
     let path = library.path(name);
-    let bytes = std::fs::read(&path).map_err(|e| unread(name, &path, &e))?;
+    let bytes = regular(&path).map_err(|e| unread(name, &path, &e))?;
     let source = Source {
         path,
         name: name.to_owned(),
@@ -50,6 +50,29 @@ pub fn read(library: &dyn Library, name: &str) -> Result<(Source, Vec<u8>), Unus
     };
     note(library, &source);
     Ok((source, bytes))
+}
+
+/// The largest file that settings may name, in bytes.
+pub const MOST_BYTES: u64 = 1 << 30;
+
+/// Reads a regular file of a size that is known beforehand: a FIFO would wait for ever, and a device
+/// has no end.
+fn regular(path: &Path) -> io::Result<Vec<u8>> {
+    let metadata = std::fs::metadata(path)?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    if metadata.len() > MOST_BYTES {
+        let bytes = metadata.len();
+        return Err(io::Error::other(format!(
+            "it has {bytes} bytes; the limit is {MOST_BYTES}"
+        )));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
+    std::fs::File::open(path)?
+        .take(MOST_BYTES)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Notes a file that was read in another way.
@@ -82,7 +105,7 @@ pub fn seen(digest: &str) -> Result<Source, Unusable> {
 /// If it is gone or has changed since.
 pub fn bytes_of(digest: &str) -> Result<(Source, Vec<u8>), Unusable> {
     let source = seen(digest)?;
-    let bytes = std::fs::read(&source.path).map_err(|e| unread(&source.name, &source.path, &e))?;
+    let bytes = regular(&source.path).map_err(|e| unread(&source.name, &source.path, &e))?;
     if Digest::of(&bytes) == source.digest {
         return Ok((source, bytes));
     }
@@ -97,7 +120,7 @@ pub fn bytes_of(digest: &str) -> Result<(Source, Vec<u8>), Unusable> {
 }
 
 /// Says why a file cannot be read, and where it was looked for.
-pub fn unread(name: &str, path: &Path, error: &std::io::Error) -> Unusable {
+pub fn unread(name: &str, path: &Path, error: &io::Error) -> Unusable {
     let written = Path::new(name);
     let hint = if error.kind() != ErrorKind::NotFound {
         "make the file readable".to_owned()

@@ -65,6 +65,9 @@ impl Files for Disk {
                     meta.len()
                 ));
             }
+            Ok(meta) if !meta.is_file() => {
+                return Err("this is not a regular file, but a device or a pipe".to_owned());
+            }
             Ok(_) => {}
             Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                 return Ok(None);

@@ -16,6 +16,8 @@ pub(crate) const MAX_BYTES: usize = 4 << 20;
 const MAX_DEPTH: usize = 64;
 /// The most values in a tree, aliases expanded.
 const MAX_NODES: usize = 500_000;
+/// The most bytes of text that aliases stand for together: a few of them may repeat one long text.
+const MAX_ALIASED: usize = 64 << 20;
 
 /// Reads a text as one YAML document.
 pub(crate) fn parse(text: &str, source: u32) -> Result<Node, Vec<Mistake>> {
@@ -40,6 +42,7 @@ pub(crate) fn parse(text: &str, source: u32) -> Result<Node, Vec<Mistake>> {
         open: Vec::new(),
         anchors: HashMap::new(),
         nodes: 0,
+        aliased: 0,
         mistakes: Vec::new(),
     };
     builder.document()
@@ -59,6 +62,7 @@ struct Builder<'t> {
     open: Vec<(Bracket, Span)>,
     anchors: HashMap<usize, Node>,
     nodes: usize,
+    aliased: usize,
     mistakes: Vec<Mistake>,
 }
 
@@ -303,6 +307,14 @@ impl Builder<'_> {
             ));
         };
         self.count(size(&node), span)?;
+        self.aliased += bytes(&node);
+        if self.aliased > MAX_ALIASED {
+            let message =
+                format!("with aliases expanded, the file has more than {MAX_ALIASED} bytes");
+            return Err(Box::new(
+                Mistake::new(span, &[], message).hint("use fewer aliases, or shorter texts"),
+            ));
+        }
         Ok(node)
     }
 
@@ -385,6 +397,19 @@ fn own(event: Event<'_>) -> Event<'static> {
         Event::SequenceEnd => Event::SequenceEnd,
         Event::MappingEnd => Event::MappingEnd,
     }
+}
+
+/// Returns the bytes of the texts of a value, keys included.
+fn bytes(node: &Node) -> usize {
+    let own = match &node.value {
+        Value::Text(text) => text.len(),
+        _ => 0,
+    };
+    let entries = node.entries().iter();
+    own + node.items().iter().map(bytes).sum::<usize>()
+        + entries
+            .map(|(key, node)| key.text.len() + bytes(node))
+            .sum::<usize>()
 }
 
 fn size(node: &Node) -> usize {

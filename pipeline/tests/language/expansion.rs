@@ -362,6 +362,16 @@ fn aliases_stand_for_what_they_name() {
 }
 
 #[test]
+fn aliases_of_one_long_text_cannot_blow_up() {
+    let long = "x".repeat(1 << 20);
+    let uses: Vec<&str> = vec!["*a"; 80];
+    let text = format!("a: &a \"{long}\"\nb: [{}]\n", uses.join(", "));
+    let error = load(&text, &Options::default()).unwrap_err();
+    assert!(error.contains("aliases expanded"), "{error}");
+    assert!(error.contains("bytes"), "{error}");
+}
+
+#[test]
 fn aliases_cannot_blow_up() {
     let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     for i in 1..12 {

@@ -2,9 +2,9 @@
 //!
 //! Layout: `<store>/environments/<64 hex digits>/manifest.json` and `…/files/…`. A folder of
 //! that name is complete: it is filled under another name (`partial-PID-START-…`), written
-//! through to the disk, and then renamed. The manifest names every file with its size, time
-//! and BLAKE3 digest; sizes and times are compared at each use, and a file whose time moved
-//! is hashed again.
+//! through to the disk, and then renamed. The manifest names every file with its size, stamp
+//! (times and inode) and BLAKE3 digest; sizes and stamps are compared at each use, and a file
+//! whose stamp moved is hashed again.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -51,8 +51,30 @@ struct Manifest {
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Entry {
     bytes: u64,
-    modified_ns: i64,
+    #[serde(flatten)]
+    stamp: Stamp,
     digest: Digest,
+}
+
+/// What changes when a file does. The time of the last change of the inode cannot be set back, as
+/// that of its contents can.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct Stamp {
+    modified_ns: i64,
+    #[serde(default)]
+    changed_ns: i64,
+    #[serde(default)]
+    inode: u64,
+}
+
+impl Stamp {
+    fn of(metadata: &fs::Metadata) -> Self {
+        Self {
+            modified_ns: metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec(),
+            changed_ns: metadata.ctime() * 1_000_000_000 + metadata.ctime_nsec(),
+            inode: metadata.ino(),
+        }
+    }
 }
 
 impl<'a> Recipe<'a> {
@@ -207,10 +229,6 @@ pub(crate) fn check_file(path: &Path, sha256: &str) -> Result<(), Failure> {
     Err(Failure::failed(message).hint("these are not the weights in the definition"))
 }
 
-fn modified_ns(metadata: &fs::Metadata) -> i64 {
-    metadata.mtime() * 1_000_000_000 + metadata.mtime_nsec()
-}
-
 /// Returns every file below a folder.
 fn entries(folder: &Path) -> io::Result<BTreeMap<String, Entry>> {
     let mut found = BTreeMap::new();
@@ -230,7 +248,7 @@ fn entries(folder: &Path) -> io::Result<BTreeMap<String, Entry>> {
             let digest = digest_of(&path)?;
             let entry = Entry {
                 bytes: metadata.len(),
-                modified_ns: modified_ns(&metadata),
+                stamp: Stamp::of(&metadata),
                 digest,
             };
             found.insert(name.to_owned(), entry);
@@ -245,36 +263,55 @@ fn digest_of(path: &Path) -> io::Result<Digest> {
     Ok(Digest::from_bytes(*hasher.finalize().as_bytes()))
 }
 
-/// Tells what is wrong with an environment, if anything.
+/// Tells what is wrong with an environment, if anything. Files that only look new, those of a
+/// copied store for instance, are hashed, and their stamps noted for the next time.
 fn damage(folder: &Path) -> Option<String> {
-    let manifest: Manifest =
-        match fs::read(folder.join(MANIFEST)).map(|b| serde_json::from_slice(&b)) {
-            Ok(Ok(manifest)) => manifest,
-            Ok(Err(e)) => return Some(e.to_string()),
-            Err(e) => return Some(e.to_string()),
-        };
-    manifest.files.iter().find_map(|(name, entry)| {
-        let path = folder.join(FILES).join(name);
-        let metadata = match fs::symlink_metadata(&path) {
-            Ok(metadata) => metadata,
-            Err(e) => return Some(format!("{name}: {e}")),
-        };
-        if metadata.len() != entry.bytes || !metadata.is_file() {
-            return Some(format!(
-                "{name} has {} bytes, not {}",
-                metadata.len(),
-                entry.bytes
-            ));
+    let file = folder.join(MANIFEST);
+    let mut manifest: Manifest = match fs::read(&file).map(|b| serde_json::from_slice(&b)) {
+        Ok(Ok(manifest)) => manifest,
+        Ok(Err(e)) => return Some(e.to_string()),
+        Err(e) => return Some(e.to_string()),
+    };
+    let mut moved = false;
+    for (name, entry) in &mut manifest.files {
+        match check_entry(&folder.join(FILES).join(name), entry) {
+            Ok(stamp) => moved |= std::mem::replace(&mut entry.stamp, stamp) != stamp,
+            Err(wrong) => return Some(format!("{name} {wrong}")),
         }
-        if modified_ns(&metadata) == entry.modified_ns {
-            return None;
-        }
-        match digest_of(&path) {
-            Ok(digest) if digest == entry.digest => None,
-            Ok(_) => Some(format!("{name} was changed")),
-            Err(e) => Some(format!("{name}: {e}")),
-        }
-    })
+    }
+    if moved {
+        // Where it cannot be noted, the files are hashed again the next time.
+        let _unwritable = note(&file, &manifest);
+    }
+    None
+}
+
+/// Returns the stamp of a file that is what its entry says, or what is wrong with it.
+fn check_entry(path: &Path, entry: &Entry) -> Result<Stamp, String> {
+    let metadata = fs::symlink_metadata(path).map_err(|e| format!("cannot be read: {e}"))?;
+    if metadata.len() != entry.bytes || !metadata.is_file() {
+        let bytes = metadata.len();
+        return Err(format!("has {bytes} bytes, not {}", entry.bytes));
+    }
+    let stamp = Stamp::of(&metadata);
+    if stamp == entry.stamp {
+        return Ok(stamp);
+    }
+    match digest_of(path) {
+        Ok(digest) if digest == entry.digest => Ok(stamp),
+        Ok(_) => Err("was changed".to_owned()),
+        Err(e) => Err(format!("cannot be read: {e}")),
+    }
+}
+
+/// Replaces a manifest; the old or the new one is there at every instant.
+fn note(file: &Path, manifest: &Manifest) -> io::Result<()> {
+    let folder = file.parent().expect("a manifest lies in a folder");
+    let text = serde_json::to_vec(manifest).expect("a manifest always serializes");
+    let mut new = tempfile::NamedTempFile::new_in(folder)?;
+    io::Write::write_all(&mut new, &text)?;
+    new.persist(file)?;
+    Ok(())
 }
 
 fn own_temporary(all: &Path) -> io::Result<tempfile::TempDir> {
@@ -405,6 +442,40 @@ mod tests {
         let files = pip.prepare(store.path()).unwrap();
         fs::write(files.join("tiny/weights"), "hello").unwrap();
         pip.prepare(store.path()).unwrap();
+        assert_eq!(pip.calls(), 1);
+    }
+
+    #[test]
+    fn a_file_changed_in_place_with_its_time_set_back_is_found() {
+        let (pip, store) = (FakePip::new(), tempfile::tempdir().unwrap());
+        let weights = pip.prepare(store.path()).unwrap().join("tiny/weights");
+        let before = fs::metadata(&weights).unwrap().modified().unwrap();
+        let mut file = fs::OpenOptions::new().write(true).open(&weights).unwrap();
+        io::Write::write_all(&mut file, b"jello").unwrap();
+        file.set_modified(before).unwrap();
+        drop(file);
+        assert_eq!(fs::metadata(&weights).unwrap().modified().unwrap(), before);
+        pip.prepare(store.path()).unwrap();
+        assert_eq!(fs::read(&weights).unwrap(), b"hello");
+        assert_eq!(pip.calls(), 2);
+    }
+
+    #[test]
+    fn a_copied_environment_is_hashed_once_and_then_known() {
+        let (pip, store) = (FakePip::new(), tempfile::tempdir().unwrap());
+        let files = pip.prepare(store.path()).unwrap();
+        let weights = files.join("tiny/weights");
+        let copy = files.join("copy");
+        fs::copy(&weights, &copy).unwrap();
+        fs::rename(&copy, &weights).unwrap();
+        let manifest = files.parent().unwrap().join(MANIFEST);
+        let noted = || fs::read(&manifest).unwrap();
+        let first = noted();
+        pip.prepare(store.path()).unwrap();
+        let second = noted();
+        assert_ne!(first, second, "the new stamp is noted");
+        pip.prepare(store.path()).unwrap();
+        assert_eq!(second, noted());
         assert_eq!(pip.calls(), 1);
     }
 

@@ -7,6 +7,7 @@
 
 mod environment;
 mod fetch;
+mod installed;
 mod machine;
 mod prepare;
 mod probe;

@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::installed;
 use crate::machine::Machine;
 use crate::prepare::{Prepared, prepare};
 use crate::probe;
@@ -111,12 +112,16 @@ impl Parameters {
     }
 
     fn facets(&self, machine: &Machine) -> Result<BTreeMap<String, Json>, Failure> {
-        Ok(self.facets_with(machine, self.choose(machine)?.engine))
+        self.facets_with(machine, self.choose(machine)?.engine)
     }
 
     /// Returns the facets of a machine for an engine. Of a server that runs already nothing is
     /// known but the machine that loads it.
-    fn facets_with(&self, machine: &Machine, engine: &Named<Engine>) -> BTreeMap<String, Json> {
+    fn facets_with(
+        &self,
+        machine: &Machine,
+        engine: &Named<Engine>,
+    ) -> Result<BTreeMap<String, Json>, Failure> {
         let mut facets = machine.facets(&self.flags());
         if matches!(engine.definition.launch.program, Program::Running(_)) {
             let client = |(name, value)| (format!("client_{name}"), value);
@@ -125,7 +130,9 @@ impl Parameters {
         }
         // Two machines of one processor may still differ in what makes an engine fall back.
         facets.insert("engine".to_owned(), json!(engine.name));
-        facets
+        // A program that is not pinned, and values that are not in the definition.
+        facets.extend(installed::facets(&engine.definition, machine)?);
+        Ok(facets)
     }
 }
 
@@ -252,7 +259,7 @@ impl StageKind for Provision {
             engine: first,
             passed_over: Vec::new(),
         });
-        let facets = parameters.facets_with(machine, choice.engine);
+        let facets = parameters.facets_with(machine, choice.engine)?;
         let environment = describe(&choice, &parameters.model, &facets);
         let host = json!({"facets": facets});
         let outputs = vec![

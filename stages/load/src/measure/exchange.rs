@@ -1,7 +1,7 @@
 //! One attempt of one request on one connection.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::io::AsyncReadExt;
@@ -14,6 +14,9 @@ use crate::wire::{self, Framing};
 
 /// The longest response body kept.
 const MAX_BODY: usize = 256 * 1024 * 1024;
+
+/// The most bytes of answers that are being read at once, on all connections together.
+const MOST_AT_ONCE: usize = 512 * 1024 * 1024;
 
 /// How often at least a waiting request looks at its limits and at the stop signal.
 const LOOK: Duration = Duration::from_millis(500);
@@ -50,6 +53,28 @@ pub(crate) struct Shared {
     /// Whether the server was seen to close connections right after its answers, whatever its
     /// heads promise (llama.cpp does): connections are then not used twice.
     pub(crate) closes_at_once: AtomicBool,
+    /// Bytes of answers that have not ended.
+    reading: AtomicUsize,
+}
+
+/// Counts the bytes of one answer while it is read.
+struct Reading<'s> {
+    shared: &'s Shared,
+    bytes: usize,
+}
+
+impl Reading<'_> {
+    /// Counts further bytes; returns how many all answers have now.
+    fn add(&mut self, bytes: usize) -> usize {
+        self.bytes += bytes;
+        self.shared.reading.fetch_add(bytes, Ordering::Relaxed) + bytes
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.shared.reading.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 impl Shared {
@@ -63,6 +88,7 @@ impl Shared {
             connections: AtomicU64::new(0),
             refused_in_a_row: AtomicU32::new(0),
             closes_at_once: AtomicBool::new(false),
+            reading: AtomicUsize::new(0),
         }
     }
 
@@ -376,6 +402,7 @@ async fn receive(
     let sleep = tokio::time::sleep_until(watch.next_look(shared, limits));
     tokio::pin!(sleep);
     let mut framing: Option<Framing> = None;
+    let mut reading = Reading { shared, bytes: 0 };
     loop {
         if attempt.bytes.capacity() - attempt.bytes.len() < 1024 {
             attempt.bytes.reserve(8 * 1024);
@@ -403,6 +430,11 @@ async fn receive(
         }
         health::note_read(at_ns);
         let end = attempt.bytes.len();
+        if reading.add(end - start) > MOST_AT_ONCE {
+            return End::Broken(format!(
+                "the answers that are read at once are longer than {MOST_AT_ONCE} bytes together"
+            ));
+        }
         attempt.reads.push(Read { at_ns, end });
         watch.last = at_ns;
         shared.last_sign.store(at_ns, Ordering::Relaxed);
