@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use pipeline::event::Rest;
 use pipeline::{CellStatus, Event, Experiment};
+use serde_json::json;
 
 use crate::exit::Stop;
 use crate::terminal::{complain, is_watched, plain, seconds};
@@ -89,6 +90,22 @@ struct StageState {
     seconds: f64,
 }
 
+/// Returns the first line of an event log: what is planned, so that a reader of the log needs
+/// nothing else.
+fn first_line(experiment: &Experiment) -> serde_json::Value {
+    let stages = experiment.stages.iter().enumerate().map(|(i, stage)| {
+        let place = |at| experiment.coordinates(i, at).to_string();
+        let cells: Vec<String> = stage.cells.iter().map(|cell| place(&cell.at)).collect();
+        json!({"name": stage.name, "kind": stage.kind, "cells": cells})
+    });
+    json!({
+        "event": "run-began",
+        "experiment": experiment.name,
+        "profile": experiment.profile,
+        "stages": stages.collect::<Vec<_>>(),
+    })
+}
+
 impl Progress {
     /// Makes the display of an experiment's run.
     ///
@@ -123,7 +140,11 @@ impl Progress {
         };
         let log = log
             .map(|path| {
-                File::create(path).map_err(|e| Stop::machine(format!("{}: {e}", path.display())))
+                let begin = || {
+                    let mut file = File::create(path)?;
+                    writeln!(file, "{}", first_line(experiment)).map(|()| file)
+                };
+                begin().map_err(|e| Stop::machine(format!("{}: {e}", path.display())))
             })
             .transpose()?;
         let live = (show == Show::Progress && is_watched()).then(|| Live::new(total as u64));

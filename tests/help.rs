@@ -13,6 +13,7 @@ const COMMANDS: &[&str] = &[
     "calibrate",
     "sql",
     "why",
+    "explore",
     "audit",
     "publish",
     "verify",

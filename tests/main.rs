@@ -11,6 +11,7 @@ mod crash;
 mod docs;
 mod dry_run;
 mod errors;
+mod explore;
 mod foreign;
 mod help;
 mod imported;

@@ -3,9 +3,9 @@
 use clap::{Parser, Subcommand};
 
 use super::{
-    AuditArgs, CalibrateArgs, DiffArgs, DoctorArgs, FsckArgs, GcArgs, Global, KeygenArgs, LoadArgs,
-    LsArgs, PlanArgs, PowerArgs, PublishArgs, ReproduceArgs, RunArgs, SchemaArgs, ShowArgs,
-    SqlArgs, StatusArgs, VerifyArgs, WhyArgs,
+    AuditArgs, CalibrateArgs, DiffArgs, DoctorArgs, ExploreArgs, FsckArgs, GcArgs, Global,
+    KeygenArgs, LoadArgs, LsArgs, PlanArgs, PowerArgs, PublishArgs, ReproduceArgs, RunArgs,
+    SchemaArgs, ShowArgs, SqlArgs, StatusArgs, VerifyArgs, WhyArgs,
 };
 
 /// A benchmark with its trail: declare a study of LLM serving engines in one YAML file, rerun only
@@ -127,6 +127,16 @@ Examples:
   benchtrail why reports/quickstart/report.md:42:17
   benchtrail why reports/quickstart/report.md 0.573 --json")]
     Why(WhyArgs),
+    /// Look at studies in a browser: grid, cells, requests, and the tree of every number.
+    #[command(after_long_help = "Examples:
+  benchtrail explore                                          every study of the project
+  benchtrail explore experiments/quickstart.yaml --smoke
+  benchtrail explore quickstart.tar.zst                       a published bundle
+  benchtrail explore experiments/quickstart.yaml --export quickstart.html
+  benchtrail explore --listen 0.0.0.0:7311                    for other machines; needs the token it prints
+
+This measures nothing and changes nothing. For the views and the API, see docs/explore.md.")]
+    Explore(ExploreArgs),
     /// Recompute every number of a report from its artifacts, and check every digest on the way.
     #[command(after_long_help = "Examples:
   benchtrail audit reports/quickstart/report.md

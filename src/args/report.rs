@@ -1,5 +1,6 @@
 //! Arguments of the commands that trace the numbers of a report.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -41,4 +42,29 @@ pub(crate) enum AtLeast {
     Medium,
     /// Operands and result are side by side, or the form itself is broken.
     High,
+}
+
+/// Arguments of `explore`.
+#[derive(Debug, Args)]
+pub(crate) struct ExploreArgs {
+    /// What to look at: an experiment's YAML file, a lock, a published bundle, or a folder
+    /// [default: every study of the project].
+    pub(crate) what: Option<PathBuf>,
+    /// Use a profile of the experiment.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Shorthand for `--profile smoke`.
+    #[arg(long, conflicts_with = "profile")]
+    pub(crate) smoke: bool,
+    /// Address to serve at. One that other machines can reach gets a token, which is part of the
+    /// address printed.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7311")]
+    pub(crate) listen: SocketAddr,
+    /// Write one study as a single HTML file instead, which opens without a server.
+    #[arg(long, value_name = "FILE", conflicts_with = "listen")]
+    pub(crate) export: Option<PathBuf>,
+    /// Largest size of the file, in MiB; what does not fit is left out and named.
+    #[arg(long, value_name = "MIB", default_value_t = 24, requires = "export",
+        value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) limit: u32,
 }

@@ -25,7 +25,8 @@ pub(crate) struct RunArgs {
     /// [default: `reports/NAME/report.md` in the project's folder].
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
-    /// Write every event to this file, as one JSON line each.
+    /// Write every event to this file, as one JSON line each [default: `events.jsonl` in the folder
+    /// of the default report].
     #[arg(long, value_name = "FILE")]
     pub(crate) events: Option<PathBuf>,
     /// Measure without first trying verification, analysis and report on made-up rows.

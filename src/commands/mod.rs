@@ -4,6 +4,7 @@ mod audit;
 mod calibrate;
 mod diff;
 mod doctor;
+mod explore;
 mod fsck;
 mod gc;
 mod keygen;
@@ -44,6 +45,7 @@ pub(crate) fn execute(cli: &Cli) -> Result<(), Stop> {
         Command::Show(arguments) => show::show(arguments, global),
         Command::Sql(arguments) => sql::sql(arguments, global),
         Command::Why(arguments) => why::why(arguments, global),
+        Command::Explore(arguments) => explore::explore(arguments, global),
         Command::Audit(arguments) => audit::audit(arguments, global),
         Command::Publish(arguments) => publish::publish(arguments, global),
         Command::Verify(arguments) => verify::verify(arguments, global),

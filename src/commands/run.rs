@@ -36,7 +36,11 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     } else {
         Show::Progress
     };
-    let progress = Progress::new(&session.experiment, show, arguments.events.as_deref())?;
+    let events = match &arguments.events {
+        Some(file) => Some(file.clone()),
+        None => events_file(&session),
+    };
+    let progress = Progress::new(&session.experiment, show, events.as_deref())?;
     let mut options = RunOptions {
         plan: plan_options(&arguments.selection),
         keep_going: arguments.keep_going,
@@ -81,6 +85,18 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
         _ if failed || !gates.failed.is_empty() => Err(Stop::told()),
         lacks => Err(Stop::lacking(lacks)),
     }
+}
+
+/// Returns where events go unless the user says otherwise: beside the report, where `explore` looks
+/// for a run that goes on. A folder that cannot be made must not stop a measurement.
+fn events_file(session: &Session) -> Option<PathBuf> {
+    let experiment = &session.experiment;
+    let report = session
+        .project
+        .report_file(&experiment.name, experiment.profile.as_deref());
+    let folder = report.parent()?;
+    fs::create_dir_all(folder).ok()?;
+    Some(folder.join("events.jsonl"))
 }
 
 /// Looks whether all can start, and tries the pure stages on made-up rows if something is to be

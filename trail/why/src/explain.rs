@@ -3,8 +3,8 @@
 
 use artifacts::{Digest, Scalar};
 use contract::TraceSource;
-use pipeline::place::Condition;
-use pipeline::stage::MissingCell;
+use pipeline::place::{Condition, cell_text};
+use pipeline::stage::{Coordinates, MissingCell};
 use serde::{Serialize, Serializer};
 
 use crate::document::{Document, Number};
@@ -86,22 +86,13 @@ pub fn why(
 ) -> Result<Answer, TrailError> {
     let mut answer = Answer {
         report: document.path.display().to_string(),
-        number: number.clone(),
         also_at: also
             .iter()
             .filter(|n| n.place() != number.place())
             .map(|n| n.place())
             .collect(),
-        meaning: meaning(number),
-        place: None,
-        lineage: None,
-        raw: Vec::new(),
-        cells: Vec::new(),
-        stage_gates: Gates::default(),
-        servers: Vec::new(),
-        see: Vec::new(),
         doubts: doubts(document, provenance),
-        lock: provenance.file.as_ref().map(|f| f.display().to_string()),
+        ..Answer::of(provenance, number)
     };
     if !is_at(document, number) {
         answer.doubts.push(format!(
@@ -110,6 +101,100 @@ pub fn why(
             number.place()
         ));
     }
+    explain(provenance, number, answer)
+}
+
+/// Explains one value of a table, whether or not a report prints it: the same tree, with no report
+/// (`report` is empty and the number's place is 0:0).
+///
+/// # Errors
+/// If the lock has no such cell, output, row or column, or an artifact on the way is missing or
+/// damaged.
+pub fn why_value(
+    provenance: &Provenance<'_>,
+    stage: &str,
+    coordinates: &Coordinates,
+    (output, row, column): (&str, usize, &str),
+) -> Result<Answer, TrailError> {
+    let cell = cell_text(stage, &coordinates.to_string());
+    let nothing = |asked: String, hint: &str| TrailError::NoNumber {
+        asked,
+        hint: hint.to_owned(),
+    };
+    let holder = provenance
+        .at(stage, &coordinates.to_string())?
+        .ok_or_else(|| {
+            nothing(
+                format!("the lock has no record of {cell}"),
+                "name an ok cell",
+            )
+        })?;
+    let artifact = holder.record.outputs.get(output).ok_or_else(|| {
+        nothing(
+            format!("{cell} has no output `{output}`"),
+            "`benchtrail ls` lists the outputs of a cell",
+        )
+    })?;
+    let table = provenance.reader.table(&artifact.digest)?;
+    if row >= table.rows() {
+        return Err(nothing(
+            format!("{cell}.{output} has no row {row}"),
+            &format!("it has {} rows, from 0", table.rows()),
+        ));
+    }
+    let value = table
+        .value(column, row)
+        .map_err(|e| nothing(format!("{cell}.{output}"), &e.to_string()))?;
+    let text = value.to_string();
+    let number = Number {
+        line: 0,
+        column_start: 0,
+        column_end: 0,
+        value: (value != Scalar::Null).then(|| text.clone()),
+        text,
+        source: TraceSource::Table,
+        stage: Some(stage.to_owned()),
+        coordinates: Some(coordinates.clone()),
+        output: Some(output.to_owned()),
+        artifact: Some(artifact.digest),
+        row: Some(row),
+        row_key: None,
+        column: Some(column.to_owned()),
+        unit: table.unit(column),
+        ratio: table.ratio(column),
+        format: String::new(),
+    };
+    let answer = Answer::of(provenance, &number);
+    explain(provenance, &number, answer)
+}
+
+impl Answer {
+    /// Begins an answer: what the number itself says.
+    fn of(provenance: &Provenance<'_>, number: &Number) -> Self {
+        Self {
+            report: String::new(),
+            number: number.clone(),
+            also_at: Vec::new(),
+            meaning: meaning(number),
+            place: None,
+            lineage: None,
+            raw: Vec::new(),
+            cells: Vec::new(),
+            stage_gates: Gates::default(),
+            servers: Vec::new(),
+            see: Vec::new(),
+            doubts: provenance.doubts.clone(),
+            lock: provenance.file.as_ref().map(|f| f.display().to_string()),
+        }
+    }
+}
+
+/// Follows a number from its artifact to the raw rows and what stands behind them.
+fn explain(
+    provenance: &Provenance<'_>,
+    number: &Number,
+    mut answer: Answer,
+) -> Result<Answer, TrailError> {
     let Some(artifact) = number.artifact else {
         return Ok(answer);
     };

@@ -26,7 +26,7 @@ pub use check::Format;
 pub use document::{Document, Number};
 pub use error::TrailError;
 pub use evidence::{GateFinding, Gates, LoadCell, Server};
-pub use explain::{Answer, TablePlace, why};
+pub use explain::{Answer, TablePlace, why, why_value};
 pub use lineage::{RawRows, Source, Span, TableRows};
 pub use provenance::{Holder, Provenance, Seal};
 pub use query::{Found, Query, find};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use artifacts::{Digest, Store};
-use pipeline::lock::{Lock, LockCell, LockClass, LockStage};
+use pipeline::lock::{Lock, LockCell, LockClass, LockError, LockStage};
 use pipeline::place::cell_text;
 use pipeline::record::Record;
 use serde::Serialize;
@@ -133,6 +133,22 @@ impl<'store> Provenance<'store> {
             places: RefCell::default(),
             ..found
         }
+    }
+
+    /// Takes a lock as it is, for values that no report prints.
+    ///
+    /// # Errors
+    /// If the lock cannot be read.
+    pub fn of_lock(store: &'store Store, path: &Path) -> Result<Self, LockError> {
+        Ok(Self {
+            file: Some(path.to_owned()),
+            lock: Lock::read(path)?.unwrap_or_default(),
+            seal: None,
+            doubts: Vec::new(),
+            reader: Reader::new(store),
+            holders: RefCell::default(),
+            places: RefCell::default(),
+        })
     }
 
     /// Returns whether a lock is known.

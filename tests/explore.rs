@@ -1,0 +1,585 @@
+//! The explorer over real stores: what it serves, whom it serves, and that it changes nothing.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Stdio};
+
+use serde_json::Value;
+
+use crate::planted::grid;
+use crate::support::{Project, finished};
+
+const GRID: &str = "/api/v1/studies/experiments~planted-grid.smoke";
+
+/// A server of a project; it ends with this value.
+struct Explorer {
+    child: Child,
+    /// As printed.
+    url: String,
+    _out: BufReader<ChildStdout>,
+}
+
+impl Drop for Explorer {
+    fn drop(&mut self) {
+        self.child.kill().expect("it still runs");
+        self.child.wait().expect("it ends");
+    }
+}
+
+/// An answer.
+struct Answer {
+    status: u16,
+    headers: BTreeMap<String, String>,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&self.body)))
+    }
+}
+
+impl Explorer {
+    fn of(project: &Project, arguments: &[&str]) -> Self {
+        let listen = if arguments.contains(&"--listen") {
+            &[][..]
+        } else {
+            &["--listen", "127.0.0.1:0"]
+        };
+        let all = ["explore"].iter().chain(arguments).chain(listen);
+        let mut child = project
+            .command(all)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut out = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut url = String::new();
+        out.read_line(&mut url).expect("it prints its address");
+        let url = url.trim().to_owned();
+        Self {
+            child,
+            url,
+            _out: out,
+        }
+    }
+
+    /// Host and port.
+    fn host(&self) -> &str {
+        let rest = self.url.strip_prefix("http://").expect("an address");
+        rest.split('/').next().expect("a host")
+    }
+
+    fn get(&self, target: &str) -> Answer {
+        self.ask("GET", target, &[("host", self.host())])
+    }
+
+    fn open(&self, method: &str, target: &str, headers: &[(&str, &str)]) -> TcpStream {
+        let port = self.host().rsplit(':').next().expect("a port");
+        let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).expect("it listens");
+        let mut text = format!("{method} {target} HTTP/1.1\r\nconnection: close\r\n");
+        for (name, value) in headers {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        text.push_str("\r\n");
+        stream.write_all(text.as_bytes()).expect("it reads");
+        stream
+    }
+
+    fn ask(&self, method: &str, target: &str, headers: &[(&str, &str)]) -> Answer {
+        let mut bytes = Vec::new();
+        self.open(method, target, headers)
+            .read_to_end(&mut bytes)
+            .expect("it answers");
+        let end = bytes
+            .windows(4)
+            .position(|w| w == b"\r\n\r\n")
+            .expect("a head");
+        let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
+        let mut lines = head.lines();
+        let status = lines.next().expect("a status").split(' ').nth(1);
+        let headers = lines
+            .filter_map(|line| line.split_once(": "))
+            .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
+            .collect();
+        Answer {
+            status: status.and_then(|s| s.parse().ok()).expect("a number"),
+            headers,
+            body: bytes[end + 4..].to_vec(),
+        }
+    }
+}
+
+/// Escapes what has a meaning in an address.
+fn escaped(text: &str) -> String {
+    let plain = |b: &u8| b.is_ascii_alphanumeric() || b"-_.~".contains(b);
+    let one = |b: u8| match plain(&b) {
+        true => char::from(b).to_string(),
+        false => format!("%{b:02X}"),
+    };
+    text.bytes().map(one).collect()
+}
+
+#[test]
+fn every_cell_of_a_study_is_served_with_its_state_and_the_order_of_execution() {
+    let explorer = Explorer::of(grid(), &[]);
+    let studies = explorer.get("/api/v1/studies").json();
+    assert_eq!(
+        studies["studies"][0]["id"],
+        "experiments~planted-grid.smoke"
+    );
+    assert_eq!(studies["studies"][0]["counts"]["hung"], 2);
+    assert_eq!(studies["studies"][0]["measurements"], 320);
+    let cells = explorer.get(&format!("{GRID}/cells")).json();
+    let stages = cells["stages"].as_array().expect("stages");
+    let stage = stages.iter().find(|s| s["name"] == "grid").expect("a grid");
+    assert_eq!(stage["axes"][0], "engine");
+    let all = stage["cells"].as_array().expect("cells");
+    assert_eq!(all.len(), 320);
+    let hung: Vec<&Value> = all.iter().filter(|c| c["status"] == "hung").collect();
+    assert_eq!(hung.len(), 2);
+    let reason = hung[0]["reason"].as_str().expect("a reason");
+    assert!(reason.contains("no byte arrived"), "{reason}");
+    let mut order: Vec<u64> = all.iter().filter_map(|c| c["order"].as_u64()).collect();
+    order.sort_unstable();
+    order.dedup();
+    assert_eq!(order.len(), 320, "each cell has its own place");
+}
+
+#[test]
+fn the_tree_of_a_number_is_the_one_that_why_prints() {
+    const REPORT: &str = "reports/planted-grid.smoke/report.md";
+    let explorer = Explorer::of(grid(), &[]);
+    let report = explorer.get(&format!("{GRID}/report")).json();
+    let text = fs::read_to_string(grid().path().join(REPORT)).expect("a report");
+    assert_eq!(report["markdown"], text.as_str());
+    let numbers = report["numbers"].as_array().expect("numbers");
+    let of_table = |n: &&Value| n[4] == "table";
+    let number = numbers.iter().find(of_table).expect("a table's number");
+    let (line, column) = (&number[0], &number[1]);
+    let served = explorer
+        .get(&format!("{GRID}/why?line={line}&column={column}"))
+        .json();
+    let place = format!("{REPORT}:{line}:{column}");
+    let printed = grid().run(["why", &place, "--json"]).ok().json();
+    for part in [
+        "number",
+        "place",
+        "lineage",
+        "raw",
+        "cells",
+        "servers",
+        "stage_gates",
+        "doubts",
+    ] {
+        assert_eq!(served[part], printed[part], "{part}");
+    }
+    let lines = served["printed"].as_array().expect("places");
+    assert!(lines.iter().any(|l| l["line"] == *line), "{lines:?}");
+    // The same value asked for in its table has the same lineage, and finds the line.
+    let place = &served["place"];
+    let table = escaped(place["name"].as_str().expect("a name"));
+    let (row, column) = (&place["row"], place["column"].as_str().expect("a column"));
+    let value = explorer
+        .get(&format!(
+            "{GRID}/why?table={table}&cell=&row={row}&column={column}"
+        ))
+        .json();
+    assert_eq!(value["lineage"], served["lineage"]);
+    assert_eq!(value["raw"], served["raw"]);
+    assert!(
+        value["printed"]
+            .as_array()
+            .expect("places")
+            .iter()
+            .any(|l| l["line"] == *line)
+    );
+}
+
+#[test]
+fn a_cell_leads_to_its_requests_and_each_request_to_its_chunks() {
+    let explorer = Explorer::of(finished(), &[]);
+    let study = "/api/v1/studies/experiments~quickstart.smoke";
+    let at = "block=1,configuration=batched,workload=short-decode,concurrency=2";
+    let at = escaped(at);
+    let cell = explorer
+        .get(&format!("{study}/cell?stage=ladder&cell={at}"))
+        .json();
+    assert_eq!(cell["status"], "ok");
+    assert!(!cell["gates"].as_array().expect("gates").is_empty());
+    let names: Vec<&str> = cell["outputs"]
+        .as_array()
+        .expect("outputs")
+        .iter()
+        .filter_map(|o| o["name"].as_str())
+        .collect();
+    assert!(
+        names.contains(&"requests") && names.contains(&"chunks"),
+        "{names:?}"
+    );
+    let requests = explorer
+        .get(&format!("{study}/tables/ladder.requests?cell={at}"))
+        .json();
+    let column = |table: &Value, name: &str| {
+        let columns = table["columns"].as_array().expect("columns").clone();
+        let found = columns.into_iter().find(|c| c["name"] == name);
+        found.unwrap_or_else(|| panic!("no {name}"))
+    };
+    let chunks = column(&requests, "chunks")["values"].clone();
+    let ids = column(&requests, "request_id")["values"].clone();
+    let found = explorer
+        .get(&format!(
+            "{study}/tables/ladder.chunks?cell={at}&eq.request_id={}",
+            ids[1]
+        ))
+        .json();
+    assert_eq!(found["rows_in_all"], chunks[1]);
+    assert_eq!(column(&found, "at_ns")["unit"], "ns");
+}
+
+#[test]
+fn a_table_of_many_cells_is_read_in_pages_and_as_csv_it_is_what_sql_says() {
+    let explorer = Explorer::of(grid(), &[]);
+    let page = explorer
+        .get(&format!(
+            "{GRID}/tables/grid.requests?from=1000&to=1010&columns=engine,rep,request_id"
+        ))
+        .json();
+    assert_eq!(page["rows"].as_array().expect("rows").len(), 10);
+    let query = "select count(*) as n from \"grid.requests\"";
+    let counted = explorer
+        .get(&format!("{GRID}/sql?query={}", escaped(query)))
+        .json();
+    assert_eq!(counted["columns"][0]["values"][0], page["rows_in_all"]);
+    let note = counted["notes"][0].as_str().expect("a note");
+    assert!(note.contains("2 of 320 cells of grid are not ok"), "{note}");
+    let query = "select engine, count(*) as n from cells group by engine";
+    let csv = explorer.get(&format!("{GRID}/sql?format=csv&query={}", escaped(query)));
+    let arguments = [
+        "sql",
+        "experiments/planted-grid.yaml",
+        "--smoke",
+        query,
+        "--csv",
+    ];
+    assert_eq!(
+        String::from_utf8_lossy(&csv.body),
+        grid().run(arguments).ok().stdout
+    );
+    let parquet = explorer.get(&format!("{GRID}/tables/results.cells?format=parquet"));
+    assert!(parquet.body.starts_with(b"PAR1"));
+}
+
+#[test]
+fn a_question_that_cannot_be_answered_says_why() {
+    let explorer = Explorer::of(grid(), &[]);
+    for (target, status, told) in [
+        ("/api/v1/studies/nobody", 404, "no study"),
+        (&format!("{GRID}/tables/gridd.requests"), 404, "no table"),
+        (
+            &format!("{GRID}/tables/results.cells?sort=nothing"),
+            400,
+            "nothing",
+        ),
+        (
+            &format!("{GRID}/cell?stage=grid&cell=x%3D1"),
+            404,
+            "no cell",
+        ),
+        (&format!("{GRID}/why?line=1&text=77777"), 404, "no number"),
+        (&format!("{GRID}/why"), 400, "which number"),
+        (
+            &format!("{GRID}/why?table=results.cells&row=999999&column=rep"),
+            404,
+            "no row",
+        ),
+        (
+            &format!("{GRID}/sql?query=delete%20from%20cells"),
+            400,
+            "select",
+        ),
+        (
+            &format!("{GRID}/sql?query=select%20*%20from%20requsts"),
+            404,
+            "requsts",
+        ),
+        ("/api/v1/objects/b3:00", 400, "digest"),
+        ("/api/v1/objects/..%2F..%2Findex.sqlite", 400, "digest"),
+        ("/api/v1/runs/..%2F../events", 404, "no run"),
+        ("/../Cargo.toml", 404, ""),
+        ("/%", 400, "address"),
+    ] {
+        let answer = explorer.get(target);
+        let error = answer.json()["error"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        assert_eq!(answer.status, status, "{target}: {error}");
+        assert!(error.contains(told), "{target}: {error}");
+    }
+}
+
+#[test]
+fn only_our_own_page_may_ask_and_only_get() {
+    let explorer = Explorer::of(grid(), &[]);
+    let host = explorer.host().to_owned();
+    let port = host.rsplit(':').next().expect("a port");
+    let status = |method: &str, headers: &[(&str, &str)]| {
+        explorer.ask(method, "/api/v1/studies", headers).status
+    };
+    assert_eq!(status("GET", &[("host", &host)]), 200);
+    assert_eq!(
+        status("GET", &[("host", &format!("evil.example:{port}"))]),
+        403
+    );
+    assert_eq!(
+        status("GET", &[("host", &host), ("origin", "http://evil.example")]),
+        403
+    );
+    assert_eq!(
+        status("GET", &[("host", &host), ("sec-fetch-site", "cross-site")]),
+        403
+    );
+    let own = format!("http://{host}");
+    assert_eq!(status("GET", &[("host", &host), ("origin", &own)]), 200);
+    for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {
+        assert_eq!(status(method, &[("host", &host)]), 405, "{method}");
+    }
+    // A link from elsewhere may open the page, but nothing of the API.
+    let linked = [
+        ("host", &host[..]),
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-mode", "navigate"),
+    ];
+    assert_eq!(explorer.ask("GET", "/", &linked).status, 200);
+    assert_eq!(explorer.ask("GET", "/api/v1/studies", &linked).status, 403);
+}
+
+#[test]
+fn an_address_that_others_can_reach_needs_the_token_it_prints() {
+    let explorer = Explorer::of(grid(), &["--listen", "0.0.0.0:0"]);
+    let (_, token) = explorer
+        .url
+        .split_once("#token=")
+        .expect("a token in the address");
+    assert_eq!(token.len(), 32, "{token}");
+    let port = explorer.host().rsplit(':').next().expect("a port");
+    let host = format!("127.0.0.1:{port}");
+    let status = |target: &str, authorization: &str| {
+        let headers = [("host", &host[..]), ("authorization", authorization)];
+        explorer.ask("GET", target, &headers).status
+    };
+    assert_eq!(status("/api/v1/studies", &format!("Bearer {token}")), 200);
+    assert_eq!(status("/api/v1/studies", "Bearer 0"), 401);
+    assert_eq!(
+        explorer
+            .ask("GET", "/api/v1/studies", &[("host", &host)])
+            .status,
+        401
+    );
+    // The page holds no data: it has to be there to bring the token.
+    assert_eq!(
+        explorer.ask("GET", "/app.js", &[("host", &host)]).status,
+        200
+    );
+}
+
+#[test]
+fn objects_are_cached_for_ever_in_ranges_and_every_answer_is_without_rights() {
+    let explorer = Explorer::of(grid(), &[]);
+    let host = explorer.host().to_owned();
+    let overview = explorer.get(GRID).json();
+    let tables = overview["tables"].as_array().expect("tables");
+    let digest = tables
+        .iter()
+        .find_map(|t| t["artifact"].as_str())
+        .expect("an artifact");
+    let target = format!("/api/v1/objects/{digest}");
+    let whole = explorer.get(&target);
+    let tag = whole.headers["etag"].clone();
+    assert!(tag.contains(digest.trim_start_matches("b3:")), "{tag}");
+    assert!(whole.headers["cache-control"].contains("immutable"));
+    let again = explorer.ask("GET", &target, &[("host", &host), ("if-none-match", &tag)]);
+    assert_eq!((again.status, again.body.len()), (304, 0));
+    let part = explorer.ask("GET", &target, &[("host", &host), ("range", "bytes=-4")]);
+    assert_eq!((part.status, &part.body[..]), (206, &b"PAR1"[..]));
+    let size = whole.body.len();
+    assert_eq!(
+        part.headers["content-range"],
+        format!("bytes {}-{}/{size}", size - 4, size - 1)
+    );
+    for target in ["/", "/app.js", GRID, &target, "/nothing"] {
+        let answer = explorer.get(target);
+        let policy = &answer.headers["content-security-policy"];
+        assert!(policy.contains("default-src 'none'"), "{target}: {policy}");
+        assert!(!policy.contains("script-src 'unsafe"), "{target}: {policy}");
+        assert_eq!(
+            answer.headers["x-content-type-options"], "nosniff",
+            "{target}"
+        );
+        assert!(!answer.headers.contains_key("set-cookie"), "{target}");
+        assert!(
+            !answer.headers.contains_key("access-control-allow-origin"),
+            "{target}"
+        );
+    }
+    assert!(whole.headers["content-security-policy"].contains("sandbox"));
+}
+
+/// Returns the files below a folder with their contents' length and time.
+fn files(folder: &Path, found: &mut BTreeMap<String, (u64, std::time::SystemTime)>) {
+    for entry in fs::read_dir(folder).expect("a folder").flatten() {
+        let meta = entry.metadata().expect("an entry");
+        let path = entry.path().display().to_string();
+        if meta.is_dir() {
+            files(&entry.path(), found);
+        } else if !path.ends_with("-wal") && !path.ends_with("-shm") {
+            found.insert(path, (meta.len(), meta.modified().expect("a time")));
+        }
+    }
+}
+
+#[test]
+fn looking_at_a_study_changes_no_file() {
+    let project = Project::copy_of(grid());
+    let listed = || {
+        let mut found = BTreeMap::new();
+        files(project.path(), &mut found);
+        found
+    };
+    let before = listed();
+    let explorer = Explorer::of(&project, &[]);
+    for target in [
+        "",
+        "/cells",
+        "/report",
+        "/tables/results.cells",
+        "/sql?query=select%201",
+    ] {
+        assert_eq!(
+            explorer.get(&format!("{GRID}{target}")).status,
+            200,
+            "{target}"
+        );
+    }
+    drop(explorer);
+    assert_eq!(listed(), before);
+}
+
+const HOSTILE: &str = "<script>alert(1)</script>";
+
+#[test]
+fn labels_that_are_markup_stay_text() {
+    let project = Project::new();
+    let file = "experiments/simulated.yaml";
+    let path = project.path().join(file);
+    let text = fs::read_to_string(&path).expect("the experiment");
+    let text = text.replacen("    batched: {", &format!("    \"{HOSTILE}\": {{"), 1);
+    let text = text.replacen(
+        "title: What",
+        &format!("title: \"</script>{HOSTILE} What"),
+        1,
+    );
+    let text = text.replacen("by a model\n", "by a model\"\n", 1);
+    fs::write(&path, text).expect("it can be written");
+    project.run(["run", file, "--smoke", "--quiet"]).ok();
+    let explorer = Explorer::of(&project, &[]);
+    let cells = explorer.get("/api/v1/studies/experiments~simulated.smoke/cells");
+    assert_eq!(cells.headers["content-type"], "application/json");
+    assert!(cells.json().to_string().contains(HOSTILE));
+    let html = project.path().join("simulated.html");
+    project
+        .run(["explore", file, "--smoke", "--export", "simulated.html"])
+        .ok();
+    let html = fs::read_to_string(html).expect("the file");
+    assert!(!html.contains(HOSTILE), "data is never markup");
+    assert_eq!(html.matches("<script").count(), 2, "the data and the page");
+}
+
+#[test]
+fn a_study_as_a_file_asks_nobody_and_says_what_did_not_fit() {
+    let project = Project::new();
+    let simulated = ["experiments/simulated.yaml", "--smoke"];
+    project
+        .run(["run", simulated[0], simulated[1], "--quiet"])
+        .ok();
+    let export = |project: &Project, study: [&str; 2], limit: &str| {
+        let file = project.path().join("study.html");
+        let arguments = ["explore", study[0], study[1], "--export", "study.html"];
+        let all = arguments.into_iter().chain(["--limit", limit, "--json"]);
+        let told = project.run(all).ok().json();
+        let html = fs::read_to_string(&file).expect("the file");
+        fs::remove_file(file).expect("it is ours");
+        (told, html)
+    };
+    let (told, html) = export(&project, simulated, "24");
+    assert_eq!(told["left_out"], serde_json::json!([]), "{told}");
+    assert!(html.contains("script-src 'sha256-") && html.contains("default-src 'none'"));
+    assert!(!html.contains("src=\"") && !html.contains("<link rel=\"stylesheet\""));
+    assert!(!html.contains("\nimport ") && !html.contains("\nexport "));
+    let large = Project::copy_of(grid());
+    let (told, html) = export(&large, ["experiments/planted-grid.yaml", "--smoke"], "1");
+    assert!(html.len() <= 1 << 20, "{}", html.len());
+    assert!(
+        !told["left_out"].as_array().expect("a list").is_empty(),
+        "{told}"
+    );
+    let without_study = project.run(["explore", "--export", "all.html"]);
+    assert_eq!(without_study.code, Some(2));
+}
+
+#[test]
+fn a_run_writes_its_events_beside_its_report_and_a_page_can_follow_them() {
+    let project = Project::new();
+    project.run(["run", "experiments/simulated.yaml", "--smoke", "--quiet"]);
+    let log = project.path().join("reports/simulated.smoke/events.jsonl");
+    let log = fs::read_to_string(log).expect("the event log");
+    let first: Value = serde_json::from_str(log.lines().next().expect("a line")).expect("JSON");
+    assert_eq!(first["event"], "run-began");
+    assert_eq!(
+        first["stages"][0]["cells"].as_array().expect("cells").len(),
+        12
+    );
+    let explorer = Explorer::of(&project, &[]);
+    let runs = explorer.get("/api/v1/runs").json();
+    assert_eq!(runs["runs"][0]["id"], "simulated.smoke");
+    let host = [("host", explorer.host())];
+    let stream = explorer.open("GET", "/api/v1/runs/simulated.smoke/events", &host);
+    let (mut seen, mut measured) = (false, false);
+    for line in BufReader::new(stream).lines() {
+        let line = line.expect("the stream goes on");
+        seen |= line.contains("\"run-ended\"");
+        measured |= line.contains("\"ttft_ms_p50\"");
+        // After everything that is in the log, the stream says that there is no more.
+        if line.starts_with(": nothing new") {
+            break;
+        }
+    }
+    assert!(seen && measured);
+}
+
+#[test]
+fn a_published_bundle_is_explored_as_it_is() {
+    let project = Project::copy_of(grid());
+    let publish = [
+        "publish",
+        "experiments/planted-grid.yaml",
+        "--smoke",
+        "--author",
+        "A. B.",
+    ];
+    let out = ["--out", "bundle"];
+    project.run(publish.iter().chain(&out)).ok();
+    let explorer = Explorer::of(&project, &["bundle"]);
+    let id = explorer.url.split("#/study/").nth(1).expect("its study");
+    let report = explorer.get(&format!("/api/v1/studies/{id}/report")).json();
+    let number = &report["numbers"].as_array().expect("numbers")[0];
+    let why = format!(
+        "/api/v1/studies/{id}/why?line={}&column={}",
+        number[0], number[1]
+    );
+    assert_eq!(explorer.get(&why).json()["doubts"], serde_json::json!([]));
+}

@@ -1,0 +1,82 @@
+// The page: an address after the `#` is a view, and its parameters are what the view shows.
+
+import { address, h, here, replace, say } from "./dom.js";
+import { get, isFile, openData } from "./api.js";
+import { showDrawer, watchEscape } from "./drawer.js";
+import { studiesView } from "./studies.js";
+import { gridView } from "./grid.js";
+import { reportView } from "./report.js";
+import { cellView } from "./cell.js";
+import { requestView } from "./request.js";
+import { dataView, objectView } from "./data.js";
+import { runView } from "./live.js";
+
+const main = document.getElementById("main");
+const drawer = document.getElementById("drawer");
+let shown = null;
+let leave = new AbortController();
+
+async function view(segments, parameters) {
+  const [kind, study, what, stage] = segments;
+  if (kind === "study" && study) {
+    if (!what) return gridView(main, study);
+    if (what === "report") return reportView(main, study);
+    if (what === "data") return dataView(main, study);
+    if (what === "cell" && stage) return cellView(main, study, stage);
+    if (what === "request" && stage) return requestView(main, study, stage);
+  }
+  if (kind === "run" && study && !isFile()) return runView(main, study, leave.signal);
+  if (kind === "object" && study) return objectView(main, study);
+  if (kind === undefined || kind === "studies") return studiesView(main);
+  throw new Error(`there is no view ${segments.join("/")}`);
+}
+
+async function navigate(study, what) {
+  const nav = document.getElementById("nav");
+  if (!study) { replace(nav); return; }
+  const tab = (name, path, own) => h("a", { href: address(["study", study, ...path]), "aria-current": own ? "page" : null }, name);
+  replace(nav, h("span", { class: "where" }, study.split("~").at(-1)), tab("Cells", [], !what), tab("Report", ["report"], what === "report"), tab("Data", ["data"], what === "data"));
+}
+
+async function show() {
+  const { segments, parameters } = here();
+  const study = segments[0] === "study" ? segments[1] : segments[0] === "object" ? parameters.study : null;
+  const { why, ...others } = parameters;
+  const place = JSON.stringify([segments, others]);
+  navigate(study, segments[0] === "object" ? "object" : segments[2]);
+  drawer.dataset.asked = why ?? "";
+  const following = showDrawer(study, why, drawer);
+  if (place !== shown) {
+    shown = place;
+    leave.abort();
+    leave = new AbortController();
+    say("Reading…");
+    main.setAttribute("aria-busy", "true");
+    try {
+      await view(segments, parameters);
+    } catch (error) {
+      replace(main, h("div", { class: "error", role: "alert" }, h("h1", {}, "That cannot be shown"), h("p", {}, error.message), error.hint ? h("p", { class: "soft" }, error.hint) : null));
+    }
+    main.removeAttribute("aria-busy");
+    document.title = `${main.querySelector("h1")?.textContent ?? "Explorer"} · Benchtrail`;
+    say("");
+    if (!others.line && !others.mark) window.scrollTo(0, 0);
+    if (!why) main.focus({ preventScroll: true });
+  }
+  await following;
+  if (why && !drawer.hidden) drawer.querySelector("button")?.focus({ preventScroll: true });
+  document.documentElement.dataset.ready = place + (why ?? "");
+}
+
+async function start() {
+  const file = await openData();
+  if (file) {
+    if (!location.hash) history.replaceState(null, "", address(["study", file.study]));
+    if (file.left_out.length) document.querySelector("header").append(h("span", { class: "warn" }, `This file leaves out: ${file.left_out.join("; ")}.`));
+  } else await get([]).catch(() => null);
+  watchEscape(drawer);
+  window.addEventListener("hashchange", show);
+  await show();
+}
+
+start();

@@ -1,0 +1,37 @@
+// Colours of values. Sequential: a ramp whose lightness alone tells the order (after Cividis, which readers
+// with colour blindness read alike). Categorical: Okabe and Ito's eight.
+
+const RAMP = [[0, 32, 77], [60, 77, 110], [124, 123, 120], [187, 173, 108], [255, 234, 70]];
+const KINDS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999"];
+
+export function ramp(share) {
+  const at = Math.min(Math.max(share, 0), 1) * (RAMP.length - 1);
+  const low = Math.min(Math.floor(at), RAMP.length - 2);
+  const mix = RAMP[low].map((v, i) => Math.round(v + (RAMP[low + 1][i] - v) * (at - low)));
+  return { fill: `rgb(${mix.join(" ")})`, text: mix[0] * 0.3 + mix[1] * 0.6 + mix[2] * 0.1 > 130 ? "#000" : "#fff" };
+}
+
+export function kind(index) {
+  const fill = KINDS[index % KINDS.length];
+  const [r, g, b] = [1, 3, 5].map((i) => parseInt(fill.slice(i, i + 2), 16));
+  return { fill, text: r * 0.3 + g * 0.6 + b * 0.1 > 120 ? "#000" : "#fff" };
+}
+
+// The colour of a request by its status.
+export function statusColour(status) {
+  return { ok: "track", timeout: "track-2", hung: "track-2", cancelled: "soft" }[status] ?? "bad";
+}
+
+// A scale over values: numbers by size, other labels by kind.
+export function scaleOf(values) {
+  const known = values.filter((v) => v !== null && v !== undefined);
+  if (known.length && known.every((v) => typeof v === "number")) {
+    let low = Infinity;
+    let high = -Infinity;
+    for (const v of known) { low = Math.min(low, v); high = Math.max(high, v); }
+    const span = high - low || 1;
+    return { low, high, of: (v) => ramp((v - low) / span), kinds: null };
+  }
+  const kinds = [...new Set(known.map(String))].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+  return { low: null, high: null, kinds, of: (v) => kind(kinds.indexOf(String(v))) };
+}

@@ -1,0 +1,92 @@
+// Every table, sortable and filterable, and a box for SQL whose address can be sent.
+
+import { address, amend, cellText, h, here, replace, say, select, whyLink } from "./dom.js";
+import { asTable, get, isFile, objectText, save, table } from "./api.js";
+import { plural } from "./format.js";
+import { tableView } from "./table.js";
+
+const PAGE = 200;
+
+export async function dataView(main, study) {
+  const { parameters } = here();
+  const overview = await get(["studies", study]);
+  const again = (change) => { amend(change); dataView(main, study); };
+  const names = overview.tables.filter((t) => !t.lineage || t.name === parameters.table).map((t) => t.name);
+  const name = parameters.table ?? overview.tables.find((t) => t.output === "cells" && t.cells === 1)?.name ?? names[0];
+  const sql = h("textarea", { rows: "4", spellcheck: "false", "aria-label": "One SELECT" }, parameters.sql ?? "");
+  const ask = () => again({ sql: sql.value || null, table: null, cell: null, from: null, sort: null, order: null, contains: null });
+  const box = isFile() ? null : h("details", { open: Boolean(parameters.sql) }, h("summary", {}, "Ask in SQL"),
+    h("p", { class: "soft" }, "A table is \"STAGE.OUTPUT\" in double quotes; Ctrl-Enter asks. The address of the answer can be sent."), sql,
+    h("div", { class: "row" }, h("button", { type: "button", onclick: ask }, "Ask"), h("button", { type: "button", onclick: () => again({ sql: null }) }, "Clear")));
+  sql.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) ask(); });
+  const shown = h("div", {}, h("p", { class: "soft" }, "Reading…"));
+  replace(main, h("h1", {}, "Data"), box, parameters.sql ? null : h("div", { class: "row" }, select("Table", names, name, (value) => again({ table: value, cell: null, from: null, sort: null, order: null, contains: null, mark: null })),
+    h("label", {}, "Rows that contain", h("input", { type: "search", value: parameters.contains ?? "", disabled: isFile(), onchange: (e) => again({ contains: e.target.value || null, from: null }) }))), shown);
+  try {
+    if (parameters.sql) await answer(shown, study, parameters, again);
+    else if (name) await rows(shown, study, name, overview, parameters, again);
+  } catch (error) {
+    replace(shown, h("div", { class: "error", role: "alert" }, h("p", {}, error.message), error.hint ? h("p", { class: "soft" }, error.hint) : null));
+  }
+}
+
+function bounds(parameters) {
+  const from = Number(parameters.from ?? 0);
+  return { from, to: from + PAGE };
+}
+
+function ordered(parameters, again) {
+  const sort = parameters.sort ? { column: parameters.sort, descending: parameters.order === "desc" } : null;
+  if (isFile()) return { sort: null, onsort: null };
+  const onsort = (column) => again(sort?.column === column && !sort.descending ? { order: "desc" } : sort?.column === column ? { sort: null, order: null } : { sort: column, order: null, from: null });
+  return { sort, onsort };
+}
+
+async function answer(shown, study, parameters, again) {
+  const { sort, onsort } = ordered(parameters, again);
+  const question = { query: parameters.sql, ...bounds(parameters), ...(parameters.sort && { sort: parameters.sort, order: parameters.order ?? "asc" }) };
+  const found = asTable(await get(["studies", study, "sql"], question));
+  replace(shown, found.notes.map((n) => h("p", { class: "note" }, n)), pages(found, again), tableView(found, { sort, onsort }),
+    saver(["studies", study, "sql"], { query: parameters.sql }, "answer", ["csv"]));
+}
+
+async function rows(shown, study, name, overview, parameters, again) {
+  const { sort, onsort } = ordered(parameters, again);
+  const entry = overview.tables.find((t) => t.name === name);
+  const cell = parameters.cell;
+  const question = isFile() ? (cell ? { cell, from: 0, to: 5000 } : { from: 0, to: 2000 })
+    : { ...(cell && { cell }), ...bounds(parameters), ...(parameters.contains && { contains: parameters.contains }), ...(parameters.sort && { sort: parameters.sort, order: parameters.order ?? "asc" }) };
+  const found = await table(study, name, question);
+  const single = cell !== undefined || entry?.cells === 1;
+  const link = (column, _, row) => (single ? whyLink({ table: name, cell: cell ?? "", row, column: column.name }) : null);
+  const files = isFile() ? null : saver(["studies", study, "tables", name], cell === undefined ? {} : { cell }, name, ["csv", "parquet"]);
+  const isRequests = name.endsWith(".requests") && cell !== undefined;
+  const [stage] = name.split(".");
+  replace(shown, cell !== undefined && cell !== "" ? h("p", {}, "of ", h("a", { href: address(["study", study, "cell", stage], { cell }) }, cellText(stage, cell))) : null,
+    found.notes.map((n) => h("p", { class: "note" }, n)), found.metadata?.operator ? h("p", { class: "soft" }, `Made by ${found.metadata.operator}.`) : null, pages(found, again),
+    tableView(found, { sort, onsort, link, rowLink: isRequests ? (row) => address(["study", study, "request", stage], { cell, row }) : null }), files);
+  const mark = parameters.mark === undefined ? -1 : found.rows.indexOf(Number(parameters.mark));
+  const line = shown.querySelectorAll("tbody tr")[mark];
+  if (line) { line.classList.add("here"); line.scrollIntoView({ block: "nearest" }); }
+}
+
+function saver(path, parameters, name, formats) {
+  const button = (format) => h("button", { type: "button", onclick: () => save(path, { ...parameters, format }, `${name}.${format}`).catch((e) => say(e.message)) }, `Save as ${format}`);
+  return h("div", { class: "row" }, formats.map(button));
+}
+
+function pages(found, again) {
+  const { from, rows_in_all: all } = found;
+  const step = (to, text) => h("button", { type: "button", onclick: () => again({ from: to || null, mark: null }) }, text);
+  return h("div", { class: "row" }, h("span", {}, all > found.count ? `rows ${from} to ${from + found.count} of ${all.toLocaleString("en-US")}` : plural(all, "row")),
+    from > 0 ? step(Math.max(0, from - PAGE), "Earlier") : null, from + found.count < all && !isFile() ? step(from + PAGE, "Later") : null);
+}
+
+// Any object as text: a log, a descriptor, a record.
+export async function objectView(main, digest) {
+  const text = await objectText(digest);
+  const most = 400000;
+  let shown = text;
+  try { shown = JSON.stringify(JSON.parse(text), null, 2); } catch { /* It is no JSON. */ }
+  replace(main, h("h1", {}, "Object"), h("p", { class: "digest" }, digest), h("pre", {}, shown.slice(0, most)), shown.length > most ? h("p", { class: "note" }, `The first ${most} of ${plural(shown.length, "character")}.`) : null);
+}

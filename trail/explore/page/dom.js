@@ -1,0 +1,96 @@
+// Elements of the page. Text becomes text nodes and nothing else, so no label of a study is ever read as HTML.
+
+export function h(tag, attributes, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "style") for (const [key, text] of Object.entries(value)) element.style.setProperty(key, text);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...flat(children));
+  return element;
+}
+
+export function svg(tag, attributes, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes ?? {})) {
+    if (value !== null && value !== undefined) element.setAttribute(name, value);
+  }
+  element.append(...flat(children));
+  return element;
+}
+
+function flat(children) {
+  return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
+}
+
+export function replace(element, ...children) {
+  element.replaceChildren(...flat(children));
+}
+
+export function say(text) {
+  document.getElementById("status").textContent = text;
+}
+
+export function select(label, options, value, onchange) {
+  const list = options.map((option) => {
+    const [key, text] = Array.isArray(option) ? option : [option, option];
+    return h("option", { value: key, selected: key === value }, text);
+  });
+  return h("label", {}, label, h("select", { onchange: (event) => onchange(event.target.value) }, list));
+}
+
+export function facts(pairs) {
+  const shown = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return h("dl", {}, shown.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+}
+
+// A colour of the style sheet, for canvases.
+export function ink(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}
+
+// The address of a view: segments and parameters after the `#`.
+export function address(segments, parameters = {}) {
+  const known = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const query = new URLSearchParams(known).toString();
+  return `#/${segments.map(encodeURIComponent).join("/")}${query && `?${query}`}`;
+}
+
+// Where the page is: segments and parameters.
+export function here() {
+  const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?");
+  const decode = (s) => { try { return decodeURIComponent(s); } catch { return s; } };
+  return {
+    segments: path.split("/").filter(Boolean).map(decode),
+    parameters: Object.fromEntries(new URLSearchParams(query)),
+  };
+}
+
+// The same view with some parameters changed.
+export function changed(parameters) {
+  const now = here();
+  return address(now.segments, { ...now.parameters, ...parameters });
+}
+
+// Changes parameters without a step in the history.
+export function amend(parameters) {
+  history.replaceState(null, "", changed(parameters));
+}
+
+export const cellText = (stage, at) => (at ? `${stage}[${at}]` : stage);
+
+export function splitCell(text) {
+  const found = /^([^[]*)\[(.*)\]$/s.exec(text);
+  return found ? [found[1], found[2]] : [text, ""];
+}
+
+export function cellLink(study, stage, at, more = {}) {
+  return address(["study", study, "cell", stage], { cell: at, ...more });
+}
+
+// The address that opens the tree of a value beside the present view.
+export function whyLink(asked) {
+  return changed({ why: new URLSearchParams(asked).toString() });
+}

@@ -1,0 +1,65 @@
+// Values as people read them. The full value is always in a title.
+
+export function digits(value, significant = 4) {
+  if (value === null || value === undefined) return "–";
+  if (typeof value !== "number") return String(value);
+  if (Number.isInteger(value)) return value.toLocaleString("en-US");
+  const size = Math.abs(value);
+  if (size >= 1e6 || size < 1e-4) return value.toExponential(significant - 1);
+  const places = Math.max(0, significant - 1 - Math.floor(Math.log10(size)));
+  return value.toLocaleString("en-US", { maximumFractionDigits: places });
+}
+
+export function withUnit(value, unit) {
+  return unit && unit !== "1" ? `${digits(value)} ${unit}` : digits(value);
+}
+
+export function nanoseconds(ns) {
+  if (ns === null || ns === undefined) return "–";
+  const size = Math.abs(ns);
+  if (size >= 1e9) return `${digits(ns / 1e9)} s`;
+  if (size >= 1e6) return `${digits(ns / 1e6)} ms`;
+  return `${digits(ns / 1e3)} µs`;
+}
+
+export function seconds(s) {
+  if (s === null || s === undefined) return "–";
+  if (s < 1) return `${digits(s * 1000, 3)} ms`;
+  if (s < 120) return `${digits(s, 3)} s`;
+  if (s < 7200) return `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`;
+  return `${Math.floor(s / 3600)} h ${Math.round((s % 3600) / 60)} min`;
+}
+
+export function bytesText(count) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  while (count >= 1024 && unit + 1 < units.length) { count /= 1024; unit += 1; }
+  return `${unit ? count.toFixed(1) : count} ${units[unit]}`;
+}
+
+export function short(digest) {
+  return digest ? digest.slice(0, 15) : "–";
+}
+
+export function plural(count, one, many = `${one}s`) {
+  return `${count.toLocaleString("en-US")} ${count === 1 ? one : many}`;
+}
+
+// Labels in their natural order: numbers as numbers.
+export function byLabel(a, b) {
+  if (typeof a === "number" && typeof b === "number") return a - b;
+  if (a === null || b === null) return (a === null) - (b === null);
+  return String(a).localeCompare(String(b), "en", { numeric: true });
+}
+
+// The values of axis ticks: 1, 2 or 5 times a power of ten.
+export function ticks(from, to, count = 6) {
+  const span = to - from;
+  if (!(span > 0)) return [from];
+  const raw = span / count;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw);
+  const list = [];
+  for (let value = Math.ceil(from / step) * step; value <= to + step * 1e-6; value += step) list.push(value);
+  return list;
+}

@@ -1,0 +1,211 @@
+// A stage as a grid of its cells: each axis is rows, columns, facets or one label; colour is a column of any
+// table; hatching is a state that is not ok. Below, the same cells in the order they were executed.
+
+import { address, amend, cellLink, cellText, h, here, ink, replace, select } from "./dom.js";
+import { get, table } from "./api.js";
+import { kind, scaleOf } from "./colour.js";
+import { byLabel, digits, plural, seconds, ticks } from "./format.js";
+
+const OWN = [["state", "state"], ["seconds", "time taken (s)"], ["order", "order of execution"], ["warnings", "warnings"], ["earlier", "earlier results"]];
+
+export async function gridView(main, study) {
+  const { parameters } = here();
+  const [overview, cells] = await Promise.all([get(["studies", study]), get(["studies", study, "cells"])]);
+  const stages = cells.stages;
+  const stage = stages.find((s) => s.name === parameters.stage) ?? stages.find((s) => s.class === "measurement") ?? stages[0];
+  const labels = stage.axes.map((_, i) => [...new Set(stage.cells.map((c) => c.labels[i]))].sort(byLabel));
+  const roles = rolesOf(stage.axes, labels, parameters);
+  const tables = overview.tables.filter((t) => !t.lineage && !["requests", "chunks", "prompts"].includes(t.output) && !t.output.endsWith("_telemetry"));
+  const source = parameters.colour ?? usualTable(tables, stage) ?? "state";
+  const set = (change) => { amend(change); gridView(main, study); };
+  const colour = await colourOf(study, stage, source, parameters.column);
+  const states = new Map();
+  for (const cell of stage.cells) states.set(cell.status, (states.get(cell.status) ?? 0) + 1);
+  const chooser = stage.axes.map((axis, i) => select(axis, [["rows", "rows"], ["columns", "columns"], ["facet", "facets"], ...labels[i].map((l, k) => [`=${k}`, `only ${l}`])], roles[i], (value) => set({ [`axis.${axis}`]: value })));
+  replace(main,
+    h("h1", {}, overview.profile ? `${overview.experiment} (${overview.profile})` : overview.experiment),
+    h("p", { class: "soft" }, [...states].map(([state, n]) => `${n.toLocaleString("en-US")} ${state}`).join(", "), ` in stage ${stage.name}; trail `, h("span", { class: "digest" }, overview.trail.slice(0, 15)),
+      overview.measured_again ? `; ${plural(overview.measured_again, "cell")} measured more than once` : ""),
+    h("div", { class: "row" }, select("Stage", stages.map((s) => s.name), stage.name, (value) => set({ stage: value, colour: null, column: null })), chooser),
+    h("div", { class: "row" }, select("Colour", [...OWN, ...tables.map((t) => [t.name, `table ${t.name}`])], source, (value) => set({ colour: value, column: null })),
+      colour.columns.length ? select("Column", colour.columns.map((c) => [c.name, c.unit && c.unit !== "1" ? `${c.name} [${c.unit}]` : c.name]), colour.column, (value) => set({ column: value })) : null),
+    legend(colour, stage, states),
+    gridOf(study, stage, labels, roles, colour),
+    await strip(study, stage, labels, parameters, set));
+}
+
+// The table of results that most likely has a row for each cell.
+function usualTable(tables, stage) {
+  if (stage.class !== "measurement") return null;
+  return tables.find((t) => t.output === "cells" && t.cells === 1)?.name ?? null;
+}
+
+function rolesOf(axes, labels, parameters) {
+  let product = 1;
+  const roles = axes.map(() => "rows");
+  for (let i = axes.length - 1; i >= (axes.length > 1 ? 1 : 0); i -= 1) {
+    product *= labels[i].length;
+    if (product > 40) break;
+    roles[i] = "columns";
+  }
+  return axes.map((axis, i) => {
+    const asked = parameters[`axis.${axis}`];
+    const only = /^=(\d+)$/.exec(asked ?? "");
+    return ["rows", "columns", "facet"].includes(asked) || (only && Number(only[1]) < labels[i].length) ? asked : roles[i];
+  });
+}
+
+// The value of each cell by the source and column chosen.
+async function colourOf(study, stage, source, asked) {
+  const none = { columns: [], column: null, unit: null, value: () => null, scale: null, link: () => null };
+  if (source === "state") return none;
+  if (OWN.some(([key]) => key === source)) {
+    const value = (cell) => cell[source] ?? (source === "warnings" || source === "earlier" ? 0 : null);
+    return { ...none, column: source, unit: source === "seconds" ? "s" : null, value, scale: scaleOf(stage.cells.map(value)) };
+  }
+  const found = await table(study, source, { from: 0, to: 50000 }).catch(() => null);
+  if (!found) return { ...none, note: "This file does not hold that table." };
+  const shared = stage.axes.filter((axis) => found.has(axis));
+  const columns = found.columns.filter((c) => !stage.axes.includes(c.name) && c.values.some((v) => v !== null));
+  const usual = ["output_throughput", "output_throughput_mean", "source"];
+  const column = columns.find((c) => c.name === asked) ?? usual.map((u) => columns.find((c) => c.name === u)).find(Boolean) ?? columns[0];
+  if (!column) return none;
+  const rows = new Map();
+  for (let i = 0; i < found.count; i += 1) {
+    const key = JSON.stringify(shared.map((axis) => String(found.at(axis, i))));
+    if (!rows.has(key)) rows.set(key, i);
+  }
+  const places = shared.map((axis) => stage.axes.indexOf(axis));
+  const rowOf = (cell) => rows.get(JSON.stringify(places.map((p) => String(cell.labels[p]))));
+  const value = (cell) => { const row = rowOf(cell); return row === undefined ? null : column.values[row]; };
+  const partial = shared.length < stage.axes.length ? `Rows of ${source} have no ${stage.axes.filter((a) => !shared.includes(a)).join(", ")}; cells share a value.` : null;
+  return { columns, column: column.name, unit: column.unit, value, scale: scaleOf(stage.cells.map(value)), note: partial, title: column.description };
+}
+
+function legend(colour, stage, states) {
+  const chips = [];
+  if (colour.scale?.kinds) chips.push(...colour.scale.kinds.slice(0, 12).map((k, i) => h("span", {}, h("span", { class: "chip", style: { background: kind(i).fill } }), k)));
+  else if (colour.scale && colour.scale.low !== null) {
+    const steps = Array.from({ length: 24 }, (_, i) => h("span", { style: { background: colour.scale.of(colour.scale.low + ((colour.scale.high - colour.scale.low) * i) / 23).fill, width: "6px", height: "12px", display: "inline-block" } }));
+    chips.push(h("span", { title: colour.title }, `${colour.column}: ${digits(colour.scale.low)} `, h("span", { "aria-hidden": "true" }, steps), ` ${digits(colour.scale.high)} ${colour.unit && colour.unit !== "1" ? colour.unit : ""}`));
+  }
+  for (const [state, n] of states) {
+    if (state === "ok") continue;
+    const reasons = [...new Set(stage.cells.filter((c) => c.status === state).map((c) => c.reason).filter(Boolean))];
+    chips.push(h("span", { title: reasons.join("\n") }, h("span", { class: `chip hatch hatch-${state}` }), `${n} ${state}${reasons.length ? `: ${reasons[0]}` : ""}`));
+  }
+  return h("div", { class: "legend" }, chips, colour.note ? h("span", {}, colour.note) : null);
+}
+
+function gridOf(study, stage, labels, roles, colour) {
+  const axesOf = (role) => stage.axes.map((_, i) => i).filter((i) => roles[i] === role);
+  const [rowAxes, columnAxes, facetAxes] = ["rows", "columns", "facet"].map(axesOf);
+  const shown = stage.cells.filter((cell) => stage.axes.every((_, i) => !roles[i].startsWith("=") || cell.labels[i] === labels[i][Number(roles[i].slice(1))]));
+  const product = (axes) => axes.reduce((all, i) => all.flatMap((head) => labels[i].map((label) => [...head, label])), [[]]);
+  const keyOf = (cell, axes) => JSON.stringify(axes.map((i) => cell.labels[i]));
+  const facets = product(facetAxes).map((f) => [f, shown.filter((c) => keyOf(c, facetAxes) === JSON.stringify(f))]).filter(([, list]) => list.length);
+  return facets.map(([facet, list]) => {
+    const found = new Map(list.map((cell) => [keyOf(cell, rowAxes) + keyOf(cell, columnAxes), cell]));
+    const used = (axes) => { const keys = new Set(list.map((c) => keyOf(c, axes))); return product(axes).filter((p) => keys.has(JSON.stringify(p))); };
+    const [rows, columns] = [used(rowAxes), used(columnAxes)];
+    const width = columns.length <= 12 ? 56 : columns.length <= 24 ? 40 : 30;
+    const head = columnAxes.map((axis, depth) => h("tr", {}, rowAxes.map((r, i) => h("th", { class: i ? null : "side" }, depth === columnAxes.length - 1 ? stage.axes[r] : "")),
+      runs(columns, depth).map(([label, span]) => h("th", { scope: "colgroup", colspan: span, title: `${stage.axes[axis]} ${label}` }, depth === columnAxes.length - 1 && width < 40 ? String(label) : `${columns.length > 12 ? "" : `${stage.axes[axis]} `}${label}`))));
+    const starts = rowAxes.map((_, depth) => new Map(runsAt(rows, depth)));
+    const body = rows.map((row, r) => h("tr", {}, row.map((label, depth) => (starts[depth].has(r) ? h("th", { scope: "rowgroup", rowspan: starts[depth].get(r), class: depth ? null : "side" }, String(label)) : null)),
+      columns.map((column) => cellBox(study, stage, found.get(JSON.stringify(row) + JSON.stringify(column)), colour, width))));
+    const name = facet.map((label, i) => `${stage.axes[facetAxes[i]]} ${label}`).join(", ");
+    return h("section", {}, name ? h("h2", {}, name) : null, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Cells ${name}` }, h("table", { class: "cellmap", style: { "--w": `${width}px` } }, h("thead", {}, head), h("tbody", {}, body))));
+  });
+}
+
+// Runs of equal heads: [label, how many].
+function runs(list, depth) {
+  const found = [];
+  let last = null;
+  for (const item of list) {
+    const head = JSON.stringify(item.slice(0, depth + 1));
+    if (head === last) found.at(-1)[1] += 1;
+    else found.push([item[depth], 1]);
+    last = head;
+  }
+  return found;
+}
+
+function runsAt(list, depth) {
+  let at = 0;
+  return runs(list, depth).map(([, span]) => { const start = at; at += span; return [start, span]; });
+}
+
+function cellBox(study, stage, cell, colour, width) {
+  if (!cell) return h("td", {});
+  const value = colour.value(cell);
+  const name = cellText(stage.name, cell.at);
+  const words = [name, cell.status + (cell.reason ? `: ${cell.reason}` : ""), colour.column ? `${colour.column} ${digits(value)} ${colour.unit ?? ""}` : null].filter(Boolean).join("\n");
+  const paint = colour.scale && value !== null ? colour.scale.of(value) : null;
+  const hatch = cell.status === "ok" ? null : `hatch hatch-${cell.status}`;
+  const text = paint && typeof value === "number" && width >= 56 && !hatch ? digits(value, 3) : hatch ? "" : paint ? " " : "·";
+  return h("td", {}, h("a", { href: cellLink(study, stage.name, cell.at), class: hatch, title: words, "aria-label": words,
+    style: hatch ? {} : { background: paint?.fill ?? "var(--raised)", color: paint?.text ?? "var(--text)" } }, text));
+}
+
+// The strip of execution order: a bar from start to end of each cell, coloured by the labels of an axis, beside
+// a figure of the machine.
+async function strip(study, stage, labels, parameters, set) {
+  const executed = stage.cells.filter((c) => c.started && c.seconds !== undefined).map((c) => ({ cell: c, from: Date.parse(c.started) / 1000 }));
+  if (executed.length < 2) return null;
+  executed.sort((a, b) => a.from - b.from || (a.cell.order ?? 0) - (b.cell.order ?? 0));
+  const axis = stage.axes.includes(parameters.strip) ? parameters.strip : stage.axes[0];
+  const at = stage.axes.indexOf(axis);
+  const load = parameters.load ?? "load";
+  const facts = load === "load" ? null : await table(study, `${stage.name}.cell`, { from: 0, to: 50000 }).catch(() => null);
+  const byCell = new Map();
+  if (facts) for (let i = 0; i < facts.count; i += 1) byCell.set(JSON.stringify(stage.axes.map((a) => String(facts.at(a, i)))), facts.at(load, i));
+  const loadOf = (c) => (facts ? byCell.get(JSON.stringify(c.labels.map(String))) ?? null : c.load ?? null);
+  const canvas = h("canvas", { height: "110", role: "img", "aria-label": `${executed.length} cells in the order of execution, coloured by ${axis}` });
+  const where = h("figcaption", {}, "Point at a bar to see its cell; click it to open it.");
+  const chips = labels[at]?.map((label, i) => h("span", {}, h("span", { class: "chip", style: { background: kind(i).fill } }), `${axis} ${label}`)) ?? [];
+  const loads = executed.map((e) => loadOf(e.cell));
+  const known = loads.filter((v) => v !== null);
+  const bars = () => drawStrip(canvas, executed, loads, known, (e) => kind(Math.max(0, labels[at]?.indexOf(e.cell.labels[at]) ?? 0)).fill);
+  const find = (event) => { const box = canvas.getBoundingClientRect(); return executed[Math.floor(((event.clientX - box.left) / box.width) * executed.length)]; };
+  canvas.addEventListener("mousemove", (event) => { const e = find(event); if (e) where.textContent = `${e.cell.at}: ${e.cell.started}, ${seconds(e.cell.seconds)}, ${load} ${digits(loadOf(e.cell))}`; });
+  canvas.addEventListener("click", (event) => { const e = find(event); if (e) location.hash = cellLink(study, stage.name, e.cell.at); });
+  new ResizeObserver(bars).observe(canvas);
+  return h("section", {}, h("h2", {}, "Order of execution"),
+    h("div", { class: "row" }, stage.axes.length ? select("Colour by", stage.axes, axis, (value) => set({ strip: value })) : null,
+      select("Beside it", [["load", "load per core before the run"], ["cpu_steal", "CPU steal"], ["client_busy", "client busy"], ["run_queue_wait", "client waiting for a core"], ["wake_lag_p99", "client wake lag p99 (ms)"]], load, (value) => set({ load: value }))),
+    h("div", { class: "legend" }, chips, known.length ? h("span", {}, `line: ${load}, ${digits(Math.min(...known))} to ${digits(Math.max(...known))}`) : h("span", {}, `no cell says its ${load}`)),
+    h("figure", {}, canvas, where),
+    h("details", {}, h("summary", {}, "The first cells in order"), h("ol", {}, executed.slice(0, 50).map((e) => h("li", {}, h("a", { href: address(["study", study, "cell", stage.name], { cell: e.cell.at }) }, e.cell.at || stage.name), ` ${e.cell.started}`)))));
+}
+
+function drawStrip(canvas, executed, loads, known, colour) {
+  const scale = window.devicePixelRatio || 1;
+  const [width, height] = [canvas.clientWidth, 110];
+  canvas.width = width * scale;
+  canvas.height = height * scale;
+  canvas.style.height = `${height}px`;
+  const context = canvas.getContext("2d");
+  context.scale(scale, scale);
+  context.clearRect(0, 0, width, height);
+  const step = width / executed.length;
+  executed.forEach((e, i) => {
+    context.fillStyle = e.cell.status === "ok" ? colour(e) : ink("bad");
+    context.fillRect(i * step, e.cell.status === "ok" ? 4 : 0, Math.max(step - (step > 4 ? 1 : 0), 0.5), 48);
+  });
+  const [low, high] = [Math.min(...known), Math.max(...known)];
+  context.strokeStyle = ink("text");
+  context.beginPath();
+  let pen = false;
+  loads.forEach((value, i) => {
+    if (value === null) { pen = false; return; }
+    const y = 96 - ((value - low) / (high - low || 1)) * 34;
+    context[pen ? "lineTo" : "moveTo"]((i + 0.5) * step, y);
+    pen = true;
+  });
+  context.stroke();
+  context.fillStyle = ink("soft");
+  context.font = "11px system-ui";
+  for (const at of ticks(0, executed.length, 6)) if (at < executed.length) context.fillText(String(Math.round(at) + 1), at * step, 108);
+}

@@ -1,0 +1,117 @@
+// A run that goes on: its event log as it is written. The page only listens; the server looks once a second.
+
+import { address, h, replace, select, say } from "./dom.js";
+import { follow, get } from "./api.js";
+import { digits, plural, seconds } from "./format.js";
+
+const KEPT = 60;
+
+export async function runView(main, id, signal) {
+  const { runs } = await get(["runs"], {}, true);
+  const known = runs.find((run) => run.id === id);
+  const state = { began: null, plan: null, cells: new Map(), ended: null, messages: [], measured: [], current: null, waiting: null };
+  let shown = null;
+  const grid = h("div");
+  const top = h("div");
+  const rates = h("div");
+  const log = h("ul");
+  const age = () => {
+    const quiet = known ? Date.now() / 1000 - known.modified_unix_s : 0;
+    return state.ended || quiet < 120 ? null : h("p", { class: "note" }, `Nothing was written to its log for ${seconds(quiet)} before this page opened: it may have ended without a word.`);
+  };
+  const draw = () => {
+    replace(top, h("h1", {}, `Run ${id}`), summary(state), age());
+    const stages = state.began?.stages ?? [];
+    const stage = stages.find((s) => s.name === shown) ?? stages.find((s) => s.kind === "load") ?? stages[0];
+    replace(grid, stage ? [select("Stage", stages.map((s) => s.name), stage.name, (value) => { shown = value; draw(); }), states(stage, state)] : null);
+    replace(rates, measured(state.measured));
+    replace(log, state.messages.slice(-KEPT).reverse().map((m) => h("li", { class: m.bad ? "bad" : null }, m.text)));
+  };
+  replace(main, top, h("section", { "aria-label": "Rates" }, rates), h("section", { "aria-label": "Cells" }, grid), h("h2", {}, "What happened"), log,
+    h("p", {}, h("a", { href: address(["studies"]) }, "All studies")));
+  draw();
+  let due = false;
+  follow(["runs", id, "events"], {}, signal, (messages) => {
+    for (const [kind, event] of messages) {
+      if (kind === "measured") state.measured.push(event);
+      else hear(state, event);
+    }
+    if (state.measured.length > 500) state.measured = state.measured.slice(-500);
+    if (!due) { due = true; requestAnimationFrame(() => { due = false; draw(); }); }
+  }).then(() => say("The server ended."), (error) => { if (!signal.aborted) say(error.message); });
+}
+
+function hear(state, event) {
+  const at = (text, bad = false) => { state.messages.push({ text, bad }); if (state.messages.length > 4 * KEPT) state.messages.splice(0, KEPT); };
+  const kind = event.event;
+  if (kind === "run-began") {
+    Object.assign(state, { began: event, plan: null, cells: new Map(), ended: null, measured: [] });
+    at(`The run of ${event.experiment} began.`);
+  } else if (kind === "plan-made") {
+    state.plan = event;
+    at(`${event.cells} cells: ${event.cached} cached, ${event.run} to run, ${event.after} decided later, ${event.blocked} blocked.`);
+  } else if (kind === "cell-started") {
+    state.cells.set(event.cell, { status: "running", attempt: event.attempt });
+    state.current = { cell: event.cell };
+  } else if (kind === "cell-progress") {
+    state.current = event;
+  } else if (kind === "cell-ended") {
+    state.cells.set(event.cell, event);
+    if (event.status !== "ok" && !event.cached) at(`${event.cell}: ${event.status}${event.reason ? `, ${event.reason}` : ""}`, event.status !== "skipped");
+    else if (!event.cached) at(`${event.cell} took ${seconds(event.seconds)}.`);
+  } else if (kind === "run-ended") {
+    state.ended = event;
+    at(`The run ended: ${Object.entries(event.counts).map(([s, n]) => `${n} ${s}`).join(", ")}.`);
+  } else if (kind === "warning") at(event.cell ? `${event.cell}: ${event.message}` : event.message, true);
+  else if (kind === "waiting") at(`Waiting for ${event.exclusive}, which another process holds.`);
+  else if (kind === "resting") at(`Resting ${seconds(event.seconds)} (${event.rest}).`);
+  else if (kind === "replanned") at(`${event.cell} came up differently; what depends on it was planned again.`);
+  else if (kind === "resource-started") at(`${event.cell} lives.`);
+  else if (kind === "resource-released") at(`${event.cell} stopped.`);
+}
+
+function summary(state) {
+  if (state.ended) return h("p", {}, "It ended: ", Object.entries(state.ended.counts).map(([s, n]) => `${n} ${s}`).join(", "), ". Its study is among the ", h("a", { href: address(["studies"]) }, "studies"), ".");
+  if (!state.plan) return h("p", { class: "soft" }, "Waiting for its plan.");
+  const done = [...state.cells.values()].filter((c) => c.event === "cell-ended");
+  const { current } = state;
+  return [h("p", {}, `${done.length} of ${plural(state.plan.cells, "cell")} ended`, left(state, done)),
+    h("progress", { max: String(state.plan.cells), value: String(done.length), "aria-label": "Cells that ended" }),
+    current ? h("p", { class: "soft" }, current.cell, current.what ? `: ${digits(current.done)}${current.total ? ` of ${digits(current.total)}` : ""} ${current.what}` : "") : null];
+}
+
+// The time left as a range: what remains at the pace of the faster and of the slower half of what was executed.
+// Nothing is said before enough has run, since the first cells tell little of the rest.
+function left(state, done) {
+  const times = done.filter((c) => !c.cached && c.status === "ok").map((c) => c.seconds).sort((a, b) => a - b);
+  const rest = Math.max(0, state.plan.cells - done.length - 0);
+  if (times.length < 8 || rest === 0) return "; too few have run to say how long the rest takes.";
+  const mean = (list) => list.reduce((a, b) => a + b, 0) / list.length;
+  const half = Math.floor(times.length / 2);
+  return `; the rest takes between ${seconds(mean(times.slice(0, half)) * rest)} and ${seconds(mean(times.slice(half)) * rest)} if it is like what ran.`;
+}
+
+function states(stage, state) {
+  const boxes = stage.cells.map((at) => {
+    const name = at ? `${stage.name}[${at}]` : stage.name;
+    const cell = state.cells.get(name);
+    const status = cell ? cell.status : "waiting";
+    const title = `${name}\n${status}${cell?.reason ? `: ${cell.reason}` : ""}`;
+    return h("span", { class: `chip ${status === "ok" ? "" : `hatch hatch-${status}`}`, title, style: status === "ok" ? { background: "var(--ok)" } : {} });
+  });
+  const counts = new Map();
+  for (const at of stage.cells) {
+    const status = state.cells.get(at ? `${stage.name}[${at}]` : stage.name)?.status ?? "waiting";
+    counts.set(status, (counts.get(status) ?? 0) + 1);
+  }
+  const words = [...counts].map(([s, n]) => `${n} ${s}`).join(", ");
+  return h("figure", {}, h("div", { role: "img", "aria-label": `Stage ${stage.name}: ${words}` }, boxes), h("figcaption", {}, words));
+}
+
+function measured(list) {
+  if (!list.length) return null;
+  const rows = list.slice(-8).reverse();
+  const cell = (value) => h("td", { class: "number" }, digits(value, 3));
+  return h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["cell just measured", "requests", "errors", "output tok/s", "TTFT p50 ms", "TTFT p95 ms"].map((t, i) => h("th", { scope: "col", class: i ? "number" : null }, t)))),
+    h("tbody", {}, rows.map((r) => h("tr", {}, h("td", {}, r.cell), cell(r.requests), h("td", { class: `number ${r.errors ? "bad" : ""}` }, String(r.errors)), cell(r.output_throughput), cell(r.ttft_ms_p50), cell(r.ttft_ms_p95))))));
+}

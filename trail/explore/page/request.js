@@ -1,0 +1,111 @@
+// One request: its phases, its chunks with the gaps between them, its prompt, and what the engine logged then.
+
+import { cellLink, cellText, facts, h, here, ink, replace, whyLink } from "./dom.js";
+import { asTable, get, objectText, table } from "./api.js";
+import { digits, nanoseconds, plural, short } from "./format.js";
+import { requestLink } from "./cell.js";
+import { tableView } from "./table.js";
+import { chart } from "./tracks.js";
+
+const SECOND = 1e9;
+
+export async function requestView(main, study, stage) {
+  const { parameters } = here();
+  const at = parameters.cell ?? "";
+  const row = Number(parameters.row ?? 0);
+  const cell = await get(["studies", study, "cell"], { stage, cell: at });
+  const outputs = [...(cell.outputs ?? []), ...(cell.evidence ?? [])];
+  const has = (name) => outputs.find((o) => o.name === name);
+  // The whole page that the cell's view asked for is there already, and a file holds no other.
+  const page = await table(study, `${stage}.requests`, { cell: at, from: 0, to: 5000 });
+  const requests = row < page.count ? page : await table(study, `${stage}.requests`, { cell: at, from: row, to: row + 1 });
+  const i = requests.rows.indexOf(row);
+  if (i < 0) throw new Error(`the cell has no request row ${row}`);
+  const value = (name) => requests.at(name, i);
+  const id = value("request_id");
+  const mine = (name, more = {}) => (has(name) ? table(study, `${stage}.${name}`, { cell: at, ...more }).catch(() => null) : null);
+  const [chunks, prompts, events] = await Promise.all([mine("chunks", { "eq.request_id": id, "eq.attempt": value("attempt"), to: 20000 }),
+    mine("prompts", { "eq.prompt_digest": value("prompt_digest") ?? "", to: 1 }), mine("engine_events", { to: 20000 })]);
+  const status = value("status");
+  const neighbour = (step, text) => (row + step >= 0 && row + step < requests.rows_in_all ? h("a", { href: requestLink(study, stage, at, { row: row + step }) }, text) : null);
+  replace(main, h("h1", {}, `Request ${id}`, value("attempt") > 1 ? `, attempt ${value("attempt")}` : ""),
+    h("p", {}, h("a", { href: cellLink(study, stage, at) }, cellText(stage, at)), " ", neighbour(-1, "previous"), " ", neighbour(1, "next")),
+    h("p", { class: status === "ok" ? "ok" : "bad" }, status, value("error") ? `: ${value("error")}` : ""),
+    phases(value), ticksOf(value, chunks), chunkTable(study, stage, at, chunks),
+    h("h2", {}, "Every column of the row"), rowFacts(study, stage, at, requests, i, row),
+    promptOf(value, prompts), engine(value, events, has("engine_log")));
+}
+
+function phases(value) {
+  const span = (from, to) => (value(from) !== null && value(to) !== null ? nanoseconds(value(to) - value(from)) : null);
+  const gap = value("output_tokens") > 1 && value("first_token_ns") !== null ? (value("last_token_ns") - value("first_token_ns")) / (value("output_tokens") - 1) : null;
+  return facts([["due to sent (the client's own delay)", span("scheduled_ns", "sent_ns")], ["sent to the answer's head", span("sent_ns", "headers_ns")], ["sent to first token (TTFT)", span("sent_ns", "first_token_ns")],
+    ["first to last token", span("first_token_ns", "last_token_ns")], ["time per output token", gap === null ? null : nanoseconds(gap)], ["sent to done", span("sent_ns", "done_ns")],
+    ["server's own timings", value("server_prompt_ms") === null ? null : `prompt ${digits(value("server_prompt_ms"))} ms, generation ${digits(value("server_predicted_ms"))} ms`],
+    ["tokens", `${digits(value("prompt_tokens"))} in, ${digits(value("output_tokens"))} out (counted by ${value("tokens_source") ?? "nobody"})`]]);
+}
+
+function ticksOf(value, chunks) {
+  const marks = ["scheduled", "sent", "headers", "first_token", "last_token", "done"].map((name) => [name, value(`${name}_ns`)]).filter(([, t]) => t !== null);
+  if (marks.length < 2) return null;
+  const times = marks.map(([, t]) => t);
+  const whole = [Math.min(...times), Math.max(...times)];
+  const paint = (context, { top, height, x }) => {
+    const lanes = Math.max(1, Math.floor((height - 8) / 11));
+    marks.forEach(([name, t], lane) => {
+      context.fillStyle = ink("text");
+      context.fillRect(x(t), top, 1, height);
+      const right = x(t) > context.canvas.clientWidth - 90;
+      context.textAlign = right ? "right" : "left";
+      context.fillText(name.replace("_", " "), x(t) + (right ? -3 : 3), top + 11 + (lane % lanes) * 11);
+      context.textAlign = "left";
+    });
+  };
+  const tracks = [{ name: "phases", height: 74, paint }];
+  if (chunks?.count) {
+    const at = chunks.column("at_ns").values;
+    tracks.push({ name: "tokens in a chunk", unit: "tok", lines: [{ points: at.map((t, i) => [t, chunks.at("tokens", i) ?? 1]), dots: true }] });
+    tracks.push({ name: "gap before it", unit: "ms", lines: [{ points: at.slice(1).map((t, i) => [t, (t - at[i]) / 1e6]), dots: true, colour: "track-2" }] });
+  }
+  const picture = chart(tracks, whole, { onspan: (span) => picture.draw(span), label: "Phases and chunks of the request; drag to choose a span, 0 for all" });
+  picture.draw(null);
+  return [h("h2", {}, "Over time"), h("figure", {}, picture.element)];
+}
+
+function chunkTable(study, stage, at, chunks) {
+  if (!chunks?.count) return null;
+  const times = chunks.column("at_ns").values;
+  const gap = { name: "gap", unit: "ms", description: "time since the chunk before", values: times.map((t, i) => (i ? (t - times[i - 1]) / 1e6 : null)) };
+  const part = { ...chunks, columns: [...chunks.columns, gap] };
+  return h("details", {}, h("summary", {}, plural(chunks.count, "chunk")), tableView(asTable(part), { link: (c, _, row) => (c === gap ? null : whyLink({ table: `${stage}.chunks`, cell: at, row, column: c.name })) }));
+}
+
+function rowFacts(study, stage, at, requests, i, row) {
+  return h("details", {}, h("summary", {}, plural(requests.columns.length, "column")), facts(requests.columns.filter((c) => c.values[i] !== null).map((c) => [c.name,
+    h("a", { class: "value", title: c.description, href: whyLink({ table: `${stage}.requests`, cell: at, row, column: c.name }) }, `${typeof c.values[i] === "number" ? digits(c.values[i], 8) : c.values[i]} ${c.unit && c.unit !== "1" ? c.unit : ""}`)])));
+}
+
+function promptOf(value, prompts) {
+  const digest = value("prompt_digest");
+  if (!digest) return null;
+  return [h("h2", {}, "Prompt"), h("p", { class: "digest", title: digest }, short(digest)),
+    prompts?.count ? h("details", {}, h("summary", {}, `${plural(prompts.at("words", 0) ?? 0, "word")}, ${plural(prompts.at("characters", 0) ?? 0, "character")}`), h("pre", {}, prompts.at("text", 0))) : h("p", { class: "soft" }, "Its text is not kept.")];
+}
+
+function engine(value, events, log) {
+  const [from, to] = [(value("sent_ns") ?? 0) - SECOND, (value("done_ns") ?? value("sent_ns") ?? 0) + SECOND];
+  const lines = new Map();
+  for (let i = 0; i < (events?.count ?? 0); i += 1) {
+    const t = events.at("at_ns", i) ?? events.at("seen_ns", i);
+    if (t >= from && t <= to) lines.set(events.at("line", i), [t, events.at("event", i)]);
+  }
+  if (!lines.size && !log) return null;
+  const body = h("pre", {}, [...lines].map(([line, [t, event]]) => `${line}: ${nanoseconds(t)} ${event}\n`).join(""));
+  if (log && lines.size) {
+    objectText(log.digest).then((text) => {
+      const all = text.split("\n");
+      replace(body, [...lines].map(([line, [t]]) => `${line}: ${nanoseconds(t)}  ${all[line - 1] ?? ""}\n`).join(""));
+    }).catch(() => {});
+  }
+  return [h("h2", {}, "The engine's log within a second"), lines.size ? body : h("p", { class: "soft" }, "No line that a pattern of the engine's definition knows.")];
+}

@@ -1,0 +1,30 @@
+// A table of values: units in the heading, numbers to the right, each with its address.
+
+import { h } from "./dom.js";
+import { digits } from "./format.js";
+
+// Shows a reply of the API. `link(column, i)` gives the address behind a value, or null.
+export function tableView(reply, { link = () => null, sort = null, onsort = null, rowLink = null } = {}) {
+  const numeric = reply.columns.map((c) => c.values.some((v) => typeof v === "number"));
+  const heading = reply.columns.map((column, i) => {
+    const mark = sort?.column === column.name ? (sort.descending ? " ↓" : " ↑") : "";
+    const name = onsort
+      ? h("button", { type: "button", onclick: () => onsort(column.name) }, column.name + mark)
+      : column.name + mark;
+    const state = sort?.column === column.name ? (sort.descending ? "descending" : "ascending") : null;
+    return h("th", { scope: "col", class: numeric[i] ? "number" : null, title: column.description, "aria-sort": state },
+      name, column.unit && column.unit !== "1" ? h("small", {}, ` ${column.unit}`) : null);
+  });
+  const rows = reply.rows.map((row, i) => h("tr", {},
+    h("td", { class: "number soft" }, rowLink ? h("a", { href: rowLink(row, i) }, String(row)) : String(row)),
+    reply.columns.map((column, c) => {
+      const value = column.values[i];
+      const text = value === null ? "–" : typeof value === "number" ? digits(value) : String(value);
+      const address = typeof value === "number" ? link(column, i, row) : null;
+      const kind = numeric[c] ? "number" : text.length > 60 ? "long" : null;
+      return h("td", { class: kind, title: typeof value === "number" ? String(value) : null },
+        address ? h("a", { class: "number", href: address }, text) : text);
+    })));
+  return h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": `Table ${reply.table ?? ""}` },
+    h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "number" }, "row"), heading)), h("tbody", {}, rows)));
+}

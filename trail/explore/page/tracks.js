@@ -1,0 +1,154 @@
+// Tracks over one clock: requests as a waterfall, and lines of what else was going on. A span chosen by
+// dragging (or typed) is the page's: everything shows that span.
+
+import { h, ink } from "./dom.js";
+import { statusColour } from "./colour.js";
+import { digits, nanoseconds, ticks } from "./format.js";
+
+const LEFT = 132;
+const RIGHT = 12;
+const BOTTOM = 20;
+
+// Draws tracks into a canvas; returns { element, draw }. A track is { name, unit, height, lines: [{ points, colour, dots }], paint }.
+export function chart(tracks, whole, { onspan, label }) {
+  const heights = tracks.map((t) => t.height ?? 56);
+  const height = heights.reduce((a, b) => a + b + 8, 0) + BOTTOM;
+  const canvas = h("canvas", { height: String(height), role: "img", tabindex: "0", "aria-label": label });
+  let span = whole;
+  let drag = null;
+  const scaleX = () => {
+    const width = canvas.clientWidth - LEFT - RIGHT;
+    return { x: (t) => LEFT + ((t - span[0]) / (span[1] - span[0])) * width, t: (x) => span[0] + ((x - LEFT) / width) * (span[1] - span[0]) };
+  };
+  const paint = () => {
+    const ratio = window.devicePixelRatio || 1;
+    const width = canvas.clientWidth;
+    if (!width) return;
+    canvas.width = width * ratio;
+    canvas.height = height * ratio;
+    canvas.style.height = `${height}px`;
+    const context = canvas.getContext("2d");
+    context.scale(ratio, ratio);
+    context.font = "11px system-ui";
+    const { x } = scaleX();
+    let top = 0;
+    tracks.forEach((track, i) => {
+      drawTrack(context, track, { top, height: heights[i], width, x, span });
+      top += heights[i] + 8;
+    });
+    context.fillStyle = ink("soft");
+    for (const t of ticks(span[0], span[1], Math.max(2, Math.floor(width / 120)))) context.fillText(nanoseconds(t), x(t), height - 6);
+    if (drag) {
+      context.fillStyle = ink("band");
+      context.fillRect(Math.min(drag.from, drag.to), 0, Math.abs(drag.to - drag.from), height - BOTTOM);
+    }
+  };
+  let waiting = false;
+  const soon = () => { if (!waiting) { waiting = true; requestAnimationFrame(() => { waiting = false; paint(); }); } };
+  const at = (event) => event.clientX - canvas.getBoundingClientRect().left;
+  canvas.addEventListener("pointerdown", (event) => { drag = { from: at(event), to: at(event) }; canvas.setPointerCapture(event.pointerId); });
+  canvas.addEventListener("pointermove", (event) => { if (drag) { drag.to = at(event); soon(); } });
+  canvas.addEventListener("pointerup", () => {
+    if (!drag) return;
+    const [from, to] = [Math.min(drag.from, drag.to), Math.max(drag.from, drag.to)].map((p) => scaleX().t(Math.max(p, LEFT)));
+    const far = Math.abs(drag.to - drag.from) > 4;
+    drag = null;
+    if (far) onspan([Math.max(from, whole[0]), Math.min(to, whole[1])]);
+    soon();
+  });
+  canvas.addEventListener("dblclick", () => onspan(null));
+  canvas.addEventListener("keydown", (event) => {
+    const part = (span[1] - span[0]) / 4;
+    const move = { ArrowLeft: [-part, -part], ArrowRight: [part, part], "+": [part, -part], "-": [-part, part] }[event.key];
+    if (event.key === "0") { onspan(null); event.preventDefault(); return; }
+    if (!move) return;
+    event.preventDefault();
+    const next = [Math.max(whole[0], span[0] + move[0]), Math.min(whole[1], span[1] + move[1])];
+    if (next[1] > next[0]) onspan(next[0] <= whole[0] && next[1] >= whole[1] ? null : next);
+  });
+  new ResizeObserver(soon).observe(canvas);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", soon);
+  return { element: canvas, draw(next) { span = next ?? whole; soon(); }, time: (event) => scaleX().t(at(event)) };
+}
+
+function drawTrack(context, track, box) {
+  const { top, height, width, x, span } = box;
+  context.fillStyle = ink("raised");
+  context.fillRect(LEFT, top, width - LEFT - RIGHT, height);
+  context.fillStyle = ink("text");
+  context.fillText(track.name, 0, top + 12, LEFT - 8);
+  context.save();
+  context.beginPath();
+  context.rect(LEFT, top, width - LEFT - RIGHT, height);
+  context.clip();
+  if (track.paint) track.paint(context, box);
+  const values = (track.lines ?? []).flatMap((line) => line.points.map((p) => p[1]));
+  let [low, high] = [track.from ?? 0, 0];
+  for (const v of values) { low = Math.min(low, v); high = Math.max(high, v); }
+  const y = (v) => top + height - 3 - ((v - low) / (high - low || 1)) * (height - 8);
+  for (const line of track.lines ?? []) {
+    context.strokeStyle = context.fillStyle = ink(line.colour ?? "track");
+    context.lineWidth = 1.4;
+    if (line.dots) {
+      for (const [t, v] of line.points) if (t >= span[0] && t <= span[1]) context.fillRect(x(t) - 1, y(v) - 1, 2.2, 2.2);
+      continue;
+    }
+    context.beginPath();
+    let last = null;
+    for (const [t, v] of line.points) {
+      if (last === null) context.moveTo(x(t), y(v));
+      else { if (line.step) context.lineTo(x(t), y(last)); context.lineTo(x(t), y(v)); }
+      last = v;
+    }
+    context.stroke();
+  }
+  context.restore();
+  if (values.length) {
+    context.fillStyle = ink("soft");
+    const unit = track.unit && track.unit !== "1" ? ` ${track.unit}` : "";
+    context.fillText(`${digits(low, 3)} … ${digits(high, 3)}${unit}`, 0, top + 27, LEFT - 8);
+  }
+}
+
+// The waterfall: a line for each request, from scheduled to done.
+export function waterfall(requests) {
+  const rows = requests;
+  const height = Math.min(460, Math.max(60, rows.length * 12));
+  return {
+    name: "requests", height, rows,
+    paint(context, { top, x, span, height: tall }) {
+      const step = tall / rows.length;
+      const thick = Math.max(Math.min(step - 1, 9), 0.6);
+      rows.forEach((r, i) => {
+        const start = r.scheduled ?? r.sent;
+        if (start === null || (r.done ?? r.sent ?? start) < span[0] || start > span[1]) return;
+        const y = top + i * step + (step - thick) / 2;
+        const bar = (from, to, colour, alpha, part = 1) => {
+          if (from === null || to === null || to < from) return;
+          context.globalAlpha = alpha;
+          context.fillStyle = ink(colour);
+          context.fillRect(x(from), y + (thick * (1 - part)) / 2, Math.max(x(to) - x(from), 0.8), thick * part);
+        };
+        const colour = statusColour(r.status);
+        bar(start, r.sent, "soft", 0.8, 0.35);
+        bar(r.sent, r.first ?? r.done, colour, 0.4);
+        bar(r.first, r.last ?? r.done, colour, 1);
+        bar(r.headers, r.headers, "text", 1);
+        bar(r.done, r.done, "text", 0.9);
+      });
+      context.globalAlpha = 1;
+    },
+  };
+}
+
+// How many requests are in flight, as steps.
+export function inFlight(requests) {
+  const edges = [];
+  for (const r of requests) {
+    if (r.sent === null || r.done === null) continue;
+    edges.push([r.sent, 1], [r.done, -1]);
+  }
+  edges.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+  let n = 0;
+  return edges.map(([t, change]) => { n += change; return [t, n]; });
+}

@@ -1,0 +1,345 @@
+//! The tables of an experiment that has run, by the names a query may use, and queries over them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use artifacts::{Column, ColumnData, Scalar, Store, StoreError, Table, TableError};
+use pipeline::lock::{Lock, LockCell, LockStage};
+use pipeline::place::cell_text;
+use pipeline::record::Record;
+use pipeline::{Artifact, CellStatus};
+use query::{Database, Limits, QueryError};
+
+/// Why a table cannot be had or a query not be answered.
+#[derive(Debug)]
+pub enum CatalogueError {
+    /// The store does not give an object.
+    Store(StoreError),
+    /// A record is none.
+    Damaged(String),
+    /// A table is none.
+    Table(TableError),
+    /// The query, and what to do about it.
+    Query(QueryError, String),
+}
+
+impl From<StoreError> for CatalogueError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<TableError> for CatalogueError {
+    fn from(error: TableError) -> Self {
+        Self::Table(error)
+    }
+}
+
+impl fmt::Display for CatalogueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store(error) => error.fmt(f),
+            Self::Damaged(what) => f.write_str(what),
+            Self::Table(error) => error.fmt(f),
+            Self::Query(error, _) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CatalogueError {}
+
+/// Reads the record of an executed cell; `None` if it was not executed.
+///
+/// # Errors
+/// If the record is not in the store, or damaged.
+pub(crate) fn record_of(
+    store: &Store,
+    stage: &str,
+    cell: &LockCell,
+) -> Result<Option<Record>, CatalogueError> {
+    let Some(digest) = cell.record else {
+        return Ok(None);
+    };
+    let name = cell_text(stage, &cell.coordinates);
+    let wrong = |e| CatalogueError::Damaged(format!("the record {digest} of {name}: {e}"));
+    Record::parse(&store.get(&digest)?).map(Some).map_err(wrong)
+}
+
+/// One output that the cells of a stage have as a table.
+#[derive(Debug)]
+pub struct Entry<'lock> {
+    /// The stage.
+    pub stage: &'lock LockStage,
+    /// The output's name.
+    pub output: String,
+    /// The first ok cell's.
+    pub sample: Artifact,
+}
+
+/// The rows of all ok cells of a stage under each other.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    /// The rows.
+    pub(crate) table: Table,
+    /// What was left out, in a sentence; `None` if nothing was.
+    pub(crate) note: Option<String>,
+}
+
+/// The tables of an experiment by the names a query may use. The outputs of a stage are read
+/// from its first ok cell.
+#[derive(Debug)]
+pub struct Catalogue<'lock> {
+    /// By full name, `STAGE.OUTPUT`.
+    pub tables: BTreeMap<String, Entry<'lock>>,
+    /// The outputs that one stage alone has, with their full name.
+    pub short: BTreeMap<String, String>,
+}
+
+impl<'lock> Catalogue<'lock> {
+    /// Reads what tables there are.
+    ///
+    /// # Errors
+    /// If a record is not in the store, or damaged.
+    pub fn read(lock: &'lock Lock, store: &Store) -> Result<Self, CatalogueError> {
+        let mut tables = BTreeMap::new();
+        let mut holders: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for stage in &lock.stages {
+            let Some(cell) = stage.cells.iter().find(|c| c.status == CellStatus::Ok) else {
+                continue;
+            };
+            let Some(record) = record_of(store, &stage.name, cell)? else {
+                continue;
+            };
+            for (output, sample) in record.outputs {
+                if sample.rows.is_some() {
+                    let name = format!("{}.{output}", stage.name);
+                    let output = output.to_string();
+                    holders
+                        .entry(output.clone())
+                        .or_default()
+                        .push(name.clone());
+                    tables.insert(
+                        name,
+                        Entry {
+                            stage,
+                            output,
+                            sample,
+                        },
+                    );
+                }
+            }
+        }
+        let alone = |(output, mut names): (String, Vec<String>)| match names.len() {
+            1 => Some((output, names.remove(0))),
+            _ => None,
+        };
+        Ok(Self {
+            tables,
+            short: holders.into_iter().filter_map(alone).collect(),
+        })
+    }
+
+    /// Says what to do about a table that is not there.
+    pub fn hint(&self, name: &str) -> String {
+        if self.tables.contains_key(name) {
+            return format!("put a name with a dot in double quotes: \"{name}\"");
+        }
+        let in_stages: Vec<String> = self
+            .tables
+            .iter()
+            .filter(|(_, e)| e.output == name)
+            .map(|(full, _)| format!("\"{full}\""))
+            .collect();
+        if !in_stages.is_empty() {
+            return format!("several stages have it: {}", in_stages.join(", "));
+        }
+        let derived = |name: &&str| !name.ends_with(".lineage");
+        let known = self
+            .tables
+            .keys()
+            .chain(self.short.keys())
+            .map(String::as_str)
+            .filter(derived);
+        contract::did_you_mean(name, &known.collect::<Vec<_>>())
+    }
+
+    /// Loads the tables that a query mentions and asks it; also says what was left out of them.
+    ///
+    /// # Errors
+    /// If the query is none, names what is not there, or passes a limit; or a table cannot be read.
+    pub fn ask(
+        &self,
+        query: &str,
+        store: &Store,
+        limits: &Limits,
+    ) -> Result<(Table, Vec<String>), CatalogueError> {
+        let mentioned = query::mentioned(query);
+        let plain = |e| CatalogueError::Query(e, String::new());
+        let mut database = Database::new().map_err(plain)?;
+        let mut notes = Vec::new();
+        let full = self.tables.keys().map(|name| (name, name));
+        for (name, full) in full
+            .chain(&self.short)
+            .filter(|(name, _)| mentioned.contains(&name.to_lowercase()))
+        {
+            let whole = whole(&self.tables[full], store)?;
+            notes.extend(whole.note);
+            database.add(name, &whole.table).map_err(plain)?;
+        }
+        match database.select(query, limits) {
+            Ok(answer) => Ok((answer.table, notes)),
+            Err(error) => {
+                let hint = self.hint_for(&error, &database);
+                Err(CatalogueError::Query(error, hint))
+            }
+        }
+    }
+
+    fn hint_for(&self, error: &QueryError, database: &Database) -> String {
+        match error {
+            QueryError::NoTable(name) => self.hint(name),
+            QueryError::NoColumn(name) => {
+                let tables = database.names();
+                let columns = tables
+                    .iter()
+                    .flat_map(|t| database.columns(t).unwrap_or_default());
+                let known: BTreeSet<&str> = columns.map(|c| c.name.as_str()).collect();
+                let known: Vec<&str> = known.into_iter().collect();
+                contract::did_you_mean(name.rsplit('.').next().unwrap_or(name), &known)
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+/// Returns the rows of all ok cells of a stage, in the order of the lock, the coordinates before
+/// them.
+///
+/// # Errors
+/// If a record or a table is missing or damaged.
+pub(crate) fn whole(entry: &Entry<'_>, store: &Store) -> Result<Whole, CatalogueError> {
+    let mut parts = Vec::new();
+    let mut absent = 0;
+    for cell in &entry.stage.cells {
+        if cell.status != CellStatus::Ok {
+            absent += 1;
+            continue;
+        }
+        let Some(record) = record_of(store, &entry.stage.name, cell)? else {
+            continue;
+        };
+        let Some(artifact) = record.outputs.get(&entry.output) else {
+            continue;
+        };
+        parts.push((
+            record.coordinates.0,
+            Table::from_parquet(store.get(&artifact.digest)?)?,
+        ));
+    }
+    let note = (absent > 0).then(|| {
+        format!(
+            "{absent} of {} cells of {} are not ok; their rows are left out",
+            entry.stage.cells.len(),
+            entry.stage.name
+        )
+    });
+    let table = match parts.as_slice() {
+        [(at, _)] if at.is_empty() => parts.remove(0).1,
+        _ => union(&parts)?,
+    };
+    Ok(Whole { table, note })
+}
+
+/// Puts tables under each other: columns by name, null where a table lacks one.
+pub(crate) fn union(parts: &[(Vec<(String, Scalar)>, Table)]) -> Result<Table, TableError> {
+    let mut names: Vec<String> = Vec::new();
+    let mut seen = BTreeSet::new();
+    let axes = parts
+        .iter()
+        .flat_map(|(at, _)| at.iter().map(|(axis, _)| axis.clone()));
+    for name in axes.chain(parts.iter().flat_map(|(_, t)| t.names())) {
+        if seen.insert(name.clone()) {
+            names.push(name);
+        }
+    }
+    let columns = names.iter().map(|name| stacked(name, parts));
+    Table::new(columns.collect::<Result<_, _>>()?)
+}
+
+/// Returns a column of several tables under each other.
+fn stacked(name: &str, parts: &[(Vec<(String, Scalar)>, Table)]) -> Result<Column, TableError> {
+    let mut values = Vec::new();
+    let (mut unit, mut description) = (None, None);
+    for (at, table) in parts {
+        // A table may itself have a column named as an axis: what it says stands.
+        if table.has(name) {
+            for row in 0..table.rows() {
+                values.push(table.value(name, row)?);
+            }
+            unit = unit.or_else(|| table.unit(name));
+            description = description.or_else(|| table.description(name));
+        } else {
+            let label = at
+                .iter()
+                .find(|(axis, _)| axis == name)
+                .map_or(&Scalar::Null, |(_, label)| label);
+            values.extend(std::iter::repeat_n(label.clone(), table.rows()));
+        }
+    }
+    let mut column = Column::from_scalars(name, &values).unwrap_or_else(|_| {
+        // Labels of one axis may be of different types.
+        let text = values
+            .iter()
+            .map(|v| (*v != Scalar::Null).then(|| v.to_string()));
+        Column::text(name, text)
+    });
+    if values.iter().all(|v| *v == Scalar::Null) {
+        // No value tells the type; a table that has the column does.
+        if let Some(of) = parts.iter().find_map(|(_, t)| t.column(name).ok()) {
+            column.data = nulls(&of.data, values.len());
+        }
+    }
+    column.unit = unit;
+    column.description = description;
+    Ok(column)
+}
+
+/// Returns so many nulls of a type.
+fn nulls(of: &ColumnData, rows: usize) -> ColumnData {
+    match of {
+        ColumnData::Int(_) => ColumnData::Int(vec![None; rows]),
+        ColumnData::Float(_) => ColumnData::Float(vec![None; rows]),
+        ColumnData::Text(_) => ColumnData::Text(vec![None; rows]),
+        ColumnData::Bool(_) => ColumnData::Bool(vec![None; rows]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_stand_under_each_other_with_their_coordinates() {
+        let part = |rep: i64, columns: Vec<Column>| {
+            let at = vec![
+                ("configuration".to_owned(), Scalar::Text("a".into())),
+                ("rep".to_owned(), Scalar::Int(rep)),
+            ];
+            (at, Table::new(columns).unwrap())
+        };
+        let one = part(1, vec![Column::int("n", [Some(1), None]).unit("tok")]);
+        let two = part(
+            2,
+            vec![
+                Column::float("n", [Some(1.5)]),
+                Column::boolean("ok", [Some(true)]),
+            ],
+        );
+        let table = union(&[one, two]).unwrap();
+        assert_eq!(table.names(), ["configuration", "rep", "n", "ok"]);
+        assert_eq!(table.int("rep").unwrap(), [Some(1), Some(1), Some(2)]);
+        assert_eq!(table.float("n").unwrap(), [Some(1.0), None, Some(1.5)]);
+        assert_eq!(table.boolean("ok").unwrap(), [None, None, Some(true)]);
+        assert_eq!(table.unit("n").as_deref(), Some("tok"));
+    }
+}

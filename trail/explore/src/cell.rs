@@ -1,0 +1,131 @@
+//! One cell: its record, what it left, what its gates said.
+
+use artifacts::Store;
+use pipeline::record::Record;
+use pipeline::{Artifact, Media};
+use serde_json::{Value, json};
+
+use crate::catalogue::record_of;
+use crate::error::Failure;
+use crate::reply::{Freshness, Reply};
+use crate::study::Study;
+
+/// Tables that are read for a cell's own page in one piece; others are asked for one by one.
+const LEFT_OUT_OF_RECIPE: usize = 64;
+
+/// Answers with a cell: its record, and the digests of its outputs and evidence.
+pub(crate) fn cell(study: &Study, stage: &str, at: &str, store: &Store) -> Result<Reply, Failure> {
+    let (found, cell) = study.find(stage, at)?;
+    let record = record_of(store, stage, cell)?;
+    let mut value = json!({
+        "stage": found.name,
+        "at": cell.coordinates,
+        "status": cell.status.word(),
+        "reason": cell.reason,
+        "record_digest": cell.record,
+        "earlier": cell.earlier.iter().map(|e| json!({
+            "status": e.status.word(),
+            "record": e.record,
+            "same_recipe": Some(e.key) == cell.key,
+        })).collect::<Vec<_>>(),
+    });
+    if let Some(record) = &record {
+        value["outputs"] = artifacts_of(record.outputs.iter());
+        value["evidence"] = artifacts_of(record.evidence.iter());
+        value["record"] = shortened(record)?;
+        value["inputs"] = inputs(record);
+        value["gates"] = gates(study, stage, record, store)?;
+    }
+    Ok(Reply::json(&value, Freshness::Tagged))
+}
+
+fn artifacts_of<'a, N: std::fmt::Display + 'a>(
+    named: impl Iterator<Item = (N, &'a Artifact)>,
+) -> Value {
+    let line = |(name, artifact): (N, &Artifact)| {
+        json!({
+            "name": name.to_string(),
+            "digest": artifact.digest,
+            "media": media_word(artifact.media),
+            "bytes": artifact.bytes,
+            "rows": artifact.rows,
+        })
+    };
+    named.map(line).collect()
+}
+
+fn media_word(media: Media) -> &'static str {
+    match media {
+        Media::Parquet => "parquet",
+        Media::Json => "json",
+        Media::Text => "text",
+        Media::Markdown => "markdown",
+        Media::Svg => "svg",
+        Media::Html => "html",
+        Media::Binary => "binary",
+    }
+}
+
+/// Returns the record; the inputs of a cell that reads many are told by number.
+fn shortened(record: &Record) -> Result<Value, Failure> {
+    let mut value = serde_json::to_value(record).map_err(Failure::store)?;
+    if let Some(recipe) = value.get_mut("recipe").and_then(Value::as_object_mut) {
+        recipe.remove("inputs");
+    }
+    if let Some(map) = value.as_object_mut() {
+        map.remove("outputs");
+        map.remove("evidence");
+    }
+    Ok(value)
+}
+
+/// Returns the cells that a cell read.
+fn inputs(record: &Record) -> Value {
+    let stages = record.recipe.inputs.iter().map(|input| {
+        let cells = input.cells.iter().take(LEFT_OUT_OF_RECIPE);
+        json!({
+            "stage": input.stage,
+            "cells": input.cells.len(),
+            "first": cells.map(|c| c.coordinates.to_string()).collect::<Vec<_>>(),
+        })
+    });
+    stages.collect()
+}
+
+/// Returns what the gates of the study's verify stages said of a cell.
+fn gates(study: &Study, stage: &str, record: &Record, store: &Store) -> Result<Value, Failure> {
+    let own = record.coordinates.to_string();
+    let mut found = Vec::new();
+    for verify in &study.lock.stages {
+        for cell in verify.cells.iter().filter(|c| c.outputs.is_some()) {
+            let Some(record) = record_of(store, &verify.name, cell)? else {
+                continue;
+            };
+            let Some(artifact) = record.outputs.get("gates") else {
+                // The cells of one stage have the same outputs.
+                break;
+            };
+            let table = artifacts::Table::from_parquet(store.get(&artifact.digest)?)?;
+            let [stages, cells] = [table.text("stage")?, table.text("cell")?];
+            for row in 0..table.rows() {
+                if stages[row] != Some(stage) || cells[row] != Some(own.as_str()) {
+                    continue;
+                }
+                let text = |name: &str| -> Result<Value, Failure> {
+                    Ok(crate::table::scalar(&table.value(name, row)?))
+                };
+                found.push(json!({
+                    "verify": verify.name,
+                    "at": cell.coordinates,
+                    "row": row,
+                    "gate": text("gate")?,
+                    "severity": text("severity")?,
+                    "outcome": text("outcome")?,
+                    "observed": text("observed")?,
+                    "expected": text("expected")?,
+                }));
+            }
+        }
+    }
+    Ok(Value::Array(found))
+}

@@ -1,0 +1,109 @@
+//! Why a question cannot be answered, as a status of HTTP and two sentences.
+
+use std::fmt;
+
+use artifacts::{StoreError, TableError};
+use serde_json::json;
+use why::TrailError;
+
+use crate::catalogue::CatalogueError;
+use crate::reply::{Freshness, Reply};
+
+/// Whose mistake it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The question makes no sense (400).
+    Question,
+    /// What it names is not there (404).
+    Nothing,
+    /// The answer would be larger than a page can use (413).
+    TooMuch,
+    /// An object is missing or damaged, or the file system refuses (500).
+    Store,
+}
+
+/// Why a question cannot be answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) fault: Fault,
+    pub(crate) message: String,
+    pub(crate) hint: String,
+}
+
+impl Failure {
+    pub(crate) fn new(fault: Fault, message: impl fmt::Display, hint: impl Into<String>) -> Self {
+        Self {
+            fault,
+            message: message.to_string(),
+            hint: hint.into(),
+        }
+    }
+
+    pub(crate) fn question(message: impl fmt::Display, hint: impl Into<String>) -> Self {
+        Self::new(Fault::Question, message, hint)
+    }
+
+    pub(crate) fn nothing(message: impl fmt::Display, hint: impl Into<String>) -> Self {
+        Self::new(Fault::Nothing, message, hint)
+    }
+
+    pub(crate) fn store(message: impl fmt::Display) -> Self {
+        Self::new(Fault::Store, message, "`benchtrail fsck` checks the store")
+    }
+
+    /// Returns the reply that says so.
+    pub(crate) fn reply(&self) -> Reply {
+        let status = match self.fault {
+            Fault::Question => 400,
+            Fault::Nothing => 404,
+            Fault::TooMuch => 413,
+            Fault::Store => 500,
+        };
+        let body = json!({"error": self.message, "hint": self.hint});
+        Reply {
+            status,
+            ..Reply::json(&body, Freshness::Never)
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::store(error)
+    }
+}
+
+impl From<TableError> for Failure {
+    fn from(error: TableError) -> Self {
+        Self::question(error, "")
+    }
+}
+
+impl From<TrailError> for Failure {
+    fn from(error: TrailError) -> Self {
+        match &error {
+            TrailError::NoNumber { hint, .. } => Self::nothing(&error, hint.clone()),
+            TrailError::NoReport(_) | TrailError::NoTrace(_) => Self::nothing(error, ""),
+            _ => Self::store(error),
+        }
+    }
+}
+
+impl From<CatalogueError> for Failure {
+    fn from(error: CatalogueError) -> Self {
+        match error {
+            CatalogueError::Store(error) => error.into(),
+            CatalogueError::Damaged(what) => Self::store(what),
+            CatalogueError::Table(error) => error.into(),
+            CatalogueError::Query(error, hint) => match error {
+                query::QueryError::NoTable(_) => Self::nothing(error, hint),
+                query::QueryError::Limit(_) | query::QueryError::Stopped => Self::new(
+                    Fault::TooMuch,
+                    error,
+                    "add a `limit`, or ask `benchtrail sql`",
+                ),
+                _ => Self::question(error, hint),
+            },
+        }
+    }
+}

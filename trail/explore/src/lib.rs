@@ -1,0 +1,31 @@
+//! The explorer: a study looked at in a browser. It reads, and never measures or changes anything.
+//!
+//! [`Site`] answers one question about a store as one [`Reply`], without a network. [`serve`] puts
+//! a site on a socket behind [`Guard`]; [`export`](crate::export()) writes the replies that a page
+//! needs into one HTML file, which opens without a server. docs/explore.md describes the page, and
+//! `api/openapi.json` the API.
+
+mod assets;
+mod catalogue;
+mod cell;
+mod error;
+mod export;
+mod guard;
+mod live;
+mod reply;
+mod report;
+mod request;
+mod server;
+mod site;
+mod study;
+mod table;
+mod trail;
+
+pub use catalogue::{Catalogue, CatalogueError};
+pub use export::{Exported, MAX_EXPORT_BYTES, export};
+pub use guard::{Guard, Refused, token};
+pub use reply::{Freshness, Reply};
+pub use request::Ask;
+pub use server::{ServeError, Server};
+pub use site::{FindLocks, Site};
+pub use table::csv;

@@ -1,0 +1,102 @@
+//! A question as it comes: a path and what follows its question mark.
+
+/// A path with its parameters, decoded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ask {
+    /// The segments of the path, decoded each by itself, so that a name may hold a slash.
+    pub path: Vec<String>,
+    /// The parameters in their order.
+    pub parameters: Vec<(String, String)>,
+}
+
+impl Ask {
+    /// Reads the target of a request, `/PATH?NAME=VALUE&…`; `None` if an escape is no escape or
+    /// the bytes are no UTF-8.
+    pub fn parse(target: &str) -> Option<Self> {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let segments = path.strip_prefix('/')?.split('/');
+        let path = segments
+            .map(|segment| decode(segment, false))
+            .collect::<Option<Vec<_>>>()?;
+        let pairs = query.split('&').filter(|pair| !pair.is_empty());
+        let parameters = pairs
+            .map(|pair| {
+                let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+                Some((decode(name, true)?, decode(value, true)?))
+            })
+            .collect::<Option<Vec<_>>>()?;
+        Some(Self { path, parameters })
+    }
+
+    /// Makes a question.
+    pub(crate) fn to(path: &[&str], parameters: &[(&str, &str)]) -> Self {
+        Self::of(path.iter().map(|s| (*s).to_owned()).collect(), parameters)
+    }
+
+    /// Makes a question of owned segments.
+    pub(crate) fn of(path: Vec<String>, parameters: &[(&str, &str)]) -> Self {
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Self {
+            path,
+            parameters: parameters.iter().map(own).collect(),
+        }
+    }
+
+    /// Returns the question as an exported page looks it up: the segments and the parameters,
+    /// sorted, without escapes. `api.js` makes the same.
+    pub(crate) fn key(&self) -> String {
+        let mut pairs: Vec<String> = self
+            .parameters
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        pairs.sort();
+        format!("{}?{}", self.path.join("/"), pairs.join("&"))
+    }
+
+    /// Returns the first parameter of a name.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let found = self.parameters.iter().find(|(n, _)| n == name);
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
+/// Takes escapes out of a text; in a query a plus sign is a space.
+fn decode(text: &str, plus: bool) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => {
+                let digit = |b: Option<u8>| char::from(b?).to_digit(16);
+                let (high, low) = (digit(rest.next())?, digit(rest.next())?);
+                u8::try_from(high * 16 + low).ok()?
+            }
+            b'+' if plus => b' ',
+            other => other,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_and_parameters_are_decoded_each_by_itself() {
+        let ask = Ask::parse("/api/v1/a%2Fb?q=a%26b+c&cell=x%5B1%5D&empty").unwrap();
+        assert_eq!(ask.path, ["api", "v1", "a/b"]);
+        assert_eq!(ask.get("q"), Some("a&b c"));
+        assert_eq!(ask.get("cell"), Some("x[1]"));
+        assert_eq!(ask.get("empty"), Some(""));
+        assert_eq!(ask.get("other"), None);
+    }
+
+    #[test]
+    fn what_is_no_escape_is_no_question() {
+        for target in ["/%", "/%2", "/%zz", "/%ff", "no-slash", "/?%ff=1"] {
+            assert_eq!(Ask::parse(target), None, "{target}");
+        }
+    }
+}

@@ -1,0 +1,448 @@
+//! A site on a socket: HTTP/1.1, GET only, behind its guard, with headers that take every right
+//! from what is shown.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Channel, Full};
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::sync::Semaphore;
+
+use crate::error::Failure;
+use crate::guard::{Asker, Guard};
+use crate::live::Tail;
+use crate::reply::{Freshness, Reply};
+use crate::request::Ask;
+use crate::site::Site;
+
+/// Threads that answer questions. They may run beside a measurement: two at most.
+const THREADS: usize = 2;
+
+/// Connections at once.
+const CONNECTIONS: usize = 64;
+
+/// Event streams at once.
+const STREAMS: usize = 8;
+
+/// From one look at a run's event log to the next.
+const TICK: Duration = Duration::from_secs(1);
+
+/// How long a connection may take to ask.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What the page may do: load its own files, and ask its own server.
+const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+     img-src 'self' blob: data:; connect-src 'self'; base-uri 'none'; form-action 'none'; \
+     frame-ancestors 'none'";
+
+/// What somebody's document may do: show itself.
+const FOREIGN_POLICY: &str =
+    "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'";
+
+type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+/// Why a server does not start or ended.
+#[derive(Debug)]
+pub enum ServeError {
+    /// The address is not of this machine alone, and there is no token.
+    NoToken(SocketAddr),
+    /// The system refuses.
+    Io(SocketAddr, io::Error),
+}
+
+impl fmt::Display for ServeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoToken(address) => {
+                write!(
+                    f,
+                    "{address} can be reached by other machines, so it needs a token"
+                )
+            }
+            Self::Io(address, error) => write!(f, "{address}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ServeError {}
+
+/// A site on a socket.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    site: Arc<Site>,
+    guard: Guard,
+    connections: Semaphore,
+    streams: Semaphore,
+}
+
+impl Server {
+    /// Takes an address. Port 0 is any free one.
+    ///
+    /// # Errors
+    /// If the address is no loopback address and there is no token, or the system refuses.
+    pub fn bind(
+        site: Arc<Site>,
+        address: SocketAddr,
+        token: Option<String>,
+    ) -> Result<Self, ServeError> {
+        if !address.ip().is_loopback() && token.is_none() {
+            return Err(ServeError::NoToken(address));
+        }
+        let fault = |e| ServeError::Io(address, e);
+        let listener = TcpListener::bind(address).map_err(fault)?;
+        listener.set_nonblocking(true).map_err(fault)?;
+        let address = listener.local_addr().map_err(fault)?;
+        let shared = Arc::new(Shared {
+            site,
+            guard: Guard::new(address, token),
+            connections: Semaphore::new(CONNECTIONS),
+            streams: Semaphore::new(STREAMS),
+        });
+        Ok(Self {
+            listener,
+            address,
+            shared,
+        })
+    }
+
+    /// Returns the address taken.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until the process ends.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn run(self) -> Result<Infallible, ServeError> {
+        let address = self.address;
+        let fault = move |e| ServeError::Io(address, e);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(THREADS)
+            .build()
+            .map_err(fault)?;
+        runtime.block_on(async move {
+            let listener = tokio::net::TcpListener::from_std(self.listener).map_err(fault)?;
+            loop {
+                let permit = self.shared.connections.acquire().await;
+                drop(permit);
+                match listener.accept().await {
+                    Ok((stream, _)) => {
+                        let _ignored = stream.set_nodelay(true);
+                        tokio::spawn(connection(stream, Arc::clone(&self.shared)));
+                    }
+                    // Too many open files, for instance: others may end soon.
+                    Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+                }
+            }
+        })
+    }
+}
+
+/// Serves one connection.
+async fn connection(stream: tokio::net::TcpStream, shared: Arc<Shared>) {
+    let Ok(_permit) = shared.connections.acquire().await else {
+        return;
+    };
+    let own = Arc::clone(&shared);
+    let service = service_fn(move |request| {
+        let shared = Arc::clone(&own);
+        async move { Ok::<_, Infallible>(respond(request, shared).await) }
+    });
+    // A connection that breaks is its own end; nobody waits for it.
+    let _ended = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .max_buf_size(64 << 10)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}
+
+/// Answers a request.
+async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Body> {
+    let text = |name| request.headers().get(name).and_then(|v| v.to_str().ok());
+    let asker = Asker {
+        host: text(header::HOST),
+        origin: text(header::ORIGIN),
+        site: request
+            .headers()
+            .get("sec-fetch-site")
+            .and_then(|v| v.to_str().ok()),
+        authorization: text(header::AUTHORIZATION),
+    };
+    if let Err(refused) = guarded(&request, &asker, &shared.guard) {
+        let (status, words) = refused.words();
+        return of_reply(&refusal(status, words), request.headers());
+    }
+    if request.method() != Method::GET && request.method() != Method::HEAD {
+        let mut response = of_reply(&refusal(405, "only GET is served"), request.headers());
+        response
+            .headers_mut()
+            .insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return response;
+    }
+    let target = request.uri().path_and_query().map_or("/", |t| t.as_str());
+    let Some(ask) = Ask::parse(target) else {
+        return of_reply(
+            &refusal(400, "the address cannot be read"),
+            request.headers(),
+        );
+    };
+    let path: Vec<&str> = ask.path.iter().map(String::as_str).collect();
+    if let ["api", "v1", "runs", id, "events"] = path.as_slice() {
+        return events(id, &ask, shared);
+    }
+    let site = Arc::clone(&shared.site);
+    let answered = tokio::task::spawn_blocking(move || site.answer(&ask)).await;
+    let reply = answered.unwrap_or_else(|_| {
+        Failure::store("the question could not be answered; this is a bug").reply()
+    });
+    of_reply(&reply, request.headers())
+}
+
+/// Checks who asks: the page's own files hold no data and need no token.
+fn guarded(
+    request: &Request<Incoming>,
+    asker: &Asker<'_>,
+    guard: &Guard,
+) -> Result<(), crate::Refused> {
+    guard.check(asker).or_else(|refused| {
+        // A link on another site, or in a letter, may open the page itself.
+        let opened = request.uri().path() == "/"
+            && request.headers().get("sec-fetch-mode")
+                == Some(&HeaderValue::from_static("navigate"));
+        let without = Asker {
+            site: None,
+            ..*asker
+        };
+        if opened {
+            guard.check(&without)
+        } else {
+            Err(refused)
+        }
+    })?;
+    if request.uri().path().starts_with("/api/") {
+        guard.check_token(asker)?;
+    }
+    Ok(())
+}
+
+fn refusal(status: u16, words: &str) -> Reply {
+    let body = serde_json::json!({"error": words, "hint": ""});
+    Reply {
+        status,
+        ..Reply::json(&body, Freshness::Never)
+    }
+}
+
+/// Makes a response of a reply: cached, in part, or in full.
+fn of_reply(reply: &Reply, asked: &HeaderMap) -> Response<Body> {
+    let mut response = Response::new(full(reply.body.clone()));
+    *response.status_mut() =
+        StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    let policy = if reply.foreign {
+        FOREIGN_POLICY
+    } else {
+        PAGE_POLICY
+    };
+    protect(headers, policy);
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(reply.media));
+    let cache = match reply.freshness {
+        Freshness::Always => "private, max-age=31536000, immutable",
+        Freshness::Tagged => "private, no-cache",
+        Freshness::Never => "no-store",
+    };
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache));
+    let Some(tag) = &reply.tag else {
+        return response;
+    };
+    let tag = format!("\"{tag}\"");
+    if let Ok(value) = HeaderValue::from_str(&tag) {
+        headers.insert(header::ETAG, value);
+    }
+    let text = |name| asked.get(name).and_then(|v: &HeaderValue| v.to_str().ok());
+    let known = text(header::IF_NONE_MATCH);
+    if known.is_some_and(|known| known.split(',').any(|k| k.trim() == tag)) {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        *response.body_mut() = full(Bytes::new());
+        return response;
+    }
+    if reply.freshness != Freshness::Always {
+        return response;
+    }
+    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    let stale = text(header::IF_RANGE).is_some_and(|known| known != tag);
+    let size = reply.body.len();
+    match text(header::RANGE)
+        .filter(|_| !stale)
+        .map(|r| range(r, size))
+    {
+        None | Some(Range::Whole) => {}
+        Some(Range::Part(from, to)) => {
+            let told = format!("bytes {from}-{}/{size}", to - 1);
+            *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+            *response.body_mut() = full(reply.body.slice(from..to));
+            insert(response.headers_mut(), header::CONTENT_RANGE, &told);
+        }
+        Some(Range::Outside) => {
+            *response.status_mut() = StatusCode::RANGE_NOT_SATISFIABLE;
+            *response.body_mut() = full(Bytes::new());
+            let told = format!("bytes */{size}");
+            insert(response.headers_mut(), header::CONTENT_RANGE, &told);
+        }
+    }
+    response
+}
+
+fn insert(headers: &mut HeaderMap, name: header::HeaderName, text: &str) {
+    if let Ok(value) = HeaderValue::from_str(text) {
+        headers.insert(name, value);
+    }
+}
+
+fn protect(headers: &mut HeaderMap, policy: &'static str) {
+    for (name, value) in [
+        ("content-security-policy", policy),
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("x-frame-options", "DENY"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+}
+
+fn full(bytes: Bytes) -> Body {
+    Full::new(bytes).boxed_unsync()
+}
+
+/// What a header `Range` asks for.
+#[derive(Debug, PartialEq, Eq)]
+enum Range {
+    /// Nothing that is served: all is sent.
+    Whole,
+    /// Half-open.
+    Part(usize, usize),
+    Outside,
+}
+
+/// Reads one range of bytes; several at once are answered in full, as the standard allows.
+fn range(text: &str, size: usize) -> Range {
+    let Some((from, to)) = text.strip_prefix("bytes=").and_then(|r| r.split_once('-')) else {
+        return Range::Whole;
+    };
+    let number = |t: &str| t.trim().parse::<usize>().ok();
+    match (number(from), number(to)) {
+        (None, Some(last)) if from.is_empty() => match size.saturating_sub(last) {
+            _ if last == 0 => Range::Outside,
+            from => Range::Part(from, size),
+        },
+        (Some(from), _) if from >= size => Range::Outside,
+        (Some(from), None) if to.is_empty() => Range::Part(from, size),
+        (Some(from), Some(to)) if to >= from => Range::Part(from, size.min(to + 1)),
+        _ => Range::Whole,
+    }
+}
+
+/// Streams a run's events as they are written.
+fn events(id: &str, ask: &Ask, shared: Arc<Shared>) -> Response<Body> {
+    let nothing = HeaderMap::new();
+    let from = ask.get("from").and_then(|f| f.parse().ok()).unwrap_or(0);
+    let tail = match Tail::open(shared.site.root(), id, from) {
+        Ok(tail) => tail,
+        Err(failure) => return of_reply(&failure.reply(), &nothing),
+    };
+    if shared.streams.available_permits() == 0 {
+        return of_reply(
+            &refusal(503, "too many pages follow a run; close one"),
+            &nothing,
+        );
+    }
+    let (sender, body) = Channel::<Bytes, Infallible>::new(8);
+    tokio::spawn(follow(tail, sender, shared));
+    let mut response = Response::new(body.boxed_unsync());
+    let headers = response.headers_mut();
+    protect(headers, PAGE_POLICY);
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/event-stream"),
+    );
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Sends what is new once a second, until the page is closed.
+async fn follow(
+    tail: Tail,
+    mut sender: http_body_util::channel::Sender<Bytes, Infallible>,
+    shared: Arc<Shared>,
+) {
+    let Ok(_permit) = shared.streams.acquire().await else {
+        return;
+    };
+    let mut tail = tail;
+    loop {
+        let site = Arc::clone(&shared.site);
+        let step = tokio::task::spawn_blocking(move || {
+            let mut tail = tail;
+            let text = tail.step(&site);
+            (tail, text)
+        });
+        let Ok((stepped, text)) = step.await else {
+            return;
+        };
+        tail = stepped;
+        if sender.send_data(Bytes::from(text)).await.is_err() {
+            return;
+        }
+        if !tail.has_more() {
+            tokio::time::sleep(TICK).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_bytes_from_to_or_the_last_ones() {
+        assert_eq!(range("bytes=0-9", 100), Range::Part(0, 10));
+        assert_eq!(range("bytes=90-", 100), Range::Part(90, 100));
+        assert_eq!(range("bytes=-5", 100), Range::Part(95, 100));
+        assert_eq!(range("bytes=-500", 100), Range::Part(0, 100));
+        assert_eq!(range("bytes=50-500", 100), Range::Part(50, 100));
+        assert_eq!(range("bytes=100-", 100), Range::Outside);
+        assert_eq!(range("bytes=-0", 100), Range::Outside);
+        for whole in [
+            "rows=0-1",
+            "bytes=9-1",
+            "bytes=a-b",
+            "bytes=0-1,4-5",
+            "bytes=-",
+        ] {
+            assert_eq!(range(whole, 100), Range::Whole, "{whole}");
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! A store with its studies: every question of the API, answered without a network.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use artifacts::{Digest, Store, Table};
+use bytes::Bytes;
+use query::Limits;
+use serde_json::{Value, json};
+
+use crate::catalogue::Catalogue;
+use crate::error::{Failure, Fault};
+use crate::reply::{Freshness, Reply};
+use crate::request::Ask;
+use crate::study::Study;
+use crate::table::{MAX_ROWS, View};
+use crate::{assets, cell, live, report, trail};
+
+/// Instructions of SQLite that one question of a page may take: some seconds.
+const INSTRUCTIONS: u64 = 1_000_000_000;
+
+/// The most bytes of an answer in SQL.
+const SQL_BYTES: usize = 64 << 20;
+
+/// The largest object that is sent: a page cannot use more.
+const MAX_OBJECT: u64 = 256 << 20;
+
+/// Finds the locks of a site.
+pub type FindLocks = Box<dyn Fn() -> Result<Vec<PathBuf>, String> + Send + Sync>;
+
+/// A store with its studies. All it does with the store is read.
+pub struct Site {
+    root: PathBuf,
+    pub(crate) store: Store,
+    find: FindLocks,
+    /// Studies by their names in addresses, as read last.
+    studies: Mutex<BTreeMap<String, Arc<Study>>>,
+}
+
+impl fmt::Debug for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Site")
+            .field("root", &self.root)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Site {
+    /// Makes a site of a store; `root` is the folder that addresses are relative to, and `find`
+    /// lists the locks whose studies are shown.
+    pub fn new(root: &Path, store: Store, find: FindLocks) -> Self {
+        Self {
+            root: root.to_owned(),
+            store,
+            find,
+            studies: Mutex::default(),
+        }
+    }
+
+    /// Returns the folder that the site is of.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Returns the name in addresses of the study of a lock.
+    pub fn id_of(&self, lock: &Path) -> String {
+        id_of(&self.root, lock)
+    }
+
+    /// Answers a question; what cannot be answered is a reply, too.
+    pub fn answer(&self, ask: &Ask) -> Reply {
+        self.try_answer(ask)
+            .unwrap_or_else(|failure| failure.reply())
+    }
+
+    fn try_answer(&self, ask: &Ask) -> Result<Reply, Failure> {
+        let path: Vec<&str> = ask.path.iter().map(String::as_str).collect();
+        match path.as_slice() {
+            ["api", "v1"] => Ok(self.about()),
+            ["api", "v1", "openapi.json"] => Ok(Reply::new(
+                "application/json",
+                assets::OPENAPI,
+                Freshness::Tagged,
+            )),
+            ["api", "v1", "studies"] => self.list(),
+            ["api", "v1", "runs"] => Ok(live::runs(&self.root)),
+            ["api", "v1", "objects", digest] => self.object(digest),
+            ["api", "v1", "studies", id] => self.study(id)?.overview(&self.store),
+            ["api", "v1", "studies", id, rest @ ..] => self.of_study(id, rest, ask),
+            ["api", ..] => Err(Failure::nothing(
+                format!("the API has no `/{}`", path.join("/")),
+                "`/api/v1/openapi.json` describes it",
+            )),
+            [] | [""] => page("index.html"),
+            [name] => page(name),
+            _ => Err(Failure::nothing("there is no such file", "")),
+        }
+    }
+
+    fn of_study(&self, id: &str, rest: &[&str], ask: &Ask) -> Result<Reply, Failure> {
+        let study = self.study(id)?;
+        let needed = |name: &str| {
+            let missing = || Failure::question(format!("`{name}` is missing"), "");
+            ask.get(name).ok_or_else(missing)
+        };
+        match rest {
+            ["cells"] => study.cells(&self.store),
+            ["cell"] => {
+                let at = ask.get("cell").unwrap_or_default();
+                cell::cell(&study, needed("stage")?, at, &self.store)
+            }
+            ["tables", name] => study.table(name, ask, &self.store),
+            ["report"] => report::report(&study, ask.get("cell"), &self.store),
+            ["why"] => trail::why(&study, ask, &self.store),
+            ["sql"] => self.sql(&study, needed("query")?, ask),
+            _ => Err(Failure::nothing(
+                format!("a study has no `{}`", rest.join("/")),
+                "`/api/v1/openapi.json` describes what it has",
+            )),
+        }
+    }
+
+    fn about(&self) -> Reply {
+        let name = self.root.file_name().map(|n| n.to_string_lossy());
+        let value = json!({
+            "program": "benchtrail",
+            "version": env!("CARGO_PKG_VERSION"),
+            "api": 1,
+            "project": name,
+        });
+        Reply::json(&value, Freshness::Tagged)
+    }
+
+    fn list(&self) -> Result<Reply, Failure> {
+        let mut studies = Vec::new();
+        let mut broken = Vec::new();
+        for path in (self.find)().map_err(Failure::store)? {
+            match self.read(&path) {
+                Ok(study) => studies.push(study.summary()),
+                Err(failure) => broken.push(Value::from(failure.message)),
+            }
+        }
+        let value = json!({"studies": studies, "broken": broken});
+        Ok(Reply::json(&value, Freshness::Tagged))
+    }
+
+    /// Returns the study of an address.
+    pub(crate) fn study(&self, id: &str) -> Result<Arc<Study>, Failure> {
+        let known = lock(&self.studies).get(id).cloned();
+        if let Some(known) = known {
+            // Cheap beside what follows: a lock of 1,800 cells has half a megabyte.
+            return self.read(&known.path);
+        }
+        for path in (self.find)().map_err(Failure::store)? {
+            if id_of(&self.root, &path) == id {
+                return self.read(&path);
+            }
+        }
+        Err(Failure::nothing(
+            format!("there is no study `{id}`"),
+            "`/api/v1/studies` lists them",
+        ))
+    }
+
+    /// Reads a lock, unless it is the one read before.
+    fn read(&self, path: &Path) -> Result<Arc<Study>, Failure> {
+        let id = id_of(&self.root, path);
+        let bytes =
+            std::fs::read(path).map_err(|e| Failure::store(format!("{}: {e}", path.display())))?;
+        let digest = Digest::of(&bytes);
+        let known = lock(&self.studies).get(&id).cloned();
+        if let Some(known) = known.filter(|known| known.digest == digest) {
+            return Ok(known);
+        }
+        let study = Arc::new(Study::read(id.clone(), path, &self.root, &bytes)?);
+        lock(&self.studies).insert(id, Arc::clone(&study));
+        Ok(study)
+    }
+
+    /// Answers with the bytes of an object. What can run in a browser is shown without any right.
+    fn object(&self, digest: &str) -> Result<Reply, Failure> {
+        let wrong =
+            || Failure::question(format!("`{digest}` is not a digest"), "b3: and 64 digits");
+        let digest: Digest = digest.parse().map_err(|_| wrong())?;
+        let Some(size) = self.store.size(&digest)? else {
+            return Err(Failure::nothing(format!("there is no object {digest}"), ""));
+        };
+        if size > MAX_OBJECT {
+            return Err(Failure::new(
+                Fault::TooMuch,
+                format!("the object has {size} bytes"),
+                "`benchtrail show DIGEST --raw` writes it",
+            ));
+        }
+        let body = Bytes::from(self.store.get(&digest)?);
+        Ok(Reply {
+            status: 200,
+            media: media_of(&body),
+            tag: Some(digest.hex()),
+            body,
+            freshness: Freshness::Always,
+            foreign: true,
+        })
+    }
+
+    fn sql(&self, study: &Study, query: &str, ask: &Ask) -> Result<Reply, Failure> {
+        let view = View::of(ask)?;
+        let catalogue = Catalogue::read(&study.lock, &self.store)?;
+        let limits = Limits {
+            rows: MAX_ROWS,
+            bytes: SQL_BYTES,
+            instructions: INSTRUCTIONS,
+            ..Limits::default()
+        };
+        let (table, notes) = catalogue.ask(query, &self.store, &limits)?;
+        view.reply("answer", &table, None, &notes)
+    }
+
+    /// Returns a table of the store.
+    pub(crate) fn table(&self, digest: &Digest) -> Result<Table, Failure> {
+        Ok(Table::from_parquet(self.store.get(digest)?)?)
+    }
+}
+
+fn page(name: &str) -> Result<Reply, Failure> {
+    let Some(asset) = assets::find(name) else {
+        let hint = if assets::ASSETS.is_empty() {
+            "this program was built without the page; the API is at /api/v1"
+        } else {
+            "the page begins at /"
+        };
+        return Err(Failure::nothing("there is no such file", hint));
+    };
+    Ok(Reply::new(asset.media, asset.text, Freshness::Tagged))
+}
+
+/// Returns the name of a study in addresses: the place of its lock below the root, with `~` for
+/// `/`. Where a name has letters that do not stand in an address as they are, its digest follows.
+fn id_of(root: &Path, path: &Path) -> String {
+    let path = path.strip_prefix(root).unwrap_or(path).with_extension("");
+    let text = path.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let id: String = text
+        .chars()
+        .map(|c| match c {
+            '/' => '~',
+            c if plain(c) => c,
+            _ => '_',
+        })
+        .collect();
+    match text.chars().all(|c| plain(c) || c == '/') {
+        true => id,
+        false => format!("{id}~{}", &Digest::of(text.as_bytes()).hex()[..8]),
+    }
+}
+
+/// Returns the media type of bytes that begin like something known.
+fn media_of(bytes: &[u8]) -> &'static str {
+    let start = &bytes[..bytes.len().min(512)];
+    let text = std::str::from_utf8(start)
+        .unwrap_or_else(|e| std::str::from_utf8(&start[..e.valid_up_to()]).unwrap_or_default());
+    let trimmed = text.trim_start();
+    if start.starts_with(b"PAR1") {
+        "application/vnd.apache.parquet"
+    } else if trimmed.starts_with("<svg") {
+        "image/svg+xml"
+    } else if trimmed.starts_with("<!doctype html") || trimmed.starts_with("<!DOCTYPE html") {
+        "text/html; charset=utf-8"
+    } else if std::str::from_utf8(bytes).is_ok() {
+        "text/plain; charset=utf-8"
+    } else {
+        "application/octet-stream"
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_keeps_its_study_whatever_else_there_is() {
+        let id = |path: &str| id_of(Path::new("/p"), Path::new(path));
+        assert_eq!(id("/p/experiments/a.smoke.lock"), "experiments~a.smoke");
+        assert_eq!(id("/p/a.lock"), "a");
+        // Names that would be the same are told apart.
+        let (one, two) = (id("/p/a b.lock"), id("/p/a?b.lock"));
+        assert!(one != two && one.starts_with("a_b~"), "{one} {two}");
+        assert_ne!(id("/p/a~b.lock"), id("/p/a/b.lock"));
+    }
+
+    #[test]
+    fn bytes_tell_their_kind_and_never_become_a_script() {
+        assert_eq!(media_of(b"PAR1..."), "application/vnd.apache.parquet");
+        assert_eq!(media_of(b" <svg xmlns"), "image/svg+xml");
+        assert_eq!(media_of(b"alert(1)"), "text/plain; charset=utf-8");
+        assert_eq!(media_of(b"{\"a\":1}"), "text/plain; charset=utf-8");
+        assert_eq!(media_of(&[0xff, 0]), "application/octet-stream");
+    }
+}

@@ -1,0 +1,421 @@
+//! One study: its lock, its cells as a page wants them, its tables.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use artifacts::{Digest, Store};
+use bytes::Bytes;
+use pipeline::CellStatus;
+use pipeline::design::{Place, Preflight};
+use pipeline::lock::{Lock, LockCell, LockClass, LockStage};
+use pipeline::place::cell_text;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::catalogue::{Catalogue, Entry, record_of, union, whole};
+use crate::error::{Failure, Fault};
+use crate::reply::{Freshness, Reply};
+use crate::request::Ask;
+use crate::table::{View, scalar};
+
+/// The most values that are held to sort, filter or join a table of many cells.
+const MAX_VALUES: usize = 20_000_000;
+
+/// A study of a site.
+#[derive(Debug)]
+pub(crate) struct Study {
+    /// Its name in addresses.
+    pub(crate) id: String,
+    /// The file of the lock.
+    pub(crate) path: PathBuf,
+    /// Where it lies below the site's folder.
+    place: String,
+    /// The digest of the lock's bytes.
+    pub(crate) digest: Digest,
+    /// The lock.
+    pub(crate) lock: Lock,
+    cells: OnceLock<Bytes>,
+}
+
+/// What of a record a page shows of each cell; the rest of a record is passed over.
+#[derive(Deserialize)]
+struct Executed {
+    started: String,
+    seconds: f64,
+    order: u64,
+    #[serde(default)]
+    place: Option<Place>,
+    #[serde(default)]
+    preflight: Option<Preflight>,
+    warnings: Vec<String>,
+    attempts: Vec<serde::de::IgnoredAny>,
+}
+
+/// A cell as a page wants it.
+#[derive(Serialize)]
+struct CellLine<'a> {
+    at: &'a str,
+    labels: Vec<Value>,
+    status: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    record: Option<Digest>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    block: Option<usize>,
+    /// Load per core before its run, if somebody looked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    load: Option<f64>,
+    #[serde(skip_serializing_if = "is_zero")]
+    warnings: usize,
+    #[serde(skip_serializing_if = "is_zero")]
+    earlier: usize,
+    #[serde(skip_serializing_if = "is_zero")]
+    retries: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+impl Study {
+    /// Reads a lock.
+    pub(crate) fn read(
+        id: String,
+        path: &Path,
+        root: &Path,
+        bytes: &[u8],
+    ) -> Result<Self, Failure> {
+        let text = std::str::from_utf8(bytes)
+            .map_err(|_| Failure::store(format!("{}: it is not text", path.display())))?;
+        let lock = Lock::parse(text, path).map_err(Failure::store)?;
+        Ok(Self {
+            id,
+            path: path.to_owned(),
+            place: path
+                .strip_prefix(root)
+                .unwrap_or(path)
+                .display()
+                .to_string(),
+            digest: Digest::of(bytes),
+            lock,
+            cells: OnceLock::new(),
+        })
+    }
+
+    /// Returns what a list of studies says of it.
+    pub(crate) fn summary(&self) -> Value {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for cell in self.lock.stages.iter().flat_map(|s| &s.cells) {
+            *counts.entry(cell.status.word()).or_default() += 1;
+        }
+        let repeated = |c: &&LockCell| !c.earlier.is_empty();
+        let measured = self.lock.stages.iter();
+        let measured = measured.filter(|s| s.class == LockClass::Measurement);
+        let (mut cells, mut again) = (0, 0);
+        for stage in measured {
+            cells += stage.cells.len();
+            again += stage.cells.iter().filter(repeated).count();
+        }
+        json!({
+            "id": self.id,
+            "experiment": self.lock.experiment,
+            "profile": self.lock.profile,
+            "seed": self.lock.seed,
+            "trail": self.lock.trail(),
+            "lock": self.place,
+            "counts": counts,
+            "measurements": cells,
+            "measured_again": again,
+        })
+    }
+
+    /// Answers with the study, its stages and its tables.
+    pub(crate) fn overview(&self, store: &Store) -> Result<Reply, Failure> {
+        let mut value = self.summary();
+        let stages = self.lock.stages.iter().map(|stage| {
+            json!({
+                "name": stage.name,
+                "class": class_word(stage.class),
+                "cells": stage.cells.len(),
+            })
+        });
+        value["stages"] = stages.collect();
+        value["tables"] = self.tables(store)?;
+        Ok(Reply::json(&value, Freshness::Tagged))
+    }
+
+    /// Returns the tables with their columns.
+    fn tables(&self, store: &Store) -> Result<Value, Failure> {
+        let catalogue = Catalogue::read(&self.lock, store)?;
+        let mut tables = Vec::new();
+        for (name, entry) in &catalogue.tables {
+            let ok = entry.stage.cells.iter();
+            let ok: Vec<&LockCell> = ok.filter(|c| c.status == CellStatus::Ok).collect();
+            let axes: Vec<String> = ok.first().map(|c| axes_of(c)).unwrap_or_default();
+            tables.push(json!({
+                "name": name,
+                "stage": entry.stage.name,
+                "output": entry.output,
+                "cells": ok.len(),
+                "axes": axes,
+                "rows_of_first": entry.sample.rows,
+                "lineage": name.ends_with(".lineage"),
+                "artifact": (ok.len() == 1).then_some(entry.sample.digest),
+            }));
+        }
+        Ok(Value::Array(tables))
+    }
+
+    /// Answers with every cell: place, state, and when it was executed.
+    pub(crate) fn cells(&self, store: &Store) -> Result<Reply, Failure> {
+        let bytes = match self.cells.get() {
+            Some(bytes) => bytes.clone(),
+            None => {
+                let mut stages = Vec::new();
+                for stage in &self.lock.stages {
+                    stages.push(stage_lines(stage, store)?);
+                }
+                let bytes = Bytes::from(json!({"id": self.id, "stages": stages}).to_string());
+                self.cells.get_or_init(|| bytes).clone()
+            }
+        };
+        Ok(Reply::new("application/json", bytes, Freshness::Tagged))
+    }
+
+    /// Answers with rows of a table: of one cell with `cell=`, else of all ok cells of its stage.
+    pub(crate) fn table(&self, name: &str, ask: &Ask, store: &Store) -> Result<Reply, Failure> {
+        let view = View::of(ask)?;
+        if let Some(at) = ask.get("cell") {
+            return self.table_of_cell(name, at, &view, store);
+        }
+        let catalogue = Catalogue::read(&self.lock, store)?;
+        let full = catalogue.short.get(name).map_or(name, String::as_str);
+        let Some(entry) = catalogue.tables.get(full) else {
+            let message = format!("there is no table `{name}`");
+            return Err(Failure::nothing(message, catalogue.hint(name)));
+        };
+        if let Some(reply) = page_of_many(full, entry, &view, store)? {
+            return Ok(reply);
+        }
+        let whole = whole(entry, store)?;
+        let notes: Vec<String> = whole.note.into_iter().collect();
+        view.reply(full, &whole.table, None, &notes)
+    }
+
+    fn table_of_cell(
+        &self,
+        name: &str,
+        at: &str,
+        view: &View,
+        store: &Store,
+    ) -> Result<Reply, Failure> {
+        let (stage, output) = name.split_once('.').ok_or_else(|| {
+            Failure::question(
+                format!("`{name}` does not say its stage"),
+                "write STAGE.OUTPUT, for instance `ladder.requests`",
+            )
+        })?;
+        let (_, cell) = self.find(stage, at)?;
+        let record = record_of(store, stage, cell)?;
+        let artifact = record.as_ref().and_then(|record| {
+            let outputs = &record.outputs;
+            outputs.get(output).or_else(|| record.evidence.get(output))
+        });
+        let Some(artifact) = artifact else {
+            let message = format!("{} has no `{output}`", cell_text(stage, at));
+            return Err(Failure::nothing(message, "the cell lists what it has"));
+        };
+        let table = artifacts::Table::from_parquet(store.get(&artifact.digest)?)?;
+        let mut notes = Vec::new();
+        if cell.status != CellStatus::Ok {
+            notes.push(format!(
+                "the cell is {}: these rows are evidence, and enter no statistic",
+                cell.status.word()
+            ));
+        }
+        view.reply(name, &table, None, &notes)
+    }
+
+    /// Returns a stage and one of its cells.
+    pub(crate) fn find(&self, stage: &str, at: &str) -> Result<(&LockStage, &LockCell), Failure> {
+        let names = || -> Vec<&str> { self.lock.stages.iter().map(|s| s.name.as_str()).collect() };
+        let Some(found) = self.lock.stages.iter().find(|s| s.name == stage) else {
+            return Err(Failure::nothing(
+                format!("the lock has no stage `{stage}`"),
+                format!("it has: {}", names().join(", ")),
+            ));
+        };
+        let cell = found.cells.iter().find(|c| c.coordinates == at);
+        let missing = || {
+            let first = found.cells.first().map_or("", |c| c.coordinates.as_str());
+            Failure::nothing(
+                format!("there is no cell {}", cell_text(stage, at)),
+                format!("its first cell is {}", cell_text(stage, first)),
+            )
+        };
+        Ok((found, cell.ok_or_else(missing)?))
+    }
+}
+
+/// Answers with a page of a table of many cells, reading only the cells whose rows are on it;
+/// `None` if the page needs all rows and they are few enough to hold.
+fn page_of_many(
+    name: &str,
+    entry: &Entry<'_>,
+    view: &View,
+    store: &Store,
+) -> Result<Option<Reply>, Failure> {
+    let ok = entry.stage.cells.iter();
+    let ok: Vec<&LockCell> = ok.filter(|c| c.status == CellStatus::Ok).collect();
+    if ok.len() < 2 {
+        return Ok(None);
+    }
+    let mut parts = Vec::new();
+    let mut all = 0;
+    for cell in &ok {
+        let record = record_of(store, &entry.stage.name, cell)?;
+        let found = record.and_then(|mut r| {
+            let artifact = r.outputs.remove(&entry.output[..])?;
+            Some((r.coordinates.0, artifact))
+        });
+        if let Some((coordinates, artifact)) = found {
+            let rows = usize::try_from(artifact.rows.unwrap_or(0)).unwrap_or(usize::MAX);
+            parts.push((coordinates, artifact.digest, all, rows));
+            all += rows;
+        }
+    }
+    let Some((from, to)) = view.span(all) else {
+        let first = artifacts::Table::from_parquet(store.get(&entry.sample.digest)?)?;
+        if all.saturating_mul(first.names().len()) > MAX_VALUES {
+            return Err(Failure::new(
+                Fault::TooMuch,
+                format!("`{name}` has {all} rows in {} cells", ok.len()),
+                "choose one cell, or ask for what you want in SQL",
+            ));
+        }
+        return Ok(None);
+    };
+    let mut read = Vec::new();
+    let mut first = None;
+    for (coordinates, digest, start, rows) in parts {
+        if start < to && from < start + rows {
+            first.get_or_insert(start);
+            let table = artifacts::Table::from_parquet(store.get(&digest)?)?;
+            read.push((coordinates, table));
+        }
+    }
+    let table = union(&read)?;
+    let start = first.unwrap_or(from);
+    let part = slice(&table, from - start, to - start)?;
+    let left_out = entry.stage.cells.len() - ok.len();
+    let note = format!("{left_out} cells are not ok; their rows are left out");
+    let notes: Vec<String> = (left_out > 0).then_some(note).into_iter().collect();
+    view.reply(name, &part, Some((from, all)), &notes).map(Some)
+}
+
+/// Returns some rows of a table.
+fn slice(
+    table: &artifacts::Table,
+    from: usize,
+    to: usize,
+) -> Result<artifacts::Table, artifacts::TableError> {
+    let columns = table.names().into_iter().map(|name| {
+        let mut column = table.column(&name)?;
+        let values: Vec<_> = (from..to.min(table.rows()))
+            .map(|row| table.value(&name, row))
+            .collect::<Result<_, _>>()?;
+        if let Ok(part) = artifacts::Column::from_scalars(&name, &values) {
+            column.data = part.data;
+        }
+        Ok(column)
+    });
+    artifacts::Table::new(columns.collect::<Result<_, artifacts::TableError>>()?)
+}
+
+/// Returns a stage with its cells.
+fn stage_lines(stage: &LockStage, store: &Store) -> Result<Value, Failure> {
+    let mut axes: Vec<String> = Vec::new();
+    for cell in &stage.cells {
+        for axis in axes_of(cell) {
+            if !axes.contains(&axis) {
+                axes.push(axis);
+            }
+        }
+    }
+    let mut lines = Vec::with_capacity(stage.cells.len());
+    for cell in &stage.cells {
+        lines.push(cell_line(stage, cell, &axes, store)?);
+    }
+    Ok(json!({
+        "name": stage.name,
+        "class": class_word(stage.class),
+        "axes": axes,
+        "cells": lines,
+    }))
+}
+
+fn cell_line(
+    stage: &LockStage,
+    cell: &LockCell,
+    axes: &[String],
+    store: &Store,
+) -> Result<Value, Failure> {
+    let executed: Option<Executed> = match cell.record {
+        Some(digest) => {
+            let name = cell_text(&stage.name, &cell.coordinates);
+            let wrong = |e| Failure::store(format!("the record {digest} of {name}: {e}"));
+            Some(serde_json::from_slice(&store.get(&digest)?).map_err(wrong)?)
+        }
+        None => None,
+    };
+    let place = cell.place().map_err(Failure::store)?;
+    let labels = axes.iter();
+    let labels = labels.map(|axis| place.get(axis).map_or(Value::Null, scalar));
+    let line = CellLine {
+        at: &cell.coordinates,
+        labels: labels.collect(),
+        status: cell.status.word(),
+        reason: cell.reason.as_deref(),
+        record: cell.record,
+        started: executed.as_ref().map(|e| e.started.clone()),
+        seconds: executed.as_ref().map(|e| e.seconds),
+        order: executed.as_ref().map(|e| e.order),
+        block: executed
+            .as_ref()
+            .and_then(|e| e.place.as_ref())
+            .map(|p| p.block),
+        load: executed
+            .as_ref()
+            .and_then(|e| e.preflight.as_ref()?.seen.load_per_core),
+        warnings: executed.as_ref().map_or(0, |e| e.warnings.len()),
+        earlier: cell.earlier.len(),
+        retries: executed
+            .as_ref()
+            .map_or(0, |e| e.attempts.len().saturating_sub(1)),
+    };
+    serde_json::to_value(line).map_err(Failure::store)
+}
+
+/// Returns the names of a cell's axes.
+pub(crate) fn axes_of(cell: &LockCell) -> Vec<String> {
+    let coordinates = cell.place().unwrap_or_default();
+    coordinates.0.into_iter().map(|(axis, _)| axis).collect()
+}
+
+fn class_word(class: LockClass) -> &'static str {
+    match class {
+        LockClass::Resource => "resource",
+        LockClass::Measurement => "measurement",
+        LockClass::Pure => "pure",
+        LockClass::Study => "study",
+    }
+}
