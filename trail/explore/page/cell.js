@@ -28,7 +28,7 @@ export async function cellView(main, study, stage) {
       ["read", inputs(study, cell)],
     ]),
     (record?.warnings ?? []).map((w) => h("p", { class: "note" }, w)),
-    gates(cell.gates ?? []),
+    gatesOf(cell.gates ?? []),
     requests ? timeline(study, stage, at, requests, { host, processes, gpu, slots, metrics }) : null,
     one ? [h("h2", {}, "Facts of the cell"), factList(study, stage, at, one)] : null,
     files(study, stage, at, outputs, cell),
@@ -40,7 +40,7 @@ function inputs(study, cell) {
     : h("a", { href: address(["study", study], { stage: input.stage }) }, `${plural(input.cells, "cell")} of ${input.stage}`)]) : null;
 }
 
-function gates(list) {
+function gatesOf(list) {
   if (!list.length) return null;
   const passed = list.filter((g) => g.outcome === "pass");
   const rest = list.filter((g) => g.outcome !== "pass");
@@ -155,7 +155,7 @@ function machine({ host, processes, gpu, slots, metrics }) {
     const wanted = [[/running|processing/, "running"], [/waiting|deferred|queue_req/, "waiting"], [/(kv|cache).*(usage|ratio|perc)/, "KV use"]];
     for (const [pattern, name] of wanted) {
       const metric = names.find((n) => pattern.test(n) && !n.endsWith("_total"));
-      if (metric) add(name, metric, [{ points: points(metrics, "value", (i) => metrics.at("name", i) === metric), step: true }]);
+      if (metric) add(name, null, [{ points: points(metrics, "value", (i) => metrics.at("name", i) === metric), step: true }]);
     }
   }
   if (host) {
