@@ -27,3 +27,4 @@ mod real_engine;
 mod remeasured;
 mod sql;
 mod tampering;
+mod until;

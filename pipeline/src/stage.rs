@@ -643,6 +643,17 @@ pub trait StageKind: Send + Sync {
         None
     }
 
+    /// Returns the names of the figures that [`StageKind::figure`] knows.
+    fn figures(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Returns canonical parameters of a pure stage for a study that looks at its figures after each
+    /// block and may stop: its intervals must hold at every look.
+    fn looked_at_repeatedly(&self, parameters: Json) -> Json {
+        parameters
+    }
+
     /// Returns a figure of one measured cell by its column's name, such as `output_throughput`;
     /// `None` if the kind or the cell has none.
     fn figure(

@@ -205,6 +205,14 @@ fn design(design: &DesignPlan) -> Vec<String> {
         order_text(design.order),
         design.to_launch,
     )];
+    if let Some(until) = &design.until {
+        lines.push(format!(
+            "  {} blocks or more: no further one once `{}` of every launch is known to ± {:.1} % (95 %, at every look)",
+            until.at_least,
+            until.of,
+            100.0 * until.relative_half_width
+        ));
+    }
     if let Some((arm, of)) = &design.control {
         lines.push(format!("  A/A arm: {arm} is {of} launched a second time"));
     }
@@ -245,11 +253,15 @@ fn smallest(design: &DesignPlan) -> Vec<String> {
         .iter()
         .map(|s| format!("{} at a noise of {}", percent(s.effect), percent(s.noise)))
         .collect();
+    let (blocks, looks) = match &design.until {
+        Some(until) => (until.at_least, " at every look"),
+        None => (design.blocks, ""),
+    };
     vec![
         format!(
             "  a comparison of two launches has {} degrees of freedom; the smallest difference it finds in four \
-             of five studies (one comparison at 5 %; noise of launches: {known}):",
-            design.degrees_of_freedom
+             of five studies (one comparison at 5 %{looks}; noise of launches: {known}):",
+            blocks.saturating_sub(1)
         ),
         format!("    {}", effects.join(", ")),
     ]

@@ -11,6 +11,7 @@
 
 mod order;
 mod quiet;
+mod until;
 
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use order::sequence;
 pub use quiet::{Loud, Otherwise, Preflight, Quiet, Surroundings};
+pub(crate) use until::ALPHA as UNTIL_ALPHA;
+pub use until::{Until, is_not_needed};
 
 use crate::experiment::Experiment;
 
@@ -33,8 +36,10 @@ pub const CONTROL: &str = "control";
 pub struct Design {
     /// The position of the axis [`BLOCK`] in [`Experiment::axes`].
     pub axis: usize,
-    /// How many blocks there are.
+    /// How many blocks there are; with [`Design::until`] at most.
     pub blocks: usize,
+    /// When blocks have been enough.
+    pub until: Option<Until>,
     /// The position in [`Experiment::stages`] of the stage whose launch is the unit.
     pub unit: usize,
     /// How launches are ordered within a block.

@@ -241,6 +241,9 @@ impl<'a, 'l> Executor<'a, 'l> {
         self.session.newly_settled.clear();
         self.collect();
         while self.stopped.is_none() {
+            if self.session.stop_when_known() {
+                self.replan()?;
+            }
             if self.context.cancelled.load(Ordering::Relaxed) {
                 self.interrupt();
             } else if !self.ready_feeding.is_empty() {

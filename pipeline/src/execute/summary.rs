@@ -108,7 +108,12 @@ pub(super) fn summary(
             });
         }
     }
-    let is_ok = |cell: usize| matches!(session.settled(cell), Some(Outcome::Ok { .. }));
+    let is_ok = |cell: usize| match session.settled(cell) {
+        Some(Outcome::Ok { .. }) => true,
+        // Of a block that was not needed.
+        Some(Outcome::Not { status, .. }) => *status == CellStatus::Excluded,
+        None => false,
+    };
     let done = session
         .selected
         .iter()

@@ -17,8 +17,8 @@ use super::spec::{Parts, spec};
 use super::stages::{drafts, order};
 use super::tree::{Node, Value};
 use super::{check_name, parse};
-use crate::experiment::{Axis, Experiment, Order};
-use crate::stage::{Json, Library, Registry, Step};
+use crate::experiment::{Axis, Experiment, Order, Stage};
+use crate::stage::{Class, Json, Library, Registry, StageKind, Step};
 use crate::suggest::remedy;
 
 /// What the user asks for beside the file.
@@ -164,11 +164,12 @@ fn compile(
             .position(|o| o == declared)
             .expect("every stage is in the order")
     };
+    let declared_order = order.clone();
     for stage in &mut stages {
         stage.needs = stage.needs.iter().map(position).collect();
     }
     let mut slots: Vec<_> = stages.into_iter().map(Some).collect();
-    let stages: Vec<_> = order
+    let mut stages: Vec<_> = order
         .iter()
         .map(|i| slots[*i].take().expect("each stage is taken once"))
         .collect();
@@ -192,8 +193,13 @@ fn compile(
     let design = match (&design, unit) {
         (Some(design), Some(declared)) => {
             let unit = position(&declared);
-            let kind = drafts[declared].kind?;
-            Some(design.finish(unit, &stages[unit], kind, &axes, seed, sink))
+            let kinds = declared_order.iter().map(|i| drafts[*i].kind);
+            let kinds = kinds.collect::<Option<Vec<_>>>()?;
+            let design = design.finish(unit, (&stages, &kinds), &axes, seed, sink);
+            if design.until.is_some() {
+                look_repeatedly(&mut stages, &kinds);
+            }
+            Some(design)
         }
         _ => None,
     };
@@ -235,6 +241,16 @@ fn compile(
         stages,
         name,
     })
+}
+
+/// Lets pure stages know that the study looks at its figures after each block.
+fn look_repeatedly(stages: &mut [Stage], kinds: &[&dyn StageKind]) {
+    let pure = stages.iter_mut().zip(kinds);
+    for (stage, kind) in pure.filter(|(stage, _)| stage.class == Class::Pure) {
+        for set in &mut stage.parameter_sets {
+            *set = kind.looked_at_repeatedly(std::mem::take(set));
+        }
+    }
 }
 
 /// Returns the claims declared, by name: what is said before it is measured, and so a part of

@@ -15,10 +15,12 @@ use super::axes::{Arm, AxisDraft, MAX_LABELS, insane};
 use super::check::Checker;
 use super::diagnostics::{Mistake, Sink, Span};
 use super::interpolate::{Scope, Values};
-use super::settings::{DurationText, PercentText};
+use super::settings::{BlocksText, DurationText, PercentText};
 use super::stages::Draft;
 use super::tree::{Node, scalar_json};
-use crate::design::{BLOCK, CONTROL, Control, Design, Otherwise, Quiet, UnitOrder, sequence};
+use crate::design::{
+    BLOCK, CONTROL, Control, Design, Otherwise, Quiet, UnitOrder, Until, sequence,
+};
 use crate::experiment::Stage;
 use crate::stage::{Class, Coordinates, Json, StageKind, Step};
 use crate::suggest::{list, remedy};
@@ -45,6 +47,30 @@ pub(crate) struct DesignFile {
     quiet: Option<QuietFile>,
     /// How much launches are expected to vary, for the smallest effect that can be detected.
     noise: Option<PercentText>,
+    /// Blocks beyond `blocks` until a figure is known closely enough.
+    until: Option<UntilFile>,
+}
+
+/// When blocks have been enough, or none.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum UntilFile {
+    /// A rule.
+    Rule(RuleFile),
+    /// No rule: for a profile that does without.
+    Off(Off),
+}
+
+/// When blocks have been enough.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct RuleFile {
+    /// The largest half-width of the interval of each launch's mean, relative to the mean.
+    relative_half_width: PercentText,
+    /// The figure that must be known so closely, by its column's name.
+    of: String,
+    /// The most blocks.
+    at_most: BlocksText,
 }
 
 /// The A/A arm, or none.
@@ -99,6 +125,8 @@ pub(crate) struct DesignDraft {
     span: Span,
     route: Vec<Step>,
     blocks: usize,
+    /// With a rule that ends blocks: after how many it looks first.
+    least_blocks: Option<usize>,
     /// How many blocks there would be without the profile.
     declared_blocks: usize,
     /// The position of the axis of blocks.
@@ -106,7 +134,7 @@ pub(crate) struct DesignDraft {
     control: Option<Control>,
 }
 
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 9] = [
     "blocks",
     "unit",
     "order",
@@ -115,6 +143,7 @@ const KEYS: [&str; 8] = [
     "cool-down",
     "quiet",
     "noise",
+    "until",
 ];
 
 /// Reads `design` with what the profile in force replaces of it, and adds the axis of blocks and
@@ -140,6 +169,7 @@ pub(crate) fn read(
         span: first.span,
         route,
         blocks: 0,
+        least_blocks: None,
         declared_blocks: 0,
         axis: axes.len(),
         control: None,
@@ -183,7 +213,10 @@ pub(crate) fn read(
         draft.take(&node, route);
         if let Json::Object(keys) = node.json() {
             if route.len() == 1 {
-                let blocks = keys.get("blocks").and_then(Json::as_u64);
+                let most = keys.get("until").and_then(|until| until.get("at-most"));
+                let most = most.and_then(|most| serde_json::from_value(most.clone()).ok());
+                let most = most.map(|BlocksText(n)| u64::from(n));
+                let blocks = most.or_else(|| keys.get("blocks").and_then(Json::as_u64));
                 draft.declared_blocks = blocks.map_or(0, |n| usize::try_from(n).unwrap_or(0));
             }
             merged.extend(keys);
@@ -200,6 +233,9 @@ pub(crate) fn read(
         sink.add(Mistake::new(draft.span, &draft.route, "missing key `blocks`").hint(hint));
     }
     draft.blocks = draft.file.blocks.unwrap_or(0) as usize;
+    if !broken {
+        draft.add_rule(sink);
+    }
     let by_hand = root.get("axes").and_then(|axes| axes.entry(BLOCK));
     draft.add_blocks(axes, by_hand.map(|(key, _)| key.span), sink, broken);
     if !broken {
@@ -249,6 +285,62 @@ impl DesignDraft {
     fn mistake(&self, name: &str, below: &str, message: String, hint: String) -> Mistake {
         let (span, route) = self.place(name, below);
         Mistake::new(span, &route, message).hint(hint)
+    }
+
+    /// Lets there be as many blocks as the rule that ends them allows.
+    fn add_rule(&mut self, sink: &Sink) {
+        let Some(UntilFile::Rule(rule)) = &self.file.until else {
+            return;
+        };
+        let (least, most) = (self.blocks, rule.at_most.0 as usize);
+        if least < statistics::LEAST_LOOK {
+            let first = statistics::LEAST_LOOK;
+            let message =
+                format!("a rule that ends blocks looks after {first} blocks or more, not {least}");
+            let hint = format!(
+                "let `blocks` be {first} or more, the least number of blocks, or `until: none`"
+            );
+            sink.add(self.mistake("blocks", "", message, hint));
+        } else if most <= least {
+            let message = format!("`at-most` is {most} blocks, and `blocks` {least} already");
+            let hint =
+                "let `at-most` be larger: `blocks` is the least number with `until`".to_owned();
+            sink.add(self.mistake("until", "at-most", message, hint));
+        } else if self.file.order == Some(UnitOrder::LatinSquare) {
+            let message = "a Latin square is complete only after all its blocks, and `until` may end it before";
+            let hint = "use `order: randomised`, or remove `until`".to_owned();
+            sink.add(self.mistake("order", "", message.to_owned(), hint));
+        } else {
+            self.least_blocks = Some(least);
+            self.blocks = most;
+        }
+    }
+
+    /// Returns the rule that ends blocks.
+    fn until(&self, stages: &[Stage], kinds: &[&dyn StageKind], sink: &Sink) -> Option<Until> {
+        let Some(UntilFile::Rule(rule)) = &self.file.until else {
+            return None;
+        };
+        let in_blocks = stages.iter().zip(kinds).filter(|(stage, _)| {
+            stage.class == Class::Measurement && stage.over.contains(&self.axis)
+        });
+        let known: Vec<&str> = in_blocks
+            .flat_map(|(_, kind)| kind.figures())
+            .copied()
+            .collect();
+        if !known.contains(&rule.of.as_str()) {
+            let message = format!(
+                "nothing that is measured in blocks has a figure `{}`",
+                rule.of
+            );
+            let hint = remedy(&rule.of, "figures", known.into_iter());
+            sink.add(self.mistake("until", "of", message, hint));
+        }
+        Some(Until {
+            relative_half_width: rule.relative_half_width.0,
+            of: rule.of.clone(),
+            at_least: self.least_blocks?,
+        })
     }
 
     /// Adds the axis of blocks.
@@ -461,12 +553,12 @@ impl DesignDraft {
     pub(crate) fn finish(
         &self,
         unit: usize,
-        stage: &Stage,
-        kind: &dyn StageKind,
+        (stages, kinds): (&[Stage], &[&dyn StageKind]),
         axes: &[AxisDraft],
         seed: u64,
         sink: &Sink,
     ) -> Design {
+        let (stage, kind) = (&stages[unit], kinds[unit]);
         let (launches, cells) = launches(stage, kind, axes, self.axis);
         let order = self.file.order.unwrap_or_default();
         let k = launches.len();
@@ -487,6 +579,7 @@ impl DesignDraft {
         Design {
             axis: self.axis,
             blocks: self.blocks,
+            until: self.until(stages, kinds, sink),
             unit,
             order,
             control: self.control,
@@ -614,6 +707,7 @@ pub(crate) fn design_json(design: &Design, unit: &str, axes: &[AxisDraft]) -> Js
     };
     json!({
         "blocks": design.blocks,
+        "until": design.until,
         "unit": unit,
         "order": design.order,
         "control": control,

@@ -238,3 +238,52 @@ mod tests {
         }
     }
 }
+
+/// A number of blocks: `12 blocks`, or `12`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BlocksText(pub(crate) u32);
+
+impl<'de> Deserialize<'de> for BlocksText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = BlocksText;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number of blocks such as `12 blocks`")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<BlocksText, E> {
+                let number = text.trim().trim_end_matches("blocks").trim_end();
+                let wrong = || E::custom(format!("`{}` is not a number of blocks", text.trim()));
+                number.parse().map(BlocksText).map_err(|_| wrong())
+            }
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<BlocksText, E> {
+                let wrong = || E::custom(format!("{number} blocks are too many"));
+                u32::try_from(number).map(BlocksText).map_err(|_| wrong())
+            }
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<BlocksText, E> {
+                let wrong = || E::custom(format!("{number} is not a number of blocks"));
+                u32::try_from(number).map(BlocksText).map_err(|_| wrong())
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+impl JsonSchema for BlocksText {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Blocks".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "oneOf": [
+                {"type": "integer", "minimum": 1, "maximum": 1000},
+                {"type": "string", "pattern": r"^\s*[1-9][0-9]{0,2}\s+blocks\s*$"},
+            ],
+        })
+    }
+}

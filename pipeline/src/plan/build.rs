@@ -13,7 +13,7 @@ use crate::error::PipelineError;
 use crate::experiment::Experiment;
 use crate::lock::LockClass;
 use crate::record::parse_outputs;
-use crate::stage::{Class, Registry};
+use crate::stage::{CellStatus, Class, Registry};
 
 /// Earlier executions of a stage that an estimate looks at.
 const HISTORY: usize = 4096;
@@ -189,6 +189,13 @@ fn decision(
 ) -> Result<Decision, PipelineError> {
     Ok(match &session.states[cell] {
         State::Settled(Outcome::Ok { record, .. }) => Decision::Cached { record: *record },
+        State::Settled(Outcome::Not {
+            status: CellStatus::Excluded,
+            reason,
+            ..
+        }) => Decision::Excluded {
+            reason: reason.to_string(),
+        },
         State::Settled(Outcome::Not { status, reason, .. }) => Decision::Blocked {
             status: *status,
             reason: reason.to_string(),

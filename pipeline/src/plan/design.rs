@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::session::{Outcome, Session, State};
-use crate::design::{Design, UnitOrder};
+use crate::design::{Design, UnitOrder, Until};
 use crate::error::PipelineError;
 use crate::experiment::{Cell, Experiment};
 use crate::graph::Graph;
@@ -27,8 +27,10 @@ const FIGURE: &str = "output_throughput";
 pub struct DesignPlan {
     /// The stage whose launch is the unit of replication.
     pub unit: String,
-    /// How many blocks there are.
+    /// How many blocks there are; with `until` at most.
     pub blocks: usize,
+    /// The rule that ends blocks before.
+    pub until: Option<Until>,
     /// What a block launches.
     pub launches: Vec<String>,
     /// The A/A arm: its coordinate, and what it stands for.
@@ -82,8 +84,23 @@ pub struct Smallest {
 /// `blocks` finds with the usual chance at the usual level; `None` for fewer than three blocks, which
 /// license no verdict.
 pub fn smallest_effect(noise: f64, blocks: usize) -> Option<f64> {
+    smallest_at(noise, blocks, Looks::Once)
+}
+
+/// How often a study looks at what it found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Looks {
+    Once,
+    AfterEachBlock,
+}
+
+fn smallest_at(noise: f64, blocks: usize, looks: Looks) -> Option<f64> {
+    let level = match looks {
+        Looks::Once => ALPHA,
+        Looks::AfterEachBlock => statistics::anytime_level(blocks, ALPHA)?,
+    };
     let standardised = (blocks >= statistics::LEAST_UNITS)
-        .then(|| statistics::smallest_detectable(blocks, ALPHA, POWER))
+        .then(|| statistics::smallest_detectable(blocks, level, POWER))
         .flatten()?;
     // The difference of two logarithms varies √2 times as much as one.
     Some((standardised * noise * std::f64::consts::SQRT_2).exp_m1())
@@ -108,7 +125,10 @@ pub(super) fn design_plan(session: &Session<'_>) -> Option<DesignPlan> {
         (None, None) => (NoiseSource::Unknown, USUAL_NOISE.to_vec()),
     };
     let smallest = |noise: f64| {
-        let effect = smallest_effect(noise, design.blocks)?;
+        let effect = match &design.until {
+            None => smallest_effect(noise, design.blocks)?,
+            Some(until) => smallest_at(noise, until.at_least, Looks::AfterEachBlock)?,
+        };
         Some(Smallest { noise, effect })
     };
     let named = |block: &Vec<usize>| -> Vec<String> {
@@ -117,6 +137,7 @@ pub(super) fn design_plan(session: &Session<'_>) -> Option<DesignPlan> {
     Some(DesignPlan {
         unit: experiment.stages[design.unit].name.clone(),
         blocks: design.blocks,
+        until: design.until.clone(),
         launches: design.launches.clone(),
         control: design
             .control

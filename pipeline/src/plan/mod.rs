@@ -7,6 +7,7 @@ mod reason;
 mod resolve;
 mod select;
 mod session;
+mod until;
 
 pub use build::{measures_here, plan};
 pub use design::{

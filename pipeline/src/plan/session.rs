@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use artifacts::{ActionKey, Digest, Lookup, Store};
 
 use super::select::{self, Forced};
+use super::until::Rule;
 use super::{Lack, PlanOptions};
 use crate::error::PipelineError;
 use crate::experiment::Experiment;
@@ -107,6 +108,7 @@ pub(crate) struct Session<'a> {
     /// What this machine lacks of what cells need, each thing once, with the remedy.
     pub(crate) lacks: BTreeSet<Lack>,
     progress: Progress,
+    pub(super) rule: Rule,
 }
 
 /// The counters that tell when a cell's inputs are complete.
@@ -159,9 +161,13 @@ impl<'a> Session<'a> {
             facets: HashMap::new(),
             lacks: BTreeSet::new(),
             progress: Progress::default(),
+            rule: Rule::default(),
             graph,
         };
         session.restart()?;
+        if session.stop_when_known() {
+            session.restart()?;
+        }
         Ok(session)
     }
 

@@ -154,3 +154,49 @@ fn a_launch_is_named_without_its_block() {
         ])
     );
 }
+
+#[test]
+fn a_rule_that_ends_blocks_is_read_and_its_mistakes_are_told() {
+    let rule = |blocks: u32, width: &str, of: &str, most: &str| {
+        let rule = format!("{{relative-half-width: {width}, of: {of}, at-most: {most}}}");
+        with(&format!("{{blocks: {blocks}, until: {rule}}}"))
+    };
+    let experiment = valid(&rule(5, "3 %", "output_throughput", "12 blocks"));
+    let design = experiment.design.as_ref().unwrap();
+    let until = design.until.as_ref().unwrap();
+    assert_eq!((design.blocks, until.at_least), (12, 5));
+    assert_eq!(
+        experiment.spec["design"]["until"],
+        json!({"relative_half_width": 0.03, "of": "output_throughput", "at_least": 5})
+    );
+    assert_eq!(experiment.spec["axes"]["block"]["declared"], 12);
+    let wrong = |text: &str| load(text, &Options::default()).unwrap_err().to_string();
+    for (text, expected) in [
+        (
+            rule(2, "3 %", "output_throughput", "12"),
+            "a rule that ends blocks looks after 3 blocks or more, not 2",
+        ),
+        (
+            rule(5, "3 %", "output_throughput", "5 blocks"),
+            "`at-most` is 5 blocks, and `blocks` 5 already",
+        ),
+        (
+            rule(5, "3 %", "output_througput", "9 blocks"),
+            "nothing that is measured in blocks has a figure `output_througput`",
+        ),
+    ] {
+        let told = wrong(&text);
+        assert!(told.contains(expected), "{told}");
+    }
+    assert!(wrong(&rule(5, "3 %", "output_througput", "9 blocks")).contains("`output_throughput`"));
+    let smoke = Options {
+        profile: Some("smoke".into()),
+        ..Options::default()
+    };
+    let text = rule(5, "3 %", "output_throughput", "12 blocks").replace(
+        "smoke: {set:",
+        "smoke: {design: {blocks: 1, until: none}, set:",
+    );
+    let design = load(&text, &smoke).unwrap().design.unwrap();
+    assert_eq!((design.blocks, design.until), (1, None));
+}

@@ -147,6 +147,10 @@ impl StageKind for Kind {
         })
     }
 
+    fn figures(&self) -> &'static [&'static str] {
+        &["output_throughput"]
+    }
+
     fn run(&self, _: &Job<'_>) -> Result<Done, Failure> {
         Err(Failure::failed(
             "kinds for tests of the language do not run",

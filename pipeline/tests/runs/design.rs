@@ -248,3 +248,58 @@ fn a_change_of_one_configuration_measures_its_launches_again_in_every_block() {
         "{changed:?}"
     );
 }
+
+/// A rule that ends blocks: at least 3, at most 8.
+fn until(half_width: &str) -> String {
+    let rule = format!("{{relative-half-width: {half_width}, of: speed, at-most: 8 blocks}}");
+    with(&format!("  blocks: 3\n  until: {rule}\n"))
+}
+
+#[test]
+fn blocks_go_on_until_the_figure_is_known_and_the_rest_is_not_needed() {
+    let bench = Bench::new();
+    // Of the logarithms of 100.2, 100.4, 100.1 and 100.3 the sd is 0.00129: ± 0.42 % after four blocks, by the
+    // anytime t of 6.54, and ± 1.2 % after three.
+    let done = order(&bench, &until("0.5 %"));
+    assert_eq!((launches(&done).len(), measured(&done)), (8, 16));
+    assert!(
+        done.iter().all(|cell| !cell.contains("block=5")),
+        "{done:?}"
+    );
+    // What was decided stays decided.
+    assert_eq!(order(&bench, &until("0.5 %")), Vec::<String>::new());
+    let experiment = study(&bench, &until("0.5 %"));
+    let registry = registry(&bench.world);
+    let plan = pipeline::plan(&experiment, &registry, &bench.store, &Default::default()).unwrap();
+    assert_eq!((plan.total.run, plan.total.excluded), (0, 24));
+    let left_out = plan.cells.iter().find_map(|cell| match &cell.decision {
+        pipeline::Decision::Excluded { reason } => Some(reason.clone()),
+        _ => None,
+    });
+    assert_eq!(
+        left_out.unwrap(),
+        "not needed: after 4 blocks `speed` of every launch is known to ± 0.4 %, within 0.5 %"
+    );
+    // A closer rule measures the blocks that it needs more, and nothing twice.
+    let more = order(&bench, &until("0.3 %"));
+    assert_eq!((launches(&more).len(), measured(&more)), (4, 8));
+    assert!(
+        more.iter()
+            .all(|cell| cell.contains("block=5") || cell.contains("block=6"))
+    );
+    // One that is never met ends with the last block.
+    let rest = order(&bench, &until("0.01 %"));
+    assert_eq!((launches(&rest).len(), measured(&rest)), (4, 8));
+}
+
+#[test]
+fn stages_that_test_know_that_the_study_looks_after_each_block() {
+    let bench = Bench::new();
+    let looks = |text: &str| {
+        let experiment = study(&bench, text);
+        let results = experiment.stages.iter().find(|s| s.name == "results");
+        results.unwrap().parameter_sets[0]["looks"].clone()
+    };
+    assert_eq!(looks(&until("0.5 %")), "repeated");
+    assert!(looks(STUDY).is_null());
+}

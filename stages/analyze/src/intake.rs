@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use artifacts::{Scalar, Store, Table};
 use contract::{CellRows, LineageSource, Metric, NarrowRows, SourceArtifact};
+use pipeline::design::is_not_needed;
 use pipeline::place::CellName;
 use pipeline::{CellStatus, Control, Coordinates, Failure, Input, InputCell};
 use rayon::prelude::*;
@@ -263,6 +264,11 @@ fn load<'a>(
     };
     let read = read(input, stage, verdicts, store, control, hold);
     for (cell, read) in input.cells.iter().zip(read) {
+        // A study that had measured enough does not miss what it did not need.
+        let reason = cell.reason.as_deref().unwrap_or_default();
+        if cell.status == CellStatus::Excluded && is_not_needed(reason) {
+            continue;
+        }
         let barred = verdicts
             .barred
             .get(&(stage.clone(), cell.coordinates.to_string()));

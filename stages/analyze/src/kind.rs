@@ -16,6 +16,7 @@ use crate::frame::{Frame, Spec};
 use crate::intake;
 use crate::operator::{Context, Operator, Scope};
 use crate::operators::ALL;
+use crate::operators::looks::{Looks, TESTING};
 use crate::surroundings::Surroundings;
 
 /// The `analyze` kind.
@@ -97,6 +98,19 @@ impl StageKind for Analyze {
         } else {
             Err(problems)
         }
+    }
+
+    fn looked_at_repeatedly(&self, mut parameters: Json) -> Json {
+        let tables = parameters["tables"].as_array_mut();
+        for table in tables.into_iter().flatten() {
+            let tests = table["operator"]
+                .as_str()
+                .is_some_and(|o| TESTING.contains(&o));
+            if tests {
+                table["parameters"]["looks"] = json!(Looks::AfterEachBlock);
+            }
+        }
+        parameters
     }
 
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {

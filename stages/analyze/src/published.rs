@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use artifacts::Scalar;
-use pipeline::{Control, Json};
+use pipeline::{Control, Failure, Json};
 use serde_json::json;
 
 use crate::frame::{Frame, Level, Row, Spec};
@@ -53,6 +53,15 @@ pub(crate) fn table(text: &str, keys: &[&str], numbers: &[&str]) -> Frame {
 }
 
 pub(crate) fn run(operator: &str, parameters: &Json, frame: Frame) -> Frame {
+    let made = made(operator, parameters, frame).unwrap();
+    made.settle().unwrap()
+}
+
+pub(crate) fn failure(operator: &str, parameters: &Json, frame: Frame) -> String {
+    made(operator, parameters, frame).unwrap_err().reason
+}
+
+fn made(operator: &str, parameters: &Json, frame: Frame) -> Result<Frame, Failure> {
     let operator = ALL.iter().find(|o| o.name() == operator).unwrap();
     let tables = BTreeMap::from([("t".to_owned(), frame)]);
     let context = Context {
@@ -62,11 +71,7 @@ pub(crate) fn run(operator: &str, parameters: &Json, frame: Frame) -> Frame {
         seed: 164,
         control: &Control::quiet(),
     };
-    operator
-        .run(parameters, &context)
-        .unwrap()
-        .settle()
-        .unwrap()
+    operator.run(parameters, &context)
 }
 
 fn at(frame: &Frame, key: &[&str]) -> usize {

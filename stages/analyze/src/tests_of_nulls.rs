@@ -323,3 +323,58 @@ fn a_tenth_is_found_in_four_of_five_studies_of_five_blocks() {
     let found = found.count();
     assert!(found >= 160, "{found} of 200");
 }
+
+/// Whether any look after so many blocks finds something, the study going on from block to block.
+fn any_look(frame: &Frame, looks: &Json) -> bool {
+    (3..=8).any(|blocks| {
+        let mut seen = frame.clone();
+        seen.rows
+            .retain(|row| row.key[2].as_f64().is_some_and(|b| b <= f64::from(blocks)));
+        let parameters = compared(&PLAIN, looks);
+        any(
+            &run("paired-comparison", &parameters, seen),
+            "verdict",
+            "different",
+        )
+    })
+}
+
+#[test]
+fn looking_after_each_block_finds_nothing_more_often_than_allowed_if_the_comparison_knows() {
+    let design = Design { units: 8, ..PLAIN };
+    let share = |looks: &Json, studies| share(&design, studies, |frame| any_look(&frame, looks));
+    let each = share(&json!({"looks": "after-each-block"}), 200);
+    assert!(each <= bound(200), "{each}");
+    // The plain test: 15 % over these looks.
+    let once = share(&json!({}), 200);
+    assert!(once > bound(200), "{once}");
+}
+
+#[test]
+fn a_test_that_does_not_hold_at_every_look_is_refused() {
+    let parameters = json!({"from": "t", "columns": ["m0"], "test": "wilcoxon", "looks": "after-each-block",
+        "pair": {"axis": "system", "a": "a", "b": "b"}});
+    let frame = study(&PLAIN, &mut Noise(1));
+    let failure = crate::published::failure("paired-comparison", &parameters, frame);
+    assert_eq!(
+        failure,
+        "the test `wilcoxon` does not hold where a study looks at it after each block"
+    );
+}
+
+#[test]
+fn a_design_that_looks_after_each_block_says_so_to_every_test() {
+    let tables = json!({
+        "cells": {"operator": "cell-summary"},
+        "compared": {"operator": "paired-comparison", "from": "cells", "columns": ["output_throughput"],
+                     "pair": {"axis": "system", "a": "a", "b": "b"}},
+    });
+    let parameters = crate::tests::canonical(&tables).unwrap();
+    let known = pipeline::StageKind::looked_at_repeatedly(&crate::Analyze, parameters.clone());
+    assert!(parameters["tables"][1]["parameters"]["looks"].is_null());
+    assert_eq!(
+        known["tables"][1]["parameters"]["looks"],
+        "after-each-block"
+    );
+    assert!(known["tables"][0]["parameters"]["looks"].is_null());
+}

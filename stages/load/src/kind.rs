@@ -194,6 +194,10 @@ impl StageKind for Load {
         })
     }
 
+    fn figures(&self) -> &'static [&'static str] {
+        &["output_throughput"]
+    }
+
     fn figure(
         &self,
         name: &str,

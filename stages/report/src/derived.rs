@@ -132,6 +132,9 @@ fn limits(data: &Data) -> Result<Table, Miss> {
     let mut say = |topic: &str, subject: &str, text: String| {
         rows.push([topic.to_owned(), subject.to_owned(), text]);
     };
+    if let Some(text) = stopping_rule(&study.spec) {
+        say("stopping rule", "", text);
+    }
     let mut stages: Vec<&str> = Vec::new();
     for line in &study.ledger {
         if !stages.contains(&line.stage.as_str()) {
@@ -219,6 +222,20 @@ fn limits(data: &Data) -> Result<Table, Miss> {
         }
     }
     three(["topic", "subject", "text"], &rows)
+}
+
+/// Tells of a design that went on until something was known.
+fn stopping_rule(spec: &Json) -> Option<String> {
+    let (design, until) = (spec.get("design")?, spec.get("design")?.get("until")?);
+    let share = until.get("relative_half_width")?.as_f64()?;
+    Some(format!(
+        "after {} blocks or more, up to {}, the study ended when `{}` of every launch was known to ± {:.1} % (95 %); \
+         comparisons hold at every such look, intervals of single means do not account for it",
+        until.get("at_least")?,
+        design.get("blocks")?,
+        until.get("of")?.as_str()?,
+        100.0 * share
+    ))
 }
 
 /// Tells of measurements that were executed more than once.

@@ -11,6 +11,7 @@ use statistics::{Bootstrap, BootstrapKind, GENERATOR, Interval, UnitEffect};
 use crate::columns::{Columns, Value};
 use crate::frame::{Frame, Level, Missing, Span, Spec, text};
 use crate::operator::{Context, Draft};
+use crate::operators::looks::Looks;
 use crate::operators::pairs::Sides;
 use crate::operators::units::{Scale, Units, outward};
 use crate::operators::verdict::{Adjusted, Case, Family, VERDICTS, Verdict, adjust};
@@ -46,6 +47,9 @@ pub(crate) struct Terms {
     /// `frequency` and `temperature`, for instance, of two machines. A difference in any other bars the verdict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) conditions_may_differ: Vec<String>,
+    /// How often the study looks at what it found. A design with `until` sets it.
+    #[serde(default, skip_serializing_if = "Looks::is_once")]
+    pub(crate) looks: Looks,
     /// Which tests form one family for the adjustment of p values and intervals.
     #[serde(default)]
     pub(crate) family: Family,
@@ -169,6 +173,22 @@ impl Terms {
         })
     }
 
+    /// Refuses a test that does not hold where a study looks at it after each block.
+    ///
+    /// # Errors
+    /// If it is such a test.
+    pub(crate) fn holds(&self, test: &str, sequential: bool) -> Result<(), Failure> {
+        if self.looks.is_once() || sequential {
+            return Ok(());
+        }
+        Err(Failure::failed(format!(
+            "the test `{test}` does not hold where a study looks at it after each block"
+        ))
+        .hint(
+            "use `paired-comparison` with its test `paired-t`, or remove `until` from the design",
+        ))
+    }
+
     /// Returns the seed, the experiment's where none is given.
     pub(crate) fn seed(&self, seed: u64) -> u64 {
         self.seed.unwrap_or(seed)
@@ -225,9 +245,11 @@ impl Terms {
                 "{which} end of the interval at the level of this test's step in its family: it excludes no effect exactly where holm_p is at most {alpha}"
             )
         };
+        let looks = self.looks;
         let interval = move |j: &Judged<T>, level: f64| {
             let effect = j.test.effect.as_ref().ok().filter(|_| j.test.inverts)?;
-            Some(outward(scale, effect, level))
+            let alpha = looks.level(effect.n, 1.0 - level)?;
+            Some(outward(scale, effect, 1.0 - alpha))
         };
         let stepped = move |j: &Judged<T>| interval(j, 1.0 - j.adjusted.decision?.alpha);
         columns
@@ -255,10 +277,14 @@ impl Terms {
             })
             .with(
                 Spec::text("ci_method", "how both intervals were made"),
-                |j| {
+                move |j| {
                     let effect = j.test.effect.as_ref().ok().filter(|_| j.test.inverts)?;
                     let (n, df) = (effect.n, super::units::short(effect.df));
-                    Some(format!("t over {n} units, {df} degrees of freedom"))
+                    let holds = match looks {
+                        Looks::Once => "",
+                        Looks::AfterEachBlock => ", holds at every look",
+                    };
+                    Some(format!("t over {n} units, {df} degrees of freedom{holds}"))
                 },
             )
     }
@@ -453,6 +479,7 @@ impl Terms {
             alpha: self.alpha,
             mean: test.mean,
             unlike: unlike.as_deref(),
+            looks: self.looks,
         };
         Judged {
             unit: from.spec(name).and_then(|spec| spec.unit.clone()),

@@ -10,6 +10,7 @@ use crate::columns::{Columns, listed, missing_spec};
 use crate::frame::{Frame, Level, Row, Span, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator, unless};
 use crate::operators::comparison::position;
+use crate::operators::looks::Looks;
 use crate::operators::pairs::{Better, Pair, Sides, matched, rung};
 use crate::operators::units::{Scale, Units, averaged, outward};
 use crate::operators::verdict::{Adjusted, Case, Family, Verdict, adjust};
@@ -43,6 +44,9 @@ pub(crate) struct Parameters {
     /// The chance of a winner anywhere in the table that is none.
     #[serde(default = "alpha")]
     alpha: f64,
+    /// How often the study looks at what it found. A design with `until` sets it.
+    #[serde(default, skip_serializing_if = "Looks::is_once")]
+    looks: Looks,
     /// Conditions of measuring in which the sides may differ; a difference in any other bars the verdict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     conditions_may_differ: Vec<String>,
@@ -72,6 +76,7 @@ struct Course {
     /// Why no winner can be shown.
     undecidable: Option<String>,
     scale: Scale,
+    looks: Looks,
 }
 
 impl Course {
@@ -81,8 +86,10 @@ impl Course {
 
     fn interval(&self) -> Option<Interval> {
         let rung = self.crossing()?;
-        let level = 1.0 - rung.adjusted.decision?.alpha;
-        Some(outward(self.scale, rung.effect.as_ref().ok()?, level))
+        let effect = rung.effect.as_ref().ok()?;
+        let alpha = rung.adjusted.decision?.alpha;
+        let alpha = self.looks.level(effect.n, alpha)?;
+        Some(outward(self.scale, effect, 1.0 - alpha))
     }
 
     fn resolution(&self) -> String {
@@ -240,7 +247,7 @@ impl TypedOperator for Crossover {
         let tests: Vec<(usize, Option<f64>)> = courses
             .iter()
             .flat_map(|(_, rungs, _)| rungs)
-            .map(|r| (0, r.effect.as_ref().ok().map(|e| e.p)))
+            .map(|r| (0, r.effect.as_ref().ok().map(|e| given.looks.p(e))))
             .collect();
         let by = [keys.as_slice(), std::slice::from_ref(&given.ladder)].concat();
         let adjusted = adjust(&tests, Family::Table, given.alpha, (&wanted, &by));
@@ -330,6 +337,7 @@ fn course(
             alpha: given.alpha,
             mean: rung.mean,
             unlike: unlike.as_deref(),
+            looks: given.looks,
         };
         case.judge().0 == Verdict::Different
     };
@@ -357,5 +365,6 @@ fn course(
         rungs,
         missing,
         scale: given.scale,
+        looks: given.looks,
     }
 }

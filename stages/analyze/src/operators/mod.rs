@@ -19,6 +19,7 @@ mod fit;
 mod goodput;
 mod identity;
 mod latency_multipliers;
+pub(crate) mod looks;
 mod margins;
 mod mfu;
 mod monotonicity;

@@ -269,6 +269,7 @@ impl TypedOperator for PairedComparison {
 
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
         let terms = &given.terms;
+        terms.holds(given.test.word(), given.test == Test::PairedT)?;
         let from = context.table(&terms.from)?;
         let units = Units::of(terms.unit.as_deref(), from, &terms.from)?;
         let matched = matched(
@@ -393,7 +394,7 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
     let (statistic, p) = match given.test {
         Test::PairedT => {
             let t = effect.as_ref().ok();
-            (t.map(|t| t.t), t.map(|t| t.p))
+            (t.map(|t| t.t), t.map(|t| terms.looks.p(t)))
         }
         Test::Wilcoxon => (wilcoxon.map(|w| w.statistic()), wilcoxon.map(|w| w.p)),
         Test::Sign => {

@@ -9,6 +9,7 @@ use statistics::{friedman, indirect_effect, kruskal_wallis, mid_ranks, unit_effe
 use crate::columns::{Columns, listed};
 use crate::frame::{Frame, Level, Row, Span, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator};
+use crate::operators::looks::Looks;
 use crate::operators::pairs::{Better, contested};
 use crate::operators::units::{Mean, Scale, Units, averaged};
 use crate::operators::verdict::{Adjusted, Family, adjust};
@@ -37,6 +38,9 @@ pub(crate) struct Parameters {
     /// The chance that any two equal contenders of the table are told apart.
     #[serde(default = "alpha")]
     alpha: f64,
+    /// How often the study looks at what it found. A design with `until` sets it.
+    #[serde(default, skip_serializing_if = "Looks::is_once")]
+    looks: Looks,
     /// Conditions of measuring in which contenders may differ; a difference in any other keeps two contenders
     /// from being told apart.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -210,7 +214,7 @@ impl TypedOperator for Ranking {
             .collect();
         let p = |(c, i, j): &(usize, usize, usize)| match units.is_none() {
             true => None,
-            false => contests[*c].p(*i, *j),
+            false => contests[*c].p(*i, *j, given.looks),
         };
         let tests: Vec<(usize, Option<f64>)> = pairs.iter().map(|pair| (0, p(pair))).collect();
         let wanted = [given.column.clone()];
@@ -319,7 +323,7 @@ impl Contest {
 
     /// The p value of two contenders over the units that have both; where no unit has, of their units as
     /// independent ones.
-    fn p(&self, i: usize, j: usize) -> Option<f64> {
+    fn p(&self, i: usize, j: usize, looks: Looks) -> Option<f64> {
         let (a, b) = (&self.contenders[i], &self.contenders[j]);
         let both: Vec<(f64, f64)> = a
             .units
@@ -330,14 +334,18 @@ impl Contest {
             })
             .collect();
         if both.is_empty() {
-            return independent(&a.units, &b.units);
+            // Independent units have no test that holds at every look.
+            return match looks {
+                Looks::Once => independent(&a.units, &b.units),
+                Looks::AfterEachBlock => None,
+            };
         }
         let scale = scale(both.iter().flat_map(|(a, b)| [*a, *b]));
         let effects: Vec<f64> = both
             .iter()
             .filter_map(|(a, b)| scale.effect(*a, *b))
             .collect();
-        unit_effect(&effects).ok().map(|effect| effect.p)
+        unit_effect(&effects).ok().map(|effect| looks.p(&effect))
     }
 
     /// The values of each contender if no unit has two of them, and there are units at all.

@@ -9,6 +9,7 @@ use statistics::{
     HolmDecision, UnitEffect, benjamini_hochberg, holm_decisions, smallest_detectable,
 };
 
+use crate::operators::looks::Looks;
 use crate::operators::units::{POWER, Scale};
 
 /// Which tests form one family for the adjustment of p values.
@@ -129,20 +130,22 @@ pub(crate) struct Case<'a> {
     pub(crate) mean: Option<f64>,
     /// Under what other conditions one side was measured, in words; `None` if the sides were measured alike.
     pub(crate) unlike: Option<&'a str>,
+    pub(crate) looks: Looks,
 }
 
 impl Case<'_> {
     /// Returns the p value of equivalence within the margin, and whether it was shown.
     pub(crate) fn equivalence(&self) -> Option<(f64, bool)> {
         let margin = self.scale.margin(self.margin?);
-        let found = self.effect.ok()?.equivalence((-margin, margin), self.alpha);
-        Some((found.p, found.equivalent))
+        let effect = self.effect.ok()?;
+        Some(self.looks.equivalence(effect, margin, self.alpha))
     }
 
     /// Returns the smallest effect that as many units find at the level of this test's step.
     pub(crate) fn smallest_detectable(&self) -> Option<f64> {
         let alpha = self.decision.map_or(self.alpha, |d| d.alpha);
         let effect = self.effect.ok()?;
+        let alpha = self.looks.level(effect.n, alpha)?;
         let size = self.scale.size(detectable(effect.n, alpha)? * effect.sd);
         Some(size).filter(|size| size.is_finite())
     }
@@ -177,6 +180,9 @@ impl Case<'_> {
     /// What a reader of `different` should know.
     fn caution(&self) -> Option<String> {
         let effect = self.effect.ok()?;
+        if self.looks == Looks::AfterEachBlock {
+            return Some("rests on normality, and holds at every look".to_owned());
+        }
         let least = 0.5_f64.powi(i32::try_from(effect.n).ok()? - 1);
         if least > self.alpha {
             let n = effect.n;
@@ -217,6 +223,7 @@ mod tests {
             alpha: 0.05,
             mean: effect.as_ref().ok().map(|e| e.mean),
             unlike: None,
+            looks: Looks::Once,
         };
         let (verdict, reason) = case.judge();
         (verdict, reason.unwrap_or_default())

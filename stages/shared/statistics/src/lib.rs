@@ -85,8 +85,8 @@ pub use rounding::{resolution, rounding_of_differences, rounding_of_ratios};
 pub use sample::{Sample, SampleError};
 pub use selection::Selection;
 pub use sequential::{
-    ANYTIME_SPREAD, LEAST_LOOK, MOST_LOOKS, Spending, anytime_critical, anytime_interval, e_value,
-    look_levels,
+    ANYTIME_SPREAD, LEAST_LOOK, MOST_LOOKS, Spending, anytime_critical, anytime_interval,
+    anytime_level, e_value, look_levels,
 };
 pub use stratified::{StratifiedRanks, Trend, kendall_trend, tarone_family, van_elteren};
 pub use survival::{Step, Survival, kaplan_meier};

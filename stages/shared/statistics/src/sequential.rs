@@ -3,7 +3,7 @@
 //! A plain 5 % t test looked at after each of 3 to 20 blocks finds something in 23 % of nulls.
 
 use crate::bootstrap::Interval;
-use crate::distribution::{integral_points, normal_upper, root};
+use crate::distribution::{integral_points, normal_upper, root, student_two_sided};
 use crate::refusal::Refusal;
 use crate::unit::UnitEffect;
 
@@ -50,6 +50,17 @@ pub fn anytime_interval(effect: &UnitEffect, spread: f64, alpha: f64) -> Result<
         low: effect.mean - half,
         high: effect.mean + half,
     })
+}
+
+/// Returns the level at which a t test of `n` units, looked at once, has the critical t of the anytime
+/// interval at `alpha`: what the anytime interval costs at this look. `None` where so few units can
+/// never decide.
+///
+/// # Panics
+/// If `alpha` is not strictly between 0 and 1.
+pub fn anytime_level(n: usize, alpha: f64) -> Option<f64> {
+    let critical = anytime_critical(n, ANYTIME_SPREAD, alpha)?;
+    Some(student_two_sided(critical, (n - 1) as f64))
 }
 
 /// Returns the e-value of "the mean is `value`": at 1/α or more it is rejected at α, whatever the
@@ -159,6 +170,19 @@ mod tests {
             assert!((critical - expected).abs() <= digits, "{n}: {critical}");
         }
         assert_eq!(anytime_critical(2, 10.0, 0.05), None);
+    }
+
+    #[test]
+    fn the_level_of_a_look_gives_the_anytime_interval() {
+        let effect = unit_effect(&[0.021, 0.034, 0.012, 0.028, 0.019]).unwrap();
+        let level = anytime_level(5, 0.05).unwrap();
+        let (plain, anytime) = (
+            effect.interval(1.0 - level),
+            anytime_interval(&effect, ANYTIME_SPREAD, 0.05).unwrap(),
+        );
+        assert!((plain.low - anytime.low).abs() < 1e-12);
+        assert!((plain.high - anytime.high).abs() < 1e-12);
+        assert_eq!(anytime_level(2, 0.05), None);
     }
 
     #[test]

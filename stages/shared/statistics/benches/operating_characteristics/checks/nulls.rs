@@ -82,6 +82,7 @@ pub(super) fn tables() -> Vec<Table> {
     }
     tables.push(others());
     tables.push(looks());
+    tables.push(until());
     tables
 }
 
@@ -271,6 +272,66 @@ fn looks() -> Table {
     Table {
         title: "False *different* when looking repeatedly",
         note: "Any look that finds something, nothing being there.",
+        checks,
+    }
+}
+
+/// Blocks that go on until each of two launches is known closely enough.
+fn until() -> Table {
+    /// The logarithms of both sides in each block, and the block after which the rule ends the study.
+    fn stopped(rng: &mut Stream, width: f64, most: usize) -> (Vec<f64>, Vec<f64>) {
+        let (mut a, mut b) = (Vec::new(), Vec::new());
+        let known = |side: &[f64]| {
+            let interval = unit_effect(side)
+                .and_then(|effect| anytime_interval(&effect, ANYTIME_SPREAD, ALPHA));
+            interval.is_ok_and(|i| ((i.high - i.low) / 2.0).exp_m1() <= width)
+        };
+        for block in 1..=most {
+            let common = 0.01 * normal(rng);
+            a.push(common + 0.03 * normal(rng));
+            b.push(common + 0.03 * normal(rng));
+            if block >= 3 && known(&a) && known(&b) {
+                break;
+            }
+        }
+        (a, b)
+    }
+    let mut checks = Vec::new();
+    for width in [0.03, 0.05, 0.08, 0.15] {
+        let column = format!("± {:.0} %", 100.0 * width);
+        let effect = move |rng: &mut Stream| {
+            let (a, b) = stopped(rng, width, 12);
+            let effects: Vec<f64> = a.iter().zip(&b).map(|(a, b)| a - b).collect();
+            unit_effect(&effects).ok()
+        };
+        let covers = |interval: Option<statistics::Interval>| interval.map(|i| !i.excludes(0.0));
+        let anytime = move |rng: &mut Stream| {
+            let interval = anytime_interval(&effect(rng)?, ANYTIME_SPREAD, ALPHA).ok();
+            covers(interval).map(|covered| !covered)
+        };
+        let row = "false *different*, anytime";
+        checks.push(Check::new((row, column.clone()), (0.0, ALPHA), anytime));
+        let plain = move |rng: &mut Stream| Some(effect(rng)?.p <= ALPHA);
+        let row = "false *different*, plain t (not used)";
+        checks.push(Check::new((row, column.clone()), (0.0, 1.0), plain));
+        let ratio = move |rng: &mut Stream| {
+            covers(anytime_interval(&effect(rng)?, ANYTIME_SPREAD, ALPHA).ok())
+        };
+        let row = "coverage of the ratio, anytime";
+        checks.push(Check::new((row, column.clone()), (0.95, 1.0), ratio));
+        let mean = move |rng: &mut Stream| {
+            let (a, _) = stopped(rng, width, 12);
+            covers(Some(unit_effect(&a).ok()?.interval(0.95)))
+        };
+        let row = "coverage of one side's mean, plain t";
+        checks.push(Check::new((row, column.clone()), (0.92, 1.0), mean));
+        let before = move |rng: &mut Stream| Some(stopped(rng, width, 12).0.len() < 12);
+        let row = "ended before the last block";
+        checks.push(Check::new((row, column), (0.0, 1.0), before));
+    }
+    Table {
+        title: "Blocks until a figure is known",
+        note: "3 to 12 blocks, until the anytime interval of each of two equal launches is that narrow; launches ± 3 %.",
         checks,
     }
 }

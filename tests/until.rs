@@ -1,0 +1,111 @@
+//! A study that goes on block by block until something is known.
+
+use std::fs;
+
+use crate::support::Project;
+
+const STUDY: &str = r#"experiment: sequential
+title: How many blocks it takes
+question: Is one simulated server faster than the other?
+seed: 7
+design:
+  blocks: 3
+  until: {relative-half-width: 6 %, of: output_throughput, at-most: 12 blocks}
+axes:
+  configuration:
+    fast: {step: 10 ms}
+    slow: {step: 14 ms}
+workloads:
+  short:
+    description: Prompts of 8 random words, answers of 8 tokens.
+    prompts: {words: {length: 8}}
+    output: {tokens: 8}
+stages:
+  ladder:
+    kind: load
+    over: [configuration]
+    workload: short
+    arrival: {closed-loop: {clients: 1}}
+    requests: 8
+    simulate:
+      server:
+        slots: 1
+        prefill: {fixed: 5 ms}
+        decode: {fixed: "${configuration.step}"}
+        noise: {launch: 0.02}
+  checks:
+    kind: verify
+    needs: [ladder]
+    gates:
+      - {gate: census}
+      - {gate: expected-rows}
+  results:
+    kind: analyze
+    needs: [ladder, checks]
+    tables:
+      cells: {operator: cell-summary}
+      comparison:
+        operator: paired-comparison
+        from: cells
+        pair: {axis: configuration, a: fast, b: slow}
+        columns: [output_throughput]
+"#;
+
+fn project() -> Project {
+    let project = Project::new();
+    fs::write(project.path().join("experiments/until.yaml"), STUDY).expect("it can be written");
+    project
+}
+
+#[test]
+fn a_study_ends_when_its_figure_is_known_and_its_verdict_holds_at_every_look() {
+    let project = project();
+    let file = "experiments/until.yaml";
+    let planned = project.run(["plan", file]).ok().stdout;
+    assert!(
+        planned.contains(
+            "3 blocks or more: no further one once `output_throughput` of every launch is known to ± 6.0 %"
+        ),
+        "{planned}"
+    );
+    project.run(["run", file, "--quiet"]).ok();
+    let rows = |query: &str| project.run(["sql", file, query, "--json"]).ok().json();
+    let cells = rows("select count(*) as n, max(block) as last from cells");
+    let last = cells["rows"][0]["last"].as_u64().unwrap();
+    assert!(last > 3 && last < 12, "{cells}");
+    assert_eq!(cells["rows"][0]["n"], 2 * last);
+    let verdict = rows("select verdict, verdict_reason, ci_method, missing from comparison");
+    let verdict = &verdict["rows"][0];
+    assert_eq!(verdict["verdict"], "different", "{verdict}");
+    assert_eq!(
+        verdict["verdict_reason"],
+        "rests on normality, and holds at every look"
+    );
+    let method = verdict["ci_method"].as_str().unwrap();
+    assert!(method.ends_with(", holds at every look"), "{method}");
+    // What was not needed is not missing.
+    assert!(verdict["missing"].is_null(), "{verdict}");
+    let lock = fs::read_to_string(project.path().join("experiments/until.lock")).unwrap();
+    let reason = format!(
+        "not needed: after {last} blocks `output_throughput` of every launch is known to ±"
+    );
+    assert!(lock.contains(&reason), "{lock}");
+    // What is decided stays decided.
+    let again = project.run(["plan", file, "--json"]).ok().json();
+    assert_eq!(again["total"]["run"], 0, "{}", again["total"]);
+    assert_eq!(again["total"]["excluded"], 2 * (12 - last));
+}
+
+#[test]
+fn a_test_that_holds_only_once_is_told_before_anything_is_measured() {
+    let project = project();
+    project.edit(
+        "experiments/until.yaml",
+        "columns: [output_throughput]",
+        "columns: [output_throughput]\n        test: wilcoxon",
+    );
+    let outcome = project.run(["run", "experiments/until.yaml", "--quiet"]);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    let told = "the test `wilcoxon` does not hold where a study looks at it after each block";
+    assert!(outcome.stderr.contains(told), "{}", outcome.stderr);
+}
