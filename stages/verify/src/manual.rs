@@ -122,15 +122,15 @@ fn tables(text: &mut String) {
 fn faults(text: &mut String) {
     text.push_str(
         "\n## False alarms and power\n\n\
-         A gate that counts or compares is no test: over rows in order it is never wrong. The tests are `warm-up`, \
-         `stationarity` and `order-effects`: each keeps the chance of any false alarm in a load stage at its \
-         `alpha`, 1 % by default, if the waves of a cell (or the repetitions of a coordinate) could as well have come in \
-         any other order; `comparability` tests prompt-token counts only where no prompt is the same by digest, at 0.1 % \
-         for each pair. A machine with other work to do breaks that assumption, and rightly sets off the alarm.\n\n\
-         What was seen over simulated closed loops (16 cells of 40 requests, 1 and 4 clients, a server that works on all requests at once and one that works on one, log-normal latencies, \
-         a server whose mood all requests in flight share, fixed seeds; the 400 runs are a test that is not run by \
-         default). Of the 400 runs 20 are expected to alarm by chance; with `alpha: 0.01`, where 4 are, 2, 3 and \
-         4 did:\n\n\
+         Gates that count or compare are not tests: over rows in order they are never wrong. The others have a chance of a \
+         false alarm and miss weak faults. [Statistics](statistics.md#gates) lists both for every gate, over more than a \
+         thousand simulated studies of each kind. A machine with other work to do breaks what the tests assume, and rightly \
+         sets off the alarm. `comparability` tests prompt-token counts only where no prompt is the same by digest, at 0.1 % \
+         for each pair.\n\n\
+         The table below is about `warm-up`, `stationarity` and `order-effects` with an `alpha` of 1 %, over simulated closed \
+         loops (16 cells of 40 requests, 1 and 4 clients, a server that works on all requests at once and one that works on \
+         one, log-normal latencies, a server whose mood all requests in flight share, fixed seeds). Of 400 runs at 5 %, 20 are \
+         expected to alarm by chance:\n\n\
          | gate | false alarms in 200 clean runs | in 400 with `alpha: 0.05` and no least effect | fault in every cell, seen in 50 runs | fault in one cell of 16, seen in 50 runs |\n\
          |---|---|---|---|---|\n",
     );

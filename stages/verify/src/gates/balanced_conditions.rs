@@ -34,15 +34,16 @@ fn twentieth() -> f64 {
 impl TypedGate for BalancedConditions {
     type Parameters = Parameters;
     const NAME: &'static str = "balanced-conditions";
-    const SUMMARY: &'static str = "The sides of a comparison were measured under the same conditions, as sampled beside each \
-                                   cell: load and threads of other programs, steal, memory pressure, network errors, \
-                                   other processes on the GPUs, and frequency and temperature before the load. With an \
-                                   axis `block`, a condition fails if the sides differ by more than matters and the paired t \
-                                   test over blocks, Holm-adjusted over conditions and pairs of sides, says so; without \
-                                   blocks, if they differ by twice what matters. Each pair of sides that was not measured \
-                                   alike is a row of the table `imbalances`. The comparisons of the analyze stage ask \
-                                   the same of the cells they rest on, whether this gate is declared or not, and call \
-                                   a difference between such sides undecidable.";
+    const SUMMARY: &'static str = "The sides of a comparison were measured under the same conditions, as sampled beside \
+        each cell: load and threads of other programs, steal, memory pressure, network \
+        errors, other processes on the GPUs, and frequency and temperature before the load. \
+        With an axis `block`, a condition fails if the sides differ by more than matters and \
+        a paired t test over blocks confirms it, Holm-adjusted over conditions and pairs of \
+        sides. Without blocks, it fails if they differ by twice what matters. Each pair of \
+        sides that was not measured alike is a row of the table `imbalances`. The \
+        comparisons of the analyze stage ask the same question of the cells they rest on, \
+        whether or not you declare this gate, and call a difference between such sides \
+        undecidable.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {

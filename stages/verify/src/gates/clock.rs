@@ -46,14 +46,13 @@ const SET_SINCE_NS: i64 = 946_684_800_000_000_000;
 impl TypedGate for Clock {
     type Parameters = Parameters;
     const NAME: &'static str = "clock";
-    const SUMMARY: &'static str = "Stamps are plausible: chunks arrive in order, a client of a \
-        closed loop sends its \
-                                   next request after its last one is done, requests that arrive at times of their own are \
-                                   sent in their order (else the clock stepped back within the cell), the wall clock was \
-                                   set and did not step between two cells (by the monotonic clock), and the time from \
-                                   start to last answer of no cell overlaps another's. A step forward looks like a \
-                                   silence of the server: see `stalls`. This is not a test: what \
-                                   it flags cannot happen.";
+    const SUMMARY: &'static str = "Stamps are plausible. Chunks arrive in order. A client of a closed loop sends its \
+        next request after its last one is done. Requests with arrival times of their own \
+        are sent in that order; otherwise the clock stepped back within the cell. The wall \
+        clock was set, and by the monotonic clock it did not step between two cells. The \
+        times from start to last answer of two cells do not overlap. A step forward looks \
+        like a silence of the server: see `stalls`. This is not a test: what it flags cannot \
+        happen.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {

@@ -56,10 +56,10 @@ impl TypedGate for Duplicates {
     type Parameters = Parameters;
     const NAME: &'static str = "duplicates";
     const SUMMARY: &'static str = "No row and no cell was copied. Two rows of a stage that agree in every time to the \
-                                   nanosecond are one row twice, unless the times are so coarse that rows agree by \
-                                   chance: how often they agree in one time alone says how many pairs to expect \
-                                   (Poisson). Two cells whose latencies, request by request, differ far less than those \
-                                   of other cells do are near copies, also if one was scaled or shifted.";
+        nanosecond are the same row twice, unless the clock is so coarse that rows agree by \
+        chance. How often rows agree in a single time says how many pairs to expect \
+        (Poisson). Two cells are near copies if their latencies, request by request, differ \
+        far less than those of other cells do, even if one was scaled or shifted.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {

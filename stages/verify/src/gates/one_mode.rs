@@ -43,13 +43,14 @@ const REQUESTS: usize = 20;
 impl TypedGate for OneMode {
     type Parameters = Parameters;
     const NAME: &'static str = "one-mode";
-    const SUMMARY: &'static str = "Latencies have one mode: the server was in one state, not in two that alternate (a second \
-                                   instance behind one address, a processor that changes its clock, a cache that hits \
-                                   every other time). Hartigan's dip test of each coordinate, its repetitions put together, \
-                                   over the logarithms of latency (under open arrivals, of the time per token), freed by \
-                                   regression from what the lengths of prompt and answer and the number of requests in \
-                                   flight explain; Holm-adjusted over coordinates. Two modes matter if each has a tenth \
-                                   of the requests and they are `effect` apart.";
+    const SUMMARY: &'static str = "Latencies have one mode: the server was in one state, and did not alternate between \
+        two (a second instance behind one address, a processor that changes its clock, a \
+        cache that hits every other time). The gate applies Hartigan's dip test to each \
+        coordinate, all repetitions together. It takes the logarithms of latency (under open \
+        arrivals, of the time per token), after regression has removed what the lengths of \
+        prompt and answer and the number of requests in flight explain. Holm-adjusted over \
+        coordinates. Two modes matter if each has a tenth of the requests and they are \
+        `effect` apart.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {

@@ -58,13 +58,13 @@ fn most() -> f64 {
 impl TypedGate for OrderEffects {
     type Parameters = Parameters;
     const NAME: &'static str = "order-effects";
-    const SUMMARY: &'static str = "What is measured later is neither slower nor faster. Without blocks: seasonal Kendall \
-                                   test of the cells' median latencies in the order of their start times, each \
-                                   coordinate compared with itself, exact; cells of a coordinate with one start time \
-                                   have no order and count as one. With an axis `block`: the cells of a block share \
-                                   launches, so a block is one value (the mean distance of its cells from their \
-                                   coordinates, on the log scale), and the Mann–Kendall test is over blocks; it \
-                                   takes five to tell.";
+    const SUMMARY: &'static str = "What is measured later is neither slower nor faster. Without blocks, the gate \
+        applies the exact seasonal Kendall test to the cells' median latencies in the order \
+        of their start times. Each coordinate is compared with itself, and cells of a \
+        coordinate that start at the same time count as one. With an axis `block`, the cells \
+        of a block share launches, so each block is one value: the mean distance of its \
+        cells from their coordinates, on the log scale. The Mann–Kendall test is then over \
+        blocks, and needs at least five.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {

@@ -47,13 +47,13 @@ const LEAST_SPREAD: f64 = 0.005;
 impl TypedGate for OutlyingRepeats {
     type Parameters = Parameters;
     const NAME: &'static str = "outlying-repeats";
-    const SUMMARY: &'static str = "No repetition and no launch lies far off the others of its coordinate. A cell's median \
-                                   latency (under open arrivals its median time per token, freed \
-                                   from the number of answers generated meanwhile) is compared with the median \
-                                   of the other repetitions, on the log scale; the scale of noise is the pooled \
-                                   standard deviation, within coordinates, of the cells of all other blocks (or \
-                                   repetitions), or the cell's own standard error if that is larger; Student's t, \
-                                   Bonferroni over the cells. It takes three repetitions.";
+    const SUMMARY: &'static str = "No repetition and no launch is far from the others of its coordinate. The gate \
+        compares a cell's median latency with the median of the other repetitions, on the \
+        log scale. (Under open arrivals it takes the median time per token, corrected for \
+        the number of answers generated at the same time.) The noise is the pooled standard \
+        deviation, within coordinates, of the cells of all other blocks or repetitions, or \
+        the cell's own standard error if that is larger. Student's t, Bonferroni over the \
+        cells. The gate needs three repetitions.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {

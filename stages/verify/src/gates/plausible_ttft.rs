@@ -32,11 +32,11 @@ fn quarter() -> f64 {
 impl TypedGate for PlausibleTtft {
     type Parameters = Parameters;
     const NAME: &'static str = "plausible-ttft";
-    const SUMMARY: &'static str = "No answer begins before a server can have read the prompt: TTFT is at least `at-least-us` and \
-                                   `share` of the lower decile of the cell's times per token, since the first token, too, \
-                                   takes a pass through the model. A stamp taken in the wrong place, a first event \
-                                   without text, or an answer from a cache in front of the server looks like that. No \
-                                   test: a bound.";
+    const SUMMARY: &'static str = "No answer begins before a server can have read the prompt: TTFT is at least `at- \
+        least-us`, and at least `share` of the lower decile of the cell's times per token, \
+        because the first token also takes a pass through the model. A stamp taken in the \
+        wrong place, a first event without text, or a cache in front of the server breaks \
+        this bound. This is a bound, not a test.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {

@@ -42,14 +42,14 @@ fn twenty() -> f64 {
 impl TypedGate for PossibleScaling {
     type Parameters = Parameters;
     const NAME: &'static str = "possible-scaling";
-    const SUMMARY: &'static str = "A server works on no more requests at one time than it has slots. Of each cell: no more \
-                                   answers are between their first and last token at one time. Over the numbers of \
-                                   clients of a closed loop: with n clients throughput is at most what the slots give \
-                                   that n clients fill, at the pace of the fewest clients (tokens over the time the \
-                                   server was busy); more means that the cells were measured under other conditions, or \
-                                   that tokens are counted wrongly. Exceeding it fails if the 98 % t interval over \
-                                   repetitions of the log excess lies above `tolerance`; with fewer than three \
-                                   repetitions, if the excess is twice that.";
+    const SUMMARY: &'static str = "A server never works on more requests at once than it has slots. In each cell, at \
+        most that many answers are between their first and last token at the same time. \
+        Across a closed loop's numbers of clients, throughput with n clients is at most what \
+        n clients can get out of the slots at the pace of the fewest clients (tokens over \
+        the time the server was busy). More than that means that the cells were measured \
+        under different conditions, or that tokens are counted wrongly. The gate fails if \
+        the 98 % t interval of the log excess over repetitions lies above `tolerance`; with \
+        fewer than three repetitions, if the excess is above twice the tolerance.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {

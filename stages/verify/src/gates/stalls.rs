@@ -43,12 +43,13 @@ impl TypedGate for Stalls {
     type Parameters = Parameters;
     const NAME: &'static str = "stalls";
     const SUMMARY: &'static str = "The server never falls silent on all streams at once while it has work. Every first \
-                                   token, chunk and end of an answer is a sign of life; a silence is a gap between two \
-                                   signs with a request in flight all the while (in a closed loop also one in which no \
-                                   client sends). It is a stall if it is longer than `at-least-ms` and `factor` times \
-                                   what is usual, and six robust standard deviations above that on the log scale; usual is \
-                                   the median, over as many stretches of the cell as it has requests, of the longest \
-                                   silence of a stretch. No test: a bound.";
+        token, chunk and end of an answer is a sign of life. A silence is a gap between two \
+        signs during which a request is in flight (in a closed loop, also a gap in which no \
+        client sends). A silence is a stall if it is longer than `at-least-ms`, longer than \
+        `factor` times the usual one, and six robust standard deviations above the usual one \
+        on the log scale. For the usual silence, the cell is cut into as many stretches as \
+        it has requests; it is the median of their longest silences. This is a bound, not a \
+        test.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {

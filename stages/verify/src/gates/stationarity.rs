@@ -40,13 +40,13 @@ fn tenth() -> f64 {
 impl TypedGate for Stationarity {
     type Parameters = Parameters;
     const NAME: &'static str = "stationarity";
-    const SUMMARY: &'static str = "The server becomes neither slower nor faster while a cell is measured. In a closed loop \
-                                   the gate looks at the medians of waves (see `warm-up`; where several requests are in \
-                                   flight without the first wave, which finds an idle server, and the last, which \
-                                   empties it), under open arrivals at the server's pace (see `warm-up`). Mann–Kendall test, \
-                                   Holm-adjusted over the cells that have values enough to tell (Tarone's family), and \
-                                   the seasonal Kendall test over all cells together; the change is the Theil–Sen slope \
-                                   over the whole cell.";
+    const SUMMARY: &'static str = "The server becomes neither slower nor faster while a cell is measured. In a closed \
+        loop the gate looks at the medians of waves, under open arrivals at the server's \
+        pace (see `warm-up` for both). Where several requests are in flight, it leaves out \
+        the first wave, which finds an idle server, and the last, which empties it. Each \
+        cell has a Mann–Kendall test, Holm-adjusted over the cells that have enough values \
+        to decide (Tarone's family). The seasonal Kendall test covers all cells together. \
+        The size of the change is the Theil–Sen slope over the whole cell.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {

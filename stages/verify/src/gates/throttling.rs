@@ -42,9 +42,9 @@ fn hundredth() -> f64 {
 impl TypedGate for Throttling {
     type Parameters = Parameters;
     const NAME: &'static str = "throttling";
-    const SUMMARY: &'static str = "The machine did not slow itself down while a cell was measured: no processor counted a \
-                                   slowdown for heat, and at most `share` of the GPUs' samples name a reason that \
-                                   limits their clocks. No test: a count.";
+    const SUMMARY: &'static str = "The machine did not slow itself down while a cell was measured: no processor counted \
+        a slowdown for heat, and at most `share` of the GPUs' samples give a reason that \
+        limits their clocks. This is a count, not a test.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {

@@ -49,12 +49,15 @@ impl Gate for TokenBias {
     }
 
     fn summary(&self) -> &'static str {
-        "Token counts are not off in one direction, which a ratio of throughputs would take for speed. Of each cell: \
-         output tokens against those of its chunks, output tokens of answers that ended for their length \
-         against those requested, and prompt tokens against the tokenizer that made the prompts (a chat template, the \
-         same for every prompt, does not count); no test, a bound. With `across`, of cells that differ only there: \
-         the output tokens of answers to the same prompt, and the bytes of text for each token; t test over \
-         prompts, repetitions averaged, of the log ratios, where the difference is above `tolerance`."
+        "Token counts are not biased in one direction, which a ratio of throughputs would \
+         show as speed. In each cell, the gate compares output tokens with the tokens of the \
+         chunks, output tokens of answers that ended for their length with the length \
+         requested, and prompt tokens with the tokenizer that made the prompts (a chat \
+         template adds the same to every prompt and does not count). These are bounds, not \
+         tests. With `across`, it also compares cells that differ only on that axis: the \
+         output tokens of answers to the same prompt, and the bytes of text per token. That \
+         is a t test of log ratios over prompts, repetitions averaged, where the difference \
+         is above `tolerance`."
     }
 
     fn severity(&self) -> Severity {

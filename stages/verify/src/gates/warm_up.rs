@@ -50,14 +50,15 @@ const POOLED_FROM: usize = 5;
 impl TypedGate for WarmUp {
     type Parameters = Parameters;
     const NAME: &'static str = "warm-up";
-    const SUMMARY: &'static str = "The beginning of a cell is not slower than the rest: enough requests were sent to warm \
-                                   up. In a closed loop the gate looks at waves: a wave is as many consecutive requests \
-                                   as are in flight on average, and its median is one value, since requests in flight \
-                                   together are not independent. Under open arrivals, where latency is mostly the \
-                                   queue, it looks at the server's pace: the time per token of batches of answers, freed by \
-                                   a straight line from the number of answers generated at the same time. One-sided Mann–Whitney test of each cell, Holm-adjusted over the cells \
-                                   that have values enough to tell (Tarone's family), and van Elteren's test over all \
-                                   cells together.";
+    const SUMMARY: &'static str = "The beginning of a cell is not slower than the rest: enough requests were sent to \
+        warm up. In a closed loop the gate looks at waves. A wave is as many consecutive \
+        requests as are in flight on average; its median is one value, because requests in \
+        flight together are not independent. Under open arrivals latency is mostly queueing, \
+        so the gate looks at the server's pace instead: the time per token of batches of \
+        answers, corrected by a straight line for the number of answers generated at the \
+        same time. Each cell has a one-sided Mann–Whitney test, Holm-adjusted over the cells \
+        that have enough values to decide (Tarone's family). Van Elteren's test covers all \
+        cells together.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
