@@ -333,7 +333,7 @@ impl DesignDraft {
                 "nothing that is measured in blocks has a figure `{}`",
                 rule.of
             );
-            let hint = remedy(&rule.of, "figures", known.into_iter());
+            let hint = remedy(&rule.of, "figures", known);
             sink.add(self.mistake("until", "of", message, hint));
         }
         Some(Until {

@@ -70,7 +70,7 @@ impl Session<'_> {
                 let launch = launches.entry(*launch).or_default();
                 launch.entry(*block).or_default().push(log);
             }
-            let widths = launches.values().map(|blocks| half_width(blocks));
+            let widths = launches.values().map(half_width);
             // A launch of which too little is known keeps the study going.
             let Some(widths) = widths.collect::<Option<Vec<f64>>>() else {
                 continue;

@@ -170,7 +170,7 @@ fn a_rule_that_ends_blocks_is_read_and_its_mistakes_are_told() {
         json!({"relative_half_width": 0.03, "of": "output_throughput", "at_least": 5})
     );
     assert_eq!(experiment.spec["axes"]["block"]["declared"], 12);
-    let wrong = |text: &str| load(text, &Options::default()).unwrap_err().to_string();
+    let wrong = |text: &str| load(text, &Options::default()).unwrap_err();
     for (text, expected) in [
         (
             rule(2, "3 %", "output_throughput", "12"),

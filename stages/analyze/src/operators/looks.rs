@@ -25,6 +25,10 @@ pub(crate) const TESTING: [&str; 4] = [
 ];
 
 impl Looks {
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde asks with a reference"
+    )]
     pub(crate) fn is_once(&self) -> bool {
         *self == Self::Once
     }
