@@ -44,7 +44,7 @@ impl StageKind for Analyze {
     }
 
     fn semantic_version(&self) -> u32 {
-        7
+        8
     }
 
     fn class(&self) -> Class {

@@ -89,6 +89,7 @@ struct Summary {
     output: Option<i64>,
     prompt: Option<i64>,
     cached: Option<i64>,
+    cached_told: usize,
     /// Answers whose schema was checked, and those that keep it.
     checked: usize,
     valid: usize,
@@ -314,9 +315,17 @@ fn rates(columns: Columns<'static, Summary>) -> Columns<'static, Summary> {
             Spec::float(
                 "prefix_hit_rate",
                 "1",
-                "cached ÷ prompt tokens, as reported by the server; null if not reported",
+                "cached ÷ prompt tokens of ok requests, as their answers tell; null unless all tell",
             ),
             |s| Some(s.cached? as f64 / s.prompt.filter(|p| *p > 0)? as f64),
+        )
+        .with(
+            Spec::int(
+                "n_cached_told",
+                "1",
+                "ok requests whose answer tells how many of its prompt tokens were cached",
+            ),
+            |s| s.cached_told,
         )
         .with(Spec::float("schema_valid_rate", "1", valid), |s| {
             share(s.valid, s.checked)
@@ -422,6 +431,10 @@ fn summarise(cell: &CellRows, printed: Printed) -> (Summary, Vec<Span>) {
         output: total(|t| t.request.output_tokens),
         prompt: total(|t| t.request.prompt_tokens),
         cached: total(|t| t.request.cached_prompt_tokens),
+        cached_told: ok
+            .iter()
+            .filter(|t| t.request.cached_prompt_tokens.is_some())
+            .count(),
         checked: judged.len(),
         valid,
         chunks,

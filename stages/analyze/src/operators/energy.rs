@@ -29,6 +29,8 @@ pub(crate) struct Parameters {
 struct Taken {
     /// In joules, or why it is unknown.
     energy: Result<f64, String>,
+    /// What told it.
+    source: Option<&'static str>,
     seconds: Option<f64>,
     tokens: Option<i64>,
     gpus: usize,
@@ -48,8 +50,9 @@ impl Taken {
 }
 
 fn columns() -> Columns<'static, Taken> {
-    let energy = "trapezoid integral of power_w over the measured window, all counted GPUs together; null where a \
-             sensor is absent or silent";
+    let energy = "rise of the GPUs' own counter energy_j over the measured window; where a GPU has none, trapezoid \
+             integral of its power_w; all counted GPUs together; null where a sensor is absent or silent";
+    let source = "`counter` if every counted GPU counts its energy, `power` if none does, else `both`; null without energy";
     let per_joule = "output tokens of ok requests ÷ energy; null if a count is unknown";
     let window = "first sent_ns to last done_ns of the measured requests";
     let samples = "samples of power within the window, all counted GPUs together";
@@ -69,6 +72,9 @@ fn columns() -> Columns<'static, Taken> {
             Spec::float("interval_ms", "ms", "declared interval of the samples"),
             |t| t.interval,
         )
+        .with(Spec::text("energy_from", source), |t| {
+            t.energy().and(t.source).map(str::to_owned)
+        })
         .with(
             Spec::text("why", "why there is no energy value; null if there is one"),
             |t| t.energy.as_ref().err().cloned(),
@@ -79,7 +85,7 @@ impl TypedOperator for Energy {
     type Parameters = Parameters;
     const NAME: &'static str = "energy";
     const SUMMARY: &'static str = "One row per load cell: the GPUs' energy over the measured window, and output tokens per joule.";
-    const SOURCE: &'static str = "Trapezoid rule over the samples of `gpu_telemetry`; power at the window's two ends is interpolated, or held from a sample at most five intervals away. A gap of more than five intervals leaves the energy undefined. What is published as \"tok/W\" is tok/s/W, the same as tok/J.";
+    const SOURCE: &'static str = "Samples of `gpu_telemetry`. A GPU's own counter of energy is exact, but is read at the samples only, so its value at the window's two ends is interpolated. Power is what the sensor averages, over a second on many GPUs, so short windows would take it from what came before; it is integrated by the trapezoid rule only where there is no counter. Power at the window's two ends is interpolated, or held from a sample at most five intervals away. A gap of more than five intervals leaves the energy undefined. What is published as \"tok/W\" is tok/s/W, the same as tok/J.";
 
     fn plan(_: &mut Parameters, _: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         Ok(columns().specs())
@@ -121,20 +127,25 @@ fn of_cell(
         .filter(|r| r.is_ok())
         .map(|r| r.output_tokens);
     let tokens: Option<i64> = tokens.try_fold(0, |sum, n| Some(sum + n?));
-    let mut row =
-        |energy: Result<f64, String>, gpus: usize, samples: usize, interval: Option<f64>| {
-            let taken = Taken {
-                energy,
-                seconds,
-                tokens,
-                gpus,
-                samples,
-                interval,
-            };
-            columns.row(key.to_vec(), &taken, std::mem::take(&mut lineage))
+    let mut source = None;
+    let mut row = |energy: Result<f64, String>,
+                   source,
+                   gpus: usize,
+                   samples: usize,
+                   interval: Option<f64>| {
+        let taken = Taken {
+            energy,
+            source,
+            seconds,
+            tokens,
+            gpus,
+            samples,
+            interval,
         };
+        columns.row(key.to_vec(), &taken, std::mem::take(&mut lineage))
+    };
     let Some((digest, table)) = cell.beside.get("gpu_telemetry") else {
-        return Ok(row(Err("no GPU was sampled".to_owned()), 0, 0, None));
+        return Ok(row(Err("no GPU was sampled".to_owned()), None, 0, 0, None));
     };
     let interval = table
         .metadata("interval_ms")
@@ -144,6 +155,8 @@ fn of_cell(
         table.int("gpu")?,
         table.float("power_w")?,
     );
+    // Tables of older versions have no counter.
+    let joules = table.float("energy_j").unwrap_or_default();
     let counted = |i: usize| gpu[i].filter(|g| wanted.is_empty() || wanted.contains(g));
     let mut gpus: Vec<i64> = if wanted.is_empty() {
         gpu.iter().copied().flatten().collect()
@@ -155,6 +168,7 @@ fn of_cell(
     let Some((from, to)) = window else {
         return Ok(row(
             Err("nothing was measured".to_owned()),
+            None,
             gpus.len(),
             0,
             interval,
@@ -162,10 +176,12 @@ fn of_cell(
     };
     let (mut energy, mut samples, mut used) = (Ok(0.0), 0, Vec::new());
     for which in &gpus {
-        let mut points = Vec::new();
+        let (mut points, mut counts) = (Vec::new(), Vec::new());
         for i in (0..table.rows()).filter(|i| counted(*i) == Some(*which)) {
-            if let Some((at, watts)) = at[i].zip(power[i]) {
-                points.push((at, watts));
+            let joules = joules.get(i).copied().flatten();
+            points.extend(at[i].zip(power[i]));
+            counts.extend(at[i].zip(joules));
+            if at[i].is_some() && (power[i].is_some() || joules.is_some()) {
                 used.push(i);
             }
         }
@@ -173,14 +189,22 @@ fn of_cell(
             .iter()
             .filter(|(at, _)| (from..=to).contains(at))
             .count();
-        let part =
-            integral(&points, from, to, interval).map_err(|why| format!("GPU {which}: {why}"));
+        let (from_what, part) = match rise(&counts, from, to) {
+            Some(joules) => ("counter", Ok(joules)),
+            None => ("power", integral(&points, from, to, interval)),
+        };
+        let part = part.map_err(|why| format!("GPU {which}: {why}"));
+        source = match source {
+            None => Some(from_what),
+            Some(known) if known == from_what => Some(known),
+            Some(_) => Some("both"),
+        };
         energy = energy.and_then(|sum| Ok(sum + part?));
     }
     if gpus.is_empty() {
         energy = Err("no GPU was sampled".to_owned());
     }
-    let mut row = row(energy, gpus.len(), samples, interval);
+    let mut row = row(energy, source, gpus.len(), samples, interval);
     row.lineage
         .extend(spans(cell.source("gpu_telemetry", *digest), used));
     Ok(row)
@@ -188,6 +212,26 @@ fn of_cell(
 
 /// Samples further apart than so many intervals leave a gap.
 const GAP: f64 = 5.0;
+
+/// Returns by how much a counter (J, at stamps in ns) rose from one stamp to another; `None` if it
+/// was not read before the first or after the last, or was set back meanwhile. Between two readings
+/// it is interpolated.
+fn rise(counts: &[(i64, f64)], from: i64, to: i64) -> Option<f64> {
+    let mut counts = counts.to_vec();
+    counts.sort_by_key(|(at, _)| *at);
+    let rising = counts.windows(2).all(|pair| pair[0].1 <= pair[1].1);
+    let at = |t: i64| {
+        let after = counts.partition_point(|(at, _)| *at < t);
+        let (end, reached) = *counts.get(after)?;
+        if end == t {
+            return Some(reached);
+        }
+        let (start, had) = *counts.get(after.checked_sub(1)?)?;
+        Some(had + (reached - had) * (t - start) as f64 / (end - start) as f64)
+    };
+    let joules = at(to)? - at(from)?;
+    rising.then_some(joules)
+}
 
 /// Returns the integral of power (W, at stamps in ns) from one stamp to another, J.
 ///
@@ -243,6 +287,21 @@ mod tests {
         assert_eq!(integral(&[(S, 50.0)], 0, 2 * S, Some(1000.0)), Ok(100.0));
         // Outside the window nothing counts.
         assert_eq!(integral(&points, 3 * S, 4 * S, None), Ok(200.0));
+    }
+
+    #[test]
+    fn the_counter_is_read_between_its_samples() {
+        let counts = [(0, 1000.0), (S, 1100.0), (2 * S, 1400.0)];
+        assert_eq!(rise(&counts, S / 2, 2 * S), Some(350.0));
+        assert_eq!(rise(&counts, 0, S), Some(100.0));
+        // Not read after the end, or before the beginning.
+        assert_eq!(rise(&counts, 0, 3 * S), None);
+        assert_eq!(rise(&counts[1..], 0, 2 * S), None);
+        // A driver that was loaded again counts from zero.
+        assert_eq!(
+            rise(&[(0, 1000.0), (S, 10.0), (2 * S, 20.0)], 0, 2 * S),
+            None
+        );
     }
 
     #[test]

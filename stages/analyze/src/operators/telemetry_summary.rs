@@ -1,6 +1,6 @@
 //! `telemetry-summary`: what was sampled beside the load, mean and maximum per cell.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::{Table, TableError};
 use contract::CellRows;
@@ -175,7 +175,21 @@ const TABLES: [(&str, &str); 3] = [
 struct Sampled {
     counts: Vec<usize>,
     figures: Vec<Vec<f64>>,
+    throttled: Throttled,
 }
+
+/// How often GPUs limited their clocks.
+#[derive(Default)]
+struct Throttled {
+    /// Samples of which the GPU says whether anything limits its clocks.
+    told: usize,
+    /// Those in which something that slows down work does.
+    limited: usize,
+    reasons: BTreeSet<String>,
+}
+
+/// Reasons that slow no work down: nothing to do, or clocks that somebody chose.
+const HARMLESS: [&str; 3] = ["idle", "applications-clocks", "display-clocks"];
 
 fn columns() -> Columns<'static, Sampled> {
     let mut columns = Columns::new();
@@ -209,6 +223,18 @@ fn columns() -> Columns<'static, Sampled> {
             move |s| s.figures[i].iter().copied().max_by(f64::total_cmp),
         );
     }
+    let share = "share of all GPUs' samples within the window in which something limited a GPU's clocks, idleness and \
+                 chosen clocks aside; null if not reported";
+    columns.push(Spec::float("gpu_throttled", "1", share), |s| {
+        let Throttled { told, limited, .. } = s.throttled;
+        (told > 0).then(|| limited as f64 / told as f64)
+    });
+    let reasons =
+        "what limited the GPUs' clocks, joined by `+`; empty if nothing did, null if not reported";
+    columns.push(Spec::text("gpu_throttle_reasons", reasons), |s| {
+        let reasons: Vec<&str> = s.throttled.reasons.iter().map(String::as_str).collect();
+        (s.throttled.told > 0).then(|| reasons.join("+"))
+    });
     columns
 }
 
@@ -259,7 +285,57 @@ fn of_cell(cell: &CellRows) -> Result<(Sampled, Vec<Span>), TableError> {
         None => Ok(Vec::new()),
     };
     let figures = FIGURES.iter().map(figure).collect::<Result<_, _>>()?;
-    Ok((Sampled { counts, figures }, lineage))
+    let throttled = match cell.beside.get(GPU) {
+        Some((_, table)) => throttled(table, &within[GPU]),
+        None => Throttled::default(),
+    };
+    let sampled = Sampled {
+        counts,
+        figures,
+        throttled,
+    };
+    Ok((sampled, lineage))
+}
+
+fn throttled(table: &Table, rows: &[(usize, i64)]) -> Throttled {
+    let mut found = Throttled::default();
+    // Tables that were imported or made before it was sampled have no such column.
+    let Ok(column) = table.text("throttle_reasons") else {
+        return found;
+    };
+    for told in rows.iter().filter_map(|(row, _)| column[*row]) {
+        let limits = told.split('+').filter(|reason| !reason.is_empty());
+        let limits: Vec<&str> = limits.filter(|reason| !HARMLESS.contains(reason)).collect();
+        found.told += 1;
+        found.limited += usize::from(!limits.is_empty());
+        found.reasons.extend(limits.into_iter().map(str::to_owned));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use artifacts::Column;
+
+    use super::*;
+
+    #[test]
+    fn idleness_and_chosen_clocks_are_no_throttling() {
+        let reasons = [
+            Some(""),
+            Some("idle"),
+            Some("power-cap"),
+            Some("applications-clocks+thermal"),
+            None,
+        ];
+        let table = Table::new(vec![Column::text("throttle_reasons", reasons)]).unwrap();
+        let rows: Vec<(usize, i64)> = (0..5).map(|row| (row, 0)).collect();
+        let found = throttled(&table, &rows);
+        assert_eq!((found.told, found.limited), (4, 2));
+        let reasons: Vec<String> = found.reasons.into_iter().collect();
+        assert_eq!(reasons, ["power-cap", "thermal"]);
+        assert_eq!(throttled(&table, &rows[..2]).limited, 0);
+    }
 }
 
 /// Returns the rows within the window, each with its stamp.

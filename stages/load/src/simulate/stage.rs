@@ -6,10 +6,12 @@ use pipeline::stage::{CellStatus, Done, Failure, Job, Json, Library, Output, Pro
 use pipeline::suggest::remedy;
 use serde::Deserialize;
 
+use super::beside;
 use super::model::{
     COLLECTION, Clock, Faults, SimulatedServer, Simulation, SimulationChoice, problems,
 };
 use super::rows::simulate;
+use crate::client_health::ClientHealth;
 use crate::random::Origin;
 use crate::run::{Ending, LoadResult, LoadSpec};
 use crate::settings::{Settings, Timeouts};
@@ -95,7 +97,19 @@ pub(crate) fn rehearse(
         clock: Clock::default(),
         faults: Faults::default(),
     };
-    draw(settings, &simulation, job)
+    let telemetry = settings.telemetry.clone();
+    let (spec, mut result) = drawn(settings, &simulation, job)?;
+    // A real client is watched, and so is what surrounds it.
+    let (rate, in_flight, bound_ms) = (1.0, 1, 0.1);
+    result.cell.health = Some(ClientHealth::made_up(rate, in_flight, bound_ms));
+    let window = result.cell.window.unwrap_or((0, 1));
+    let beside = beside::made_up(job, &telemetry, window)
+        .map_err(|e| Failure::failed(format!("what is made up beside the load: {e}")))?;
+    let mut done = done(&spec, &result)?;
+    for (name, table) in beside {
+        done.outputs.push(Output::table(name, &table)?);
+    }
+    Ok(done)
 }
 
 /// Returns what a simulated launch stands on, of a canonical `simulate`.
@@ -108,6 +122,15 @@ pub(crate) fn launch(simulation: &Json) -> Option<Json> {
 }
 
 fn draw(settings: Settings, simulation: &Simulation, job: &Job<'_>) -> Result<Done, Failure> {
+    let (spec, result) = drawn(settings, simulation, job)?;
+    done(&spec, &result)
+}
+
+fn drawn(
+    settings: Settings,
+    simulation: &Simulation,
+    job: &Job<'_>,
+) -> Result<(LoadSpec, LoadResult), Failure> {
     let SimulationChoice::Inline(server) = &simulation.server else {
         return Err(Failure::failed("the simulated server is still a name"));
     };
@@ -115,12 +138,16 @@ fn draw(settings: Settings, simulation: &Simulation, job: &Job<'_>) -> Result<Do
         LoadSpec::new(settings, Origin::of(job)).map_err(|e| Failure::failed(e.to_string()))?;
     let noise = Origin::of_noise(job);
     let result = simulate(&spec, simulation, server, &noise, job.control)?;
-    let tables = tables(&spec, &result).map_err(|e| Failure::failed(e.to_string()))?;
+    Ok((spec, result))
+}
+
+fn done(spec: &LoadSpec, result: &LoadResult) -> Result<Done, Failure> {
+    let tables = tables(spec, result).map_err(|e| Failure::failed(e.to_string()))?;
     let outputs: Vec<Output> = tables
         .iter()
         .map(|(name, table)| Output::table(*name, table))
         .collect::<Result<_, _>>()?;
-    match failure(&spec, &result) {
+    match failure(spec, result) {
         Some(failure) => Err(outputs.into_iter().fold(failure, Failure::evidence)),
         None => Ok(Done {
             outputs,

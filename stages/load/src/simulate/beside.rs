@@ -1,0 +1,146 @@
+//! What a dry run makes up of the samples beside a load, so that gates, tables and figures of them
+//! are tried before anything is measured. What the server counts is left out: made-up counts would
+//! not agree with made-up rows.
+
+use artifacts::{Table, TableError};
+use contract::{EngineEvent, GpuSample, HostSample, ProcessRole, ProcessSample, Row, SlotSample};
+use pipeline::stage::{Job, Json};
+
+use crate::telemetry::{Gpu, Telemetry};
+
+/// Samples of each table.
+const SAMPLES: i64 = 5;
+
+/// Makes up the tables that a load beside the server of a job may leave, for a load whose measured
+/// requests take so long, ns.
+///
+/// # Errors
+/// Never for rows as made up here.
+pub(super) fn made_up(
+    job: &Job<'_>,
+    telemetry: &Telemetry,
+    (from, to): (i64, i64),
+) -> Result<Vec<(&'static str, Table)>, TableError> {
+    let interval_ms = telemetry.interval.duration().as_millis().to_string();
+    let step = ((to - from) / (SAMPLES - 1)).max(1);
+    let at: Vec<i64> = (0..SAMPLES).map(|i| from + i * step).collect();
+    let mut tables = Vec::new();
+    if telemetry.host {
+        tables.push(("host_telemetry", host(&at, &interval_ms)?));
+    }
+    if telemetry.processes {
+        tables.push(("process_telemetry", processes(&at, &interval_ms)?));
+    }
+    if telemetry.gpu != Gpu::None {
+        tables.push(("gpu_telemetry", gpus(&at, &interval_ms)?));
+    }
+    let Some(server) = server(job) else {
+        return Ok(tables);
+    };
+    if telemetry.probes && server["endpoints"]["slots"].is_string() {
+        let sample = |(at_ns, i): (&i64, i64)| SlotSample {
+            at_ns: *at_ns,
+            slot: 0,
+            processing: Some(true),
+            task: Some(i),
+            context_tokens: Some(4096),
+            prompt_tokens: Some(8),
+            decoded_tokens: Some(i),
+            remaining_tokens: None,
+        };
+        let rows: Vec<SlotSample> = at.iter().zip(0..).map(sample).collect();
+        tables.push(("slots", table(&rows, &interval_ms)?));
+    }
+    let event = |(at_ns, i): (&i64, i64)| EngineEvent {
+        at_ns: Some(*at_ns),
+        seen_ns: *at_ns,
+        line: i + 1,
+        event: "made-up".to_owned(),
+        field: Some("requests".to_owned()),
+        value: Some(1.0),
+        text: Some("1".to_owned()),
+    };
+    let rows: Vec<EngineEvent> = at.iter().zip(0..).map(event).collect();
+    tables.push(("engine_events", table(&rows, &interval_ms)?));
+    Ok(tables)
+}
+
+/// Returns the descriptor of the server that would be loaded.
+fn server(job: &Job<'_>) -> Option<Json> {
+    let cell = job.input_of_kind("serve")?.cells.first()?;
+    let bytes = job.store.get(&cell.outputs.get("server")?.digest).ok()?;
+    serde_json::from_slice(&bytes).ok()
+}
+
+fn table<R: Row>(rows: &[R], interval_ms: &str) -> Result<Table, TableError> {
+    Table::with_metadata(R::columns(rows), &[("interval_ms", interval_ms)])
+}
+
+fn host(at: &[i64], interval_ms: &str) -> Result<Table, TableError> {
+    let sample = |(at_ns, i): (&i64, i64)| HostSample {
+        at_ns: *at_ns,
+        cpu_busy: Some(0.5),
+        cpu_wait: Some(0.0),
+        cpu_steal: Some(0.0),
+        load_1: Some(1.0),
+        runnable: Some(2),
+        memory_used_bytes: Some(1 << 30),
+        memory_available_bytes: Some(1 << 30),
+        swap_used_bytes: Some(0),
+        network_received_bytes: Some(i),
+        network_sent_bytes: Some(i),
+        loopback_bytes: Some(1000 * i),
+        disk_read_bytes: Some(i),
+        disk_written_bytes: Some(i),
+        frequency_mhz: Some(2000.0),
+        temperature_c: Some(50.0),
+        processors: Some(2),
+        throttles: Some(0),
+        memory_pressure: Some(0.0),
+        page_cache_bytes: Some(1 << 20),
+        network_errors: Some(0),
+    };
+    let rows: Vec<HostSample> = at.iter().zip(0..).map(sample).collect();
+    table(&rows, interval_ms)
+}
+
+fn processes(at: &[i64], interval_ms: &str) -> Result<Table, TableError> {
+    let sample = |(at_ns, i): (&i64, i64)| {
+        [ProcessRole::Server, ProcessRole::Client].map(|role| ProcessSample {
+            at_ns: *at_ns,
+            role,
+            pid: 1,
+            name: "made-up".to_owned(),
+            threads: 1,
+            cpu: Some(0.5),
+            cpu_ns: 10_000_000 * i,
+            memory_bytes: 1 << 20,
+            disk_read_bytes: Some(0),
+            disk_written_bytes: Some(0),
+        })
+    };
+    let rows: Vec<ProcessSample> = at.iter().zip(1..).flat_map(sample).collect();
+    table(&rows, interval_ms)
+}
+
+fn gpus(at: &[i64], interval_ms: &str) -> Result<Table, TableError> {
+    let sample = |(at_ns, i): (&i64, i64)| GpuSample {
+        at_ns: *at_ns,
+        gpu: 0,
+        uuid: Some("GPU-made-up".to_owned()),
+        name: Some("made-up GPU".to_owned()),
+        power_w: Some(100.0),
+        energy_j: Some(100.0 * i as f64),
+        sm_clock_mhz: Some(1500.0),
+        memory_clock_mhz: Some(2500.0),
+        temperature_c: Some(50.0),
+        sm_utilisation: Some(0.5),
+        memory_utilisation: Some(0.5),
+        memory_used_bytes: Some(1 << 30),
+        memory_total_bytes: Some(1 << 34),
+        throttle_reasons: Some(String::new()),
+        compute_processes: Some(1),
+    };
+    let rows: Vec<GpuSample> = at.iter().zip(0..).map(sample).collect();
+    table(&rows, interval_ms)
+}
