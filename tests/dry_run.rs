@@ -153,3 +153,42 @@ fn gates_that_made_up_rows_do_not_pass_are_no_errors() {
         plan.stdout
     );
 }
+
+#[test]
+fn figures_of_what_is_sampled_beside_a_load_hold_on_any_machine() {
+    let project = Project::new();
+    let path = project.path().join("experiments/sampled.yaml");
+    let study = r#"
+experiment: sampled
+title: What is sampled beside a load
+seed: 1
+workloads:
+  short: {prompts: {words: {length: 8}}, output: {tokens: 8}}
+stages:
+  machine: {kind: provision, engine: llama-cpp, model: smollm2-135m-instruct}
+  server: {kind: serve, needs: [machine]}
+  ladder:
+    kind: load
+    needs: [server]
+    workload: short
+    arrival: {closed-loop: {clients: 1}}
+    requests: 4
+  checks: {kind: verify, needs: [machine, server, ladder], gates: [{gate: census}, {gate: throttling}]}
+  results:
+    kind: analyze
+    needs: [ladder, checks]
+    tables:
+      cells: {operator: cell-summary}
+      joules: {operator: energy}
+      beside: {operator: telemetry-summary}
+  report:
+    kind: report
+    needs: [machine, server, ladder, checks, results]
+    figures:
+      watts: {kind: timeline, table: ladder.gpu_telemetry, x: at_ns, y: power_w, title: Power, caption: Over time.}
+      busy: {kind: timeline, table: ladder.host_telemetry, x: at_ns, y: cpu_busy, title: Load, caption: Over time.}
+      slots: {kind: timeline, table: ladder.slots, x: at_ns, y: decoded_tokens, title: Slots, caption: Over time.}
+"#;
+    fs::write(&path, study).expect("the study can be written");
+    assert_eq!(findings(&project, "experiments/sampled.yaml"), []);
+}

@@ -45,6 +45,17 @@ impl From<String> for Miss {
     }
 }
 
+/// Tables that a load cell has or has not, as its machine and its server allow.
+const SAMPLED: [&str; 7] = [
+    "engine_events",
+    "gpu_telemetry",
+    "host_telemetry",
+    "process_telemetry",
+    "server_info",
+    "server_metrics",
+    "slots",
+];
+
 impl Data {
     /// Makes the data of a cell's inputs and study; nothing is read yet.
     pub fn new(inputs: &[Input], study: Option<&Study>) -> Self {
@@ -111,6 +122,20 @@ impl Data {
             .filter(|s| s.stage == stage)
             .flat_map(|s| &s.cells);
         cells.into_iter().any(|c| c.outputs.contains_key(output))
+    }
+
+    /// Returns why there is nothing in a table that is sampled beside a load: no cell of its stage
+    /// has it. `None` if a cell has it, or if it is no such table.
+    pub(crate) fn unsampled(&self, name: &str) -> Option<String> {
+        let (stage, output) = name.split_once('.')?;
+        let loads = |s: &&Input| s.stage == stage && s.kind == "load";
+        let input = self.stages.iter().find(loads)?;
+        let mut ok = input.cells.iter().filter(|c| c.status == CellStatus::Ok);
+        let nowhere = ok.clone().next().is_some() && !ok.any(|c| c.outputs.contains_key(output));
+        (nowhere && SAMPLED.contains(&output)).then(|| match output {
+            "gpu_telemetry" => "no GPU was sampled".to_owned(),
+            _ => format!("no cell has the table `{output}`"),
+        })
     }
 
     /// Returns the names of the tables a needed stage has, without those of its lineage.
@@ -320,6 +345,10 @@ impl Data {
         let mut parts = Vec::new();
         let mut unread = false;
         for cell in input.cells.iter().filter(|c| c.status == CellStatus::Ok) {
+            let elsewhere = || input.cells.iter().any(|c| c.outputs.contains_key(output));
+            if !cell.outputs.contains_key(output) && SAMPLED.contains(&output) && elsewhere() {
+                continue;
+            }
             let Some(artifact) = cell.outputs.get(output) else {
                 let names: Vec<_> = cell.outputs.keys().map(String::as_str).collect();
                 return Err(format!(

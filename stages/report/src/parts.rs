@@ -98,8 +98,15 @@ impl World {
             &format!("caption of figure {name}"),
             &settings.caption,
         )?;
+        let shown = |text: &str| format!("![{title}](figures/{name}.svg)\n\n**{label}.** {text}");
+        if let Some(reason) = self.data.unsampled(&settings.table) {
+            return Ok(shown(&format!("{title}. {caption} *No data: {reason}.*")));
+        }
         let only = declared(&settings.only);
         let view = self.data.view(&settings.table, &only).map_err(error_of)?;
+        if let Some(reason) = crate::figure::without_values(&view, settings) {
+            return Ok(shown(&format!("{title}. {caption} *No data: {reason}.*")));
+        }
         let lacks = footnotes::of(self, &settings.table, &view, &only).map_err(error_of)?;
         let marks =
             crate::figure::marks_of(&view, settings, &lacks).map_err(|e| error_of(e.into()))?;
@@ -109,9 +116,7 @@ impl World {
             None => notes,
         };
         let notes: String = notes.iter().map(|note| format!("\n\n{note}")).collect();
-        Ok(format!(
-            "![{title}](figures/{name}.svg)\n\n**{label}.** {title}. {caption}{marks}{notes}"
-        ))
+        Ok(shown(&format!("{title}. {caption}{marks}{notes}")))
     }
 }
 

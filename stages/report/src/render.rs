@@ -200,6 +200,10 @@ fn draw(
     };
     let title = text("title", &settings.title)?;
     let caption = text("caption", &settings.caption)?;
+    if let Some(reason) = data.unsampled(&settings.table) {
+        let svg = crate::figure::empty((&title, &caption), &reason, &[]);
+        return Ok((svg, Vec::new()));
+    }
     let only = crate::language::declared(&settings.only);
     let view = data.view(&settings.table, &only).map_err(told)?;
     let lacks = crate::footnotes::of(world, &settings.table, &view, &only).map_err(told)?;

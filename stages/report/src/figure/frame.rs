@@ -37,6 +37,22 @@ pub(super) fn legend(svg: &mut Svg, series: &[String], reference: Option<&str>) 
     }
 }
 
+/// The text of a tick at the side: from 10,000 in thousands or millions, for a longer one would run
+/// into the name of its axis.
+fn short(tick: f64, all: &[f64]) -> String {
+    let largest = all.iter().fold(0.0_f64, |most, t| most.max(t.abs()));
+    let (by, suffix) = match largest {
+        most if most >= 1e7 => (1e6, "M"),
+        most if most >= 1e4 => (1e3, "k"),
+        _ => return tick_text(tick, all),
+    };
+    let scaled: Vec<f64> = all.iter().map(|t| t / by).collect();
+    if tick == 0.0 {
+        return "0".to_owned();
+    }
+    tick_text(tick / by, &scaled) + suffix
+}
+
 /// Draws grid, ticks and axis of a panel; the numbers of the vertical axis if `labelled`.
 pub(super) fn axes(
     svg: &mut Svg,
@@ -55,7 +71,7 @@ pub(super) fn axes(
                 at + 4.0,
                 Anchor::End,
                 "small muted",
-                &tick_text(*tick, y.1),
+                &short(*tick, y.1),
             );
         }
     }
@@ -70,5 +86,21 @@ pub(super) fn axes(
             text => text,
         };
         svg.text(at, bottom + 18.0, Anchor::Middle, "small muted", &text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_from_ten_thousand_on_are_short() {
+        let texts = |ticks: &[f64]| -> Vec<String> {
+            ticks.iter().map(|tick| short(*tick, ticks)).collect()
+        };
+        assert_eq!(texts(&[0.0, 2500.0, 5000.0]), ["0", "2500", "5000"]);
+        assert_eq!(texts(&[0.0, 5000.0, 10_000.0]), ["0", "5k", "10k"]);
+        assert_eq!(texts(&[0.0, 12_500.0, 25_000.0]), ["0", "12.5k", "25.0k"]);
+        assert_eq!(texts(&[-2e7, 0.0, 2e7]), ["\u{2212}20M", "0", "20M"]);
     }
 }

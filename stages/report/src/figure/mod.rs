@@ -80,6 +80,10 @@ pub(crate) fn draw(
     if view.rows.is_empty() {
         return Err("no row of its table matches".to_owned());
     }
+    let digests: Vec<Digest> = view.table.parts.iter().map(|p| p.digest).collect();
+    if let Some(reason) = without_values(&view, settings) {
+        return Ok((empty((title, caption), &reason, &digests), digests));
+    }
     let plot = Plot {
         view: &view,
         settings,
@@ -106,9 +110,27 @@ pub(crate) fn draw(
         }
         FigureKind::Forest => forest::draw(&plot, &mut svg)?,
     }
-    let digests: Vec<Digest> = view.table.parts.iter().map(|p| p.digest).collect();
     let names: Vec<_> = digests.iter().map(ToString::to_string).collect();
     Ok((svg.finish(&names), digests))
+}
+
+/// Returns why a figure has nothing to draw though its rows are there: nobody knows any of their
+/// values, as those of a GPU on a machine without one.
+pub(crate) fn without_values(view: &View, settings: &FigureSettings) -> Option<String> {
+    let y = settings.y.as_deref()?;
+    let known = |row: usize| !matches!(view.get(row, y), Ok(Scalar::Null));
+    let nothing = !view.rows.is_empty() && !(0..view.rows.len()).any(known);
+    nothing.then(|| format!("no row has a value of `{y}`"))
+}
+
+/// Draws a figure that has nothing to show, and why.
+pub(crate) fn empty((title, caption): (&str, &str), reason: &str, digests: &[Digest]) -> String {
+    let mut svg = Svg::new(title, caption);
+    let text = format!("No data: {}", reason.replace('`', ""));
+    svg.text(svg::WIDTH / 2.0, 56.0, svg::Anchor::Middle, "muted", &text);
+    svg.height = 88.0;
+    let names: Vec<_> = digests.iter().map(ToString::to_string).collect();
+    svg.finish(&names)
 }
 
 fn told(miss: Miss) -> String {

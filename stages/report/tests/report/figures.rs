@@ -354,3 +354,47 @@ fn a_time_line_has_a_gap_where_a_value_is_missing() {
         .filter(|l| l.starts_with("<path") && l.contains("line c0"));
     assert_eq!(lines.count(), 6, "three cells, one value missing in each");
 }
+
+#[test]
+fn a_figure_of_samples_that_no_cell_has_is_empty_and_says_why() {
+    let render = |gpu: Option<&Table>| {
+        let mut lab = lab();
+        let input = lab.inputs.iter_mut().find(|i| i.kind == "load").unwrap();
+        let stage = input.stage.clone();
+        if let Some(table) = gpu {
+            let artifact = crate::fixture::store_table(&lab.store, table);
+            let ok = input.cells.iter_mut().find(|c| c.status == CellStatus::Ok);
+            let outputs = &mut ok.unwrap().outputs;
+            outputs.insert("gpu_telemetry".to_owned(), artifact);
+        }
+        let settings = json!({
+            "template": "t.md",
+            "figures": {"watts": {
+                "kind": "timeline", "table": format!("{stage}.gpu_telemetry"), "x": "at_ns",
+                "y": "power_w", "title": "Power", "caption": "Over time.",
+            }},
+        });
+        let templates = Templates::one("{{ figure(\"watts\") }}\n");
+        let done = lab.render(&settings, &templates).unwrap();
+        let svg = String::from_utf8(bytes(&done, "figures/watts.svg")).unwrap();
+        (crate::fixture::markdown(&done), svg)
+    };
+    let (text, svg) = render(None);
+    assert!(text.contains("*No data: no GPU was sampled.*"), "{text}");
+    assert!(svg.contains("No data: no GPU was sampled"), "{svg}");
+    let power = |watts: Option<f64>| {
+        let columns = vec![
+            Column::int("at_ns", [Some(0), Some(1_000_000_000)]).unit("ns"),
+            Column::float("power_w", [watts, watts]).unit("W"),
+        ];
+        Table::new(columns).unwrap()
+    };
+    let (text, _) = render(Some(&power(None)));
+    assert!(text.contains("no row has a value of `power_w`"), "{text}");
+    // A cell without samples does not take the figure from those that have some.
+    let (text, svg) = render(Some(&power(Some(300.0))));
+    assert!(
+        !text.contains("No data") && svg.contains("data-row"),
+        "{text}"
+    );
+}
