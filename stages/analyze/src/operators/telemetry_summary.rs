@@ -313,6 +313,30 @@ fn throttled(table: &Table, rows: &[(usize, i64)]) -> Throttled {
     found
 }
 
+/// Returns the rows within the window, each with its stamp.
+fn rows_within(table: &Table, (from, to): (i64, i64)) -> Result<Vec<(usize, i64)>, TableError> {
+    let at = table.int("at_ns")?.into_iter().enumerate();
+    Ok(at
+        .filter_map(|(row, at)| Some((row, at.filter(|at| (from..=to).contains(at))?)))
+        .collect())
+}
+
+/// Returns the values of a figure; those of several processes at one stamp added up.
+fn samples(table: &Table, rows: &[(usize, i64)], figure: &Figure) -> Result<Vec<f64>, TableError> {
+    let column = table.float(figure.column)?;
+    let Some(role) = figure.role else {
+        return Ok(rows.iter().filter_map(|(row, _)| column[*row]).collect());
+    };
+    let roles = table.text("role")?;
+    let mut sums: BTreeMap<i64, f64> = BTreeMap::new();
+    for (row, at) in rows.iter().filter(|(row, _)| roles[*row] == Some(role)) {
+        if let Some(value) = column[*row] {
+            *sums.entry(*at).or_default() += value;
+        }
+    }
+    Ok(sums.into_values().collect())
+}
+
 #[cfg(test)]
 mod tests {
     use artifacts::Column;
@@ -336,28 +360,4 @@ mod tests {
         assert_eq!(reasons, ["power-cap", "thermal"]);
         assert_eq!(throttled(&table, &rows[..2]).limited, 0);
     }
-}
-
-/// Returns the rows within the window, each with its stamp.
-fn rows_within(table: &Table, (from, to): (i64, i64)) -> Result<Vec<(usize, i64)>, TableError> {
-    let at = table.int("at_ns")?.into_iter().enumerate();
-    Ok(at
-        .filter_map(|(row, at)| Some((row, at.filter(|at| (from..=to).contains(at))?)))
-        .collect())
-}
-
-/// Returns the values of a figure; those of several processes at one stamp added up.
-fn samples(table: &Table, rows: &[(usize, i64)], figure: &Figure) -> Result<Vec<f64>, TableError> {
-    let column = table.float(figure.column)?;
-    let Some(role) = figure.role else {
-        return Ok(rows.iter().filter_map(|(row, _)| column[*row]).collect());
-    };
-    let roles = table.text("role")?;
-    let mut sums: BTreeMap<i64, f64> = BTreeMap::new();
-    for (row, at) in rows.iter().filter(|(row, _)| roles[*row] == Some(role)) {
-        if let Some(value) = column[*row] {
-            *sums.entry(*at).or_default() += value;
-        }
-    }
-    Ok(sums.into_values().collect())
 }
