@@ -75,8 +75,8 @@ function summary(state) {
   if (!state.plan) return h("p", { class: "soft" }, "Waiting for its plan.");
   const done = [...state.cells.values()].filter((c) => c.event === "cell-ended");
   const { current } = state;
-  return [h("p", {}, `${done.length} of ${plural(state.plan.cells, "cell")} ended`, left(state, done)),
-    h("progress", { max: String(state.plan.cells), value: String(done.length), "aria-label": "Cells that ended" }),
+  return [h("p", {}, `${state.plan.cached + done.length} of ${plural(state.plan.cells, "cell")} ended or were cached`, left(state, done)),
+    h("progress", { max: String(state.plan.cells), value: String(state.plan.cached + done.length), "aria-label": "Cells that ended or were cached" }),
     current ? h("p", { class: "soft" }, current.cell, current.what ? `: ${digits(current.done)}${current.total ? ` of ${digits(current.total)}` : ""} ${current.what}` : "") : null];
 }
 
@@ -84,7 +84,7 @@ function summary(state) {
 // Nothing is said before enough has run, since the first cells tell little of the rest.
 function left(state, done) {
   const times = done.filter((c) => !c.cached && c.status === "ok").map((c) => c.seconds).sort((a, b) => a - b);
-  const rest = Math.max(0, state.plan.cells - done.length - 0);
+  const rest = Math.max(0, state.plan.cells - state.plan.cached - done.length);
   if (times.length < 8 || rest === 0) return "; too few have run to say how long the rest takes.";
   const mean = (list) => list.reduce((a, b) => a + b, 0) / list.length;
   const half = Math.floor(times.length / 2);
@@ -92,16 +92,18 @@ function left(state, done) {
 }
 
 function states(stage, state) {
+  // The log says nothing of cells that were cached from the start: they and those that wait look alike until it ends.
+  const silent = state.ended ? "not executed" : "cached or waiting";
   const boxes = stage.cells.map((at) => {
     const name = at ? `${stage.name}[${at}]` : stage.name;
     const cell = state.cells.get(name);
-    const status = cell ? cell.status : "waiting";
+    const status = cell ? cell.status : silent;
     const title = `${name}\n${status}${cell?.reason ? `: ${cell.reason}` : ""}`;
-    return h("span", { class: `chip ${status === "ok" ? "" : `hatch hatch-${status}`}`, title, style: status === "ok" ? { background: "var(--ok)" } : {} });
+    return h("span", { class: `chip ${status === "ok" ? "" : `hatch hatch-${cell ? status : "waiting"}`}`, title, style: status === "ok" ? { background: "var(--ok)" } : {} });
   });
   const counts = new Map();
   for (const at of stage.cells) {
-    const status = state.cells.get(at ? `${stage.name}[${at}]` : stage.name)?.status ?? "waiting";
+    const status = state.cells.get(at ? `${stage.name}[${at}]` : stage.name)?.status ?? silent;
     counts.set(status, (counts.get(status) ?? 0) + 1);
   }
   const words = [...counts].map(([s, n]) => `${n} ${s}`).join(", ");
