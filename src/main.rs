@@ -1,6 +1,7 @@
 //! The command line of Benchtrail: arguments, progress, diagnostics, exit codes. What it does
 //! is done by the libraries; see ARCHITECTURE.md.
 
+mod answers;
 mod args;
 mod cells;
 mod columns;

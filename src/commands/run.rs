@@ -11,6 +11,7 @@ use pipeline::record::Build;
 use pipeline::{CellStatus, Event, LedgerLine, Media, Plan, RunOptions, RunSummary, StudyResult};
 use serde_json::{Value, json};
 
+use crate::answers::{self, Answer};
 use crate::args::{Global, RunArgs};
 use crate::dry_run;
 use crate::exit::Stop;
@@ -67,10 +68,16 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     let summary = summary?;
     let reports = write_reports(&session, &store, &summary, arguments.report.as_deref())?;
     let gates = outcomes(&store, &session, &summary)?;
+    let mut claims = Vec::new();
+    for result in &summary.results {
+        claims.extend(answers::of(&store, result)?);
+    }
     if global.json {
-        say(&json_of(&summary, &reports, &gates).to_string());
+        say(&json_of(&summary, &reports, &gates, &claims).to_string());
     } else {
-        tell(arguments, &session, &summary, &reports, &gates);
+        tell(arguments, &summary, &reports, &gates);
+        tell_answers(&claims, &reports);
+        tell_next(arguments, &session, &reports);
     }
     if summary.interrupted {
         return Err(Stop::interrupted());
@@ -287,7 +294,13 @@ fn outcomes(store: &Store, session: &Session, summary: &RunSummary) -> Result<Ou
     Ok(outcomes)
 }
 
-fn json_of(summary: &RunSummary, reports: &[PathBuf], gates: &Outcomes) -> Value {
+fn json_of(
+    summary: &RunSummary,
+    reports: &[PathBuf],
+    gates: &Outcomes,
+    claims: &[Answer],
+) -> Value {
+    let claim = |a: &Answer| json!({"claim": a.claim, "verdict": a.verdict, "may_say": a.may_say, "reason": a.reason});
     let mut stages: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
     for line in &summary.ledger {
         *stages
@@ -301,16 +314,11 @@ fn json_of(summary: &RunSummary, reports: &[PathBuf], gates: &Outcomes) -> Value
         "stages": stages, "interrupted": summary.interrupted, "failed_gates": gates.failed,
         "gates": {"pass": gates.pass, "fail": gates.fail, "not_judged": gates.not_judged},
         "trail": summary.trail, "lock": summary.lock, "reports": reports,
+        "claims": claims.iter().map(claim).collect::<Vec<_>>(),
     })
 }
 
-fn tell(
-    arguments: &RunArgs,
-    session: &Session,
-    summary: &RunSummary,
-    reports: &[PathBuf],
-    gates: &Outcomes,
-) {
+fn tell(arguments: &RunArgs, summary: &RunSummary, reports: &[PathBuf], gates: &Outcomes) {
     let counts: Vec<String> = summary
         .counts
         .iter()
@@ -375,6 +383,26 @@ fn tell(
     }
     say(&format!("trail digest {}", summary.trail));
     say(&format!("lock         {}", shown(&summary.lock)));
+}
+
+/// Says what the study answers, and where a browser finds the report.
+fn tell_answers(claims: &[Answer], reports: &[PathBuf]) {
+    if !claims.is_empty() {
+        say("claims:");
+    }
+    for answer in claims {
+        say(&format!("  {}", answer.text()));
+    }
+    for page in reports.iter().map(|r| r.with_extension("html")) {
+        // A report that was given a file of another name may have no page.
+        if let Ok(page) = page.canonicalize() {
+            say(&format!("read it at   file://{}", page.display()));
+        }
+    }
+}
+
+/// Names the commands that a reader of the summary wants next.
+fn tell_next(arguments: &RunArgs, session: &Session, reports: &[PathBuf]) {
     let file = shown(&session.experiment.file);
     let profile = match &session.experiment.profile {
         Some(profile) if profile == "smoke" => " --smoke".to_owned(),

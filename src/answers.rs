@@ -1,0 +1,59 @@
+//! What a report answers, for the terminal: the claims with what the data license.
+
+use artifacts::{Store, Table};
+use pipeline::StudyResult;
+
+use crate::exit::Stop;
+
+/// One claim of a report.
+pub(crate) struct Answer {
+    /// The name of the claim.
+    pub(crate) claim: String,
+    /// `licensed`, `refused` or `undecided`.
+    pub(crate) verdict: String,
+    /// The sentence that the data license: the claim itself or a narrower form of it.
+    pub(crate) may_say: Option<String>,
+    /// What decided it.
+    pub(crate) reason: Option<String>,
+}
+
+impl Answer {
+    /// Returns the answer on one line.
+    pub(crate) fn text(&self) -> String {
+        let Self {
+            claim,
+            verdict,
+            may_say,
+            reason,
+        } = self;
+        match (may_say, reason) {
+            (Some(sentence), _) if verdict == "licensed" => format!("{claim}: {sentence}"),
+            (Some(sentence), _) => format!("{claim}: {verdict}, but in part: {sentence}"),
+            (None, Some(reason)) => format!("{claim}: {verdict}: {reason}"),
+            (None, None) => format!("{claim}: {verdict}"),
+        }
+    }
+}
+
+/// Reads the claims of a report from its table `claims`; none if it declares none.
+///
+/// # Errors
+/// If the table cannot be read from the store.
+pub(crate) fn of(store: &Store, result: &StudyResult) -> Result<Vec<Answer>, Stop> {
+    let Some(artifact) = result.outputs.get("claims") else {
+        return Ok(Vec::new());
+    };
+    let table = Table::from_parquet(store.get(&artifact.digest)?).map_err(Stop::failed)?;
+    let column = |name: &str| table.text(name).map_err(Stop::failed);
+    let (claims, verdicts) = (column("claim")?, column("verdict")?);
+    let (sentences, reasons) = (column("may_say")?, column("reason")?);
+    let owned = |text: Option<&str>| text.map(str::to_owned);
+    Ok((0..table.rows())
+        .map(|row| Answer {
+            claim: claims[row].unwrap_or_default().to_owned(),
+            verdict: verdicts[row].unwrap_or_default().to_owned(),
+            may_say: owned(sentences[row]),
+            reason: owned(reasons[row]),
+        })
+        .collect())
+}
