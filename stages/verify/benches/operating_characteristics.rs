@@ -46,7 +46,7 @@ const FAULTS: [(Fault, &str, [f64; 4]); 15] = [
     (
         Fault::CopiedCell,
         "a cell copied with noise of",
-        [0.0, 0.01, 0.02, 0.05],
+        [0.0, 0.0002, 0.001, 0.01],
     ),
     (
         Fault::TokenBias,

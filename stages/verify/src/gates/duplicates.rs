@@ -26,6 +26,10 @@ pub(crate) struct Parameters {
     /// of what other cells differ by.
     #[serde(default = "fifth")]
     nearer: f64,
+    /// And by less than this share of the latencies themselves: an engine that batches two cells in the
+    /// same way answers them alike, but never that closely.
+    #[serde(default = "one_in_two_thousand")]
+    within: f64,
 }
 
 fn one_in_ten_thousand() -> f64 {
@@ -34,6 +38,10 @@ fn one_in_ten_thousand() -> f64 {
 
 fn fifth() -> f64 {
     0.2
+}
+
+fn one_in_two_thousand() -> f64 {
+    5e-4
 }
 
 /// The times of an answer: from sending to headers, first token, last token and end, ns.
@@ -59,11 +67,16 @@ impl TypedGate for Duplicates {
         nanosecond are the same row twice, unless the clock is so coarse that rows agree by \
         chance. How often rows agree in a single time says how many pairs to expect \
         (Poisson). Two cells are near copies if their latencies, request by request, differ \
-        far less than those of other cells do, even if one was scaled or shifted.";
+        far less than those of other cells do, even if one was scaled or shifted; a copy with \
+        noise added is not looked for.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
-        let shares = [("alpha", parameters.alpha), ("nearer", parameters.nearer)];
+        let shares = [
+            ("alpha", parameters.alpha),
+            ("nearer", parameters.nearer),
+            ("within", parameters.within),
+        ];
         share_problems(settings, &shares)
     }
 
@@ -92,7 +105,7 @@ impl TypedGate for Duplicates {
                 format!("{} and {}", at(&rows[*a]), at(&rows[*b]))
             }));
         }
-        let near = near_copies(stage, parameters.nearer);
+        let near = near_copies(stage, parameters);
         if !near.is_empty() {
             wrong.push(format!(
                 "{} pairs of cells have nearly the same latencies request by request",
@@ -180,8 +193,9 @@ struct Pattern {
     bits: u64,
 }
 
-/// Names pairs of cells that differ by less than `nearer` of what other cells differ by.
-fn near_copies(stage: &Stage<'_>, nearer: f64) -> Vec<String> {
+/// Names pairs of cells that differ by less than `within`, and by less than `nearer` of what other
+/// cells differ by.
+fn near_copies(stage: &Stage<'_>, parameters: &Parameters) -> Vec<String> {
     let patterns: Vec<Option<Pattern>> = stage.cells.par_iter().map(pattern).collect();
     let pairs: Vec<(usize, usize)> = (0..patterns.len())
         .flat_map(|a| (a + 1..patterns.len()).map(move |b| (a, b)))
@@ -219,7 +233,8 @@ fn near_copies(stage: &Stage<'_>, nearer: f64) -> Vec<String> {
     };
     let near = |(a, b): &(usize, usize)| -> Option<String> {
         let (own, usual) = (between(*a, *b)?, usual(*a, *b)?);
-        (own < nearer * usual).then(|| {
+        let limit = parameters.within.min(parameters.nearer * usual);
+        (own < limit).then(|| {
             let at = |i: usize| &stage.cells[i].input.coordinates;
             format!(
                 "{} and {} differ by {:.2} % where cells differ by {:.1} % at least",
@@ -257,17 +272,22 @@ fn pattern(cell: &crate::study::Cell<'_>) -> Option<Pattern> {
     Some(Pattern { logs, bits })
 }
 
-/// Returns the median distance of the log ratios of two cells' latencies from their own median.
+/// Returns by which share two cells' latencies differ: the smaller of two median distances, of the
+/// log ratios from their median (one cell may be the other scaled) and of the differences from
+/// theirs over the median latency (or shifted).
 fn distance(a: &Pattern, b: &Pattern) -> Option<f64> {
-    let ratios: Vec<f64> = a
-        .logs
-        .iter()
-        .filter_map(|(id, log)| Some(log - b.logs.get(id)?))
-        .collect();
-    if ratios.len() < COMMON {
+    let common = a.logs.iter().filter_map(|(id, x)| Some((*x, *b.logs.get(id)?)));
+    let common: Vec<(f64, f64)> = common.collect();
+    if common.len() < COMMON {
         return None;
     }
-    let middle = median(&ratios)?;
-    let distances: Vec<f64> = ratios.iter().map(|r| (r - middle).abs()).collect();
-    median(&distances).filter(|d| d.is_finite())
+    let around = |values: &[f64]| -> Option<f64> {
+        let middle = median(values)?;
+        let distances: Vec<f64> = values.iter().map(|v| (v - middle).abs()).collect();
+        median(&distances).filter(|d| d.is_finite())
+    };
+    let ratios: Vec<f64> = common.iter().map(|(x, y)| x - y).collect();
+    let shifts: Vec<f64> = common.iter().map(|(x, y)| x.exp() - y.exp()).collect();
+    let latencies: Vec<f64> = common.iter().map(|(x, _)| x.exp()).collect();
+    Some(around(&ratios)?.min(around(&shifts)? / median(&latencies)?))
 }

@@ -180,7 +180,7 @@ mod tests {
             (closed, Fault::SlowBase, 0.6, "possible-scaling"),
             (closed, Fault::MoreSlots, 2.0, "possible-scaling"),
             (closed, Fault::CopiedRows, 1.0, "duplicates"),
-            (closed, Fault::CopiedCell, 0.01, "duplicates"),
+            (closed, Fault::CopiedCell, 0.0, "duplicates"),
             (open, Fault::TokenBias, 0.12, "token-bias"),
             (closed, Fault::ClockStep, -500.0, "clock"),
             (open, Fault::ClockStep, -500.0, "clock"),
