@@ -276,7 +276,10 @@ fn pattern(cell: &crate::study::Cell<'_>) -> Option<Pattern> {
 /// log ratios from their median (one cell may be the other scaled) and of the differences from
 /// theirs over the median latency (or shifted).
 fn distance(a: &Pattern, b: &Pattern) -> Option<f64> {
-    let common = a.logs.iter().filter_map(|(id, x)| Some((*x, *b.logs.get(id)?)));
+    let common = a
+        .logs
+        .iter()
+        .filter_map(|(id, x)| Some((*x, *b.logs.get(id)?)));
     let common: Vec<(f64, f64)> = common.collect();
     if common.len() < COMMON {
         return None;
