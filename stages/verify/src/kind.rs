@@ -41,7 +41,7 @@ impl StageKind for Verify {
     }
 
     fn semantic_version(&self) -> u32 {
-        9
+        10
     }
 
     fn class(&self) -> Class {
