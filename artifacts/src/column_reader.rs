@@ -23,7 +23,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaD
 use parquet::file::reader::{ChunkReader, Length};
 
 use crate::table::unreadable;
-use crate::{Digest, InPlace, Store, Table, TableError};
+use crate::{Digest, InPlace, Store, Table, TableError, untrusted};
 
 /// Rows decoded at once: their columns stay in a processor's cache until they are used.
 const BATCH: usize = 1 << 14;
@@ -64,7 +64,12 @@ impl ColumnReader {
 
     /// From here on only bytes are used that were hashed, the footer among them.
     fn over(kept: Kept, columns: &[&str]) -> Result<Self, ParquetError> {
+        untrusted::guarded(|| Self::over_untrusted(kept, columns))
+    }
+
+    fn over_untrusted(kept: Kept, columns: &[&str]) -> Result<Self, ParquetError> {
         let found = ArrowReaderMetadata::load(&kept, ArrowReaderOptions::new())?;
+        untrusted::check(found.metadata(), kept.length)?;
         let options = ArrowReaderOptions::new().with_schema(Arc::new(coded(found.schema())));
         let found = ArrowReaderMetadata::try_new(found.metadata().clone(), options)?;
         let rows = usize::try_from(found.metadata().file_metadata().num_rows()).unwrap_or(0);
@@ -104,12 +109,10 @@ impl Iterator for ColumnReader {
 
     /// Returns the next rows, in the order of the table.
     fn next(&mut self) -> Option<Self::Item> {
-        Some(
-            self.batches
-                .next()?
-                .map(|batch| ColumnBatch(Table::of(batch)))
-                .map_err(unreadable),
-        )
+        let next =
+            untrusted::guarded(|| self.batches.next().transpose().map_err(ParquetError::from));
+        next.transpose()
+            .map(|batch| batch.map(|b| ColumnBatch(Table::of(b))).map_err(unreadable))
     }
 }
 

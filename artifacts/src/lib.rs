@@ -12,6 +12,7 @@ mod store;
 mod table;
 mod table_columns;
 mod table_writer;
+mod untrusted;
 
 pub use column_reader::{ColumnBatch, ColumnReader};
 pub use digest::{Digest, DigestParseError};

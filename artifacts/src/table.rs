@@ -22,6 +22,8 @@ use parquet::basic::Compression;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use serde::{Deserialize, Serialize};
 
+use crate::untrusted;
+
 /// One value of a table, an axis or a parameter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -591,14 +593,20 @@ impl Table {
     /// # Errors
     /// If the bytes are not a Parquet file.
     pub fn from_parquet(bytes: impl Into<Bytes>) -> Result<Self, TableError> {
-        let builder = ParquetRecordBatchReaderBuilder::try_new(bytes.into()).map_err(unreadable)?;
-        let schema = builder.schema().clone();
-        let rows = usize::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
-        let reader = builder
-            .with_batch_size(rows.max(1))
-            .build()
-            .map_err(unreadable)?;
-        let batches = reader.collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
+        let bytes = bytes.into();
+        let length = bytes.len() as u64;
+        let read = || {
+            let builder = ParquetRecordBatchReaderBuilder::try_new(bytes)?;
+            untrusted::check(builder.metadata(), length)?;
+            let schema = builder.schema().clone();
+            let rows = usize::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
+            let reader = builder
+                .with_batch_size(rows.clamp(1, MOST_AT_ONCE))
+                .build()?;
+            let batches = reader.collect::<Result<Vec<_>, _>>()?;
+            Ok((schema, batches))
+        };
+        let (schema, batches) = untrusted::guarded(read).map_err(unreadable)?;
         // A batch may end with a row group, so there may be several. The schema is the
         // batches' own: theirs lacks the table-wide notes.
         let batch = match batches.first() {
@@ -611,6 +619,10 @@ impl Table {
         Ok(Self { batch })
     }
 }
+
+/// The most rows of one batch: as many as a row group of ours has. What a file says of its rows may
+/// be anything, and room is made for a whole batch.
+const MOST_AT_ONCE: usize = 1 << 20;
 
 pub(crate) fn unreadable(error: impl fmt::Display) -> TableError {
     TableError::new(format!("not a readable Parquet table: {error}"))

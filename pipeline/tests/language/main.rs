@@ -5,5 +5,6 @@ mod errors;
 mod expansion;
 mod kinds;
 mod library;
+mod mutations;
 mod properties;
 mod schema;

@@ -64,6 +64,8 @@ pub(crate) fn impossible_cache(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::{Adapter as _, Api};
+    use crate::sse::{Division, divide};
 
     #[test]
     fn output_is_believed_up_to_what_was_asked_for_and_came() {
@@ -96,6 +98,42 @@ mod tests {
             assert_eq!((told.output_tokens, told.prompt_tokens), (None, Some(7)));
             assert_eq!(told.server.cached_prompt_tokens, None);
             assert_eq!(refuse_unthinkable(&mut told), None);
+        }
+    }
+
+    proptest::proptest! {
+        /// `PROPTEST_CASES=20000 cargo test -p load any_stream` tries more.
+        #[test]
+        fn any_stream_of_any_api_is_read_without_a_panic(
+            bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200),
+            edits in proptest::collection::vec(
+                (proptest::prelude::any::<proptest::sample::Index>(), proptest::prelude::any::<u8>()), 0..6),
+            count in proptest::prelude::any::<i64>(),
+        ) {
+            let mut sound = format!(
+                "event: x\ndata: {{\"choices\": [{{\"text\": \"a\", \"delta\": {{\"content\": \"b\"}}}}], \
+                 \"usage\": {{\"completion_tokens\": {count}, \"prompt_tokens\": {count}}}, \
+                 \"timings\": {{\"prompt_n\": {count}, \"cache_n\": {count}, \"predicted_n\": {count}}}, \
+                 \"meta_info\": {{\"completion_tokens\": {count}}}, \"eval_count\": {count}}}\r\n\n"
+            )
+            .into_bytes();
+            for (place, byte) in edits {
+                let at = place.index(sound.len());
+                sound[at] = byte;
+            }
+            sound.extend(bytes);
+            for division in [Division::Events, Division::Lines, Division::Whole] {
+                for event in divide(&sound, division).0 {
+                    let Ok(value) = serde_json::from_slice::<serde_json::Value>(&event.data) else {
+                        continue;
+                    };
+                    for api in <Api as contract::Word>::ALL {
+                        let mut told = api.read(&value);
+                        refuse_unthinkable(&mut told);
+                        proptest::prop_assert_eq!(refuse_unthinkable(&mut told), None);
+                    }
+                }
+            }
         }
     }
 }

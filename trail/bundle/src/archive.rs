@@ -243,9 +243,13 @@ mod tests {
     }
 
     fn sample() -> tempfile::TempDir {
+        sample_of(100_000)
+    }
+
+    fn sample_of(lines: usize) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("b/report")).unwrap();
-        let text = "text\n".repeat(100_000);
+        let text = "text\n".repeat(lines);
         fs::write(
             folder.path().join("b/manifest.json"),
             manifest(text.as_bytes()),
@@ -282,6 +286,43 @@ mod tests {
             fs::read(path).unwrap()
         };
         assert_eq!(archive(&sample()), archive(&sample()));
+    }
+
+    proptest::proptest! {
+        /// `PROPTEST_CASES=5000 cargo test -p bundle mutated` tries more.
+        #[test]
+        fn a_mutated_archive_is_refused_or_unpacked_below_its_folder(
+            edits in proptest::collection::vec(
+                (proptest::prelude::any::<proptest::sample::Index>(), 1_u8..), 1..6),
+            compressed in proptest::prelude::any::<bool>(),
+        ) {
+            let folder = sample_of(500);
+            let path = folder.path().join("b.tar.zst");
+            pack(&folder.path().join("b"), &path).unwrap();
+            let mut bytes = fs::read(&path).unwrap();
+            let mut plain = Vec::new();
+            if !compressed {
+                // Faults in the tar itself, under a sound compression.
+                let mut decoder = StreamingDecoder::new(bytes.as_slice()).unwrap();
+                io::Read::read_to_end(&mut decoder, &mut plain).unwrap();
+                plain.truncate(4096);
+                bytes = plain;
+            }
+            for (place, byte) in &edits {
+                let at = place.index(bytes.len());
+                bytes[at] ^= byte;
+            }
+            if !compressed {
+                bytes = ruzstd::encoding::compress_to_vec(bytes.as_slice(), CompressionLevel::Fastest);
+            }
+            fs::write(&path, &bytes).unwrap();
+            let out = tempfile::tempdir().unwrap();
+            let inner = out.path().join("inner");
+            fs::create_dir(&inner).unwrap();
+            let _ = unpack(&path, &inner);
+            let beside: Vec<_> = fs::read_dir(out.path()).unwrap().flatten().collect();
+            proptest::prop_assert_eq!(beside.len(), 1, "nothing lies beside the folder");
+        }
     }
 
     #[test]
