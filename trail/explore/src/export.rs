@@ -58,8 +58,8 @@ pub struct Exported {
 
 /// Writes a study as one HTML file of at most so many bytes.
 ///
-/// The report with the tree of each of its numbers comes first, then the cells, the tables, each
-/// cell's request rows and telemetry, and last the chunks.
+/// The report and its figures come first, then the tables of results, the records of the cells, the trees of
+/// the report's numbers, and last each cell's request rows and telemetry. Chunks are not part of a file.
 ///
 /// # Errors
 /// If there is no such study or the program was built without the page.

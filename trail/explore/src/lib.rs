@@ -1,6 +1,6 @@
 //! The explorer: a study looked at in a browser. It reads, and never measures or changes anything.
 //!
-//! [`Site`] answers one question about a store as one [`Reply`], without a network. [`serve`] puts
+//! [`Site`] answers one question about a store as one [`Reply`], without a network. [`Server`] puts
 //! a site on a socket behind [`Guard`]; [`export`](crate::export()) writes the replies that a page
 //! needs into one HTML file, which opens without a server. docs/explore.md describes the page, and
 //! `api/openapi.json` the API.
