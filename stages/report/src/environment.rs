@@ -90,6 +90,18 @@ const MADE_OF: [(&str, &[&str]); 2] = [
     ("model", &["model", "model_name", "command", "limits"]),
 ];
 
+/// Returns the choices that a facet is made from. Its first part names the output it stands in where a
+/// stage has several (`environment.engine.version`).
+fn choices_behind(key: &str) -> impl Iterator<Item = &'static str> {
+    let outputs = ["environment.", "server."];
+    let within = outputs.iter().find_map(|output| key.strip_prefix(output));
+    let part = within.unwrap_or(key).split('.').next().unwrap_or(key);
+    MADE_OF
+        .iter()
+        .filter(move |(_, made)| made.contains(&part))
+        .map(|(choice, _)| *choice)
+}
+
 /// Returns the axes from which a stage, or one that it needs, chooses `engine` or `model`.
 fn axes_of(data: &Data, stage: &str, choice: &str) -> Vec<String> {
     let Ok(study) = data.study() else {
@@ -116,15 +128,22 @@ fn axes_of(data: &Data, stage: &str, choice: &str) -> Vec<String> {
     axes
 }
 
+/// Whether the engine stands in for one that was passed over: then it is nobody's choice.
+fn stands_in(facets: &Facets) -> bool {
+    let passed_over = |key: &str| {
+        let within = key.strip_prefix("environment.").unwrap_or(key);
+        within.starts_with("engine.passed_over")
+    };
+    // An empty list is an empty text.
+    facets
+        .iter()
+        .any(|(key, value)| passed_over(key) && !value.is_empty())
+}
+
 /// Whether a facet is made from a choice that an axis sets, and is the same wherever the axis is.
 fn follows_choice(data: &Data, stage: &str, key: &str, sides: &[(&Coordinates, &Facets)]) -> bool {
-    // An engine that stands in for the one chosen is no choice.
-    let stands_in = |facets: &Facets| facets.keys().any(|k| k.starts_with("engine.passed_over"));
-    let first = key.split('.').next().unwrap_or(key);
-    let axes: Vec<String> = MADE_OF
-        .iter()
-        .filter(|(_, made)| made.contains(&first))
-        .flat_map(|(choice, _)| axes_of(data, stage, choice))
+    let axes: Vec<String> = choices_behind(key)
+        .flat_map(|choice| axes_of(data, stage, choice))
         .collect();
     if axes.is_empty() || sides.iter().any(|(_, facets)| stands_in(facets)) {
         return false;
@@ -415,4 +434,36 @@ pub(crate) fn facets(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
     }
     let table = Table::with_metadata(columns, &[("keys", "facet")]);
     Ok(Some(table.map_err(|e| e.to_string())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_facet_is_made_from_a_choice_in_whichever_output_it_stands() {
+        let behind = |key: &str| choices_behind(key).collect::<Vec<_>>();
+        assert_eq!(behind("environment.engine.version"), ["engine"]);
+        assert_eq!(behind("engine.version"), ["engine"]);
+        assert_eq!(behind("environment.model.title"), ["model"]);
+        assert_eq!(behind("server.command.program"), ["engine", "model"]);
+        assert_eq!(behind("host.cpu.model"), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn an_engine_stands_in_only_where_another_was_passed_over() {
+        let facets = |list: &str| {
+            let mut flat = Facets::new();
+            let document = serde_json::from_str(list).expect("JSON");
+            flatten("environment", &document, &mut flat);
+            flat
+        };
+        assert!(!stands_in(&facets(
+            r#"{"engine": {"name": "a", "passed_over": []}}"#
+        )));
+        let passed =
+            r#"{"engine": {"name": "a", "passed_over": [{"name": "b", "why": "no GPU"}]}}"#;
+        assert!(stands_in(&facets(passed)));
+        assert!(stands_in(&facets(r#"{"engine": {"passed_over": ["b"]}}"#)));
+    }
 }
