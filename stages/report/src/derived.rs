@@ -215,9 +215,22 @@ fn limits(data: &Data) -> Result<Table, Miss> {
         let name = format!("{}.gates", input.stage);
         if data.has(&name) {
             let warned = data.view(&name, &only)?;
+            // One line a gate, in the order of the table: a reader wants to know what, then how often.
+            let mut by_gate: Vec<(String, Vec<String>)> = Vec::new();
             for row in 0..warned.rows.len() {
                 let text = |column: &str| warned.get(row, column).map(|v| v.to_string());
-                say("warning", &text("gate")?, text("observed")?);
+                let (gate, observed) = (text("gate")?, text("observed")?);
+                match by_gate.iter_mut().find(|(name, _)| *name == gate) {
+                    Some((_, all)) => all.push(observed),
+                    None => by_gate.push((gate, vec![observed])),
+                }
+            }
+            for (gate, observed) in &by_gate {
+                let text = match observed.as_slice() {
+                    [one] => one.clone(),
+                    all => format!("it warns {} times, first of: {}", all.len(), all[0]),
+                };
+                say("warning", gate, text);
             }
         }
     }
