@@ -52,7 +52,7 @@ fn ask(tool: &str, files: [&Path; 2]) -> Option<Value> {
 
 #[expect(
     clippy::print_stderr,
-    reason = "whoever runs the tests is told what was not tested"
+    reason = "the developer must see which readers were skipped"
 )]
 fn skipped(what: &str) {
     eprintln!("skipped: {what}");

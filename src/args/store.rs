@@ -27,7 +27,7 @@ pub(crate) struct GcArgs {
     /// Also remove measurements that no lock and no run needs; they cannot be computed again.
     #[arg(long)]
     pub(crate) measurements: bool,
-    /// Locks that used this store and are gone for good: what only they name is no longer kept.
+    /// Deleted locks that used this store: they no longer protect any result.
     #[arg(long, value_name = "LOCK", num_args = 1..)]
     pub(crate) forget: Vec<PathBuf>,
 }

@@ -107,7 +107,7 @@ impl Store {
         let commits: Vec<_> = records.iter().map(|view| &view.commit).collect();
         let strangers: Vec<Digest> = commits.iter().map(|c| c.record).collect();
         let mut index = self.index()?;
-        // A row that says something else than its record is no row of it.
+        // A row that contradicts its record is wrong: the record decides.
         index.retire(&strangers)?;
         index.enter_older(&objects, &commits)?;
         Ok(commits.len() as u64)

@@ -132,7 +132,7 @@ impl Store {
         }))
     }
 
-    /// Forgets a registered file and its journals: what only they name is no longer kept.
+    /// Forgets a registered file and its journals. Objects that nothing else refers to become garbage.
     /// Returns whether there was such a file.
     ///
     /// # Errors

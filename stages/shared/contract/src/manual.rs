@@ -14,7 +14,7 @@ writers, the readers, SQL and this page follow from that declaration. `benchtrai
 
 Every table is a Parquet file. A column has one of four types: `int` (64 bits, signed), `float` (a double), `text` and
 `bool`. The unit and the meaning of a column are also in the file itself, in the metadata of its field. A column marked
-*nullable* may hold nulls. A null always means that there is no value: never zero, and never an empty text. Where a
+*nullable* may hold nulls. A null means that the value does not exist. It never stands for zero or empty text. Where a
 column holds one of a few words, the page lists them, and Benchtrail refuses a table with any other word.
 
 The tables of a load cell have no columns for its coordinates. SQL and the `analyze` stage add the axes as columns when
