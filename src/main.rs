@@ -17,6 +17,7 @@ mod registry;
 mod session;
 mod table_view;
 mod terminal;
+mod trust;
 
 use std::process::ExitCode;
 

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
-use crate::support::{Outcome, Project};
+use crate::support::{Outcome, Project, goes_with_us};
 
 const STUDY: &str = "experiments/simulated.yaml";
 
@@ -18,7 +18,7 @@ const STUDY: &str = "experiments/simulated.yaml";
 fn published() -> &'static (Project, PathBuf) {
     static PUBLISHED: OnceLock<(Project, PathBuf)> = OnceLock::new();
     PUBLISHED.get_or_init(|| {
-        let project = Project::new();
+        let project = goes_with_us(Project::new());
         project.run(["run", STUDY]).ok();
         let bundle = project.path().join("bundle");
         let out = bundle.to_str().expect("text");

@@ -27,4 +27,5 @@ mod real_engine;
 mod remeasured;
 mod sql;
 mod tampering;
+mod trust;
 mod until;

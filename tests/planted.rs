@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use crate::support::Project;
+use crate::support::{Project, goes_with_us};
 
 const GRID: [&str; 2] = ["experiments/planted-grid.yaml", "--smoke"];
 
@@ -15,7 +15,7 @@ const GRID: [&str; 2] = ["experiments/planted-grid.yaml", "--smoke"];
 pub(crate) fn grid() -> &'static Project {
     static GRID_RUN: OnceLock<Project> = OnceLock::new();
     GRID_RUN.get_or_init(|| {
-        let project = Project::new();
+        let project = goes_with_us(Project::new());
         let outcome = project.run(["run", GRID[0], GRID[1], "--keep-going", "--json"]);
         // Cells hang, as planted.
         assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);

@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
+use std::process::{ChildStdin, Command, Output, Stdio};
+use std::sync::{Mutex, OnceLock};
 
 use serde_json::Value;
 
@@ -65,7 +65,7 @@ impl Outcome {
 impl Project {
     /// Makes a project with a copy of the shipped experiments and templates.
     pub(crate) fn new() -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = temporary();
         let repository = Path::new(env!("CARGO_MANIFEST_DIR"));
         for name in ["experiments", "templates"] {
             copy_folder(&repository.join(name), &folder.path().join(name));
@@ -90,7 +90,7 @@ impl Project {
 
     /// Makes a project that is a copy of another.
     pub(crate) fn copy_of(other: &Self) -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = temporary();
         copy_folder(other.path(), folder.path());
         Self { folder }
     }
@@ -111,6 +111,12 @@ impl Project {
             .current_dir(self.path())
             .args(arguments)
             .env_remove("BENCHTRAIL_STORE")
+            // What tests start is written in the tests; `trust` is tested by itself.
+            .env("BENCHTRAIL_TRUST", "1")
+            .env(
+                "XDG_STATE_HOME",
+                Path::new(env!("CARGO_TARGET_TMPDIR")).join("state"),
+            )
             .stdin(Stdio::null());
         command
     }
@@ -136,7 +142,34 @@ impl Project {
 /// commands that change nothing.
 pub(crate) fn finished() -> &'static Project {
     static FINISHED: OnceLock<Project> = OnceLock::new();
-    FINISHED.get_or_init(Project::finished)
+    FINISHED.get_or_init(|| goes_with_us(Project::finished()))
+}
+
+/// Makes a folder that goes away when dropped, or when the next test begins if its process was killed.
+fn temporary() -> tempfile::TempDir {
+    pipeline::temporary::folder(&std::env::temp_dir(), "benchtrail-test")
+        .expect("a temporary folder")
+}
+
+/// Has the folder of a shared project removed when this process ends: what is static is never
+/// dropped. Somebody else waits for the end of a pipe, which comes however we end.
+#[expect(
+    clippy::zombie_processes,
+    reason = "it outlives this process, that is what it is for"
+)]
+pub(crate) fn goes_with_us(project: Project) -> Project {
+    static PIPES: Mutex<Vec<ChildStdin>> = Mutex::new(Vec::new());
+    let mut waiting = Command::new("sh")
+        .args(["-c", "cat > /dev/null; rm -rf \"$1\"", "sh"])
+        .arg(project.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("sh starts");
+    let pipe = waiting.stdin.take().expect("a pipe");
+    PIPES.lock().expect("nobody panicked").push(pipe);
+    project
 }
 
 /// Returns the project that others are copied from. No command runs in it once it is made, so
@@ -144,7 +177,7 @@ pub(crate) fn finished() -> &'static Project {
 fn pristine() -> &'static Project {
     static PRISTINE: OnceLock<Project> = OnceLock::new();
     PRISTINE.get_or_init(|| {
-        let project = Project::new();
+        let project = goes_with_us(Project::new());
         project
             .run(["run", "experiments/quickstart.yaml", "--smoke"])
             .ok();

@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use artifacts::{Digest, Store};
 
+use crate::effect::Effect;
 use crate::error::PipelineError;
 use crate::experiment::Experiment;
 use crate::graph::{Graph, Member};
@@ -249,6 +250,62 @@ fn rehearse(
     Ok(rehearsed)
 }
 
+/// Returns what the cells of each stage do outside of this program, over made-up resources, with
+/// how many cells do it: (stage, cells, effect). Cells that would fail before they start anything
+/// do nothing.
+pub(crate) fn look_at_effects(
+    graph: &Graph<'_>,
+    store: &Path,
+    cancelled: &Arc<AtomicBool>,
+) -> Result<Vec<(usize, usize, Effect)>, PipelineError> {
+    let folder = scratch_folder(store)?;
+    let store = Store::open(folder.path())?;
+    let mut ended: Vec<Vec<Ended>> = Vec::with_capacity(graph.nodes.len());
+    let mut effects = Vec::new();
+    for (number, node) in graph.nodes.iter().enumerate() {
+        let pass = Pass {
+            graph,
+            store: &store,
+            ended: &ended,
+            study: None,
+            tilt: Tilt::Level,
+            cancelled,
+        };
+        let cells = match node.stage.class {
+            Class::Resource | Class::Measurement => pass.distinct(number),
+            Class::Pure => Vec::new(),
+        };
+        for (cell, cells) in cells {
+            let Ok(inputs) = pass.inputs(number, cell) else {
+                continue;
+            };
+            let set = node.stage.cells[cell].parameters as usize;
+            let mut parameters = node.stage.parameter_sets[set].clone();
+            parameters.sort_all_objects();
+            let found = node.kind.effects(&parameters, &inputs, &store);
+            let found = found.unwrap_or_default().into_iter();
+            effects.extend(found.map(|effect| (number, cells, effect)));
+        }
+        let unknown = || Err((CellStatus::Skipped, "it is not made up".to_owned()));
+        ended.push(match node.stage.class {
+            Class::Resource => pass
+                .stage(number)?
+                .into_iter()
+                .map(|kept| {
+                    kept.map_err(|stopped| match stopped {
+                        Stopped::Skipped(reason) => (CellStatus::Skipped, reason),
+                        Stopped::Failed(failure) => (failure.status, failure.reason),
+                    })
+                })
+                .collect(),
+            Class::Measurement | Class::Pure => {
+                node.stage.cells.iter().map(|_| unknown()).collect()
+            }
+        });
+    }
+    Ok(effects)
+}
+
 /// Makes a folder that goes away, in the scratch space of a store: memory may be small, and what
 /// a killed process left there is removed by the next. A store that cannot be written, or is not
 /// there, has none.
@@ -361,6 +418,36 @@ impl Pass<'_> {
         }
         all.sort_by_key(|(cell, _)| *cell);
         Ok(all.into_iter().map(|(_, result)| result).collect())
+    }
+
+    /// Returns the first of the cells of a stage that have the same parameters and read the same,
+    /// with how many they are.
+    fn distinct(&self, number: usize) -> Vec<(usize, usize)> {
+        let node = &self.graph.nodes[number];
+        let mut seen: BTreeMap<_, (usize, usize)> = BTreeMap::new();
+        for (cell, planned) in node.stage.cells.iter().enumerate() {
+            let mut reads = Vec::new();
+            for need in &node.needs {
+                for member in need.members(need.group_of_reader[cell]) {
+                    let outputs = match member {
+                        Member::Cell(i) => self.ended[need.stage][i].as_ref().ok(),
+                        Member::Excluded(_) => None,
+                    };
+                    reads.extend(
+                        outputs
+                            .into_iter()
+                            .flat_map(BTreeMap::values)
+                            .map(|a| Some(a.digest)),
+                    );
+                    reads.push(None);
+                }
+            }
+            let entry = seen.entry((planned.parameters, reads)).or_insert((cell, 0));
+            entry.1 += 1;
+        }
+        let mut distinct: Vec<_> = seen.into_values().collect();
+        distinct.sort_unstable();
+        distinct
     }
 
     fn cell(&self, number: usize, cell: usize) -> Result<Kept, PipelineError> {

@@ -5,6 +5,7 @@
 
 pub mod design;
 mod dry_run;
+pub mod effect;
 pub mod enclosure;
 mod error;
 pub mod event;
@@ -27,6 +28,7 @@ pub mod suggest;
 pub mod temporary;
 
 pub use dry_run::{DryRun, DryRunFinding, dry_run, dry_run_is_due};
+pub use effect::{Consent, Effect, Permit, StageEffect, What, effects};
 pub use error::PipelineError;
 pub use event::Event;
 pub use execute::{

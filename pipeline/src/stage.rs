@@ -16,6 +16,7 @@ use artifacts::{Digest, Store};
 use serde::{Deserialize, Serialize};
 
 use crate::design::Place;
+use crate::effect::{Consent, Effect, Permit};
 use crate::lease::Leases;
 pub use crate::place::Coordinates;
 use crate::sources::Source;
@@ -475,6 +476,7 @@ pub struct Progress {
 pub struct Control {
     cancelled: std::sync::Arc<AtomicBool>,
     deadline: Option<Instant>,
+    permit: Option<std::sync::Arc<Permit>>,
     progress: Box<dyn Fn(Progress) + Send + Sync>,
 }
 
@@ -488,8 +490,27 @@ impl Control {
         Self {
             cancelled,
             deadline: timeout.map(|t| Instant::now() + t),
+            permit: None,
             progress,
         }
+    }
+
+    /// Sets what may happen outside of this program; without a permit everything may.
+    #[must_use]
+    pub fn permitting(mut self, permit: Option<std::sync::Arc<Permit>>) -> Self {
+        self.permit = permit;
+        self
+    }
+
+    /// Looks whether something may happen outside of this program; a kind asks right before it
+    /// starts something, since a plan may be older than what is started.
+    ///
+    /// # Errors
+    /// If nobody consented to it.
+    pub fn permits(&self, consent: &Consent) -> Result<(), Failure> {
+        self.permit
+            .as_ref()
+            .map_or(Ok(()), |permit| permit.check(consent))
     }
 
     /// Makes a control for tests: never cancelled, no limit, nobody listens.
@@ -615,6 +636,22 @@ pub trait StageKind: Send + Sync {
     /// If something is missing that the cell would fail without.
     fn ready(&self, _parameters: &Json) -> Result<(), Problem> {
         Ok(())
+    }
+
+    /// Returns what executing a cell does outside of this program, in the order in which it
+    /// happens: programs it starts, files it fetches, servers it reaches. `inputs` are made up, as
+    /// [`rehearse`](Self::rehearse) leaves them. A kind that starts something also asks
+    /// [`Control::permits`] before it does.
+    ///
+    /// # Errors
+    /// If the cell would fail before it starts anything.
+    fn effects(
+        &self,
+        _parameters: &Json,
+        _inputs: &[Input],
+        _store: &Store,
+    ) -> Result<Vec<Effect>, Failure> {
+        Ok(Vec::new())
     }
 
     /// Returns what the launch stands on that rows of these parameters are drawn from, for a

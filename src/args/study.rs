@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::FalseyValueParser;
 
 use super::{ExperimentArgs, Selection};
+use crate::trust::Answer;
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]
@@ -32,9 +34,31 @@ pub(crate) struct RunArgs {
     /// Measure without first trying verification, analysis and report on made-up rows.
     #[arg(long)]
     pub(crate) no_dry_run: bool,
+    /// Whether to ask.
+    #[command(flatten)]
+    pub(crate) trust: Trust,
     /// Print only the result.
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+/// Consent to what an experiment starts.
+#[derive(Debug, Args)]
+pub(crate) struct Trust {
+    /// Start the programs that the experiment names, without asking whether you trust them; remembered
+    /// for this folder. For CI.
+    #[arg(long, env = "BENCHTRAIL_TRUST", value_parser = FalseyValueParser::new())]
+    trust: bool,
+}
+
+impl Trust {
+    /// Returns whether the user consents beforehand to what would start.
+    pub(crate) fn answer(&self) -> Answer {
+        match self.trust {
+            true => Answer::Given,
+            false => Answer::Ask,
+        }
+    }
 }
 
 /// Arguments of `plan`.
@@ -49,6 +73,9 @@ pub(crate) struct PlanArgs {
     /// Print one line per cell; by default, cells of one stage that share a reason are grouped.
     #[arg(long)]
     pub(crate) cells: bool,
+    /// Show instead every program, argument list, variable, download and server of the experiment.
+    #[arg(long, conflicts_with_all = ["cells", "dry_run"])]
+    pub(crate) commands: bool,
     /// Also execute verification, analysis and report on made-up rows in a temporary store, to find
     /// their mistakes before anything is measured.
     #[arg(long)]

@@ -110,6 +110,7 @@ fn since_its_lock(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
     };
     super::plan::plan(
         &PlanArgs {
+            commands: false,
             experiment,
             selection: Selection::default(),
             cells: false,

@@ -13,12 +13,16 @@ use crate::dry_run;
 use crate::exit::Stop;
 use crate::session::{Session, plan_options};
 use crate::terminal::{complain, say, seconds};
+use crate::trust;
 
 /// Reasons shown for one stage before the rest is counted.
 const REASONS_SHOWN: usize = 4;
 
 pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
     let session = Session::open(&arguments.experiment, global)?;
+    if arguments.commands {
+        return commands(&session, global);
+    }
     let store = session.project.open()?;
     let plan = pipeline::plan(
         &session.experiment,
@@ -73,6 +77,20 @@ pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
         say(&dry_run::verdict(tried));
     }
     end()
+}
+
+/// Shows what a run of the experiment does outside of this program.
+fn commands(session: &Session, global: &Global) -> Result<(), Stop> {
+    let store = &session.project.store;
+    let effects = pipeline::effects(&session.experiment, &session.registry, store, None)?;
+    if global.json {
+        say(&json!({ "commands": effects }).to_string());
+    } else if effects.is_empty() {
+        say("the experiment starts no program, fetches nothing and reaches no server");
+    } else {
+        effects.iter().for_each(|effect| say(&trust::text(effect)));
+    }
+    Ok(())
 }
 
 /// Returns the table of counts: a line for each stage, and the same counts over all cells.

@@ -20,6 +20,7 @@ use crate::project::shown;
 use crate::quiet;
 use crate::session::{Session, plan_options};
 use crate::terminal::{complain, say};
+use crate::trust;
 
 /// Cells in trouble that are named at the end; the ledger has them all.
 const TROUBLE_SHOWN: usize = 10;
@@ -28,9 +29,14 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     let session = Session::open(&arguments.experiment, global)?;
     session.project.must_not_be_published("run")?;
     let store = session.project.open()?;
+    let options = plan_options(&arguments.selection);
+    let plan = pipeline::plan(&session.experiment, &session.registry, &store, &options)?;
+    session.check_ready(&plan)?;
+    // Before signals are kept for later: at a question, Ctrl-C ends the process.
+    let permit = trust::permit(&session, &plan, arguments.trust.answer())?;
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;
-    let plan = try_before(arguments, &session, &store, &cancelled)?;
+    try_before(arguments, &session, &plan, &cancelled)?;
     let preflight = quiet::look_before(&session, &plan, &cancelled)?;
     let show = if arguments.quiet || global.json {
         Show::Quiet
@@ -51,6 +57,7 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
             describe: None,
         },
         preflight,
+        permit: Some(Arc::new(permit)),
         ..RunOptions::default()
     };
     if let Some(jobs) = arguments.jobs {
@@ -106,20 +113,17 @@ fn events_file(session: &Session) -> Option<PathBuf> {
     Some(folder.join("events.jsonl"))
 }
 
-/// Looks whether all can start, and tries the pure stages on made-up rows if something is to be
+/// Tries the pure stages on made-up rows if something is to be
 /// measured first: a mistake in the analysis or the report should not wait for the end of the
 /// measurement.
 fn try_before(
     arguments: &RunArgs,
     session: &Session,
-    store: &Store,
+    plan: &Plan,
     cancelled: &Arc<AtomicBool>,
-) -> Result<Plan, Stop> {
-    let options = plan_options(&arguments.selection);
-    let plan = pipeline::plan(&session.experiment, &session.registry, store, &options)?;
-    session.check_ready(&plan)?;
-    if arguments.no_dry_run || !pipeline::dry_run_is_due(&plan) {
-        return Ok(plan);
+) -> Result<(), Stop> {
+    if arguments.no_dry_run || !pipeline::dry_run_is_due(plan) {
+        return Ok(());
     }
     let tried = dry_run::try_out(session, cancelled)?;
     if tried.interrupted {
@@ -132,7 +136,7 @@ fn try_before(
         complain("nothing was measured; use `--no-dry-run` to measure anyway");
         return Err(Stop::usage_told());
     }
-    Ok(plan)
+    Ok(())
 }
 
 /// The first Ctrl-C or SIGTERM ends the run in order; a second one ends the process.

@@ -15,6 +15,7 @@ use artifacts::{Commit, Digest, Store};
 use super::scratch::{self, Scratch};
 use super::task::Task;
 use crate::design::Preflight;
+use crate::effect::Permit;
 use crate::error::PipelineError;
 use crate::event::Event;
 use crate::experiment::Order;
@@ -40,6 +41,7 @@ pub(super) struct Context<'a> {
     pub(super) environment: Vec<String>,
     pub(super) claims: BTreeMap<String, Digest>,
     pub(super) preflight: Option<Preflight>,
+    pub(super) permit: Option<Arc<Permit>>,
 }
 
 /// The attempts at a cell so far.
@@ -145,7 +147,8 @@ pub(super) fn attempt(
         // Nobody listens any more only when the run is over.
         let _ = progress.send((name.clone(), p));
     };
-    let control = Control::new(context.cancelled.clone(), task.timeout, Box::new(tell));
+    let control = Control::new(context.cancelled.clone(), task.timeout, Box::new(tell))
+        .permitting(context.permit.clone());
     let leases = Leases::new(context.store.root(), context.experiment, &task.name);
     let job = Job {
         experiment: context.experiment,

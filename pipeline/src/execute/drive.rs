@@ -22,6 +22,7 @@ use super::scratch::Scratch;
 use super::summary::{RunSummary, study_of, summary};
 use super::task::Task;
 use crate::design::Preflight;
+use crate::effect::Permit;
 use crate::error::PipelineError;
 use crate::event::Event;
 use crate::experiment::{Experiment, Order};
@@ -47,6 +48,8 @@ pub struct RunOptions {
     pub build: Build,
     /// What a look at the machine came to before the run, for the records of what it measures.
     pub preflight: Option<Preflight>,
+    /// What may happen outside of this program; without a permit everything may.
+    pub permit: Option<Arc<Permit>>,
 }
 
 impl Default for RunOptions {
@@ -58,6 +61,7 @@ impl Default for RunOptions {
             cancelled: Arc::new(AtomicBool::new(false)),
             build: Build::default(),
             preflight: None,
+            permit: None,
         }
     }
 }
@@ -171,6 +175,7 @@ pub fn run(
             .collect(),
         claims: crate::experiment::claims_digests(&experiment.spec),
         preflight: options.preflight.clone(),
+        permit: options.permit.clone(),
     };
     std::thread::scope(|scope| {
         scope.spawn(move || {

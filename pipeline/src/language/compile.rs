@@ -59,6 +59,26 @@ pub fn load_text(
     }
 }
 
+/// Looks into the definitions that no experiment brings: those in the user's folders and those that
+/// are shipped.
+pub fn with_own_definitions<T>(
+    registry: &Registry,
+    user_folders: &[PathBuf],
+    files: &dyn Files,
+    look: impl FnOnce(&dyn Library) -> T,
+) -> T {
+    let nothing = Node {
+        span: Span::default(),
+        value: Value::Map(Vec::new()),
+    };
+    // A definition that is wrong is told where it is used.
+    let aside = Sink::default();
+    let folders = user_folders.to_vec();
+    look(&Layers::in_folders(
+        &nothing, folders, registry, files, &aside,
+    ))
+}
+
 fn compile(
     root: &Node,
     file: &Path,

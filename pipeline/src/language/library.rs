@@ -88,6 +88,20 @@ impl<'a> Layers<'a> {
         };
         let mut folders = vec![beside, above];
         folders.extend(user_folders.iter().cloned());
+        Self {
+            hidden,
+            ..Self::in_folders(root, folders, registry, files, sink)
+        }
+    }
+
+    /// Makes a library over the sections of `root` and these folders, in this order.
+    pub(crate) fn in_folders(
+        root: &'a Node,
+        folders: Vec<PathBuf>,
+        registry: &'a Registry,
+        files: &'a dyn Files,
+        sink: &'a Sink,
+    ) -> Self {
         let schemas = registry
             .collections
             .iter()
@@ -95,7 +109,7 @@ impl<'a> Layers<'a> {
             .collect();
         Self {
             root,
-            hidden,
+            hidden: BTreeSet::new(),
             folders,
             registry,
             schemas,
@@ -401,7 +415,8 @@ impl Library for Layers<'_> {
     }
 
     fn path(&self, file: &str) -> PathBuf {
-        self.folders[0].join(file)
+        let beside = self.folders.first();
+        beside.map_or_else(|| PathBuf::from(file), |folder| folder.join(file))
     }
 
     fn reads(&self, source: &Source) {

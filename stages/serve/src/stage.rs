@@ -7,14 +7,15 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use artifacts::Store;
 use contract::{Environment, LiveEnvironment, LiveServer};
 use engines::{Engine, Launch, Paths, Program, render, resolve};
 use net::{Ask, Site, SiteError};
 use pipeline::process::Spawner;
 use pipeline::suggest::closest;
 use pipeline::{
-    CellStatus, Class, Done, Failure, Input, InputCell, Job, Json, Lease, Library, Output, Problem,
-    StageKind,
+    CellStatus, Class, Done, Effect, Failure, Input, InputCell, Job, Json, Lease, Library, Output,
+    Problem, StageKind,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -116,16 +117,30 @@ impl StageKind for Serve {
         }
     }
 
+    /// Starts the engine, or reaches the one that runs.
+    fn effects(
+        &self,
+        parameters: &Json,
+        inputs: &[Input],
+        store: &Store,
+    ) -> Result<Vec<Effect>, Failure> {
+        let provision = inputs.iter().find(|i| i.kind == "provision");
+        let environment = environment(provisioned(provision)?, store)?;
+        let engine = definition(&environment)?;
+        let settings = settings(&engine, parameters)?;
+        let name = environment.model.served_name();
+        let revision = environment.model.weights.revision_to_resolve();
+        Ok(vec![engine.start(&settings, name, revision)])
+    }
+
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
         let cell = provisioned(job.input_of_kind("provision"))?;
-        let environment = environment(cell, job)?;
+        let environment = environment(cell, job.store)?;
         let engine = definition(&environment)?;
-        let given = job.parameters["settings"]
-            .as_object()
-            .cloned()
-            .unwrap_or_default();
-        let settings =
-            resolve(&engine.settings, &given).map_err(|problems| unfit(&engine, &problems))?;
+        let settings = settings(&engine, job.parameters)?;
+        if let Some(consent) = engine.consent(&settings) {
+            job.control.permits(&consent)?;
+        }
         let live = cell
             .live
             .clone()
@@ -176,14 +191,9 @@ impl StageKind for Serve {
 
     /// Describes the server as its settings promise it.
     fn rehearse(&self, job: &Job<'_>, _slowdown: f64) -> Result<Done, Failure> {
-        let environment = environment(provisioned(job.input_of_kind("provision"))?, job)?;
+        let environment = environment(provisioned(job.input_of_kind("provision"))?, job.store)?;
         let engine = definition(&environment)?;
-        let given = job.parameters["settings"]
-            .as_object()
-            .cloned()
-            .unwrap_or_default();
-        let settings =
-            resolve(&engine.settings, &given).map_err(|problems| unfit(&engine, &problems))?;
+        let settings = settings(&engine, job.parameters)?;
         let name = environment.model.served_name();
         let limits = ready::promised(&engine, &settings);
         let descriptor = describe(&environment, &engine, name, &settings, &limits);
@@ -258,11 +268,10 @@ fn provisioned(input: Option<&Input>) -> Result<&InputCell, Failure> {
     }
 }
 
-fn environment(cell: &InputCell, job: &Job<'_>) -> Result<Environment, Failure> {
+fn environment(cell: &InputCell, store: &Store) -> Result<Environment, Failure> {
     let missing = || Failure::failed("the provision stage has no output `environment`");
     let artifact = cell.outputs.get("environment").ok_or_else(missing)?;
-    let bytes = job
-        .store
+    let bytes = store
         .get(&artifact.digest)
         .map_err(|e| Failure::failed(e.to_string()))?;
     serde_json::from_slice(&bytes)
@@ -277,6 +286,15 @@ fn definition(environment: &Environment) -> Result<Engine, Failure> {
             "the provisioned engine's definition is unreadable: {e}"
         ))
     })
+}
+
+/// Returns the settings of an engine in full, from the stage's parameters.
+fn settings(engine: &Engine, parameters: &Json) -> Result<BTreeMap<String, Json>, Failure> {
+    let given = parameters["settings"]
+        .as_object()
+        .cloned()
+        .unwrap_or_default();
+    resolve(&engine.settings, &given).map_err(|problems| unfit(engine, &problems))
 }
 
 fn unfit(engine: &Engine, problems: &[Problem]) -> Failure {

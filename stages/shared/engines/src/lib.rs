@@ -7,6 +7,7 @@
 
 mod check;
 mod command;
+mod consent;
 mod engine;
 mod model;
 mod package;
@@ -14,6 +15,7 @@ mod settings;
 mod shipped;
 
 pub use command::{Paths, Rendered, render, template};
+pub use consent::executed_by;
 pub use engine::{
     Engine, KnownFailure, Launch, Library, Limit, Log, Program, Ready, Requirements, Stop, Tool,
     Usage,

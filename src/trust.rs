@@ -1,0 +1,239 @@
+//! Whether the programs of an experiment may start: asked once per folder, remembered by the
+//! digest of what would be executed.
+//!
+//! What is remembered is one small file each in the user's state folder. It names the folder and
+//! shows what was consented to; deleting it takes the consent back.
+
+use std::fs;
+use std::io::{self, BufRead, IsTerminal};
+use std::path::{Path, PathBuf};
+
+use artifacts::Digest;
+use pipeline::language::{Disk, with_own_definitions};
+use pipeline::{Consent, Permit, Plan, StageEffect, What};
+use serde_json::json;
+
+use crate::exit::Stop;
+use crate::project::shown;
+use crate::session::{Session, user_folders};
+use crate::terminal::{bytes, complain, is_watched};
+
+/// Lines of a script that are shown before the rest is counted.
+const SCRIPT_SHOWN: usize = 12;
+
+/// How a consent may be given where it lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// The user said so on the command line.
+    Given,
+    /// Ask, if somebody is there to answer.
+    Ask,
+}
+
+/// Returns what the cells that a plan executes may do outside of this program.
+///
+/// # Errors
+/// If they would start something that nobody consented to, and nobody does now.
+pub(crate) fn permit(session: &Session, plan: &Plan, answer: Answer) -> Result<Permit, Stop> {
+    let (registry, folders) = (&session.registry, user_folders());
+    let vouched = with_own_definitions(registry, &folders, &Disk, engines::executed_by);
+    let mut permit = Permit::for_definitions(&vouched);
+    let store = &session.project.store;
+    let effects = pipeline::effects(&session.experiment, registry, store, Some(plan))?;
+    let kept = Kept::of(session.project.root.as_path());
+    let mut asked: Vec<(&StageEffect, &Consent)> = Vec::new();
+    for effect in &effects {
+        let Some(consent) = &effect.effect.consent else {
+            continue;
+        };
+        if permit.allows(consent) {
+            continue;
+        }
+        if kept.has(consent) {
+            permit.give(consent);
+        } else if !asked.iter().any(|(_, other)| *other == consent) {
+            asked.push((effect, consent));
+        }
+    }
+    if asked.is_empty() {
+        return Ok(permit);
+    }
+    let consents = |answer: Answer| answer == Answer::Given || (can_ask() && ask(session, &asked));
+    if !consents(answer) {
+        return Err(refused(session, &asked));
+    }
+    for (_, consent) in &asked {
+        permit.give(consent);
+        if let Err(error) = kept.keep(consent) {
+            complain(&format!(
+                "warning: the consent is not remembered, so the next run asks again: {error}"
+            ));
+        }
+    }
+    Ok(permit)
+}
+
+/// Returns whether somebody is there to answer.
+fn can_ask() -> bool {
+    io::stdin().is_terminal() && is_watched()
+}
+
+fn ask(session: &Session, asked: &[(&StageEffect, &Consent)]) -> bool {
+    complain(&format!(
+        "{} starts what this user has not run before from {}:",
+        shown(&session.experiment.file),
+        shown(&session.project.root)
+    ));
+    for (effect, _) in asked {
+        complain(&text(effect));
+    }
+    complain("start it? only `yes` does, and is remembered for this folder [no]");
+    let mut line = String::new();
+    // An end of input is no consent.
+    let read = io::stdin().lock().read_line(&mut line);
+    read.is_ok() && matches!(line.trim().to_lowercase().as_str(), "y" | "yes")
+}
+
+fn refused(session: &Session, asked: &[(&StageEffect, &Consent)]) -> Stop {
+    let file = shown(&session.experiment.file);
+    let shown: Vec<String> = asked.iter().map(|(effect, _)| text(effect)).collect();
+    Stop::usage(format!(
+        "{file} starts what this user has not run before from this folder; nothing was started\n{}",
+        shown.join("\n")
+    ))
+    .hint(format!(
+        "`benchtrail plan --commands {file}` shows all of it; if you trust who wrote it, \
+         `benchtrail run --trust {file}` starts it, and this folder is not asked about it again"
+    ))
+}
+
+/// Returns an effect as lines for people.
+pub(crate) fn text(effect: &StageEffect) -> String {
+    let cells = match effect.cells {
+        1 => "1 cell".to_owned(),
+        n => format!("{n} cells"),
+    };
+    let head = |does: &str| format!("{} ({cells}) {does}", effect.stage);
+    match &effect.effect.what {
+        What::Start {
+            purpose,
+            program,
+            arguments,
+            environment,
+            inherits,
+            script,
+        } => {
+            let words: Vec<String> = program.iter().chain(arguments).map(|w| quoted(w)).collect();
+            let mut lines = vec![
+                head(&format!("starts {purpose}")),
+                format!("  {}", words.join(" ")),
+            ];
+            for (name, value) in environment {
+                lines.push(format!("  with {name}={}", quoted(value)));
+            }
+            if !inherits.is_empty() {
+                lines.push(format!("  inheriting {}", inherits.join(", ")));
+            }
+            if let Some(script) = script {
+                lines.push("  where {launcher} is".to_owned());
+                lines.extend(
+                    script
+                        .lines()
+                        .take(SCRIPT_SHOWN)
+                        .map(|line| format!("    {line}")),
+                );
+                let more = script.lines().count().saturating_sub(SCRIPT_SHOWN);
+                if more > 0 {
+                    lines.push(format!("    … {more} more lines; `--json` has them"));
+                }
+            }
+            lines.join("\n")
+        }
+        What::Fetch {
+            registry,
+            package,
+            files,
+            bytes: size,
+        } => head(&format!(
+            "fetches {package} through {registry}, at most {}\n  {}",
+            bytes(*size),
+            files.join("\n  ")
+        )),
+        What::Resolve { weights, revision } => {
+            let at = revision.as_ref();
+            let at = at.map_or(String::new(), |revision| format!(" at {revision}"));
+            head(&format!(
+                "lets the engine fetch the weights {weights}{at}; their bytes are not checked"
+            ))
+        }
+        What::Reach { url, key: None } => head(&format!("sends requests to {url}")),
+        What::Reach {
+            url,
+            key: Some(key),
+        } => head(&format!(
+            "sends requests to {url}, with the value of {key} as its key"
+        )),
+    }
+}
+
+/// Returns a word as a shell would take it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%{}".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+/// The consents that are remembered for a folder.
+struct Kept {
+    project: PathBuf,
+    folder: Option<PathBuf>,
+}
+
+impl Kept {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the user's state folder is where the system says"
+    )]
+    fn of(project: &Path) -> Self {
+        let absolute = |path: PathBuf| path.is_absolute().then_some(path);
+        let state = std::env::var_os("XDG_STATE_HOME")
+            .map(PathBuf::from)
+            .and_then(absolute)
+            .or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".local/state")));
+        Self {
+            project: project
+                .canonicalize()
+                .unwrap_or_else(|_| project.to_owned()),
+            folder: state.map(|folder| folder.join("benchtrail/trust")),
+        }
+    }
+
+    fn file(&self, consent: &Consent) -> Option<PathBuf> {
+        let project = self.project.as_os_str().as_encoded_bytes();
+        let mut named = consent.digest().hex().into_bytes();
+        named.extend(project);
+        Some(self.folder.as_ref()?.join(Digest::of(&named).hex()))
+    }
+
+    fn has(&self, consent: &Consent) -> bool {
+        self.file(consent).is_some_and(|file| file.is_file())
+    }
+
+    fn keep(&self, consent: &Consent) -> Result<(), String> {
+        let file = self
+            .file(consent)
+            .ok_or("neither XDG_STATE_HOME nor HOME is set")?;
+        let folder = file.parent().expect("a file lies in a folder");
+        let fault = |e: io::Error| format!("{}: {e}", folder.display());
+        fs::create_dir_all(folder).map_err(fault)?;
+        let text = json!({"folder": self.project.to_string_lossy(), "consent": consent});
+        let text = serde_json::to_string_pretty(&text).map_err(|e| e.to_string())?;
+        // Renamed into place: half a file would be a consent, too.
+        let mut whole = tempfile::NamedTempFile::new_in(folder).map_err(fault)?;
+        io::Write::write_all(&mut whole, text.as_bytes()).map_err(fault)?;
+        whole.persist(&file).map_err(|e| fault(e.error))?;
+        Ok(())
+    }
+}

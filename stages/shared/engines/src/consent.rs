@@ -1,0 +1,243 @@
+//! What a user consents to who lets an engine start: the parts of its definition that decide
+//! which programs run with which arguments, and the free texts an experiment adds.
+
+use std::collections::BTreeMap;
+
+use pipeline::effect::{Consent, Effect, What};
+use pipeline::{Json, Library};
+use serde_json::json;
+
+use crate::command::template;
+use crate::engine::{Engine, Program};
+use crate::package::Package;
+use crate::settings::{Setting, SettingType};
+
+/// The settings of an engine by name, with their values.
+type Settings = BTreeMap<String, Json>;
+
+/// Returns whether a setting takes any text.
+fn is_text(setting: &Setting) -> bool {
+    setting.kind == SettingType::Text && setting.choices.is_empty()
+}
+
+impl Engine {
+    /// Returns the parts of the definition that decide what is executed, and where its key is
+    /// sent: not its title or version, how its log is read, or within which bounds a number lies.
+    fn executed(&self) -> Json {
+        let settings: BTreeMap<&String, Json> = self
+            .settings
+            .iter()
+            .map(|(name, s)| {
+                // Of a default that is a number, a switch or a choice nothing can be feared.
+                let default = is_text(s) || s.kind == SettingType::List;
+                let parts = json!({
+                    "type": s.kind, "choices": s.choices, "flags": s.flags, "environment": s.environment,
+                    "when-true": s.when_true, "when-false": s.when_false,
+                    "default": default.then_some(&s.default),
+                });
+                (name, parts)
+            })
+            .collect();
+        let endpoints = match &self.launch.program {
+            Program::Running(_) => json!(self.endpoints),
+            Program::Packaged(_) | Program::Python(_) | Program::Installed(_) => Json::Null,
+        };
+        json!({
+            "launch": self.launch, "packages": self.packages, "settings": settings,
+            "endpoints": endpoints,
+        })
+    }
+
+    /// Returns what a user consents to who lets this engine start with these settings; `None` for
+    /// a running server that is sent no key.
+    pub fn consent(&self, settings: &Settings) -> Option<Consent> {
+        if matches!(self.launch.program, Program::Running(_)) && self.launch.api_key_env.is_none() {
+            return None;
+        }
+        let of = |wanted: fn(&Setting) -> bool| -> Settings {
+            let given = settings.iter().filter(|(name, value)| {
+                let setting = self.settings.get(*name);
+                setting.is_some_and(|s| wanted(s) && s.default != **value) && !value.is_null()
+            });
+            given.map(|(n, v)| (n.clone(), v.clone())).collect()
+        };
+        Some(Consent {
+            definition: self.executed(),
+            texts: of(is_text),
+            arguments: of(|s| s.kind == SettingType::List),
+        })
+    }
+
+    /// Returns the effect of starting it with these settings, or of reaching it where it runs.
+    pub fn start(&self, settings: &Settings, model_name: &str, revision: Option<&str>) -> Effect {
+        let program = match &self.launch.program {
+            Program::Running(url) => {
+                return Effect {
+                    what: What::Reach {
+                        url: url.clone(),
+                        key: self.launch.api_key_env.clone(),
+                    },
+                    consent: self.consent(settings),
+                };
+            }
+            Program::Packaged(path) => vec![format!("{{packages}}/{path}")],
+            Program::Python(_) => ["python3", "-I", "-B", "{launcher}"]
+                .map(str::to_owned)
+                .to_vec(),
+            Program::Installed(name) => vec![name.clone()],
+        };
+        let rendered = template(self, settings, model_name, revision);
+        let what = What::Start {
+            purpose: self.title.clone(),
+            program,
+            arguments: rendered.arguments,
+            environment: rendered.environment,
+            inherits: self.launch.inherit.clone(),
+            script: match &self.launch.program {
+                Program::Python(text) => Some(text.clone()),
+                Program::Packaged(_) | Program::Installed(_) | Program::Running(_) => None,
+            },
+        };
+        Effect {
+            what,
+            consent: self.consent(settings),
+        }
+    }
+
+    /// Returns the effect of asking an installed program for its version.
+    pub fn ask_version(&self) -> Option<Effect> {
+        let Program::Installed(name) = &self.launch.program else {
+            return None;
+        };
+        if self.launch.version_arguments.is_empty() {
+            return None;
+        }
+        let what = What::Start {
+            purpose: format!("{}: its version", self.title),
+            program: vec![name.clone()],
+            arguments: self.launch.version_arguments.clone(),
+            environment: BTreeMap::new(),
+            inherits: Vec::new(),
+            script: None,
+        };
+        Some(Effect {
+            what,
+            consent: self.consent(&Settings::new()),
+        })
+    }
+}
+
+impl Package {
+    /// Returns the effect of fetching it. Its bytes are pinned, and none of its code is run by
+    /// that: what starts it is asked about.
+    pub fn fetched(&self) -> Effect {
+        let registry = json!(self.registry).as_str().unwrap_or_default().to_owned();
+        let what = What::Fetch {
+            registry,
+            package: format!("{} {}", self.name, self.version),
+            files: self.files.iter().map(|f| f.name.clone()).collect(),
+            bytes: self.files.iter().map(|f| f.bytes).max().unwrap_or(0),
+        };
+        Effect {
+            what,
+            consent: None,
+        }
+    }
+}
+
+/// Returns the parts that decide what is executed, of each engine of a library that can be read.
+pub fn executed_by(library: &dyn Library) -> Vec<Json> {
+    let names = library.names("engines");
+    let found = names
+        .iter()
+        .filter_map(|name| library.find("engines", name));
+    found
+        .filter_map(|json| Engine::from_json(&json).ok())
+        .map(|engine| engine.executed())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn engine(change: impl FnOnce(&mut Json)) -> Engine {
+        let mut definition = json!({
+            "title": "Shell", "version": "1",
+            "launch": {
+                "program": {"installed": "sh"}, "arguments": ["--port", "{port}"],
+                "version-arguments": ["--version"],
+            },
+            "settings": {
+                "threads": {"type": "integer", "default": 1, "flags": ["-t", "{}"]},
+                "dtype": {"type": "text", "flags": ["-d", "{}"]},
+                "cache": {"type": "text", "choices": ["on", "off"], "flags": ["-c", "{}"]},
+                "extra": {"type": "list", "flags": []},
+            },
+        });
+        change(&mut definition);
+        Engine::from_json(&definition).unwrap()
+    }
+
+    fn settings(values: Json) -> Settings {
+        serde_json::from_value(values).unwrap()
+    }
+
+    #[test]
+    fn what_is_executed_changes_the_consent_and_what_is_told_does_not() {
+        let consent = |e: &Engine| e.consent(&Settings::new()).unwrap().digest();
+        let one = consent(&engine(|_| {}));
+        type Change = fn(&mut Json);
+        let told: [Change; 3] = [
+            |d| d["title"] = json!("Another title"),
+            |d| d["version"] = json!("2"),
+            |d| d["settings"]["threads"]["max"] = json!(64),
+        ];
+        for change in told {
+            assert_eq!(consent(&engine(change)), one);
+        }
+        let executed: [Change; 7] = [
+            |d| d["settings"]["extra"]["default"] = json!(["--load", "evil"]),
+            |d| d["launch"]["program"] = json!({"installed": "bash"}),
+            |d| d["launch"]["arguments"] = json!(["{port}"]),
+            |d| d["launch"]["environment"] = json!({"LD_PRELOAD": "/tmp/x.so"}),
+            |d| d["launch"]["inherit"] = json!(["AWS_SECRET_ACCESS_KEY"]),
+            |d| d["launch"]["version-arguments"] = json!(["-c", "exit"]),
+            |d| d["settings"]["threads"]["flags"] = json!(["-c", "{}"]),
+        ];
+        for change in executed {
+            assert_ne!(consent(&engine(change)), one);
+        }
+    }
+
+    #[test]
+    fn numbers_and_choices_ask_nothing_and_free_texts_and_arguments_do() {
+        let engine = engine(|_| {});
+        let consent = |values: Json| engine.consent(&settings(values)).unwrap();
+        let plain = consent(json!({}));
+        assert_eq!(consent(json!({"threads": 8, "cache": "off"})), plain);
+        let text = consent(json!({"dtype": "$(evil)"}));
+        assert_ne!(text.digest(), plain.digest());
+        assert!(text.arguments.is_empty());
+        let arguments = consent(json!({"extra": ["--load", "evil"]}));
+        assert_ne!(arguments.digest(), plain.digest());
+        assert_eq!(arguments.arguments.len(), 1);
+    }
+
+    #[test]
+    fn a_running_server_asks_only_where_a_key_is_sent() {
+        let running = |key: Json| {
+            engine(|d| {
+                d["launch"] = json!({"program": {"running": "http://127.0.0.1:1"}});
+                d["settings"] = json!({});
+                if !key.is_null() {
+                    d["launch"]["api-key-env"] = key;
+                }
+            })
+        };
+        assert!(running(Json::Null).consent(&Settings::new()).is_none());
+        let one = running(json!("ONE")).consent(&Settings::new()).unwrap();
+        let two = running(json!("TWO")).consent(&Settings::new()).unwrap();
+        assert_ne!(one.digest(), two.digest());
+    }
+}
