@@ -1,6 +1,7 @@
 //! `benchtrail load`: one run against a URL, as its user drives it.
 
 mod keys;
+mod running;
 mod tls;
 
 use std::fs;

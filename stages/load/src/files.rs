@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use artifacts::{Digest, TableError, TableWriter};
-use contract::{Chunk, Counters, EventPattern, Phase, Request};
+use contract::{Chunk, Counters, EventPattern, Exporter, Phase, Request, Telling};
 use pipeline::stage::Control;
 use serde_json::Value;
 
 use crate::drive::{Company, Start, drive};
+use crate::get::Endpoint;
 use crate::ordered::{Ordered, Rows, WAITING_BYTES};
 use crate::prompts::PromptSet;
 use crate::run::{
@@ -24,8 +25,8 @@ use crate::sheet::{Sheet, TableFile};
 use crate::tables::{cell_table, measured_lag};
 use crate::tally::Tally;
 use crate::telemetry::{
-    Absent, Companion, Gpu, Gpus, Host, LogEvents, LogFrom, Power, Processes, ServerInfo, Slots,
-    Telemetry, find_program,
+    Absent, Companion, Dcgm, Gpu, Gpus, Host, LogEvents, LogFrom, Machine, Node, Power, Processes,
+    ServerHosts, ServerInfo, Slots, Telemetry, endpoints, find_program,
 };
 
 /// What is sampled beside a load, and where.
@@ -45,6 +46,8 @@ pub struct Beside {
     pub reset_cache: Option<String>,
     /// What the server calls its counters.
     pub counters: Counters,
+    /// Addresses that tell of the server and of its machine, by name.
+    pub exporters: BTreeMap<String, Exporter>,
     /// Where the program `nvidia-smi` is; by default it is looked for on the search path.
     pub nvidia_smi: Option<PathBuf>,
 }
@@ -64,6 +67,7 @@ impl Beside {
             log_events: Vec::new(),
             reset_cache: None,
             counters: Counters::default(),
+            exporters: BTreeMap::new(),
             nvidia_smi: find_program("nvidia-smi", std::env::var_os("PATH").as_deref()),
         }
     }
@@ -223,6 +227,20 @@ pub(crate) fn write_prompts(set: &PromptSet, folder: &Path) -> io::Result<(Table
     ))
 }
 
+/// Returns where metrics are scraped: the server's own address, then others by name.
+fn metrics_of(
+    start: &Start,
+    target: &Target,
+    others: Result<Vec<(String, Endpoint)>, String>,
+) -> Result<Vec<(Option<String>, Endpoint)>, String> {
+    let own = target.metrics.as_ref();
+    let own = own.map(|path| Ok((None, endpoint(start, target, path)?)));
+    let others = others?.into_iter();
+    own.into_iter()
+        .chain(others.map(|(name, endpoint)| Ok((Some(name), endpoint))))
+        .collect()
+}
+
 /// Begins everything that is sampled beside the load.
 fn company(
     start: &Start,
@@ -242,13 +260,30 @@ fn company(
         Err(reason) => absent.push(Absent { table, reason }),
     };
     let words = |e: TableError| e.to_string();
-    if let Some(path) = &target.metrics {
-        let metrics = endpoint(start, target, path).and_then(|endpoint| {
-            Metrics::new(folder, endpoint, interval_ms)
-                .map(|m| Box::new(m) as _)
-                .map_err(words)
-        });
-        begin("server_metrics", metrics);
+    let elsewhere = |tells| endpoints(&beside.exporters, target.ca_file.as_deref(), tells);
+    match metrics_of(start, target, elsewhere(Telling::Metrics)) {
+        Ok(addresses) if addresses.is_empty() => {}
+        addresses => begin(
+            "server_metrics",
+            addresses.and_then(|addresses| {
+                let metrics = Metrics::new(folder, addresses, interval_ms);
+                metrics.map(|m| Box::new(m) as _).map_err(words)
+            }),
+        ),
+    }
+    if telemetry.host {
+        match elsewhere(Telling::Node) {
+            Ok(nodes) if nodes.is_empty() => {}
+            nodes => begin(
+                "server_host_telemetry",
+                nodes.and_then(|nodes| {
+                    let machine = |(name, endpoint)| Box::new(Node::new(name, endpoint)) as _;
+                    let machines: Vec<Box<dyn Machine>> = nodes.into_iter().map(machine).collect();
+                    let hosts = ServerHosts::new(folder, machines, interval_ms);
+                    hosts.map(|h| Box::new(h) as _).map_err(words)
+                }),
+            ),
+        }
     }
     if telemetry.host {
         begin(
@@ -299,14 +334,25 @@ fn company(
     if telemetry.gpu != Gpu::None {
         let interval_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
         let smi = beside.nvidia_smi.as_deref();
-        match Gpus::new(
-            folder,
-            telemetry.gpu,
-            smi,
-            interval_ms,
-            start.epoch,
-            power.clone(),
-        ) {
+        let gpus = match elsewhere(Telling::Dcgm) {
+            Ok(exporters) if exporters.is_empty() => Gpus::new(
+                folder,
+                telemetry.gpu,
+                smi,
+                interval_ms,
+                start.epoch,
+                power.clone(),
+            ),
+            Ok(exporters) => {
+                let source = Box::new(Dcgm(exporters));
+                Gpus::read_from(source, folder, interval_ms, power.clone())
+            }
+            Err(reason) => Err(Absent {
+                table: "gpu_telemetry",
+                reason,
+            }),
+        };
+        match gpus {
             Ok(gpus) => companions.push(Box::new(gpus)),
             Err(reason) => absent.push(reason),
         }

@@ -488,6 +488,7 @@ pub(crate) fn target(
         log_events: live.log_events.into_iter().collect(),
         reset_cache: live.endpoints.reset_cache,
         counters: live.counters,
+        exporters: live.exporters,
         ..Beside::new(telemetry)
     };
     let target = Target {

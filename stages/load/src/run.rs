@@ -199,7 +199,10 @@ pub fn run_load(
         if let Some(path) = &target.metrics {
             let kept = Kept::Rows(metrics.clone());
             match endpoint(start, target, path) {
-                Ok(endpoint) => companions.push(Box::new(Metrics { endpoint, kept })),
+                Ok(endpoint) => companions.push(Box::new(Metrics {
+                    endpoints: vec![(None, endpoint)],
+                    kept,
+                })),
                 Err(reason) => absent.push(Absent {
                     table: "server_metrics",
                     reason,

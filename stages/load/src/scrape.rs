@@ -27,7 +27,8 @@ pub(crate) enum Kept {
 
 /// The server's metrics as a companion.
 pub(crate) struct Metrics {
-    pub(crate) endpoint: Endpoint,
+    /// The server's own address, and those that have a name.
+    pub(crate) endpoints: Vec<(Option<String>, Endpoint)>,
     pub(crate) kept: Kept,
 }
 
@@ -38,12 +39,12 @@ impl Metrics {
     /// If its file cannot be made.
     pub(crate) fn new(
         folder: &Path,
-        endpoint: Endpoint,
+        endpoints: Vec<(Option<String>, Endpoint)>,
         interval_ms: &str,
     ) -> Result<Self, TableError> {
         let sheet = Sheet::create(folder, &[("interval_ms", interval_ms)])?;
         Ok(Self {
-            endpoint,
+            endpoints,
             kept: Kept::Sheet(Box::new(sheet)),
         })
     }
@@ -55,8 +56,18 @@ impl Companion for Metrics {
     }
 
     fn sample(&mut self, at_ns: i64) -> Result<(), String> {
-        let text = self.endpoint.text("text/plain")?;
-        let rows = parse(&text, at_ns);
+        let (mut rows, mut failed) = (Vec::new(), Ok(()));
+        for (name, endpoint) in &self.endpoints {
+            // One that does not answer keeps no other from being scraped.
+            match (endpoint.text("text/plain"), name) {
+                (Ok(text), None) => rows.extend(parse(&text, at_ns)),
+                (Ok(text), Some(name)) => {
+                    rows.extend(parse(&text, at_ns).into_iter().map(|row| of(name, row)));
+                }
+                (Err(why), None) => failed = failed.and(Err(why)),
+                (Err(why), Some(name)) => failed = failed.and(Err(format!("{name}: {why}"))),
+            }
+        }
         match &mut self.kept {
             Kept::Rows(all) => all
                 .lock()
@@ -68,7 +79,7 @@ impl Companion for Metrics {
                     .map_err(|e| e.to_string())?;
             }
         }
-        Ok(())
+        failed
     }
 
     fn finish(self: Box<Self>) -> Left {
@@ -77,6 +88,17 @@ impl Companion for Metrics {
             Kept::Sheet(sheet) => Left::of(*sheet),
         }
     }
+}
+
+/// Says in a row's labels that it comes from an address with a name.
+fn of(name: &str, row: ServerMetric) -> ServerMetric {
+    let comma = if row.labels.trim().is_empty() {
+        ""
+    } else {
+        ","
+    };
+    let labels = format!("exporter=\"{name}\"{comma}{}", row.labels);
+    ServerMetric { labels, ..row }
 }
 
 /// Reads the Prometheus text format: `name{labels} value [timestamp]`. Lines that are none are

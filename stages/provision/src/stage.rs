@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::Store;
 use contract::{
-    EngineIdentity, EngineSource, Environment, LiveEnvironment, ModelIdentity, ModelShape,
-    PassedOver, PinnedFile, PinnedPackage, WeightsIdentity,
+    DECLARED, EngineIdentity, EngineSource, Environment, LiveEnvironment, ModelIdentity,
+    ModelShape, PassedOver, PinnedFile, PinnedPackage, WeightsIdentity,
 };
 use engines::{Engine, Model, Program, Weights};
 use pipeline::sources;
@@ -131,6 +131,10 @@ impl Parameters {
             let client = |(name, value)| (format!("client_{name}"), value);
             facets = facets.into_iter().map(client).collect();
             facets.insert("host".to_owned(), json!(ELSEWHERE));
+            let declared = &engine.definition.facts.host;
+            if !declared.is_empty() {
+                facets.insert(DECLARED.to_owned(), json!(declared));
+            }
         }
         // Two machines of one processor may still differ in what makes an engine fall back.
         facets.insert("engine".to_owned(), json!(engine.name));

@@ -46,11 +46,12 @@ impl From<String> for Miss {
 }
 
 /// Tables that a load cell has or has not, as its machine and its server allow.
-const SAMPLED: [&str; 7] = [
+const SAMPLED: [&str; 8] = [
     "engine_events",
     "gpu_telemetry",
     "host_telemetry",
     "process_telemetry",
+    "server_host_telemetry",
     "server_info",
     "server_metrics",
     "slots",

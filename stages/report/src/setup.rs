@@ -1,13 +1,14 @@
 //! What is at the top of a section on the environment: of each host, engine and server the few facts
 //! that a reader compares first. All facets are in the appendix.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::{Column, Table};
+use contract::EngineSource;
 use pipeline::stage::Json;
 
 use crate::data::{Data, Miss};
-use crate::environment::{Facets, STATE, flatten, ok, sides};
+use crate::environment::{Facets, STATE, Sides, flatten, ok, sides};
 
 /// The beginning of the names of these tables; the stage follows.
 pub(crate) const SETUP: &str = "setup-";
@@ -88,7 +89,7 @@ pub(crate) fn table(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
     let input = data.input(stage)?;
     let sides = sides(data, input)?;
     let defaults = defaults(data)?;
-    let mut rows: Vec<(&str, Vec<Option<String>>, &'static str)> = Vec::new();
+    let mut rows: Vec<FactRow> = Vec::new();
     for (item, keys) in ITEMS {
         let value = |facets: &Facets, key: &str| facets.get(key).filter(|v| is_told(v)).cloned();
         let known = keys
@@ -97,12 +98,14 @@ pub(crate) fn table(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
         if let Some(key) = known {
             let values = sides.groups.iter().map(|(_, f)| value(f, key)).collect();
             rows.push((
-                item,
+                (*item).to_owned(),
                 values,
                 sides.stands.get(*key).copied().unwrap_or("same"),
             ));
         }
     }
+    mark_versions(&mut rows, &sides);
+    rows.extend(told_of_running(&sides));
     let changed: Vec<Option<String>> = sides
         .groups
         .iter()
@@ -118,9 +121,9 @@ pub(crate) fn table(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
                 .any(|(key, s)| key.starts_with("server.settings.") && *s == **state)
         };
         let state = states.iter().find(of_settings).copied().unwrap_or("same");
-        rows.push((SETTINGS, changed, state));
+        rows.push((SETTINGS.to_owned(), changed, state));
     }
-    let mut columns = vec![Column::text("fact", rows.iter().map(|r| Some(r.0)))];
+    let mut columns = vec![Column::text("fact", rows.iter().map(|r| Some(r.0.clone())))];
     for (at, title) in sides.titles(stage).into_iter().enumerate() {
         columns.push(Column::text(title, rows.iter().map(|r| r.1[at].clone())));
     }
@@ -130,6 +133,51 @@ pub(crate) fn table(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
     let table = Table::with_metadata(columns, &[("keys", "fact")]);
     Ok(Some(table.map_err(|e| e.to_string())?))
 }
+
+/// A row of the table: the fact, its value on each side, and how it stands between them.
+type FactRow = (String, Vec<Option<String>>, &'static str);
+
+/// Says of the version of a server that runs already that the user declares it.
+fn mark_versions(rows: &mut [FactRow], sides: &Sides<'_>) {
+    let Some((_, values, _)) = rows.iter_mut().find(|(item, ..)| item == "Engine version") else {
+        return;
+    };
+    let sources = ["environment.engine.source", "server.engine.source"];
+    for (value, (_, facets)) in values.iter_mut().zip(&sides.groups) {
+        let source = sources.iter().find_map(|key| facets.get(*key));
+        let running = source.is_some_and(|source| source == EngineSource::Running.word());
+        if let Some(version) = value.as_mut().filter(|v| running && *v != "unknown") {
+            version.push_str(AS_DECLARED);
+        }
+    }
+}
+
+/// The facts of servers that run already: where they stand, how they are called, and what follows
+/// their values.
+const OF_RUNNING: [(&str, &str, &str); 4] = [
+    ("host.declared.", "Host", AS_DECLARED),
+    ("server.facets.declared.", "Host", AS_DECLARED),
+    ("server.declared_settings.", "Setting", AS_DECLARED),
+    ("server.probed.", "Told by the server", ""),
+];
+
+/// Returns a row for each fact that the user declares of a server, and that a server tells of itself.
+fn told_of_running(sides: &Sides<'_>) -> Vec<FactRow> {
+    let keys: BTreeSet<&String> = sides.groups.iter().flat_map(|(_, f)| f.keys()).collect();
+    let rows = keys.into_iter().filter_map(|key| {
+        let (title, mark, name) = OF_RUNNING
+            .iter()
+            .find_map(|(part, title, mark)| Some((title, mark, key.strip_prefix(part)?)))?;
+        let value = |facets: &Facets| facets.get(key).map(|value| format!("{value}{mark}"));
+        let values = sides.groups.iter().map(|(_, f)| value(f)).collect();
+        let state = sides.stands.get(key).copied().unwrap_or("same");
+        Some((format!("{title}: {name}"), values, state))
+    });
+    rows.collect()
+}
+
+/// What follows a value that nobody checked.
+const AS_DECLARED: &str = " (declared)";
 
 /// Whether a facet tells anything: a list of no devices and an unknown driver do not.
 fn is_told(value: &str) -> bool {

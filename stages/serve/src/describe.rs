@@ -6,6 +6,8 @@ use contract::{EngineIdentity, Environment, ServerCommand, ServerDescriptor};
 use engines::{Engine, Program, template};
 use pipeline::Json;
 
+use crate::probe::{UNKNOWN, VERSION};
+
 /// Returns the `server` document. `environment` is what the provision stage described.
 pub(crate) fn describe(
     environment: &Environment,
@@ -13,6 +15,7 @@ pub(crate) fn describe(
     model_name: &str,
     settings: &BTreeMap<String, Json>,
     limits: &BTreeMap<String, Json>,
+    probed: &BTreeMap<String, Json>,
 ) -> ServerDescriptor {
     let revision = environment.model.weights.revision_to_resolve();
     let command = template(engine, settings, model_name, revision);
@@ -22,7 +25,7 @@ pub(crate) fn describe(
             definition: None,
             ..environment.engine.clone()
         },
-        version: engine.version.clone(),
+        version: version(engine, probed),
         api: engine.api,
         endpoints: engine.endpoints.clone(),
         counters: engine.counters.clone(),
@@ -35,7 +38,18 @@ pub(crate) fn describe(
             environment: command.environment,
         },
         limits: limits.clone(),
+        probed: probed.clone(),
+        declared_settings: engine.facts.settings.clone(),
         facets: environment.facets.clone(),
+    }
+}
+
+/// Returns the version: what the server tells, if the definition does not know it.
+fn version(engine: &Engine, probed: &BTreeMap<String, Json>) -> String {
+    let told = probed.get(VERSION).and_then(Json::as_str);
+    match told {
+        Some(told) if engine.version == UNKNOWN => told.to_owned(),
+        _ => engine.version.clone(),
     }
 }
 

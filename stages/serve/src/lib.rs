@@ -6,6 +6,7 @@
 //! `log`.
 
 mod describe;
+mod probe;
 mod process;
 mod ready;
 mod stage;

@@ -20,6 +20,8 @@ pub(crate) enum NotReady<E> {
     Late(String),
     /// It answers, but it is not what was asked for.
     Wrong(String),
+    /// It runs, and has no such path: the key of the definition that names it, and the answer.
+    NoPath(&'static str, String),
     /// It does not answer to whoever we are (401, 403).
     Refused(String),
     /// It is not to be trusted, or does not speak TLS; that does not mend itself.
@@ -35,6 +37,16 @@ pub(crate) struct Wanted<'a> {
     /// Names under which the model may be served, the likeliest first.
     pub(crate) models: &'a [String],
     pub(crate) limit: Duration,
+    pub(crate) stage_of_life: Life,
+}
+
+/// How far a server has come when the wait for it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// It was started just now: what it lacks may still come.
+    Starting,
+    /// Somebody else started it: a path that it lacks will not come.
+    Running,
 }
 
 /// Waits until the server generated one token; returns the name the model is served under.
@@ -45,14 +57,22 @@ pub(crate) fn wait<E>(
     let deadline = Instant::now() + wanted.limit;
     let endpoints = &wanted.engine.endpoints;
     if let Some(health) = &endpoints.health {
-        poll(wanted, health, None, deadline, watch)?;
+        poll(wanted, ("health", health), None, deadline, watch)?;
     }
     let model = match &endpoints.models {
-        Some(path) => listed(wanted, &poll(wanted, path, None, deadline, watch)?)?,
+        Some(path) => listed(
+            wanted,
+            &poll(wanted, ("models", path), None, deadline, watch)?,
+        )?,
         None => wanted.models.first().cloned().unwrap_or_default(),
     };
     let (path, body) = one_token(wanted.engine, &model).map_err(NotReady::Wrong)?;
-    let answer = poll(wanted, &path, Some(&body), deadline, watch)?;
+    let key = match wanted.engine.api {
+        Api::OpenaiCompletions => "completions",
+        Api::OpenaiChat => "chat",
+        _ => "api",
+    };
+    let answer = poll(wanted, (key, &path), Some(&body), deadline, watch)?;
     if generated(wanted.engine.api, &answer) {
         return Ok(model);
     }
@@ -63,10 +83,10 @@ pub(crate) fn wait<E>(
 }
 
 /// Asks until the answer is 200; a client's error (4xx) other than 404, 408 and 429 does not
-/// mend itself.
+/// mend itself. `key` is what the definition calls the path.
 fn poll<E>(
     wanted: &Wanted<'_>,
-    path: &str,
+    (key, path): (&'static str, &str),
     body: Option<&Json>,
     deadline: Instant,
     watch: &mut dyn FnMut() -> Result<(), E>,
@@ -87,6 +107,9 @@ fn poll<E>(
             Ok(answer) => {
                 let told = answer.told();
                 match answer.status {
+                    404 | 405 if wanted.stage_of_life == Life::Running => {
+                        return Err(NotReady::NoPath(key, told));
+                    }
                     404 | 408 | 429 => told,
                     401 | 403 => return Err(NotReady::Refused(told)),
                     400..500 => return Err(NotReady::Wrong(told)),
@@ -228,7 +251,7 @@ pub(crate) fn limits(
 }
 
 /// Returns a value that came from the server as it may be kept.
-fn masked(value: Json, site: &Site) -> Json {
+pub(crate) fn masked(value: Json, site: &Site) -> Json {
     match value {
         Json::String(text) => site.mask(&text).into(),
         Json::Array(values) => values
@@ -353,6 +376,7 @@ mod tests {
             site: &site(&stub),
             models: &models,
             limit,
+            stage_of_life: Life::Starting,
         };
         wait(&wanted, &mut || Ok(()))
     }

@@ -22,8 +22,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::describe::describe;
+use crate::probe::{check_exporters, probe};
 use crate::process::Process;
-use crate::ready::{self, NotReady, Wanted};
+use crate::ready::{self, Life, NotReady, Wanted};
 
 const HOST: &str = "127.0.0.1";
 
@@ -165,7 +166,15 @@ impl StageKind for Serve {
         };
         job.control.progress(2, Some(3), "reading its limits");
         let (limits, warnings) = ready::limits(&engine, &server.site, &settings);
-        let descriptor = describe(&environment, &engine, &server.model, &settings, &limits);
+        let probed = probe(&engine, &server.site)?;
+        let descriptor = describe(
+            &environment,
+            &engine,
+            &server.model,
+            &settings,
+            &limits,
+            &probed,
+        );
         let live = LiveServer {
             base_url: server.site.url().to_owned(),
             ca_file: ca_file(&engine.launch)?,
@@ -179,6 +188,7 @@ impl StageKind for Serve {
             absent_cached_is_zero: engine.usage.absent_cached_is_zero(&settings),
             log_events: engine.log.events.clone(),
             limits,
+            exporters: engine.exporters.clone(),
         };
         server.live = json!(live);
         Ok(Done {
@@ -196,7 +206,15 @@ impl StageKind for Serve {
         let settings = settings(&engine, job.parameters)?;
         let name = environment.model.served_name();
         let limits = ready::promised(&engine, &settings);
-        let descriptor = describe(&environment, &engine, name, &settings, &limits);
+        let nothing_told = BTreeMap::new();
+        let descriptor = describe(
+            &environment,
+            &engine,
+            name,
+            &settings,
+            &limits,
+            &nothing_told,
+        );
         Ok(Done {
             outputs: vec![Output::json("server", &json!(descriptor))],
             ..Done::default()
@@ -472,6 +490,7 @@ fn started(
         site,
         models: &models,
         limit,
+        stage_of_life: Life::Starting,
     };
     let ready = ready::wait(&wanted, &mut || {
         job.control.check().and_then(|()| process.check())
@@ -488,7 +507,7 @@ fn started(
             );
             process.fail(CellStatus::Failed, reason)
         }
-        NotReady::Wrong(what) | NotReady::Refused(what) => {
+        NotReady::Wrong(what) | NotReady::Refused(what) | NotReady::NoPath(_, what) => {
             let words = process.last_words();
             process.fail(
                 CellStatus::Failed,
@@ -525,11 +544,13 @@ fn site(url: &str, launch: &Launch) -> Result<Site, Failure> {
 fn attach(engine: &Engine, url: &str, names: &[String], job: &Job<'_>) -> Result<Server, Failure> {
     let limit = Duration::from_secs(u64::from(engine.ready.timeout_s));
     let site = site(url, &engine.launch)?;
+    check_exporters(&engine.exporters, ca_file(&engine.launch)?.as_deref())?;
     let wanted = Wanted {
         engine,
         site: &site,
         models: names,
         limit,
+        stage_of_life: Life::Running,
     };
     job.control
         .progress(1, Some(3), format!("asking {url} for a token"));
@@ -544,7 +565,25 @@ fn attach(engine: &Engine, url: &str, names: &[String], job: &Job<'_>) -> Result
         }
         NotReady::Wrong(what) => {
             Failure::failed(format!("the server at {url} does not serve: {what}"))
-                .hint("name the model as the server does")
+                .hint("name the model as the server does: `served-name` in the model's definition")
+        }
+        NotReady::NoPath(key, what) => {
+            let api = engine.api.word();
+            let hint = match key {
+                "health" => {
+                    "write the path of its health check, or `endpoints: {health: null}` if \
+                             it has none"
+                        .to_owned()
+                }
+                "models" => "write the path of its list of models, or `endpoints: {models: null}` \
+                             if it has none"
+                    .to_owned(),
+                _ => format!(
+                    "it does not speak `{api}` there: correct `api:` in the engine's definition, \
+                     or the path in `endpoints:`"
+                ),
+            };
+            Failure::failed(format!("the server at {url} lacks a path: {what}")).hint(hint)
         }
         NotReady::Refused(what) => {
             let failure = Failure::failed(format!(

@@ -49,6 +49,10 @@ fn main() -> ExitCode {
         ),
         ("a_server_already_running_is_used_and_left_alone", attached),
         (
+            "what_a_running_server_tells_is_described_and_what_it_lacks_is_told_before_any_load",
+            told_of_running,
+        ),
+        (
             "a_provision_cell_that_failed_skips_the_server",
             no_provision,
         ),
@@ -357,6 +361,83 @@ fn attached() {
     assert!(
         !is_empty(group(&running)),
         "a server that is not ours was stopped"
+    );
+}
+
+fn told_of_running() {
+    let bench = Bench::new();
+    let running = run(&bench, &stub("-")).unwrap();
+    let url = running.lease.as_ref().unwrap().live()["base_url"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let attach = |change: &Json| {
+        let mut definition =
+            json!({"title": "Found", "version": "2", "launch": {"program": {"running": url}}});
+        for (key, value) in change.as_object().unwrap() {
+            definition[key] = value.clone();
+        }
+        run(&Bench::new(), &definition)
+    };
+    let told = attach(&json!({
+        "probe": {"version": {"path": "/version", "pointer": "/slots"},
+                  "model": {"path": "/v1/models", "pointer": "/data/0/id"}},
+        "facts": {"settings": {"tensor-parallel": 8}, "host": {"gpus": "8 x H100"}},
+    }))
+    .unwrap();
+    let descriptor = support::json(&told, "server");
+    assert_eq!(descriptor["probed"], json!({"version": 2, "model": "tiny"}));
+    assert_eq!(
+        descriptor["declared_settings"],
+        json!({"tensor-parallel": 8})
+    );
+
+    let wrong = |change: Json| {
+        let failure = attach(&change).err().unwrap();
+        format!("{} / {}", failure.reason, failure.hint.unwrap_or_default())
+    };
+    let version =
+        json!({"probe": {"version": {"path": "/version", "pointer": "/slots"}}, "version": "3.1"});
+    assert_eq!(
+        wrong(version),
+        "Found 3.1 is declared, but the server tells that it is 2 / write `version: \"2\"` in the \
+         engine's definition, or start version 3.1"
+    );
+    let nothing = json!({"probe": {"context": {"path": "/props", "pointer": "/n_ctx"}}});
+    assert!(wrong(nothing).starts_with(
+        "the probe `context` of Found: /props has nothing at `/n_ctx`: `{\"slots\": 2}`"
+    ));
+    let exporter =
+        json!({"exporters": {"gpus": {"url": format!("{url}/metrics"), "tells": "dcgm"}}});
+    assert!(wrong(exporter).contains("without a metric that begins with `DCGM_FI_DEV_`"));
+    // The stub answers any GET with 200 and any POST, so a path that is not there is made up of a
+    // server that has none at all.
+    let bare = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", bare.local_addr().unwrap());
+    std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        for stream in bare.incoming() {
+            let mut stream = stream.unwrap();
+            let _head = stream.read(&mut [0; 1024]);
+            let _gone = stream
+                .write_all(b"HTTP/1.1 404 X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        }
+    });
+    let launch = json!({"program": {"running": address}});
+    let health = wrong(json!({ "launch": launch }));
+    assert!(
+        health.contains("/health answered 404") && health.contains("{health: null}"),
+        "{health}"
+    );
+    let models = wrong(json!({"launch": launch, "endpoints": {"health": null}}));
+    assert!(models.contains("/v1/models answered 404"), "{models}");
+    let api = wrong(
+        json!({"launch": launch, "api": "openai-chat", "endpoints": {"health": null, "models": null}}),
+    );
+    assert!(
+        api.contains("/v1/chat/completions answered 404")
+            && api.contains("it does not speak `openai-chat` there"),
+        "{api}"
     );
 }
 

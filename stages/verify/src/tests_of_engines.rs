@@ -247,6 +247,36 @@ fn servers_that_somebody_else_started_have_neither_a_host_nor_settings_in_common
 }
 
 #[test]
+fn what_is_declared_of_running_servers_is_compared_as_declared_and_what_is_not_stays_unknown() {
+    let with = |host: Json, settings: Json| {
+        json!({
+            "engine": {"name": "x", "version": "1", "source": "running already"},
+            "model": {"sha256": "00"}, "settings": {}, "declared_settings": settings,
+            "facets": {"client_cpu_model": "c", "host": "not known", "declared": host},
+        })
+    };
+    let first = with(json!({"gpus": "8 x H100"}), json!({"tensor-parallel": 8}));
+    for name in ["host", "settings"] {
+        assert_eq!(facet([&first, &first], name).0, "equal", "{name}");
+    }
+    let other = with(json!({"gpus": "8 x H200"}), json!({"tensor-parallel": 4}));
+    for name in ["host", "settings"] {
+        assert_eq!(facet([&first, &other], name).0, "differs", "{name}");
+    }
+    let more = with(json!({"gpus": "8 x H100", "memory_gib": 2048}), json!({}));
+    for name in ["host", "settings"] {
+        assert_eq!(facet([&first, &more], name).0, "unknown", "{name}");
+    }
+    // A machine that Benchtrail looked at has more facets than anybody declares.
+    let ours = json!({
+        "engine": {"name": "x", "version": "1", "source": "installed by the user"},
+        "model": {"sha256": "00"}, "settings": {"tensor-parallel": 8},
+        "facets": {"gpus": "8 x H100", "cpu_model": "c"},
+    });
+    assert_eq!(facet([&first, &ours], "host").0, "unknown");
+}
+
+#[test]
 fn a_revision_pins_a_model_only_if_the_engine_was_told_it() {
     let with = |arguments: Json| {
         json!({

@@ -3,7 +3,10 @@
 //! not agree with made-up rows.
 
 use artifacts::{Table, TableError};
-use contract::{EngineEvent, GpuSample, HostSample, ProcessRole, ProcessSample, Row, SlotSample};
+use contract::{
+    EngineEvent, EngineSource, GpuSample, HostSample, ProcessRole, ProcessSample, Row,
+    ServerHostSample, SlotSample,
+};
 use pipeline::stage::{Job, Json};
 
 use crate::telemetry::{Gpu, Telemetry};
@@ -37,6 +40,13 @@ pub(super) fn made_up(
     let Some(server) = server(job) else {
         return Ok(tables);
     };
+    // Of a machine that is not ours an exporter may tell.
+    let elsewhere = server["engine"]["source"] == EngineSource::Running.word();
+    if telemetry.host && elsewhere {
+        let samples = host_samples(&at).map(|sample| ServerHostSample::of("made-up", sample));
+        let rows: Vec<ServerHostSample> = samples.collect();
+        tables.push(("server_host_telemetry", table(&rows, &interval_ms)?));
+    }
     if telemetry.probes && server["endpoints"]["slots"].is_string() {
         let sample = |(at_ns, i): (&i64, i64)| SlotSample {
             at_ns: *at_ns,
@@ -76,7 +86,7 @@ fn table<R: Row>(rows: &[R], interval_ms: &str) -> Result<Table, TableError> {
     Table::with_metadata(R::columns(rows), &[("interval_ms", interval_ms)])
 }
 
-fn host(at: &[i64], interval_ms: &str) -> Result<Table, TableError> {
+fn host_samples(at: &[i64]) -> impl Iterator<Item = HostSample> + '_ {
     let sample = |(at_ns, i): (&i64, i64)| HostSample {
         at_ns: *at_ns,
         cpu_busy: Some(0.5),
@@ -100,8 +110,11 @@ fn host(at: &[i64], interval_ms: &str) -> Result<Table, TableError> {
         page_cache_bytes: Some(1 << 20),
         network_errors: Some(0),
     };
-    let rows: Vec<HostSample> = at.iter().zip(0..).map(sample).collect();
-    table(&rows, interval_ms)
+    at.iter().zip(0..).map(sample)
+}
+
+fn host(at: &[i64], interval_ms: &str) -> Result<Table, TableError> {
+    table(&host_samples(at).collect::<Vec<_>>(), interval_ms)
 }
 
 fn processes(at: &[i64], interval_ms: &str) -> Result<Table, TableError> {

@@ -38,8 +38,8 @@ pub(super) fn reasons(mask: u64) -> String {
 }
 
 /// A way to read GPUs.
-pub(super) trait Source: Send {
-    /// Says where the rows come from: `nvml` or `nvidia-smi`.
+pub(crate) trait Source: Send {
+    /// Says where the rows come from: `nvml`, `nvidia-smi` or `dcgm-exporter`.
     fn word(&self) -> &'static str;
 
     /// Returns the rows since the last call, taken at `at_ns` unless they were stamped when
@@ -102,7 +102,23 @@ impl Gpus {
             Gpu::Auto => by_library()
                 .or_else(|first| by_program().map_err(|then| format!("{first}; {then}"))),
         };
-        let source = source.map_err(absent)?;
+        Self::read_from(source.map_err(absent)?, folder, interval_ms, power)
+    }
+
+    /// Begins `gpu_telemetry` with a way to read GPUs.
+    ///
+    /// # Errors
+    /// If its file cannot be made.
+    pub(crate) fn read_from(
+        source: Box<dyn Source>,
+        folder: &Path,
+        interval_ms: u64,
+        power: Arc<Power>,
+    ) -> Result<Self, Absent> {
+        let absent = |reason: String| Absent {
+            table: "gpu_telemetry",
+            reason,
+        };
         let (interval, word) = (interval_ms.to_string(), source.word());
         let notes = [("interval_ms", interval.as_str()), ("source", word)];
         let sheet = Sheet::create(folder, &notes).map_err(|e| absent(e.to_string()))?;

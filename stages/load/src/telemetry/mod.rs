@@ -6,6 +6,7 @@
 //! straight to Parquet, so that memory does not grow with the run.
 
 mod companion;
+mod exporter;
 mod files;
 mod gpu;
 mod host;
@@ -22,6 +23,7 @@ pub use settings::{Gpu, Telemetry};
 pub use surroundings::surroundings;
 
 pub(crate) use companion::{Absent, Companion, Halt, Left, watch};
+pub(crate) use exporter::{Dcgm, Machine, Node, ServerHosts, endpoints};
 pub(crate) use gpu::{Gpus, find_program};
 pub(crate) use host::Host;
 pub(crate) use log::{LogEvents, LogFrom};

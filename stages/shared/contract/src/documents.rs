@@ -206,8 +206,51 @@ pub struct ServerDescriptor {
     pub command: ServerCommand,
     /// The limits the running server told.
     pub limits: BTreeMap<String, Value>,
+    /// What the server told of itself, by the name of the probe; left out where nothing is asked.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub probed: BTreeMap<String, Value>,
+    /// Settings that the user declares of a server that runs already; nobody checked them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub declared_settings: BTreeMap<String, Value>,
     /// What identifies the machine, by facet.
     pub facets: BTreeMap<String, Value>,
+}
+
+/// The facet that holds what the user declares of a machine that nobody has looked at.
+pub const DECLARED: &str = "declared";
+
+/// An address that tells of a server or of its machine, in the text format of Prometheus.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Exporter {
+    /// The full address, for instance `http://10.0.0.5:9100/metrics`. It is sent no key.
+    pub url: String,
+    /// What it tells.
+    pub tells: Telling,
+}
+
+/// What an exporter tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Telling {
+    /// Metrics of a server, a worker or a router: more rows of `server_metrics`.
+    Metrics,
+    /// The machine, as the Prometheus node exporter tells it: `server_host_telemetry`.
+    Node,
+    /// GPUs, as NVIDIA's DCGM exporter tells them: `gpu_telemetry`.
+    Dcgm,
+}
+
+impl Exporter {
+    /// Splits the address into that of the server and the path.
+    pub fn parts(&self) -> (&str, &str) {
+        let host = self.url.find("://").map_or(0, |at| at + 3);
+        let path = self.url[host..]
+            .find('/')
+            .map_or(self.url.len(), |at| host + at);
+        let (server, path) = self.url.split_at(path);
+        (server, if path.is_empty() { "/metrics" } else { path })
+    }
 }
 
 /// A command with placeholders where a run puts paths and ports.
@@ -357,4 +400,6 @@ pub struct LiveServer {
     pub log_events: BTreeMap<String, EventPattern>,
     /// The limits it told.
     pub limits: BTreeMap<String, Value>,
+    /// Addresses that tell of it and of its machine, by name.
+    pub exporters: BTreeMap<String, Exporter>,
 }

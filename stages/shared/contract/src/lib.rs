@@ -37,9 +37,9 @@ pub use cell::{
 pub use cell_rows::{CellRows, server_counter};
 pub use declare::{ColumnSpec, ColumnType, Plain, Row, TableSpec, UnknownWord, Value, Word};
 pub use documents::{
-    Counters, Endpoints, EngineIdentity, EngineSource, Environment, EventPattern, LiveEnvironment,
-    LiveServer, ModelIdentity, ModelShape, PassedOver, PinnedFile, PinnedPackage, ServerCommand,
-    ServerDescriptor, WeightsIdentity,
+    Counters, DECLARED, Endpoints, EngineIdentity, EngineSource, Environment, EventPattern,
+    Exporter, LiveEnvironment, LiveServer, ModelIdentity, ModelShape, PassedOver, PinnedFile,
+    PinnedPackage, ServerCommand, ServerDescriptor, Telling, WeightsIdentity,
 };
 pub use format::{ReadError, TableFormat};
 pub use lineage::{LINEAGE, Lineage, LineageRow, LineageSource, SourceArtifact, lineage_table};
@@ -50,8 +50,8 @@ pub use requests::{Chunk, Request};
 pub use settings::{Settings, canonical, did_you_mean, inline_schema};
 pub use tables::{LOAD_TABLES, declared, tables};
 pub use telemetry::{
-    EngineEvent, GpuSample, HostSample, ProcessRole, ProcessSample, ServerInfoChange, ServerMetric,
-    SlotSample,
+    EngineEvent, GpuSample, HostSample, ProcessRole, ProcessSample, ServerHostSample,
+    ServerInfoChange, ServerMetric, SlotSample,
 };
 pub use trace::{TRACE, TraceRow, TraceSource, read_trace, trace_table};
 pub use verification::{CensusRow, ComparabilityRow, FacetStatus, PairVerdict};

@@ -11,6 +11,7 @@ pub const LOAD_TABLES: &[TableSpec] = &[
     cell::PromptRow::TABLE,
     cell::ToolStatistic::TABLE,
     telemetry::HostSample::TABLE,
+    telemetry::ServerHostSample::TABLE,
     telemetry::ProcessSample::TABLE,
     telemetry::GpuSample::TABLE,
     telemetry::ServerMetric::TABLE,

@@ -63,6 +63,113 @@ crate::table! {
 }
 
 crate::table! {
+    /// One sample of the machine that the server runs on, where that is another one, in order of
+    /// time. Its columns are those of `host_telemetry`, which is of the machine of the load
+    /// generator; what its exporter does not tell is null.
+    #[derive(Default)]
+    pub struct ServerHostSample = "server_host_telemetry" {
+        /// when the sample was asked for, since the cell's start
+        at_ns: i64 ["ns"],
+        /// the name of the exporter or of the host
+        source: String,
+        /// share of all processors' time since the previous sample that was neither idle nor
+        /// waiting for a disk; null in the first row
+        cpu_busy: Option<f64> ["1"],
+        /// share spent idle with a disk request open; null in the first row
+        cpu_wait: Option<f64> ["1"],
+        /// share taken by other guests of the hypervisor; null in the first row
+        cpu_steal: Option<f64> ["1"],
+        /// load average over one minute
+        load_1: Option<f64> ["1"],
+        /// threads running or waiting for a processor
+        runnable: Option<i64> ["threads"],
+        /// memory that is not available to programs
+        memory_used_bytes: Option<i64> ["B"],
+        /// memory programs can take without swapping
+        memory_available_bytes: Option<i64> ["B"],
+        /// swap in use
+        swap_used_bytes: Option<i64> ["B"],
+        /// received since boot, all interfaces but loopback
+        network_received_bytes: Option<i64> ["B"],
+        /// sent since boot, all interfaces but loopback
+        network_sent_bytes: Option<i64> ["B"],
+        /// sent to the machine itself since boot
+        loopback_bytes: Option<i64> ["B"],
+        /// read since boot, all whole disks
+        disk_read_bytes: Option<i64> ["B"],
+        /// written since boot, all whole disks
+        disk_written_bytes: Option<i64> ["B"],
+        /// mean frequency of its processors; null if unknown
+        frequency_mhz: Option<f64> ["MHz"],
+        /// the hottest thermal zone; null if unknown
+        temperature_c: Option<f64> ["°C"],
+        /// processors of the machine
+        processors: Option<i64> ["processors"],
+        /// how often its processors slowed down for heat since boot; null if unknown
+        throttles: Option<i64>,
+        /// share of the last ten seconds in which some task waited for memory; null if unknown
+        memory_pressure: Option<f64> ["1"],
+        /// pages of files kept in memory
+        page_cache_bytes: Option<i64> ["B"],
+        /// packets lost or damaged since boot, both ways, all interfaces but loopback
+        network_errors: Option<i64> ["packets"],
+    }
+}
+
+impl ServerHostSample {
+    /// Makes the sample of another machine of one that was read as our own is.
+    pub fn of(source: &str, sample: HostSample) -> Self {
+        let HostSample {
+            at_ns,
+            cpu_busy,
+            cpu_wait,
+            cpu_steal,
+            load_1,
+            runnable,
+            memory_used_bytes,
+            memory_available_bytes,
+            swap_used_bytes,
+            network_received_bytes,
+            network_sent_bytes,
+            loopback_bytes,
+            disk_read_bytes,
+            disk_written_bytes,
+            frequency_mhz,
+            temperature_c,
+            processors,
+            throttles,
+            memory_pressure,
+            page_cache_bytes,
+            network_errors,
+        } = sample;
+        Self {
+            at_ns,
+            source: source.to_owned(),
+            cpu_busy,
+            cpu_wait,
+            cpu_steal,
+            load_1,
+            runnable,
+            memory_used_bytes,
+            memory_available_bytes,
+            swap_used_bytes,
+            network_received_bytes,
+            network_sent_bytes,
+            loopback_bytes,
+            disk_read_bytes,
+            disk_written_bytes,
+            frequency_mhz,
+            temperature_c,
+            processors,
+            throttles,
+            memory_pressure,
+            page_cache_bytes,
+            network_errors,
+        }
+    }
+}
+
+crate::table! {
     /// One sample of one process, in order of time.
     pub struct ProcessSample = "process_telemetry" {
         /// when the sample was taken, since the cell's start
@@ -192,7 +299,8 @@ crate::table! {
         at_ns: i64 ["ns"],
         /// the metric's name
         name: String,
-        /// its labels as the server writes them, without braces; empty if none
+        /// its labels as the server writes them, without braces; empty if none. Of another address
+        /// than the server's own, `exporter="NAME"` comes first
         labels: String,
         /// its value, in the unit the metric's name says
         value: f64,

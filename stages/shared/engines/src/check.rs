@@ -114,8 +114,51 @@ impl Engine {
             ));
         }
         problems.extend(self.log_problems());
+        problems.extend(self.telling_problems());
         problems.extend(self.launch_problems());
         problems.extend(self.packages.iter().flat_map(package_problems));
+        problems
+    }
+
+    /// Problems of what a server tells, and of what is declared of one that runs already.
+    fn telling_problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for (name, probe) in &self.probe {
+            if !probe.pointer.starts_with('/') {
+                let message = format!("`{}` is not a JSON pointer", probe.pointer);
+                problems.push(
+                    Problem::at(&["probe", name, "pointer"], message)
+                        .hint("a JSON pointer begins with `/`"),
+                );
+            }
+        }
+        for (name, exporter) in &self.exporters {
+            if !exporter.url.starts_with("http://") && !exporter.url.starts_with("https://") {
+                let message = format!("`{}` is not an address", exporter.url);
+                problems.push(
+                    Problem::at(&["exporters", name, "url"], message)
+                        .hint("write it in full, for instance `http://10.0.0.5:9100/metrics`"),
+                );
+            }
+        }
+        if matches!(self.launch.program, Program::Running(_)) {
+            return problems;
+        }
+        if !self.facts.is_empty() {
+            let message = "`facts` are for a server that runs already (`launch.program.running`)";
+            problems.push(
+                Problem::at(&["facts"], message)
+                    .hint("Benchtrail reads the machine and sets the settings of what it starts"),
+            );
+        }
+        if !self.exporters.is_empty() {
+            let message =
+                "`exporters` are for a server that runs already (`launch.program.running`)";
+            problems.push(
+                Problem::at(&["exporters"], message)
+                    .hint("Benchtrail samples the machine of what it starts by itself"),
+            );
+        }
         problems
     }
 

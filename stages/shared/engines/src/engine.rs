@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use contract::{Api, Counters, Endpoints, EventPattern};
+use contract::{Api, Counters, Endpoints, EventPattern, Exporter};
 use net::ApiKey;
 use pipeline::{Failure, Json};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::package::Package;
+use crate::running::{Facts, Probe};
 use crate::settings::Setting;
 
 /// A serving engine.
@@ -69,6 +70,18 @@ pub struct Engine {
     /// How its log is read.
     #[serde(default)]
     pub log: Log,
+    /// What the server tells of itself, by name, read each time it is started or found. The value
+    /// of `version` must contain the definition's `version`, unless that is `unknown`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub probe: BTreeMap<String, Probe>,
+    /// For a running server: what you know of it. Nobody checks it, so it is marked as declared
+    /// wherever it appears.
+    #[serde(default, skip_serializing_if = "Facts::is_empty")]
+    pub facts: Facts,
+    /// For a running server: addresses that tell of it and of its machine, by name, sampled
+    /// beside the load.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub exporters: BTreeMap<String, Exporter>,
 }
 
 /// How the usage in its answers is read.

@@ -11,6 +11,7 @@ mod consent;
 mod engine;
 mod model;
 mod package;
+mod running;
 mod settings;
 mod shipped;
 
@@ -22,5 +23,6 @@ pub use engine::{
 };
 pub use model::{LocalWeights, Model, NamedWeights, PackagedWeights, Shape, Weights};
 pub use package::{Package, PackageFile, Registry, Sha256, Unpack};
+pub use running::{Facts, Probe};
 pub use settings::{Setting, SettingType, resolve};
 pub use shipped::{collections, shipped};

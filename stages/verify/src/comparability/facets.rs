@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use contract::EngineSource;
+use contract::{DECLARED, EngineSource};
 use pipeline::Json;
 
 use crate::study::Cell;
@@ -45,8 +45,12 @@ pub(crate) fn values(cell: &Cell<'_>, facet: &str) -> Values {
             };
             Some(values.iter().filter_map(of_client).collect())
         }
-        // Nothing is known of the host and the settings of a server that somebody else started.
-        "host" | "settings" if is_running_already(descriptor?) => None,
+        // Nothing is known of the host and the settings of a server that somebody else started but
+        // what the user declares of them.
+        "host" if is_running_already(descriptor?) => declared(&descriptor?["facets"][DECLARED]),
+        "settings" if is_running_already(descriptor?) => {
+            declared(&descriptor?["declared_settings"])
+        }
         "host" => {
             let mut values = flat(&descriptor?["facets"]);
             // Which engine the host can run is not what the host is.
@@ -70,6 +74,13 @@ pub(crate) fn values(cell: &Cell<'_>, facet: &str) -> Values {
             for key in ["name", "version", "source"] {
                 values.insert(key.to_owned(), text(&engine[key]));
             }
+            if is_running_already(descriptor?) {
+                let version = match descriptor?["probed"]["version"].as_str() {
+                    Some(told) => told.to_owned(),
+                    None => format!("{}{AS_DECLARED}", text(&engine["version"])),
+                };
+                values.insert("version".to_owned(), version);
+            }
             engine.is_object().then_some(values)
         }
         "settings" => {
@@ -83,6 +94,16 @@ pub(crate) fn values(cell: &Cell<'_>, facet: &str) -> Values {
 
 /// What the names of facets of the machine that loads a server elsewhere begin with.
 const CLIENT: &str = "client_";
+
+/// What follows a value that nobody checked.
+pub(crate) const AS_DECLARED: &str = " (declared)";
+
+/// Returns what the user declares, marked as such; `None` if that is nothing.
+fn declared(values: &Json) -> Values {
+    let marked = |(name, value): (String, String)| (name, format!("{value}{AS_DECLARED}"));
+    let values: BTreeMap<String, String> = flat(values).into_iter().map(marked).collect();
+    Some(values).filter(|values| !values.is_empty())
+}
 
 fn is_running_already(descriptor: &Json) -> bool {
     descriptor["engine"]["source"] == EngineSource::Running.word()

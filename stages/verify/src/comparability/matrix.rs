@@ -7,7 +7,7 @@ use contract::{ComparabilityRow, Row as _};
 pub(crate) use contract::{FacetStatus as Status, PairVerdict};
 use rayon::prelude::*;
 
-use super::facets::{FACETS, Values, values};
+use super::facets::{AS_DECLARED, FACETS, Values, values};
 use super::{cache, tokens};
 use crate::gate::listed;
 use crate::study::Stage;
@@ -113,6 +113,11 @@ fn covers(varies: &[String], facet: &str, path: &str) -> bool {
     })
 }
 
+/// Returns a value without the mark of one that nobody checked.
+fn bare(value: &str) -> &str {
+    value.strip_suffix(AS_DECLARED).unwrap_or(value)
+}
+
 fn difference(
     facet: &str,
     a: Option<&BTreeMap<String, String>>,
@@ -121,13 +126,32 @@ fn difference(
     let (Some(a), Some(b)) = (a, b) else {
         return (Status::Unknown, Vec::new(), None);
     };
-    let paths: BTreeSet<&String> = a
+    let is_declared = |of: &BTreeMap<String, String>| of.values().any(|v| bare(v) != v);
+    let some_declared = is_declared(a) || is_declared(b);
+    let value = |of: &'_ BTreeMap<String, String>, path: &String| {
+        of.get(path).map(|value| bare(value).to_owned())
+    };
+    let mut paths: BTreeSet<&String> = a
         .keys()
         .chain(b.keys())
-        .filter(|path| a.get(*path) != b.get(*path))
+        .filter(|path| value(a, path) != value(b, path))
         .collect();
+    if some_declared {
+        // What one side does not declare is not known to differ.
+        let one_sided: Vec<String> = paths
+            .iter()
+            .filter(|path| !a.contains_key(**path) || !b.contains_key(**path))
+            .map(|path| (*path).clone())
+            .collect();
+        paths.retain(|path| a.contains_key(*path) && b.contains_key(*path));
+        if paths.is_empty() && !one_sided.is_empty() {
+            let detail = format!("not declared of both: {}", one_sided.join(", "));
+            return (Status::Unknown, Vec::new(), Some(detail));
+        }
+    }
     if paths.is_empty() {
-        return (Status::Equal, Vec::new(), None);
+        let detail = some_declared.then(|| "equal as declared, which nobody checked".to_owned());
+        return (Status::Equal, Vec::new(), detail);
     }
     let detail = if facet == "prompts" {
         Some(format!(

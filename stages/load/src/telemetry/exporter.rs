@@ -1,0 +1,482 @@
+//! Machines and GPUs elsewhere, read from the exporters that watch over them: Prometheus' node
+//! exporter and NVIDIA's DCGM exporter, mapped to the columns of our own samples.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use artifacts::TableError;
+use contract::{Exporter, GpuSample, HostSample, ServerHostSample, ServerMetric, Telling};
+use net::{Site, SiteError};
+
+use super::companion::{Companion, Left};
+use super::gpu::{Source, reasons};
+use crate::get::Endpoint;
+use crate::scrape::parse;
+use crate::sheet::Sheet;
+
+/// Bytes of a MiB, the unit of DCGM's figures of memory.
+const MIB: f64 = 1_048_576.0;
+
+/// Returns the addresses that tell something, by name.
+///
+/// # Errors
+/// If one cannot be asked; one sentence.
+pub(crate) fn endpoints(
+    exporters: &BTreeMap<String, Exporter>,
+    ca_file: Option<&Path>,
+    tells: Telling,
+) -> Result<Vec<(String, Endpoint)>, String> {
+    let wanted = exporters.iter().filter(|(_, e)| e.tells == tells);
+    let endpoint = |(name, exporter): (&String, &Exporter)| {
+        let (server, path) = exporter.parts();
+        let site = Site::find(server, ca_file, None).map_err(|e| match e {
+            SiteError::Url(message) => message,
+            SiteError::Tls(error) => error.reason,
+        })?;
+        let path = path.to_owned();
+        Ok((name.clone(), Endpoint { site, path }))
+    };
+    wanted.map(endpoint).collect()
+}
+
+/// A machine that is not ours, one sample at a time.
+pub(crate) trait Machine: Send {
+    /// Its name in the column `source`.
+    fn name(&self) -> &str;
+
+    /// Takes a sample, stamped `at_ns`.
+    ///
+    /// # Errors
+    /// What went wrong, one sentence.
+    fn sample(&mut self, at_ns: i64) -> Result<HostSample, String>;
+}
+
+/// The machines of the server as a companion.
+pub(crate) struct ServerHosts {
+    machines: Vec<Box<dyn Machine>>,
+    sheet: Sheet<ServerHostSample>,
+}
+
+impl ServerHosts {
+    /// Begins `server_host_telemetry`.
+    ///
+    /// # Errors
+    /// If its file cannot be made.
+    pub(crate) fn new(
+        folder: &Path,
+        machines: Vec<Box<dyn Machine>>,
+        interval_ms: &str,
+    ) -> Result<Self, TableError> {
+        let sheet = Sheet::create(folder, &[("interval_ms", interval_ms)])?;
+        Ok(Self { machines, sheet })
+    }
+}
+
+impl Companion for ServerHosts {
+    fn name(&self) -> &'static str {
+        "server_host_telemetry"
+    }
+
+    fn sample(&mut self, at_ns: i64) -> Result<(), String> {
+        // One that does not answer keeps no other from being sampled.
+        let mut failed = Ok(());
+        for machine in &mut self.machines {
+            match machine.sample(at_ns) {
+                Ok(sample) => {
+                    let row = ServerHostSample::of(machine.name(), sample);
+                    self.sheet.push(row).map_err(|e| e.to_string())?;
+                }
+                Err(why) => failed = failed.and(Err(format!("{}: {why}", machine.name()))),
+            }
+        }
+        failed
+    }
+
+    fn finish(self: Box<Self>) -> Left {
+        Left::of(self.sheet)
+    }
+}
+
+/// A machine that a node exporter watches over.
+pub(crate) struct Node {
+    name: String,
+    endpoint: Endpoint,
+    before: Option<Seconds>,
+}
+
+impl Node {
+    pub(crate) fn new(name: String, endpoint: Endpoint) -> Self {
+        Self {
+            name,
+            endpoint,
+            before: None,
+        }
+    }
+}
+
+impl Machine for Node {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn sample(&mut self, at_ns: i64) -> Result<HostSample, String> {
+        let text = self.endpoint.text("text/plain")?;
+        let series = Series::of(&text);
+        let now = series.seconds();
+        let mut row = series.host(at_ns);
+        if let Some(before) = self.before.replace(now) {
+            let all = now.all - before.all;
+            let share = |f: fn(&Seconds) -> f64| {
+                (all > 0.0).then(|| ((f(&now) - f(&before)) / all).clamp(0.0, 1.0))
+            };
+            (row.cpu_wait, row.cpu_steal) = (share(|t| t.wait), share(|t| t.steal));
+            row.cpu_busy = share(|t| t.all - t.idle - t.wait);
+        }
+        Ok(row)
+    }
+}
+
+/// Processor time of all processors since boot, s.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seconds {
+    all: f64,
+    idle: f64,
+    wait: f64,
+    steal: f64,
+}
+
+/// The series of one answer.
+struct Series(Vec<ServerMetric>);
+
+impl Series {
+    fn of(text: &str) -> Self {
+        Self(parse(text, 0))
+    }
+
+    fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a ServerMetric> {
+        self.0.iter().filter(move |row| row.name == name)
+    }
+
+    fn one(&self, name: &str) -> Option<f64> {
+        self.named(name).next().map(|row| row.value)
+    }
+
+    /// Sums the series whose `device` is wanted; `None` if there is none.
+    fn sum(&self, name: &str, wanted: impl Fn(&str) -> bool) -> Option<f64> {
+        let values = self
+            .named(name)
+            .filter(|row| wanted(label(&row.labels, "device").unwrap_or_default().as_str()))
+            .map(|row| row.value);
+        values.reduce(|a, b| a + b)
+    }
+
+    /// `user` and the rest of the modes of `node_cpu_seconds_total`; guest time is within user time
+    /// and has a metric of its own.
+    fn seconds(&self) -> Seconds {
+        let mut seconds = Seconds::default();
+        for row in self.named("node_cpu_seconds_total") {
+            seconds.all += row.value;
+            match label(&row.labels, "mode").as_deref() {
+                Some("idle") => seconds.idle += row.value,
+                Some("iowait") => seconds.wait += row.value,
+                Some("steal") => seconds.steal += row.value,
+                _ => {}
+            }
+        }
+        seconds
+    }
+
+    fn host(&self, at_ns: i64) -> HostSample {
+        let whole = |value: f64| value as i64;
+        let bytes = |name: &str| self.one(name).map(whole);
+        let less = |a: Option<i64>, b: Option<i64>| a.zip(b).map(|(a, b)| a - b);
+        let outside = |device: &str| device != "lo";
+        let network = |name: &str| self.sum(name, outside).map(whole);
+        // The sources of errors and drops, both ways.
+        let lost = [
+            "node_network_receive_errs_total",
+            "node_network_receive_drop_total",
+            "node_network_transmit_errs_total",
+            "node_network_transmit_drop_total",
+        ];
+        let lost: Vec<i64> = lost.iter().filter_map(|name| network(name)).collect();
+        let disk = |name: &str| self.sum(name, is_whole_disk).map(whole);
+        let frequencies: Vec<f64> = self
+            .named("node_cpu_scaling_frequency_hertz")
+            .map(|row| row.value / 1e6)
+            .collect();
+        let zones = self
+            .named("node_thermal_zone_temp")
+            .map(|row| row.value)
+            .reduce(f64::max);
+        let processors = self
+            .named("node_cpu_seconds_total")
+            .filter(|row| label(&row.labels, "mode").as_deref() == Some("idle"))
+            .count();
+        let throttles = self.sum("node_cpu_core_throttles_total", |_| true);
+        HostSample {
+            at_ns,
+            load_1: self.one("node_load1"),
+            runnable: bytes("node_procs_running"),
+            memory_used_bytes: less(
+                bytes("node_memory_MemTotal_bytes"),
+                bytes("node_memory_MemAvailable_bytes"),
+            ),
+            memory_available_bytes: bytes("node_memory_MemAvailable_bytes"),
+            swap_used_bytes: less(
+                bytes("node_memory_SwapTotal_bytes"),
+                bytes("node_memory_SwapFree_bytes"),
+            ),
+            network_received_bytes: network("node_network_receive_bytes_total"),
+            network_sent_bytes: network("node_network_transmit_bytes_total"),
+            loopback_bytes: self
+                .sum("node_network_transmit_bytes_total", |device| device == "lo")
+                .map(whole),
+            disk_read_bytes: disk("node_disk_read_bytes_total"),
+            disk_written_bytes: disk("node_disk_written_bytes_total"),
+            frequency_mhz: (!frequencies.is_empty())
+                .then(|| frequencies.iter().sum::<f64>() / frequencies.len() as f64),
+            temperature_c: zones,
+            processors: i64::try_from(processors).ok().filter(|n| *n > 0),
+            throttles: throttles.map(whole),
+            page_cache_bytes: bytes("node_memory_Cached_bytes"),
+            network_errors: (!lost.is_empty()).then(|| lost.iter().sum()),
+            ..HostSample::default()
+        }
+    }
+}
+
+/// What is left out on our own machine is left out here: devices made of others.
+fn is_whole_disk(device: &str) -> bool {
+    !["loop", "ram", "zram", "dm-", "md", "sr"]
+        .iter()
+        .any(|prefix| device.starts_with(prefix))
+}
+
+/// Returns the value of a label; what is escaped in it is written out.
+fn label(labels: &str, name: &str) -> Option<String> {
+    let mut rest = labels;
+    loop {
+        let (key, after) = rest.split_once("=\"")?;
+        let mut value = String::new();
+        let mut escaped = false;
+        let mut end = after.len();
+        for (at, c) in after.char_indices() {
+            match c {
+                '\\' if !escaped => escaped = true,
+                '"' if !escaped => {
+                    end = at;
+                    break;
+                }
+                c => {
+                    value.push(if escaped && c == 'n' { '\n' } else { c });
+                    escaped = false;
+                }
+            }
+        }
+        if key.trim_matches([',', ' ']) == name {
+            return Some(value);
+        }
+        rest = after.get(end + 1..)?;
+    }
+}
+
+/// The GPUs that DCGM exporters watch over, numbered through in the order of the exporters' names.
+pub(crate) struct Dcgm(pub(crate) Vec<(String, Endpoint)>);
+
+impl Source for Dcgm {
+    fn word(&self) -> &'static str {
+        "dcgm-exporter"
+    }
+
+    fn rows(&mut self, at_ns: i64) -> Result<Vec<GpuSample>, String> {
+        let mut rows = Vec::new();
+        for (name, endpoint) in &self.0 {
+            let text = endpoint
+                .text("text/plain")
+                .map_err(|e| format!("{name}: {e}"))?;
+            let of_one = gpus(&text, at_ns, rows.len());
+            if of_one.is_empty() {
+                return Err(format!("{name}: it tells of no GPU"));
+            }
+            rows.extend(of_one);
+        }
+        Ok(rows)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let names: Vec<&str> = self.0.iter().map(|(name, _)| name.as_str()).collect();
+        vec![format!("the exporters {}", names.join(", "))]
+    }
+}
+
+/// Reads the GPUs of one answer; the first has the number `from`.
+fn gpus(text: &str, at_ns: i64, from: usize) -> Vec<GpuSample> {
+    let mut by_gpu: BTreeMap<(u32, String), GpuSample> = BTreeMap::new();
+    for row in parse(text, at_ns) {
+        let Some(metric) = row.name.strip_prefix("DCGM_FI_DEV_") else {
+            continue;
+        };
+        let Some(number) = label(&row.labels, "gpu").and_then(|gpu| gpu.parse().ok()) else {
+            continue;
+        };
+        // The part of a GPU that is divided (MIG) is none of its own here.
+        if label(&row.labels, "GPU_I_ID").is_some_and(|id| !id.is_empty()) {
+            continue;
+        }
+        let uuid = label(&row.labels, "UUID").unwrap_or_default();
+        let sample = by_gpu
+            .entry((number, uuid.clone()))
+            .or_insert_with(|| GpuSample {
+                at_ns,
+                uuid: Some(uuid).filter(|uuid| !uuid.is_empty()),
+                name: label(&row.labels, "modelName"),
+                ..GpuSample::default()
+            });
+        take(sample, metric, row.value);
+    }
+    let numbered = by_gpu.into_values().zip(from..);
+    numbered
+        .map(|(sample, gpu)| GpuSample {
+            gpu: i64::try_from(gpu).unwrap_or(i64::MAX),
+            ..sample
+        })
+        .collect()
+}
+
+/// Puts one figure of DCGM, in its unit, into the sample, in ours.
+fn take(sample: &mut GpuSample, metric: &str, value: f64) {
+    let memory = (value * MIB) as i64;
+    let add = |to: &mut Option<i64>| *to = Some(to.unwrap_or_default() + memory);
+    match metric {
+        "SM_CLOCK" => sample.sm_clock_mhz = Some(value),
+        "MEM_CLOCK" => sample.memory_clock_mhz = Some(value),
+        "GPU_TEMP" => sample.temperature_c = Some(value),
+        "POWER_USAGE" => sample.power_w = Some(value),
+        "TOTAL_ENERGY_CONSUMPTION" => sample.energy_j = Some(value / 1000.0),
+        "GPU_UTIL" => sample.sm_utilisation = Some(value / 100.0),
+        "MEM_COPY_UTIL" => sample.memory_utilisation = Some(value / 100.0),
+        "FB_USED" => {
+            sample.memory_used_bytes = Some(memory);
+            add(&mut sample.memory_total_bytes);
+        }
+        "FB_FREE" | "FB_RESERVED" => add(&mut sample.memory_total_bytes),
+        // Older releases call it the former.
+        "CLOCK_THROTTLE_REASONS" | "CLOCKS_EVENT_REASONS" => {
+            sample.throttle_reasons = Some(reasons(value as u64));
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines as node_exporter 1.8 writes them, of a machine with two processors.
+    const NODE: &str = r#"# TYPE node_cpu_seconds_total counter
+node_cpu_seconds_total{cpu="0",mode="idle"} 70
+node_cpu_seconds_total{cpu="0",mode="iowait"} 5
+node_cpu_seconds_total{cpu="0",mode="steal"} 5
+node_cpu_seconds_total{cpu="0",mode="user"} 20
+node_cpu_seconds_total{cpu="1",mode="idle"} 100
+node_cpu_guest_seconds_total{cpu="0",mode="user"} 20
+node_load1 1.5
+node_procs_running 3
+node_memory_MemTotal_bytes 1.024e+06
+node_memory_MemAvailable_bytes 409600
+node_memory_SwapTotal_bytes 10
+node_memory_SwapFree_bytes 4
+node_memory_Cached_bytes 51200
+node_network_receive_bytes_total{device="lo"} 70
+node_network_receive_bytes_total{device="eth0"} 1000
+node_network_transmit_bytes_total{device="lo"} 71
+node_network_transmit_bytes_total{device="eth0"} 2000
+node_network_receive_errs_total{device="eth0"} 1
+node_network_transmit_drop_total{device="eth0"} 2
+node_disk_read_bytes_total{device="nvme0n1"} 4096
+node_disk_read_bytes_total{device="dm-0"} 4096
+node_cpu_scaling_frequency_hertz{cpu="0"} 2e+09
+node_cpu_scaling_frequency_hertz{cpu="1"} 3e+09
+node_thermal_zone_temp{type="x86_pkg_temp",zone="0"} 48
+node_cpu_core_throttles_total{core="0",package="0"} 2
+"#;
+
+    #[test]
+    fn a_machine_of_a_node_exporter_has_the_columns_and_units_of_our_own() {
+        let row = Series::of(NODE).host(7);
+        let expected = HostSample {
+            at_ns: 7,
+            load_1: Some(1.5),
+            runnable: Some(3),
+            memory_used_bytes: Some(614_400),
+            memory_available_bytes: Some(409_600),
+            swap_used_bytes: Some(6),
+            network_received_bytes: Some(1000),
+            network_sent_bytes: Some(2000),
+            loopback_bytes: Some(71),
+            disk_read_bytes: Some(4096),
+            frequency_mhz: Some(2500.0),
+            temperature_c: Some(48.0),
+            processors: Some(2),
+            throttles: Some(2),
+            page_cache_bytes: Some(51_200),
+            network_errors: Some(3),
+            ..HostSample::default()
+        };
+        assert_eq!(row, expected);
+        let seconds = Series::of(NODE).seconds();
+        assert_eq!((seconds.all, seconds.idle), (200.0, 170.0));
+        assert_eq!((seconds.wait, seconds.steal), (5.0, 5.0));
+    }
+
+    /// Lines as dcgm-exporter 3.3 writes them.
+    const DCGM: &str = r#"DCGM_FI_DEV_SM_CLOCK{gpu="1",UUID="GPU-b",pci_bus_id="0",device="nvidia1",modelName="NVIDIA H100",Hostname="n"} 1980
+DCGM_FI_DEV_SM_CLOCK{gpu="0",UUID="GPU-a",device="nvidia0",modelName="NVIDIA \"H100\"",Hostname="n"} 1755
+DCGM_FI_DEV_MEM_CLOCK{gpu="0",UUID="GPU-a",modelName="x"} 2619
+DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-a",modelName="x"} 41
+DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-a",modelName="x"} 350.5
+DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{gpu="0",UUID="GPU-a",modelName="x"} 2500
+DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-a",modelName="x"} 50
+DCGM_FI_DEV_MEM_COPY_UTIL{gpu="0",UUID="GPU-a",modelName="x"} 25
+DCGM_FI_DEV_FB_FREE{gpu="0",UUID="GPU-a",modelName="x"} 3
+DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-a",modelName="x"} 1
+DCGM_FI_DEV_CLOCK_THROTTLE_REASONS{gpu="0",UUID="GPU-a",modelName="x"} 4
+DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-a",GPU_I_ID="2",modelName="x"} 99
+DCGM_FI_PROF_DRAM_ACTIVE{gpu="0",UUID="GPU-a",modelName="x"} 0.5
+"#;
+
+    #[test]
+    fn gpus_of_a_dcgm_exporter_have_the_columns_and_units_of_our_own() {
+        let rows = gpus(DCGM, 7, 4);
+        let expected = GpuSample {
+            at_ns: 7,
+            gpu: 4,
+            uuid: Some("GPU-a".into()),
+            name: Some("NVIDIA \"H100\"".into()),
+            power_w: Some(350.5),
+            energy_j: Some(2.5),
+            sm_clock_mhz: Some(1755.0),
+            memory_clock_mhz: Some(2619.0),
+            temperature_c: Some(41.0),
+            sm_utilisation: Some(0.5),
+            memory_utilisation: Some(0.25),
+            memory_used_bytes: Some(1 << 20),
+            memory_total_bytes: Some(4 << 20),
+            throttle_reasons: Some("power-cap".into()),
+            compute_processes: None,
+        };
+        assert_eq!(rows[0], expected);
+        assert_eq!((rows.len(), rows[1].gpu), (2, 5));
+        assert_eq!(rows[1].sm_clock_mhz, Some(1980.0));
+    }
+
+    #[test]
+    fn labels_are_found_whatever_stands_in_others() {
+        let labels = r#"a="x,gpu=\"9\"",gpu="1", b="" "#;
+        assert_eq!(label(labels, "gpu").as_deref(), Some("1"));
+        assert_eq!(label(labels, "a").as_deref(), Some(r#"x,gpu="9""#));
+        assert_eq!(label(labels, "b").as_deref(), Some(""));
+        assert_eq!(label(labels, "c"), None);
+    }
+}

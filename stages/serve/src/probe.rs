@@ -1,0 +1,123 @@
+//! What a server tells of itself, and whether the addresses that tell more of it answer: looked at
+//! before the first request of a load, since a study should not end with tables that are empty.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use contract::{Exporter, Telling};
+use engines::Engine;
+use net::{Ask, Site, SiteError};
+use pipeline::{Failure, Json};
+
+/// The probe that is compared with the version in the definition.
+pub(crate) const VERSION: &str = "version";
+
+/// What a definition writes if it does not know the version.
+pub(crate) const UNKNOWN: &str = "unknown";
+
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Returns what the server tells, by the name of the probe.
+///
+/// # Errors
+/// If the server does not tell it, or tells another version than the definition declares.
+pub(crate) fn probe(engine: &Engine, site: &Site) -> Result<BTreeMap<String, Json>, Failure> {
+    let mut told = BTreeMap::new();
+    for (name, probe) in &engine.probe {
+        let wrong = |why: String| {
+            Failure::failed(format!("the probe `{name}` of {}: {why}", engine.title)).hint(format!(
+                "correct `probe.{name}` in the engine's definition, or remove it"
+            ))
+        };
+        let answer = site
+            .ask(&Ask::get(&probe.path), LIMIT)
+            .map_err(|e| wrong(format!("{}: {e}", probe.path)))?;
+        if answer.status != 200 {
+            return Err(wrong(answer.told()));
+        }
+        let document = answer
+            .json()
+            .map_err(|e| wrong(format!("{} is {e}", probe.path)))?;
+        let value = document
+            .pointer(&probe.pointer)
+            .filter(|value| !value.is_null())
+            .ok_or_else(|| {
+                let (path, pointer) = (&probe.path, &probe.pointer);
+                wrong(format!(
+                    "{path} has nothing at `{pointer}`: `{}`",
+                    answer.start()
+                ))
+            })?;
+        told.insert(name.clone(), crate::ready::masked(value.clone(), site));
+    }
+    match told.get(VERSION).map(text) {
+        Some(version) if engine.version != UNKNOWN && !version.contains(&engine.version) => {
+            let declared = &engine.version;
+            Err(Failure::failed(format!(
+                "{} {declared} is declared, but the server tells that it is {version}",
+                engine.title
+            ))
+            .hint(format!(
+                "write `version: {version:?}` in the engine's definition, or start version {declared}"
+            )))
+        }
+        _ => Ok(told),
+    }
+}
+
+fn text(value: &Json) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Asks every exporter once.
+///
+/// # Errors
+/// If one does not answer, or tells none of the metrics that its kind is read for.
+pub(crate) fn check_exporters(
+    exporters: &BTreeMap<String, Exporter>,
+    ca_file: Option<&Path>,
+) -> Result<(), Failure> {
+    for (name, exporter) in exporters {
+        let wrong = |why: String| {
+            Failure::failed(format!("the exporter `{name}` at {}: {why}", exporter.url)).hint(
+                format!("correct `exporters.{name}` in the engine's definition, or remove it"),
+            )
+        };
+        let (server, path) = exporter.parts();
+        let site = Site::find(server, ca_file, None).map_err(|e| match e {
+            SiteError::Url(message) => wrong(message),
+            SiteError::Tls(error) => wrong(error.reason),
+        })?;
+        let answer = site
+            .ask(&Ask::get(path).accept("text/plain"), LIMIT)
+            .map_err(|e| wrong(e.to_string()))?;
+        if answer.status != 200 {
+            return Err(wrong(answer.told()));
+        }
+        let beginning = begins_with(exporter.tells);
+        let text = answer.text();
+        let tells = |line: &str| {
+            !line.starts_with('#') && line.starts_with(beginning) && !line.trim().is_empty()
+        };
+        if !text.lines().any(tells) {
+            let what = match exporter.tells {
+                Telling::Metrics => "it answers without a metric".to_owned(),
+                _ => format!("it answers without a metric that begins with `{beginning}`"),
+            };
+            return Err(wrong(what));
+        }
+    }
+    Ok(())
+}
+
+/// Returns what metrics begin with that an exporter is read for.
+fn begins_with(tells: Telling) -> &'static str {
+    match tells {
+        Telling::Metrics => "",
+        Telling::Node => "node_",
+        Telling::Dcgm => "DCGM_FI_DEV_",
+    }
+}
