@@ -328,6 +328,31 @@ proptest! {
 }
 
 #[test]
+fn facts_and_exporters_are_refused_for_an_engine_that_benchtrail_starts() {
+    let started = |key: &str, value: Json| {
+        let mut definition = json!({
+            "title": "x", "version": "1",
+            "launch": {"program": {"installed": "x"}, "arguments": ["{port}"]},
+        });
+        definition[key] = value;
+        Engine::from_json(&definition).unwrap_err()
+    };
+    let facts = started("facts", json!({"host": {"gpus": "8 x H100"}}));
+    assert!(
+        facts[0]
+            .message
+            .starts_with("`facts` are for a server that runs already")
+    );
+    let exporter = json!({"a": {"url": "10.0.0.5:9100", "tells": "node"}});
+    let exporters = started("exporters", exporter);
+    let told: Vec<&str> = exporters.iter().map(|p| p.message.as_str()).collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(told[0], "`10.0.0.5:9100` is not an address");
+    let probe = started("probe", json!({"v": {"path": "/v", "pointer": "v"}}));
+    assert_eq!(probe[0].message, "`v` is not a JSON pointer");
+}
+
+#[test]
 fn the_examples_in_the_documentation_are_valid() {
     let text = include_str!("../../../../docs/engines.md");
     let examples: Vec<Json> = text
@@ -335,9 +360,11 @@ fn the_examples_in_the_documentation_are_valid() {
         .skip(1)
         .map(|rest| yaml::read(rest.split("```").next().expect("the example ends")))
         .collect();
-    let [engine, model] = &examples[..] else {
-        panic!("two examples, not {}", examples.len())
+    let [engine, running, model] = &examples[..] else {
+        panic!("three examples, not {}", examples.len())
     };
+    let running = Engine::from_json(running).unwrap();
+    assert_eq!(running.exporters.len(), 3);
     let engine = Engine::from_json(engine).unwrap();
     let line = arguments(&engine, &json!({"slots": 2, "eager": true}));
     assert_eq!(line[line.len() - 3..], ["--eager", "--slots", "2"]);
