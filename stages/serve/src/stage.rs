@@ -131,7 +131,15 @@ impl StageKind for Serve {
         let settings = settings(&engine, parameters)?;
         let name = environment.model.served_name();
         let revision = environment.model.weights.revision_to_resolve();
-        Ok(vec![engine.start(&settings, name, revision)])
+        let mut effects = vec![engine.start(&settings, name, revision)];
+        effects.extend(engine.exporters.values().map(|exporter| Effect {
+            what: What::Reach {
+                url: exporter.url.clone(),
+                key: None,
+            },
+            consent: None,
+        }));
+        Ok(effects)
     }
 
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {

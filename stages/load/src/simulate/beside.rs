@@ -43,7 +43,7 @@ pub(super) fn made_up(
     // Of a machine that is not ours an exporter may tell.
     let elsewhere = server["engine"]["source"] == EngineSource::Running.word();
     if telemetry.host && elsewhere {
-        let samples = host_samples(&at).map(|sample| ServerHostSample::of("made-up", sample));
+        let samples = host_samples(&at).map(|sample| ServerHostSample::of("made-up", &sample));
         let rows: Vec<ServerHostSample> = samples.collect();
         tables.push(("server_host_telemetry", table(&rows, &interval_ms)?));
     }

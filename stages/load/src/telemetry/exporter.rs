@@ -83,7 +83,7 @@ impl Companion for ServerHosts {
         for machine in &mut self.machines {
             match machine.sample(at_ns) {
                 Ok(sample) => {
-                    let row = ServerHostSample::of(machine.name(), sample);
+                    let row = ServerHostSample::of(machine.name(), &sample);
                     self.sheet.push(row).map_err(|e| e.to_string())?;
                 }
                 Err(why) => failed = failed.and(Err(format!("{}: {why}", machine.name()))),

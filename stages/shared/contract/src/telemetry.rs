@@ -118,7 +118,7 @@ crate::table! {
 
 impl ServerHostSample {
     /// Makes the sample of another machine of one that was read as our own is.
-    pub fn of(source: &str, sample: HostSample) -> Self {
+    pub fn of(source: &str, sample: &HostSample) -> Self {
         let HostSample {
             at_ns,
             cpu_busy,
@@ -141,7 +141,7 @@ impl ServerHostSample {
             memory_pressure,
             page_cache_bytes,
             network_errors,
-        } = sample;
+        } = *sample;
         Self {
             at_ns,
             source: source.to_owned(),
