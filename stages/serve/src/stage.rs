@@ -15,7 +15,7 @@ use pipeline::process::Spawner;
 use pipeline::suggest::closest;
 use pipeline::{
     CellStatus, Class, Done, Effect, Failure, Input, InputCell, Job, Json, Lease, Library, Output,
-    Problem, StageKind,
+    Problem, StageKind, What,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
