@@ -305,11 +305,19 @@ fn minus(digits: &str) -> String {
     digits.replace('-', "\u{2212}")
 }
 
-/// One line, without the characters the renderer keeps for itself.
+/// Returns whether a character is obeyed rather than shown: a terminal's control characters, except
+/// line breaks and tabs, and those that turn the direction of what follows.
+pub(crate) fn acts(c: char) -> bool {
+    let turns = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    turns || (c.is_control() && c != '\n' && c != '\t')
+}
+
+/// One line, without the characters the renderer keeps for itself, those that a terminal obeys, and
+/// those that turn the direction of what follows.
 pub(crate) fn clean(text: &str) -> String {
     let one_line = |c: char| match c {
         '\n' | '\r' | '\t' => ' ',
-        c if crate::trace::is_mark(c) => '\u{fffd}',
+        c if crate::trace::is_mark(c) || acts(c) => '\u{fffd}',
         c => c,
     };
     text.chars().map(one_line).collect()

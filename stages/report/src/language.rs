@@ -18,6 +18,7 @@ use pipeline::stage::Json;
 
 use crate::data::{Data, Miss};
 use crate::format::{clean, format_value};
+use crate::guard::{guarded, unguarded};
 use crate::ratios::check_factor;
 use crate::settings::{OneOrMany, Parameters, not_available};
 use crate::statement::Recorded;
@@ -231,8 +232,8 @@ impl World {
 
     pub(crate) fn spec(&self, path: &str, format: &str) -> Result<String, Miss> {
         let study = self.data.study()?;
-        let value =
-            at_path(&study.spec, path).ok_or_else(|| format!("the experiment has no `{path}`"))?;
+        let value = at_path(&study.spec, &unguarded(path))
+            .ok_or_else(|| format!("the experiment has no `{path}`"))?;
         let (value, text) = json_text(value, format, "none", path)?;
         let entry = Entry {
             format: format.to_owned(),
@@ -283,7 +284,7 @@ fn plain(value: &Scalar) -> Value {
         Scalar::Bool(v) => Value::from(*v),
         Scalar::Int(v) => Value::from(*v),
         Scalar::Float(v) => Value::from(*v),
-        Scalar::Text(v) => Value::from(clean(v)),
+        Scalar::Text(v) => Value::from(guarded(&clean(v))),
     }
 }
 
@@ -312,7 +313,19 @@ pub(crate) fn json_of(value: &Value) -> Result<Json, Error> {
     if value.downcast_object_ref::<Shown>().is_some() {
         return Err(wrong("use plain values in a condition, not shown ones"));
     }
-    serde_json::to_value(value).map_err(|e| wrong(&e.to_string()))
+    let mut json = serde_json::to_value(value).map_err(|e| wrong(&e.to_string()))?;
+    texts(&mut json, &|text| *text = unguarded(text));
+    Ok(json)
+}
+
+/// Changes every text of a document; keys stay.
+fn texts(json: &mut Json, change: &dyn Fn(&mut String)) {
+    match json {
+        Json::String(text) => change(text),
+        Json::Array(items) => items.iter_mut().for_each(|item| texts(item, change)),
+        Json::Object(fields) => fields.values_mut().for_each(|value| texts(value, change)),
+        Json::Null | Json::Bool(_) | Json::Number(_) => {}
+    }
 }
 
 /// Reads the condition of a declared table or figure.
@@ -447,8 +460,10 @@ fn install_lookups(environment: &mut Environment<'static>, world: &Arc<World>) {
     let w = world.clone();
     environment.add_function("plan", move |path: &str| {
         let study = w.data.study().map_err(|e| wrong(&e))?;
-        Ok::<_, Error>(at_path(&study.spec, path).map_or(Value::from(()), |json| {
-            Value::from(minijinja::value::Serde(json))
+        let found = at_path(&study.spec, &unguarded(path)).cloned();
+        Ok::<_, Error>(found.map_or(Value::from(()), |mut json| {
+            texts(&mut json, &|text| *text = guarded(&clean(text)));
+            Value::from(minijinja::value::Serde(&json))
         }))
     });
     let w = world.clone();

@@ -14,6 +14,7 @@ mod environment;
 mod figure;
 mod footnotes;
 mod format;
+mod guard;
 mod html;
 mod language;
 mod ledger;

@@ -5,6 +5,8 @@ use minijinja::{Environment, Error};
 use pipeline::place::Condition;
 
 use crate::footnotes;
+use crate::format::clean;
+use crate::guard::guarded;
 use crate::language::{World, declared, error_of, render_text};
 use crate::ratios::names_both;
 use crate::settings::{ColumnSettings, TableSettings};
@@ -464,7 +466,7 @@ fn own_heading(world: &World, view: &View, column: &ColumnSettings) -> String {
     };
     // A column may be called `monotone` or `p50`: its name is the table's, not the writer's.
     if !text.chars().any(char::is_numeric) && checked(&text).is_empty() {
-        return text;
+        return guarded(&clean(&text));
     }
     of_schema(world, view, &column.column, text)
 }

@@ -12,6 +12,9 @@ use contract::TraceRow;
 pub use contract::TraceSource as Source;
 use pipeline::place::{Condition, Coordinates};
 
+use crate::format::clean;
+use crate::guard::{Places, guarded, is_guard, unguarded};
+
 const OPEN: char = '\u{e000}';
 const MIDDLE: char = '\u{e001}';
 const CLOSE: char = '\u{e002}';
@@ -91,12 +94,13 @@ pub(crate) struct Ledger(Arc<Mutex<Vec<Entry>>>);
 
 impl Ledger {
     /// Records an entry and returns its text wrapped in marks.
-    pub(crate) fn mark(&self, entry: Entry) -> String {
+    pub(crate) fn mark(&self, mut entry: Entry) -> String {
+        entry.text = clean(&entry.text);
         let mut entries = self.0.lock().expect("no holder of this lock panics");
         let mut marked = String::from(OPEN);
         push_number(&mut marked, entries.len());
         marked.push(MIDDLE);
-        marked.push_str(&entry.text);
+        marked.push_str(&guarded(&entry.text));
         marked.push(CLOSE);
         entries.push(entry);
         marked
@@ -261,6 +265,7 @@ pub(crate) fn extract(rendered: &str, ledger: &Ledger) -> Result<Extracted, Stri
     let (mut line, mut column) = (1usize, 1usize);
     let mut chars = rendered.chars();
     let mut open: Vec<Enclosed> = Vec::new();
+    let mut places = Places::default();
     let broken =
         || "a filter cut a traced text in two; filters must not change traced texts".to_owned();
     while let Some(c) = chars.next() {
@@ -268,18 +273,20 @@ pub(crate) fn extract(rendered: &str, ledger: &Ledger) -> Result<Extracted, Stri
             OPEN => {
                 let index = take_number(&mut chars, MIDDLE).ok_or_else(broken)?;
                 let entry = entries.get(index).ok_or_else(broken)?;
-                let text: String = chars.by_ref().take_while(|c| *c != CLOSE).collect();
+                let marked: String = chars.by_ref().take_while(|c| *c != CLOSE).collect();
+                let plain = unguarded(&marked);
                 // A bar inside a table cell is escaped after the text was made.
-                if text != entry.text && text.replace("\\|", "|") != entry.text {
+                if plain != entry.text && plain.replace("\\|", "|") != entry.text {
                     return Err(format!(
                         "a filter changed the traced text `{}` to `{}`",
                         entry.text,
-                        unmarked(&text)
+                        unmarked(&plain)
                     ));
                 }
                 let start = out.markdown.len();
+                put(&marked, &mut places, &mut out.markdown);
+                let text = out.markdown[start..].to_owned();
                 let length = text.chars().count();
-                out.markdown.push_str(&text);
                 out.spans.push(Span {
                     line,
                     column_start: column,
@@ -324,14 +331,22 @@ pub(crate) fn extract(rendered: &str, ledger: &Ledger) -> Result<Extracted, Stri
                 statement.end = (line, column);
                 out.statements.push(statement);
             }
+            c if is_guard(c) => {
+                let guarded: String = [c].into_iter().chain(chars.next()).collect();
+                let start = out.markdown.len();
+                put(&guarded, &mut places, &mut out.markdown);
+                column += out.markdown[start..].chars().count();
+            }
             c if is_mark(c) => return Err(broken()),
             '\n' if out.markdown.is_empty() || out.markdown.ends_with("\n\n") => {}
             '\n' => {
+                places.pass(c);
                 out.markdown.push('\n');
                 line += 1;
                 column = 1;
             }
             c => {
+                places.pass(c);
                 out.markdown.push(c);
                 column += 1;
             }
@@ -348,6 +363,24 @@ pub(crate) fn extract(rendered: &str, ledger: &Ledger) -> Result<Extracted, Stri
         statement.bytes.end = statement.bytes.end.min(out.markdown.len());
     }
     Ok(out)
+}
+
+/// Writes a value with its marks as Markdown at the end of a text.
+fn put(guarded: &str, places: &mut Places, out: &mut String) {
+    let mut chars = guarded.chars();
+    while let Some(c) = chars.next() {
+        let (slash, c) = match chars.as_str().chars().next() {
+            Some(next) if is_guard(c) => {
+                chars.next();
+                places.put(c, next)
+            }
+            _ => (None, c),
+        };
+        for c in slash.into_iter().chain([c]) {
+            places.pass(c);
+            out.push(c);
+        }
+    }
 }
 
 /// Returns the trace as a table, one row a span, in the order they stand.

@@ -30,6 +30,21 @@ fn quoted(text: &str) -> String {
     serde_json::Value::String(text.to_owned()).to_string()
 }
 
+/// Returns a title as Markdown that stands for itself, in one line.
+fn plain(title: &str) -> String {
+    let mut plain = String::with_capacity(title.len());
+    for c in title.chars() {
+        match c {
+            '<' | '>' | '[' | ']' | '`' | '\\' | '*' | '#' | '|' => plain.extend(['\\', c]),
+            '&' => plain.push_str("&amp;"),
+            c if c.is_control() => plain.push(' '),
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
+            c => plain.push(c),
+        }
+    }
+    plain
+}
+
 /// Returns `README.md`.
 pub(crate) fn readme(publication: &Publication<'_>, title: &str, facts: &Facts<'_>) -> String {
     let signed = if facts.signed {
@@ -48,6 +63,7 @@ pub(crate) fn readme(publication: &Publication<'_>, title: &str, facts: &Facts<'
         format!("The report: {}.", links.join(", "))
     };
     let sources = sources(publication);
+    let title = plain(title);
     format!(
         "# {title}
 

@@ -275,7 +275,9 @@ fn fixed(value: f64) -> String {
 }
 
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;")
+    // XML knows no other control characters: a figure with one is not drawn at all.
+    text.replace(crate::format::acts, "\u{fffd}")
+        .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
         .replace('"', "&quot;")

@@ -16,7 +16,7 @@ pub(super) fn push(out: &mut String, text: &str) {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             // XML and HTML know no other control characters, and no reader could see them.
-            c if c.is_control() && c != '\n' && c != '\t' => out.push('\u{fffd}'),
+            c if crate::format::acts(c) => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }

@@ -6,6 +6,7 @@ mod figures;
 mod fixture;
 mod footnotes;
 mod generic;
+mod hostile;
 mod html;
 mod ratios;
 mod rendering;
