@@ -159,6 +159,32 @@ pub(crate) fn text(effect: &StageEffect) -> String {
             bytes(*size),
             files.join("\n  ")
         )),
+        What::Install {
+            python,
+            packages,
+            overrides,
+            complete,
+            assertions,
+        } => {
+            let mut lines = vec![head(&format!(
+                "installs into a venv of Python {python}, unless the store has it:"
+            ))];
+            lines.extend(packages.iter().map(|package| format!("  {package}")));
+            if !complete {
+                lines.push("  and what they need".to_owned());
+            }
+            lines.extend(
+                overrides
+                    .iter()
+                    .map(|package| format!("  {package}, whatever version others ask for")),
+            );
+            lines.extend(
+                assertions
+                    .iter()
+                    .map(|text| format!("  and executes {text}")),
+            );
+            lines.join("\n")
+        }
         What::Resolve { weights, revision } => {
             let at = revision.as_ref();
             let at = at.map_or(String::new(), |revision| format!(" at {revision}"));

@@ -29,3 +29,4 @@ mod sql;
 mod tampering;
 mod trust;
 mod until;
+mod venv;

@@ -63,6 +63,22 @@ pub enum What {
         /// The most bytes of one of them.
         bytes: u64,
     },
+    /// Installs Python packages into an environment of the store, unless the store has it, and
+    /// lets the programs of a cell import them.
+    Install {
+        /// The version of the interpreter.
+        python: String,
+        /// The packages that the study pins.
+        packages: Vec<String>,
+        /// Packages that replace what others ask for.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        overrides: Vec<String>,
+        /// Whether these are all; otherwise, what they need is installed, too.
+        complete: bool,
+        /// Python that is executed in the environment.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        assertions: Vec<String>,
+    },
     /// Lets an engine fetch weights by their name; nothing checks their bytes.
     Resolve {
         /// The name.

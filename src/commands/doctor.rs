@@ -214,6 +214,7 @@ fn for_experiment(file: &Path, machine: &Machine, global: &Global) -> Result<Vec
         .filter(|s| s.kind == "provision")
     {
         for parameters in &stage.parameter_sets {
+            let brought = parameters.get("environment").is_some();
             // The engine first, then those that stand in for it, in this order.
             let engines = parameters
                 .get("engines")
@@ -227,7 +228,7 @@ fn for_experiment(file: &Path, machine: &Machine, global: &Global) -> Result<Vec
                 findings.push(engine_finding(
                     &stage.name,
                     name,
-                    &unmet(&engine, machine),
+                    &unmet(&engine, machine, brought),
                     i + 1 < engines.len(),
                 ));
             }

@@ -44,12 +44,12 @@ pub(crate) struct Recipe<'a> {
 
 /// What a complete environment holds.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Manifest {
-    files: BTreeMap<String, Entry>,
+pub(crate) struct Manifest {
+    pub(crate) files: BTreeMap<String, Entry>,
 }
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Entry {
+pub(crate) struct Entry {
     bytes: u64,
     #[serde(flatten)]
     stamp: Stamp,
@@ -205,7 +205,7 @@ impl<'a> Recipe<'a> {
             check_file(&files.join(path), sha256)?;
         }
         let manifest = Manifest {
-            files: entries(&files).map_err(trouble)?,
+            files: entries(&files, |_| true).map_err(trouble)?,
         };
         let text = serde_json::to_vec(&manifest).expect("a manifest always serializes");
         fs::write(ready.join(MANIFEST), text).map_err(trouble)?;
@@ -229,14 +229,20 @@ pub(crate) fn check_file(path: &Path, sha256: &str) -> Result<(), Failure> {
     Err(Failure::failed(message).hint("these are not the weights in the definition"))
 }
 
-/// Returns every file below a folder.
-fn entries(folder: &Path) -> io::Result<BTreeMap<String, Entry>> {
+/// Returns every file below a folder that counts. Links are left out.
+pub(crate) fn entries(
+    folder: &Path,
+    counts: impl Fn(&Path) -> bool,
+) -> io::Result<BTreeMap<String, Entry>> {
     let mut found = BTreeMap::new();
     let mut open = vec![folder.to_owned()];
     while let Some(next) = open.pop() {
         for entry in fs::read_dir(&next)? {
             let path = entry?.path();
             let metadata = fs::symlink_metadata(&path)?;
+            if !counts(&path) || metadata.is_symlink() {
+                continue;
+            }
             if metadata.is_dir() {
                 open.push(path);
                 continue;
@@ -272,18 +278,33 @@ fn damage(folder: &Path) -> Option<String> {
         Ok(Err(e)) => return Some(e.to_string()),
         Err(e) => return Some(e.to_string()),
     };
-    let mut moved = false;
-    for (name, entry) in &mut manifest.files {
-        match check_entry(&folder.join(FILES).join(name), entry) {
-            Ok(stamp) => moved |= std::mem::replace(&mut entry.stamp, stamp) != stamp,
-            Err(wrong) => return Some(format!("{name} {wrong}")),
+    match manifest.check(&folder.join(FILES)) {
+        Ok(false) => None,
+        Ok(true) => {
+            // Where it cannot be noted, the files are hashed again the next time.
+            let _unwritable = note(&file, &manifest);
+            None
         }
+        Err(wrong) => Some(wrong),
     }
-    if moved {
-        // Where it cannot be noted, the files are hashed again the next time.
-        let _unwritable = note(&file, &manifest);
+}
+
+impl Manifest {
+    /// Compares the files below a folder with what is noted of them; returns whether stamps moved
+    /// and were corrected here.
+    ///
+    /// # Errors
+    /// The first file that is another one.
+    pub(crate) fn check(&mut self, folder: &Path) -> Result<bool, String> {
+        let mut moved = false;
+        for (name, entry) in &mut self.files {
+            match check_entry(&folder.join(name), entry) {
+                Ok(stamp) => moved |= std::mem::replace(&mut entry.stamp, stamp) != stamp,
+                Err(wrong) => return Err(format!("{name} {wrong}")),
+            }
+        }
+        Ok(moved)
     }
-    None
 }
 
 /// Returns the stamp of a file that is what its entry says, or what is wrong with it.
@@ -305,9 +326,9 @@ fn check_entry(path: &Path, entry: &Entry) -> Result<Stamp, String> {
 }
 
 /// Replaces a manifest; the old or the new one is there at every instant.
-fn note(file: &Path, manifest: &Manifest) -> io::Result<()> {
+pub(crate) fn note(file: &Path, document: &impl Serialize) -> io::Result<()> {
     let folder = file.parent().expect("a manifest lies in a folder");
-    let text = serde_json::to_vec(manifest).expect("a manifest always serializes");
+    let text = serde_json::to_vec(document).expect("a manifest always serializes");
     let mut new = tempfile::NamedTempFile::new_in(folder)?;
     io::Write::write_all(&mut new, &text)?;
     new.persist(file)?;
@@ -351,7 +372,7 @@ fn remove_abandoned(all: &Path) -> io::Result<()> {
 }
 
 /// Writes the file system of a folder through to the disk.
-fn sync(folder: &Path) -> io::Result<()> {
+pub(crate) fn sync(folder: &Path) -> io::Result<()> {
     Ok(rustix::fs::syncfs(File::open(folder)?)?)
 }
 

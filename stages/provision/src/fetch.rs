@@ -170,11 +170,17 @@ pub(crate) fn sha256_of(path: &Path) -> io::Result<String> {
             n => hasher.update(&buffer[..n]),
         }
     }
-    Ok(hasher
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect())
+    Ok(hex(hasher))
+}
+
+/// Returns the SHA-256 of a text as hexadecimal digits.
+pub(crate) fn sha256_text(text: &str) -> String {
+    hex(Sha256::new_with_prefix(text))
+}
+
+fn hex(hasher: Sha256) -> String {
+    let sum = hasher.finalize();
+    sum.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -24,16 +24,20 @@ const LINE: u64 = 4096;
 const SECRET: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
 
 /// Returns what identifies the program of an engine and the values it inherits; empty for an
-/// engine that neither is installed by the user nor inherits anything.
+/// engine that neither is installed by the user nor inherits anything. A program that comes in an
+/// environment of the study (`brought`) is identified by that environment, which also keeps some
+/// variables out.
 ///
 /// # Errors
 /// If the program cannot be read.
 pub(crate) fn facets(
     engine: &Engine,
     machine: &Machine,
+    brought: bool,
 ) -> Result<BTreeMap<String, Json>, Failure> {
     let mut facets = BTreeMap::new();
     if let Program::Installed(name) = &engine.launch.program
+        && !brought
         && let Some(path) = machine.program(name)
     {
         let identity = program(&path).map_err(|e| {
@@ -45,7 +49,9 @@ pub(crate) fn facets(
         facets.insert("program".to_owned(), identity);
     }
     if !engine.launch.inherit.is_empty() {
-        facets.insert("inherited".to_owned(), inherited(&engine.launch.inherit));
+        let kept = |name: &&String| !brought || !engines::is_kept_out(name);
+        let names: Vec<String> = engine.launch.inherit.iter().filter(kept).cloned().collect();
+        facets.insert("inherited".to_owned(), inherited(&names));
     }
     Ok(facets)
 }

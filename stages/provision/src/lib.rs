@@ -1,7 +1,8 @@
 //! The provision stage: host probes, engines and weights.
 //!
 //! Outputs: `environment` (what was prepared: engine, packages, model, the host's identity;
-//! nothing ephemeral) and `host` (the host's identity). What was observed of the host in this
+//! nothing ephemeral) and `host` (the host's identity); for an environment made from pins also
+//! `software` (a row for each distribution) and `lock`. What was observed of the host in this
 //! run is in the record, with the reason of each probe that failed under `unavailable`. While
 //! it is alive: where the program and the weights lie.
 
@@ -14,7 +15,9 @@ mod probe;
 mod requirements;
 mod stage;
 mod unpack;
+mod venv;
 
 pub use machine::{Gpu, Machine};
 pub use requirements::{Unmet, unmet};
 pub use stage::{Provision, Settings};
+pub use venv::{EnvironmentSettings, VenvSettings};

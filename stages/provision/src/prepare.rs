@@ -1,6 +1,7 @@
 //! Making ready: the program and the weights where a server can be started from them.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use engines::{Engine, Model, Program, Weights};
@@ -9,7 +10,8 @@ use pipeline::{Failure, Job};
 use crate::environment::{LAUNCHER, Recipe, check_file};
 use crate::machine::Machine;
 use crate::probe;
-use crate::stage::{Choice, Named};
+use crate::stage::{Choice, Named, Parameters};
+use crate::venv::{self, Installed};
 
 /// How long an installed program may take to tell its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(60);
@@ -22,6 +24,8 @@ pub(crate) struct Prepared {
     pub(crate) packages: Option<String>,
     /// The path or id of the weights.
     pub(crate) model: String,
+    /// The environment made from the study's pins.
+    pub(crate) venv: Option<Installed>,
     /// Doubts.
     pub(crate) warnings: Vec<String>,
 }
@@ -29,7 +33,7 @@ pub(crate) struct Prepared {
 /// Fetches, unpacks and checks what the engine and the model need.
 pub(crate) fn prepare(
     choice: &Choice<'_>,
-    model: &Named<Model>,
+    parameters: &Parameters,
     machine: &Machine,
     job: &Job<'_>,
 ) -> Result<Prepared, Failure> {
@@ -51,32 +55,62 @@ pub(crate) fn prepare(
         Some(recipe.prepare(job.store.root(), &python, job.control)?)
     };
     let mut warnings = Vec::new();
-    let model = weights(model, &python, job, &mut warnings)?;
-    let program = program(
-        &choice.engine.name,
-        engine,
-        packages.as_deref(),
-        &python,
+    // The weights first: they are looked for in seconds, an environment is made in minutes.
+    let model = weights(&parameters.model, &python, job, &mut warnings)?;
+    let venv = parameters
+        .venv()
+        .map(|recipe| venv::prepare(recipe, machine, job))
+        .transpose()?;
+    let from = Programs {
+        packages: packages.as_deref(),
+        venv: venv.as_ref().map(|venv| venv.folder.as_path()),
+        python: match &venv {
+            Some(venv) => venv.folder.join("bin/python"),
+            None => python,
+        },
         machine,
-    )?;
+    };
+    let program = program(&choice.engine.name, engine, &from)?;
     let packages = packages.as_deref().map(text).transpose()?;
     Ok(Prepared {
         program,
         packages,
         model,
+        venv,
         warnings,
     })
 }
 
-fn program(
-    name: &str,
-    engine: &Engine,
-    packages: Option<&Path>,
-    python: &Path,
-    machine: &Machine,
-) -> Result<Vec<String>, Failure> {
+/// Where programs come from.
+struct Programs<'a> {
+    packages: Option<&'a Path>,
+    venv: Option<&'a Path>,
+    python: PathBuf,
+    machine: &'a Machine,
+}
+
+impl Programs<'_> {
+    /// Returns where an installed program is: in the environment if there is one, and nowhere else.
+    fn installed(&self, file: &str) -> Result<PathBuf, Failure> {
+        let Some(venv) = self.venv else {
+            let missing =
+                || Failure::failed(format!("the program `{file}` is not on the search path"));
+            return self.machine.program(file).ok_or_else(missing);
+        };
+        let path = venv.join("bin").join(file);
+        if path.is_file() {
+            return Ok(path);
+        }
+        let message = format!(
+            "the definition launches `{file}`, but the packages of the venv do not bring it"
+        );
+        Err(Failure::failed(message).hint("pin the package that has this program"))
+    }
+}
+
+fn program(name: &str, engine: &Engine, from: &Programs<'_>) -> Result<Vec<String>, Failure> {
     let inside = |name: &str| {
-        let path = packages.unwrap_or(Path::new("")).join(name);
+        let path = from.packages.unwrap_or(Path::new("")).join(name);
         if path.is_file() {
             return text(&path);
         }
@@ -88,16 +122,14 @@ fn program(
         Program::Packaged(path) => Ok(vec![inside(path)?]),
         // Isolated: neither the user's packages nor the working folder may change what runs.
         Program::Python(_) => Ok(vec![
-            text(python)?,
+            text(&from.python)?,
             "-I".into(),
             "-B".into(),
             inside(LAUNCHER)?,
         ]),
         Program::Installed(file) => {
-            let missing =
-                || Failure::failed(format!("the program `{file}` is not on the search path"));
-            let path = machine.program(file).ok_or_else(missing)?;
-            check_version(name, engine, &path)?;
+            let path = from.installed(file)?;
+            check_version(name, engine, &path, from.venv.is_some())?;
             Ok(vec![text(&path)?])
         }
         Program::Running(_) => Ok(Vec::new()),
@@ -105,7 +137,7 @@ fn program(
 }
 
 /// What is declared must be what is installed: the version is part of every key.
-fn check_version(name: &str, engine: &Engine, path: &Path) -> Result<(), Failure> {
+fn check_version(name: &str, engine: &Engine, path: &Path, brought: bool) -> Result<(), Failure> {
     let arguments: Vec<&str> = engine
         .launch
         .version_arguments
@@ -115,8 +147,14 @@ fn check_version(name: &str, engine: &Engine, path: &Path) -> Result<(), Failure
     if arguments.is_empty() {
         return Ok(());
     }
-    let program = text(path)?;
-    let said = probe::command(&program, &arguments, VERSION_LIMIT).map_err(|why| {
+    let mut command = Command::new(path);
+    command.args(&arguments);
+    if brought {
+        engines::KEPT_OUT.iter().for_each(|name| {
+            command.env_remove(name);
+        });
+    }
+    let said = probe::answer(command, VERSION_LIMIT).map_err(|why| {
         Failure::failed(format!(
             "cannot read the version of {}: {why}",
             engine.title
@@ -246,7 +284,13 @@ mod tests {
         let machine = Machine::here();
         let check = |version| {
             let engine = installed(version);
-            program("shell", &engine, None, Path::new("python3"), machine)
+            let from = Programs {
+                packages: None,
+                venv: None,
+                python: "python3".into(),
+                machine,
+            };
+            program("shell", &engine, &from)
         };
         assert!(check("5.1.2").is_ok());
         let failure = check("5.1").unwrap_err();

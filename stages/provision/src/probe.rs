@@ -97,8 +97,18 @@ pub(crate) fn command(
     arguments: &[&str],
     limit: Duration,
 ) -> Result<String, String> {
-    let mut child = Command::new(program)
-        .args(arguments)
+    let mut command = Command::new(program);
+    command.args(arguments);
+    answer(command, limit)
+}
+
+/// Runs a command and returns what it printed.
+///
+/// # Errors
+/// If it cannot be run, fails, or takes longer than the limit.
+pub(crate) fn answer(mut command: Command, limit: Duration) -> Result<String, String> {
+    let program = command.get_program().display().to_string();
+    let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

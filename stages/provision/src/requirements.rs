@@ -29,8 +29,9 @@ impl Unmet {
     }
 }
 
-/// Returns every requirement of an engine that a machine does not meet.
-pub fn unmet(engine: &Engine, machine: &Machine) -> Vec<Unmet> {
+/// Returns every requirement of an engine that a machine does not meet. Where the program comes in an
+/// environment that the study pins (`brought`), none need be installed.
+pub fn unmet(engine: &Engine, machine: &Machine, brought: bool) -> Vec<Unmet> {
     let needs = &engine.requires;
     let mut missing = Vec::new();
     if !needs.os.is_empty() && !needs.os.contains(&machine.os) {
@@ -89,15 +90,19 @@ pub fn unmet(engine: &Engine, machine: &Machine) -> Vec<Unmet> {
         let reason = format!("the system library {} is missing", library.file);
         missing.push(Unmet::package(reason, library.debian.as_ref()));
     }
+    let is_brought = |name: &str| {
+        brought && matches!(&engine.launch.program, Program::Installed(own) if own == name)
+    };
     for tool in needs
         .programs
         .iter()
-        .filter(|t| machine.program(&t.name).is_none())
+        .filter(|t| !is_brought(&t.name) && machine.program(&t.name).is_none())
     {
         let reason = format!("the program `{}` is not on the search path", tool.name);
         missing.push(Unmet::package(reason, tool.debian.as_ref()));
     }
     if let Program::Installed(name) = &engine.launch.program
+        && !brought
         && machine.program(name).is_none()
         && !needs.programs.iter().any(|t| t.name == *name)
     {
@@ -148,7 +153,7 @@ mod tests {
     }
 
     fn reasons(requires: &serde_json::Value, machine: &Machine) -> Vec<String> {
-        unmet(&engine(requires), machine)
+        unmet(&engine(requires), machine, false)
             .into_iter()
             .map(|u| u.reason)
             .collect()
@@ -187,7 +192,7 @@ mod tests {
     fn a_missing_library_names_the_debian_package() {
         let needs = json!({"libraries": [{"file": "libnone.so.1", "debian": "libnone1"}]});
         assert_eq!(
-            unmet(&engine(&needs), &machine())[0].hint.as_deref(),
+            unmet(&engine(&needs), &machine(), false)[0].hint.as_deref(),
             Some("on Debian: apt install libnone1")
         );
     }

@@ -11,8 +11,8 @@ use engines::{Engine, Model, Program, Weights};
 use pipeline::sources;
 use pipeline::suggest::remedy;
 use pipeline::{
-    Class, Done, Effect, Failure, Input, Job, Json, Lease, Library, Output, Problem, StageKind,
-    What,
+    Class, Done, Effect, Failure, Input, Job, Json, Lease, Library, Media, Output, Problem,
+    StageKind, What,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,7 @@ use crate::machine::Machine;
 use crate::prepare::{Prepared, prepare};
 use crate::probe;
 use crate::requirements::{Unmet, unmet};
+use crate::venv::{self, EnvironmentRecipe, EnvironmentSettings, VenvRecipe};
 
 /// What is said of the host of a server that runs already.
 const ELSEWHERE: &str = "not known: the server runs already";
@@ -39,6 +40,10 @@ pub struct Settings {
     pub engine: String,
     /// The model: the name of a definition among `models`.
     pub model: String,
+    /// What the engine's program is installed in. By default, the definition's own packages, or
+    /// what you have installed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<EnvironmentSettings>,
 }
 
 /// The canonical parameters: the definitions the names stand for.
@@ -48,6 +53,9 @@ pub(crate) struct Parameters {
     /// The engine, then those that stand in for it.
     pub(crate) engines: Vec<Named<Engine>>,
     pub(crate) model: Named<Model>,
+    /// Absent rather than null: stages without it keep their keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) environment: Option<EnvironmentRecipe>,
 }
 
 /// A definition under its name.
@@ -74,7 +82,8 @@ impl Parameters {
     pub(crate) fn choose(&self, machine: &Machine) -> Result<Choice<'_>, Failure> {
         let mut passed_over = Vec::new();
         for engine in &self.engines {
-            let missing = unmet(&engine.definition, machine);
+            let brought = self.environment.is_some();
+            let missing = unmet(&engine.definition, machine, brought);
             if missing.is_empty() {
                 return Ok(Choice {
                     engine,
@@ -139,8 +148,16 @@ impl Parameters {
         // Two machines of one processor may still differ in what makes an engine fall back.
         facets.insert("engine".to_owned(), json!(engine.name));
         // A program that is not pinned, and values that are not in the definition.
-        facets.extend(installed::facets(&engine.definition, machine)?);
+        let brought = self.environment.is_some();
+        facets.extend(installed::facets(&engine.definition, machine, brought)?);
         Ok(facets)
+    }
+
+    /// Returns the virtual environment the engine is to run in.
+    pub(crate) fn venv(&self) -> Option<&VenvRecipe> {
+        self.environment
+            .as_ref()
+            .map(|EnvironmentRecipe::Venv(venv)| venv)
     }
 }
 
@@ -173,7 +190,15 @@ impl StageKind for Provision {
         let settings: Settings = serde_json::from_value(settings.clone())
             .map_err(|e| vec![Problem::at(&[], e.to_string())])?;
         let mut problems = Vec::new();
-        let engines = engine_chain(&settings.engine, library, &mut problems);
+        let environment = settings
+            .environment
+            .map(|environment| venv::canonical(environment, library, &mut problems));
+        let mut engines = engine_chain(&settings.engine, library, &mut problems);
+        if problems.is_empty() {
+            for engine in &mut engines {
+                problems.extend(fit(engine, environment.as_ref()));
+            }
+        }
         let model = find(
             library,
             "models",
@@ -188,7 +213,11 @@ impl StageKind for Provision {
                     name: settings.model,
                     definition,
                 };
-                Ok(json!(Parameters { engines, model }))
+                Ok(json!(Parameters {
+                    engines,
+                    model,
+                    environment
+                }))
             }
             _ => Err(problems),
         }
@@ -206,20 +235,21 @@ impl StageKind for Provision {
         let Ok(Choice { engine, .. }) = parameters.choose(Machine::here()) else {
             return Ok(());
         };
-        let Err(failure) = engine.definition.launch.api_key() else {
-            return Ok(());
-        };
-        let problem = Problem::at(
-            &["engine"],
-            format!("engine `{}`: {}", engine.name, failure.reason),
-        );
-        Err(Problem {
+        let told = |key: &[&str], failure: Failure| Problem {
             hint: failure.hint,
-            ..problem
-        })
+            ..Problem::at(key, format!("engine `{}`: {}", engine.name, failure.reason))
+        };
+        if let Err(failure) = engine.definition.launch.api_key() {
+            return Err(told(&["engine"], failure));
+        }
+        if let Some(venv) = parameters.venv() {
+            venv::interpreter(&venv.python, Machine::here())
+                .map_err(|failure| told(&["environment", "venv", "python"], failure))?;
+        }
+        Ok(())
     }
 
-    /// Fetches packages, and asks an installed program for its version.
+    /// Fetches packages, installs those of a venv, and asks an installed program for its version.
     fn effects(
         &self,
         parameters: &Json,
@@ -240,6 +270,7 @@ impl StageKind for Provision {
             }),
             Weights::Local(_) => None,
         });
+        effects.extend(parameters.venv().map(venv::effect));
         effects.extend(engine.ask_version());
         Ok(effects)
     }
@@ -250,21 +281,19 @@ impl StageKind for Provision {
         job.control.progress(0, None, "looking at the host");
         let observations = probe::observe();
         let choice = parameters.choose(machine)?;
-        if let Some(consent) = choice
-            .engine
-            .definition
-            .ask_version()
-            .and_then(|e| e.consent)
-        {
+        let asked = choice.engine.definition.ask_version();
+        let asked = asked.into_iter().chain(parameters.venv().map(venv::effect));
+        for consent in asked.filter_map(|effect| effect.consent) {
             job.control.permits(&consent)?;
         }
-        let prepared = prepare(&choice, &parameters.model, machine, job)?;
+        let prepared = prepare(&choice, &parameters, machine, job)?;
         let facets = parameters.facets(machine)?;
         let mut reasons = machine.unavailable();
         reasons.extend(observations.reasons);
         // Outputs enter the keys of what reads them, so observations are in the record instead.
         let host = json!({"facets": facets});
-        let environment = describe(&choice, &parameters.model, &facets);
+        let mut environment = describe(&choice, &parameters, &facets);
+        environment.software = prepared.venv.as_ref().map(|venv| venv.software.clone());
         let mut warnings = prepared.warnings.clone();
         for (name, missing) in &choice.passed_over {
             let taken = &choice.engine.name;
@@ -276,11 +305,17 @@ impl StageKind for Provision {
         let live = live(&choice, &parameters.model, &prepared);
         let mut observations = observations.values;
         observations.insert("unavailable".to_owned(), json!(reasons));
+        let mut outputs = vec![
+            Output::json("environment", &json!(environment)),
+            Output::json("host", &host),
+        ];
+        if let (Some(made), Some(recipe)) = (&prepared.venv, parameters.venv()) {
+            let table = venv::table(&made.software, recipe, machine);
+            outputs.push(Output::table("software", &table)?);
+            outputs.push(Output::text("lock", Media::Text, made.lock.clone()));
+        }
         Ok(Done {
-            outputs: vec![
-                Output::json("environment", &json!(environment)),
-                Output::json("host", &host),
-            ],
+            outputs,
             lease: Some(Box::new(Prepare { live })),
             observations,
             warnings,
@@ -301,17 +336,47 @@ impl StageKind for Provision {
             passed_over: Vec::new(),
         });
         let facets = parameters.facets_with(machine, choice.engine)?;
-        let environment = describe(&choice, &parameters.model, &facets);
+        let mut environment = describe(&choice, &parameters, &facets);
+        environment.software = parameters.venv().map(venv::promised);
         let host = json!({"facets": facets});
-        let outputs = vec![
+        let mut outputs = vec![
             Output::json("environment", &json!(environment)),
             Output::json("host", &host),
         ];
+        if let (Some(software), Some(recipe)) = (&environment.software, parameters.venv()) {
+            let table = venv::table(software, recipe, machine);
+            outputs.push(Output::table("software", &table)?);
+        }
         Ok(Done {
             outputs,
             ..Done::default()
         })
     }
+}
+
+/// Fits an engine to the environment it runs in: the pins tell its version.
+fn fit(engine: &mut Named<Engine>, environment: Option<&EnvironmentRecipe>) -> Option<Problem> {
+    // What the engine is called in registries decides nothing else.
+    let distributions = std::mem::take(&mut engine.definition.distributions);
+    let EnvironmentRecipe::Venv(venv) = environment?;
+    let name = &engine.name;
+    match &engine.definition.launch.program {
+        Program::Installed(_) | Program::Python(_) => {}
+        Program::Packaged(_) => {
+            let message = format!("the engine `{name}` comes in packages of its own");
+            let hint = "remove `environment`: Benchtrail fetches what the definition pins";
+            return Some(Problem::at(&["environment"], message).hint(hint));
+        }
+        Program::Running(_) => {
+            let message = format!("the engine `{name}` runs already");
+            let hint = "remove `environment`: Benchtrail starts nothing";
+            return Some(Problem::at(&["environment"], message).hint(hint));
+        }
+    }
+    if let Some(version) = venv.version_of(&distributions) {
+        engine.definition.version = version;
+    }
+    venv::not_pinned(venv, &distributions, name)
 }
 
 /// Finds and reads an engine and all that stand in for it. The help texts are left out: they
@@ -411,11 +476,13 @@ fn place(step: &pipeline::Step) -> String {
 /// The descriptor: the same for the same definitions on the same kind of machine.
 fn describe(
     choice: &Choice<'_>,
-    model: &Named<Model>,
+    parameters: &Parameters,
     facets: &BTreeMap<String, Json>,
 ) -> Environment {
+    let model = &parameters.model;
     let engine = &choice.engine.definition;
     let source = match &engine.launch.program {
+        _ if parameters.environment.is_some() => EngineSource::Venv,
         Program::Packaged(_) | Program::Python(_) => EngineSource::Packages,
         Program::Installed(_) => EngineSource::Installed,
         Program::Running(_) => EngineSource::Running,
@@ -438,6 +505,7 @@ fn describe(
         },
         model: describe_model(&model.name, &model.definition),
         facets: facets.clone(),
+        software: None,
     }
 }
 
@@ -502,6 +570,7 @@ fn live(choice: &Choice<'_>, model: &Named<Model>, prepared: &Prepared) -> Json 
         bin: prepared.program.clone(),
         packages: prepared.packages.clone(),
         model_path: prepared.model.clone(),
+        venv: prepared.venv.as_ref().map(|venv| venv.folder.clone()),
     })
 }
 

@@ -46,6 +46,10 @@ const ITEMS: &[(&str, &[&str])] = &[
         "Engine version",
         &["environment.engine.version", "server.engine.version"],
     ),
+    ("Interpreter", &["environment.software.python"]),
+    ("Pinned packages", &["environment.software.notable"]),
+    ("CUDA of torch", &["environment.software.cuda"]),
+    ("Lock SHA-256", &["environment.software.lock"]),
     ("Engine package", &["environment.engine.packages.0.name"]),
     (
         "Package SHA-256",

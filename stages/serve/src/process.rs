@@ -8,6 +8,7 @@ use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use contract::LiveEnvironment;
 use engines::{Engine, Rendered};
 use pipeline::enclosure::Enclosure;
 use pipeline::lease::LeaseFile;
@@ -51,10 +52,11 @@ impl Process {
     pub(crate) fn start(
         spawner: &Arc<Spawner>,
         engine: &Engine,
-        program: &[String],
+        live: &LiveEnvironment,
         rendered: &Rendered,
         job: &Job<'_>,
     ) -> Result<Self, Failure> {
+        let program = &live.bin;
         let trouble =
             |what: &str, e: io::Error| Failure::failed(format!("{}: {what}: {e}", engine.title));
         let path = job.scratch.join("engine.log");
@@ -67,14 +69,19 @@ impl Process {
             .ok_or_else(|| Failure::failed("there is no program to start"))?;
         let mut command = spawner.command(executable);
         command.args(first).args(&rendered.arguments).env_clear();
-        for name in INHERITED
-            .iter()
-            .copied()
-            .chain(engine.launch.inherit.iter().map(String::as_str))
-        {
+        let all = INHERITED.iter().copied();
+        let all = all.chain(engine.launch.inherit.iter().map(String::as_str));
+        for name in all.filter(|name| live.venv.is_none() || !engines::is_kept_out(name)) {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
             }
+        }
+        if let Some(venv) = &live.venv {
+            let outside = std::env::var_os("PATH").unwrap_or_default();
+            let folders = std::iter::once(venv.join("bin")).chain(std::env::split_paths(&outside));
+            let path = std::env::join_paths(folders)
+                .map_err(|e| trouble("the search path", io::Error::other(e)))?;
+            command.env("PATH", path).env("VIRTUAL_ENV", venv);
         }
         command.envs(&rendered.environment).current_dir(job.scratch);
         command.stdin(Stdio::null()).stdout(log).stderr(errors);

@@ -459,7 +459,7 @@ fn start(spawner: &Arc<Spawner>, launch: &ToLaunch<'_>, job: &Job<'_>) -> Result
         let mut process = Process::start(
             spawner,
             engine,
-            &live.bin,
+            live,
             &render(engine, settings, &paths),
             job,
         )?;

@@ -23,6 +23,29 @@ pub struct Environment {
     pub model: ModelIdentity,
     /// What identifies the machine, by facet.
     pub facets: BTreeMap<String, Value>,
+    /// What is installed in the environment that the engine runs in, if a study pins one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub software: Option<InstalledSoftware>,
+}
+
+/// What is installed in an environment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct InstalledSoftware {
+    /// The kind of environment: `venv`.
+    pub environment: String,
+    /// The interpreter with its exact version, for instance `CPython 3.12.7`.
+    pub python: String,
+    /// Whether the interpreter has no global lock.
+    pub free_threaded: bool,
+    /// The version of CUDA that the installed torch was built for; `None` without torch or CUDA.
+    pub cuda: Option<String>,
+    /// The SHA-256 of the lock's text.
+    pub lock: String,
+    /// The distributions that a reader looks for first, as `name==version`.
+    pub notable: Vec<String>,
+    /// The version of every installed distribution by its normalized name.
+    pub distributions: BTreeMap<String, String>,
 }
 
 /// An engine, pinned.
@@ -57,6 +80,8 @@ crate::words! {
         Packages = "packages",
         /// A program that you installed.
         Installed = "installed by the user",
+        /// A virtual environment that Benchtrail made from the study's pins.
+        Venv = "a venv of pinned packages",
         /// A server that was running before.
         Running = "running already",
     }
@@ -370,6 +395,9 @@ pub struct LiveEnvironment {
     pub packages: Option<String>,
     /// The file of the weights, or the name that the engine resolves.
     pub model_path: String,
+    /// The virtual environment that the program runs in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub venv: Option<PathBuf>,
 }
 
 /// What `serve` hands to `load` while the server lives.

@@ -20,6 +20,7 @@ mod order;
 
 mod requests;
 mod settings;
+mod software;
 pub mod synthetic;
 pub mod synthetic_grid;
 mod tables;
@@ -38,8 +39,9 @@ pub use cell_rows::{CellRows, server_counter};
 pub use declare::{ColumnSpec, ColumnType, Plain, Row, TableSpec, UnknownWord, Value, Word};
 pub use documents::{
     Counters, DECLARED, Endpoints, EngineIdentity, EngineSource, Environment, EventPattern,
-    Exporter, LiveEnvironment, LiveServer, ModelIdentity, ModelShape, PassedOver, PinnedFile,
-    PinnedPackage, ServerCommand, ServerDescriptor, Telling, WeightsIdentity,
+    Exporter, InstalledSoftware, LiveEnvironment, LiveServer, ModelIdentity, ModelShape,
+    PassedOver, PinnedFile, PinnedPackage, ServerCommand, ServerDescriptor, Telling,
+    WeightsIdentity,
 };
 pub use format::{ReadError, TableFormat};
 pub use lineage::{LINEAGE, Lineage, LineageRow, LineageSource, SourceArtifact, lineage_table};
@@ -48,6 +50,7 @@ pub use narrow::NarrowRows;
 pub use order::{compare, compare_all};
 pub use requests::{Chunk, Request};
 pub use settings::{Settings, canonical, did_you_mean, inline_schema};
+pub use software::{SoftwareKind, SoftwareRow};
 pub use tables::{LOAD_TABLES, declared, tables};
 pub use telemetry::{
     EngineEvent, GpuSample, HostSample, ProcessRole, ProcessSample, ServerHostSample,

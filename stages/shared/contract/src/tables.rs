@@ -1,7 +1,7 @@
 //! The lists of declared tables.
 
 use crate::declare::{Row, TableSpec};
-use crate::{calibration, cell, requests, telemetry, verification};
+use crate::{calibration, cell, requests, software, telemetry, verification};
 
 /// The tables that a load cell can have.
 pub const LOAD_TABLES: &[TableSpec] = &[
@@ -33,8 +33,16 @@ const VERIFICATION_TABLES: &[TableSpec] = &[
     verification::ComparabilityRow::TABLE,
 ];
 
+/// The table of a provision cell with an environment of its own.
+const SOFTWARE_TABLES: &[TableSpec] = &[software::SoftwareRow::TABLE];
+
 /// Every declared table.
-const TABLES: &[&[TableSpec]] = &[LOAD_TABLES, CALIBRATION_TABLES, VERIFICATION_TABLES];
+const TABLES: &[&[TableSpec]] = &[
+    LOAD_TABLES,
+    CALIBRATION_TABLES,
+    VERIFICATION_TABLES,
+    SOFTWARE_TABLES,
+];
 
 /// Returns every declared table, those of a load cell first.
 pub fn tables() -> impl Iterator<Item = &'static TableSpec> {

@@ -31,6 +31,10 @@ pub struct Engine {
     /// the real engine. It decides nothing and is in no key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub untested: Option<String>,
+    /// What the engine is called in the registry of Python packages, all its names (`[vllm]`). In a
+    /// `venv`, the pin of one of them is the version, whatever `version` says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub distributions: Vec<String>,
     /// The packages it comes in; none for an engine that is already installed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<Package>,
@@ -302,4 +306,13 @@ pub struct KnownFailure {
     pub line: String,
     /// What to do about it.
     pub hint: String,
+}
+
+/// Variables that would let another environment decide what a program in a virtual environment
+/// imports: it does not inherit them, even if its definition says so.
+pub const KEPT_OUT: [&str; 4] = ["CONDA_PREFIX", "PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV"];
+
+/// Returns whether a program in a virtual environment does not inherit a variable.
+pub fn is_kept_out(variable: &str) -> bool {
+    KEPT_OUT.contains(&variable)
 }

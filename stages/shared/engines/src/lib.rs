@@ -18,8 +18,8 @@ mod shipped;
 pub use command::{Paths, Rendered, render, template};
 pub use consent::executed_by;
 pub use engine::{
-    Engine, KnownFailure, Launch, Library, Limit, Log, Program, Ready, Requirements, Stop, Tool,
-    Usage,
+    Engine, KEPT_OUT, KnownFailure, Launch, Library, Limit, Log, Program, Ready, Requirements,
+    Stop, Tool, Usage, is_kept_out,
 };
 pub use model::{LocalWeights, Model, NamedWeights, PackagedWeights, Shape, Weights};
 pub use package::{Package, PackageFile, Registry, Sha256, Unpack};

@@ -1,0 +1,245 @@
+//! What is in an environment: read from it, after it was made.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use artifacts::Table;
+use contract::{InstalledSoftware, Row, SoftwareKind, SoftwareRow};
+use pipeline::{CellStatus, Failure};
+use serde::Deserialize;
+
+use super::VenvRecipe;
+use super::client::clean;
+use super::normalized;
+use crate::machine::Machine;
+use crate::probe;
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// How long each assertion may take: importing an engine takes a minute on a slow machine.
+const ASSERTION_LIMIT: Duration = Duration::from_secs(600);
+
+/// Distributions whose version decides speed, told first wherever they are.
+const NOTABLE: [&str; 17] = [
+    "accelerate",
+    "flash-attn",
+    "flashinfer-python",
+    "lmdeploy",
+    "numpy",
+    "nvidia-cublas",
+    "nvidia-cudnn-cu12",
+    "nvidia-cudnn-cu13",
+    "nvidia-nccl-cu12",
+    "nvidia-nccl-cu13",
+    "sgl-kernel",
+    "sglang",
+    "torch",
+    "transformers",
+    "triton",
+    "vllm",
+    "xformers",
+];
+
+const SCRIPT: &str = r"
+import json, platform, sysconfig, importlib.metadata, importlib.util, runpy, pathlib
+found = {}
+for one in importlib.metadata.distributions():
+    if one.metadata['Name']:
+        found[one.metadata['Name']] = one.version
+cuda = None
+spec = importlib.util.find_spec('torch')
+if spec and spec.origin:
+    told = pathlib.Path(spec.origin).with_name('version.py')
+    if told.is_file():
+        cuda = runpy.run_path(str(told)).get('cuda')
+print(json.dumps({'python': platform.python_version(), 'implementation': platform.python_implementation(),
+    'free_threaded': bool(sysconfig.get_config_var('Py_GIL_DISABLED')), 'cuda': cuda, 'distributions': found}))
+";
+
+/// Runs one assertion after the other in one process; each is an expression that must be true, or
+/// statements.
+const ASSERT: &str = r"
+import ast, sys, traceback
+names = {}
+for number, text in enumerate(sys.argv[1:]):
+    try:
+        tree = ast.parse(text)
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        exec(compile(tree, '<assertion>', 'exec'), names)
+        if last is not None:
+            value = eval(compile(ast.Expression(last.value), '<assertion>', 'eval'), names)
+            is_call = isinstance(last.value, ast.Call) and value is None
+            if not value and not is_call:
+                print(f'{number}: it is {value!r}', file=sys.stderr)
+                sys.exit(3)
+    except BaseException as e:
+        if isinstance(e, SystemExit):
+            raise
+        print(f'{number}: {type(e).__name__}: {e}'.replace('\n', ' '), file=sys.stderr)
+        sys.exit(3)
+";
+
+#[derive(Deserialize)]
+struct Told {
+    python: String,
+    implementation: String,
+    free_threaded: bool,
+    cuda: Option<String>,
+    distributions: BTreeMap<String, String>,
+}
+
+/// Reads what is installed in an environment.
+///
+/// # Errors
+/// If its interpreter cannot be run.
+pub(super) fn read(environment: &Path, lock: &str) -> Result<InstalledSoftware, Failure> {
+    let mut command = Command::new(environment.join("bin/python"));
+    command.args(["-I", "-B", "-c", SCRIPT]);
+    clean(&mut command);
+    let unreadable = |e: String| Failure::failed(format!("what is installed cannot be read: {e}"));
+    let said = probe::answer(command, LIMIT).map_err(unreadable)?;
+    let told: Told = serde_json::from_str(said.trim()).map_err(|e| unreadable(e.to_string()))?;
+    let distributions = told.distributions.into_iter();
+    let distributions: BTreeMap<String, String> = distributions
+        .map(|(name, version)| (normalized(&name), version))
+        .collect();
+    Ok(InstalledSoftware {
+        environment: "venv".to_owned(),
+        python: format!("{} {}", told.implementation, told.python),
+        free_threaded: told.free_threaded,
+        cuda: told.cuda,
+        lock: crate::fetch::sha256_text(lock),
+        notable: Vec::new(),
+        distributions,
+    })
+}
+
+/// Marks what this study names: environments are shared by studies that name other packages.
+pub(super) fn for_study(software: InstalledSoftware, recipe: &VenvRecipe) -> InstalledSoftware {
+    InstalledSoftware {
+        notable: notable(&software.distributions, recipe),
+        ..software
+    }
+}
+
+fn notable(distributions: &BTreeMap<String, String>, recipe: &VenvRecipe) -> Vec<String> {
+    let named: Vec<String> = recipe.named().map(|(name, _)| name).collect();
+    let told = distributions
+        .iter()
+        .filter(|(name, _)| named.contains(name) || NOTABLE.contains(&name.as_str()));
+    told.map(|(name, version)| format!("{name}=={version}"))
+        .collect()
+}
+
+/// Compares what is installed with what is locked.
+///
+/// # Errors
+/// If a package is missing, or another version.
+pub(super) fn check(
+    software: &InstalledSoftware,
+    locked: &BTreeMap<String, String>,
+) -> Result<(), Failure> {
+    let same = |installed: &str, locked: &str| {
+        // A registry may serve a local version (`+cpu`) for a pin without one.
+        installed == locked || installed.split('+').next() == Some(locked)
+    };
+    let wrong: Vec<String> = locked
+        .iter()
+        .filter_map(|(name, version)| match software.distributions.get(name) {
+            Some(installed) if same(installed, version) => None,
+            Some(installed) => Some(format!("{name} is {installed}, not {version}")),
+            // A line may hold for another platform only.
+            None => None,
+        })
+        .collect();
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::failed(format!(
+        "the environment is not what its lock says: {}",
+        wrong.join(", ")
+    ))
+    .hint("remove it from the store's folder `venvs`; it will be made again"))
+}
+
+/// Runs the assertions of a study in an environment.
+///
+/// # Errors
+/// The first that does not hold.
+pub(super) fn assert(environment: &Path, assertions: &[String]) -> Result<(), Failure> {
+    if assertions.is_empty() {
+        return Ok(());
+    }
+    let mut command = Command::new(environment.join("bin/python"));
+    command.args(["-I", "-B", "-c", ASSERT]).args(assertions);
+    clean(&mut command);
+    let Err(said) = probe::answer(command, ASSERTION_LIMIT) else {
+        return Ok(());
+    };
+    let told = said.rsplit("exit status: 3: ").next().unwrap_or(&said);
+    let number = told
+        .split(':')
+        .next()
+        .and_then(|n| n.trim().parse::<usize>().ok());
+    let which = number
+        .and_then(|n| assertions.get(n))
+        .map_or("one", String::as_str);
+    let why = told.split_once(": ").map_or(told, |(_, why)| why);
+    let message = format!("the assertion `{which}` does not hold in the venv: {why}");
+    Err(Failure::new(CellStatus::Failed, message).hint(
+        "correct the pins or the assertion; a missing system library or driver shows here, too",
+    ))
+}
+
+/// Returns what the pins promise, before anything is installed.
+pub(crate) fn promised(recipe: &VenvRecipe) -> InstalledSoftware {
+    let distributions: BTreeMap<String, String> = recipe
+        .named()
+        .map(|(name, version)| (name, version.to_owned()))
+        .collect();
+    InstalledSoftware {
+        environment: "venv".to_owned(),
+        python: recipe.python.clone(),
+        free_threaded: recipe.python.ends_with('t'),
+        notable: notable(&distributions, recipe),
+        distributions,
+        ..InstalledSoftware::default()
+    }
+}
+
+/// Returns the table `software`: a row for each distribution, and for what is beside them.
+pub(crate) fn table(software: &InstalledSoftware, recipe: &VenvRecipe, machine: &Machine) -> Table {
+    let named: Vec<String> = recipe.named().map(|(name, _)| name).collect();
+    let row = |kind, name: &str, version: Option<String>| SoftwareRow {
+        kind,
+        name: name.to_owned(),
+        version,
+        named: named.iter().any(|n| n == name),
+    };
+    let mut rows = vec![
+        row(
+            SoftwareKind::Interpreter,
+            "python",
+            Some(software.python.clone()),
+        ),
+        row(SoftwareKind::Runtime, "cuda", software.cuda.clone()),
+        row(
+            SoftwareKind::System,
+            "glibc",
+            machine.glibc.as_ref().ok().cloned(),
+        ),
+    ];
+    let driver = machine
+        .gpus
+        .as_ref()
+        .ok()
+        .and_then(|all| all.first())
+        .map(|g| g.driver.clone());
+    rows.push(row(SoftwareKind::System, "gpu-driver", driver));
+    for (name, version) in &software.distributions {
+        rows.push(row(SoftwareKind::Distribution, name, Some(version.clone())));
+    }
+    SoftwareRow::table(&rows).expect("the table is declared")
+}

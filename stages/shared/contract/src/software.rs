@@ -1,0 +1,29 @@
+//! The table of what is installed in an environment.
+
+crate::words! {
+    /// What a row of `software` stands for.
+    pub enum SoftwareKind: "kind of software" {
+        /// A Python distribution.
+        Distribution = "distribution",
+        /// The Python interpreter.
+        Interpreter = "interpreter",
+        /// What distributions were built for, such as CUDA.
+        Runtime = "runtime",
+        /// What the machine brings.
+        System = "system",
+    }
+}
+
+crate::table! {
+    /// One piece of software of the environment that an engine runs in. Key: kind and name.
+    pub struct SoftwareRow = "software" {
+        /// what it is: `distribution`, `interpreter`, `runtime` or `system`
+        kind: SoftwareKind,
+        /// its name; of a distribution as registries compare it
+        name: String,
+        /// its version; null if there is none, for instance no GPU driver
+        version: Option<String>,
+        /// whether the study itself names it, in `packages` or `overrides`
+        named: bool,
+    }
+}
