@@ -7,6 +7,7 @@ mod cells;
 mod columns;
 mod commands;
 mod dry_run;
+mod evidence;
 mod exit;
 mod locks;
 mod other_words;

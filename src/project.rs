@@ -55,7 +55,7 @@ impl Project {
     }
 
     /// Returns whether the store is that of a published bundle: data that nothing may change.
-    fn is_published(&self) -> bool {
+    pub(crate) fn is_published(&self) -> bool {
         self.store == self.root.join("store") && is_bundle(&self.root)
     }
 

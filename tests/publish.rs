@@ -82,6 +82,124 @@ fn a_bundle_verifies_and_reproduces_byte_for_byte_without_its_project() {
 }
 
 #[test]
+fn outputs_left_out_are_named_and_everything_else_still_holds() {
+    let (project, folder) = (finished(), outside());
+    let refused = |output: &str| {
+        let out = folder.path().join("refused");
+        let outcome = publish(project, &out, &["--without", output]);
+        assert_eq!(outcome.code, Some(1));
+        outcome.stderr
+    };
+    assert!(refused("requests").contains("every number of a report leads to its request rows"));
+    assert!(refused("promts").contains("its outputs are"));
+    let (whole, small) = (folder.path().join("whole"), folder.path().join("small"));
+    publish(project, &whole, &[]).ok();
+    let said = publish(
+        project,
+        &small,
+        &["--without", "prompts", "--without", "chunks"],
+    )
+    .ok();
+    assert!(
+        said.stdout.contains("of the outputs prompts, chunks"),
+        "{}",
+        said.stdout
+    );
+    let count = |bundle: &Path| {
+        let mut found = Vec::new();
+        files(&bundle.join("store"), &mut found);
+        found.len()
+    };
+    let absent = count(&whole) - count(&small);
+    assert!(absent > 1, "{absent}");
+    let reader = Project::new();
+    let target = small.to_str().expect("text");
+    let verified = reader.run(["verify", target]).ok().stdout;
+    assert!(
+        verified.contains(&format!("{absent} left out by the author")),
+        "{verified}"
+    );
+    assert!(verified.contains("everything holds\n"), "{verified}");
+    let readme = fs::read_to_string(small.join("README.md")).expect("a front page");
+    assert!(
+        readme.contains(&format!("`prompts`, `chunks`. Of their {absent} artifacts")),
+        "{readme}"
+    );
+    let again = reader.run(["reproduce", target, "--json"]).ok().json();
+    let cells = again["cells"].as_array().expect("cells");
+    let verdict = |kind: &str| {
+        let cell = cells
+            .iter()
+            .find(|c| c["kind"] == kind)
+            .expect("a cell of this kind");
+        cell["verdict"].as_str().expect("a verdict").to_owned()
+    };
+    assert_eq!(verdict("report"), "identical", "{again}");
+    assert_eq!(verdict("verify"), "not-executed", "{again}");
+    assert_eq!(
+        again["not_executed"],
+        cells
+            .iter()
+            .filter(|c| c["verdict"] == "not-executed")
+            .count()
+    );
+    // What the author did not declare is missing, not left out.
+    let mut objects = Vec::new();
+    files(&small.join("store"), &mut objects);
+    fs::remove_file(&objects[0]).expect("an object");
+    let broken = reader.run(["verify", target]);
+    assert!(
+        broken.code == Some(1) && broken.stdout.contains("it is missing"),
+        "{}",
+        broken.stdout
+    );
+}
+
+#[test]
+fn a_report_beside_its_archive_is_followed_without_a_store() {
+    let (project, folder) = (finished(), outside());
+    let bundle = folder.path().join("study");
+    publish(project, &bundle, &["--archive"]).ok();
+    let shelf = folder.path().join("docs");
+    fs::create_dir(&shelf).expect("a folder");
+    fs::rename(bundle.join("report"), shelf.join("report")).expect("the report moves");
+    let shelf = shelf.join("report");
+    fs::copy(
+        folder.path().join("study.tar.zst"),
+        shelf.join("study.tar.zst"),
+    )
+    .expect("an archive");
+    // Neither is the archive of this report.
+    fs::write(shelf.join("a.tar.zst"), "no archive").expect("a file");
+    let reader = Project::new();
+    let report = shelf.join("report.md");
+    let audit = reader
+        .run(["audit", report.to_str().expect("text")])
+        .ok()
+        .stdout;
+    assert!(audit.contains("everything holds"), "{audit}");
+    let text = fs::read_to_string(&report).expect("a report");
+    let line = text
+        .lines()
+        .position(|l| l.starts_with("| ") && l.contains('.'))
+        .expect("a table")
+        + 1;
+    let place = format!("{}:{line}", report.display());
+    let said = reader.run(["why", &place, "--json"]).ok().json();
+    let several = said["several"].as_array().map_or(0, Vec::len);
+    let raw = said["raw"].as_array().map_or(0, Vec::len);
+    assert!(several + raw > 0, "{said}");
+    // An edited report is not passed off as the one published.
+    fs::write(&report, text.replacen('1', "7", 1)).expect("an edit");
+    let edited = reader.run(["audit", report.to_str().expect("text")]);
+    assert!(
+        edited.code == Some(1) && edited.stdout.contains("the report was edited"),
+        "{}",
+        edited.stdout
+    );
+}
+
+#[test]
 fn a_signature_is_checked_against_the_key_that_made_it() {
     let (project, folder) = (finished(), outside());
     let key = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();

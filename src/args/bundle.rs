@@ -32,6 +32,10 @@ pub(crate) struct PublishArgs {
     /// bundle holds only its digest.
     #[arg(long, value_name = "FILE")]
     pub(crate) leave_out: Vec<PathBuf>,
+    /// An output of measured cells to leave out, such as `prompts` or `chunks`, so that the bundle is
+    /// smaller; it holds only their digests. Repeat it for each output.
+    #[arg(long, value_name = "OUTPUT")]
+    pub(crate) without: Vec<String>,
     /// Switch off one rule of the search for secrets; the bundle says so.
     #[arg(long, value_name = "RULE", value_parser = parse_rule())]
     pub(crate) allow: Vec<String>,

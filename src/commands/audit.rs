@@ -6,7 +6,8 @@ use std::fs;
 use artifacts::Scalar;
 
 use crate::args::{AtLeast, AuditArgs, Global};
-use crate::commands::why::{open_document, open_store, provenance};
+use crate::commands::why::open_document;
+use crate::evidence::Evidence;
 use crate::exit::Stop;
 use crate::project::shown;
 use crate::terminal::say;
@@ -38,12 +39,18 @@ pub(super) fn audit(arguments: &AuditArgs, global: &Global) -> Result<(), Stop> 
         return audit_foreign(arguments, global);
     }
     let document = open_document(&arguments.report)?;
-    let (project, store) = open_store(&arguments.report, global)?;
-    let provenance = provenance(&project, &store, &document)?;
+    let evidence = Evidence::of(&document, global)?;
+    let provenance = evidence.provenance(&document)?;
     let format = |value: &Scalar, unit: Option<&str>, format: &str| {
         report::format_value(value, unit, format, "")
     };
-    let mut audit = why::audit(&document, &provenance, &format, &judge());
+    let mut audit = why::audit(
+        &document,
+        &provenance,
+        &evidence.left_out,
+        &format,
+        &judge(),
+    );
     audit.report = shown(&document.path);
     audit.lock = provenance.file.as_deref().map(shown);
     if global.json {

@@ -36,6 +36,7 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
         lock: &lock,
         study: &study,
         store: &store,
+        without: &arguments.without,
         authors: &arguments.author,
         license: &arguments.license,
         allowed: &arguments.allow,
@@ -69,6 +70,7 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
             "bundle": published.folder, "archive": archive, "files": published.files, "bytes": published.bytes,
             "objects": published.objects, "reports": published.reports, "key": published.key,
             "trail": lock.trail(), "left_out": left_out,
+            "without": arguments.without, "artifacts_left_out": published.left_out,
         })
         .to_string());
         return Ok(());
@@ -88,6 +90,13 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
         say(&format!(
             "not included: {}: {} (the bundle's README says so)",
             left.name, left.reason
+        ));
+    }
+    if published.left_out > 0 {
+        say(&format!(
+            "not included: {} artifacts of the outputs {} (the bundle's README says so)",
+            published.left_out,
+            arguments.without.join(", ")
         ));
     }
     for rule in &arguments.allow {

@@ -57,11 +57,14 @@ pub(super) fn reproduce(arguments: &ReproduceArgs, global: &Global) -> Result<()
         .iter()
         .filter(|c| c.verdict == Verdict::Identical)
         .count();
-    let holds = identical == cells.len();
+    // The check above has found everything that the author did not declare to leave out.
+    let absent = |c: &&Reproduced| matches!(c.verdict, Verdict::NotExecuted { .. });
+    let not_executed = cells.iter().filter(absent).count();
+    let holds = identical + not_executed == cells.len();
     if global.json {
         say(&json!({
             "bundle": arguments.bundle, "trail": lock.trail(), "cells": cells, "identical": identical,
-            "complaints": checked.complaints, "holds": holds,
+            "not_executed": not_executed, "complaints": checked.complaints, "holds": holds,
         })
         .to_string());
         return if holds { Ok(()) } else { Err(Stop::told()) };
@@ -73,6 +76,11 @@ pub(super) fn reproduce(arguments: &ReproduceArgs, global: &Global) -> Result<()
          taken as they are)",
         cells.len()
     ));
+    if not_executed > 0 {
+        say(&format!(
+            "{not_executed} pure cells were not executed: the author left out what they read"
+        ));
+    }
     say(&format!("trail digest {}", lock.trail()));
     if holds { Ok(()) } else { Err(Stop::told()) }
 }
@@ -109,7 +117,9 @@ fn tell(cells: &[Reproduced]) {
     for cell in cells {
         match &cell.verdict {
             Verdict::Identical => {}
-            Verdict::Failed { reason } | Verdict::OtherVersion { reason } => {
+            Verdict::Failed { reason }
+            | Verdict::OtherVersion { reason }
+            | Verdict::NotExecuted { reason } => {
                 say(&format!("{}: {reason}", cell.cell));
             }
             Verdict::Different { outputs } => {

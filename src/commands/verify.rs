@@ -135,7 +135,9 @@ fn is_older(cell: &Reproduced) -> bool {
 fn objection(cell: &Reproduced) -> Option<String> {
     match &cell.verdict {
         Verdict::Identical | Verdict::OtherVersion { .. } => None,
-        Verdict::Failed { reason } => Some(format!("it cannot be rendered again: {reason}")),
+        Verdict::Failed { reason } | Verdict::NotExecuted { reason } => {
+            Some(format!("it cannot be rendered again: {reason}"))
+        }
         Verdict::Different { outputs } => {
             let names: Vec<&str> = outputs.iter().map(|d| d.output.as_str()).collect();
             Some(format!("rendered again it differs: {}", names.join(", ")))
@@ -147,6 +149,10 @@ fn objection(cell: &Reproduced) -> Option<String> {
 fn audits(bundle: &Bundle) -> Result<Vec<Audit>, Stop> {
     let store = bundle.store()?;
     let locks = [bundle.lock_file()];
+    // A lock that cannot be read has been complained of.
+    let lock = bundle.lock();
+    let left_out = lock.and_then(|lock| bundle.left_out(&lock, &store));
+    let left_out = left_out.unwrap_or_default();
     let mut audits = Vec::new();
     for report in bundle.reports() {
         let format = |value: &Scalar, unit: Option<&str>, format: &str| {
@@ -156,6 +162,7 @@ fn audits(bundle: &Bundle) -> Result<Vec<Audit>, Stop> {
             Ok(document) => why::audit(
                 &document,
                 &Provenance::choose(&store, &locks, &document),
+                &left_out,
                 &format,
                 &super::audit::judge(),
             ),

@@ -2,16 +2,15 @@
 
 use std::path::Path;
 
-use artifacts::Store;
 use serde_json::json;
-use why::{Document, Found, Number, Provenance, Query, TrailError};
+use why::{Document, Found, Number, Query, TrailError};
 
 use crate::args::{Global, WhyArgs};
 use crate::columns::columns;
 use crate::commands::run::trace_file;
+use crate::evidence::Evidence;
 use crate::exit::Stop;
-use crate::locks::find_locks;
-use crate::project::{Project, shown};
+use crate::project::shown;
 use crate::terminal::say;
 
 pub(super) fn why(arguments: &WhyArgs, global: &Global) -> Result<(), Stop> {
@@ -42,8 +41,8 @@ pub(super) fn why(arguments: &WhyArgs, global: &Global) -> Result<(), Stop> {
             return Ok(());
         }
     };
-    let (project, store) = open_store(&query.report, global)?;
-    let provenance = provenance(&project, &store, &document)?;
+    let evidence = Evidence::of(&document, global)?;
+    let provenance = evidence.provenance(&document)?;
     let mut answer = why::why(&document, &provenance, number, &places)?;
     answer.report = shown(&document.path);
     answer.lock = provenance.file.as_deref().map(shown);
@@ -65,8 +64,8 @@ fn statement(
     let (Some(line), None) = (query.line, &query.text) else {
         return Err(error.into());
     };
-    let (project, store) = open_store(&query.report, global)?;
-    let provenance = provenance(&project, &store, document)?;
+    let evidence = Evidence::of(document, global)?;
+    let provenance = evidence.provenance(document)?;
     let mut found = why::statements(&provenance)?;
     found.retain(|s| match (query.column, s.place) {
         (Some(column), _) => s.covers(line, column),
@@ -105,33 +104,6 @@ pub(super) fn open_document(report: &Path) -> Result<Document, Stop> {
         )));
     }
     Ok(Document::open(report, &trace_file(report))?)
-}
-
-/// Opens the store of the project that a report lies in.
-///
-/// # Errors
-/// If there is none.
-pub(super) fn open_store(report: &Path, global: &Global) -> Result<(Project, Store), Stop> {
-    let project = Project::of(Some(report), global.store.as_deref())?;
-    let store = project.open_existing()?;
-    Ok((project, store))
-}
-
-/// Finds the lock that a report belongs to.
-///
-/// # Errors
-/// If the project's folder cannot be read.
-pub(super) fn provenance<'store>(
-    project: &Project,
-    store: &'store Store,
-    document: &Document,
-) -> Result<Provenance<'store>, Stop> {
-    let mut locks = Vec::new();
-    find_locks(&project.root, &mut locks)?;
-    // `run` puts the lock beside the experiment, which may lie in another project than the report.
-    let registered = store.roots()?.into_iter().map(|root| root.file);
-    locks.extend(registered.filter(|file| file.is_file()));
-    Ok(Provenance::choose(store, &locks, document))
 }
 
 /// Several numbers match: shows each with its place, for the next question.

@@ -303,6 +303,11 @@ pub enum Verdict {
         /// Which, and which program has it.
         reason: String,
     },
+    /// It was not executed to its end: it reads artifacts that the store does not have.
+    NotExecuted {
+        /// How many, and whose.
+        reason: String,
+    },
     /// It could not be executed.
     Failed {
         /// Why.
@@ -481,9 +486,12 @@ impl Again<'_> {
         let name = cell_text(stage, &cell.coordinates);
         let (kind, verdict) = match self.record(stage, cell) {
             Ok(record) => {
-                let verdict = self
-                    .execute(&record)
-                    .unwrap_or_else(|reason| Verdict::Failed { reason });
+                let verdict = self.execute(&record).unwrap_or_else(|reason| {
+                    match self.absent_inputs(&record.recipe) {
+                        Some(reason) => Verdict::NotExecuted { reason },
+                        None => Verdict::Failed { reason },
+                    }
+                });
                 (record.recipe.kind, verdict)
             }
             Err(reason) => (
@@ -496,6 +504,25 @@ impl Again<'_> {
             kind,
             verdict,
         }
+    }
+
+    /// Names the inputs of a recipe that the store does not have; `None` if it has all of them.
+    fn absent_inputs(&self, recipe: &Recipe) -> Option<String> {
+        let inputs = recipe.inputs.iter().flat_map(|input| {
+            let outputs = input.cells.iter().flat_map(|cell| &cell.outputs);
+            outputs.map(move |(output, digest)| (&input.stage, output, digest))
+        });
+        let mut absent: BTreeMap<String, usize> = BTreeMap::new();
+        for (stage, output, digest) in inputs {
+            if !self.store.contains(digest) {
+                *absent.entry(format!("{stage}.{output}")).or_default() += 1;
+            }
+        }
+        let counts: Vec<String> = absent
+            .iter()
+            .map(|(output, cells)| format!("{output} of {cells} cells"))
+            .collect();
+        (!counts.is_empty()).then(|| format!("it reads what is not here: {}", counts.join(", ")))
     }
 
     fn record(&self, stage: &str, cell: &LockCell) -> Result<Record, String> {

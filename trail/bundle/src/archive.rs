@@ -75,6 +75,34 @@ pub fn pack(folder: &Path, archive: &Path) -> Result<(), BundleError> {
     Ok(())
 }
 
+/// Reads the manifest of a `.tar.zst`, its first entry, and nothing after it.
+///
+/// # Errors
+/// If the file is no archive of a bundle.
+pub fn manifest_of(archive: &Path) -> Result<Manifest, BundleError> {
+    let malformed = |what: String| BundleError::Malformed(archive.to_owned(), what);
+    let damaged = |e: io::Error| malformed(format!("a damaged archive: {e}"));
+    let file = fs::File::open(archive).map_err(|e| BundleError::Io(archive.to_owned(), e))?;
+    let stream = StreamingDecoder::new(io::BufReader::new(file))
+        .map_err(|e| malformed(format!("no zstd archive: {e}")))?;
+    let mut tar = tar::Archive::new(stream);
+    let first = tar.entries().map_err(damaged)?.next();
+    let mut entry = first
+        .ok_or_else(|| malformed("it is empty".to_owned()))?
+        .map_err(damaged)?;
+    let path = entry.path().map_err(damaged)?.into_owned();
+    let place = path.to_str().and_then(|path| path.split_once('/'));
+    if place.is_none_or(|(_, place)| place != layout::MANIFEST) || entry.size() > SEAL_BYTES {
+        return Err(malformed(format!(
+            "it does not begin with {}",
+            layout::MANIFEST
+        )));
+    }
+    let mut text = Vec::new();
+    entry.read_to_end(&mut text).map_err(damaged)?;
+    Manifest::parse(&text).map_err(malformed)
+}
+
 /// Unpacks a `.tar.zst` into an empty directory and returns the name of the one directory that
 /// it holds. The first entry is the manifest. Of the others only regular files are taken that
 /// the manifest lists, with the size that it gives, and only if all of them fit on the disk.
@@ -228,6 +256,7 @@ mod tests {
                 experiment: place("study.yaml"),
                 carried: Vec::new(),
                 left_out: Vec::new(),
+                without: Vec::new(),
                 authors: vec!["Ada Lovelace".to_owned()],
                 license: "CC-BY-4.0".to_owned(),
                 version: "0.1.0".to_owned(),
@@ -266,6 +295,7 @@ mod tests {
         pack(&folder.path().join("b"), &archive).unwrap();
         let out = tempfile::tempdir().unwrap();
         assert_eq!(unpack(&archive, out.path()).unwrap(), "b");
+        assert_eq!(manifest_of(&archive).unwrap().experiment, "study");
         assert_eq!(
             files(&out.path().join("b")).unwrap(),
             ["manifest.json", "report/report.md"]

@@ -1,6 +1,6 @@
 //! Everything that a lock reaches: its cells with their records, and their artifacts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::{Digest, Store};
 use pipeline::lock::{Lock, LockCell, LockClass};
@@ -9,6 +9,9 @@ use pipeline::record::Record;
 use pipeline::{Artifact, Media};
 
 use crate::error::BundleError;
+
+/// The output that every number of a report leads to.
+const REQUESTS: &str = "requests";
 
 /// A cell that was executed.
 pub(crate) struct Cell {
@@ -32,20 +35,28 @@ pub(crate) struct Object {
 pub(crate) struct Catalogue {
     /// In the order of the lock.
     pub(crate) cells: Vec<Cell>,
-    /// By digest.
+    /// By digest: those that the bundle holds.
     pub(crate) objects: BTreeMap<Digest, Object>,
+    /// By digest: those of which the bundle holds the digest only.
+    pub(crate) left_out: BTreeMap<Digest, Object>,
 }
 
 impl Catalogue {
-    /// Reads every record of a lock.
+    /// Reads every record of a lock. `without` are names of outputs: those of measurements are left out.
     ///
     /// # Errors
-    /// If a record is missing, damaged, or not the one the lock means.
-    pub(crate) fn read(lock: &Lock, store: &Store) -> Result<Self, BundleError> {
+    /// If a record is missing, damaged, or not the one the lock means; or if an output cannot be left out.
+    pub(crate) fn read(
+        lock: &Lock,
+        store: &Store,
+        without: &[String],
+    ) -> Result<Self, BundleError> {
         let mut found = Self {
             cells: Vec::new(),
             objects: BTreeMap::new(),
+            left_out: BTreeMap::new(),
         };
+        let unwanted: BTreeSet<&str> = without.iter().map(String::as_str).collect();
         for stage in &lock.stages {
             for line in &stage.cells {
                 let name = cell_text(&stage.name, &line.coordinates);
@@ -67,11 +78,13 @@ impl Catalogue {
                     },
                 );
                 for (output, artifact) in &record.outputs {
-                    found.add(&format!("{name}.{output}"), artifact);
+                    let measured = stage.class == LockClass::Measurement;
+                    let wanted = !(measured && unwanted.contains(output.as_str()));
+                    found.add(&format!("{name}.{output}"), artifact, wanted);
                 }
                 let attempts = record.attempts.iter().flat_map(|a| &a.evidence);
                 for (output, artifact) in record.evidence.iter().chain(attempts) {
-                    found.add(&format!("{name}.{output} (evidence)"), artifact);
+                    found.add(&format!("{name}.{output} (evidence)"), artifact, true);
                 }
                 found.cells.push(Cell {
                     name,
@@ -81,8 +94,40 @@ impl Catalogue {
                 });
             }
         }
+        // What another output has too is there anyway.
+        let held = &found.objects;
+        found
+            .left_out
+            .retain(|digest, _| !held.contains_key(digest));
         found.check_inputs()?;
+        found.check_left_out(&unwanted)?;
         Ok(found)
+    }
+
+    /// Numbers lead to request rows: those stay. A name that no measurement has is a mistake.
+    fn check_left_out(&self, unwanted: &BTreeSet<&str>) -> Result<(), BundleError> {
+        let measured = self
+            .cells
+            .iter()
+            .filter(|c| c.class == LockClass::Measurement);
+        let names: BTreeSet<&str> = measured
+            .flat_map(|c| c.record.outputs.keys().map(|name| name.as_str()))
+            .collect();
+        for name in unwanted {
+            if *name == REQUESTS {
+                return Err(BundleError::Study(format!(
+                    "`{REQUESTS}` cannot be left out: every number of a report leads to its request rows"
+                )));
+            }
+            if !names.contains(name) {
+                let known: Vec<&str> = names.iter().copied().filter(|n| *n != REQUESTS).collect();
+                return Err(BundleError::Study(format!(
+                    "no measurement of the study has an output `{name}` to leave out; its outputs are {}",
+                    known.join(", ")
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Adds the records of a cell's earlier results, as far as they are there: what they say, and not
@@ -98,13 +143,17 @@ impl Catalogue {
         }
     }
 
-    fn add(&mut self, what: &str, artifact: &Artifact) {
+    fn add(&mut self, what: &str, artifact: &Artifact, held: bool) {
         let object = || Object {
             media: artifact.media,
             what: what.to_owned(),
             rows: artifact.rows,
         };
-        self.objects.entry(artifact.digest).or_insert_with(object);
+        let objects = match held {
+            true => &mut self.objects,
+            false => &mut self.left_out,
+        };
+        objects.entry(artifact.digest).or_insert_with(object);
     }
 
     /// What a cell read must be what another one of the lock left.
@@ -112,7 +161,7 @@ impl Catalogue {
         for cell in &self.cells {
             let inputs = cell.record.recipe.inputs.iter().flat_map(|i| &i.cells);
             for digest in inputs.flat_map(|c| c.outputs.values()) {
-                if !self.objects.contains_key(digest) {
+                if !self.objects.contains_key(digest) && !self.left_out.contains_key(digest) {
                     return Err(BundleError::Study(format!(
                         "{} read {}, which is not an output of any cell in the lock; run the \
                          experiment again",
@@ -125,12 +174,17 @@ impl Catalogue {
         Ok(())
     }
 
-    /// Returns a line for each artifact: stage, coordinates, output, media, rows, digest.
+    /// Returns a line for each artifact: stage, coordinates, output, media, rows, digest, and its
+    /// file, which is empty if the bundle does not hold it.
     pub(crate) fn listing(&self) -> String {
         let mut text = String::from("stage\tcell\toutput\tmedia\tbytes\trows\tdigest\tfile\n");
         for cell in &self.cells {
             let mut line = |output: &str, artifact: &Artifact| {
                 let rows = artifact.rows.map_or_else(String::new, |n| n.to_string());
+                let file = match self.objects.contains_key(&artifact.digest) {
+                    true => crate::layout::object(&artifact.digest),
+                    false => String::new(),
+                };
                 let fields = [
                     cell.record.stage.clone(),
                     cell.name.clone(),
@@ -139,7 +193,7 @@ impl Catalogue {
                     artifact.bytes.to_string(),
                     rows,
                     artifact.digest.to_string(),
-                    crate::layout::object(&artifact.digest),
+                    file,
                 ];
                 text.push_str(&fields.join("\t"));
                 text.push('\n');

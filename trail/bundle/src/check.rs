@@ -246,7 +246,7 @@ fn check_study(bundle: &Bundle, checked: &mut Checked) {
     };
     let catalogue = bundle
         .store()
-        .and_then(|store| Ok((Catalogue::read(&lock, &store)?, store)));
+        .and_then(|store| Ok((bundle.catalogue(&lock, &store)?, store)));
     let (catalogue, store) = match catalogue {
         Ok(read) => read,
         Err(error) => return checked.complain(lock_name, error.to_string()),
@@ -318,6 +318,7 @@ fn check_derived(
         lock,
         study,
         store,
+        without: &colophon.without,
         authors: &colophon.authors,
         license: &colophon.license,
         allowed: &manifest.allowed,

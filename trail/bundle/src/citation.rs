@@ -71,7 +71,7 @@ pub(crate) fn readme(publication: &Publication<'_>, title: &str, facts: &Facts<'
 
 Every number of it traces to raw request rows, and all of them are here: {cells} cells, {objects} artifacts and
 records. `artifacts.tsv` lists them with their files; tables are Parquet.
-
+{without}
 | | |
 |---|---|
 | trail digest | `{trail}` |
@@ -100,11 +100,29 @@ Copy everything but `store/` and `manifest.json` elsewhere and, there,
 ",
         cells = facts.cells,
         objects = facts.objects,
+        without = without(publication, facts.left_out),
         trail = publication.lock.trail(),
         yaml = publication.sources.experiment,
         lock = publication.sources.lock,
         version = publication.version,
         license = publication.license,
+    )
+}
+
+/// Says which outputs are not here, and what that means for those who check.
+fn without(publication: &Publication<'_>, artifacts: usize) -> String {
+    if publication.without.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = publication
+        .without
+        .iter()
+        .map(|name| format!("`{name}`"))
+        .collect();
+    format!(
+        "\nThe author left out these outputs of the measurements: {}. Of their {artifacts} artifacts the bundle holds \
+         only the digests. Stages that read them cannot be executed again from this bundle.\n",
+        names.join(", ")
     )
 }
 
@@ -143,6 +161,8 @@ fn sources(publication: &Publication<'_>) -> String {
 pub(crate) struct Facts<'a> {
     pub(crate) cells: usize,
     pub(crate) objects: usize,
+    /// Artifacts that are named and not here.
+    pub(crate) left_out: usize,
     pub(crate) reports: &'a [BundlePath],
     /// Whether the statement is signed.
     pub(crate) signed: bool,

@@ -44,6 +44,9 @@ pub struct Colophon {
     /// Files that the plan read and the bundle does not hold.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub left_out: Vec<LeftOut>,
+    /// Outputs of measurements of which the bundle holds only the digests.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub without: Vec<String>,
     /// Who is cited.
     pub authors: Vec<String>,
     /// The SPDX identifier of the license.

@@ -1,14 +1,16 @@
 //! Opening a bundle: a directory, or an archive unpacked into a temporary one.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use artifacts::Store;
+use artifacts::{Digest, Store};
 use pipeline::StudyDocument;
 use pipeline::lock::Lock;
 
 use crate::archive::unpack;
+use crate::catalogue::Catalogue;
 use crate::error::BundleError;
 use crate::layout;
 use crate::manifest::Manifest;
@@ -125,6 +127,19 @@ impl Bundle {
             .read(&self.root, SEAL_BYTES)
             .map_err(|e| BundleError::Io(path.clone(), e))?;
         serde_json::from_slice(&bytes).map_err(|e| BundleError::Malformed(path, e.to_string()))
+    }
+
+    /// Reads every record that the bundle's lock names.
+    pub(crate) fn catalogue(&self, lock: &Lock, store: &Store) -> Result<Catalogue, BundleError> {
+        Catalogue::read(lock, store, &self.manifest.colophon.without)
+    }
+
+    /// Returns the artifacts of which the bundle holds only the digests, as its author declared.
+    ///
+    /// # Errors
+    /// If the lock or one of its records cannot be read.
+    pub fn left_out(&self, lock: &Lock, store: &Store) -> Result<BTreeSet<Digest>, BundleError> {
+        Ok(self.catalogue(lock, store)?.left_out.into_keys().collect())
     }
 
     /// Opens a store over the bundle's objects. Index and scratch space lie elsewhere, so that

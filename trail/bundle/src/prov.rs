@@ -16,6 +16,12 @@ pub(crate) fn prov(publication: &Publication<'_>, catalogue: &Catalogue) -> Valu
         let entity = json!({"prov:label": object.what, "bt:media": media_type(object.media)});
         entities.insert(entity_id(digest), entity);
     }
+    for (digest, object) in &catalogue.left_out {
+        let entity = json!({
+            "prov:label": object.what, "bt:media": media_type(object.media), "bt:heldHere": false,
+        });
+        entities.insert(entity_id(digest), entity);
+    }
     let mut activities = Map::new();
     let (mut used, mut generated, mut associated) = (Map::new(), Map::new(), Map::new());
     for (n, cell) in catalogue.cells.iter().enumerate() {

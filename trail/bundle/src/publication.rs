@@ -20,6 +20,8 @@ pub struct Publication<'a> {
     pub study: &'a StudyDocument,
     /// Where the artifacts are.
     pub store: &'a Store,
+    /// Outputs of measurements of which only the digests are published.
+    pub without: &'a [String],
     /// Who is cited; at least one.
     pub authors: &'a [String],
     /// The SPDX identifier of the license.

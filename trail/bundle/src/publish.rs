@@ -31,6 +31,8 @@ pub struct Published {
     pub bytes: u64,
     /// How many artifacts and records are among them.
     pub objects: usize,
+    /// How many artifacts the bundle names and does not hold.
+    pub left_out: usize,
     /// The reports, as paths in the bundle.
     pub reports: Vec<BundlePath>,
     /// The name of the key it was signed with.
@@ -48,7 +50,7 @@ pub fn publish(publication: &Publication<'_>, folder: &Path) -> Result<Published
     if publication.authors.is_empty() {
         return Err(BundleError::Study("no author is given".to_owned()));
     }
-    let catalogue = Catalogue::read(publication.lock, publication.store)?;
+    let catalogue = Catalogue::read(publication.lock, publication.store, publication.without)?;
     if catalogue.cells.is_empty() {
         return Err(BundleError::Study(
             "the lock has no executed cell, so there is nothing to publish".to_owned(),
@@ -162,6 +164,7 @@ impl Writer<'_> {
         let facts = citation::Facts {
             cells: catalogue.cells.len(),
             objects: catalogue.objects.len(),
+            left_out: catalogue.left_out.len(),
             reports: &reports,
             signed: self.signed,
         };
@@ -191,6 +194,7 @@ impl Writer<'_> {
             files: self.entries.len(),
             bytes: self.entries.iter().map(|e| e.bytes).sum(),
             objects: catalogue.objects.len(),
+            left_out: catalogue.left_out.len(),
             reports,
             key: publication.key.map(|k| k.public().id()),
         })
@@ -371,6 +375,7 @@ fn colophon(publication: &Publication<'_>) -> Colophon {
         experiment: sources.experiment.clone(),
         carried: sources.carried.iter().map(|c| c.0.clone()).collect(),
         left_out: sources.left_out.clone(),
+        without: publication.without.to_vec(),
         authors: publication.authors.to_vec(),
         license: publication.license.to_owned(),
         version: publication.version.to_owned(),

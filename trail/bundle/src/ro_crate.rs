@@ -81,8 +81,8 @@ pub(crate) fn ro_crate(
             "@id": cell_id(n + 1), "@type": "CreateAction", "name": cell.name,
             "description": format!("cell {} of stage kind {}", cell.name, cell.record.recipe.kind),
             "instrument": reference(&tool_id(&cell.record.recipe.kind)),
-            "object": references(inputs.copied()),
-            "result": references(cell.record.artifacts().into_iter().chain([cell.digest])),
+            "object": references(catalogue, inputs.copied()),
+            "result": references(catalogue, cell.record.artifacts().into_iter().chain([cell.digest])),
             "startTime": start, "endTime": end,
             "actionStatus": reference(status(cell.record.status)),
         });
@@ -97,6 +97,14 @@ pub(crate) fn ro_crate(
             .iter()
             .map(|file| described(publication, catalogue, file)),
     );
+    // What is not in the crate has no path in it.
+    graph.extend(catalogue.left_out.iter().map(|(digest, object)| {
+        json!({
+            "@id": absent_id(digest), "@type": "CreativeWork", "name": object.what,
+            "encodingFormat": media_type(object.media), "identifier": digest.to_string(),
+            "description": "not in this bundle, which holds only its digest",
+        })
+    }));
     json!({
         "@context": ["https://w3id.org/ro/crate/1.1/context", "https://w3id.org/ro/terms/workflow-run/context"],
         "@graph": graph,
@@ -126,12 +134,20 @@ fn reference(id: &str) -> Value {
     json!({"@id": id})
 }
 
-fn references(digests: impl Iterator<Item = Digest>) -> Vec<Value> {
+fn references(catalogue: &Catalogue, digests: impl Iterator<Item = Digest>) -> Vec<Value> {
     let distinct: BTreeSet<Digest> = digests.collect();
+    let id = |digest: &Digest| match catalogue.left_out.contains_key(digest) {
+        true => absent_id(digest),
+        false => layout::object(digest),
+    };
     distinct
         .iter()
-        .map(|digest| reference(&layout::object(digest)))
+        .map(|digest| reference(&id(digest)))
         .collect()
+}
+
+fn absent_id(digest: &Digest) -> String {
+    format!("urn:benchtrail:b3:{}", digest.hex())
 }
 
 fn cell_id(n: usize) -> String {

@@ -7,7 +7,7 @@
 #[path = "../../../stages/report/benches/study/mod.rs"]
 mod study;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -71,7 +71,7 @@ fn read_back(store: &Store, report: &Path, lock: &Path, numbers: usize) -> [f64;
     let judge = |_: &str, _: why::Read<'_>| Err("the report has no statement".to_owned());
     let start = Instant::now();
     let provenance = Provenance::choose(store, &locks, &document);
-    let audit = why::audit(&document, &provenance, &format, &judge);
+    let audit = why::audit(&document, &provenance, &BTreeSet::new(), &format, &judge);
     let audited = ms(start);
     assert!(audit.holds() && audit.verified == numbers, "{audit}");
     let start = Instant::now();

@@ -52,6 +52,8 @@ pub struct Audit {
     pub sources: BTreeMap<String, usize>,
     /// How many artifacts and records were hashed again.
     pub artifacts: usize,
+    /// How many artifacts the bundle names but, as its author declared, does not hold.
+    pub left_out: usize,
     /// Everything that does not hold.
     pub problems: Vec<Problem>,
 }
@@ -72,11 +74,13 @@ impl Audit {
 }
 
 /// Checks a report: its bytes and its trace's against the lock, every number against its
-/// artifact, every artifact and record of the lock against its digest. `format` renders a
-/// value as the report does, `judge` judges the rule of a statement.
+/// artifact, every artifact and record of the lock against its digest. `left_out` are artifacts that
+/// a bundle declares to lack. `format` renders a value as the report does, `judge` judges the rule of
+/// a statement.
 pub fn audit(
     document: &Document,
     provenance: &Provenance<'_>,
+    left_out: &BTreeSet<Digest>,
     format: Format<'_>,
     judge: Judge<'_>,
 ) -> Audit {
@@ -105,7 +109,7 @@ pub fn audit(
     if let Some(seal) = &provenance.seal {
         lock_agrees(provenance, &seal.record, &mut audit);
     }
-    hash_all(document, provenance, &mut audit);
+    hash_all(document, provenance, left_out, &mut audit);
     audit
 }
 
@@ -289,7 +293,12 @@ fn edited(now: &str, then: &str) -> String {
 }
 
 /// Hashes every record of the lock, and every artifact those name.
-fn hash_all(document: &Document, provenance: &Provenance<'_>, audit: &mut Audit) {
+fn hash_all(
+    document: &Document,
+    provenance: &Provenance<'_>,
+    left_out: &BTreeSet<Digest>,
+    audit: &mut Audit,
+) {
     let mut artifacts: BTreeMap<Digest, String> = BTreeMap::new();
     for number in &document.numbers {
         if let Some(artifact) = number.artifact {
@@ -324,6 +333,9 @@ fn hash_all(document: &Document, provenance: &Provenance<'_>, audit: &mut Audit)
             Err(error) => audit.complain(format!("a record of the lock: {}", text(error))),
         }
     }
+    let named = artifacts.len();
+    artifacts.retain(|digest, _| !left_out.contains(digest));
+    audit.left_out = named - artifacts.len();
     audit.artifacts += artifacts.len();
     for (digest, what) in artifacts {
         if let Err(error) = provenance.reader.check(&digest) {
@@ -364,6 +376,9 @@ impl fmt::Display for Audit {
             .collect();
         writeln!(f, "sources: {}", sources.join(", "))?;
         write!(f, "{} artifacts and records hashed", self.artifacts)?;
+        if self.left_out > 0 {
+            write!(f, ", {} left out by the author", self.left_out)?;
+        }
         match self.problems.len() {
             0 => write!(f, "; everything holds"),
             1 => write!(f, "; 1 thing does not hold"),

@@ -395,7 +395,13 @@ impl Study {
             _ => Ok(value.to_string()),
         };
         let judge = |_: &str, _: crate::Read<'_>| Err("no statement is judged here".to_owned());
-        audit(&document, &self.provenance(&document), &format, &judge)
+        audit(
+            &document,
+            &self.provenance(&document),
+            &std::collections::BTreeSet::new(),
+            &format,
+            &judge,
+        )
     }
 
     /// Writes the trace with one number changed.

@@ -1,0 +1,96 @@
+//! Where the artifacts of a report are: in the project's store, or in a bundle beside the report.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use artifacts::{Digest, Store};
+use bundle::Bundle;
+use why::{Document, Provenance};
+
+use crate::args::Global;
+use crate::exit::Stop;
+use crate::locks::find_locks;
+use crate::project::Project;
+
+/// The store and the locks that a report's numbers are followed in.
+pub(crate) struct Evidence {
+    /// The folder whose locks are searched.
+    root: PathBuf,
+    store: Store,
+    /// Artifacts of which a bundle, as its author declared, holds only the digests.
+    pub(crate) left_out: BTreeSet<Digest>,
+    /// What the store lies in goes with this value.
+    _bundle: Option<Bundle>,
+    _project: Option<Project>,
+}
+
+impl Evidence {
+    /// Finds the evidence of a report: in an archive beside it that was published with it, else in
+    /// the project, which may itself be a published bundle. A store that the user names wins.
+    ///
+    /// # Errors
+    /// If there is none, or it cannot be read.
+    pub(crate) fn of(document: &Document, global: &Global) -> Result<Self, Stop> {
+        if global.store.is_none()
+            && let Some(archive) = archive_beside(document)
+        {
+            return Self::of_bundle(Bundle::open(&archive)?);
+        }
+        let project = Project::of(Some(&document.path), global.store.as_deref())?;
+        if project.is_published() {
+            return Self::of_bundle(Bundle::open(&project.root)?);
+        }
+        Ok(Self {
+            root: project.root.clone(),
+            store: project.open_existing()?,
+            left_out: BTreeSet::new(),
+            _bundle: None,
+            _project: Some(project),
+        })
+    }
+
+    fn of_bundle(bundle: Bundle) -> Result<Self, Stop> {
+        let store = bundle.store()?;
+        let left_out = bundle.left_out(&bundle.lock()?, &store)?;
+        Ok(Self {
+            root: bundle.root().to_owned(),
+            store,
+            left_out,
+            _bundle: Some(bundle),
+            _project: None,
+        })
+    }
+
+    /// Finds the lock that the report belongs to.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub(crate) fn provenance(&self, document: &Document) -> Result<Provenance<'_>, Stop> {
+        let mut locks = Vec::new();
+        find_locks(&self.root, &mut locks)?;
+        // `run` puts the lock beside the experiment, which may lie in another project than the report.
+        let registered = self.store.roots()?.into_iter().map(|root| root.file);
+        locks.extend(registered.filter(|file| file.is_file()));
+        Ok(Provenance::choose(&self.store, &locks, document))
+    }
+}
+
+/// Returns the archive of a bundle in the report's folder that holds this report, or, if the report
+/// was edited, its trace. Other archives, and files that only have such a name, are passed over.
+fn archive_beside(document: &Document) -> Option<PathBuf> {
+    let folder = document.path.parent().filter(|p| !p.as_os_str().is_empty());
+    let entries = std::fs::read_dir(folder.unwrap_or(Path::new("."))).ok()?;
+    let mut archives: Vec<PathBuf> = entries
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()))
+        .map(|entry| entry.path())
+        .filter(|path| path.to_string_lossy().ends_with(".tar.zst"))
+        .collect();
+    archives.sort();
+    let holds = |archive: &PathBuf, digest: Digest| {
+        let manifest = bundle::manifest_of(archive);
+        manifest.is_ok_and(|m| m.files.iter().any(|file| file.blake3 == digest))
+    };
+    let with = |digest| archives.iter().find(|path| holds(path, digest)).cloned();
+    with(document.report).or_else(|| with(document.trace))
+}
