@@ -78,7 +78,7 @@ pub(super) fn reproduce(arguments: &ReproduceArgs, global: &Global) -> Result<()
     ));
     if not_executed > 0 {
         say(&format!(
-            "{not_executed} pure cells were not executed: the author left out what they read"
+            "not executed, since the author left out what they read: {not_executed}"
         ));
     }
     say(&format!("trail digest {}", lock.trail()));
