@@ -13,6 +13,7 @@ mod dry_run;
 mod errors;
 mod explore;
 mod foreign;
+mod groups;
 mod help;
 mod imported;
 mod kept;

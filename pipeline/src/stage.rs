@@ -668,8 +668,9 @@ pub trait StageKind: Send + Sync {
     }
 
     /// Returns the kinds of which a stage of this kind can use one stage only, with what it would
-    /// do with it: needing a second one is a mistake of the experiment.
-    fn uses_one(&self) -> &'static [(&'static str, &'static str)] {
+    /// do with it: needing a second one is a mistake of the experiment. `gives` tells whether the
+    /// stage gives a setting.
+    fn uses_one(&self, _gives: &dyn Fn(&str) -> bool) -> &'static [(&'static str, &'static str)] {
         &[]
     }
 

@@ -380,7 +380,8 @@ fn twins<'c>(
 
 /// Finds two stages of a kind of which the stage can use only one.
 fn needs_two(draft: &Draft, drafts: &[Draft]) -> Option<Mistake> {
-    draft.kind?.uses_one().iter().find_map(|(kind, what)| {
+    let gives = |setting: &str| draft.node.entry(setting).is_some();
+    draft.kind?.uses_one(&gives).iter().find_map(|(kind, what)| {
         let of_kind = |n: &&usize| drafts[**n].kind.is_some_and(|k| k.name() == *kind);
         let mut found = draft.needs.iter().filter(of_kind).map(|n| drafts[*n].name);
         let (first, second) = (found.next()?, found.next()?);

@@ -131,7 +131,7 @@ impl StageKind for Kind {
         }
     }
 
-    fn uses_one(&self) -> &'static [(&'static str, &'static str)] {
+    fn uses_one(&self, _gives: &dyn Fn(&str) -> bool) -> &'static [(&'static str, &'static str)] {
         if self.name == "measure" {
             &[("prepare", "measures one")]
         } else {

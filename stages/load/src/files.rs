@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use artifacts::{Digest, TableError, TableWriter};
-use contract::{Chunk, Counters, EventPattern, Exporter, Phase, Request, Telling};
+use contract::{
+    Chunk, Counters, EventPattern, Exporter, LiveMember, Member, Phase, Request, Telling,
+};
+use net::Site;
 use pipeline::stage::Control;
 use serde_json::Value;
 
@@ -20,7 +23,7 @@ use crate::run::{
     CellFacts, Ending, LoadError, LoadSpec, Target, endpoint, facts, file_length, read_from,
 };
 use crate::sample::Sample;
-use crate::scrape::Metrics;
+use crate::scrape::{Address, Metrics};
 use crate::sheet::{Sheet, TableFile};
 use crate::tables::{cell_table, measured_lag};
 use crate::tally::Tally;
@@ -48,6 +51,8 @@ pub struct Beside {
     pub counters: Counters,
     /// Addresses that tell of the server and of its machine, by name.
     pub exporters: BTreeMap<String, Exporter>,
+    /// The members of a group of servers, if the load goes to one.
+    pub members: Vec<LiveMember>,
     /// Where the program `nvidia-smi` is; by default it is looked for on the search path.
     pub nvidia_smi: Option<PathBuf>,
 }
@@ -68,6 +73,7 @@ impl Beside {
             reset_cache: None,
             counters: Counters::default(),
             exporters: BTreeMap::new(),
+            members: Vec::new(),
             nvidia_smi: find_program("nvidia-smi", std::env::var_os("PATH").as_deref()),
         }
     }
@@ -109,14 +115,14 @@ pub fn run_load_into(
 ) -> Result<LoadFiles, LoadError> {
     let broken =
         |e: &dyn std::fmt::Display| LoadError(format!("the tables cannot be written: {e}"));
-    let log_from = target.log.as_deref().map(file_length).unwrap_or_default();
+    let logs = logs(target, beside);
     let (prompts, prompt_set) = write_prompts(&spec.prompts, folder).map_err(|e| broken(&e))?;
     let mut ordered = Ordered::new(folder.to_owned(), WAITING_BYTES);
     let mut driven = drive(
         spec,
         target,
         control,
-        |start| company(start, target, beside, folder, log_from),
+        |start| company(start, target, beside, folder, &logs),
         &mut |request, chunks| ordered.push(&Rows { request, chunks }),
     )?;
     let mut requests = Sheet::<Request>::create(folder, &[]).map_err(|e| broken(&e))?;
@@ -154,6 +160,10 @@ pub fn run_load_into(
         },
         prompts,
     ];
+    if !beside.members.is_empty() {
+        let members = write_members(&beside.members, folder).map_err(|e| broken(&e))?;
+        driven.tables.push(members);
+    }
     driven.tables.sort_by_key(|table| table.name);
     tables.append(&mut driven.tables);
     let mask = |text: String| {
@@ -165,11 +175,7 @@ pub fn run_load_into(
     Ok(LoadFiles {
         ending: driven.ending,
         tables,
-        engine_log: target
-            .log
-            .as_deref()
-            .and_then(|path| read_from(path, log_from).ok())
-            .map(mask),
+        engine_log: logged(&logs).map(mask),
         cell,
         warnings: driven
             .warnings
@@ -231,14 +237,85 @@ pub(crate) fn write_prompts(set: &PromptSet, folder: &Path) -> io::Result<(Table
 fn metrics_of(
     start: &Start,
     target: &Target,
+    members: &[LiveMember],
     others: Result<Vec<(String, Endpoint)>, String>,
-) -> Result<Vec<(Option<String>, Endpoint)>, String> {
+) -> Result<Vec<Address>, String> {
     let own = target.metrics.as_ref();
     let own = own.map(|path| Ok((None, endpoint(start, target, path)?)));
+    let of_members = members.iter().filter_map(|member| {
+        let path = member.metrics.clone()?;
+        let site = Site::find(&member.base_url, None, None).map_err(|e| e.to_string());
+        let label = Some(("member", member.name.clone()));
+        Some(site.map(|site| (label, Endpoint { site, path })))
+    });
     let others = others?.into_iter();
     own.into_iter()
-        .chain(others.map(|(name, endpoint)| Ok((Some(name), endpoint))))
+        .chain(of_members)
+        .chain(others.map(|(name, endpoint)| Ok((Some(("exporter", name)), endpoint))))
         .collect()
+}
+
+/// One log of the server, or of a member of a group, as far as it is read here.
+struct LogPart<'a> {
+    member: Option<&'a LiveMember>,
+    path: &'a Path,
+    from: u64,
+}
+
+/// Returns the logs that can be read, each from where it ends now.
+fn logs<'a>(target: &'a Target, beside: &'a Beside) -> Vec<LogPart<'a>> {
+    let own = target.log.as_deref().map(|path| (None, path));
+    let members = beside.members.iter();
+    let members = members.filter_map(|member| Some((Some(member), member.log_path.as_deref()?)));
+    let all = own.into_iter().chain(members);
+    let part = |(member, path)| LogPart {
+        member,
+        path,
+        from: file_length(path),
+    };
+    all.map(part).collect()
+}
+
+/// Returns what was logged; of a group member by member, each below a line with its name.
+fn logged(parts: &[LogPart<'_>]) -> Option<String> {
+    let texts = parts.iter().filter_map(|part| {
+        let text = read_from(part.path, part.from).ok()?;
+        Some(match part.member {
+            Some(member) => format!("== {}\n{text}", member.name),
+            None => text,
+        })
+    });
+    texts.reduce(|mut all, text| {
+        if !all.ends_with('\n') {
+            all.push('\n');
+        }
+        all + &text
+    })
+}
+
+/// Writes the table of the members of a group.
+fn write_members(members: &[LiveMember], folder: &Path) -> Result<TableFile, TableError> {
+    let row = |member: &LiveMember| Member {
+        member: member.name.clone(),
+        role: member.role.clone(),
+        loaded: member.loaded,
+        engine: member.engine.clone(),
+        gpus: member.gpus.clone(),
+    };
+    let mut sheet = Sheet::<Member>::create(folder, &[])?;
+    members
+        .iter()
+        .map(row)
+        .try_for_each(|row| sheet.push(row))?;
+    sheet.finish()
+}
+
+/// Returns the leaders of the server's process groups on this machine.
+fn leaders(beside: &Beside) -> Vec<(Option<String>, i64)> {
+    let own = beside.server_pid.map(|pid| (None, pid));
+    let members = beside.members.iter();
+    let members = members.filter_map(|member| Some((Some(member.name.clone()), member.pid?)));
+    own.into_iter().chain(members).collect()
 }
 
 /// Begins everything that is sampled beside the load.
@@ -247,7 +324,7 @@ fn company(
     target: &Target,
     beside: &Beside,
     folder: &Path,
-    log_from: u64,
+    logs: &[LogPart<'_>],
 ) -> Company {
     let telemetry = &beside.telemetry;
     let interval = telemetry.interval.duration();
@@ -261,7 +338,8 @@ fn company(
     };
     let words = |e: TableError| e.to_string();
     let elsewhere = |tells| endpoints(&beside.exporters, target.ca_file.as_deref(), tells);
-    match metrics_of(start, target, elsewhere(Telling::Metrics)) {
+    let exporters = elsewhere(Telling::Metrics);
+    match metrics_of(start, target, &beside.members, exporters) {
         Ok(addresses) if addresses.is_empty() => {}
         addresses => begin(
             "server_metrics",
@@ -294,7 +372,7 @@ fn company(
         );
     }
     if telemetry.processes {
-        let processes = Processes::new(folder, beside.server_pid, interval_ms);
+        let processes = Processes::new(folder, leaders(beside), interval_ms);
         begin(
             "process_telemetry",
             processes.map(|p| Box::new(p) as _).map_err(words),
@@ -316,18 +394,27 @@ fn company(
         });
         begin("server_info", info);
     }
-    if let Some(path) = target
-        .log
-        .as_deref()
-        .filter(|_| !beside.log_events.is_empty())
-    {
-        let log = LogFrom {
-            path,
-            position: log_from,
-            started: start.started,
-        };
-        let key = target.api_key.clone();
-        let events = LogEvents::new(folder, &log, &beside.log_events, key, interval_ms);
+    let patterns: Vec<Vec<(String, EventPattern)>> = logs
+        .iter()
+        .map(|log| match log.member {
+            Some(member) => member.log_events.clone().into_iter().collect(),
+            None => beside.log_events.clone(),
+        })
+        .collect();
+    let with_patterns: Vec<LogFrom<'_>> = logs
+        .iter()
+        .zip(&patterns)
+        .filter(|(_, patterns)| !patterns.is_empty())
+        .map(|(log, patterns)| LogFrom {
+            member: log.member.map(|member| member.name.clone()),
+            path: log.path,
+            position: log.from,
+            patterns,
+        })
+        .collect();
+    if !with_patterns.is_empty() {
+        let key = target.api_key.as_ref();
+        let events = LogEvents::new(folder, &with_patterns, start.started, key, interval_ms);
         begin("engine_events", events.map(|e| Box::new(e) as _));
     }
     let power = Arc::new(Power::default());

@@ -180,7 +180,7 @@ impl StageKind for Load {
         parameters["simulate"].is_null() && parameters["import"].is_null()
     }
 
-    fn uses_one(&self) -> &'static [(&'static str, &'static str)] {
+    fn uses_one(&self, _gives: &dyn Fn(&str) -> bool) -> &'static [(&'static str, &'static str)] {
         &[("serve", "loads one server")]
     }
 
@@ -489,6 +489,7 @@ pub(crate) fn target(
         reset_cache: live.endpoints.reset_cache,
         counters: live.counters,
         exporters: live.exporters,
+        members: live.members,
         ..Beside::new(telemetry)
     };
     let target = Target {

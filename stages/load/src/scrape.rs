@@ -17,6 +17,9 @@ use crate::telemetry::{Companion, Left};
 /// The sampling interval where none is declared.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 
+/// Where metrics are, with the label that is added to theirs.
+pub(crate) type Address = (Option<(&'static str, String)>, Endpoint);
+
 /// Where samples go.
 pub(crate) enum Kept {
     /// Into memory, for runs that are small.
@@ -27,8 +30,8 @@ pub(crate) enum Kept {
 
 /// The server's metrics as a companion.
 pub(crate) struct Metrics {
-    /// The server's own address, and those that have a name.
-    pub(crate) endpoints: Vec<(Option<String>, Endpoint)>,
+    /// Addresses; those that are not the only one of the server with a label and its value.
+    pub(crate) endpoints: Vec<Address>,
     pub(crate) kept: Kept,
 }
 
@@ -39,7 +42,7 @@ impl Metrics {
     /// If its file cannot be made.
     pub(crate) fn new(
         folder: &Path,
-        endpoints: Vec<(Option<String>, Endpoint)>,
+        endpoints: Vec<Address>,
         interval_ms: &str,
     ) -> Result<Self, TableError> {
         let sheet = Sheet::create(folder, &[("interval_ms", interval_ms)])?;
@@ -57,15 +60,16 @@ impl Companion for Metrics {
 
     fn sample(&mut self, at_ns: i64) -> Result<(), String> {
         let (mut rows, mut failed) = (Vec::new(), Ok(()));
-        for (name, endpoint) in &self.endpoints {
+        for (label, endpoint) in &self.endpoints {
             // One that does not answer keeps no other from being scraped.
-            match (endpoint.text("text/plain"), name) {
+            match (endpoint.text("text/plain"), label) {
                 (Ok(text), None) => rows.extend(parse(&text, at_ns)),
-                (Ok(text), Some(name)) => {
-                    rows.extend(parse(&text, at_ns).into_iter().map(|row| of(name, row)));
+                (Ok(text), Some(label)) => {
+                    let named = |row| with_label(label, row);
+                    rows.extend(parse(&text, at_ns).into_iter().map(named));
                 }
                 (Err(why), None) => failed = failed.and(Err(why)),
-                (Err(why), Some(name)) => failed = failed.and(Err(format!("{name}: {why}"))),
+                (Err(why), Some((_, name))) => failed = failed.and(Err(format!("{name}: {why}"))),
             }
         }
         match &mut self.kept {
@@ -90,14 +94,14 @@ impl Companion for Metrics {
     }
 }
 
-/// Says in a row's labels that it comes from an address with a name.
-fn of(name: &str, row: ServerMetric) -> ServerMetric {
+/// Says in a row's labels which address it comes from.
+fn with_label((label, name): &(&'static str, String), row: ServerMetric) -> ServerMetric {
     let comma = if row.labels.trim().is_empty() {
         ""
     } else {
         ","
     };
-    let labels = format!("exporter=\"{name}\"{comma}{}", row.labels);
+    let labels = format!("{label}=\"{name}\"{comma}{}", row.labels);
     ServerMetric { labels, ..row }
 }
 

@@ -46,10 +46,11 @@ impl From<String> for Miss {
 }
 
 /// Tables that a load cell has or has not, as its machine and its server allow.
-const SAMPLED: [&str; 8] = [
+const SAMPLED: [&str; 9] = [
     "engine_events",
     "gpu_telemetry",
     "host_telemetry",
+    "members",
     "process_telemetry",
     "server_host_telemetry",
     "server_info",

@@ -110,6 +110,7 @@ pub(crate) fn table(name: &str, data: &Data) -> Result<Option<Table>, Miss> {
     }
     mark_versions(&mut rows, &sides);
     rows.extend(told_of_running(&sides));
+    rows.extend(roles(&sides));
     let changed: Vec<Option<String>> = sides
         .groups
         .iter()
@@ -178,6 +179,37 @@ fn told_of_running(sides: &Sides<'_>) -> Vec<FactRow> {
         Some((format!("{title}: {name}"), values, state))
     });
     rows.collect()
+}
+
+/// Returns a row for each role of a group of servers: how many there are of what.
+fn roles(sides: &Sides<'_>) -> Vec<FactRow> {
+    let name = |key: &String| {
+        Some(
+            key.strip_prefix("server.roles.")?
+                .strip_suffix(".count")?
+                .to_owned(),
+        )
+    };
+    let names: BTreeSet<String> = sides
+        .groups
+        .iter()
+        .flat_map(|(_, facets)| facets.keys().filter_map(name))
+        .collect();
+    let row = |name: String| {
+        let key = |of: &str| format!("server.roles.{name}.{of}");
+        let value = |facets: &Facets| {
+            let of = |part: &str| facets.get(&key(part)).map_or("", String::as_str);
+            let loaded = facets.get("server.loaded_role") == Some(&name);
+            let mark = if loaded { ", loaded" } else { "" };
+            let (title, version) = (of("server.engine.title"), of("server.version"));
+            let count = facets.get(&key("count"))?;
+            Some(format!("{count} × {title} {version}{mark}"))
+        };
+        let values = sides.groups.iter().map(|(_, f)| value(f)).collect();
+        let state = sides.stands.get(&key("count")).copied().unwrap_or("same");
+        (format!("Role: {name}"), values, state)
+    };
+    names.into_iter().map(row).collect()
 }
 
 /// What follows a value that nobody checked.

@@ -41,6 +41,8 @@ pub(crate) fn describe(
         probed: probed.clone(),
         declared_settings: engine.facts.settings.clone(),
         facets: environment.facets.clone(),
+        loaded_role: None,
+        roles: BTreeMap::new(),
     }
 }
 

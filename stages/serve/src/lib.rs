@@ -6,9 +6,14 @@
 //! `log`.
 
 mod describe;
+mod group;
+mod part;
 mod probe;
 mod process;
 mod ready;
 mod stage;
+mod start;
 
+pub use group::Role;
 pub use stage::{Serve, Settings};
+pub use start::Readiness;

@@ -54,12 +54,13 @@ impl Process {
         engine: &Engine,
         live: &LiveEnvironment,
         rendered: &Rendered,
+        log: &str,
         job: &Job<'_>,
     ) -> Result<Self, Failure> {
         let program = &live.bin;
         let trouble =
             |what: &str, e: io::Error| Failure::failed(format!("{}: {what}: {e}", engine.title));
-        let path = job.scratch.join("engine.log");
+        let path = job.scratch.join(format!("{log}.log"));
         fs::create_dir_all(job.scratch).map_err(|e| trouble("the folder for its log", e))?;
         let log = File::create(&path).map_err(|e| trouble("its log", e))?;
         let errors = log.try_clone().map_err(|e| trouble("its log", e))?;

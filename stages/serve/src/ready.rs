@@ -10,6 +10,8 @@ use net::{Answer, Ask, HttpError, Site, TlsError};
 use pipeline::Json;
 use serde_json::json;
 
+use crate::start::Readiness;
+
 const POLL: Duration = Duration::from_millis(25);
 const PROBE_LIMIT: Duration = Duration::from_secs(10);
 
@@ -37,6 +39,7 @@ pub(crate) struct Wanted<'a> {
     /// Names under which the model may be served, the likeliest first.
     pub(crate) models: &'a [String],
     pub(crate) limit: Duration,
+    pub(crate) proof: Readiness,
     pub(crate) stage_of_life: Life,
 }
 
@@ -59,6 +62,14 @@ pub(crate) fn wait<E>(
     if let Some(health) = &endpoints.health {
         poll(wanted, ("health", health), None, deadline, watch)?;
     }
+    if wanted.proof == Readiness::Health {
+        return match &endpoints.health {
+            Some(_) => Ok(wanted.models.first().cloned().unwrap_or_default()),
+            None => Err(NotReady::Wrong(
+                "it is to be ready by its health check, but its definition has none".to_owned(),
+            )),
+        };
+    }
     let model = match &endpoints.models {
         Some(path) => listed(
             wanted,
@@ -66,6 +77,9 @@ pub(crate) fn wait<E>(
         )?,
         None => wanted.models.first().cloned().unwrap_or_default(),
     };
+    if wanted.proof == Readiness::Models {
+        return Ok(model);
+    }
     let (path, body) = one_token(wanted.engine, &model).map_err(NotReady::Wrong)?;
     let key = match wanted.engine.api {
         Api::OpenaiCompletions => "completions",
@@ -376,6 +390,7 @@ mod tests {
             site: &site(&stub),
             models: &models,
             limit,
+            proof: Readiness::Token,
             stage_of_life: Life::Starting,
         };
         wait(&wanted, &mut || Ok(()))

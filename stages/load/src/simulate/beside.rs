@@ -69,6 +69,7 @@ pub(super) fn made_up(
         field: Some("requests".to_owned()),
         value: Some(1.0),
         text: Some("1".to_owned()),
+        member: None,
     };
     let rows: Vec<EngineEvent> = at.iter().zip(0..).map(event).collect();
     tables.push(("engine_events", table(&rows, &interval_ms)?));
@@ -130,6 +131,7 @@ fn processes(at: &[i64], interval_ms: &str) -> Result<Table, TableError> {
             memory_bytes: 1 << 20,
             disk_read_bytes: Some(0),
             disk_written_bytes: Some(0),
+            member: None,
         })
     };
     let rows: Vec<ProcessSample> = at.iter().zip(1..).flat_map(sample).collect();

@@ -87,8 +87,15 @@ fn local_time(format: &str, text: &str, near: i128) -> Option<i128> {
 const LONGEST: usize = 64 * 1024;
 const READ_AT_ONCE: u64 = 4 * 1024 * 1024;
 
-/// The log as a companion.
+/// The logs of a server, or of the members of a group, as a companion.
 pub(crate) struct LogEvents {
+    logs: Vec<Log>,
+    sheet: Sheet<EngineEvent>,
+}
+
+/// One log while it grows.
+struct Log {
+    member: Option<String>,
     path: PathBuf,
     position: u64,
     cut: Vec<u8>,
@@ -96,41 +103,56 @@ pub(crate) struct LogEvents {
     patterns: Vec<Pattern>,
     clock: Clock,
     api_key: Option<ApiKey>,
-    sheet: Sheet<EngineEvent>,
 }
 
 /// Where a log is and from where on it is read.
 pub(crate) struct LogFrom<'a> {
+    /// The member of a group of servers that writes it.
+    pub(crate) member: Option<String>,
     pub(crate) path: &'a Path,
     pub(crate) position: u64,
-    pub(crate) started: SystemTime,
+    pub(crate) patterns: &'a [(String, EventPattern)],
 }
 
 impl LogEvents {
-    /// Begins `engine_events`.
+    /// Begins `engine_events`; `started` is when the cell did.
     ///
     /// # Errors
     /// If a pattern is no regular expression, or its file cannot be made.
     pub(crate) fn new(
         folder: &Path,
-        log: &LogFrom<'_>,
-        patterns: &[(String, EventPattern)],
-        api_key: Option<ApiKey>,
+        logs: &[LogFrom<'_>],
+        started: SystemTime,
+        api_key: Option<&ApiKey>,
         interval_ms: &str,
     ) -> Result<Self, String> {
         let notes = [("interval_ms", interval_ms)];
+        let logs = logs.iter().map(|log| Log::new(log, started, api_key));
         Ok(Self {
+            logs: logs.collect::<Result<_, _>>()?,
+            sheet: Sheet::create(folder, &notes).map_err(|e| e.to_string())?,
+        })
+    }
+}
+
+impl Log {
+    fn new(
+        log: &LogFrom<'_>,
+        started: SystemTime,
+        api_key: Option<&ApiKey>,
+    ) -> Result<Self, String> {
+        Ok(Self {
+            member: log.member.clone(),
             path: log.path.to_owned(),
             position: log.position,
             cut: Vec::new(),
             line: 0,
-            patterns: compile(patterns)?,
+            patterns: compile(log.patterns)?,
             clock: Clock {
-                started_unix_ns: unix_ns(log.started),
+                started_unix_ns: unix_ns(started),
                 zone_ns: None,
             },
-            api_key,
-            sheet: Sheet::create(folder, &notes).map_err(|e| e.to_string())?,
+            api_key: api_key.cloned(),
         })
     }
 
@@ -209,6 +231,7 @@ impl LogEvents {
                 field,
                 value: text.as_deref().and_then(number),
                 text,
+                member: self.member.clone(),
             };
             if fields.is_empty() {
                 rows.push(row(None, None));
@@ -254,8 +277,10 @@ impl Companion for LogEvents {
     }
 
     fn sample(&mut self, at_ns: i64) -> Result<(), String> {
-        for row in self.read(at_ns)? {
-            self.sheet.push(row).map_err(|e| e.to_string())?;
+        for log in &mut self.logs {
+            for row in log.read(at_ns)? {
+                self.sheet.push(row).map_err(|e| e.to_string())?;
+            }
         }
         Ok(())
     }
@@ -327,20 +352,15 @@ mod tests {
             fields: vec![r"n=(?<n>[\d,.]+)".to_owned(), r"never=(?<m>\d+)".to_owned()],
             time: None,
         };
+        let patterns = [("done".to_owned(), pattern)];
         let from = LogFrom {
+            member: Some("replica-1".to_owned()),
             path: &path,
             position: 7,
-            started: SystemTime::now(),
+            patterns: &patterns,
         };
-        let key = ApiKey::new("secret");
-        let mut events = LogEvents::new(
-            folder.path(),
-            &from,
-            &[("done".to_owned(), pattern)],
-            key,
-            "1000",
-        )
-        .unwrap();
+        let key = ApiKey::new("secret").unwrap();
+        let mut events = Log::new(&from, SystemTime::now(), Some(&key)).unwrap();
         write!(log, "one done n=1,234.5\nnoise\nsecr").unwrap();
         let rows = events.read(10).unwrap();
         let row = |line, field: &str, value, text: &str| EngineEvent {
@@ -351,6 +371,7 @@ mod tests {
             field: Some(field.into()),
             value,
             text: Some(text.into()),
+            member: Some("replica-1".into()),
         };
         assert_eq!(
             rows,

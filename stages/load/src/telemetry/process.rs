@@ -17,9 +17,11 @@ const LOOK_EVERY: u64 = 10;
 struct Reader {
     files: Files,
     own: i64,
-    /// The leader of the server's process group.
-    server: Option<i64>,
-    members: Vec<i64>,
+    /// The leaders of the server's process groups, each with the member of a group of servers
+    /// that it is.
+    servers: Vec<(Option<String>, i64)>,
+    /// Their processes, each with the place of its leader in `servers`.
+    members: Vec<(usize, i64)>,
     samples: u64,
     before: BTreeMap<i64, (i64, i64)>,
     tick_ns: i64,
@@ -28,28 +30,35 @@ struct Reader {
 
 impl Reader {
     fn read(&mut self, at_ns: i64) -> Vec<ProcessSample> {
-        if let Some(group) = self.server
-            && self.samples.is_multiple_of(LOOK_EVERY)
-        {
+        if !self.servers.is_empty() && self.samples.is_multiple_of(LOOK_EVERY) {
             let pids: Vec<i64> = self
                 .files
                 .names("proc")
                 .iter()
                 .filter_map(|name| name.parse().ok())
                 .collect();
-            self.members = pids
+            let leader = |pid: &i64| {
+                let group = self.stat(*pid)?.group;
+                self.servers.iter().position(|(_, leader)| *leader == group)
+            };
+            let mut found: Vec<(usize, i64)> = pids
                 .into_iter()
-                .filter(|pid| self.stat(*pid).is_some_and(|s| s.group == group))
+                .filter_map(|pid| Some((leader(&pid)?, pid)))
                 .collect();
+            found.sort_unstable_by_key(|(server, _)| *server);
+            self.members = found;
         }
         self.samples += 1;
         let all = self
             .members
             .iter()
-            .map(|pid| (ProcessRole::Server, *pid))
-            .chain([(ProcessRole::Client, self.own)]);
+            .map(|(server, pid)| (ProcessRole::Server, self.servers[*server].0.clone(), *pid))
+            .chain([(ProcessRole::Client, None, self.own)]);
         let rows: Vec<ProcessSample> = all
-            .filter_map(|(role, pid)| self.row(at_ns, role, pid))
+            .filter_map(|(role, member, pid)| {
+                let row = self.row(at_ns, role, pid)?;
+                Some(ProcessSample { member, ..row })
+            })
             .collect();
         self.before = rows
             .iter()
@@ -81,6 +90,7 @@ impl Reader {
             memory_bytes: stat.pages * self.page,
             disk_read_bytes: bytes("read_bytes:"),
             disk_written_bytes: bytes("write_bytes:"),
+            member: None,
         })
     }
 
@@ -124,14 +134,14 @@ pub(crate) struct Processes {
 }
 
 impl Processes {
-    /// Begins `process_telemetry`; `server` is the leader of the server's process group, if it
-    /// runs on this machine.
+    /// Begins `process_telemetry`; `servers` are the leaders of the server's process groups on
+    /// this machine, each with the member of a group of servers that it is.
     ///
     /// # Errors
     /// If its file cannot be made.
     pub(crate) fn new(
         folder: &Path,
-        server: Option<i64>,
+        servers: Vec<(Option<String>, i64)>,
         interval_ms: &str,
     ) -> Result<Self, TableError> {
         let sheet = Sheet::create(folder, &[("interval_ms", interval_ms)])?;
@@ -141,7 +151,7 @@ impl Processes {
         let reader = Reader {
             files: Files::of_this_machine(),
             own: i64::from(std::process::id()),
-            server,
+            servers,
             members: Vec::new(),
             samples: 0,
             before: BTreeMap::new(),
@@ -176,10 +186,10 @@ impl Companion for Processes {
             server_seen,
         } = *self;
         let mut left = Left::of(sheet);
-        let reason = match reader.server {
+        let reason = match reader.servers.first() {
             _ if server_seen => None,
             None => Some("the server's process is unknown; only our own was sampled".to_owned()),
-            Some(pid) => Some(format!(
+            Some((_, pid)) => Some(format!(
                 "no process of the group {pid} was found; only our own was sampled"
             )),
         };
@@ -208,7 +218,7 @@ mod tests {
         Reader {
             files: Files::below(root),
             own: 1,
-            server: Some(20),
+            servers: vec![(None, 20)],
             members: Vec::new(),
             samples: 0,
             before: BTreeMap::new(),
@@ -258,6 +268,32 @@ mod tests {
         fs::remove_dir_all(root.path().join("proc/21")).unwrap();
         let rows = reader.read(1_000_000_000);
         assert_eq!((rows.len(), rows[0].cpu), (2, Some(0.5)));
+    }
+
+    #[test]
+    fn processes_of_a_group_of_servers_name_their_member() {
+        let root = tempfile::tempdir().unwrap();
+        for (pid, group) in [(1, 1), (20, 20), (30, 30), (31, 30)] {
+            put(root.path(), pid, &stat(pid, "x", group, 10));
+        }
+        let mut reader = reader(root.path());
+        reader.servers = vec![
+            (Some("replica-0".into()), 30),
+            (Some("router-0".into()), 20),
+        ];
+        let rows = reader.read(0);
+        let seen: Vec<(i64, Option<&str>)> =
+            rows.iter().map(|r| (r.pid, r.member.as_deref())).collect();
+        let replica = Some("replica-0");
+        assert_eq!(
+            seen,
+            [
+                (30, replica),
+                (31, replica),
+                (20, Some("router-0")),
+                (1, None)
+            ]
+        );
     }
 
     #[test]

@@ -239,6 +239,24 @@ pub struct ServerDescriptor {
     pub declared_settings: BTreeMap<String, Value>,
     /// What identifies the machine, by facet.
     pub facets: BTreeMap<String, Value>,
+    /// Of a group of servers the role that is loaded, which the other fields describe.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loaded_role: Option<String>,
+    /// Of a group every role, the loaded one included.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub roles: BTreeMap<String, RoleDescriptor>,
+}
+
+/// One role of a group of servers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RoleDescriptor {
+    /// How many members it has.
+    pub count: u32,
+    /// The GPUs of each member, as `CUDA_VISIBLE_DEVICES` names them; empty if they see all.
+    pub gpus: Vec<String>,
+    /// What each member is.
+    pub server: ServerDescriptor,
 }
 
 /// The facet that holds what the user declares of a machine that nobody has looked at.
@@ -430,4 +448,32 @@ pub struct LiveServer {
     pub limits: BTreeMap<String, Value>,
     /// Addresses that tell of it and of its machine, by name.
     pub exporters: BTreeMap<String, Exporter>,
+    /// Of a group of servers every member, the loaded one included; else empty.
+    pub members: Vec<LiveMember>,
+}
+
+/// One member of a group of servers while it lives.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LiveMember {
+    /// Its name: the role, and its number among those of the role, from 0 (`replica-1`).
+    pub name: String,
+    /// Its role.
+    pub role: String,
+    /// Whether load goes to it.
+    pub loaded: bool,
+    /// The engine's name and version.
+    pub engine: String,
+    /// Its GPUs, if it does not see all.
+    pub gpus: Option<String>,
+    /// Where it is reached.
+    pub base_url: String,
+    /// The path of its Prometheus metrics.
+    pub metrics: Option<String>,
+    /// The leader of its process group, if Benchtrail started it.
+    pub pid: Option<i64>,
+    /// The file of its log.
+    pub log_path: Option<PathBuf>,
+    /// Lines of its log that become events.
+    pub log_events: BTreeMap<String, EventPattern>,
 }

@@ -39,9 +39,9 @@ pub use cell_rows::{CellRows, server_counter};
 pub use declare::{ColumnSpec, ColumnType, Plain, Row, TableSpec, UnknownWord, Value, Word};
 pub use documents::{
     Counters, DECLARED, Endpoints, EngineIdentity, EngineSource, Environment, EventPattern,
-    Exporter, InstalledSoftware, LiveEnvironment, LiveServer, ModelIdentity, ModelShape,
-    PassedOver, PinnedFile, PinnedPackage, ServerCommand, ServerDescriptor, Telling,
-    WeightsIdentity,
+    Exporter, InstalledSoftware, LiveEnvironment, LiveMember, LiveServer, ModelIdentity,
+    ModelShape, PassedOver, PinnedFile, PinnedPackage, RoleDescriptor, ServerCommand,
+    ServerDescriptor, Telling, WeightsIdentity,
 };
 pub use format::{ReadError, TableFormat};
 pub use lineage::{LINEAGE, Lineage, LineageRow, LineageSource, SourceArtifact, lineage_table};
@@ -53,7 +53,7 @@ pub use settings::{Settings, canonical, did_you_mean, inline_schema};
 pub use software::{SoftwareKind, SoftwareRow};
 pub use tables::{LOAD_TABLES, declared, tables};
 pub use telemetry::{
-    EngineEvent, GpuSample, HostSample, ProcessRole, ProcessSample, ServerHostSample,
+    EngineEvent, GpuSample, HostSample, Member, ProcessRole, ProcessSample, ServerHostSample,
     ServerInfoChange, ServerMetric, SlotSample,
 };
 pub use trace::{TRACE, TraceRow, TraceSource, read_trace, trace_table};

@@ -18,6 +18,7 @@ pub const LOAD_TABLES: &[TableSpec] = &[
     telemetry::SlotSample::TABLE,
     telemetry::ServerInfoChange::TABLE,
     telemetry::EngineEvent::TABLE,
+    telemetry::Member::TABLE,
 ];
 
 /// The tables of a search and of a calibration.

@@ -193,6 +193,24 @@ crate::table! {
         disk_read_bytes: Option<i64> ["B"],
         /// sent to disks since it started; null if we may not read it
         disk_written_bytes: Option<i64> ["B"],
+        /// the member of a group of servers that it belongs to; null otherwise
+        member: Option<String>,
+    }
+}
+
+crate::table! {
+    /// One member of the group of servers behind a load, in the order of their start; only of groups.
+    pub struct Member = "members" {
+        /// the role and the number among those of the role, from 0
+        member: String,
+        /// its role in the group
+        role: String,
+        /// whether the load goes to it
+        loaded: bool,
+        /// the engine's name and version
+        engine: String,
+        /// its GPUs as `CUDA_VISIBLE_DEVICES` names them; null if it sees all
+        gpus: Option<String>,
     }
 }
 
@@ -289,6 +307,9 @@ crate::table! {
         value: Option<f64>,
         /// the field as written
         text: Option<String>,
+        /// the member of a group of servers that wrote the line, whose number counts in that
+        /// member's part of `engine_log`; null otherwise
+        member: Option<String>,
     }
 }
 
@@ -300,7 +321,7 @@ crate::table! {
         /// the metric's name
         name: String,
         /// its labels as the server writes them, without braces; empty if none. Of another address
-        /// than the server's own, `exporter="NAME"` comes first
+        /// than the server's own, `exporter="NAME"` comes first, of a member of a group `member="NAME"`
         labels: String,
         /// its value, in the unit the metric's name says
         value: f64,

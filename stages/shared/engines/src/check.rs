@@ -120,6 +120,30 @@ impl Engine {
         problems
     }
 
+    fn peer_problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for (name, peers) in &self.launch.peers {
+            let mut add = |message: &str, hint: &str| {
+                let at = ["launch", "peers", name.as_str(), "each"];
+                problems.push(Problem::at(&at, message).hint(hint));
+            };
+            let says_where = |text: &String| text.contains("{url}") || text.contains("{port}");
+            if !peers.each.iter().any(says_where) {
+                add(
+                    "the arguments for each member never say where it is",
+                    "write `{url}`, or `{host}` and `{port}`",
+                );
+            }
+            if peers.join.is_some() && peers.each.len() != 1 {
+                add(
+                    "members that share one argument take one text each",
+                    "leave one text in `each`, or remove `join`",
+                );
+            }
+        }
+        problems
+    }
+
     /// Problems of what a server tells, and of what is declared of one that runs already.
     fn telling_problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
@@ -222,6 +246,7 @@ impl Engine {
                     .hint("write the name of the variable that holds the key, not the key"),
             );
         }
+        problems.extend(self.peer_problems());
         let mut add =
             |key: &str, message: &str| problems.push(Problem::at(&["launch", key], message));
         match &self.launch.program {

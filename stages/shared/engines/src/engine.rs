@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::package::Package;
+use crate::peers::PeerArguments;
 use crate::running::{Facts, Probe};
 use crate::settings::Setting;
 
@@ -183,6 +184,10 @@ pub struct Launch {
     /// added where the engine itself resolves the weights and their definition pins a revision.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub revision_arguments: Vec<String>,
+    /// Arguments that tell it of the members of other roles of its group, by the name that a stage
+    /// connects a role to. They follow all other arguments.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub peers: BTreeMap<String, PeerArguments>,
     /// Arguments that make an installed program print its version (`[--version]`). What it
     /// prints must contain the definition's `version`, or nothing is started.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -11,6 +11,7 @@ mod consent;
 mod engine;
 mod model;
 mod package;
+mod peers;
 mod running;
 mod settings;
 mod shipped;
@@ -23,6 +24,7 @@ pub use engine::{
 };
 pub use model::{LocalWeights, Model, NamedWeights, PackagedWeights, Shape, Weights};
 pub use package::{Package, PackageFile, Registry, Sha256, Unpack};
+pub use peers::{Peer, PeerArguments};
 pub use running::{Facts, Probe};
 pub use settings::{Setting, SettingType, resolve};
 pub use shipped::{collections, shipped};

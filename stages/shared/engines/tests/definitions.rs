@@ -360,9 +360,11 @@ fn the_examples_in_the_documentation_are_valid() {
         .skip(1)
         .map(|rest| yaml::read(rest.split("```").next().expect("the example ends")))
         .collect();
-    let [engine, running, model] = &examples[..] else {
-        panic!("three examples, not {}", examples.len())
+    let [engine, running, group, model] = &examples[..] else {
+        panic!("four examples, not {}", examples.len())
     };
+    let router = Engine::from_json(&group["engines"]["sglang-router"]).unwrap();
+    assert_eq!(router.launch.peers.len(), 2);
     let running = Engine::from_json(running).unwrap();
     assert_eq!(running.exporters.len(), 3);
     let engine = Engine::from_json(engine).unwrap();

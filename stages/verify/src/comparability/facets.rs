@@ -24,10 +24,34 @@ pub(crate) const FACETS: [&str; 10] = [
 /// What a facet of a cell holds: values by path; `None` if it is not known.
 pub(crate) type Values = Option<BTreeMap<String, String>>;
 
-/// Returns what a cell's facet holds. `prompts` is compared as a whole; `prompt-tokens` and `cache`
-/// are found elsewhere.
+/// Returns what a cell's facet holds, with that of every role if a group of servers was loaded.
 pub(crate) fn values(cell: &Cell<'_>, facet: &str) -> Values {
     let descriptor = cell.server.as_ref().map(|s| &s.descriptor);
+    let mut all = of(cell, descriptor, facet)?;
+    let roles = descriptor.and_then(|d| d["roles"].as_object());
+    if !["host", "model", "engine", "settings"].contains(&facet) {
+        return Some(all);
+    }
+    for (name, role) in roles.into_iter().flatten() {
+        // What is not known of one member is not known of the group.
+        let of_role = of(cell, Some(&role["server"]), facet)?;
+        let below = |(path, value): (String, String)| (format!("{name}.{path}"), value);
+        all.extend(of_role.into_iter().map(below));
+        if facet == "settings" {
+            all.insert(format!("{name}.count"), text(&role["count"]));
+            all.extend(
+                flat(&role["gpus"])
+                    .into_iter()
+                    .map(|(path, gpus)| (format!("{name}.gpus.{path}"), gpus)),
+            );
+        }
+    }
+    Some(all)
+}
+
+/// Returns what a facet of a cell on one server holds. `prompts` is compared as a whole; `prompt-tokens` and `cache`
+/// are found elsewhere.
+fn of(cell: &Cell<'_>, descriptor: Option<&Json>, facet: &str) -> Values {
     match facet {
         "source" => {
             let source = cell

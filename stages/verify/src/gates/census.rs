@@ -108,12 +108,13 @@ impl TypedGate for Census {
 const ALWAYS: [&str; 4] = ["cell", "chunks", "prompts", "requests"];
 
 /// Outputs that a cell has or has not as its server and its machine allow.
-const SOMETIMES: [&str; 10] = [
+const SOMETIMES: [&str; 11] = [
     "engine_events",
     "engine_log",
     "gpu_telemetry",
     "host_telemetry",
     "import",
+    "members",
     "process_telemetry",
     "server_host_telemetry",
     "server_info",

@@ -1,0 +1,430 @@
+//! Groups: several servers that are one to whoever loads them, such as a router with the workers
+//! behind it. Each role has an environment, settings, devices and readiness of its own; members
+//! of roles that others are told of start first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use artifacts::Store;
+use contract::{LiveMember, RoleDescriptor, ServerDescriptor};
+use engines::Peer;
+use pipeline::process::Spawner;
+use pipeline::suggest::remedy;
+use pipeline::{Done, Effect, Failure, Input, Job, Json, Lease, Output, Problem};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::part::Part;
+use crate::stage::{Settings, live};
+use crate::start::{Manner, Readiness, Server};
+
+/// The variable that names the GPUs of a process.
+const GPUS: &str = "CUDA_VISIBLE_DEVICES";
+
+/// One role of a group: the servers that do the same.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Role {
+    /// The provision stage whose environment its members run in; may be left out if the stage needs
+    /// one only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub provision: Option<String>,
+    /// How many members it has.
+    #[schemars(range(min = 1))]
+    pub count: u32,
+    /// Settings of its engine, the same for all members.
+    pub settings: BTreeMap<String, Json>,
+    /// The GPUs of each member, as `CUDA_VISIBLE_DEVICES` takes them: a text for each member. By
+    /// default each sees all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<String>,
+    /// Which roles its members are told of: the name that the engine's definition gives them
+    /// (`launch.peers`), and the role.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub peers: BTreeMap<String, String>,
+    /// What proves that a member is ready. A worker that generates nothing by itself is ready by
+    /// its health check.
+    pub ready: Readiness,
+}
+
+impl Default for Role {
+    fn default() -> Self {
+        Self {
+            provision: None,
+            count: 1,
+            settings: BTreeMap::new(),
+            gpus: Vec::new(),
+            peers: BTreeMap::new(),
+            ready: Readiness::Token,
+        }
+    }
+}
+
+/// Returns what is wrong with the roles of a stage, whatever their engines are.
+pub(crate) fn problems(settings: &Settings) -> Vec<Problem> {
+    let roles = &settings.roles;
+    let mut problems = Vec::new();
+    let names = || roles.keys().map(String::as_str);
+    if roles.is_empty() {
+        if settings.load.is_some() {
+            let problem = Problem::at(&["load"], "`load` names a role, but there are no `roles`");
+            problems.push(problem.hint("remove `load`, or add `roles`"));
+        }
+        return problems;
+    }
+    if !settings.settings.is_empty() {
+        let problem = Problem::at(&["settings"], "a group has settings for each role");
+        problems.push(problem.hint("move them to `roles.NAME.settings`"));
+    }
+    for (name, role) in roles {
+        let mut add = |key: &str, message: String, hint: String| {
+            problems.push(Problem::at(&["roles", name, key], message).hint(hint));
+        };
+        if role.count == 0 {
+            let message = format!("the role `{name}` has no member");
+            add(
+                "count",
+                message,
+                "write at least 1, or remove the role".to_owned(),
+            );
+        }
+        if !role.gpus.is_empty() && role.gpus.len() != role.count as usize {
+            let message = format!(
+                "the role `{name}` has {} members, but `gpus` has {} texts",
+                role.count,
+                role.gpus.len()
+            );
+            add("gpus", message, "write one text for each member".to_owned());
+        }
+        for peer in role
+            .peers
+            .values()
+            .filter(|peer| !roles.contains_key(*peer))
+        {
+            let message = format!("there is no role `{peer}`");
+            add("peers", message, remedy(peer, "roles", names()));
+        }
+    }
+    match &settings.load {
+        None if roles.len() > 1 => problems.push(
+            Problem::at(&["roles"], "which role is loaded is not said")
+                .hint("add `load: ROLE` beside `roles`"),
+        ),
+        Some(load) if !roles.contains_key(load) => {
+            let problem = Problem::at(&["load"], format!("there is no role `{load}`"));
+            problems.push(problem.hint(remedy(load, "roles", names())));
+        }
+        _ => {}
+    }
+    if let Some(role) = loaded(settings).and_then(|name| roles.get(name))
+        && role.count > 1
+    {
+        let message = format!(
+            "load goes to one server, but its role has {} members",
+            role.count
+        );
+        problems.push(
+            Problem::at(&["roles"], message)
+                .hint("put a balancer before them as a role of its own, and load that"),
+        );
+    }
+    if problems.is_empty() && in_order(roles).len() < roles.len() {
+        problems.push(
+            Problem::at(
+                &["roles"],
+                "roles tell each other of one another in a circle",
+            )
+            .hint("remove one of the `peers`: who is told must start later"),
+        );
+    }
+    problems
+}
+
+fn loaded(settings: &Settings) -> Option<&str> {
+    let only = || settings.roles.keys().next();
+    settings.load.as_ref().or_else(only).map(String::as_str)
+}
+
+/// Returns the roles so that each comes after those it is told of; those in a circle are left out.
+fn in_order(roles: &BTreeMap<String, Role>) -> Vec<&str> {
+    let mut order: Vec<&str> = Vec::new();
+    loop {
+        let mut rest = roles
+            .iter()
+            .filter(|(name, _)| !order.contains(&name.as_str()));
+        let next = rest.find(|(_, role)| role.peers.values().all(|p| order.contains(&p.as_str())));
+        match next {
+            Some((name, _)) => order.push(name),
+            None => return order,
+        }
+    }
+}
+
+/// The roles of a group with what their members are started from, in the order of their start.
+pub(crate) struct Plan<'a> {
+    roles: Vec<Planned<'a>>,
+    loaded: String,
+}
+
+struct Planned<'a> {
+    name: String,
+    role: Role,
+    part: Part<'a>,
+}
+
+impl<'a> Plan<'a> {
+    /// Reads the environments of the roles.
+    ///
+    /// # Errors
+    /// If one is missing, its engine does not take the settings, or the engines are not connected
+    /// as their definitions ask.
+    pub(crate) fn of(
+        settings: &Settings,
+        inputs: &'a [Input],
+        store: &Store,
+    ) -> Result<Self, Failure> {
+        let mut roles = Vec::new();
+        for name in in_order(&settings.roles) {
+            let role = settings.roles[name].clone();
+            let input = environment(name, &role, inputs)?;
+            let part = Part::of(Some(input), &json!(role.settings), store)
+                .map_err(|failure| of_role(name, failure))?;
+            connected(name, &role, &part)?;
+            roles.push(Planned {
+                name: name.to_owned(),
+                role,
+                part,
+            });
+        }
+        let loaded = loaded(settings).unwrap_or_default().to_owned();
+        Ok(Self { roles, loaded })
+    }
+
+    /// What starting it does.
+    pub(crate) fn effects(&self) -> Vec<Effect> {
+        self.roles.iter().flat_map(|r| r.part.effects()).collect()
+    }
+
+    /// Describes the group as its settings promise it.
+    pub(crate) fn promised(&self) -> ServerDescriptor {
+        let described = self.roles.iter().map(|r| (r, r.part.promised()));
+        self.whole(described.collect())
+    }
+
+    /// Starts every member and waits for each.
+    ///
+    /// # Errors
+    /// If one does not become ready; those before it are stopped.
+    pub(crate) fn start(
+        &self,
+        spawner: &dyn Fn() -> Result<Arc<Spawner>, Failure>,
+        job: &Job<'_>,
+    ) -> Result<Done, Failure> {
+        let mut group = Group::default();
+        let mut addresses: BTreeMap<&str, Vec<Peer>> = BTreeMap::new();
+        let (mut described, mut warnings) = (Vec::new(), Vec::new());
+        let mut whole = None;
+        for planned in &self.roles {
+            let mut of_first = None;
+            for number in 0..planned.role.count {
+                let member = format!("{}-{number}", planned.name);
+                let manner = manner(planned, &member, number, &addresses);
+                let server = planned.part.start(&manner, spawner, job);
+                let server = server.map_err(|failure| of_role(&member, failure))?;
+                addresses
+                    .entry(&planned.name)
+                    .or_default()
+                    .push(server.peer());
+                let (descriptor, doubts) = planned
+                    .part
+                    .describe(&server)
+                    .map_err(|failure| of_role(&member, failure))?;
+                warnings.extend(doubts.iter().map(|doubt| format!("{member}: {doubt}")));
+                let live = live(&planned.part, &server, &descriptor)?;
+                group.members.push((member.clone(), server));
+                group.live.push(LiveMember {
+                    name: member,
+                    role: planned.name.clone(),
+                    loaded: planned.name == self.loaded,
+                    engine: format!("{} {}", descriptor.engine.title, descriptor.version),
+                    gpus: planned.role.gpus.get(number as usize).cloned(),
+                    base_url: live.base_url.clone(),
+                    metrics: live.endpoints.metrics.clone(),
+                    pid: live.pid,
+                    log_path: live.log_path.clone(),
+                    log_events: live.log_events.clone(),
+                });
+                if planned.name == self.loaded {
+                    whole = Some(live);
+                }
+                of_first.get_or_insert(descriptor);
+            }
+            described.extend(of_first.map(|descriptor| (planned, descriptor)));
+        }
+        let mut whole =
+            whole.ok_or_else(|| Failure::failed(format!("no role is `{}`", self.loaded)))?;
+        // Each member is sampled under its own name.
+        whole.members.clone_from(&group.live);
+        (whole.pid, whole.log_path, whole.endpoints.metrics) = (None, None, None);
+        group.whole = json!(whole);
+        Ok(Done {
+            outputs: vec![Output::json("server", &json!(self.whole(described)))],
+            lease: Some(Box::new(group)),
+            observations: BTreeMap::from([("loaded_role".to_owned(), json!(self.loaded))]),
+            warnings,
+        })
+    }
+
+    /// Describes the group: the role that is loaded, and every role.
+    fn whole(&self, described: Vec<(&Planned<'_>, ServerDescriptor)>) -> ServerDescriptor {
+        let mut whole = ServerDescriptor::default();
+        let mut roles = BTreeMap::new();
+        for (planned, mut server) in described {
+            let peers = planned.role.peers.iter().flat_map(|(slot, role)| {
+                let count = self.roles.iter().find(|r| r.name == *role);
+                let members = (0..count.map_or(0, |r| r.role.count))
+                    .map(|number| Peer::placeholder(&format!("{role}-{number}")));
+                let arguments = planned.part.engine.launch.peers.get(slot);
+                arguments.map_or_else(Vec::new, |a| a.render(&members.collect::<Vec<_>>()))
+            });
+            server.command.arguments.extend(peers);
+            if planned.name == self.loaded {
+                whole = server.clone();
+            }
+            let role = RoleDescriptor {
+                count: planned.role.count,
+                gpus: planned.role.gpus.clone(),
+                server,
+            };
+            roles.insert(planned.name.clone(), role);
+        }
+        ServerDescriptor {
+            loaded_role: Some(self.loaded.clone()),
+            roles,
+            ..whole
+        }
+    }
+}
+
+/// Returns how a member is started: its log, its devices, and whom it is told of.
+fn manner(
+    planned: &Planned<'_>,
+    member: &str,
+    number: u32,
+    addresses: &BTreeMap<&str, Vec<Peer>>,
+) -> Manner {
+    let gpus = planned.role.gpus.get(number as usize);
+    let peers = planned.role.peers.iter().flat_map(|(slot, role)| {
+        let arguments = planned.part.engine.launch.peers.get(slot);
+        let peers = addresses.get(role.as_str()).map_or(&[][..], Vec::as_slice);
+        arguments.map_or_else(Vec::new, |a| a.render(peers))
+    });
+    Manner {
+        log: member.to_owned(),
+        arguments: peers.collect(),
+        environment: gpus
+            .map(|gpus| (GPUS.to_owned(), gpus.clone()))
+            .into_iter()
+            .collect(),
+        ready: planned.role.ready,
+    }
+}
+
+/// Finds the environment of a role.
+fn environment<'a>(name: &str, role: &Role, inputs: &'a [Input]) -> Result<&'a Input, Failure> {
+    let all: Vec<&Input> = inputs.iter().filter(|i| i.kind == "provision").collect();
+    let stages = || all.iter().map(|i| i.stage.as_str());
+    match (&role.provision, all.as_slice()) {
+        (Some(wanted), _) => all
+            .iter()
+            .find(|i| i.stage == *wanted)
+            .copied()
+            .ok_or_else(|| {
+                let message =
+                    format!("the role `{name}` runs in `{wanted}`, which the stage does not need");
+                Failure::failed(message).hint(remedy(wanted, "provision stages it needs", stages()))
+            }),
+        (None, [only]) => Ok(only),
+        (None, _) => {
+            let message = format!("in which environment the role `{name}` runs is not said");
+            let all: Vec<&str> = stages().collect();
+            Err(Failure::failed(message).hint(format!(
+                "add `provision:` to the role; the stage needs {}",
+                all.join(", ")
+            )))
+        }
+    }
+}
+
+/// Checks that an engine is told of the roles that its definition asks for, and of no others.
+fn connected(name: &str, role: &Role, part: &Part<'_>) -> Result<(), Failure> {
+    let slots: BTreeSet<&String> = part.engine.launch.peers.keys().collect();
+    let given: BTreeSet<&String> = role.peers.keys().collect();
+    let title = &part.engine.title;
+    if let Some(slot) = given.difference(&slots).next() {
+        let message = format!("the role `{name}` connects `{slot}`, which {title} does not take");
+        let hint = remedy(slot, "peers", slots.iter().map(|s| s.as_str()));
+        return Err(Failure::failed(message).hint(hint));
+    }
+    match slots.difference(&given).next() {
+        Some(slot) => Err(Failure::failed(format!(
+            "{title}, the role `{name}`, must be told of other servers as `{slot}`"
+        ))
+        .hint(format!("add `peers: {{{slot}: ROLE}}` to the role"))),
+        None => Ok(()),
+    }
+}
+
+fn of_role(name: &str, failure: Failure) -> Failure {
+    Failure {
+        reason: format!("`{name}`: {}", failure.reason),
+        ..failure
+    }
+}
+
+/// A group that answers.
+#[derive(Default)]
+struct Group {
+    /// In the order of their start.
+    members: Vec<(String, Server)>,
+    live: Vec<LiveMember>,
+    whole: Json,
+}
+
+impl Lease for Group {
+    fn live(&self) -> &Json {
+        &self.whole
+    }
+
+    fn check(&mut self) -> Result<(), Failure> {
+        self.members
+            .iter_mut()
+            .try_for_each(|(name, server)| server.check().map_err(|f| of_role(name, f)))
+    }
+
+    fn check_after_use(&mut self) -> Result<(), Failure> {
+        self.members
+            .iter_mut()
+            .try_for_each(|(name, server)| server.check_after_use().map_err(|f| of_role(name, f)))
+    }
+
+    /// Stops whoever was told of others before those.
+    fn release(self: Box<Self>) -> Vec<Output> {
+        let mut left: Vec<Output> = self
+            .members
+            .into_iter()
+            .rev()
+            .flat_map(|(name, server)| {
+                let outputs = Box::new(server).release().into_iter();
+                outputs.map(move |output| Output {
+                    name: format!("{}-{name}", output.name),
+                    ..output
+                })
+            })
+            .collect();
+        left.reverse();
+        left
+    }
+}

@@ -1,0 +1,205 @@
+//! What one server is started from: an engine with its settings, in a prepared environment.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use artifacts::Store;
+use contract::{Environment, LiveEnvironment, ServerDescriptor};
+use engines::{Engine, Program, resolve};
+use pipeline::process::Spawner;
+use pipeline::{CellStatus, Effect, Failure, Input, InputCell, Job, Json, Problem, What};
+
+use crate::describe::describe;
+use crate::probe::probe;
+use crate::ready;
+use crate::start::{Manner, Server, ToLaunch, attach, start};
+
+/// An engine with its settings, in a prepared environment.
+pub(crate) struct Part<'a> {
+    cell: &'a InputCell,
+    environment: Environment,
+    pub(crate) engine: Engine,
+    pub(crate) settings: BTreeMap<String, Json>,
+}
+
+impl<'a> Part<'a> {
+    /// Reads what a provision stage prepared, and fills in the settings given.
+    ///
+    /// # Errors
+    /// If there is no such environment, or its engine does not take the settings.
+    pub(crate) fn of(
+        provision: Option<&'a Input>,
+        given: &Json,
+        store: &Store,
+    ) -> Result<Self, Failure> {
+        let cell = provisioned(provision)?;
+        let environment = environment(cell, store)?;
+        let engine = definition(&environment)?;
+        let given = given.as_object().cloned().unwrap_or_default();
+        let settings =
+            resolve(&engine.settings, &given).map_err(|problems| unfit(&engine, &problems))?;
+        Ok(Self {
+            cell,
+            environment,
+            engine,
+            settings,
+        })
+    }
+
+    fn name(&self) -> &str {
+        self.environment.model.served_name()
+    }
+
+    fn revision(&self) -> Option<&str> {
+        self.environment.model.weights.revision_to_resolve()
+    }
+
+    /// Starts the engine, or reaches the one that runs, and what tells of it.
+    pub(crate) fn effects(&self) -> Vec<Effect> {
+        let start = self
+            .engine
+            .start(&self.settings, self.name(), self.revision());
+        let reached = self.engine.exporters.values().map(|exporter| Effect {
+            what: What::Reach {
+                url: exporter.url.clone(),
+                key: None,
+            },
+            consent: None,
+        });
+        std::iter::once(start).chain(reached).collect()
+    }
+
+    /// Starts the server, or finds it running, and waits until it is ready.
+    ///
+    /// # Errors
+    /// If the user does not consent, or there is no such server in the end.
+    pub(crate) fn start(
+        &self,
+        manner: &Manner,
+        spawner: &dyn Fn() -> Result<Arc<Spawner>, Failure>,
+        job: &Job<'_>,
+    ) -> Result<Server, Failure> {
+        if let Some(consent) = self.engine.consent(&self.settings) {
+            job.control.permits(&consent)?;
+        }
+        let live = self
+            .cell
+            .live
+            .clone()
+            .ok_or_else(|| Failure::failed("the provisioned environment does not exist"))?;
+        let live: LiveEnvironment = serde_json::from_value(live).map_err(|e| {
+            Failure::failed(format!("the provisioned environment is unreadable: {e}"))
+        })?;
+        match &self.engine.launch.program {
+            Program::Running(url) => {
+                let names = [self.name().to_owned(), live.model_path];
+                attach(&self.engine, url, &names, manner, job)
+            }
+            Program::Packaged(_) | Program::Python(_) | Program::Installed(_) => {
+                let launch = ToLaunch {
+                    engine: &self.engine,
+                    settings: &self.settings,
+                    live: &live,
+                    name: self.name(),
+                    revision: self.revision(),
+                    manner,
+                };
+                start(&spawner()?, &launch, job)
+            }
+        }
+    }
+
+    /// Describes a server that is ready; also returns its limits, and doubts.
+    ///
+    /// # Errors
+    /// If it does not tell what its definition asks it.
+    pub(crate) fn describe(
+        &self,
+        server: &Server,
+    ) -> Result<(ServerDescriptor, Vec<String>), Failure> {
+        let (limits, warnings) = ready::limits(&self.engine, &server.site, &self.settings);
+        let probed = probe(&self.engine, &server.site)?;
+        let descriptor = describe(
+            &self.environment,
+            &self.engine,
+            &server.model,
+            &self.settings,
+            &limits,
+            &probed,
+        );
+        Ok((descriptor, warnings))
+    }
+
+    /// Describes the server as its settings promise it.
+    pub(crate) fn promised(&self) -> ServerDescriptor {
+        let limits = ready::promised(&self.engine, &self.settings);
+        describe(
+            &self.environment,
+            &self.engine,
+            self.name(),
+            &self.settings,
+            &limits,
+            &BTreeMap::new(),
+        )
+    }
+}
+
+fn provisioned(input: Option<&Input>) -> Result<&InputCell, Failure> {
+    let input = input.ok_or_else(|| {
+        Failure::failed("a serve stage needs a provision stage")
+            .hint("add it to the stage's `needs`")
+    })?;
+    match &input.cells[..] {
+        [cell] if cell.status == CellStatus::Ok => Ok(cell),
+        [cell] => {
+            let reason = cell.reason.as_deref().unwrap_or("no reason given");
+            Err(Failure::new(
+                CellStatus::Skipped,
+                format!("`{}` is {}: {reason}", input.stage, cell.status.word()),
+            ))
+        }
+        cells => {
+            let message = format!(
+                "a server runs in one environment, but `{}` gives {}",
+                input.stage,
+                cells.len()
+            );
+            Err(Failure::failed(message).hint("expand this stage over the same axes"))
+        }
+    }
+}
+
+fn environment(cell: &InputCell, store: &Store) -> Result<Environment, Failure> {
+    let missing = || Failure::failed("the provision stage has no output `environment`");
+    let artifact = cell.outputs.get("environment").ok_or_else(missing)?;
+    let bytes = store
+        .get(&artifact.digest)
+        .map_err(|e| Failure::failed(e.to_string()))?;
+    serde_json::from_slice(&bytes)
+        .map_err(|e| Failure::failed(format!("`environment` cannot be read: {e}")))
+}
+
+/// Reads the definition of the engine that was provisioned.
+fn definition(environment: &Environment) -> Result<Engine, Failure> {
+    let definition = environment.engine.definition.clone().unwrap_or_default();
+    serde_json::from_value(definition).map_err(|e| {
+        Failure::failed(format!(
+            "the provisioned engine's definition is unreadable: {e}"
+        ))
+    })
+}
+
+fn unfit(engine: &Engine, problems: &[Problem]) -> Failure {
+    let told: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
+    let hints: Vec<&str> = problems.iter().filter_map(|p| p.hint.as_deref()).collect();
+    let failure = Failure::failed(format!(
+        "{} cannot be started: {}",
+        engine.title,
+        told.join("; ")
+    ));
+    if hints.is_empty() {
+        failure
+    } else {
+        failure.hint(hints.join("; "))
+    }
+}

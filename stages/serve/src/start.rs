@@ -1,0 +1,367 @@
+//! One server under a lease: started by us and awaited, or found running and left alone.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use contract::LiveEnvironment;
+use engines::{Engine, Launch, Paths, Peer, render};
+use net::{Ask, Site, SiteError};
+use pipeline::process::Spawner;
+use pipeline::{CellStatus, Failure, Job, Json, Lease, Output};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::probe::check_exporters;
+use crate::process::Process;
+use crate::ready::{self, Life, NotReady, Wanted};
+
+const HOST: &str = "127.0.0.1";
+
+/// How often another port is tried when somebody else was faster.
+const PORT_ATTEMPTS: u32 = 3;
+
+/// A server that answers: started by us, or found running.
+pub(crate) struct Server {
+    pub(crate) site: Site,
+    pub(crate) model: String,
+    pub(crate) process: Option<Process>,
+    /// Where to ask a server that is not ours whether it is alive.
+    health: Option<String>,
+    pub(crate) live: Json,
+}
+
+impl Server {
+    fn new(site: Site, model: String, process: Option<Process>, engine: &Engine) -> Self {
+        let health = engine
+            .endpoints
+            .health
+            .clone()
+            .or_else(|| engine.endpoints.models.clone());
+        Self {
+            site,
+            model,
+            process,
+            health,
+            live: Json::Null,
+        }
+    }
+}
+
+impl Server {
+    /// Returns how other servers are told of it.
+    pub(crate) fn peer(&self) -> Peer {
+        let url = self.site.url().trim_end_matches('/');
+        let address = url.split_once("://").map_or(url, |(_, address)| address);
+        let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
+        Peer {
+            url: url.to_owned(),
+            host: host.to_owned(),
+            port: port.to_owned(),
+        }
+    }
+}
+
+impl Lease for Server {
+    fn live(&self) -> &Json {
+        &self.live
+    }
+
+    fn check(&mut self) -> Result<(), Failure> {
+        if let Some(process) = &mut self.process {
+            return process.check();
+        }
+        let Some(path) = &self.health else {
+            return Ok(());
+        };
+        let limit = Duration::from_secs(5);
+        let seen = match self.site.ask(&Ask::get(path), limit) {
+            Ok(answer) if answer.status == 200 => return Ok(()),
+            Ok(answer) => answer.told(),
+            Err(error) => format!("{path}: {error}"),
+        };
+        Err(Failure::failed(format!(
+            "the server at {} is gone: {seen}",
+            self.site.url()
+        )))
+    }
+
+    fn check_after_use(&mut self) -> Result<(), Failure> {
+        let url = self.site.url().to_owned();
+        match &mut self.process {
+            Some(process) => process.check_after_use(|| refuses(&url)),
+            None => self.check(),
+        }
+    }
+
+    fn release(mut self: Box<Self>) -> Vec<Output> {
+        self.process
+            .as_mut()
+            .map(Process::release)
+            .into_iter()
+            .collect()
+    }
+}
+
+/// Returns whether nobody listens where a server of this machine should.
+fn refuses(url: &str) -> bool {
+    let port = url
+        .rsplit(':')
+        .next()
+        .and_then(|port| port.trim_end_matches('/').parse().ok());
+    let Some(port) = port else { return false };
+    TcpStream::connect((HOST, port)).is_err_and(|e| e.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+/// Returns a port nobody listens on now.
+fn free_port() -> Result<u16, Failure> {
+    let bound = TcpListener::bind((HOST, 0)).and_then(|l| l.local_addr());
+    bound
+        .map(|address| address.port())
+        .map_err(|e| Failure::failed(format!("no free port on {HOST}: {e}")))
+}
+
+/// What is launched, and how.
+pub(crate) struct ToLaunch<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) settings: &'a BTreeMap<String, Json>,
+    pub(crate) live: &'a LiveEnvironment,
+    /// The name the model is served under.
+    pub(crate) name: &'a str,
+    /// The revision of the weights that the engine is to resolve.
+    pub(crate) revision: Option<&'a str>,
+    pub(crate) manner: &'a Manner,
+}
+
+/// What differs between a server of its own and a member of a group.
+#[derive(Clone, Debug)]
+pub(crate) struct Manner {
+    /// What its log is called, without `.log`.
+    pub(crate) log: String,
+    /// Arguments that follow all others.
+    pub(crate) arguments: Vec<String>,
+    /// Variables set for it besides those of its definition.
+    pub(crate) environment: BTreeMap<String, String>,
+    /// What proves that it is ready.
+    pub(crate) ready: Readiness,
+}
+
+impl Default for Manner {
+    fn default() -> Self {
+        Self {
+            log: "engine".to_owned(),
+            arguments: Vec::new(),
+            environment: BTreeMap::new(),
+            ready: Readiness::Token,
+        }
+    }
+}
+
+/// What proves that a server is ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Readiness {
+    /// It generated one token.
+    #[default]
+    Token,
+    /// Its list of models names the model.
+    Models,
+    /// Its health check answers.
+    Health,
+}
+
+pub(crate) fn start(
+    spawner: &Arc<Spawner>,
+    launch: &ToLaunch<'_>,
+    job: &Job<'_>,
+) -> Result<Server, Failure> {
+    let ToLaunch {
+        engine,
+        settings,
+        live,
+        name,
+        revision,
+        manner,
+    } = *launch;
+    let mut attempt = 1;
+    loop {
+        let port = free_port()?;
+        let paths = Paths {
+            model: live.model_path.clone(),
+            model_name: name.to_owned(),
+            host: HOST.to_owned(),
+            port: port.to_string(),
+            packages: live.packages.clone().unwrap_or_default(),
+            revision: revision.map(str::to_owned),
+        };
+        job.control
+            .progress(0, Some(3), format!("starting {}", engine.title));
+        let mut rendered = render(engine, settings, &paths);
+        rendered.arguments.extend(manner.arguments.iter().cloned());
+        rendered.environment.extend(manner.environment.clone());
+        let mut process = Process::start(spawner, engine, live, &rendered, &manner.log, job)?;
+        job.control
+            .progress(1, Some(3), "waiting for its first token");
+        let site = site(&format!("http://{HOST}:{port}"), &engine.launch)?;
+        let names = [name, live.model_path.as_str()];
+        match started(engine, &site, names, manner.ready, &mut process, job) {
+            Ok(model) => return Ok(Server::new(site, model, Some(process), engine)),
+            Err(_) if attempt < PORT_ATTEMPTS && lost_its_port(&mut process) => attempt += 1,
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+/// Between our look and the engine's start somebody else may have taken the port.
+fn lost_its_port(process: &mut Process) -> bool {
+    let log = process.log_text().to_lowercase();
+    process.check().is_err()
+        && ["couldn't bind", "address already in use"]
+            .iter()
+            .any(|t| log.contains(t))
+}
+
+fn started(
+    engine: &Engine,
+    site: &Site,
+    [name, path]: [&str; 2],
+    proof: Readiness,
+    process: &mut Process,
+    job: &Job<'_>,
+) -> Result<String, Failure> {
+    let limit = Duration::from_secs(u64::from(engine.ready.timeout_s));
+    // Some servers list the model under the id or path they were given.
+    let models = [name.to_owned(), path.to_owned()];
+    let wanted = Wanted {
+        engine,
+        site,
+        models: &models,
+        limit,
+        proof,
+        stage_of_life: Life::Starting,
+    };
+    let ready = ready::wait(&wanted, &mut || {
+        job.control.check().and_then(|()| process.check())
+    });
+    // Ready, and still ours: another server could have answered in its place.
+    let ready = ready.and_then(|model| process.check().map(|()| model).map_err(NotReady::Ended));
+    ready.map_err(|not| match not {
+        NotReady::Late(seen) => {
+            let words = process.last_words();
+            let reason = format!(
+                "{} was not ready within {} s ({seen}){words}",
+                engine.title,
+                limit.as_secs()
+            );
+            process.fail(CellStatus::Failed, reason)
+        }
+        NotReady::Wrong(what) | NotReady::Refused(what) | NotReady::NoPath(_, what) => {
+            let words = process.last_words();
+            process.fail(
+                CellStatus::Failed,
+                format!("{} does not serve: {what}{words}", engine.title),
+            )
+        }
+        NotReady::Untrusted(error) => process.fail(CellStatus::Failed, error.to_string()),
+        NotReady::Ended(failure) if failure.evidence.is_empty() => Failure {
+            hint: failure.hint,
+            ..process.fail(failure.status, failure.reason)
+        },
+        NotReady::Ended(failure) => failure,
+    })
+}
+
+/// Returns where the certificates lie that alone are trusted; parameters hold their digest.
+pub(crate) fn ca_file(launch: &Launch) -> Result<Option<PathBuf>, Failure> {
+    let seen = launch
+        .ca_file
+        .as_deref()
+        .map(pipeline::sources::seen)
+        .transpose();
+    let source = seen.map_err(|e| Failure::failed(e.message).hint("run again"))?;
+    Ok(source.map(|source| source.path))
+}
+
+fn site(url: &str, launch: &Launch) -> Result<Site, Failure> {
+    Site::find(url, ca_file(launch)?.as_deref(), launch.api_key()?).map_err(|error| match error {
+        SiteError::Url(message) => Failure::failed(message).hint("correct the URL"),
+        SiteError::Tls(error) => Failure::failed(error.reason).hint(error.remedy),
+    })
+}
+
+pub(crate) fn attach(
+    engine: &Engine,
+    url: &str,
+    names: &[String],
+    manner: &Manner,
+    job: &Job<'_>,
+) -> Result<Server, Failure> {
+    let limit = Duration::from_secs(u64::from(engine.ready.timeout_s));
+    let site = site(url, &engine.launch)?;
+    check_exporters(&engine.exporters, ca_file(&engine.launch)?.as_deref())?;
+    let wanted = Wanted {
+        engine,
+        site: &site,
+        models: names,
+        limit,
+        proof: manner.ready,
+        stage_of_life: Life::Running,
+    };
+    job.control
+        .progress(1, Some(3), format!("asking {url} for a token"));
+    let model = ready::wait(&wanted, &mut || job.control.check()).map_err(|not| match not {
+        NotReady::Late(seen) => {
+            let reason = format!(
+                "no server at {url} was ready within {} s ({seen})",
+                limit.as_secs()
+            );
+            Failure::failed(reason)
+                .hint("start it, or correct `launch.program.running` in its definition")
+        }
+        NotReady::Wrong(what) => {
+            Failure::failed(format!("the server at {url} does not serve: {what}"))
+                .hint("name the model as the server does: `served-name` in the model's definition")
+        }
+        NotReady::NoPath(key, what) => {
+            let api = engine.api.word();
+            let hint = match key {
+                "health" => {
+                    "write the path of its health check, or `endpoints: {health: null}` if \
+                             it has none"
+                        .to_owned()
+                }
+                "models" => "write the path of its list of models, or `endpoints: {models: null}` \
+                             if it has none"
+                    .to_owned(),
+                _ => format!(
+                    "it does not speak `{api}` there: correct `api:` in the engine's definition, \
+                     or the path in `endpoints:`"
+                ),
+            };
+            Failure::failed(format!("the server at {url} lacks a path: {what}")).hint(hint)
+        }
+        NotReady::Refused(what) => {
+            let failure = Failure::failed(format!(
+                "the server at {url} refuses the request: \
+                {what}"
+            ));
+            failure.hint(match &engine.launch.api_key_env {
+                Some(variable) => format!("check whether `{variable}` holds this server's key"),
+                None => {
+                    "name the environment variable that holds the server's key in the engine's \
+                         definition: `launch.api-key-env`"
+                        .to_owned()
+                }
+            })
+        }
+        NotReady::Untrusted(error) => {
+            Failure::failed(format!("the server at {url}: TLS: {}", error.reason))
+                .hint(error.remedy)
+        }
+        NotReady::Ended(failure) => failure,
+    })?;
+    Ok(Server::new(site, model, None, engine))
+}

@@ -1,0 +1,96 @@
+//! How a router or a balancer is told of the servers behind it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The arguments that tell a program of the members of a role.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct PeerArguments {
+    /// What comes once, before all members.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub first: Vec<String>,
+    /// What comes for each member, with `{url}`, `{host}` and `{port}`.
+    pub each: Vec<String>,
+    /// The text between members, where they share one argument (`a,b`): `each` then holds one
+    /// text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub join: Option<String>,
+}
+
+/// One server behind another, as arguments name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its base URL.
+    pub url: String,
+    /// The address it listens on.
+    pub host: String,
+    /// The port it listens on.
+    pub port: String,
+}
+
+impl Peer {
+    /// Returns a member by its name, as a descriptor holds it.
+    pub fn placeholder(member: &str) -> Self {
+        Self {
+            url: format!("{{{member}.url}}"),
+            host: format!("{{{member}.host}}"),
+            port: format!("{{{member}.port}}"),
+        }
+    }
+
+    fn fill(&self, text: &str) -> String {
+        // The addresses that are filled in hold no placeholder of these names.
+        text.replace("{url}", &self.url)
+            .replace("{host}", &self.host)
+            .replace("{port}", &self.port)
+    }
+}
+
+impl PeerArguments {
+    /// Returns the arguments for these members.
+    pub fn render(&self, peers: &[Peer]) -> Vec<String> {
+        let each = peers
+            .iter()
+            .flat_map(|peer| self.each.iter().map(|text| peer.fill(text)));
+        let each: Vec<String> = match &self.join {
+            Some(between) => vec![each.collect::<Vec<_>>().join(between)],
+            None => each.collect(),
+        };
+        self.first.iter().cloned().chain(each).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_arguments_of_their_own_or_one_together() {
+        let peers = ["a", "b"].map(Peer::placeholder);
+        let mut arguments = PeerArguments {
+            first: vec!["--workers".into()],
+            each: vec!["{url}".into()],
+            join: None,
+        };
+        assert_eq!(
+            arguments.render(&peers),
+            ["--workers", "{a.url}", "{b.url}"]
+        );
+        arguments.join = Some(",".into());
+        assert_eq!(arguments.render(&peers), ["--workers", "{a.url},{b.url}"]);
+        let each = PeerArguments {
+            each: vec!["--prefill".into(), "{host}:{port}".into()],
+            ..PeerArguments::default()
+        };
+        assert_eq!(
+            each.render(&peers),
+            [
+                "--prefill",
+                "{a.host}:{a.port}",
+                "--prefill",
+                "{b.host}:{b.port}"
+            ]
+        );
+    }
+}

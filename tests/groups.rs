@@ -1,0 +1,210 @@
+//! Groups of servers: two replicas of the real engine behind a small balancer.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::{Project, processes_with};
+
+/// A balancer in a few lines: each new connection goes to the next worker. It forwards bytes.
+const STUDY: &str = r#"
+experiment: group
+title: Two replicas behind a balancer
+question: Does load reach both, and does each row say so?
+seed: 5
+engines:
+  balancer:
+    title: Round robin
+    version: "1"
+    requires: {programs: [{name: python3, debian: python3}]}
+    launch:
+      program:
+        python: |
+          import asyncio, itertools, sys
+          from urllib.parse import urlsplit
+          host, port = sys.argv[1].rsplit(":", 1)
+          workers = itertools.cycle([urlsplit(url) for url in sys.argv[3:]])
+          async def pipe(reader, writer):
+              try:
+                  while data := await reader.read(65536):
+                      writer.write(data)
+                      await writer.drain()
+              finally:
+                  writer.close()
+          async def serve(reader, writer):
+              worker = next(workers)
+              up, down = await asyncio.open_connection(worker.hostname, worker.port)
+              await asyncio.gather(pipe(reader, down), pipe(up, writer), return_exceptions=True)
+          async def main():
+              server = await asyncio.start_server(serve, host, int(port))
+              print("balancing", len(sys.argv) - 3, flush=True)
+              await server.serve_forever()
+          asyncio.run(main())
+      arguments: ["{host}:{port}"]
+      peers:
+        workers: {first: [--workers], each: ["{url}"]}
+    api: openai-completions
+workloads:
+  short:
+    prompts: {words: {length: 6}}
+    output: {tokens: 4, mode: exact}
+stages:
+  machine: {kind: provision, engine: llama-cpp, model: smollm2-135m-instruct}
+  front: {kind: provision, engine: balancer, model: smollm2-135m-instruct}
+  server:
+    kind: serve
+    needs: [machine, front]
+    roles:
+      replica: {provision: machine, count: 2, settings: {parallel: 2, context: 512, threads: 1}, gpus: ["", ""]}
+      router: {provision: front, peers: {workers: replica}}
+    load: router
+  load:
+    kind: load
+    needs: [server]
+    workload: short
+    arrival: {closed-loop: {clients: 4}}
+    requests: 16
+    telemetry: {interval: 50 ms}
+  checks:
+    kind: verify
+    needs: [server, load]
+    gates: [{gate: row-status}, {gate: engine-identity}, {gate: token-accounting}]
+  report: {kind: report, needs: [machine, front, server, load, checks]}
+"#;
+
+fn project(text: &str) -> Project {
+    let project = Project::finished();
+    fs::write(project.path().join("experiments/group.yaml"), text).expect("a file");
+    project
+}
+
+fn ask(project: &Project, query: &str) -> Value {
+    let answer = project
+        .run(["sql", "experiments/group.yaml", query, "--json"])
+        .ok()
+        .json();
+    answer.get("rows").unwrap_or(&answer).clone()
+}
+
+#[test]
+fn two_replicas_behind_a_balancer_are_one_server_whose_rows_name_their_members() {
+    let project = project(STUDY);
+    let ran = project.run(["run", "experiments/group.yaml"]).ok();
+    let members = ask(
+        &project,
+        r#"select member, role, loaded from "load.members" order by member"#,
+    );
+    assert_eq!(
+        members,
+        json!([
+            {"member": "replica-0", "role": "replica", "loaded": false},
+            {"member": "replica-1", "role": "replica", "loaded": false},
+            {"member": "router-0", "role": "router", "loaded": true},
+        ])
+    );
+    // Both replicas generated tokens, and their counters together account for every row.
+    let counted = ask(
+        &project,
+        r#"select substr(labels, 1, 18) as member, max(value) - min(value) > 0 as rose
+           from "load.server_metrics" where name = 'llamacpp:tokens_predicted_total' group by 1 order by 1"#,
+    );
+    assert_eq!(
+        counted,
+        json!([{"member": "member=\"replica-0\"", "rose": 1}, {"member": "member=\"replica-1\"", "rose": 1}])
+    );
+    let gates = ask(
+        &project,
+        "select gate, outcome from gates where outcome <> 'pass'",
+    );
+    assert_eq!(gates, json!([]), "{gates}");
+    let sampled = ask(
+        &project,
+        r#"select distinct member from "load.process_telemetry" where role = 'server' order by 1"#,
+    );
+    assert_eq!(
+        sampled,
+        json!([{"member": "replica-0"}, {"member": "replica-1"}, {"member": "router-0"}])
+    );
+    let events = ask(
+        &project,
+        r#"select count(distinct member) as n from "load.engine_events""#,
+    );
+    assert_eq!(events, json!([{"n": 2}]));
+    let report = fs::read_to_string(project.path().join("reports/group/report.md"))
+        .unwrap_or_else(|e| panic!("{e}: {}", ran.stdout));
+    let spaced: Vec<String> = report
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    for start in [
+        "| Role: replica | 2 × llama.cpp",
+        "| Role: router | 1 × Round robin 1, loaded |",
+    ] {
+        assert!(
+            spaced.iter().any(|line| line.starts_with(start)),
+            "no `{start}` in:\n{report}"
+        );
+    }
+    let store = project.path().join(".benchtrail");
+    assert_eq!(
+        processes_with(store.to_str().expect("plain")),
+        Vec::<String>::new(),
+        "a member was left behind"
+    );
+}
+
+#[test]
+fn mistakes_in_a_group_are_told_with_their_places_before_anything_starts() {
+    for (from, to, told) in [
+        ("load: router", "load: ruoter", "there is no role `ruoter`"),
+        ("load: router\n", "\n", "which role is loaded is not said"),
+        (
+            "load: router",
+            "load: replica",
+            "load goes to one server, but its role has 2 members",
+        ),
+        (
+            "gpus: [\"\", \"\"]",
+            "gpus: [\"0\"]",
+            "has 2 members, but `gpus` has 1 texts",
+        ),
+        (
+            "peers: {workers: replica}",
+            "peers: {workers: router}",
+            "roles tell each other of one another in a circle",
+        ),
+    ] {
+        let project = project(&STUDY.replace(from, to));
+        let outcome = project.run(["plan", "experiments/group.yaml"]);
+        assert_eq!(outcome.code, Some(2), "{told}: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(told), "{told}: {}", outcome.stderr);
+        assert!(
+            outcome.stderr.contains("experiments/group.yaml:"),
+            "{}",
+            outcome.stderr
+        );
+    }
+    for (from, to, told) in [
+        (
+            "provision: front",
+            "provision: machin",
+            "runs in `machin`, which the stage does not need",
+        ),
+        (
+            ", peers: {workers: replica}",
+            "",
+            "must be told of other servers as `workers`",
+        ),
+        (
+            "peers: {workers: replica}",
+            "peers: {worker: replica}",
+            "which Round robin does not take",
+        ),
+    ] {
+        let project = project(&STUDY.replace(from, to));
+        let outcome = project.run(["run", "experiments/group.yaml"]);
+        assert_ne!(outcome.code, Some(0), "{told}");
+        let all = outcome.stdout + &outcome.stderr;
+        assert!(all.contains(told), "{told}: {all}");
+    }
+}
