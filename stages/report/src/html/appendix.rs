@@ -31,7 +31,14 @@ pub(super) fn write(body: &mut Body<'_>, trails: &Trails<'_>) {
     }
     for group in groups {
         let first = trails.all[group[0]].entry;
-        let _ = write!(body.out, "<h3>{}</h3>\n<p>", escape(&name(first)));
+        // Closed, so that the page ends where its text does; a link to a row opens it.
+        let _ = write!(
+            body.out,
+            "<details><summary><h3>{}</h3> {} number{}</summary>\n<p>",
+            escape(&name(first)),
+            group.len(),
+            if group.len() == 1 { "" } else { "s" }
+        );
         if let Some(digest) = first.artifact {
             let short = digest.short();
             let _ = write!(
@@ -47,7 +54,7 @@ pub(super) fn write(body: &mut Body<'_>, trails: &Trails<'_>) {
         for number in group {
             row(body, trails, number);
         }
-        body.out.push_str("</tbody></table></div>\n");
+        body.out.push_str("</tbody></table></div>\n</details>\n");
     }
     body.out.push_str("</section>\n");
 }

@@ -31,6 +31,8 @@ pub(super) struct Body<'a> {
     /// Where each declared table and figure is.
     shown: BTreeMap<&'a str, String>,
     ids: BTreeSet<String>,
+    /// Whether the text is inside an appendix.
+    in_appendix: bool,
     /// Whether each open link became one.
     links: Vec<bool>,
     pub(super) out: String,
@@ -65,6 +67,7 @@ impl<'a> Body<'a> {
             figures,
             shown: BTreeMap::new(),
             ids: ["contents", "trails", "text"].map(str::to_owned).into(),
+            in_appendix: false,
             links: Vec::new(),
             out: String::with_capacity(markdown.len() * 8),
             headings: Vec::new(),
@@ -92,6 +95,7 @@ impl<'a> Body<'a> {
         while at < events.len() {
             at += self.block(&events[at..]);
         }
+        self.end_appendix();
     }
 
     /// Writes what is at the start of the events and returns how many that were.
@@ -218,10 +222,26 @@ impl<'a> Body<'a> {
             }
         }
         let id = self.unique(&slug(&text));
-        let _ = write!(self.out, "<{level} id=\"{id}\">");
+        if level <= HeadingLevel::H2 {
+            self.end_appendix();
+        }
+        // An appendix is for those who look for it: it opens on demand and is not printed.
+        self.in_appendix |= level == HeadingLevel::H2 && text.starts_with("Appendix");
+        let (before, after) = match self.in_appendix && level == HeadingLevel::H2 {
+            true => ("<details class=\"appendix\"><summary>", "</summary>"),
+            false => ("", ""),
+        };
+        let _ = write!(self.out, "{before}<{level} id=\"{id}\">");
         self.inline(inside);
-        let _ = writeln!(self.out, "</{level}>");
+        let _ = writeln!(self.out, "</{level}>{after}");
         self.headings.push(Heading { level, id, text });
+    }
+
+    /// Closes the appendix that is open.
+    fn end_appendix(&mut self) {
+        if std::mem::take(&mut self.in_appendix) {
+            self.out.push_str("</details>\n");
+        }
     }
 
     fn table(&mut self, events: &Events<'a>, caption: Option<(&str, &Events<'a>)>) {
@@ -479,10 +499,11 @@ impl Body<'_> {
             .get(entry.column.as_str())
             .filter(|_| entry.source == Source::Structure);
         let target = target.cloned().unwrap_or_else(|| format!("t{trail}"));
-        // Words are reached by the pointer; the keyboard would need too many steps between numbers.
-        let is_number = text.chars().any(char::is_numeric);
-        let class = if is_number { "n" } else { "n w" };
-        let (tag, way) = match (self.links.contains(&true), is_number) {
+        // Labels and words are reached by the pointer and not underlined; the keyboard would need too many
+        // steps between results.
+        let is_result = self.trails.is_result(span) && text.chars().any(char::is_numeric);
+        let class = if is_result { "n" } else { "n w" };
+        let (tag, way) = match (self.links.contains(&true), is_result) {
             (true, _) => ("span", " tabindex=\"0\"".to_owned()),
             (false, true) => ("a", format!(" href=\"#{target}\"")),
             (false, false) => ("a", format!(" href=\"#{target}\" tabindex=\"-1\"")),

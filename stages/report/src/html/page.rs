@@ -11,7 +11,7 @@ use super::style::sheet;
 use super::trails::Trails;
 use crate::figure::Drawn;
 use crate::statement::Recorded;
-use crate::trace::{Enclosed, Span};
+use crate::trace::{Enclosed, Source, Span, full};
 
 /// What a page is made of.
 pub(crate) struct Parts<'a> {
@@ -45,10 +45,11 @@ pub(crate) fn page(parts: &Parts<'_>) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"generator\" content=\"Benchtrail\">\n\
-         <title>{}</title>\n<style>\n{}\n</style>\n</head>\n<body>\n\
+         <title>{}</title>\n<style>\n{}{}\n</style>\n</head>\n<body>\n\
          <a class=\"skip\" href=\"#text\">Skip to the text</a>\n",
         escape(title),
-        sheet()
+        sheet(),
+        running_foot(parts.spans)
     );
     page.reserve(body.out.len() + 4096);
     page.push_str("<main id=\"text\">\n");
@@ -62,6 +63,22 @@ pub(crate) fn page(parts: &Parts<'_>) -> String {
     page.push_str(&body.out[after..]);
     page.push_str("</main>\n</body>\n</html>\n");
     page
+}
+
+/// Returns the rule that prints the trail digest and the page's number at the foot of every page:
+/// a sheet of paper says which study it is of.
+fn running_foot(spans: &[Span]) -> String {
+    let digest = spans.iter().find(|span| span.entry.source == Source::Trail);
+    // What goes into a style sheet unescaped may hold nothing but a digest's own characters.
+    let digest = digest
+        .and_then(|span| full(&span.entry.value))
+        .filter(|text| text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b':'));
+    let Some(digest) = digest else {
+        return String::new();
+    };
+    format!(
+        "\n@page{{@bottom-left{{content:\"{digest}\";font:7pt monospace}}@bottom-right{{content:counter(page);font:8pt sans-serif}}}}"
+    )
 }
 
 /// Writes the table of contents: sections and their parts. A short report needs none, and one

@@ -86,6 +86,15 @@ details{margin:.4em 0;color:var(--muted);font-size:.92rem}
 summary{cursor:pointer}
 nav ul{list-style:none;padding-left:0;columns:12rem;font-size:.92rem}
 nav ul ul{columns:auto;padding-left:1.2em}
+summary h2,summary h3{display:inline;border:0;margin:0}
+summary h3{font-size:.92rem;color:var(--text)}
+.appendix>summary{margin-top:3em;color:var(--text)}
+@media (min-width:84rem){
+main:has(#contents){max-width:78rem;margin-left:max(20rem,calc(50vw - 29rem))}
+#contents{position:fixed;top:1.5rem;left:max(1.5rem,calc(50vw - 47.5rem));width:15.5rem;max-height:calc(100vh - 3rem);overflow:auto}
+#contents ul{columns:auto}
+#contents li{margin:.25em 0}
+}
 .skip{position:absolute;left:-999rem}
 .skip:focus{left:1rem;top:.5rem;background:var(--background);padding:.3em .6em}
 .n{color:inherit;text-decoration:underline dotted var(--muted) 1px;text-underline-offset:.2em;cursor:help}
@@ -106,10 +115,15 @@ border:1px solid var(--muted);border-radius:4px;box-shadow:0 2px 8px rgb(0 0 0/.
 :target{background:var(--panel);outline:2px solid var(--link)}
 #trails table{font-size:.82rem}
 #trails td{overflow-wrap:anywhere}
+@media (max-width:40rem){
+nav ul{columns:2}
+nav ul ul{display:none}
+}
 @media (max-width:30rem){
 th,td{padding:.25em .4em}
 table{font-size:.85rem}
 }
+@page{margin:18mm 16mm}
 @media print{
 :root{--background:#fff;--text:#000;--muted:#444;--link:#000;--panel:#fff;--line:#999}
 body{font-size:10pt}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use artifacts::Digest;
+use artifacts::{Digest, Scalar};
 
 use crate::statement::Recorded;
 use crate::trace::{Enclosed, Entry, Source, Span, full};
@@ -87,6 +87,17 @@ impl<'a> Trails<'a> {
         self.of_span[span]
     }
 
+    /// Returns whether a span is a result: a number that was measured or computed, not a label, a
+    /// heading, a setting or a number written by hand.
+    pub(super) fn is_result(&self, span: usize) -> bool {
+        let entry = &self.spans[span].entry;
+        let source = matches!(
+            entry.source,
+            Source::Table | Source::Json | Source::Count | Source::Ledger | Source::Statement
+        );
+        source && matches!(entry.value, Scalar::Int(_) | Scalar::Float(_))
+    }
+
     /// Returns what is shown on hover and focus, a fact a line.
     pub(super) fn told(&self, span: usize) -> String {
         let entry = &self.spans[span].entry;
@@ -158,6 +169,8 @@ fn value_line(entry: &Entry) -> String {
     match (entry.unit.as_deref(), &entry.ratio) {
         (_, Some(ratio)) => format!("{value} ({ratio})"),
         (None, None) => value,
+        // A count is a number of things, not a ratio.
+        (Some("1"), None) if matches!(entry.value, Scalar::Int(_)) => value,
         (Some("1"), None) => format!("{value} (ratio)"),
         (Some(unit), None) => format!("{value} {unit}"),
     }
@@ -191,7 +204,6 @@ fn place_line(entry: &Entry) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use artifacts::Scalar;
 
     fn span(start: usize, entry: Entry) -> Span {
         Span {
@@ -201,6 +213,40 @@ mod tests {
             bytes: start..start + 1,
             entry,
         }
+    }
+
+    #[test]
+    fn counts_have_no_unit_and_ratios_say_so() {
+        let of = |value: Scalar| {
+            let mut entry = Entry::new(Source::Table, "n", value, "8");
+            entry.unit = Some("1".to_owned());
+            value_line(&entry)
+        };
+        assert_eq!(of(Scalar::Int(8)), "8");
+        assert_eq!(of(Scalar::Float(8.5)), "8.5 (ratio)");
+    }
+
+    #[test]
+    fn only_measured_and_computed_numbers_are_results() {
+        let entries = [
+            Entry::new(Source::Table, "ttft_ms_p50", Scalar::Float(8.5), "8.5"),
+            Entry::new(Source::Table, "concurrency", Scalar::Text("8".into()), "8"),
+            Entry::new(
+                Source::Literal,
+                "the name of a quantile",
+                Scalar::Null,
+                "p50",
+            ),
+            Entry::new(Source::Spec, "seed", Scalar::Int(7), "7"),
+        ];
+        let spans: Vec<Span> = entries
+            .into_iter()
+            .enumerate()
+            .map(|(i, e)| span(i, e))
+            .collect();
+        let trails = Trails::new(&spans, &[], &[]);
+        let results: Vec<bool> = (0..spans.len()).map(|i| trails.is_result(i)).collect();
+        assert_eq!(results, [true, false, false, false]);
     }
 
     #[test]
