@@ -210,4 +210,7 @@ pub(crate) struct PowerArgs {
 pub(crate) struct DoctorArgs {
     /// Also check what this experiment needs.
     pub(crate) experiment: Option<PathBuf>,
+    /// Also hash every unpacked file of engines and weights in the store.
+    #[arg(long)]
+    pub(crate) deep: bool,
 }

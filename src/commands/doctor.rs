@@ -78,6 +78,9 @@ pub(super) fn doctor(arguments: &DoctorArgs, global: &Global) -> Result<(), Stop
     if let Some(file) = &arguments.experiment {
         findings.extend(for_experiment(file, machine, global)?);
     }
+    if arguments.deep {
+        findings.extend(unpacked(&project)?);
+    }
     if global.json {
         let list = findings.iter().map(
             |f| json!({ "what": f.what, "state": f.state.word(), "detail": f.detail, "remedy": f.remedy }),
@@ -100,6 +103,30 @@ pub(super) fn doctor(arguments: &DoctorArgs, global: &Global) -> Result<(), Stop
     } else {
         Ok(())
     }
+}
+
+/// Hashes what was unpacked into the store: one finding a folder.
+fn unpacked(project: &Project) -> Result<Vec<Finding>, Stop> {
+    let looked = provision::check_unpacked(&project.store)
+        .map_err(|e| Stop::machine(format!("{}: {e}", project.store.display())))?;
+    let finding = |found: provision::Unpacked| {
+        let folder = found.folder.file_name().unwrap_or_default();
+        let name: String = folder.to_string_lossy().chars().take(12).collect();
+        let good = format!("{} files as unpacked ({})", found.files, bytes(found.bytes));
+        let told = match found.wrong.as_slice() {
+            [] => Ok(good),
+            [one] => Err(one.clone()),
+            [first, more @ ..] => Err(format!("{first}, and {} more files", more.len())),
+        };
+        Finding::of(
+            &format!("unpacked {name}"),
+            &told,
+            Clone::clone,
+            State::Lacking,
+        )
+        .remedy("`benchtrail fsck --repair` removes it, and the next run unpacks it again")
+    };
+    Ok(looked.into_iter().map(finding).collect())
 }
 
 fn general(machine: &Machine, project: &Project) -> Vec<Finding> {

@@ -1,7 +1,8 @@
-//! `fsck`: every object re-hashed, every reference followed.
+//! `fsck`: every object and unpacked file re-hashed, every reference followed.
 
 use artifacts::{FsckMode, FsckOptions, Subset};
-use serde_json::json;
+use provision::Unpacked;
+use serde_json::{Value, json};
 
 use crate::args::{FsckArgs, Global};
 use crate::exit::Stop;
@@ -21,7 +22,13 @@ pub(super) fn fsck(arguments: &FsckArgs, global: &Global) -> Result<(), Stop> {
     }
     let store = project.open_existing()?;
     let report = store.fsck(&FsckOptions { mode, subset }, pipeline::record::view)?;
+    // A part of the objects is asked for where all of them take long.
+    let unpacked = match subset {
+        Some(_) => Vec::new(),
+        None => unpacked(&project, arguments.repair)?,
+    };
     let open = report.findings.iter().filter(|f| !f.repaired).count();
+    let open = open + unpacked.iter().filter(|u| u.is_open()).count();
     if global.json {
         let findings = report.findings.iter().map(|f| {
             json!({
@@ -32,12 +39,17 @@ pub(super) fn fsck(arguments: &FsckArgs, global: &Global) -> Result<(), Stop> {
         say(&json!({
             "objects": report.objects, "hashed": report.hashed, "bytes": report.bytes,
             "records": report.records, "findings": findings.collect::<Vec<_>>(),
+            "unpacked": unpacked.iter().map(Looked::json).collect::<Vec<_>>(),
         })
         .to_string());
     } else {
         for finding in &report.findings {
             say(&finding.to_string());
         }
+        unpacked
+            .iter()
+            .flat_map(Looked::lines)
+            .for_each(|line| say(&line));
         say(&format!(
             "{} objects, {} hashed ({}), {} records read: {}",
             report.objects,
@@ -46,15 +58,88 @@ pub(super) fn fsck(arguments: &FsckArgs, global: &Global) -> Result<(), Stop> {
             report.records,
             match report.findings.len() {
                 0 => "no problems found".to_owned(),
-                n => format!("{n} findings, {} repaired", n - open),
+                n => {
+                    let repaired = report.findings.iter().filter(|f| f.repaired).count();
+                    format!("{n} findings, {repaired} repaired")
+                }
             }
         ));
+        if !unpacked.is_empty() {
+            let (files, size) = unpacked.iter().fold((0, 0), |(files, size), u| {
+                (files + u.found.files, size + u.found.bytes)
+            });
+            let damaged = unpacked
+                .iter()
+                .filter(|u| !u.found.wrong.is_empty())
+                .count();
+            let told = match damaged {
+                0 => "as they were unpacked".to_owned(),
+                n => format!("{n} of {} folders damaged", unpacked.len()),
+            };
+            say(&format!(
+                "{files} unpacked files hashed ({}): {told}",
+                bytes(size)
+            ));
+        }
     }
     if open == 0 {
         Ok(())
     } else {
         Err(Stop::damaged_told())
     }
+}
+
+/// Files of one folder shown before the rest is counted.
+const FILES_SHOWN: usize = 5;
+
+/// A folder of unpacked packages that was looked at.
+struct Looked {
+    found: Unpacked,
+    removed: bool,
+}
+
+impl Looked {
+    fn is_open(&self) -> bool {
+        !self.found.wrong.is_empty() && !self.removed
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let wrong = &self.found.wrong;
+        if wrong.is_empty() {
+            return Vec::new();
+        }
+        let remedy = match self.removed {
+            true => "removed; the next run unpacks it again",
+            false => "`benchtrail fsck --repair` removes it, and the next run unpacks it again",
+        };
+        let mut lines = vec![format!("{}: {remedy}", self.found.folder.display())];
+        lines.extend(wrong.iter().take(FILES_SHOWN).map(|w| format!("  {w}")));
+        if wrong.len() > FILES_SHOWN {
+            lines.push(format!("  … and {} more files", wrong.len() - FILES_SHOWN));
+        }
+        lines
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "folder": self.found.folder, "files": self.found.files, "bytes": self.found.bytes,
+            "wrong": self.found.wrong, "removed": self.removed,
+        })
+    }
+}
+
+/// Hashes what was unpacked into the store.
+fn unpacked(project: &Project, repair: bool) -> Result<Vec<Looked>, Stop> {
+    let trouble = |e: std::io::Error| Stop::machine(format!("{}: {e}", project.store.display()));
+    let mut looked = Vec::new();
+    for found in provision::check_unpacked(&project.store).map_err(trouble)? {
+        let removed = repair && !found.wrong.is_empty();
+        if removed {
+            provision::remove_unpacked(&found).map_err(trouble)?;
+        }
+        looked.push(Looked { found, removed });
+    }
+    Ok(looked)
 }
 
 fn parse_subset(text: &str) -> Result<Subset, Stop> {

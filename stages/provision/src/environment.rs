@@ -22,9 +22,9 @@ use crate::fetch::{fetch, sha256_of};
 use crate::unpack::unpack_wheel;
 
 /// The folder of all environments, under the store's.
-const FOLDER: &str = "environments";
-const MANIFEST: &str = "manifest.json";
-const FILES: &str = "files";
+pub(crate) const FOLDER: &str = "environments";
+pub(crate) const MANIFEST: &str = "manifest.json";
+pub(crate) const FILES: &str = "files";
 
 /// The name of a launcher script inside an environment.
 pub(crate) const LAUNCHER: &str = "launcher.py";
@@ -53,7 +53,7 @@ pub(crate) struct Entry {
     bytes: u64,
     #[serde(flatten)]
     stamp: Stamp,
-    digest: Digest,
+    pub(crate) digest: Digest,
 }
 
 /// What changes when a file does. The time of the last change of the inode cannot be set back, as
@@ -204,13 +204,16 @@ impl<'a> Recipe<'a> {
         if let Some((path, sha256)) = self.checked {
             check_file(&files.join(path), sha256)?;
         }
-        let manifest = Manifest {
-            files: entries(&files, |_| true).map_err(trouble)?,
-        };
-        let text = serde_json::to_vec(&manifest).expect("a manifest always serializes");
+        let text = manifest_of(&files).map_err(trouble)?;
         fs::write(ready.join(MANIFEST), text).map_err(trouble)?;
         sync(ready).map_err(trouble)
     }
+}
+
+/// Returns the manifest of a folder as it is now.
+pub(crate) fn manifest_of(files: &Path) -> io::Result<Vec<u8>> {
+    let files = entries(files, |_| true)?;
+    Ok(serde_json::to_vec(&Manifest { files }).expect("a manifest always serializes"))
 }
 
 /// Checks the SHA-256 of one file.
@@ -263,7 +266,7 @@ pub(crate) fn entries(
     Ok(found)
 }
 
-fn digest_of(path: &Path) -> io::Result<Digest> {
+pub(crate) fn digest_of(path: &Path) -> io::Result<Digest> {
     let mut hasher = blake3::Hasher::new();
     hasher.update_mmap_rayon(path)?;
     Ok(Digest::from_bytes(*hasher.finalize().as_bytes()))
@@ -335,7 +338,7 @@ pub(crate) fn note(file: &Path, document: &impl Serialize) -> io::Result<()> {
     Ok(())
 }
 
-fn own_temporary(all: &Path) -> io::Result<tempfile::TempDir> {
+pub(crate) fn own_temporary(all: &Path) -> io::Result<tempfile::TempDir> {
     let own = ProcessId::own()?;
     tempfile::Builder::new()
         .prefix(&format!("partial-{}-{}-", own.pid, own.start_time))

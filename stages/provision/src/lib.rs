@@ -15,9 +15,11 @@ mod probe;
 mod requirements;
 mod stage;
 mod unpack;
+mod unpacked;
 mod venv;
 
 pub use machine::{Gpu, Machine};
 pub use requirements::{Unmet, unmet};
 pub use stage::{Provision, Settings};
+pub use unpacked::{Unpacked, check_unpacked, remove_unpacked};
 pub use venv::{EnvironmentSettings, VenvSettings};

@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use artifacts::{Scalar, at_path};
@@ -25,6 +26,9 @@ use crate::statement::Recorded;
 use crate::template::instrument;
 use crate::trace::{Entry, Ledger, Source};
 use crate::view::View;
+
+/// The most bytes of texts that one rendering prints, those in `set` blocks and macros among them.
+const MOST_PRINTED: usize = 256 << 20;
 
 /// What the functions of one rendering share.
 #[derive(Debug)]
@@ -392,7 +396,14 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
     crate::parts::install(environment, world);
     crate::statement::install(environment, world);
     crate::claims::install(environment, world);
-    environment.set_formatter(|out, _state, value| {
+    let printed = AtomicUsize::new(0);
+    environment.set_formatter(move |out, _state, value| {
+        if let Some(text) = value.as_str()
+            && printed.fetch_add(text.len(), Ordering::Relaxed) > MOST_PRINTED
+        {
+            let limit = MOST_PRINTED >> 20;
+            return Err(wrong(&format!("the template prints more than {limit} MiB of values")));
+        }
         if value.is_undefined() {
             return Err(Error::new(ErrorKind::UndefinedError, "the value is undefined"));
         }

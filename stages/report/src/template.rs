@@ -126,6 +126,9 @@ fn comparisons_of_shown_values(name: &str, text: &str) -> Vec<String> {
     problems
 }
 
+/// The most instructions of one rendering: about 10⁷ take a second.
+const FUEL: u64 = 100_000_000;
+
 /// Returns an environment with our syntax and strictness, without functions.
 pub(crate) fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
@@ -137,6 +140,7 @@ pub(crate) fn environment() -> Environment<'static> {
             .expect("the default delimiters are valid"),
     );
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_fuel(Some(FUEL));
     environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
     environment.set_debug(true);
     environment

@@ -18,6 +18,9 @@ const MAX_BODY: usize = 256 * 1024 * 1024;
 /// The most bytes of answers that are being read at once, on all connections together.
 const MOST_AT_ONCE: usize = 512 * 1024 * 1024;
 
+/// The most bytes of answers in all the requests of a cell: its rows and chunks are kept until its end.
+const MOST_IN_A_CELL: usize = 16 * 1024 * 1024 * 1024;
+
 /// How often at least a waiting request looks at its limits and at the stop signal.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -55,6 +58,8 @@ pub(crate) struct Shared {
     pub(crate) closes_at_once: AtomicBool,
     /// Bytes of answers that have not ended.
     reading: AtomicUsize,
+    /// Bytes of all answers of the cell.
+    taken: AtomicUsize,
 }
 
 /// Counts the bytes of one answer while it is read.
@@ -64,10 +69,23 @@ struct Reading<'s> {
 }
 
 impl Reading<'_> {
-    /// Counts further bytes; returns how many all answers have now.
-    fn add(&mut self, bytes: usize) -> usize {
+    /// Counts further bytes.
+    ///
+    /// # Errors
+    /// In words, if they are more than are read at once, or than a cell takes.
+    fn add(&mut self, bytes: usize) -> Result<(), String> {
         self.bytes += bytes;
-        self.shared.reading.fetch_add(bytes, Ordering::Relaxed) + bytes
+        if self.shared.reading.fetch_add(bytes, Ordering::Relaxed) + bytes > MOST_AT_ONCE {
+            return Err(format!(
+                "the answers that are read at once are longer than {MOST_AT_ONCE} bytes together"
+            ));
+        }
+        if self.shared.taken.fetch_add(bytes, Ordering::Relaxed) + bytes > MOST_IN_A_CELL {
+            return Err(format!(
+                "the answers of this cell are longer than {MOST_IN_A_CELL} bytes together"
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -89,6 +107,7 @@ impl Shared {
             refused_in_a_row: AtomicU32::new(0),
             closes_at_once: AtomicBool::new(false),
             reading: AtomicUsize::new(0),
+            taken: AtomicUsize::new(0),
         }
     }
 
@@ -430,10 +449,8 @@ async fn receive(
         }
         health::note_read(at_ns);
         let end = attempt.bytes.len();
-        if reading.add(end - start) > MOST_AT_ONCE {
-            return End::Broken(format!(
-                "the answers that are read at once are longer than {MOST_AT_ONCE} bytes together"
-            ));
+        if let Err(too_long) = reading.add(end - start) {
+            return End::Broken(too_long);
         }
         attempt.reads.push(Read { at_ns, end });
         watch.last = at_ns;
@@ -511,5 +528,46 @@ impl Watch {
         } else {
             look
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_bounded_at_once_and_over_a_whole_cell() {
+        let shared = Shared::start();
+        // One after the other: never too much at once, but too much in all.
+        for _ in 0..MOST_IN_A_CELL / MOST_AT_ONCE {
+            let mut reading = Reading {
+                shared: &shared,
+                bytes: 0,
+            };
+            assert_eq!(reading.add(MOST_AT_ONCE), Ok(()));
+        }
+        let mut last = Reading {
+            shared: &shared,
+            bytes: 0,
+        };
+        assert!(last.add(1).unwrap_err().contains("of this cell"));
+
+        let shared = Shared::start();
+        let mut one = Reading {
+            shared: &shared,
+            bytes: 0,
+        };
+        assert_eq!(one.add(MOST_AT_ONCE), Ok(()));
+        let mut other = Reading {
+            shared: &shared,
+            bytes: 0,
+        };
+        assert!(other.add(1).unwrap_err().contains("at once"));
+        drop((one, other));
+        let mut next = Reading {
+            shared: &shared,
+            bytes: 0,
+        };
+        assert_eq!(next.add(1), Ok(()), "what has ended does not count");
     }
 }

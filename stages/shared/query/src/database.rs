@@ -73,7 +73,10 @@ impl Database {
 
     /// Adds a table given as columns of equal length.
     pub(crate) fn add_columns(&mut self, name: &str, columns: &[Column]) -> Result<(), QueryError> {
-        let wrong = |e: Error| QueryError::Failed(format!("the table `{name}`: {e}"));
+        let wrong = |e: Error| match is_out_of_memory(&e) {
+            true => too_large(&format!("the table `{name}`")),
+            false => QueryError::Failed(format!("the table `{name}`: {e}")),
+        };
         let declared: Vec<String> = columns
             .iter()
             .map(|c| format!("{} {}", quoted(&c.name), sql_type(&c.data)))
@@ -145,6 +148,7 @@ impl Database {
                         ))
                     }
                 }
+                e if is_out_of_memory(e) => too_large("the query"),
                 Error::SqliteFailure(_, Some(message)) => QueryError::Failed(message.clone()),
                 other => QueryError::Failed(other.to_string()),
             };
@@ -222,6 +226,17 @@ impl Database {
         self.connection.authorizer(open).map_err(|e| internal(&e))?;
         result
     }
+}
+
+fn is_out_of_memory(error: &Error) -> bool {
+    matches!(error, Error::SqliteFailure(code, _) if code.code == ErrorCode::OutOfMemory)
+}
+
+fn too_large(what: &str) -> QueryError {
+    QueryError::Limit(format!(
+        "{what} takes more memory than the {} MiB there are for all queries",
+        sandbox::MEMORY >> 20
+    ))
 }
 
 fn headings(statement: &Statement<'_>, tables: &BTreeMap<String, Loaded>) -> Vec<Heading> {

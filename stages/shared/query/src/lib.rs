@@ -21,5 +21,5 @@ pub use database::{Answer, Database};
 pub use error::QueryError;
 pub use functions::{AGGREGATES, SCALARS};
 pub use limits::Limits;
-pub use sandbox::ALLOWED;
+pub use sandbox::{ALLOWED, MEMORY};
 pub use text::mentioned;

@@ -24,7 +24,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             rows: 10_000_000,
-            bytes: 2 << 30,
+            bytes: 1 << 30,
             instructions: 100_000_000_000,
             deadline: None,
             stop: None,

@@ -38,6 +38,10 @@ pub(crate) struct Seen {
     pub(crate) read: BTreeSet<String>,
 }
 
+/// The most bytes of memory of all connections of this process together. SQLite knows no limit for one
+/// connection; an index takes a few megabytes, so what is left is for queries.
+pub const MEMORY: i64 = 2 << 30;
+
 /// Makes a connection that can reach nothing outside itself.
 pub(crate) fn connection() -> rusqlite::Result<Connection> {
     let connection = Connection::open_in_memory()?;
@@ -45,6 +49,8 @@ pub(crate) fn connection() -> rusqlite::Result<Connection> {
     connection.execute_batch(
         "pragma temp_store = memory; pragma journal_mode = off; pragma synchronous = off;",
     )?;
+    // A lower limit that was set before stays.
+    connection.pragma_update(None, "hard_heap_limit", MEMORY)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DDL, false)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
