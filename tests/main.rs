@@ -28,6 +28,7 @@ mod real_engine;
 mod remeasured;
 mod sql;
 mod tampering;
+mod torture;
 mod trust;
 mod until;
 mod venv;

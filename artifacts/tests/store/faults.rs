@@ -470,8 +470,8 @@ fn fault() -> impl Strategy<Value = Fault> {
 }
 
 proptest! {
-    // 256 seeded faults, each in a store of its own.
-    #![proptest_config(ProptestConfig { cases: 256, rng_seed: proptest::test_runner::RngSeed::Fixed(164), ..ProptestConfig::default() })]
+    // Seeded faults, each in a store of its own; `PROPTEST_CASES` says how many.
+    #![proptest_config(ProptestConfig { rng_seed: proptest::test_runner::RngSeed::Fixed(164), ..ProptestConfig::default() })]
 
     #[test]
     fn every_fault_of_an_object_is_found_at_its_place_and_repaired(

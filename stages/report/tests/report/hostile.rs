@@ -14,6 +14,9 @@ use crate::fixture::{Lab, Templates, bytes, markdown, store_json, store_table};
 /// What a hostile text is made of.
 const PARTS: &str = r#"(<script>alert\(1\)</script>|<img src=x onerror=alert\(1\)>|<!-- |-->|\]\(javascript:x\)|!\[|\[x|`|```|\*\*|__|\||&lt;|&#60;|\\|~~|"|'|\x1b\[31m|\x07|\x{202e}|# |> |- |[a-z ]{1,3}){1,6}"#;
 
+/// Scraps of the template language, and of what is not it.
+const SCRAPS: &str = r#"(\{\{|\}\}|\{%|%\}|\{#|#\}|\{% for a in range\(9999\) %\}|\{% endfor %\}|\{% set x = x ~ 1 %\}|\{\{ value\("a"|\{\{ 1/0 \}\}|\{% include "report.md" %\}|\{% extends "own.md" %\}|"|'|\||[a-z0-9 ]{1,4}|\x{e001}|\x00){0,3}"#;
+
 /// Renders the default report, and a figure, of a study in which somebody else's texts are all this one.
 fn rendered(evil: &str) -> Result<Done, String> {
     let mut lab = Lab::new();
@@ -129,6 +132,38 @@ proptest! {
             let raw = |c: char| (c.is_control() && c != '\n' && c != '\t') || c == '\u{202e}';
             let line = all.lines().find(|line| line.contains(raw));
             prop_assert_eq!(line, None);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(few())]
+
+    #[test]
+    fn a_mutated_template_is_refused_or_rendered(
+        which in any::<prop::sample::Index>(),
+        edits in prop::collection::vec((any::<prop::sample::Index>(), 0..40_usize, SCRAPS), 1..4),
+    ) {
+        let mut texts: BTreeMap<String, String> = report::shipped()
+            .into_iter()
+            .map(|s| (s.name.to_owned(), s.text.to_owned()))
+            .collect();
+        let names: Vec<String> = texts.keys().cloned().collect();
+        let name = &names[which.index(names.len())];
+        let mut text: Vec<char> = texts[name].chars().collect();
+        for (at, removed, scrap) in edits {
+            let at = at.index(text.len() + 1);
+            let end = (at + removed).min(text.len());
+            text.splice(at..end, scrap.chars());
+        }
+        texts.insert(name.clone(), text.into_iter().collect());
+        let mut lab = Lab::new();
+        lab.study.spec["name"] = json!("quickstart");
+        lab.study.spec["stages"] = json!({"ladder": {"kind": "load", "replicate": []}});
+        // What is not refused is a report whose every number is traced.
+        if let Ok(done) = lab.render(&json!({}), &Templates(texts)) {
+            let markdown = markdown(&done);
+            prop_assert!(markdown.ends_with('\n'));
         }
     }
 }
