@@ -75,10 +75,10 @@ pub(crate) fn lock_file(experiment: &Path, profile: Option<&str>) -> PathBuf {
 /// If there is none yet, or it cannot be read.
 pub(crate) fn read_lock(experiment: &Path, profile: Option<&str>) -> Result<Lock, Stop> {
     if !experiment.exists() {
-        return Err(Stop::usage(format!(
-            "{}: there is no such file",
-            experiment.display()
-        )));
+        return Err(
+            Stop::usage(format!("{}: there is no such file", experiment.display()))
+                .hint(pipeline::language::instead_of(experiment)),
+        );
     }
     let path = lock_file(experiment, profile);
     let lock = Lock::read(&path).map_err(Stop::failed)?;

@@ -120,6 +120,14 @@ impl Stop {
         }
     }
 
+    /// This machine lacks something that the experiment names: its diagnostics.
+    pub(crate) fn machine_diagnostics(diagnostics: impl fmt::Display) -> Self {
+        Self {
+            words: Words::Diagnostics(diagnostics.to_string()),
+            ..Self::printed(Exit::Machine)
+        }
+    }
+
     fn with(exit: Exit, message: impl fmt::Display) -> Self {
         Self {
             words: Words::Message(message.to_string()),

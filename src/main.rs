@@ -9,6 +9,7 @@ mod commands;
 mod dry_run;
 mod evidence;
 mod exit;
+mod folder;
 mod locks;
 mod other_words;
 mod progress;

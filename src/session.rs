@@ -28,6 +28,7 @@ impl Session {
             set: arguments.set.clone(),
             profile: arguments.profile(),
             user_folders: user_folders(),
+            ..Options::default()
         };
         let experiment = pipeline::language::load(&arguments.experiment, &registry, &options)
             .map_err(Stop::diagnostics)?;
@@ -48,7 +49,7 @@ impl Session {
         if missing.is_empty() {
             Ok(())
         } else {
-            Err(Stop::machine(Diagnostics(missing)))
+            Err(Stop::machine_diagnostics(Diagnostics(missing)))
         }
     }
 }

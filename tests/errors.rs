@@ -205,3 +205,93 @@ fn an_engine_that_this_machine_cannot_run_is_exit_code_4_with_the_remedy() {
         );
     }
 }
+
+/// What a new user gets wrong, each with what it is met with.
+#[test]
+fn mistakes_of_the_first_hour_are_met_with_their_remedy() {
+    let quickstart = "experiments/quickstart.yaml";
+    let spoilt = |name: &str, from: &str, to: &str| {
+        refused(
+            &format!("first-hour/{name}"),
+            &["plan", quickstart],
+            |project| project.edit(quickstart, from, to),
+            2,
+        );
+    };
+    let arrival = "arrival: {closed-loop: {clients: \"${concurrency}\"}}";
+    spoilt(
+        "unquoted",
+        arrival,
+        "arrival: {closed-loop: {clients: ${concurrency}}}",
+    );
+    spoilt(
+        "concurrency-in-a-load",
+        arrival,
+        "concurrency: ${concurrency}",
+    );
+    spoilt("rate-in-a-load", arrival, "request-rate: 4");
+    spoilt("infinite-rate", arrival, "arrival: {poisson: {rate: inf}}");
+    spoilt("open-loop", arrival, "arrival: {open-loop: {rate: 3}}");
+    spoilt(
+        "engine-setting",
+        "      parallel: ${configuration.slots}",
+        "      max-num-seqs: ${configuration.slots}",
+    );
+    spoilt(
+        "engine-setting-close",
+        "      threads: 1",
+        "      thread: 1",
+    );
+    spoilt(
+        "engine-in-a-server",
+        "      threads: 1",
+        "      threads: 1\n    engine: vllm\n    port: 8000",
+    );
+    spoilt(
+        "url-in-a-machine",
+        "    engine: llama-cpp",
+        "    engine: llama-cpp\n    url: http://127.0.0.1:8000",
+    );
+    spoilt(
+        "load-without-a-server",
+        "    needs: [server]\n    over: [configuration, workload",
+        "    needs: [machine]\n    over: [configuration, workload",
+    );
+    spoilt(
+        "server-without-an-engine",
+        "    needs: [machine]\n    over: [configuration]",
+        "    over: [configuration]",
+    );
+    spoilt(
+        "load-joins-two-servers",
+        "over: [configuration, workload, concurrency]",
+        "over: [workload, concurrency]",
+    );
+    spoilt("prompt-beyond-the-context", "context: 8192", "context: 256");
+    spoilt(
+        "model",
+        "model: smollm2-135m-instruct",
+        "model: meta-llama/Llama-3.1-8B",
+    );
+}
+
+#[test]
+fn a_file_that_is_not_there_is_met_with_the_one_that_was_meant() {
+    for file in ["quickstart.yml", "quickstart", "quikstart.yaml"] {
+        let project = Project::new();
+        for command in ["plan", "status", "run"] {
+            let outcome = project.run([command, &format!("experiments/{file}")]);
+            assert_eq!(outcome.code, Some(2));
+            let hint = "hint: did you mean `experiments/quickstart.yaml`?";
+            assert!(
+                outcome.stderr.contains(hint),
+                "{command} {file}: {}",
+                outcome.stderr
+            );
+        }
+    }
+    let project = Project::new();
+    let folder = project.run(["plan", "experiments"]).stderr;
+    assert!(folder.contains("this is a folder, not a file"), "{folder}");
+    assert!(folder.contains("`experiments/quickstart.yaml`"), "{folder}");
+}

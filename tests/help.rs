@@ -3,6 +3,8 @@
 use crate::support::{Project, assert_snapshot};
 
 const COMMANDS: &[&str] = &[
+    "init",
+    "list",
     "run",
     "plan",
     "power",

@@ -12,6 +12,7 @@ mod docs;
 mod dry_run;
 mod errors;
 mod explore;
+mod first_hour;
 mod foreign;
 mod groups;
 mod help;

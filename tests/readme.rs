@@ -44,14 +44,19 @@ fn the_experiment_in_the_readme_is_planned_as_it_stands() {
     let project = Project::new();
     fs::write(project.path().join("my-study.yaml"), example).expect("the file can be written");
     let plan = project.run(["plan", "my-study.yaml", "--json"]).ok().json();
-    // 1 + 2 + (2 × 3 × 3 − 3 left out) + 1 + 1
+    // 1 + 3 blocks + 3 × 3 levels + 1 + 1 + 1
     let cells = plan["cells"]
         .as_array()
         .expect("cells")
         .iter()
         .filter(|c| c["status"] != "excluded")
         .count();
-    assert_eq!(cells, 20, "{plan}");
+    assert_eq!(cells, 16, "{plan}");
+
+    fs::remove_file(project.path().join("my-study.yaml")).expect("it is there");
+    project.run(["init", "my-study", "--yes"]).ok();
+    let written = fs::read_to_string(project.path().join("my-study.yaml")).expect("it is written");
+    assert_eq!(example, written, "the example is what `init` writes");
 }
 
 #[test]

@@ -56,6 +56,8 @@ pub struct Problem {
     pub message: String,
     /// What to do about it.
     pub hint: Option<String>,
+    /// The last key of the route is itself wrong, and not what stands behind it.
+    pub of_key: bool,
 }
 
 impl Problem {
@@ -66,6 +68,15 @@ impl Problem {
             route,
             message: message.into(),
             hint: None,
+            of_key: false,
+        }
+    }
+
+    /// Makes a problem with the last of the keys itself, such as a name that nothing has.
+    pub fn at_key(keys: &[&str], message: impl Into<String>) -> Self {
+        Self {
+            of_key: true,
+            ..Self::at(keys, message)
         }
     }
 
@@ -74,6 +85,26 @@ impl Problem {
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+}
+
+/// A cell that a cell needs, as far as it is known while planning.
+#[derive(Clone, Debug)]
+pub struct Needed<'a> {
+    /// The name of its stage.
+    pub stage: &'a str,
+    /// The kind of its stage.
+    pub kind: &'a str,
+    /// Its canonical parameters; null if they are wrong themselves, which is told already.
+    pub parameters: &'a Json,
+    /// What it needs itself.
+    pub needs: Vec<Needed<'a>>,
+}
+
+impl<'a> Needed<'a> {
+    /// Returns the first cell of a kind among those needed.
+    pub fn of_kind<'n>(needs: &'n [Needed<'a>], kind: &str) -> Option<&'n Needed<'a>> {
+        needs.iter().find(|needed| needed.kind == kind)
     }
 }
 
@@ -672,6 +703,21 @@ pub trait StageKind: Send + Sync {
     /// stage gives a setting.
     fn uses_one(&self, _gives: &dyn Fn(&str) -> bool) -> &'static [(&'static str, &'static str)] {
         &[]
+    }
+
+    /// Holds the canonical parameters of a cell against those of the cells that it needs, and says what
+    /// would fail when it runs. Asked of resources and measurements only, about the resources and
+    /// measurements they need. Quick, and without side effects.
+    ///
+    /// # Errors
+    /// Every problem found, each with its route from the stage's settings; `needs` is a key there.
+    fn fits(
+        &self,
+        _parameters: &Json,
+        _needs: &[Needed<'_>],
+        _library: &dyn Library,
+    ) -> Result<(), Vec<Problem>> {
+        Ok(())
     }
 
     /// Returns what a measurement of these parameters adopts instead of measuring, such as a part

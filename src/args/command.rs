@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use super::{
     AuditArgs, CalibrateArgs, DiffArgs, DoctorArgs, ExploreArgs, FsckArgs, GcArgs, Global,
-    KeygenArgs, LoadArgs, LsArgs, PlanArgs, PowerArgs, PublishArgs, ReproduceArgs, RunArgs,
-    SchemaArgs, ShowArgs, SqlArgs, StatusArgs, VerifyArgs, WhyArgs,
+    InitArgs, KeygenArgs, ListArgs, LoadArgs, LsArgs, PlanArgs, PowerArgs, PublishArgs,
+    ReproduceArgs, RunArgs, SchemaArgs, ShowArgs, SqlArgs, StatusArgs, VerifyArgs, WhyArgs,
 };
 
 /// A benchmark with its trail: declare a study of LLM serving engines in one YAML file, rerun only
@@ -36,6 +36,23 @@ Exit codes:
 /// The commands of `benchtrail`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Write a short study that runs, as a file to change.
+    #[command(after_long_help = "Examples:
+  benchtrail init my-study                                  asks in a terminal; `--yes` takes the defaults
+  benchtrail init my-study --engine vllm --model Qwen/Qwen3-0.6B --clients 1,8,64
+  benchtrail init my-study --workloads short-decode,shared-prefix --rates 1,2,4 --repetitions 5
+  benchtrail init endpoint --from-url http://127.0.0.1:8000
+  benchtrail init again --from-load rows                    from what `load --out rows` has loaded")]
+    Init(InitArgs),
+    /// List what an experiment can name: engines, models, workloads, gates, operators, templates, APIs.
+    #[command(after_long_help = "Examples:
+  benchtrail list engines
+  benchtrail list engines vllm                              one of them in full
+  benchtrail list gates row-status
+  benchtrail list workloads --json
+
+Definitions in this folder (`engines/NAME.yaml` and so on) are listed, too.")]
+    List(ListArgs),
     /// Execute the missing cells of an experiment and render its report.
     #[command(after_long_help = "Examples:
   benchtrail run experiments/quickstart.yaml

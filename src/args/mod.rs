@@ -4,6 +4,7 @@ mod bundle;
 mod calibrate;
 mod command;
 mod global;
+mod init;
 mod load;
 mod report;
 mod schema;
@@ -12,6 +13,7 @@ mod study;
 mod values;
 
 pub(crate) use self::bundle::{KeygenArgs, PublishArgs, ReproduceArgs, VerifyArgs};
+pub(crate) use self::init::{InitArgs, ListArgs, Listed};
 pub(crate) use self::load::LoadArgs;
 pub(crate) use self::report::{AtLeast, AuditArgs, ExploreArgs, WhyArgs};
 pub(crate) use calibrate::CalibrateArgs;

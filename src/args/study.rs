@@ -106,9 +106,11 @@ pub(crate) struct LsArgs {
 /// Arguments of `show`.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    /// A digest (its first characters are enough), or an experiment's YAML file.
+    /// A digest (its first characters are enough), an experiment's YAML file, a Parquet file, or a
+    /// folder that `load --out` wrote.
     pub(crate) source: String,
     /// In an experiment: `STAGE.OUTPUT` or `STAGE[axis=label,…].OUTPUT`; without an output, the record.
+    /// In a folder: the table.
     pub(crate) what: Option<String>,
     /// Use a profile of the experiment.
     #[arg(long, value_name = "NAME")]
@@ -130,7 +132,7 @@ pub(crate) struct ShowArgs {
 /// Arguments of `sql`.
 #[derive(Debug, Args)]
 pub(crate) struct SqlArgs {
-    /// The experiment's YAML file.
+    /// The experiment's YAML file, a Parquet file, or a folder that `load --out` wrote.
     pub(crate) experiment: PathBuf,
     /// One SELECT [default: list the tables].
     pub(crate) query: Option<String>,

@@ -252,12 +252,17 @@ fn for_experiment(file: &Path, machine: &Machine, global: &Global) -> Result<Vec
                 let engine = Engine::from_json(&named["definition"]).map_err(|p| {
                     Stop::usage(p.first().map_or_else(String::new, |p| p.message.clone()))
                 })?;
-                findings.push(engine_finding(
-                    &stage.name,
-                    name,
-                    &unmet(&engine, machine, brought),
-                    i + 1 < engines.len(),
-                ));
+                let missing = unmet(&engine, machine, brought);
+                let module = provision::missing_module(&engine, machine).filter(|_| !brought);
+                findings.push(match (missing.as_slice(), module) {
+                    ([], Some(failure)) => Finding {
+                        what: format!("engine {name} (stage `{}`)", stage.name),
+                        state: State::Lacking,
+                        detail: failure.reason,
+                        remedy: failure.hint,
+                    },
+                    _ => engine_finding(&stage.name, name, &missing, i + 1 < engines.len()),
+                });
             }
         }
     }

@@ -11,14 +11,16 @@ use indicatif::{ProgressBar, ProgressStyle};
 use load::{
     ApiKey, Beside, DirectArrival, DirectLoad, DirectPrompts, DirectSearch, DirectServer, Ending,
     LoadSpec, ModelsError, Origin, Settings, Slo, Summarizer, Target, TargetError, Telemetry,
-    run_load_into,
+    list_models, run_load_into,
 };
 use pipeline::language::{Disk, Options, load_text};
 use pipeline::stage::{Control, Coordinates};
+use pipeline::suggest::remedy;
 use serde_json::json;
 
 use super::load_compat::{compat, compat_json, compat_table};
 use super::load_search::search;
+use super::load_study::LoadStudy;
 use super::load_table::{json_of, table_of};
 use super::run::listen_for_signals;
 use crate::args::{Global, LoadArgs};
@@ -70,6 +72,7 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
             arguments, global, folder, &settings, &origin, &target, telemetry,
         );
     }
+    let declared = settings.clone();
     let spec = LoadSpec::for_target(settings, origin, &target, folder).map_err(Stop::usage)?;
     let beside = Beside {
         server_pid: arguments.server_pid.map(i64::from),
@@ -114,6 +117,9 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
     );
     bar.finish_and_clear();
     let result = result.map_err(|e| Stop::failed(e).hint("check --url"))?;
+    if let (Ending::Refused(words), false) = (&result.ending, global.json) {
+        return Err(server.refusal(&target, words));
+    }
     result
         .warnings
         .iter()
@@ -128,8 +134,12 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
         .finish()
         .map_err(|e| Stop::machine(format!("the rows cannot be read again: {e}")))?;
     let compat = compat(arguments, &result, &slo)?;
+    let mut document = json_of(arguments.seed, &target, &spec, &result, &summary, &slo);
+    if arguments.out.is_some() {
+        let stage = direct(arguments).stage();
+        LoadStudy::new(arguments, &target, &declared, stage, document.clone()).write(folder)?;
+    }
     if global.json {
-        let mut document = json_of(arguments.seed, &target, &spec, &result, &summary, &slo);
         if let Some((tool, figures)) = &compat {
             document["compat"] = compat_json(*tool, figures);
         }
@@ -169,6 +179,7 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
             );
             return Err(Stop::failed(reason).hint("check whether the server has crashed"));
         }
+        Ending::Refused(words) => return Err(server.refusal(&target, words)),
         Ending::Complete => {}
     }
     if summary
@@ -189,6 +200,7 @@ fn checked_settings(arguments: &LoadArgs) -> Result<Settings, Stop> {
     let experiment = json!({ "experiment": "load", "seed": arguments.seed, "stages": { "load": direct.stage() } });
     let options = Options {
         user_folders: user_folders(),
+        partial: true,
         ..Options::default()
     };
     let file = Path::new("command line");
@@ -314,6 +326,38 @@ impl Server<'_> {
         server.target().map_err(|error| self.explain(&error))
     }
 
+    /// Returns what a server means that refuses every request, in these words.
+    pub(super) fn refusal(&self, target: &Target, words: &str) -> Stop {
+        let stop = Stop::failed(format!(
+            "{} refuses every request, so no more were sent: {words}",
+            target.base_url
+        ));
+        let api = target.api.word();
+        stop.hint(if words.starts_with("HTTP 401") || words.starts_with("HTTP 403") {
+            self.key_remedy().to_owned()
+        } else if words.starts_with("HTTP 404") {
+            let listed = list_models(&target.base_url, self.ca_file, target.api_key.as_ref());
+            match listed {
+                Ok(models) if !models.contains(&target.model) => {
+                    let names = remedy(&target.model, "models", models.iter().map(String::as_str));
+                    format!("the server does not list the model `{}`; {names}", target.model)
+                }
+                _ => format!(
+                    "the server may not speak {api}; --api chooses another one, and --model another model"
+                ),
+            }
+        } else {
+            format!("does the server speak {api}? --api chooses another one, --no-stream asks for whole answers")
+        })
+    }
+
+    fn key_remedy(&self) -> &'static str {
+        match self.api_key_env {
+            Some(_) => "check the key in the environment variable of --api-key-env",
+            None => "use --api-key-env to name the environment variable that holds the API key",
+        }
+    }
+
     /// Adds what to do.
     fn explain(&self, error: &TargetError) -> Stop {
         match error {
@@ -329,12 +373,7 @@ impl Server<'_> {
                 Stop::failed(error).hint("start the server, or correct the host and port in --url")
             }
             TargetError::NoModel(_, why) => Stop::failed(error).hint(match why {
-                ModelsError::Status(401 | 403, _) if self.api_key_env.is_some() => {
-                    "check the key in the environment variable of --api-key-env"
-                }
-                ModelsError::Status(401 | 403, _) => {
-                    "use --api-key-env to name the environment variable that holds the API key"
-                }
+                ModelsError::Status(401 | 403, _) => self.key_remedy(),
                 ModelsError::Status(300..=399, _) => "use the URL that it redirects to",
                 _ => "is --url the base of an inference server? If so, name the model with --model",
             }),

@@ -7,10 +7,13 @@ mod doctor;
 mod explore;
 mod fsck;
 mod gc;
+mod init;
 mod keygen;
+mod list;
 mod load;
 mod load_compat;
 mod load_search;
+mod load_study;
 mod load_table;
 mod ls;
 mod plan;
@@ -35,6 +38,8 @@ use crate::exit::Stop;
 pub(crate) fn execute(cli: &Cli) -> Result<(), Stop> {
     let global = &cli.global;
     match &cli.command {
+        Command::Init(arguments) => init::init(arguments, global),
+        Command::List(arguments) => list::list(arguments, global),
         Command::Run(arguments) => run::run(arguments, global),
         Command::Load(arguments) => load::load(arguments, global),
         Command::Calibrate(arguments) => calibrate::run(arguments, global),

@@ -191,6 +191,14 @@ pub(super) fn word(decision: &Decision) -> &'static str {
     }
 }
 
+fn others(count: usize) -> String {
+    if count == 1 {
+        "1 other".to_owned()
+    } else {
+        format!("{count} others")
+    }
+}
+
 fn because(decision: &Decision) -> String {
     match decision {
         Decision::Cached { .. } => String::new(),
@@ -201,8 +209,8 @@ fn because(decision: &Decision) -> String {
         }
         Decision::After { cell, count } => {
             format!(
-                ", decided after `{cell}` and {} others run; cached if their outputs are unchanged",
-                count - 1
+                ", decided after `{cell}` and {} run; cached if their outputs are unchanged",
+                others(count - 1)
             )
         }
         Decision::Blocked { reason, .. } | Decision::Excluded { reason } => format!(", {reason}"),
@@ -216,11 +224,12 @@ const BLOCKS_SHOWN: usize = 8;
 fn design(design: &DesignPlan) -> Vec<String> {
     let all = design.blocks * design.launches.len();
     let mut lines = vec![format!(
-        "design: {} of {} of `{}`, {} in each block; {all} launches, {} to start",
+        "design: {} of {} of `{}`, {} in each block; {}, {} to start",
         counted(design.blocks, "block"),
         counted(design.launches.len(), "launch"),
         design.unit,
         order_text(design.order),
+        counted(all, "launch"),
         design.to_launch,
     )];
     if let Some(until) = &design.until {
@@ -234,12 +243,18 @@ fn design(design: &DesignPlan) -> Vec<String> {
     if let Some((arm, of)) = &design.control {
         lines.push(format!("  A/A arm: {arm} is {of} launched a second time"));
     }
-    for (i, block) in design.sequence.iter().take(BLOCKS_SHOWN).enumerate() {
+    // A single launch has no order.
+    let in_order = if design.launches.len() > 1 {
+        design.sequence.as_slice()
+    } else {
+        &[]
+    };
+    for (i, block) in in_order.iter().take(BLOCKS_SHOWN).enumerate() {
         lines.push(format!("  block {}: {}", i + 1, block.join(" → ")));
     }
-    if design.sequence.len() > BLOCKS_SHOWN {
-        let more = design.sequence.len() - BLOCKS_SHOWN;
-        lines.push(format!("  {more} more blocks; `--json` has their order"));
+    if in_order.len() > BLOCKS_SHOWN {
+        let more = counted(in_order.len() - BLOCKS_SHOWN, "more block");
+        lines.push(format!("  {more}; `--json` has their order"));
     }
     for launch in &design.in_part {
         lines.push(format!(

@@ -23,6 +23,10 @@ pub(super) fn show(arguments: &ShowArgs, global: &Global) -> Result<(), Stop> {
         columns: arguments.columns.clone(),
         all_columns: "choose columns with `--columns NAMES`",
     };
+    let path = Path::new(&arguments.source);
+    if crate::folder::is_loose(path) {
+        return loose(path, arguments, &view, global);
+    }
     let (store, digest) = if arguments.source.starts_with("b3:") {
         let store = Project::of(None, global.store.as_deref())?.open_existing()?;
         let digest = by_start(&store, &arguments.source)?;
@@ -34,6 +38,22 @@ pub(super) fn show(arguments: &ShowArgs, global: &Global) -> Result<(), Stop> {
     if arguments.raw {
         return write_raw(&bytes).map_err(|e| Stop::machine(format!("standard output: {e}")));
     }
+    print(bytes, &digest.to_string(), &view, global)
+}
+
+/// Shows a Parquet file that lies in no store, or a table of a folder that `load --out` wrote.
+fn loose(path: &Path, arguments: &ShowArgs, view: &View, global: &Global) -> Result<(), Stop> {
+    let file = crate::folder::table_file(path, arguments.what.as_deref())?;
+    let bytes =
+        std::fs::read(&file).map_err(|e| Stop::machine(format!("{}: {e}", file.display())))?;
+    if arguments.raw {
+        return write_raw(&bytes).map_err(|e| Stop::machine(format!("standard output: {e}")));
+    }
+    print(bytes, &file.display().to_string(), view, global)
+}
+
+/// Prints a table or a text.
+fn print(bytes: Vec<u8>, name: &str, view: &View, global: &Global) -> Result<(), Stop> {
     if bytes.starts_with(b"PAR1") {
         let table = Table::from_parquet(bytes)?;
         say(&if global.json {
@@ -49,10 +69,8 @@ pub(super) fn show(arguments: &ShowArgs, global: &Global) -> Result<(), Stop> {
         }
         Ok(text) => say(text.trim_end_matches('\n')),
         Err(_) => {
-            return Err(
-                Stop::failed(format!("{digest} is neither a table nor text"))
-                    .hint("`--raw` writes its bytes to standard output"),
-            );
+            return Err(Stop::failed(format!("{name} is neither a table nor text"))
+                .hint("`--raw` writes its bytes to standard output"));
         }
     }
     Ok(())

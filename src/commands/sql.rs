@@ -26,6 +26,9 @@ pub(super) fn sql(arguments: &SqlArgs, global: &Global) -> Result<(), Stop> {
     } else {
         arguments.profile.as_deref()
     };
+    if crate::folder::is_loose(&arguments.experiment) {
+        return loose(arguments, rows, global);
+    }
     let lock = read_lock(&arguments.experiment, profile)?;
     let store =
         Project::of(Some(&arguments.experiment), global.store.as_deref())?.open_existing()?;
@@ -37,6 +40,69 @@ pub(super) fn sql(arguments: &SqlArgs, global: &Global) -> Result<(), Stop> {
     for note in notes {
         complain(&format!("note: {note}"));
     }
+    print(arguments, rows, &answer, global)
+}
+
+/// Asks the tables of a folder that `load --out` wrote, or one Parquet file by its name.
+fn loose(arguments: &SqlArgs, rows: Option<(usize, usize)>, global: &Global) -> Result<(), Stop> {
+    let path = &arguments.experiment;
+    let names = if path.is_dir() {
+        crate::folder::tables(path)?
+    } else {
+        vec![
+            path.file_stem()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned(),
+        ]
+    };
+    let read = |name: &str| -> Result<Table, Stop> {
+        let file = crate::folder::table_file(path, path.is_dir().then_some(name))?;
+        let bytes =
+            std::fs::read(&file).map_err(|e| Stop::machine(format!("{}: {e}", file.display())))?;
+        Ok(Table::from_parquet(bytes)?)
+    };
+    let Some(query) = &arguments.query else {
+        let mut lines = Vec::new();
+        for name in &names {
+            let table = read(name)?;
+            lines.push(vec![
+                name.clone(),
+                table.rows().to_string(),
+                table.names().join(", "),
+            ]);
+        }
+        say(&columns(&["table", "rows", "columns"], &lines, &[1]));
+        return Ok(());
+    };
+    let mentioned = query::mentioned(query);
+    let mut database = query::Database::new().map_err(|e| Stop::failed(&e))?;
+    for name in names
+        .iter()
+        .filter(|name| mentioned.contains(&name.to_lowercase()))
+    {
+        database
+            .add(name, &read(name)?)
+            .map_err(|e| Stop::failed(&e))?;
+    }
+    let answer = database
+        .select(query, &Limits::default())
+        .map_err(|error| match &error {
+            QueryError::NoTable(_) => {
+                Stop::nothing(&error).hint(format!("its tables: {}", names.join(", ")))
+            }
+            _ => Stop::usage(&error),
+        })?;
+    print(arguments, rows, &answer.table, global)
+}
+
+/// Prints an answer as it was asked for.
+fn print(
+    arguments: &SqlArgs,
+    rows: Option<(usize, usize)>,
+    answer: &Table,
+    global: &Global,
+) -> Result<(), Stop> {
     if let Some(file) = &arguments.parquet {
         let content = answer.to_parquet()?;
         std::fs::write(file, &content)
@@ -48,7 +114,7 @@ pub(super) fn sql(arguments: &SqlArgs, global: &Global) -> Result<(), Stop> {
             say(&format!("{}: {} rows, {size}", shown(file), answer.rows()));
         }
     } else if arguments.csv {
-        say(csv(&answer)?.trim_end_matches('\n'));
+        say(csv(answer)?.trim_end_matches('\n'));
     } else {
         let all_columns = "name the columns you want in the query, or print all with `--csv`";
         let view = View {
@@ -57,9 +123,9 @@ pub(super) fn sql(arguments: &SqlArgs, global: &Global) -> Result<(), Stop> {
             all_columns,
         };
         say(&if global.json {
-            view.json(&answer)?.to_string()
+            view.json(answer)?.to_string()
         } else {
-            view.text(&answer)?
+            view.text(answer)?
         });
     }
     Ok(())

@@ -169,6 +169,141 @@ fn the_json_counts_what_the_server_sent() {
 }
 
 #[test]
+fn a_server_that_refuses_every_request_is_asked_once() {
+    for (fault, more, told) in [
+        (Fault::Status(401), vec![], "use --api-key-env"),
+        (
+            Fault::Status(404),
+            vec!["--model", "refrence"],
+            "did you mean `reference`?",
+        ),
+        (Fault::Status(404), vec![], "--api chooses another one"),
+    ] {
+        let server = faulty(fault);
+        let all = [vec!["--requests", "200"], more].concat();
+        let shown = run(&server.url(), &all);
+        assert_eq!(shown.code, Some(1));
+        assert!(
+            shown.stdout.is_empty(),
+            "no table of zeros: {}",
+            shown.stdout
+        );
+        assert!(
+            shown.stderr.contains("refuses every request"),
+            "{}",
+            shown.stderr
+        );
+        assert!(shown.stderr.contains(told), "{}", shown.stderr);
+        let sent = server.truth(1).len();
+        assert!(sent < 20, "{sent} requests were sent");
+    }
+}
+
+#[test]
+fn a_study_of_a_server_or_of_an_earlier_run_is_written_and_runs() {
+    let server = server(Behaviour::default());
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let ask = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_benchtrail"));
+        command
+            .args(arguments)
+            .current_dir(folder.path())
+            .env("XDG_CONFIG_HOME", "/nowhere");
+        outcome(command.stdin(Stdio::null()))
+    };
+    fs::create_dir_all(folder.path().join(".benchtrail")).expect("a folder");
+    let url = server.url();
+    ask(&[
+        "init",
+        "there",
+        "--from-url",
+        &url,
+        "--clients",
+        "1,2",
+        "--requests",
+        "4",
+        "--repetitions",
+        "2",
+    ])
+    .ok();
+    let ran = ask(&["run", "there.yaml", "--quiet"]);
+    assert!(
+        folder.path().join("reports/there/report.md").is_file(),
+        "{}\n{}",
+        ran.stdout,
+        ran.stderr
+    );
+
+    let arguments = [
+        "load",
+        "--url",
+        &url,
+        "--constant",
+        "50",
+        "--requests",
+        "6",
+        "--output-tokens",
+        "3",
+        "--out",
+        "rows",
+    ];
+    ask(&arguments).ok();
+    ask(&["init", "again", "--from-load", "rows", "--repetitions", "1"]).ok();
+    let text = fs::read_to_string(folder.path().join("again.yaml")).expect("it is written");
+    assert!(text.contains("{\"constant\":{\"rate\":50.0}}"), "{text}");
+    assert!(text.contains("requests: 6"), "{text}");
+    ask(&["run", "again.yaml", "--quiet"]);
+    let counted = ask(&[
+        "sql",
+        "again.yaml",
+        "select sum(output_tokens) as n from requests",
+        "--csv",
+    ])
+    .ok();
+    assert_eq!(
+        counted.stdout.trim(),
+        "n\n18",
+        "six answers of three tokens"
+    );
+}
+
+#[test]
+fn more_requests_than_the_disk_can_hold_are_refused_at_once() {
+    let server = server(Behaviour::default());
+    let shown = run(&server.url(), &["--requests", "4000000000"]);
+    assert_eq!(shown.code, Some(2), "{}", shown.stderr);
+    assert!(shown.stderr.contains("GB free"), "{}", shown.stderr);
+}
+
+#[test]
+fn a_folder_of_a_run_and_a_parquet_file_are_shown_and_asked_like_a_study() {
+    let server = server(Behaviour::default());
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().join("rows");
+    let path = out.to_str().expect("UTF-8");
+    run(&server.url(), &["--requests", "5", "--out", path]).ok();
+    let ask = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_benchtrail"));
+        outcome(command.args(arguments).current_dir(folder.path()))
+    };
+    let shown = ask(&["show", path, "requests", "--columns", "status"]).ok();
+    assert_eq!(shown.stdout.matches("ok").count(), 5, "{}", shown.stdout);
+    let file = out.join("requests.parquet");
+    let same = ask(&["show", file.to_str().expect("UTF-8"), "--columns", "status"]).ok();
+    assert_eq!(same.stdout, shown.stdout);
+    let counted = ask(&["sql", path, "select count(*) as n from requests", "--csv"]).ok();
+    assert_eq!(counted.stdout.trim(), "n\n5");
+    assert!(ask(&["sql", path]).ok().stdout.contains("chunks"));
+    let unknown = ask(&["show", path, "request"]);
+    assert_eq!(unknown.code, Some(5));
+    assert!(
+        unknown.stderr.contains("its tables: cell, chunks"),
+        "{}",
+        unknown.stderr
+    );
+}
+
+#[test]
 fn the_tables_are_those_of_a_load_stage() {
     let server = server(Behaviour::default());
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -490,11 +625,7 @@ fn the_key_goes_to_the_server_and_nowhere_else() {
     );
     let shown = outcome(with_key.env("LOAD_TEST_KEY", KEY));
     assert_eq!(shown.code, Some(1));
-    assert!(
-        shown.stdout.contains("2 http_error, the first: HTTP 401"),
-        "{}",
-        shown.stdout
-    );
+    assert!(shown.stderr.contains(": HTTP 401"), "{}", shown.stderr);
     // The error text is cut within the key: not even its start may be left.
     assert!(!(shown.stdout + &shown.stderr).contains("sk-do"));
     for entry in fs::read_dir(folder.path()).expect("a folder") {

@@ -13,6 +13,19 @@ use super::tree::{Node, Value};
 use crate::stage::{Json, Step};
 use crate::suggest::{list, remedy};
 
+/// Words that other tools use for what a schema describes, each with the phrase that says what it is
+/// called here. An extension of ours; editors ignore it.
+const OTHER_WORDS: &str = "x-other-words";
+
+/// Returns the remedy for a word of another tool, from the phrase that says what it is here.
+fn instead(ours: &str) -> String {
+    if ours.starts_with('`') {
+        format!("write {ours}")
+    } else {
+        format!("it is {ours}")
+    }
+}
+
 /// What a placeholder may stand for: every value, or why it stands for none.
 pub(crate) type Expand<'a> = &'a dyn Fn(&str, Span, &[Step]) -> Result<Vec<Node>, Mistake>;
 
@@ -75,7 +88,8 @@ impl<'a> Checker<'a> {
         while at < view.parts.len() {
             for keyword in ["oneOf", "anyOf"] {
                 if let Some(alternatives) = view.parts[at].get(keyword).and_then(Json::as_array) {
-                    match self.choose(alternatives, node, route) {
+                    let words = view.parts[at].get(OTHER_WORDS).and_then(Json::as_object);
+                    match self.choose(alternatives, words, node, route) {
                         Ok(chosen) => self.collect(chosen, &mut view.parts, 0),
                         Err(mistake) => {
                             out.push(*mistake);
@@ -200,11 +214,10 @@ impl<'a> Checker<'a> {
                     .copied()
                     .chain(self.other_keys.iter().map(String::as_str));
                 let message = format!("unknown key `{}`", key.text);
-                out.push(Mistake::new(key.span, route, message).hint(remedy(
-                    &key.text,
-                    "keys here",
-                    known,
-                )));
+                let hint = view
+                    .other_word(&key.text)
+                    .map_or_else(|| remedy(&key.text, "keys here", known), instead);
+                out.push(Mistake::new(key.span, route, message).hint(hint));
             }
             route.pop();
         }
@@ -227,9 +240,14 @@ impl<'a> Checker<'a> {
     fn choose(
         &self,
         all: &'a [Json],
+        words: Option<&Map<String, Json>>,
         node: &Node,
         route: &[Step],
     ) -> Result<&'a Json, Box<Mistake>> {
+        let remedy = |word: &str, what: &str, names: &[&str]| {
+            let ours = words.and_then(|words| words.get(word)?.as_str());
+            ours.map_or_else(|| remedy(word, what, names.iter().copied()), instead)
+        };
         let views: Vec<(&'a Json, View<'a>)> = all.iter().map(|s| (s, self.view(s))).collect();
         let constants: Vec<&str> = views.iter().flat_map(|(_, v)| v.constants()).collect();
         let wrong = |span, message: String| Mistake::new(span, route, message);
@@ -263,11 +281,10 @@ impl<'a> Checker<'a> {
             }
             if names().next().is_some() {
                 let message = format!("unknown value `{text}`");
-                return Err(Box::new(wrong(node.span, message).hint(remedy(
-                    text,
-                    "values",
-                    names(),
-                ))));
+                let names: Vec<&str> = names().collect();
+                return Err(Box::new(
+                    wrong(node.span, message).hint(remedy(text, "values", &names)),
+                ));
             }
         }
         if let Value::Map(entries) = &node.value {
@@ -315,7 +332,7 @@ impl<'a> Checker<'a> {
                     "unknown {tag} {}",
                     value.describe().trim_start_matches("the text ")
                 );
-                let hint = remedy(text, &format!("values of `{tag}`"), names.iter().copied());
+                let hint = remedy(text, &format!("values of `{tag}`"), &names);
                 return Err(Box::new(wrong(value.span, message).hint(hint)));
             }
             if !variants.is_empty() && fitting.iter().all(|(_, v)| v.external_tag().is_some()) {
@@ -326,11 +343,10 @@ impl<'a> Checker<'a> {
                     ));
                 };
                 let message = format!("unknown key `{}`", key.text);
-                return Err(Box::new(wrong(key.span, message).hint(remedy(
-                    &key.text,
-                    "choices",
-                    names(),
-                ))));
+                let names: Vec<&str> = names().collect();
+                return Err(Box::new(
+                    wrong(key.span, message).hint(remedy(&key.text, "choices", &names)),
+                ));
             }
         }
         match fitting.as_slice() {
@@ -410,6 +426,13 @@ impl<'a> Checker<'a> {
 impl<'a> View<'a> {
     fn keyword(&self, name: &str) -> Option<&'a Json> {
         self.parts.iter().find_map(|part| part.get(name))
+    }
+
+    /// Returns what a word of other tools, or of other places of the file, is called here.
+    fn other_word(&self, key: &str) -> Option<&'a str> {
+        self.parts
+            .iter()
+            .find_map(|part| part.get(OTHER_WORDS)?.get(key)?.as_str())
     }
 
     fn property(&self, key: &str) -> Option<&'a Json> {
@@ -655,6 +678,9 @@ fn wrong_type(mistake: Mistake, view: &View, node: &Node) -> Mistake {
     let types = view.types();
     let wants = |t: &str| types.contains(&t);
     let hint = match &node.value {
+        Value::Text(text) if view.other_word(text).is_some() => {
+            view.other_word(text).map(instead).unwrap_or_default()
+        }
         Value::Text(text) if text.contains("${") => {
             "placeholders are not resolved here; write the value itself".to_owned()
         }
@@ -667,6 +693,15 @@ fn wrong_type(mistake: Mistake, view: &View, node: &Node) -> Mistake {
             if wants("boolean") && matches!(text.as_str(), "no" | "off" | "No" | "Off") =>
         {
             "write `false`".to_owned()
+        }
+        Value::Text(text)
+            if (wants("integer") || wants("number"))
+                && text.trim().parse::<f64>().is_ok_and(|n| !n.is_finite()) =>
+        {
+            "every number here is finite; leave the key out where there is no limit".to_owned()
+        }
+        Value::Text(text) if wants("object") && (text.contains(":[") || text.contains(":{")) => {
+            "put a space after the colon".to_owned()
         }
         Value::Text(text)
             if (wants("integer") || wants("number")) && text.trim().parse::<f64>().is_ok() =>

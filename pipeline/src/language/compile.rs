@@ -16,7 +16,7 @@ use super::parameters::{check_profile_set, parameters};
 use super::spec::{Parts, spec};
 use super::stages::{drafts, order};
 use super::tree::{Node, Value};
-use super::{check_name, parse};
+use super::{check_name, needs, parse};
 use crate::experiment::{Axis, Experiment, Order, Stage};
 use crate::stage::{Class, Json, Library, Registry, StageKind, Step};
 use crate::suggest::remedy;
@@ -30,6 +30,8 @@ pub struct Options {
     pub profile: Option<String>,
     /// Folders with definitions of the user's own (`engines/NAME.yaml` and so on below them).
     pub user_folders: Vec<PathBuf>,
+    /// The text is a part of a study: what its stages need is elsewhere, and not held against them.
+    pub partial: bool,
 }
 
 /// Compiles a text as an experiment. Touches nothing but `files`, and those only for
@@ -174,10 +176,15 @@ fn compile(
         })
         .collect();
     let order = order?;
-    let mut stages: Vec<_> = stages.into_iter().collect::<Option<Vec<_>>>()?;
-    if sink.count() > 0 {
-        return None;
+    if !options.partial && stages.iter().any(Option::is_none) {
+        // What can be told of the others is told now: all mistakes come at once.
+        for (stage, draft) in stages.iter().zip(&drafts) {
+            if let Some(stage) = stage {
+                needs::check_alone(stage, draft, &drafts, &library, sink);
+            }
+        }
     }
+    let mut stages: Vec<_> = stages.into_iter().collect::<Option<Vec<_>>>()?;
     let position = |declared: &usize| {
         order
             .iter()
@@ -193,6 +200,19 @@ fn compile(
         .iter()
         .map(|i| slots[*i].take().expect("each stage is taken once"))
         .collect();
+
+    if !options.partial {
+        let drafts = declared_order.iter().map(|i| &drafts[*i]).collect();
+        let all = needs::Stages {
+            stages: &stages,
+            drafts,
+            axes: &axes,
+        };
+        needs::check(&all, &library, sink);
+    }
+    if sink.count() > 0 {
+        return None;
+    }
 
     let name = root.get("experiment")?.text()?.to_owned();
     let scope = Scope {

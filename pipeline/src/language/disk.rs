@@ -9,6 +9,7 @@ use super::library::Files;
 use super::parse::{MAX_BYTES, parse};
 use crate::experiment::Experiment;
 use crate::stage::{Registry, Step};
+use crate::suggest::{closest, list};
 
 /// Reads an experiment file and everything it refers to, checks it, and expands it.
 ///
@@ -29,12 +30,61 @@ pub fn load(
     };
     match Disk.read(file) {
         Ok(Some(text)) => load_text(&text, file, registry, options, &Disk),
-        Ok(None) => Err(wrong(
-            "there is no such file".to_owned(),
-            "give the path of an experiment, such as experiments/quickstart.yaml",
-        )),
+        Ok(None) => Err(wrong("there is no such file".to_owned(), &instead_of(file))),
+        Err(message) if file.is_dir() => Err(wrong(message, &within(file))),
         Err(message) => Err(wrong(message, UNREADABLE)),
     }
+}
+
+/// Returns what to give instead of a file that is not there: the one beside it that was meant, else what
+/// there is.
+pub fn instead_of(file: &Path) -> String {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let here = Path::new(if folder.as_os_str().is_empty() {
+        "."
+    } else {
+        ""
+    })
+    .join(folder);
+    if !here.is_dir() {
+        return format!("there is no folder {}, either", folder.display());
+    }
+    let experiments = experiments_in(&here);
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let stem = |name: &str| {
+        name.rsplit_once('.')
+            .map_or(name, |(stem, _)| stem)
+            .to_owned()
+    };
+    let same_stem = experiments.iter().find(|e| stem(e) == stem(&name));
+    let near = same_stem
+        .map(String::as_str)
+        .or_else(|| closest(&name, experiments.iter().map(String::as_str)));
+    match near {
+        Some(near) => format!("did you mean `{}`?", folder.join(near).display()),
+        None => within(&here),
+    }
+}
+
+/// Returns which experiments a folder holds, as a remedy.
+fn within(folder: &Path) -> String {
+    let experiments = experiments_in(folder);
+    if experiments.is_empty() {
+        return "give the path of an experiment, a YAML file; `benchtrail init` writes one"
+            .to_owned();
+    }
+    let shown = |name: &String| folder.join(name).display().to_string();
+    let paths: Vec<String> = experiments.iter().map(shown).collect();
+    let names = paths
+        .iter()
+        .map(|path| path.strip_prefix("./").unwrap_or(path));
+    format!("give one of its files: {}", list(names))
+}
+
+/// Returns the names of the YAML files in a folder, sorted.
+fn experiments_in(folder: &Path) -> Vec<String> {
+    let is_yaml = |name: &String| name.ends_with(".yaml") || name.ends_with(".yml");
+    Disk.list(folder).into_iter().filter(is_yaml).collect()
 }
 
 /// Returns the place in an experiment file that a route leads to, as far as the file follows it;

@@ -614,14 +614,7 @@ impl Variant {
             Err(_) if context.library.take_broken() => None,
             Err(problems) => {
                 for problem in problems {
-                    let mut route = draft.route(&[]);
-                    route.extend(problem.route.iter().cloned());
-                    let span = self.settings.place(&problem.route);
-                    let mistake = Mistake::new(span, &route, problem.message);
-                    context.sink.add(Mistake {
-                        hint: problem.hint,
-                        ..mistake
-                    });
+                    context.sink.add(draft.mistake(&self.settings, problem));
                 }
                 None
             }

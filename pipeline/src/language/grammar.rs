@@ -15,6 +15,21 @@ use crate::stage::{Json, Registry};
 /// An experiment: one study, from its axes to its report.
 #[derive(JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(extend("x-other-words" = {
+    "name": "`experiment`",
+    "study": "`experiment`",
+    "description": "`question`",
+    "steps": "`stages`",
+    "pipeline": "`stages`",
+    "jobs": "`stages`",
+    "params": "`parameters`",
+    "variables": "`parameters`",
+    "vars": "`parameters`",
+    "matrix": "`axes`",
+    "sweep": "`axes`",
+    "repeat": "`design: {blocks: N}`",
+    "repetitions": "`design: {blocks: N}`",
+}))]
 #[expect(
     dead_code,
     reason = "only its schema is used: the tree is read with its places"
@@ -293,27 +308,51 @@ pub fn experiment_schema(registry: &Registry) -> Schema {
     for (collection, schema) in &registry.collections {
         let mut schema = schema.clone().to_value();
         adopt(&mut schema, collection, &mut definitions);
-        if let Some(map) = schema.as_object_mut() {
-            // A definition that extends another may leave out what that one says.
-            map.remove("required");
-            let properties = map.entry("properties").or_insert_with(|| json!({}));
-            properties["extends"] =
-                json!({ "type": "string", "description": "The definition this one changes." });
-        }
         root["properties"][*collection] = json!({
             "type": "object",
             "description": format!("Definitions of {collection} that belong to this experiment."),
-            "additionalProperties": schema,
+            "additionalProperties": {
+                "if": { "required": ["extends"] },
+                "then": change_of(&schema),
+                "else": schema,
+            },
         });
     }
+    // Parameters and profiles say values themselves.
+    let literal = |name: &str| name.starts_with("Parameter") || name == "Profile";
     for (name, definition) in &mut definitions {
-        if name.contains('.') {
+        if !literal(name) {
             allow_placeholders(definition);
         }
+    }
+    for key in ["seed", "order", "design"] {
+        let mut one = json!({ "properties": { key: root["properties"][key].take() } });
+        allow_placeholders(&mut one);
+        root["properties"][key] = one["properties"][key].take();
     }
     root["$defs"] = Json::Object(definitions);
     root["title"] = json!("A Benchtrail experiment");
     Schema::try_from(root).expect("an object is a schema")
+}
+
+/// Returns the schema of a definition that extends another: its keys are known, and it may say any
+/// part of what stands behind them.
+fn change_of(definition: &Json) -> Json {
+    let mut change = json!({
+        "type": "object",
+        "required": ["extends"],
+        "properties": { "extends": { "type": "string", "description": "The definition this one changes." } },
+    });
+    // One whose keys are a choice between shapes is not looked into.
+    if let Some(properties) = definition["properties"].as_object() {
+        for (key, schema) in properties {
+            let description = schema.get("description").cloned().unwrap_or_default();
+            change["properties"][key] =
+                json!({ "description": description.as_str().unwrap_or_default() });
+        }
+        change["additionalProperties"] = json!(false);
+    }
+    change
 }
 
 /// Moves the definitions of a schema into those of the whole, under `OWNER.NAME`.

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span as Range};
 
 use super::diagnostics::{Mistake, Span};
+use super::not_yaml;
 use super::tree::{Key, Node, Value};
 
 /// The longest text that is read, in bytes.
@@ -37,6 +38,7 @@ pub(crate) fn parse(text: &str, source: u32) -> Result<Node, Vec<Mistake>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let builder = Builder {
         parser: Parser::new_from_str(text),
+        text,
         source,
         end: text.trim_end().chars().count(),
         open: Vec::new(),
@@ -48,6 +50,24 @@ pub(crate) fn parse(text: &str, source: u32) -> Result<Node, Vec<Mistake>> {
     builder.document()
 }
 
+/// Reads a text of the language as JSON, unchecked.
+///
+/// # Errors
+/// Every place where it is not YAML as the language reads it.
+pub fn json_of(
+    text: &str,
+    file: &std::path::Path,
+) -> Result<crate::stage::Json, super::Diagnostics> {
+    let sink = super::diagnostics::Sink::default();
+    let source = sink.add_source(file, text);
+    parse(text, source)
+        .map(|node| node.json())
+        .map_err(|mistakes| {
+            mistakes.into_iter().for_each(|mistake| sink.add(mistake));
+            sink.finish()
+        })
+}
+
 /// Reads one scalar as it would be in a file: `8` is an integer, `"8"` is not unquoted.
 pub(crate) fn plain_scalar(text: &str) -> Value {
     resolve(text).unwrap_or_else(|_| Value::Text(text.to_owned()))
@@ -55,6 +75,7 @@ pub(crate) fn plain_scalar(text: &str) -> Value {
 
 struct Builder<'t> {
     parser: Parser<'t, saphyr_parser::StrInput<'t>>,
+    text: &'t str,
     source: u32,
     /// Where the text's last word ends, in characters.
     end: usize,
@@ -128,11 +149,24 @@ impl Builder<'_> {
 
     /// Tells where reading stopped, and of the innermost bracket that is open there.
     fn not_yaml(&self, at: Marker, reason: &str) -> Mistake {
+        if let Some(word) = self
+            .open
+            .last()
+            .and_then(|_| not_yaml::bare_placeholder(self.text, at))
+        {
+            let span = Span {
+                column: word.column,
+                ..self.at(at, word.text.chars().count())
+            };
+            let message = format!("`{}` must stand in quotes here", word.text);
+            return Mistake::new(span, &[], message).hint(format!(
+                "within `{{…}}` and `[…]`, YAML gives braces a meaning of its own: write `\"{}\"`",
+                word.text
+            ));
+        }
         let here = Mistake::new(self.at(at, 1), &[], format!("this is not YAML: {reason}"));
         match self.open.last() {
-            None => here.hint(
-                "check the indentation, quotes and brackets on this line and the lines above it",
-            ),
+            None => here.hint(not_yaml::remedy(self.text, at, reason)),
             Some(((opening, closing), opened)) if at.index() >= self.end => Mistake::new(
                 *opened,
                 &[],

@@ -8,7 +8,7 @@ use super::diagnostics::{Mistake, Sink, Span};
 use super::grammar::common_schema;
 use super::interpolate::{Scope, Values};
 use super::tree::{Key, Node, Value};
-use crate::stage::{Coordinates, Registry, StageKind, Step};
+use crate::stage::{Coordinates, Problem, Registry, StageKind, Step};
 use crate::suggest::{list, remedy};
 
 /// A stage whose names resolve.
@@ -37,6 +37,22 @@ impl Draft<'_> {
             .chain(keys)
             .map(|k| Step::Key((*k).to_owned()))
             .collect()
+    }
+
+    /// Returns a problem that the kind found as a mistake in `tree`, the stage's settings or its whole
+    /// text.
+    pub(crate) fn mistake(&self, tree: &Node, problem: Problem) -> Mistake {
+        let mut route = self.route(&[]);
+        route.extend(problem.route.iter().cloned());
+        let span = if problem.of_key {
+            tree.place_of_key(&problem.route)
+        } else {
+            tree.place(&problem.route)
+        };
+        Mistake {
+            hint: problem.hint,
+            ..Mistake::new(span, &route, problem.message)
+        }
     }
 
     /// Returns the texts of a list of names.

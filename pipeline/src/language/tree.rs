@@ -82,6 +82,22 @@ impl Node {
         node.span
     }
 
+    /// Returns the place of the key that a route ends with, else that of what the route leads to.
+    pub(crate) fn place_of_key(&self, route: &[Step]) -> Span {
+        let key = match route.split_last() {
+            Some((Step::Key(key), before)) => self.at(before).and_then(|node| node.entry(key)),
+            _ => None,
+        };
+        key.map_or_else(|| self.place(route), |(key, _)| key.span)
+    }
+
+    fn at(&self, route: &[Step]) -> Option<&Node> {
+        route.iter().try_fold(self, |node, step| match step {
+            Step::Key(key) => node.get(key),
+            Step::Index(index) => node.items().get(*index),
+        })
+    }
+
     /// Returns the value without places.
     pub(crate) fn json(&self) -> Json {
         match &self.value {

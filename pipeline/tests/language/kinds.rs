@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pipeline::settings::DurationText;
 use pipeline::{
-    Adopted, Class, Done, Failure, Job, Json, Library, Problem, Registry, Shipped, StageKind,
+    Adopted, Class, Done, Failure, Job, Json, Library, Needed, Problem, Registry, Shipped,
+    StageKind,
 };
 use schemars::{JsonSchema, Schema, schema_for};
 use serde::{Deserialize, Serialize};
@@ -136,6 +137,33 @@ impl StageKind for Kind {
             &[("prepare", "measures one")]
         } else {
             &[]
+        }
+    }
+
+    /// A measurement may not have more requests than what it needs says.
+    fn fits(
+        &self,
+        parameters: &Json,
+        needs: &[Needed<'_>],
+        _: &dyn Library,
+    ) -> Result<(), Vec<Problem>> {
+        let Some(prepared) = Needed::of_kind(needs, "prepare").filter(|_| self.name == "measure")
+        else {
+            return Ok(());
+        };
+        match prepared.parameters["settings"]["most"].as_u64() {
+            Some(most) if parameters["requests"].as_u64() > Some(most) => {
+                let above = prepared.needs.iter().map(|n| n.stage);
+                let message = format!(
+                    "`{}` takes {most} requests at most, as `{}` says",
+                    prepared.stage,
+                    above.collect::<Vec<_>>().join(", ")
+                );
+                Err(vec![
+                    Problem::at_key(&["requests"], message).hint("ask for fewer"),
+                ])
+            }
+            _ => Ok(()),
         }
     }
 

@@ -58,8 +58,8 @@ fn every_reference_of_the_schema_leads_somewhere() {
 fn definitions_are_sections_of_the_file() {
     let schema = experiment_schema(&registry().0).to_value();
     let definition = &schema["properties"]["workloads"]["additionalProperties"];
-    assert!(definition["properties"]["extends"].is_object());
-    assert!(definition["properties"]["output_tokens"].is_object());
+    assert!(definition["then"]["properties"]["extends"].is_object());
+    assert!(definition["else"]["properties"]["output_tokens"].is_object());
 }
 
 fn collect(schema: &Value, references: &mut Vec<String>) {

@@ -14,6 +14,20 @@ use crate::trace::{Replay, read_trace};
 /// How requests arrive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(extend("x-other-words" = {
+    "open-loop": "`poisson: {rate: R}`, `constant: {rate: R}` or another process with a rate",
+    "rate": "`poisson: {rate: R}`; all requests at once are `burst`",
+    "request-rate": "`poisson: {rate: R}`; all requests at once are `burst`",
+    "concurrency": "`closed-loop: {clients: N}`",
+    "max-concurrency": "`closed-loop: {clients: N}`",
+    "clients": "`closed-loop: {clients: N}`",
+    "concurrent": "`closed-loop: {clients: N}`",
+    "uniform": "`constant: {rate: R}`",
+    "inf": "`burst`: all requests at once",
+    "throughput": "`burst`: all requests at once",
+    "synchronous": "`sequential`",
+    "replay": "`trace: {file: FILE}`",
+}))]
 pub enum Arrival {
     /// One request at a time, the next as soon as the last is done.
     Sequential,
@@ -38,6 +52,9 @@ pub enum Arrival {
 /// A closed loop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(extend("x-other-words" = {
+    "concurrency": "`clients`", "max-concurrency": "`clients`", "users": "`clients`", "n": "`clients`",
+}))]
 pub struct ClosedLoop {
     /// How many clients: the most requests in flight.
     #[schemars(range(min = 1, max = 65536))]
@@ -54,9 +71,15 @@ fn is_zero(span: &Span) -> bool {
 /// A mean rate of arrivals.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(extend("x-other-words" = {
+    "request-rate": "`rate`", "qps": "`rate`", "rps": "`rate`", "burstiness": "a key of `gamma`, with `rate`",
+}))]
 pub struct Rate {
     /// Requests per second, above 0.
-    #[schemars(extend("exclusiveMinimum" = 0))]
+    #[schemars(extend(
+        "exclusiveMinimum" = 0,
+        "x-other-words" = { "inf": "`arrival: burst`, which sends all requests at once" },
+    ))]
     pub rate: f64,
 }
 

@@ -18,6 +18,7 @@ use crate::measure::{
 use crate::peer::Peer;
 use crate::plan::plan;
 use crate::prompts::FileCounter;
+use crate::refused::Refusals;
 use crate::render::{Renderer, Rendering};
 use crate::run::{Ending, LoadError, LoadSpec, Target};
 use crate::sheet::TableFile;
@@ -144,6 +145,7 @@ pub(crate) fn drive(
         talks: Talks::default(),
         hung_below: company.hung_below,
         take,
+        refusals: Refusals::default(),
         ending: Ending::Complete,
         warnings: Vec::new(),
         failed: None,
@@ -299,6 +301,7 @@ struct Watching<'a> {
     talks: Talks,
     hung_below: Option<(Arc<Power>, f64)>,
     take: &'a mut dyn FnMut(Request, Vec<Chunk>) -> io::Result<()>,
+    refusals: Refusals,
     ending: Ending,
     warnings: Vec<String>,
     failed: Option<io::Error>,
@@ -324,8 +327,8 @@ impl Watching<'_> {
                         done += 1;
                         self.control.progress(done, Some(total), "requests");
                     }
-                    if measured && in_sessions {
-                        // The next turn needs this answer.
+                    if measured && in_sessions || self.refusals.is_open() {
+                        // The next turn needs this answer, or all others may hang on it.
                         self.take_apart(ended);
                     } else {
                         bytes += attempt.size();
@@ -400,6 +403,11 @@ impl Watching<'_> {
         if let Some(key) = &self.target.api_key {
             let texts = row.error.iter_mut().chain(&mut row.finish_reason);
             texts.for_each(|text| *text = key.mask(text));
+        }
+        let refused = self.refusals.after(&row);
+        if let Some(words) = refused.filter(|_| self.shared.stopped().is_none()) {
+            self.ending = Ending::Refused(words);
+            self.shared.stop(Stop::Cancelled);
         }
         (self.take)(row, chunks)
     }

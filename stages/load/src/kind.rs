@@ -7,7 +7,7 @@ use contract::{CacheReset, LiveServer, RequestStatus};
 use net::ApiKey;
 use pipeline::stage::{
     Adopted, Artifact, CellStatus, Class, Content, Done, Failure, Job, Json, Library, Media,
-    Output, Problem, StageKind, Step,
+    Needed, Output, Problem, StageKind, Step,
 };
 use pipeline::suggest::remedy;
 use serde_json::json;
@@ -182,6 +182,32 @@ impl StageKind for Load {
 
     fn uses_one(&self, _gives: &dyn Fn(&str) -> bool) -> &'static [(&'static str, &'static str)] {
         &[("serve", "loads one server")]
+    }
+
+    fn fits(
+        &self,
+        parameters: &Json,
+        needs: &[Needed<'_>],
+        _library: &dyn Library,
+    ) -> Result<(), Vec<Problem>> {
+        let settings: Settings = match serde_json::from_value(parameters.clone()) {
+            Ok(settings) => settings,
+            Err(e) => return Err(vec![Problem::at(&[], e.to_string())]),
+        };
+        if settings.import.is_some() || settings.simulate.is_some() {
+            return Ok(());
+        }
+        let Some(server) = Needed::of_kind(needs, "serve") else {
+            let problem = Problem::at(
+                &["needs"],
+                "a load needs a server, and this stage needs none",
+            );
+            return Err(vec![problem.hint(
+                "add `needs: [STAGE]` with a stage of kind `serve`; `simulate:` or `import:` stand in \
+                 for a server",
+            )]);
+        };
+        crate::prompts::too_long(&settings, server).map_or(Ok(()), |problem| Err(vec![problem]))
     }
 
     fn adopts(&self, parameters: &Json) -> Option<Adopted> {
@@ -396,8 +422,7 @@ fn find_workload(choice: &WorkloadChoice, library: &dyn Library) -> Result<Workl
                 let keys = std::iter::once("workload".to_owned()).chain(keys);
                 Problem {
                     route: keys.map(Step::Key).collect(),
-                    message,
-                    hint: None,
+                    ..Problem::at(&[], message)
                 }
             } else {
                 Problem::at(&["workload"], format!("{}: {message}", keys.join(".")))
@@ -523,6 +548,7 @@ fn finish(spec: &LoadSpec, target: &Target, files: LoadFiles) -> Result<Done, Fa
             "the server at {} no longer accepts connections",
             target.base_url
         ))),
+        Ending::Refused(words) => Some(refused(target, words)),
         Ending::Complete => nothing_answered(&files.tally),
     };
     let mut outputs: Vec<Output> = files.tables.into_iter().map(output).collect();
@@ -551,6 +577,18 @@ pub(crate) fn output(table: TableFile) -> Output {
         content: Content::File(table.path),
         rows,
     }
+}
+
+/// What a server that refuses every request makes of a cell.
+pub(crate) fn refused(target: &Target, words: &str) -> Failure {
+    let reason = format!(
+        "{} refuses every request, so no more were sent: {words}",
+        target.base_url
+    );
+    Failure::failed(reason).hint(format!(
+        "check the model's name, the API ({}) and the key that the server wants",
+        target.api.word()
+    ))
 }
 
 /// Failed requests are data for `verify` to judge; a cell without any answer is not.

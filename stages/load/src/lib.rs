@@ -31,6 +31,7 @@ mod plan;
 mod prompts;
 mod random;
 pub mod reference;
+mod refused;
 mod render;
 mod reset;
 mod run;

@@ -108,6 +108,8 @@ pub enum Ending {
     Gone,
     /// Stopped by the user or the cell's time limit.
     Stopped(CellStatus, String),
+    /// Ended early: the server refuses every request, in these words.
+    Refused(String),
 }
 
 /// What a run leaves.

@@ -21,6 +21,33 @@ use crate::workload::Workload;
 #[schemars(extend(
     "if" = { "anyOf": [{ "required": ["import"] }] },
     "else" = { "required": ["workload", "arrival"] },
+    "x-other-words" = {
+        "concurrency": "`arrival: {closed-loop: {clients: N}}`",
+        "max-concurrency": "`arrival: {closed-loop: {clients: N}}`",
+        "clients": "`arrival: {closed-loop: {clients: N}}`",
+        "users": "`arrival: {closed-loop: {clients: N}}`",
+        "rate": "`arrival: {poisson: {rate: R}}`; all requests at once are `arrival: burst`",
+        "request-rate": "`arrival: {poisson: {rate: R}}`; all requests at once are `arrival: burst`",
+        "qps": "`arrival: {poisson: {rate: R}}`",
+        "rps": "`arrival: {poisson: {rate: R}}`",
+        "burst": "`arrival: burst`",
+        "num-prompts": "`requests`",
+        "num-requests": "`requests`",
+        "request-count": "`requests`",
+        "prompts": "a key of `workload`",
+        "dataset": "a key of the workload: `workload: {prompts: {dataset: {file: FILE}}, …}`",
+        "input-len": "a key of the workload: `workload: {prompts: {words: {length: {tokens: N}}}, …}`",
+        "output-len": "a key of the workload: `workload: {output: {tokens: N}, …}`",
+        "output-tokens": "a key of the workload: `workload: {output: {tokens: N}, …}`",
+        "max-tokens": "a key of the workload: `workload: {output: {tokens: N}, …}`",
+        "url": "the engine of the provision stage: `launch: {program: {running: URL}}`",
+        "base-url": "the engine of the provision stage: `launch: {program: {running: URL}}`",
+        "model": "a key of the provision stage",
+        "engine": "a key of the provision stage",
+        "server": "`needs: [STAGE]`, with a stage of kind `serve`",
+        "slo": "a part of the analysis: the operator `goodput`, or `search: {bounds: …}`",
+        "goodput": "a part of the analysis: the operator `goodput`, or `search: {bounds: …}`",
+    },
 ))]
 pub struct Settings {
     /// What a request asks for: the name of a definition in `workloads`, or one written here.

@@ -112,6 +112,28 @@ fn no_python(python: &Path, error: &io::Error) -> Failure {
     failure.hint("install Python 3 with pip; on Debian: apt install python3 python3-pip")
 }
 
+/// Tells what it can mean that pip found nothing to download. A registry that refuses or that pip does
+/// not trust leaves no other sign than that there are no versions at all.
+fn no_candidate(log: &str) -> (&'static str, &'static str) {
+    if log.contains("is being ignored") {
+        (
+            "pip does not trust its registry and ignores it",
+            "use one with https, or name its host in pip's setting `trusted-host`",
+        )
+    } else if log.contains("from versions: none") {
+        (
+            "pip found no version of it: its registry has none for this platform, or does not answer",
+            "check the network and the address of the registry (`pip config list`), and whether it has \
+             the package; a registry that refuses looks the same to pip",
+        )
+    } else {
+        (
+            "pip's registries do not have it for this platform",
+            "the definition may be for another platform, or pip may use an incomplete mirror",
+        )
+    }
+}
+
 /// Turns pip's complaints into what is missing.
 fn explain(name: &str, log: &str) -> Failure {
     let has = |texts: &[&str]| texts.iter().any(|t| log.contains(t));
@@ -130,10 +152,7 @@ fn explain(name: &str, log: &str) -> Failure {
     } else if has(&["not a supported wheel", "No matching distribution found"])
         && !has(&["Connection", "connection", "Temporary failure", "timed out"])
     {
-        (
-            "pip's registries do not have it for this platform",
-            "the definition may be for another platform, or pip may use an incomplete mirror",
-        )
+        no_candidate(log)
     } else if has(&[
         "Connection",
         "connection",
@@ -257,6 +276,18 @@ mod tests {
             (
                 "WARNING: Retrying after connection broken by NewConnectionError\nERROR: No matching distribution found",
                 "cannot reach its registry",
+            ),
+            (
+                "ERROR: Could not find a version that satisfies the requirement tiny==1.0 (from versions: none)\nERROR: No matching distribution found for tiny==1.0",
+                "does not answer",
+            ),
+            (
+                "WARNING: The repository located at mirror is not a trusted or secure host and is being ignored.\nERROR: No matching distribution found for tiny==1.0",
+                "does not trust",
+            ),
+            (
+                "ERROR: Could not find a version that satisfies the requirement tiny==1.0 (from versions: 0.9)\nERROR: No matching distribution found for tiny==1.0",
+                "for this platform",
             ),
             ("something else", "pip failed"),
         ] {

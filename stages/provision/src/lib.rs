@@ -10,6 +10,7 @@ mod environment;
 mod fetch;
 mod installed;
 mod machine;
+mod module;
 mod prepare;
 mod probe;
 mod requirements;
@@ -19,6 +20,7 @@ mod unpacked;
 mod venv;
 
 pub use machine::{Gpu, Machine};
+pub use module::missing_module;
 pub use requirements::{Unmet, unmet};
 pub use stage::{Provision, Settings};
 pub use unpacked::{Unpacked, check_unpacked, remove_unpacked};

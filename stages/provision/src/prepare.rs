@@ -159,9 +159,26 @@ fn check_version(name: &str, engine: &Engine, path: &Path, brought: bool) -> Res
             "cannot read the version of {}: {why}",
             engine.title
         ))
+        .hint(format!(
+            "is it installed where `{}` looks? See what `{} {}` says",
+            path.display(),
+            path.display(),
+            shell_words(&arguments)
+        ))
     })?;
     if contains_version(&said, &engine.version) {
         return Ok(());
+    }
+    if said.trim().is_empty() {
+        let message = format!(
+            "{} is not installed where `{}` looks",
+            engine.title,
+            path.display()
+        );
+        return Err(Failure::failed(message).hint(format!(
+            "install it there, or name the program that has it: \
+             `engines: {{my-{name}: {{extends: {name}, launch: {{program: {{installed: /path/to/venv/bin/python3}}}}}}}}`"
+        )));
     }
     let message = format!(
         "{} {} is declared, but the installed program reports `{}`",
@@ -177,6 +194,18 @@ fn check_version(name: &str, engine: &Engine, path: &Path, brought: bool) -> Res
         None => "declare the version you have in the engine's definition (`extends:`)".to_owned(),
     };
     Err(Failure::failed(message).hint(hint))
+}
+
+/// Writes arguments as a shell reads them.
+fn shell_words(arguments: &[&str]) -> String {
+    let word = |word: &&str| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=".contains(c);
+        match word.chars().all(plain) {
+            true => (*word).to_owned(),
+            false => format!("\"{word}\""),
+        }
+    };
+    arguments.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns what looks like a version, the last in a text: digits, a dot, digits, and what follows.

@@ -20,6 +20,7 @@ use serde_json::json;
 
 use crate::installed;
 use crate::machine::Machine;
+use crate::module::missing_module;
 use crate::prepare::{Prepared, prepare};
 use crate::probe;
 use crate::requirements::{Unmet, unmet};
@@ -35,6 +36,14 @@ pub struct Provision;
 /// What a provision stage says.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(extend("x-other-words" = {
+    "url": "a key of the engine's definition: `launch: {program: {running: URL}}`",
+    "base-url": "a key of the engine's definition: `launch: {program: {running: URL}}`",
+    "version": "a key of the engine's definition",
+    "settings": "a key of the serve stage",
+    "weights": "a key of the model's definition",
+    "image": "a key of the engine's definition",
+}))]
 pub struct Settings {
     /// The engine: the name of a definition among `engines`.
     pub engine: String,
@@ -245,6 +254,8 @@ impl StageKind for Provision {
         if let Some(venv) = parameters.venv() {
             venv::interpreter(&venv.python, Machine::here())
                 .map_err(|failure| told(&["environment", "venv", "python"], failure))?;
+        } else if let Some(failure) = missing_module(&engine.definition, Machine::here()) {
+            return Err(told(&["engine"], failure));
         }
         Ok(())
     }
@@ -438,7 +449,14 @@ fn find<T>(
 ) -> Option<T> {
     let Some(json) = library.find(collection, name) else {
         let names = library.names(collection);
-        let hint = remedy(name, collection, names.iter().map(String::as_str));
+        let known = remedy(name, collection, names.iter().map(String::as_str));
+        let hint = if known.starts_with("did you mean") {
+            known
+        } else {
+            format!(
+                "{known}; define another one under `{collection}:`, or in {collection}/NAME.yaml beside the experiment"
+            )
+        };
         problems.push(Problem::at(&[key], format!("there is no {key} `{name}`")).hint(hint));
         return None;
     };

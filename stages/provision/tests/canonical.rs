@@ -96,7 +96,10 @@ fn an_unknown_name_is_told_with_the_nearest_one() {
     );
     assert_eq!(
         problems[1].hint.as_deref(),
-        Some("the models are `smollm2-135m-instruct`")
+        Some(
+            "the models are `smollm2-135m-instruct`; define another one under `models:`, or in models/NAME.yaml \
+             beside the experiment"
+        )
     );
 }
 

@@ -6,6 +6,7 @@
 //! `log`.
 
 mod describe;
+mod fit;
 mod group;
 mod part;
 mod probe;

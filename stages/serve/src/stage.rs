@@ -11,12 +11,13 @@ use engines::Engine;
 use pipeline::process::Spawner;
 use pipeline::suggest::closest;
 use pipeline::{
-    Class, Done, Effect, Failure, Input, Job, Json, Library, Output, Problem, StageKind,
+    Class, Done, Effect, Failure, Input, Job, Json, Library, Needed, Output, Problem, StageKind,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::fit;
 use crate::group::{self, Plan, Role};
 use crate::part::Part;
 use crate::start::{Manner, Server, ca_file};
@@ -31,6 +32,19 @@ pub struct Serve {
 /// What a serve stage says.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+#[schemars(extend("x-other-words" = {
+    "engine": "a key of the provision stage that this one needs",
+    "model": "a key of the provision stage that this one needs",
+    "args": "`settings:`, by the names in the engine's definition",
+    "arguments": "`settings:`, by the names in the engine's definition",
+    "flags": "`settings:`, by the names in the engine's definition",
+    "env": "a key of the engine's definition: `launch: {inherit: [NAME]}`",
+    "environment": "a key of the engine's definition: `launch: {inherit: [NAME]}`",
+    "port": "chosen by itself: a free port is found",
+    "host": "the engine of the provision stage: `launch: {program: {running: URL}}`",
+    "url": "the engine of the provision stage: `launch: {program: {running: URL}}`",
+    "base-url": "the engine of the provision stage: `launch: {program: {running: URL}}`",
+}))]
 pub struct Settings {
     /// Settings of the engine, by the names its definition gives them; the others keep their
     /// defaults.
@@ -140,6 +154,15 @@ impl StageKind for Serve {
         Ok(Part::of(provision, &json!(settings.settings), store)?.effects())
     }
 
+    fn fits(
+        &self,
+        parameters: &Json,
+        needs: &[Needed<'_>],
+        library: &dyn Library,
+    ) -> Result<(), Vec<Problem>> {
+        fit::fits(parameters, needs, library)
+    }
+
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
         let settings = read(job.parameters)?;
         let spawner = || self.spawner();
@@ -228,13 +251,7 @@ fn early_problems(
     given: &BTreeMap<String, Json>,
     library: &dyn Library,
 ) -> Vec<Problem> {
-    // A definition that is wrong is told where it is used.
-    let engines: Vec<Engine> = library
-        .names("engines")
-        .iter()
-        .filter_map(|name| library.find("engines", name))
-        .filter_map(|json| Engine::from_json(&json).ok())
-        .collect();
+    let engines = fit::engines_of(library);
     let mut problems = Vec::new();
     for (name, value) in given {
         let route = [at, &["settings", name]].concat();
@@ -242,8 +259,10 @@ fn early_problems(
             .iter()
             .filter_map(|e| e.settings.get(name))
             .collect();
-        if takers.is_empty() {
-            let problem = Problem::at(&route, format!("no engine has a setting `{name}`"));
+        if takers.is_empty() && at.is_empty() {
+            // Told with the name of the engine: see `fits`.
+        } else if takers.is_empty() {
+            let problem = Problem::at_key(&route, format!("no engine has a setting `{name}`"));
             let known = engines.iter().flat_map(|e| e.settings.keys());
             problems.push(match closest(name, known.map(String::as_str)) {
                 Some(near) => problem.hint(format!("did you mean `{near}`?")),

@@ -60,6 +60,10 @@ fn main() -> ExitCode {
             "settings_no_engine_has_are_refused_while_planning",
             early_errors,
         ),
+        (
+            "a_setting_that_the_engine_lacks_is_told_with_the_name_of_the_engine",
+            lacking_setting,
+        ),
     ])
 }
 
@@ -469,20 +473,22 @@ fn no_provision() {
     );
 }
 
-fn early_errors() {
-    struct One(Json);
-    impl pipeline::Library for One {
-        fn find(&self, collection: &str, name: &str) -> Option<Json> {
-            (collection == "engines" && name == "stub").then(|| self.0.clone())
-        }
-        fn names(&self, collection: &str) -> Vec<String> {
-            if collection == "engines" {
-                vec!["stub".into()]
-            } else {
-                Vec::new()
-            }
+/// A library with one engine, `stub`.
+struct One(Json);
+impl pipeline::Library for One {
+    fn find(&self, collection: &str, name: &str) -> Option<Json> {
+        (collection == "engines" && name == "stub").then(|| self.0.clone())
+    }
+    fn names(&self, collection: &str) -> Vec<String> {
+        if collection == "engines" {
+            vec!["stub".into()]
+        } else {
+            Vec::new()
         }
     }
+}
+
+fn early_errors() {
     let library = One(stub("-"));
     let canonical = |settings: Json| serve().canonical(&json!({"settings": settings}), &library);
     assert_eq!(
@@ -495,12 +501,45 @@ fn early_errors() {
     );
     let problems = canonical(json!({"slotss": 8, "slots": 0})).unwrap_err();
     let said: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
+    assert_eq!(said, ["the setting `slots` must be at least 1, got 0"]);
+}
+
+fn lacking_setting() {
+    let provisioned = json!({"engines": [{"name": "stub", "definition": stub("-")}]});
+    let needs = [pipeline::Needed {
+        stage: "machine",
+        kind: "provision",
+        parameters: &provisioned,
+        needs: Vec::new(),
+    }];
+    let library = One(stub("-"));
+    let fits = |settings: Json| serve().fits(&json!({"settings": settings}), &needs, &library);
+    assert_eq!(fits(json!({"slots": 8})), Ok(()));
+    let problems = fits(json!({"slotss": 8})).unwrap_err();
     assert_eq!(
-        said,
-        [
-            "the setting `slots` must be at least 1, got 0",
-            "no engine has a setting `slotss`"
-        ]
+        problems[0].message,
+        "the engine `stub` has no setting `slotss`"
     );
-    assert_eq!(problems[1].hint.as_deref(), Some("did you mean `slots`?"));
+    assert!(problems[0].of_key, "the name is wrong, not the value");
+    let hint = problems[0].hint.as_deref().unwrap();
+    assert!(hint.starts_with("did you mean `slots`?"), "{hint}");
+
+    // Which engine is meant is not known where its name is wrong.
+    let unknown = [pipeline::Needed {
+        parameters: &Json::Null,
+        ..needs[0].clone()
+    }];
+    let problems = serve().fits(&json!({"settings": {"slotss": 8}}), &unknown, &library);
+    assert_eq!(
+        problems.unwrap_err()[0].message,
+        "no engine has a setting `slotss`"
+    );
+
+    let problems = serve()
+        .fits(&json!({"settings": {}}), &[], &library)
+        .unwrap_err();
+    assert_eq!(
+        problems[0].message,
+        "a server needs an engine, and this stage needs none"
+    );
 }

@@ -16,7 +16,7 @@ use crate::gates::{ALL, BalanceParameters, ComparabilityParameters};
 use crate::imbalances::{Imbalance, imbalances, imbalances_table};
 use crate::study;
 
-/// The `verify` kind. Settings: `gates`, a list of `{gate: …}` with `severity`, `reason`
+/// The `verify` kind. Settings: `gates` (default: the usual ones), a list of `{gate: …}` with `severity`, `reason`
 /// (required with severity `exclude`) and the gate's own parameters. The outputs are described
 /// in the crate's documentation.
 pub struct Verify;
@@ -30,6 +30,32 @@ struct Planned {
     reason: Option<String>,
     parameters: Json,
 }
+
+/// The gates of a stage that names none: they judge any load, and need no parameters. A gate that
+/// cannot judge a study says so and bars nothing.
+pub(crate) const USUAL: [&str; 21] = [
+    "census",
+    "digests",
+    "expected-rows",
+    "row-status",
+    "degenerate",
+    "token-accounting",
+    "delivered-length",
+    "identities",
+    "client-lag",
+    "context-ceiling",
+    "engine-identity",
+    "duplicates",
+    "plausible-ttft",
+    "clock",
+    "stalls",
+    "one-mode",
+    "warm-up",
+    "stationarity",
+    "order-effects",
+    "outlying-repeats",
+    "throttling",
+];
 
 fn gate(name: &str) -> Option<&'static dyn Gate> {
     ALL.iter().copied().find(|g| g.name() == name)
@@ -65,12 +91,12 @@ impl StageKind for Verify {
             .collect();
         schemars::Schema::try_from(json!({
             "type": "object",
-            "required": ["gates"],
             "additionalProperties": false,
             "properties": {
                 "gates": {
                     "type": "array",
-                    "description": "The gates, each over every cell of the load stages needed.",
+                    "description": "The gates, each over every cell of the load stages needed. Without this key, \
+                                    the usual ones: those that judge any load and need no parameters.",
                     "items": {
                         "type": "object",
                         "required": ["gate"],
@@ -118,11 +144,12 @@ impl StageKind for Verify {
 }
 
 fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) {
-    let Some(declared) = settings
-        .get("gates")
-        .and_then(Json::as_array)
-        .filter(|g| !g.is_empty())
-    else {
+    let usual: Vec<Json> = USUAL.iter().map(|name| json!({ "gate": name })).collect();
+    let declared = match settings.get("gates") {
+        None | Some(Json::Null) => Some(&usual),
+        Some(declared) => declared.as_array().filter(|gates| !gates.is_empty()),
+    };
+    let Some(declared) = declared else {
         let problem = Problem::at(&["gates"], "a verify stage needs at least one gate")
             .hint("for instance `gates: [{gate: census}, {gate: row-status}]`");
         return (Vec::new(), vec![problem]);

@@ -14,8 +14,14 @@ fn page() -> String {
          enter any statistic), `exclude` (the cell does not enter any statistic; you must give a `reason`) or\n\
          `warn`. A gate has three outcomes: `pass`, `fail` and `not judged`. A gate that is not judged lacks\n\
          rows or facts. It is counted separately and never as a pass. In `gates`, one row per gate and cell\n\
-         says what was observed and what was expected.\n",
+         says what was observed and what was expected.\n\n\
+         A verify stage without `gates` has the usual ones, which judge any load and need no parameters:\n",
     );
+    let usual: Vec<String> = crate::kind::USUAL
+        .iter()
+        .map(|name| format!("`{name}`"))
+        .collect();
+    writeln!(text, "{}.", usual.join(",\n")).unwrap();
     for page in crate::pages() {
         writeln!(
             text,

@@ -111,6 +111,19 @@ fn planned(settings: &Json) -> Result<Json, Vec<pipeline::Problem>> {
 }
 
 #[test]
+fn a_stage_that_names_no_gates_has_the_usual_ones() {
+    let usual: Vec<Json> = crate::kind::USUAL
+        .iter()
+        .map(|name| json!({"gate": name}))
+        .collect();
+    assert_eq!(canonical(&json!({})), canonical(&json!({ "gates": usual })));
+    assert!(
+        planned(&json!({"gates": []})).is_err(),
+        "an empty list is a mistake"
+    );
+}
+
+#[test]
 fn a_gate_in_sql_that_reads_a_column_of_no_table_is_refused_while_planning() {
     let query = "select facts as passed from cell";
     let settings = json!({"gates": [{"gate": "sql", "name": "mine", "query": query}]});

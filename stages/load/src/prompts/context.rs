@@ -1,9 +1,71 @@
 //! Whether prompts fit into the server's context, told before anything is sent.
 
-use pipeline::stage::{Failure, Job};
+use pipeline::stage::{Failure, Job, Needed, Problem};
 
 use super::set::Prompt;
-use crate::workload::OutputMode;
+use crate::settings::{Settings, WorkloadChoice};
+use crate::workload::{Length, OutputMode, Source, Unit, Workload};
+
+/// Tells, before anything runs, that no prompt of a load fits into the context that the settings of its
+/// server promise. `None` if one may fit, or where either is not known.
+pub(crate) fn too_long(settings: &Settings, server: &Needed<'_>) -> Option<Problem> {
+    let Some(WorkloadChoice::Inline(workload)) = &settings.workload else {
+        return None;
+    };
+    let least = least(workload)?;
+    let environment = Needed::of_kind(&server.needs, "provision")?;
+    // Of several engines the first is the one that is asked for.
+    let engine = &environment.parameters["engines"][0]["definition"];
+    let limit = &engine["limits"]["context-per-slot"];
+    let value = |key: &str| {
+        let name = limit[key].as_str()?;
+        let given = &server.parameters["settings"][name];
+        let default = &engine["settings"][name]["default"];
+        given.as_u64().or_else(|| default.as_u64())
+    };
+    let total = value("setting")?;
+    let (shared, told) = match (limit["divided-by"].as_str(), value("divided-by")) {
+        (None, _) => (1, String::new()),
+        (Some(name), Some(by)) if by > 0 => (by, format!(" ({total} divided by `{name}: {by}`)")),
+        _ => return None,
+    };
+    let holds = total / shared;
+    (least > holds).then(|| {
+        let message = format!(
+            "every prompt needs at least {least} tokens with its answer, but the context of the server \
+             `{}` holds {holds}{told}",
+            server.stage
+        );
+        Problem::at(&["workload"], message).hint(format!(
+            "shorten the prompts or answers, or raise `{}` in the settings of `{}`",
+            limit["setting"].as_str().unwrap_or("the context"),
+            server.stage
+        ))
+    })
+}
+
+/// Returns the fewest tokens that a prompt of a workload takes with its answer, where lengths are declared
+/// in tokens, or in words, of which each is a token at least.
+fn least(workload: &Workload) -> Option<u64> {
+    let of = |length: &Length| match length.parts() {
+        (Unit::Words | Unit::Tokens, count) => Some(u64::from(count.ends().0)),
+        (Unit::Characters, _) => None,
+    };
+    let prompt = match &workload.prompts {
+        Source::Words(words) => of(&words.length)?,
+        // A share of the prompts may lack the prefix.
+        Source::SharedPrefix(parts) if parts.fraction >= 1.0 => {
+            of(&parts.prefix)? + of(&parts.suffix)?
+        }
+        Source::SharedPrefix(parts) => of(&parts.suffix)?,
+        _ => return None,
+    };
+    let answer = match workload.output.mode {
+        OutputMode::Exact => u64::from(workload.output.tokens.ends().0),
+        _ => 1,
+    };
+    Some(prompt + answer)
+}
 
 /// The context that prompts of a set take with their answers, in tokens, where something counted them. In
 /// sessions what was said before comes on top, and so may a chat template.

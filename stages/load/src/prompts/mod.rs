@@ -10,6 +10,7 @@ mod spool;
 mod tests;
 mod text;
 
+pub(crate) use context::too_long;
 pub(crate) use counter::{Counter, FileCounter, ServerCounter};
 pub(crate) use maker::check_pack;
 pub use set::{Amount, LengthSource, Prompt, PromptError, PromptSet};

@@ -13,7 +13,7 @@
 
 use std::io;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use artifacts::{Digest, Table, TableError};
@@ -160,7 +160,7 @@ impl PromptSet {
         let maker = Maker::new(&workload.prompts, (warmup + needed) as u64, counter, &order)?;
         let draft = |phase, index| Draft::new(phase, index, &workload.output);
         let own = stream("prompts v1 measured");
-        let mut drawn = Drawn::new(folder, warmup > 0)?;
+        let mut drawn = Drawn::new(folder, (warmup + needed) as u64, warmup > 0)?;
         let mut ranges = None;
         match &workload.sessions {
             None => {
@@ -317,6 +317,9 @@ fn content_of(workload: &Workload) -> serde_json::Value {
 /// Prompts while they are drawn.
 struct Drawn {
     spool: Spool,
+    folder: PathBuf,
+    /// How many there will be; of sessions at least so many.
+    planned: u64,
     /// The fingerprints of measured prompts, if warm-up prompts must differ from them.
     taken: Vec<u128>,
     compared: bool,
@@ -325,7 +328,7 @@ struct Drawn {
 }
 
 impl Drawn {
-    fn new(folder: &Path, compared: bool) -> Result<Self, PromptError> {
+    fn new(folder: &Path, planned: u64, compared: bool) -> Result<Self, PromptError> {
         let spool = Spool::new(folder).map_err(|e| {
             PromptError(format!(
                 "cannot store the prompts in {}: {e}",
@@ -334,6 +337,8 @@ impl Drawn {
         })?;
         Ok(Self {
             spool,
+            folder: folder.to_owned(),
+            planned,
             taken: Vec::new(),
             compared,
             exact: false,
@@ -347,9 +352,38 @@ impl Drawn {
         }
         self.exact |= prompt.output_mode == OutputMode::Exact;
         self.context = self.context.with(prompt);
-        self.spool.push(prompt).map_err(|e| unkept(&e))
+        self.spool.push(prompt).map_err(|e| unkept(&e))?;
+        match self.spool.len() {
+            SAMPLED => self.check_room(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks whether all prompts will find room, from the size of the first: a disk that fills up takes
+    /// down more than this run.
+    fn check_room(&self) -> Result<(), PromptError> {
+        let Ok(disk) = rustix::fs::statvfs(&self.folder) else {
+            return Ok(());
+        };
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        let needed = self.spool.bytes().saturating_mul(self.planned) / SAMPLED as u64;
+        if needed <= free / 2 {
+            return Ok(());
+        }
+        let gigabytes = |bytes: u64| bytes as f64 / 1e9;
+        Err(PromptError(format!(
+            "the prompts of {} requests need about {:.1} GB, and {} has {:.1} GB free; measure fewer \
+             requests, or set TMPDIR to a folder on a larger disk",
+            self.planned,
+            gigabytes(needed),
+            self.folder.display(),
+            gigabytes(free)
+        )))
     }
 }
+
+/// After so many prompts their size is known well enough.
+const SAMPLED: usize = 1000;
 
 fn unkept(error: &io::Error) -> PromptError {
     PromptError(format!("cannot store the prompts: {error}"))

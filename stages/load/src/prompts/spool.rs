@@ -38,6 +38,11 @@ impl Spool {
         self.ends.len()
     }
 
+    /// Returns how many bytes they take.
+    pub(super) fn bytes(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
     /// Makes them readable.
     pub(super) fn finish(self) -> io::Result<Spooled> {
         let file = self

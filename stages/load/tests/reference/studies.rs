@@ -18,6 +18,14 @@ fn registry() -> Registry {
     }
 }
 
+/// These load stages have no server: they are parts of studies.
+fn part() -> Options {
+    Options {
+        partial: true,
+        ..Options::default()
+    }
+}
+
 /// The workloads among what is shipped.
 fn workloads() -> Vec<pipeline::Shipped> {
     shipped()
@@ -35,7 +43,7 @@ fn settings(workload: &str, count: &Json) -> Json {
         .extend(count.as_object().unwrap().clone());
     let text = json!({"experiment": "studies", "seed": 1, "stages": {"load": stage}}).to_string();
     let path = std::path::Path::new("studies.yaml");
-    let experiment = load_text(&text, path, &registry(), &Options::default(), &NoFiles)
+    let experiment = load_text(&text, path, &registry(), &part(), &NoFiles)
         .unwrap_or_else(|e| panic!("{workload}: {e:?}"));
     experiment.stages[0].parameter_sets[0].clone()
 }
@@ -166,7 +174,7 @@ fn two_names_for_one_workload_are_refused_with_both() {
             &text,
             std::path::Path::new("twins.yaml"),
             &registry(),
-            &Options::default(),
+            &part(),
             &NoFiles,
         )
         .map(|_| ())
@@ -208,7 +216,7 @@ fn one_file_in_two_places_is_one_workload() {
             &text,
             std::path::Path::new("places.yaml"),
             &registry(),
-            &Options::default(),
+            &part(),
             &NoFiles,
         )
         .map(|_| ())
@@ -241,7 +249,7 @@ fn one_workload_written_under_two_labels_is_refused() {
             &text,
             std::path::Path::new("labels.yaml"),
             &registry(),
-            &Options::default(),
+            &part(),
             &NoFiles,
         )
         .map(|_| ())
@@ -267,7 +275,7 @@ fn a_length_in_tokens_that_nothing_can_count_is_refused_while_planning() {
     })
     .to_string();
     let path = std::path::Path::new("uncounted.yaml");
-    let error = load_text(&text, path, &registry(), &Options::default(), &NoFiles)
+    let error = load_text(&text, path, &registry(), &part(), &NoFiles)
         .map(|_| ())
         .unwrap_err();
     assert!(

@@ -146,8 +146,7 @@ pub(crate) fn canonical(
     let mut add = |steps: Vec<Step>, message: String, hint: &str| {
         problems.push(Problem {
             route: steps,
-            message,
-            hint: Some(hint.to_owned()),
+            ..Problem::at(&[], message).hint(hint)
         });
     };
     let at = |key: &str| route(key).into_iter().map(Step::Key).collect::<Vec<_>>();

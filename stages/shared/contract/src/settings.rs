@@ -79,8 +79,7 @@ impl Settings<'_> {
         let route = self.route.iter().chain(below).cloned().collect();
         Problem {
             route,
-            message: message.into(),
-            hint: None,
+            ..Problem::at(&[], message)
         }
     }
 

@@ -1,0 +1,230 @@
+//! What is wrong between a stage and the stages it needs: known from their axes and parameters, before
+//! anything runs.
+
+use std::collections::HashMap;
+
+use super::axes::AxisDraft;
+use super::diagnostics::{Mistake, Sink};
+use super::stages::Draft;
+use crate::experiment::Stage;
+use crate::stage::{Class, Json, Library, Needed};
+
+/// The stages of an experiment in their order, each with its draft.
+pub(super) struct Stages<'a> {
+    pub(super) stages: &'a [Stage],
+    pub(super) drafts: Vec<&'a Draft<'a>>,
+    pub(super) axes: &'a [AxisDraft],
+}
+
+/// One way in which cells of a stage are: their parameters, and those of the cells that they need.
+struct Way {
+    parameters: u32,
+    /// A stage needed, and the way in which its cell is.
+    needs: Vec<(usize, u32)>,
+}
+
+/// The ways in which the cells of a stage are.
+#[derive(Default)]
+struct Ways {
+    each: Vec<Way>,
+    /// For each cell its way; `None` where a cell it needs is left out, or where it joins several.
+    of_cell: Vec<Option<u32>>,
+}
+
+/// Checks every resource and measurement against the resources and measurements it needs.
+pub(super) fn check(all: &Stages<'_>, library: &dyn Library, sink: &Sink) {
+    let mut ways: Vec<Ways> = Vec::with_capacity(all.stages.len());
+    for (number, stage) in all.stages.iter().enumerate() {
+        let own = if stage.class == Class::Pure {
+            Ways::default()
+        } else {
+            ways_of(all, number, &ways, sink)
+        };
+        ways.push(own);
+    }
+    for (number, own) in ways.iter().enumerate() {
+        let draft = all.drafts[number];
+        let Some(kind) = draft.kind else { continue };
+        for way in &own.each {
+            let stage = &all.stages[number];
+            let Some(parameters) = stage.parameter_sets.get(way.parameters as usize) else {
+                continue;
+            };
+            let needs: Vec<Needed<'_>> = way
+                .needs
+                .iter()
+                .map(|(stage, way)| needed(all, &ways, *stage, *way))
+                .collect();
+            for problem in kind
+                .fits(parameters, &needs, library)
+                .err()
+                .into_iter()
+                .flatten()
+            {
+                sink.add(draft.mistake(draft.node, problem));
+            }
+        }
+    }
+}
+
+/// Checks a stage of which nothing is known but that it needs stages of some kinds: for an experiment
+/// in which other stages are wrong.
+pub(super) fn check_alone(
+    stage: &Stage,
+    draft: &Draft<'_>,
+    drafts: &[Draft<'_>],
+    library: &dyn Library,
+    sink: &Sink,
+) {
+    let Some(kind) = draft.kind.filter(|kind| kind.class() != Class::Pure) else {
+        return;
+    };
+    // What an unknown stage would have been is not known.
+    if draft.needs.len() < draft.names("needs").len() {
+        return;
+    }
+    let needed = draft.needs.iter().filter_map(|need| {
+        let other = &drafts[*need];
+        Some(Needed {
+            stage: other.name,
+            kind: other.kind?.name(),
+            parameters: &Json::Null,
+            needs: Vec::new(),
+        })
+    });
+    let needs: Vec<Needed<'_>> = needed.collect();
+    for parameters in &stage.parameter_sets {
+        for problem in kind
+            .fits(parameters, &needs, library)
+            .err()
+            .into_iter()
+            .flatten()
+        {
+            sink.add(draft.mistake(draft.node, problem));
+        }
+    }
+}
+
+fn needed<'a>(all: &Stages<'a>, ways: &[Ways], number: usize, way: u32) -> Needed<'a> {
+    let stage = &all.stages[number];
+    let way = &ways[number].each[way as usize];
+    let needs = way
+        .needs
+        .iter()
+        .map(|(stage, way)| needed(all, ways, *stage, *way));
+    Needed {
+        stage: &stage.name,
+        kind: &stage.kind,
+        parameters: stage
+            .parameter_sets
+            .get(way.parameters as usize)
+            .unwrap_or(&Json::Null),
+        needs: needs.collect(),
+    }
+}
+
+/// Finds the ways in which the cells of a stage are, and says where a cell joins several cells of a
+/// stage of which it can use one.
+fn ways_of(all: &Stages<'_>, number: usize, ways: &[Ways], sink: &Sink) -> Ways {
+    let stage = &all.stages[number];
+    let joins: Vec<(usize, Join)> = stage
+        .needs
+        .iter()
+        .filter(|needed| all.stages[**needed].class != Class::Pure)
+        .map(|needed| (*needed, Join::new(stage, &all.stages[*needed])))
+        .collect();
+    for (needed, join) in &joins {
+        if let Some(mistake) = join.too_many(all, number, *needed) {
+            sink.add(mistake);
+        }
+    }
+    let mut index: HashMap<(u32, Vec<(usize, u32)>), u32> = HashMap::new();
+    let mut own = Ways::default();
+    for cell in &stage.cells {
+        let one = |(needed, join): &(usize, Join)| match join.members(&cell.at) {
+            [member] => Some((*needed, ways[*needed].of_cell.get(*member).copied()??)),
+            _ => None,
+        };
+        let needs: Option<Vec<(usize, u32)>> = joins.iter().map(one).collect();
+        let way = needs.map(|needs| {
+            let parameters = cell.parameters;
+            let next = own.each.len() as u32;
+            *index.entry((parameters, needs.clone())).or_insert_with(|| {
+                own.each.push(Way { parameters, needs });
+                next
+            })
+        });
+        own.of_cell.push(way);
+    }
+    own
+}
+
+/// How the cells of a stage join with those of a stage that it needs.
+struct Join {
+    /// For each shared axis its position in the reader's `over`.
+    shared: Vec<usize>,
+    /// The cells needed, by their labels on the shared axes.
+    groups: HashMap<Vec<u16>, Vec<usize>>,
+}
+
+impl Join {
+    fn new(reader: &Stage, needed: &Stage) -> Self {
+        let position = |axis: &usize| reader.over.iter().position(|a| a == axis);
+        let both: Vec<(usize, usize)> = needed
+            .over
+            .iter()
+            .enumerate()
+            .filter_map(|(at, axis)| Some((position(axis)?, at)))
+            .collect();
+        let mut groups: HashMap<Vec<u16>, Vec<usize>> = HashMap::new();
+        for (i, cell) in needed.cells.iter().enumerate() {
+            let labels = both.iter().map(|(_, at)| cell.at[*at]).collect();
+            groups.entry(labels).or_default().push(i);
+        }
+        Self {
+            shared: both.into_iter().map(|(position, _)| position).collect(),
+            groups,
+        }
+    }
+
+    fn members(&self, at: &[u16]) -> &[usize] {
+        let labels: Vec<u16> = self.shared.iter().map(|position| at[*position]).collect();
+        self.groups.get(&labels).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the mistake that a cell joins several cells of a stage of which it can use one.
+    fn too_many(&self, all: &Stages<'_>, reader: usize, needed: usize) -> Option<Mistake> {
+        let (draft, stage, other) = (all.drafts[reader], &all.stages[reader], &all.stages[needed]);
+        let gives = |setting: &str| draft.node.entry(setting).is_some();
+        let kinds = draft.kind?.uses_one(&gives);
+        let (_, what) = kinds.iter().find(|(kind, _)| *kind == other.kind)?;
+        let most = stage
+            .cells
+            .iter()
+            .map(|cell| self.members(&cell.at).len())
+            .max()?;
+        if most < 2 {
+            return None;
+        }
+        let axes: Vec<String> = other
+            .over
+            .iter()
+            .filter(|axis| !stage.over.contains(axis))
+            .map(|axis| format!("`{}`", all.axes[*axis].name))
+            .collect();
+        let message = format!(
+            "each cell of `{}` joins {most} cells of `{}`, but a cell {what}",
+            stage.name, other.name
+        );
+        let hint = format!(
+            "add {} to the `over` of `{}`",
+            axes.join(" and "),
+            stage.name
+        );
+        let span = draft
+            .node
+            .entry("over")
+            .map_or(draft.span, |(_, over)| over.span);
+        Some(Mistake::new(span, &draft.route(&["over"]), message).hint(hint))
+    }
+}

@@ -1,0 +1,74 @@
+//! What was probably meant where a text is not YAML.
+
+use saphyr_parser::Marker;
+
+/// A placeholder without quotes within brackets, where YAML reads its brace as the start of a mapping.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Bare {
+    /// The whole word, as it should stand in quotes.
+    pub(super) text: String,
+    /// Where it begins: the column, from 1.
+    pub(super) column: u32,
+}
+
+/// Finds a placeholder without quotes whose `{` is where reading stopped.
+pub(super) fn bare_placeholder(text: &str, at: Marker) -> Option<Bare> {
+    let line: Vec<char> = text
+        .lines()
+        .nth(at.line().checked_sub(1)?)?
+        .chars()
+        .collect();
+    let brace = at.col();
+    let is_placeholder =
+        line.get(brace) == Some(&'{') && line.get(brace.checked_sub(1)?) == Some(&'$');
+    if !is_placeholder {
+        return None;
+    }
+    let apart = |c: &char| c.is_whitespace() || ",[]{".contains(*c);
+    let start = line[..brace]
+        .iter()
+        .rposition(apart)
+        .map_or(0, |before| before + 1);
+    let end = brace + line[brace..].iter().position(|c| *c == '}')?;
+    // What follows within the same word: `${a}-${b}`.
+    let mut end = end + 1;
+    while let Some(c) = line
+        .get(end)
+        .filter(|c| !c.is_whitespace() && !",]}".contains(**c))
+    {
+        let skip = if *c == '{' {
+            line[end..].iter().position(|c| *c == '}').unwrap_or(0)
+        } else {
+            0
+        };
+        end += skip + 1;
+    }
+    Some(Bare {
+        text: line[start..end].iter().collect(),
+        column: u32::try_from(start + 1).ok()?,
+    })
+}
+
+/// Returns what to do about a text that the parser refused outside of brackets.
+pub(super) fn remedy(text: &str, at: Marker, reason: &str) -> String {
+    let line = text
+        .lines()
+        .nth(at.line().saturating_sub(1))
+        .unwrap_or_default();
+    let character = line.chars().nth(at.col());
+    if reason.contains("tabs") || character == Some('\t') {
+        return "indent with spaces; YAML allows no tabs here".to_owned();
+    }
+    if reason.contains("mapping values are not allowed") {
+        return "put the value in quotes if its text has a `: `; else check the indentation"
+            .to_owned();
+    }
+    if reason.contains("unexpected character") || reason.contains("unknown anchor") {
+        let first = character.map(String::from).unwrap_or_default();
+        return format!("put the value in quotes: unquoted text cannot begin with `{first}`");
+    }
+    if reason.contains("quoted scalar") {
+        return "does the text that begins here lack its closing quote?".to_owned();
+    }
+    "check the indentation, quotes and brackets on this line and the lines above it".to_owned()
+}

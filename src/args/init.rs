@@ -1,0 +1,84 @@
+//! Arguments of `init` and `list`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// Arguments of `init`.
+#[derive(Debug, Args)]
+pub(crate) struct InitArgs {
+    /// The study's name; the file is NAME.yaml [default: my-study].
+    pub(crate) name: Option<String>,
+    /// Engine to start, as `benchtrail list engines` names it [default: llama-cpp].
+    #[arg(long, value_name = "ENGINE", conflicts_with_all = ["from_url", "from_load"])]
+    pub(crate) engine: Option<String>,
+    /// Model to serve, as `benchtrail list models` names it; for an engine that loads models by
+    /// itself, a model's id or path [default: smollm2-135m-instruct].
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+    /// Study the server that runs at this URL, instead of starting one.
+    #[arg(long, value_name = "URL", conflicts_with = "from_load")]
+    pub(crate) from_url: Option<String>,
+    /// Study what a run of `load --out DIR` has loaded: its server, requests and arrivals.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) from_load: Option<PathBuf>,
+    /// For a server that runs: the environment variable that holds its API key.
+    #[arg(long, value_name = "VARIABLE")]
+    pub(crate) api_key_env: Option<String>,
+    /// For a server that runs: the API to use, as `benchtrail list apis` names it [default:
+    /// openai-chat].
+    #[arg(long, value_name = "API", value_parser = super::values::parse_api())]
+    pub(crate) api: Option<String>,
+    /// Workloads, separated by commas, as `benchtrail list workloads` names them [default:
+    /// short-decode].
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) workloads: Vec<String>,
+    /// Levels of a closed loop of clients, separated by commas [default: 1,2,4].
+    #[arg(long, value_name = "N,…", value_delimiter = ',', conflicts_with = "rates",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) clients: Vec<u32>,
+    /// Levels of Poisson arrivals in requests per second, separated by commas.
+    #[arg(long, value_name = "R,…", value_delimiter = ',', value_parser = super::values::parse_rate)]
+    pub(crate) rates: Vec<f64>,
+    /// Measured requests in each cell.
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) requests: u64,
+    /// How often everything is repeated, the server launched anew each time.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repetitions: u32,
+    /// Ask nothing, also in a terminal.
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Replace the file if it is there.
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// Arguments of `list`.
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// What to list.
+    #[arg(value_enum, value_name = "WHAT")]
+    pub(crate) what: Listed,
+    /// Show one of them in full.
+    pub(crate) name: Option<String>,
+}
+
+/// What can be listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Listed {
+    /// Engines that a provision stage can name.
+    Engines,
+    /// Models that a provision stage can name.
+    Models,
+    /// Workloads that a load stage can name.
+    Workloads,
+    /// Gates of verify stages.
+    Gates,
+    /// Operators of analyze stages.
+    Operators,
+    /// Templates of report stages.
+    Templates,
+    /// APIs that the load generator speaks.
+    Apis,
+}

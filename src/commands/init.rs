@@ -1,0 +1,410 @@
+//! `init`: a short study that runs, as a file to change.
+
+use std::fmt::Write as _;
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::path::Path;
+
+use load::list_models;
+use serde_json::{Value, json};
+
+use super::list::{is_defined, names_of};
+use super::load_study::LoadStudy;
+use crate::args::{Global, InitArgs};
+use crate::exit::Stop;
+use crate::terminal::{complain, say};
+
+/// A study as it is asked for.
+struct Wish {
+    name: String,
+    server: Server,
+    workloads: Vec<String>,
+    levels: Levels,
+    requests: u64,
+    repetitions: u32,
+}
+
+/// What is loaded.
+enum Server {
+    /// An engine that the study starts, and the model it serves: a definition's name, or what the
+    /// engine itself loads by id or path.
+    Started { engine: String, model: Model },
+    /// A server that runs already.
+    Running {
+        url: String,
+        api: String,
+        key: Option<String>,
+        model: String,
+    },
+}
+
+enum Model {
+    Defined(String),
+    Named(String),
+}
+
+/// The levels of the load.
+enum Levels {
+    Clients(Vec<u32>),
+    Rates(Vec<f64>),
+    /// The arrivals of a run of `load`, as they were.
+    As(Value),
+}
+
+pub(super) fn init(arguments: &InitArgs, global: &Global) -> Result<(), Stop> {
+    let asks = !arguments.yes
+        && !global.json
+        && arguments.from_load.is_none()
+        && std::io::stdin().is_terminal()
+        && std::io::stderr().is_terminal();
+    let wish = wish(arguments, asks)?;
+    let file = format!("{}.yaml", wish.name);
+    let path = Path::new(&file);
+    if path.exists() && !arguments.force {
+        return Err(Stop::usage(format!("{file} already exists")).hint(
+            "give another name, as in `benchtrail init other-study`, or replace it with `--force`",
+        ));
+    }
+    let text = text(&wish);
+    std::fs::write(path, &text).map_err(|e| Stop::machine(format!("{file}: {e}")))?;
+    if global.json {
+        say(&json!({"file": file, "text": text}).to_string());
+    } else {
+        say(&format!(
+            "{file} is written. Next:\n  benchtrail plan {file}    what would run, and why\n  \
+             benchtrail run {file}     run it and render the report"
+        ));
+    }
+    Ok(())
+}
+
+fn wish(arguments: &InitArgs, asks: bool) -> Result<Wish, Stop> {
+    let ask = |question: &str, default: &str| match asks {
+        true => ask(question, default),
+        false => Ok(default.to_owned()),
+    };
+    let name = match &arguments.name {
+        Some(name) => name.clone(),
+        None => ask("Name of the study", "my-study")?,
+    };
+    let name = name.strip_suffix(".yaml").unwrap_or(&name).to_owned();
+    check_name(&name)?;
+    if let Some(folder) = &arguments.from_load {
+        return from_load(arguments, name, folder);
+    }
+    let server = match &arguments.from_url {
+        Some(url) => running(arguments, url)?,
+        None => started(arguments, &ask)?,
+    };
+    let mut workloads = arguments.workloads.clone();
+    if workloads.is_empty() {
+        let given = ask("Workloads, separated by commas", "short-decode")?;
+        workloads = given
+            .split(',')
+            .map(|name| name.trim().to_owned())
+            .collect();
+    }
+    for workload in &workloads {
+        is_defined("workloads", workload)?;
+    }
+    let levels = match (arguments.clients.as_slice(), arguments.rates.as_slice()) {
+        ([], []) => Levels::Clients(clients(&ask(
+            "Levels of clients, separated by commas",
+            "1,2,4",
+        )?)?),
+        ([], rates) => Levels::Rates(rates.to_vec()),
+        (clients, _) => Levels::Clients(clients.to_vec()),
+    };
+    Ok(Wish {
+        name,
+        server,
+        workloads,
+        levels,
+        requests: arguments.requests,
+        repetitions: arguments.repetitions,
+    })
+}
+
+/// Takes server, requests and arrivals from what a run of `load` wrote down.
+fn from_load(arguments: &InitArgs, name: String, folder: &Path) -> Result<Wish, Stop> {
+    let study = LoadStudy::read(folder)?;
+    let stage = &study.stage;
+    let levels = match (arguments.clients.as_slice(), arguments.rates.as_slice()) {
+        ([], []) => match stage["arrival"]["closed-loop"]["clients"].as_u64() {
+            Some(clients) => Levels::Clients(vec![u32::try_from(clients).unwrap_or(u32::MAX)]),
+            None => match stage["arrival"]["poisson"]["rate"].as_f64() {
+                Some(rate) => Levels::Rates(vec![rate]),
+                None => Levels::As(stage["arrival"].clone()),
+            },
+        },
+        ([], rates) => Levels::Rates(rates.to_vec()),
+        (clients, _) => Levels::Clients(clients.to_vec()),
+    };
+    let workloads = match (arguments.workloads.is_empty(), &stage["workload"]) {
+        (true, Value::String(name)) => vec![name.clone()],
+        (true, inline) => vec![inline.to_string()],
+        (false, _) => arguments.workloads.clone(),
+    };
+    Ok(Wish {
+        name,
+        server: Server::Running {
+            url: study.url.clone(),
+            api: arguments.api.clone().unwrap_or_else(|| study.api.clone()),
+            key: arguments
+                .api_key_env
+                .clone()
+                .or_else(|| study.api_key_env.clone()),
+            model: arguments
+                .model
+                .clone()
+                .unwrap_or_else(|| study.model.clone()),
+        },
+        workloads,
+        levels,
+        requests: stage["requests"].as_u64().unwrap_or(arguments.requests),
+        repetitions: arguments.repetitions,
+    })
+}
+
+fn started(
+    arguments: &InitArgs,
+    ask: &dyn Fn(&str, &str) -> Result<String, Stop>,
+) -> Result<Server, Stop> {
+    let engine = match &arguments.engine {
+        Some(engine) => engine.clone(),
+        None => ask("Engine (`benchtrail list engines`)", "llama-cpp")?,
+    };
+    is_defined("engines", &engine)?;
+    let model = match &arguments.model {
+        Some(model) => model.clone(),
+        None => ask(
+            "Model (`benchtrail list models`, or an id or a path)",
+            "smollm2-135m-instruct",
+        )?,
+    };
+    let model = match names_of("models").contains(&model) {
+        true => Model::Defined(model),
+        false => Model::Named(model),
+    };
+    Ok(Server::Started { engine, model })
+}
+
+/// Looks at a server that runs: it must be there, and its first model is taken unless one is named.
+fn running(arguments: &InitArgs, url: &str) -> Result<Server, Stop> {
+    let api = arguments
+        .api
+        .clone()
+        .unwrap_or_else(|| "openai-chat".to_owned());
+    let server = super::load::Server {
+        url,
+        ca_file: None,
+        model: arguments.model.as_deref(),
+        api: &api,
+        api_key_env: arguments.api_key_env.as_deref(),
+        metrics: None,
+        headers: &[],
+    };
+    let target = server.target()?;
+    let model = match &arguments.model {
+        Some(model) => {
+            if let Ok(models) = list_models(&target.base_url, None, target.api_key.as_ref())
+                && !models.contains(model)
+            {
+                complain(&format!(
+                    "warning: the server does not list the model `{model}`; it lists {}",
+                    models.join(", ")
+                ));
+            }
+            model.clone()
+        }
+        None => target.model,
+    };
+    Ok(Server::Running {
+        url: target.base_url,
+        api,
+        key: arguments.api_key_env.clone(),
+        model,
+    })
+}
+
+fn clients(text: &str) -> Result<Vec<u32>, Stop> {
+    let each = text.split(',').map(|level| level.trim().parse::<u32>());
+    let levels: Result<Vec<u32>, _> = each.collect();
+    levels
+        .ok()
+        .filter(|levels| levels.iter().all(|level| *level > 0))
+        .ok_or_else(|| {
+            Stop::usage(format!("`{text}` are no levels"))
+                .hint("write numbers of clients, as in `1,4,16`")
+        })
+}
+
+/// Asks a question in the terminal; an empty answer means the default.
+fn ask(question: &str, default: &str) -> Result<String, Stop> {
+    let wrong = |e: std::io::Error| Stop::machine(format!("the terminal: {e}"));
+    let mut err = std::io::stderr().lock();
+    write!(err, "{question} [{default}]: ").map_err(wrong)?;
+    err.flush().map_err(wrong)?;
+    let mut answer = String::new();
+    std::io::stdin()
+        .lock()
+        .read_line(&mut answer)
+        .map_err(wrong)?;
+    let answer = answer.trim();
+    Ok(if answer.is_empty() { default } else { answer }.to_owned())
+}
+
+/// The rules that an experiment's name keeps.
+fn check_name(name: &str) -> Result<(), Stop> {
+    let fits = name
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
+        && name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.len() <= 64;
+    match fits {
+        true => Ok(()),
+        false => Err(Stop::usage(format!("`{name}` cannot be the name of a study"))
+            .hint("a name starts with a letter and has letters, digits, `-` and `_`, at most 64 of them")),
+    }
+}
+
+/// Returns the study as a file.
+fn text(wish: &Wish) -> String {
+    let mut text = format!(
+        "# {}: what runs, over which axes. Every key: docs/experiments.md\nexperiment: {}\nseed: 7\n",
+        wish.name, wish.name
+    );
+    let mut add = |line: &str| {
+        text.push_str(line);
+        text.push('\n');
+    };
+    add(&format!(
+        "design: {{blocks: {}}}    # each block launches the server anew and measures everything once",
+        wish.repetitions
+    ));
+    definitions(&wish.server, &mut add);
+    let over = axes(wish, &mut add);
+    add("stages:");
+    match &wish.server {
+        Server::Started { engine, model } => {
+            let model = match model {
+                Model::Defined(name) => name.as_str(),
+                Model::Named(_) => "served",
+            };
+            add(&format!(
+                "  machine: {{kind: provision, engine: {engine}, model: {model}}}"
+            ));
+            add(
+                "  server: {kind: serve, needs: [machine]}    # `settings: {…}` configures the engine",
+            );
+        }
+        Server::Running { .. } => {
+            add("  machine: {kind: provision, engine: there, model: served}");
+            add(
+                "  server: {kind: serve, needs: [machine]}    # it runs already; nothing is started",
+            );
+        }
+    }
+    add("  ladder:");
+    add("    kind: load");
+    add("    needs: [server]");
+    add(&format!("    over: [{}]", over.join(", ")));
+    add(&match wish.workloads.as_slice() {
+        [one] => format!("    workload: {one}"),
+        _ => "    workload: ${workload}".to_owned(),
+    });
+    add(&match &wish.levels {
+        Levels::Clients(_) => "    arrival: {closed-loop: {clients: \"${clients}\"}}".to_owned(),
+        Levels::Rates(_) => "    arrival: {poisson: {rate: \"${rate}\"}}".to_owned(),
+        Levels::As(arrival) => format!("    arrival: {arrival}"),
+    });
+    add(&format!("    requests: {}", wish.requests));
+    add("  checks: {kind: verify, needs: [server, ladder]}    # the usual gates");
+    add("  results:");
+    add("    kind: analyze");
+    add("    needs: [ladder, checks]");
+    add("    tables:");
+    add("      cells: {operator: cell-summary}");
+    add(
+        "      means: {operator: aggregate, from: cells, over: [block], columns: [output_throughput, ttft_ms_p50, tpot_ms_p50]}",
+    );
+    add("  report: {kind: report, needs: [machine, server, ladder, checks, results]}");
+    text
+}
+
+/// Writes the definitions that the server needs.
+fn definitions(server: &Server, add: &mut dyn FnMut(&str)) {
+    let mut served = |id: &str| {
+        add("models:");
+        let id = quoted(id);
+        add(&format!(
+            "  served: {{title: {id}, weights: {{named: {{id: {id}}}}}}}"
+        ));
+    };
+    match server {
+        Server::Started {
+            model: Model::Named(id),
+            ..
+        } => served(id),
+        Server::Started {
+            model: Model::Defined(_),
+            ..
+        } => {}
+        Server::Running {
+            url,
+            api,
+            key,
+            model,
+        } => {
+            served(model);
+            let key = key
+                .as_ref()
+                .map_or_else(String::new, |key| format!(", api-key-env: {key}"));
+            add("engines:");
+            add(&format!(
+                "  there: {{extends: openai, api: {api}, launch: {{program: {{running: {}}}{key}}}}}",
+                quoted(url)
+            ));
+        }
+    }
+}
+
+/// Writes the axes, and returns their names.
+fn axes(wish: &Wish, add: &mut dyn FnMut(&str)) -> Vec<&'static str> {
+    let mut over = Vec::new();
+    let list = |items: Vec<String>| items.join(", ");
+    let mut lines = Vec::new();
+    if wish.workloads.len() > 1 {
+        over.push("workload");
+        lines.push(format!("  workload: [{}]", wish.workloads.join(", ")));
+    }
+    match &wish.levels {
+        Levels::Clients(levels) => {
+            over.push("clients");
+            let levels = list(levels.iter().map(u32::to_string).collect());
+            lines.push(format!(
+                "  clients: [{levels}]    # each sends its next request when its last is answered"
+            ));
+        }
+        Levels::Rates(levels) => {
+            over.push("rate");
+            let levels = list(levels.iter().map(f64::to_string).collect());
+            lines.push(format!(
+                "  rate: [{levels}]    # requests per second, whether or not the server keeps up"
+            ));
+        }
+        Levels::As(_) => {}
+    }
+    if !lines.is_empty() {
+        add("axes:");
+        lines.iter().for_each(|line| add(line));
+    }
+    over
+}
+
+/// Writes a text as YAML reads it within braces.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::new();
+    // A text in JSON is a text in YAML.
+    let _never_fails = write!(quoted, "{}", Value::from(text));
+    quoted
+}

@@ -1,0 +1,255 @@
+//! `list`: what an experiment can name, and each of them in full.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use contract::{Api, Word as _};
+use pipeline::language::{Disk, Files as _};
+use pipeline::suggest::remedy;
+use serde_json::{Value, json};
+
+use crate::args::{Global, ListArgs, Listed};
+use crate::columns::columns;
+use crate::exit::Stop;
+use crate::registry::registry;
+use crate::session::user_folders;
+use crate::terminal::say;
+
+/// One thing that can be named.
+struct Entry {
+    /// One line about it.
+    summary: String,
+    /// Where it comes from: `shipped`, or a file.
+    origin: String,
+    /// All there is to know.
+    full: String,
+}
+
+pub(super) fn list(arguments: &ListArgs, global: &Global) -> Result<(), Stop> {
+    let what = arguments.what;
+    let entries = match what {
+        Listed::Engines => definitions("engines"),
+        Listed::Models => definitions("models"),
+        Listed::Workloads => definitions("workloads"),
+        Listed::Templates => definitions("templates"),
+        Listed::Gates => gates(),
+        Listed::Operators => operators(),
+        Listed::Apis => apis(),
+    };
+    let Some(name) = &arguments.name else {
+        return all(what, &entries, global);
+    };
+    let Some(entry) = entries.get(name) else {
+        let word = word(what);
+        let hint = remedy(name, word, entries.keys().map(String::as_str));
+        return Err(Stop::nothing(format!("none of the {word} is named `{name}`")).hint(hint));
+    };
+    if global.json {
+        say(&json!({"name": name, "summary": entry.summary, "origin": entry.origin, "text": entry.full}).to_string());
+    } else {
+        say(entry.full.trim_end());
+    }
+    Ok(())
+}
+
+fn word(what: Listed) -> &'static str {
+    match what {
+        Listed::Engines => "engines",
+        Listed::Models => "models",
+        Listed::Workloads => "workloads",
+        Listed::Gates => "gates",
+        Listed::Operators => "operators",
+        Listed::Templates => "templates",
+        Listed::Apis => "apis",
+    }
+}
+
+fn all(what: Listed, entries: &BTreeMap<String, Entry>, global: &Global) -> Result<(), Stop> {
+    if global.json {
+        let list = entries.iter().map(
+            |(name, entry)| json!({"name": name, "summary": entry.summary, "origin": entry.origin}),
+        );
+        say(&Value::Array(list.collect()).to_string());
+        return Ok(());
+    }
+    let rows: Vec<Vec<String>> = entries
+        .iter()
+        .map(|(name, entry)| vec![name.clone(), entry.summary.clone(), entry.origin.clone()])
+        .collect();
+    say(&columns(&[word(what), "", "from"], &rows, &[]));
+    if let Some(name) = entries.keys().next() {
+        say(&format!(
+            "\n`benchtrail list {} {name}` shows one in full.",
+            word(what)
+        ));
+    }
+    Ok(())
+}
+
+/// Returns the definitions of a collection: shipped ones, those of the user, and those of this folder,
+/// of which the nearest counts, as for an experiment in this folder.
+fn definitions(collection: &'static str) -> BTreeMap<String, Entry> {
+    let shipped = registry().shipped;
+    let mut entries: BTreeMap<String, Entry> = shipped
+        .iter()
+        .filter(|s| s.collection == collection)
+        .map(|s| (s.name.to_owned(), entry(collection, s.text, "shipped")))
+        .collect();
+    let here = PathBuf::new();
+    for folder in user_folders().into_iter().chain([here]) {
+        let folder = folder.join(collection);
+        for file in Disk.list(&folder) {
+            let path = folder.join(&file);
+            let name = match collection {
+                "templates" => file.clone(),
+                _ => match file.strip_suffix(".yaml") {
+                    Some(name) => name.to_owned(),
+                    None => continue,
+                },
+            };
+            if let Ok(Some(text)) = Disk.read(&path) {
+                let origin = path.display().to_string();
+                entries.insert(name, entry(collection, &text, &origin));
+            }
+        }
+    }
+    entries
+}
+
+fn entry(collection: &str, text: &str, origin: &str) -> Entry {
+    Entry {
+        summary: summary(collection, text),
+        origin: origin.to_owned(),
+        full: text.to_owned(),
+    }
+}
+
+/// Returns the line that says what a definition is: its description, its title with its version, or
+/// the comment that begins it.
+fn summary(collection: &str, text: &str) -> String {
+    let key = |key: &str| {
+        let start = format!("{key}:");
+        let line = text.lines().find_map(|line| line.strip_prefix(&start))?;
+        let value = line.split(" #").next().unwrap_or_default();
+        let value = value.trim().trim_matches(['"', '\'']);
+        (!value.is_empty() && value != ">-" && value != "|").then(|| value.to_owned())
+    };
+    let comment = || {
+        let first = text.lines().next().unwrap_or_default();
+        let plain = first
+            .trim_start_matches(['#', '{', ' '])
+            .trim_end_matches(['#', '}', ' ']);
+        plain.to_owned()
+    };
+    match collection {
+        "engines" => match (key("title"), key("version")) {
+            (Some(title), Some(version)) if version != "unknown" => format!("{title} {version}"),
+            (Some(title), _) => title,
+            (None, _) => key("extends").map_or_else(comment, |other| format!("extends {other}")),
+        },
+        "templates" => comment(),
+        _ => key("description")
+            .or_else(|| key("title"))
+            .unwrap_or_else(comment),
+    }
+}
+
+fn gates() -> BTreeMap<String, Entry> {
+    let page = |page: verify::GatePage| {
+        let heading = format!("{}\n\nDefault severity: {}", page.summary, page.severity);
+        (
+            page.name.to_owned(),
+            Entry {
+                summary: first_sentence(page.summary),
+                origin: page.severity.to_owned(),
+                full: format!("{heading}\n\n{}", parameters(&page.schema)),
+            },
+        )
+    };
+    verify::pages().into_iter().map(page).collect()
+}
+
+fn operators() -> BTreeMap<String, Entry> {
+    let page = |page: analyze::OperatorPage| {
+        (
+            page.name.to_owned(),
+            Entry {
+                summary: first_sentence(page.summary),
+                origin: "shipped".to_owned(),
+                full: format!("{}\n\n{}", page.summary, parameters(&page.schema)),
+            },
+        )
+    };
+    analyze::pages().into_iter().map(page).collect()
+}
+
+fn apis() -> BTreeMap<String, Entry> {
+    let api = |word: &&str| {
+        let api = Api::parse(word).expect("each is one of its own words");
+        let summary = format!("POST {}", api.path(true));
+        let exact = match api.can_be_exact() {
+            true => "A request can demand an exact number of output tokens.",
+            false => "A request can only cap the number of output tokens.",
+        };
+        (
+            (*word).to_owned(),
+            Entry {
+                full: format!("{summary}\n{exact}"),
+                summary,
+                origin: "shipped".to_owned(),
+            },
+        )
+    };
+    Api::EACH.iter().map(api).collect()
+}
+
+/// Returns the parameters of a schema as a table.
+fn parameters(schema: &Value) -> String {
+    let required: Vec<&str> = schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let rows: Vec<Vec<String>> = schema["properties"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, property)| {
+            let state = match (&property["default"], required.contains(&name.as_str())) {
+                (_, true) => "required".to_owned(),
+                (Value::Null, false) => "optional".to_owned(),
+                (Value::String(text), false) => text.clone(),
+                (default, false) => default.to_string(),
+            };
+            let meaning = property["description"].as_str().unwrap_or_default();
+            vec![name.clone(), state, meaning.replace('\n', " ")]
+        })
+        .collect();
+    if rows.is_empty() {
+        return "It has no parameters.".to_owned();
+    }
+    columns(&["parameter", "default", "meaning"], &rows, &[])
+}
+
+fn first_sentence(text: &str) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let end = text.find(". ").map_or(text.len(), |end| end + 1);
+    text[..end].to_owned()
+}
+
+/// Returns whether there is a definition of this name, shipped or in this folder.
+pub(super) fn is_defined(collection: &'static str, name: &str) -> Result<(), Stop> {
+    let known = definitions(collection);
+    if known.contains_key(name) {
+        return Ok(());
+    }
+    let kind = collection.trim_end_matches('s');
+    let hint = remedy(name, collection, known.keys().map(String::as_str));
+    Err(Stop::usage(format!("there is no {kind} `{name}`")).hint(hint))
+}
+
+/// Returns the names in a collection, shipped or in this folder.
+pub(super) fn names_of(collection: &'static str) -> Vec<String> {
+    definitions(collection).into_keys().collect()
+}

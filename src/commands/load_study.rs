@@ -1,0 +1,82 @@
+//! `load.json` in the folder of a run: what was asked of which server, so that a study can start from
+//! it, and what came out.
+
+use std::fs;
+use std::path::Path;
+
+use load::{Settings, Target};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::args::LoadArgs;
+use crate::exit::Stop;
+
+/// The file's name.
+const FILE: &str = "load.json";
+
+/// A run of `load` as a study in small.
+#[derive(Debug, Deserialize, Serialize)]
+pub(super) struct LoadStudy {
+    /// The version of the program that ran it.
+    pub(super) benchtrail: String,
+    pub(super) url: String,
+    pub(super) model: String,
+    pub(super) api: String,
+    /// The variable that held the API key, never the key.
+    pub(super) api_key_env: Option<String>,
+    pub(super) seed: u64,
+    /// The load as a stage of an experiment.
+    pub(super) stage: Value,
+    /// What `--json` prints.
+    pub(super) result: Value,
+}
+
+impl LoadStudy {
+    /// Describes a run that has ended; `stage` is the load as an experiment would declare it.
+    pub(super) fn new(
+        arguments: &LoadArgs,
+        target: &Target,
+        settings: &Settings,
+        mut stage: Value,
+        result: Value,
+    ) -> Self {
+        // A number of tokens on the command line changes the workload that the name stands for.
+        if arguments.output_tokens.is_some() {
+            stage["workload"] =
+                serde_json::to_value(&settings.workload).expect("settings always serialize");
+        }
+        Self {
+            benchtrail: env!("CARGO_PKG_VERSION").to_owned(),
+            url: target.base_url.clone(),
+            model: target.model.clone(),
+            api: target.api.word().to_owned(),
+            api_key_env: arguments.api_key_env.clone(),
+            seed: arguments.seed,
+            stage,
+            result,
+        }
+    }
+
+    /// Writes it beside the tables of the run.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub(super) fn write(&self, folder: &Path) -> Result<(), Stop> {
+        let path = folder.join(FILE);
+        let text = serde_json::to_string_pretty(self).expect("plain data");
+        fs::write(&path, text + "\n").map_err(|e| Stop::machine(format!("{}: {e}", path.display())))
+    }
+
+    /// Reads what a run left in its folder.
+    ///
+    /// # Errors
+    /// If the folder is none of a run, or what it holds cannot be read.
+    pub(super) fn read(folder: &Path) -> Result<Self, Stop> {
+        let path = folder.join(FILE);
+        let text = fs::read_to_string(&path).map_err(|e| {
+            Stop::usage(format!("{}: {e}", path.display()))
+                .hint("give the folder that `benchtrail load --out DIR` has written")
+        })?;
+        serde_json::from_str(&text).map_err(|e| Stop::failed(format!("{}: {e}", path.display())))
+    }
+}

@@ -1,0 +1,108 @@
+//! Whether a server refuses every request of a run, so that sending the others would tell nothing new.
+
+use contract::{Request, RequestStatus};
+
+/// HTTP answers that no other prompt changes: who asks, where, or how, is wrong.
+const FINAL: [i64; 6] = [401, 403, 404, 405, 410, 501];
+
+/// HTTP answers that may be about one prompt, such as one that is too long.
+const ABOUT_THE_REQUEST: [i64; 4] = [400, 413, 415, 422];
+
+/// Refusals in a row, none of which need hold for other prompts, after which none is expected to pass.
+const IN_A_ROW: usize = 16;
+
+/// The requests of a run until one is answered.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    answered: bool,
+    refused: usize,
+}
+
+impl Refusals {
+    /// Returns whether nothing was answered yet: until then each answer is looked at when it comes.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.answered
+    }
+
+    /// Takes note of a request that ended; returns the server's words if it will refuse them all.
+    pub(crate) fn after(&mut self, row: &Request) -> Option<String> {
+        if self.answered {
+            return None;
+        }
+        let code = row
+            .http_status
+            .filter(|_| row.status == RequestStatus::HttpError);
+        let other_api = row.status == RequestStatus::MalformedStream
+            && row
+                .error
+                .as_deref()
+                .is_some_and(|e| e.contains(OF_ANOTHER_KIND));
+        let of_all = other_api || code.is_some_and(|code| FINAL.contains(&code));
+        if of_all || code.is_some_and(|code| ABOUT_THE_REQUEST.contains(&code)) {
+            self.refused += 1;
+            return (of_all || self.refused == IN_A_ROW)
+                .then(|| row.error.clone().unwrap_or_default());
+        }
+        self.answered |= row.status == RequestStatus::Ok;
+        self.refused = 0;
+        None
+    }
+}
+
+/// How the message about a body begins whose media type is not the one that was asked for.
+pub(crate) const OF_ANOTHER_KIND: &str = "the answer is ";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(status: RequestStatus, code: i64, error: &str) -> Request {
+        Request {
+            status,
+            http_status: Some(code),
+            error: Some(error.to_owned()),
+            ..contract::synthetic::request(0)
+        }
+    }
+
+    #[test]
+    fn one_answer_that_no_prompt_changes_is_enough() {
+        for code in FINAL {
+            let mut refusals = Refusals::default();
+            let told = refusals.after(&row(RequestStatus::HttpError, code, "no"));
+            assert_eq!(told.as_deref(), Some("no"), "{code}");
+        }
+        let whole = row(
+            RequestStatus::MalformedStream,
+            200,
+            "the answer is text/html, not JSON",
+        );
+        assert!(Refusals::default().after(&whole).is_some());
+        let cut = row(RequestStatus::MalformedStream, 200, "cut off");
+        assert!(Refusals::default().after(&cut).is_none());
+    }
+
+    #[test]
+    fn an_answer_that_may_be_about_one_prompt_must_come_again_and_again() {
+        let mut refusals = Refusals::default();
+        let too_long = row(RequestStatus::HttpError, 400, "too long");
+        let told: Vec<bool> = (0..IN_A_ROW)
+            .map(|_| refusals.after(&too_long).is_some())
+            .collect();
+        assert_eq!(told.iter().position(|told| *told), Some(IN_A_ROW - 1));
+    }
+
+    #[test]
+    fn after_an_answer_nothing_is_hopeless_and_an_overload_never_is() {
+        let mut refusals = Refusals::default();
+        let busy = row(RequestStatus::HttpError, 503, "busy");
+        assert!((0..100).all(|_| refusals.after(&busy).is_none()) && refusals.is_open());
+        assert!(refusals.after(&row(RequestStatus::Ok, 200, "")).is_none());
+        assert!(!refusals.is_open());
+        assert!(
+            refusals
+                .after(&row(RequestStatus::HttpError, 404, "no"))
+                .is_none()
+        );
+    }
+}

@@ -1,0 +1,109 @@
+//! Whether the settings of a server fit the engine that its provision stage names: told while planning.
+
+use engines::{Engine, resolve};
+use pipeline::suggest::closest;
+use pipeline::{Json, Library, Needed, Problem, Step};
+
+/// Holds the settings against the engine that the provision stage names. Of engines that stand in for it one
+/// may take what the first does not. What a group needs its roles say themselves.
+pub(crate) fn fits(
+    parameters: &Json,
+    needs: &[Needed<'_>],
+    library: &dyn Library,
+) -> Result<(), Vec<Problem>> {
+    let Some(environment) = Needed::of_kind(needs, "provision") else {
+        let message = "a server needs an engine, and this stage needs none";
+        let hint = "add `needs: [STAGE]` with a stage of kind `provision`";
+        return Err(vec![Problem::at(&["needs"], message).hint(hint)]);
+    };
+    if !parameters["roles"].is_null() {
+        return Ok(());
+    }
+    let given = parameters["settings"]
+        .as_object()
+        .cloned()
+        .unwrap_or_default();
+    if environment.parameters.is_null() {
+        let problems = of_no_engine(&given, library);
+        return if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(problems)
+        };
+    }
+    let mut first = None;
+    for named in environment.parameters["engines"]
+        .as_array()
+        .into_iter()
+        .flatten()
+    {
+        let Ok(engine) = Engine::from_json(&named["definition"]) else {
+            return Ok(());
+        };
+        match resolve(&engine.settings, &given) {
+            Ok(_) => return Ok(()),
+            Err(problems) => {
+                let name = named["name"].as_str().unwrap_or_default();
+                first.get_or_insert_with(|| of_engine(name, problems));
+            }
+        }
+    }
+    first.map_or(Ok(()), Err)
+}
+
+/// Returns the engines of the library. A definition that is wrong is told where it is used.
+pub(crate) fn engines_of(library: &dyn Library) -> Vec<Engine> {
+    let names = library.names("engines");
+    let found = names
+        .iter()
+        .filter_map(|name| library.find("engines", name));
+    found
+        .filter_map(|json| Engine::from_json(&json).ok())
+        .collect()
+}
+
+/// Finds settings that no engine has, where it is not known which one is meant.
+fn of_no_engine(given: &serde_json::Map<String, Json>, library: &dyn Library) -> Vec<Problem> {
+    let engines = engines_of(library);
+    let known = || engines.iter().flat_map(|e| e.settings.keys());
+    let unknown = given
+        .keys()
+        .filter(|name| !known().any(|known| known == *name));
+    unknown
+        .map(|name| {
+            let message = format!("no engine has a setting `{name}`");
+            let problem = Problem::at_key(&["settings", name], message);
+            match closest(name, known().map(String::as_str)) {
+                Some(near) => problem.hint(format!("did you mean `{near}`?")),
+                None => {
+                    problem.hint("`benchtrail list engines NAME` shows the settings of an engine")
+                }
+            }
+        })
+        .collect()
+}
+
+/// Returns the problems of an engine's settings as those of the stage, with the engine's name.
+fn of_engine(name: &str, problems: Vec<Problem>) -> Vec<Problem> {
+    let told = |problem: Problem| {
+        let unknown = problem.message.starts_with("the engine has no setting");
+        let route = std::iter::once(Step::Key("settings".to_owned())).chain(problem.route);
+        let message = problem
+            .message
+            .replacen("the engine", &format!("the engine `{name}`"), 1);
+        let hint = problem.hint.map(|hint| {
+            if unknown && !hint.ends_with('?') {
+                format!("{hint}; `benchtrail list engines {name}` shows them all")
+            } else {
+                hint
+            }
+        });
+        Problem {
+            route: route.collect(),
+            message,
+            hint,
+            of_key: unknown,
+        }
+    };
+    problems.into_iter().map(told).collect()
+}

@@ -1,0 +1,185 @@
+//! The first commands of a new user: `init`, `list` and `schema`.
+
+use std::fs;
+use std::path::Path;
+
+use crate::support::Project;
+
+fn written(project: &Project, name: &str) -> String {
+    fs::read_to_string(project.path().join(format!("{name}.yaml"))).expect("it is written")
+}
+
+#[test]
+fn every_study_that_init_writes_is_short_and_planned() {
+    let many: &[(&str, &[&str])] = &[
+        ("plain", &[]),
+        (
+            "levels",
+            &[
+                "--clients",
+                "1,8,64",
+                "--repetitions",
+                "5",
+                "--requests",
+                "32",
+            ],
+        ),
+        ("rates", &["--rates", "0.5,2,4"]),
+        ("workloads", &["--workloads", "short-decode,shared-prefix"]),
+        ("once", &["--repetitions", "1", "--clients", "1"]),
+        (
+            "own-model",
+            &["--engine", "openai", "--model", "Org/Model: \"one\" #1"],
+        ),
+    ];
+    let project = Project::new();
+    for (name, more) in many {
+        let arguments = [&["init", name, "--yes"], *more].concat();
+        project.run(arguments).ok();
+        let text = written(&project, name);
+        assert!(text.lines().count() <= 28, "{name}:\n{text}");
+        assert!(text.starts_with("# "), "{name} says what it is");
+        project.run(["plan", &format!("{name}.yaml")]).ok();
+    }
+    assert!(written(&project, "plain").lines().count() <= 25);
+    assert!(written(&project, "levels").contains("clients: [1, 8, 64]"));
+    assert!(written(&project, "levels").contains("design: {blocks: 5}"));
+    assert!(written(&project, "rates").contains("poisson: {rate: \"${rate}\"}"));
+}
+
+#[test]
+fn init_replaces_no_file_and_refuses_what_is_not_there() {
+    let project = Project::new();
+    project.run(["init", "mine", "--yes"]).ok();
+    fs::write(project.path().join("mine.yaml"), "changed\n").expect("a file");
+    let again = project.run(["init", "mine", "--yes"]);
+    assert_eq!(again.code, Some(2));
+    assert!(
+        again.stderr.contains("mine.yaml already exists"),
+        "{}",
+        again.stderr
+    );
+    assert_eq!(written(&project, "mine"), "changed\n");
+    project.run(["init", "mine", "--yes", "--force"]).ok();
+    assert!(written(&project, "mine").contains("experiment: mine"));
+    for (arguments, told) in [
+        (["init", "a", "--engine", "vlm"], "did you mean `vllm`?"),
+        (
+            ["init", "a", "--workloads", "short-decod"],
+            "did you mean `short-decode`?",
+        ),
+        (
+            ["init", "1a", "--requests", "4"],
+            "a name starts with a letter",
+        ),
+        (
+            ["init", "a", "--from-url", "http://127.0.0.1:1"],
+            "start the server",
+        ),
+        (["init", "a", "--from-load", "nowhere"], "load --out DIR"),
+    ] {
+        let refused = project.run(arguments);
+        assert!(refused.code != Some(0), "{arguments:?}");
+        assert!(
+            refused.stderr.contains(told),
+            "{arguments:?}: {}",
+            refused.stderr
+        );
+        assert!(!project.path().join("a.yaml").exists());
+    }
+}
+
+#[test]
+fn everything_listed_is_shown_in_full() {
+    let project = Project::new();
+    fs::create_dir_all(project.path().join("workloads")).expect("a folder");
+    let own = "description: Ours.\nextends: short-decode\n";
+    fs::write(project.path().join("workloads/ours.yaml"), own).expect("a file");
+    let kinds = [
+        "engines",
+        "models",
+        "workloads",
+        "gates",
+        "operators",
+        "templates",
+        "apis",
+    ];
+    for kind in kinds {
+        let list = project.run(["list", kind, "--json"]).ok().json();
+        let entries = list.as_array().expect("a list");
+        assert!(!entries.is_empty(), "{kind}");
+        for entry in entries {
+            let name = entry["name"].as_str().expect("a name");
+            assert!(
+                !entry["summary"].as_str().unwrap_or_default().is_empty(),
+                "{kind} {name}"
+            );
+            let full = project.run(["list", kind, name]).ok().stdout;
+            assert!(full.trim().len() > 10, "{kind} {name}: {full}");
+        }
+    }
+    let shown = project.run(["list", "workloads"]).ok().stdout;
+    assert!(shown.contains("workloads/ours.yaml"), "{shown}");
+    let unknown = project.run(["list", "gates", "row-statis"]);
+    assert_eq!(unknown.code, Some(5));
+    assert!(
+        unknown.stderr.contains("did you mean `row-status`?"),
+        "{}",
+        unknown.stderr
+    );
+}
+
+/// What an editor underlines, file by file.
+fn underlined(project: &Project, files: &[std::path::PathBuf]) -> Vec<String> {
+    let schema = project.run(["schema"]).ok().json();
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let mut found = Vec::new();
+    for file in files {
+        let text = fs::read_to_string(file).expect("a file");
+        let json = pipeline::language::json_of(&text, file).expect("YAML");
+        let errors = validator.iter_errors(&json);
+        found.extend(errors.map(|e| format!("{}: {}: {e}", file.display(), e.instance_path())));
+    }
+    found
+}
+
+#[test]
+fn no_shipped_experiment_is_red_in_an_editor() {
+    let project = Project::new();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
+    let mut files = Vec::new();
+    for folder in [root.clone(), root.join("gpu")] {
+        let entries = fs::read_dir(folder)
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").path());
+        files.extend(entries.filter(|path| path.extension().is_some_and(|e| e == "yaml")));
+    }
+    assert!(files.len() >= 9, "{files:?}");
+    project.run(["init", "mine", "--yes"]).ok();
+    files.push(project.path().join("mine.yaml"));
+    let red = underlined(&project, &files);
+    assert!(red.is_empty(), "{}", red.join("\n"));
+}
+
+#[test]
+fn an_editor_underlines_what_the_program_refuses() {
+    let project = Project::new();
+    project.run(["init", "mine", "--yes"]).ok();
+    let file = project.path().join("mine.yaml");
+    let good = fs::read_to_string(&file).expect("it is written");
+    for (from, to) in [
+        ("requests: 16", "requests: many"),
+        ("kind: verify", "kind: verfy"),
+        ("clients: [1, 2, 4]", "clients: {from: 1, til: 4}"),
+        ("seed: 7", "seed: seven"),
+        (
+            "axes:",
+            "workloads:\n  w: {extends: short-decode, prompt: {}}\naxes:",
+        ),
+    ] {
+        assert!(good.contains(from), "{from}");
+        fs::write(&file, good.replacen(from, to, 1)).expect("a file");
+        assert!(!underlined(&project, &[file.clone()]).is_empty(), "{to}");
+        assert_eq!(project.run(["plan", "mine.yaml"]).code, Some(2), "{to}");
+    }
+}
