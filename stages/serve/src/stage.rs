@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex};
 
 use artifacts::Store;
 use contract::{LiveServer, ServerDescriptor};
-use engines::Engine;
 use pipeline::process::Spawner;
 use pipeline::suggest::closest;
 use pipeline::{
