@@ -179,7 +179,10 @@ fn an_editor_underlines_what_the_program_refuses() {
     ] {
         assert!(good.contains(from), "{from}");
         fs::write(&file, good.replacen(from, to, 1)).expect("a file");
-        assert!(!underlined(&project, &[file.clone()]).is_empty(), "{to}");
+        assert!(
+            !underlined(&project, std::slice::from_ref(&file)).is_empty(),
+            "{to}"
+        );
         assert_eq!(project.run(["plan", "mine.yaml"]).code, Some(2), "{to}");
     }
 }
