@@ -6,6 +6,7 @@
 mod support;
 
 mod abuse;
+mod behaviour;
 mod cache;
 mod crash;
 mod docs;

@@ -1,0 +1,159 @@
+//! What a workflow tool does when files are touched, tampered with or deleted, when what a command reads
+//! changes, and when a stage fails: the questions on which such tools are compared.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
+use crate::support::{Outcome, Project};
+
+const STUDY: &str = "experiments/simulated.yaml";
+const REPORT: &str = "reports/simulated/report.md";
+
+fn finished() -> Project {
+    let project = Project::new();
+    let file = project.path().join(STUDY);
+    let text = fs::read_to_string(&file).expect("the study");
+    let report = "\n  report: {kind: report, needs: [ladder, checks, results]}\n";
+    fs::write(&file, text + report).expect("writable");
+    assert!(executed(&project) > 0);
+    project
+}
+
+/// Runs the study and returns how many cells were executed.
+fn executed(project: &Project) -> u64 {
+    let summary = project.run(["run", STUDY, "--json"]).ok().json();
+    summary["executed"].as_u64().expect("a count")
+}
+
+#[test]
+fn a_source_touched_or_rewritten_with_the_same_meaning_executes_nothing() {
+    let project = finished();
+    let file = project.path().join(STUDY);
+    let text = fs::read(&file).expect("the study");
+    fs::write(&file, &text).expect("writable");
+    assert_eq!(executed(&project), 0);
+    project.edit(STUDY, "seed: 164", "seed:   164   # the same");
+    assert_eq!(executed(&project), 0);
+}
+
+#[test]
+fn a_report_deleted_or_edited_is_there_again_without_executing_anything() {
+    let project = finished();
+    let report = project.path().join(REPORT);
+    let before = fs::read(&report).expect("the report");
+    fs::remove_file(&report).expect("removable");
+    assert_eq!(executed(&project), 0);
+    assert_eq!(fs::read(&report).expect("the report"), before);
+    fs::write(&report, "edited").expect("writable");
+    assert_eq!(executed(&project), 0);
+    assert_eq!(fs::read(&report).expect("the report"), before);
+}
+
+#[test]
+fn a_table_changed_in_place_with_its_size_and_time_is_detected_and_made_again() {
+    for keep_time in [true, false] {
+        let project = finished();
+        let listed = project.run(["ls", STUDY, "results", "--json"]).ok().json();
+        let digest = listed[0]["artifact"]["digest"].as_str().expect("a digest");
+        let hex = digest.trim_start_matches("b3:");
+        let objects = project.path().join(".benchtrail/objects");
+        let object: PathBuf = objects.join(&hex[..2]).join(&hex[2..]);
+        let time = fs::metadata(&object).and_then(|m| m.modified());
+        let mut bytes = fs::read(&object).expect("an object");
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::set_permissions(&object, fs::Permissions::from_mode(0o644)).expect("ours");
+        fs::write(&object, bytes).expect("writable");
+        if keep_time {
+            let file = fs::File::options().append(true).open(&object);
+            let file = file.expect("an object");
+            file.set_modified(time.expect("a time")).expect("ours");
+        }
+        // What reads it says so, and publishes nothing of it.
+        project.edit(STUDY, "title: What", "title: Again what");
+        let outcome = project.run(["run", STUDY]);
+        assert_ne!(outcome.code, Some(0), "{}", outcome.stdout);
+        let said = format!("{}{}", outcome.stdout, outcome.stderr);
+        assert!(said.contains(&digest[..12]), "{said}");
+        project.run(["fsck", "--repair"]).ok();
+        // The table, and the report on it.
+        assert_eq!(executed(&project), 2);
+        project.run(["fsck"]).ok();
+    }
+}
+
+/// A study that only prepares an engine: a script beside it, which reads a variable.
+struct Own {
+    project: Project,
+}
+
+impl Own {
+    fn new(version: &str) -> Self {
+        let project = Project::new();
+        let text = "experiment: own\nseed: 1\n\
+            engines:\n  own:\n    title: Own\n    version: '1'\n    launch: {program: {installed: own-engine}, \
+            arguments: ['{port}'], inherit: [OWN_VALUE], version-arguments: [--version]}\n\
+            models:\n  none: {title: None, weights: {named: {id: nothing}}}\n\
+            stages:\n  env: {kind: provision, engine: own, model: none}\n";
+        fs::write(project.path().join("own.yaml"), text).expect("writable");
+        fs::create_dir(project.path().join("bin")).expect("writable");
+        let own = Self { project };
+        own.script(&format!("echo {version}"));
+        own
+    }
+
+    fn script(&self, body: &str) {
+        let file = self.project.path().join("bin/own-engine");
+        fs::write(&file, format!("#!/bin/sh\n{body}\n")).expect("writable");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("ours");
+    }
+
+    fn run(&self, value: &str) -> Outcome {
+        let mut command = self.project.command(["run", "own.yaml", "--json"]);
+        let bin = self.project.path().join("bin");
+        command
+            .env("OWN_VALUE", value)
+            .env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+        command.output().expect("the binary starts").into()
+    }
+
+    fn executed(&self, value: &str) -> u64 {
+        let summary = self.run(value).ok().json();
+        summary["executed"].as_u64().expect("a count")
+    }
+
+    fn records(&self) -> u64 {
+        let report = self.project.run(["fsck", "--json"]).ok().json();
+        report["records"].as_u64().expect("a count")
+    }
+}
+
+#[test]
+fn a_variable_that_a_program_reads_and_the_body_of_a_script_are_part_of_the_key() {
+    let own = Own::new("1");
+    assert_eq!(own.executed("one"), 1);
+    assert_eq!(own.executed("one"), 0);
+    assert_eq!(own.executed("two"), 1, "the variable changed");
+    own.script("echo 1 # another body, the same version");
+    assert_eq!(own.executed("two"), 1, "the script changed");
+    assert_eq!(own.executed("two"), 0);
+    assert_eq!(
+        own.executed("one"),
+        1,
+        "the script changed for this value, too"
+    );
+}
+
+#[test]
+fn a_stage_that_fails_is_tried_again_by_the_next_run_and_every_attempt_has_its_record() {
+    let own = Own::new("2");
+    for attempt in 1..=2 {
+        let outcome = own.run("one");
+        assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+        assert_eq!(own.records(), attempt, "{}", outcome.stderr);
+    }
+    own.script("echo 1");
+    assert_eq!(own.executed("one"), 1);
+    assert_eq!(own.records(), 3, "what failed before is kept");
+}
