@@ -157,11 +157,14 @@ This measures nothing and changes nothing. For the views and the API, see docs/e
     /// Recompute every number of a report from its artifacts, and check every digest on the way.
     #[command(after_long_help = "Examples:
   benchtrail audit reports/quickstart/report.md
-  benchtrail audit --foreign their-report.md --data their-tables --sarif findings.sarif
+  benchtrail audit --foreign README.md docs/results.md --sarif findings.sarif
+  benchtrail audit --foreign their-report.md --data results.csv runs.parquet --page sources.html
 
-With --foreign, you can audit a report that Benchtrail did not make: its numbers are checked against
-each other and against the tables in --data. For the rules and the meaning of the confidences, see
-docs/foreign-audit.md.")]
+With --foreign, you audit reports that Benchtrail did not make. Without data, the audit checks arithmetic
+written out, totals, relations between columns, sentences that one table can answer, and the form. With
+--data, it also traces every number to the cell or the simple derivation that yields it. The exit code is 1
+if there is a finding, and 2 if a document could not be audited: its format is not read, or no table was
+read in it and no data was given. See docs/foreign-audit.md.")]
     Audit(AuditArgs),
     /// Write a finished study as a directory that others can check and reproduce.
     #[command(after_long_help = "Examples:

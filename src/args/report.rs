@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 /// Arguments of `why`.
 #[derive(Debug, Args)]
@@ -17,31 +17,21 @@ pub(crate) struct WhyArgs {
 /// Arguments of `audit`.
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
-    /// The report.
-    pub(crate) report: PathBuf,
-    /// Audit a report that Benchtrail did not make: Markdown, or text extracted from another format.
+    /// The report; with --foreign, one or more.
+    #[arg(required = true, value_name = "REPORT")]
+    pub(crate) reports: Vec<PathBuf>,
+    /// Audit reports that Benchtrail did not make: Markdown, or plain text.
     #[arg(long)]
     pub(crate) foreign: bool,
-    /// Folder with tables to check the report against: CSV, TSV, JSON lines (.jsonl) or Parquet files.
-    #[arg(long, value_name = "DIR", requires = "foreign")]
-    pub(crate) data: Option<PathBuf>,
+    /// Tables to trace the numbers to: CSV, TSV, JSON lines (.jsonl) or Parquet files, or folders of them.
+    #[arg(long, value_name = "FILE", num_args = 1.., requires = "foreign")]
+    pub(crate) data: Vec<PathBuf>,
+    /// Also write where every number comes from: a page for a reviewer, .html or .md. Needs --data and one report.
+    #[arg(long, value_name = "FILE", requires = "data")]
+    pub(crate) page: Option<PathBuf>,
     /// Also write the findings as SARIF 2.1.0.
     #[arg(long, value_name = "FILE", requires = "foreign")]
     pub(crate) sarif: Option<PathBuf>,
-    /// Exit with 1 only for findings of at least this confidence; all findings are shown.
-    #[arg(long, value_name = "CONFIDENCE", value_enum, default_value_t = AtLeast::High, requires = "foreign")]
-    pub(crate) at_least: AtLeast,
-}
-
-/// Confidence of a finding in a foreign report.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum AtLeast {
-    /// The finding needs your confirmation.
-    Low,
-    /// The binding of words to numbers is inferred; the arithmetic is certain.
-    Medium,
-    /// Operands and result are side by side, or the form itself is broken.
-    High,
 }
 
 /// Arguments of `explore`.

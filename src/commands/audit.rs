@@ -1,11 +1,12 @@
-//! `audit`: every number of a report read again from its artifacts, every digest checked; or the numbers of a
-//! foreign report compared with each other and against data.
+//! `audit`: every number of a report read again from its artifacts, every digest checked; or foreign reports checked
+//! against themselves and traced to data.
 
 use std::fs;
+use std::path::Path;
 
 use artifacts::Scalar;
 
-use crate::args::{AtLeast, AuditArgs, Global};
+use crate::args::{AuditArgs, Global};
 use crate::commands::why::open_document;
 use crate::evidence::Evidence;
 use crate::exit::Stop;
@@ -38,7 +39,11 @@ pub(super) fn audit(arguments: &AuditArgs, global: &Global) -> Result<(), Stop> 
     if arguments.foreign {
         return audit_foreign(arguments, global);
     }
-    let document = open_document(&arguments.report)?;
+    let [report] = arguments.reports.as_slice() else {
+        return Err(Stop::usage("audit reads one report at a time")
+            .hint("several reports that Benchtrail did not make are audited with --foreign"));
+    };
+    let document = open_document(report)?;
     let evidence = Evidence::of(&document, global)?;
     let provenance = evidence.provenance(&document)?;
     let format = |value: &Scalar, unit: Option<&str>, format: &str| {
@@ -69,39 +74,76 @@ pub(super) fn audit(arguments: &AuditArgs, global: &Global) -> Result<(), Stop> 
 }
 
 fn audit_foreign(arguments: &AuditArgs, global: &Global) -> Result<(), Stop> {
-    let name = shown(&arguments.report);
-    let bytes = fs::read(&arguments.report).map_err(|error| {
-        Stop::usage(format!("{name}: {error}")).hint("give the report as a Markdown or text file")
+    if arguments.page.is_some() && arguments.reports.len() > 1 {
+        return Err(Stop::usage("--page shows the numbers of one report")
+            .hint("name one report, or call audit for each"));
+    }
+    let (data, unread) = foreign::read_tables(&arguments.data).map_err(|error| {
+        Stop::usage(error).hint("--data takes files of tables, or folders of them")
     })?;
-    let text = String::from_utf8(bytes).map_err(|error| {
-        Stop::usage(format!("{name}: not UTF-8 text: {error}"))
-            .hint("extract the text first, for instance with pdftotext -layout")
-    })?;
-    let (tables, unread) = match &arguments.data {
-        Some(folder) => foreign::read_folder(folder).map_err(|error| {
-            Stop::usage(format!("{}: {error}", shown(folder))).hint("--data is a folder of tables")
-        })?,
-        None => (Vec::new(), Vec::new()),
-    };
-    let audit = foreign::audit(&name, &text, &tables, unread);
+    if !arguments.data.is_empty() && data.is_empty() {
+        let reasons: Vec<String> = unread.iter().map(ToString::to_string).collect();
+        return Err(
+            Stop::usage(format!("--data: no table was read\n{}", reasons.join("\n")))
+                .hint("--data takes CSV, TSV, JSON lines (.jsonl) and Parquet files"),
+        );
+    }
+    let mut audits = Vec::new();
+    let mut unaudited = Vec::new();
+    for report in &arguments.reports {
+        let name = shown(report);
+        let bytes = fs::read(report).map_err(|error| {
+            Stop::usage(format!("{name}: {error}"))
+                .hint("give the report as a Markdown or text file")
+        })?;
+        match foreign::supported(report, bytes) {
+            Ok(text) => {
+                let audit = foreign::audit(&name, &text, &data);
+                if audit.tables == 0 && data.is_empty() {
+                    unaudited.push(format!("{name}: {}", foreign::Unaudited::NoTable));
+                }
+                audits.push(audit);
+            }
+            Err(reason) => unaudited.push(format!("{name}: {reason}")),
+        }
+    }
+    if let (Some(file), Some(audit)) = (&arguments.page, audits.first()) {
+        let html = file
+            .extension()
+            .is_some_and(|extension| extension.eq_ignore_ascii_case("html"));
+        let page = if html {
+            foreign::html(audit)
+        } else {
+            foreign::markdown(audit)
+        };
+        write(file, &page)?;
+    }
     if let Some(file) = &arguments.sarif {
-        let sarif = serde_json::to_string_pretty(&foreign::sarif(&audit)).map_err(Stop::failed)?;
-        fs::write(file, sarif + "\n")
-            .map_err(|error| Stop::machine(format!("{}: {error}", shown(file))))?;
+        let sarif = serde_json::to_string_pretty(&foreign::sarif(&audits)).map_err(Stop::failed)?;
+        write(file, &(sarif + "\n"))?;
     }
+    let unread: Vec<String> = unread.iter().map(ToString::to_string).collect();
     if global.json {
-        say(&serde_json::to_string_pretty(&audit).map_err(Stop::failed)?);
+        let all = serde_json::json!({"audits": audits, "unaudited": unaudited, "unread": unread});
+        say(&serde_json::to_string_pretty(&all).map_err(Stop::failed)?);
     } else {
-        say(&audit.to_string());
+        for audit in &audits {
+            say(&audit.to_string());
+        }
+        for line in &unread {
+            say(&format!("not read: {line}"));
+        }
     }
-    let at_least = match arguments.at_least {
-        AtLeast::Low => foreign::Confidence::Low,
-        AtLeast::Medium => foreign::Confidence::Medium,
-        AtLeast::High => foreign::Confidence::High,
-    };
-    if audit.count(at_least) == 0 {
+    if !unaudited.is_empty() {
+        return Err(Stop::usage(unaudited.join("\n")));
+    }
+    if audits.iter().all(|audit| audit.findings.is_empty()) {
         Ok(())
     } else {
         Err(Stop::told())
     }
+}
+
+fn write(file: &Path, text: &str) -> Result<(), Stop> {
+    fs::write(file, text).map_err(|error| Stop::machine(format!("{}: {error}", shown(file))))
 }

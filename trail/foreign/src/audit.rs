@@ -1,36 +1,162 @@
-//! The audit: parse, apply every rule, order, merge.
+//! The audit: parse, check, trace, order.
 
-use crate::finding::{Audit, Finding};
-use crate::rules::{Scope, apply};
+use std::fmt;
+use std::path::Path;
+
+use crate::arithmetic::{self, Scope};
+use crate::coverage;
+use crate::document::Document;
+use crate::finding::{Audit, Finding, Rule};
+use crate::number::quantities;
 use crate::table::Table;
-use crate::text::Report;
+use crate::{claims, grid, structure};
 
-/// Audits a report against itself and against data tables. `name` is how the report is called in the result.
-pub fn audit(name: &str, text: &str, data: &[Table], unread: Vec<String>) -> Audit {
-    let report = Report::parse(text);
-    let mut findings = apply(&Scope {
-        report: &report,
-        data,
+/// Why a document is not audited, or not whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unaudited {
+    /// Its format is not Markdown or plain text.
+    Format(String),
+    /// It is not UTF-8.
+    NotText,
+    /// No table was read in it, and no data was given: only what is written out in sentences was checked.
+    NoTable,
+}
+
+impl fmt::Display for Unaudited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Format(format) => write!(f, "{format} is not read; convert it to Markdown, for instance with pandoc -t gfm"),
+            Self::NotText => f.write_str("not UTF-8 text; convert it, for instance with iconv"),
+            Self::NoTable => f.write_str(
+                "no table was read, so only arithmetic written out and the form were checked; tables need bars and a rule under the header, as in GFM; give tables with --data",
+            ),
+        }
+    }
+}
+
+/// The text of a document, if its format is one that the audit reads.
+///
+/// # Errors
+/// If it is HTML, LaTeX, a notebook or another format than Markdown and plain text, or not UTF-8.
+pub fn supported(path: &Path, bytes: Vec<u8>) -> Result<String, Unaudited> {
+    let extension = path
+        .extension()
+        .map(|part| part.to_string_lossy().to_lowercase())
+        .unwrap_or_default();
+    let name = match extension.as_str() {
+        "html" | "htm" | "xhtml" => Some("HTML"),
+        "tex" | "latex" => Some("LaTeX"),
+        "ipynb" => Some("a notebook"),
+        "pdf" => Some("PDF"),
+        "rst" => Some("reStructuredText"),
+        "adoc" | "asciidoc" => Some("AsciiDoc"),
+        "docx" | "odt" => Some("a word processor's file"),
+        "json" | "csv" | "tsv" | "parquet" | "jsonl" | "ndjson" => Some("a data file"),
+        _ => None,
+    };
+    let format = |name: &str| Unaudited::Format(name.to_owned());
+    if let Some(name) = name {
+        return Err(format(name));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| Unaudited::NotText)?;
+    // What is in the file decides, not only its name.
+    let start = text.trim_start().to_lowercase();
+    for (mark, name) in [
+        ("<!doctype html", "HTML"),
+        ("<html", "HTML"),
+        ("\\documentclass", "LaTeX"),
+        ("%pdf-", "PDF"),
+    ] {
+        if start.starts_with(mark) {
+            return Err(format(name));
+        }
+    }
+    if start.starts_with('{') && start.contains("\"nbformat\"") {
+        return Err(format("a notebook"));
+    }
+    Ok(text)
+}
+
+/// Audits a document against itself and, if there are any, against data tables. `name` is how it is called.
+pub fn audit(name: &str, text: &str, data: &[Table]) -> Audit {
+    let document = Document::parse(text);
+    let mut findings = written_out(&document);
+    findings.extend(grid::check(&document.tables));
+    findings.extend(grid::missing_rows(&document.tables));
+    findings.extend(structure::check(&document));
+    findings.extend(claims::check(&document, data));
+    let coverage = (!data.is_empty()).then(|| {
+        let (coverage, differing) = coverage::trace(&document, data);
+        findings.extend(differing);
+        coverage
     });
     findings.sort_by(|a, b| {
-        let key = |f: &Finding| {
-            (
-                f.line,
-                f.column,
-                f.rule.id(),
-                std::cmp::Reverse(f.confidence),
-            )
-        };
-        key(a).cmp(&key(b)).then_with(|| a.message.cmp(&b.message))
+        (a.line, a.column, a.rule, &a.message).cmp(&(b.line, b.column, b.rule, &b.message))
     });
     findings.dedup_by(|later, first| {
-        later.rule == first.rule && (later.line, later.column) == (first.line, first.column)
+        (later.line, later.column, later.rule) == (first.line, first.column, first.rule)
     });
     Audit {
         report: name.to_owned(),
-        tables: report.tables.len(),
+        tables: document.tables.len(),
         data_tables: data.len(),
         findings,
-        unread,
+        coverage,
     }
+}
+
+/// Arithmetic written out in sentences and in cells.
+fn written_out(document: &Document) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for prose in &document.prose {
+        for &(start, end) in &prose.sentences {
+            let scope = Scope {
+                text: &prose.text,
+                numbers: prose.numbers_in(start, end),
+                start,
+                end,
+            };
+            for slip in arithmetic::check(&scope) {
+                let (line, column) = prose.place(slip.start);
+                findings.push(Finding {
+                    rule: Rule::Arithmetic,
+                    line,
+                    column,
+                    quote: prose
+                        .text
+                        .get(slip.start..slip.end)
+                        .unwrap_or("")
+                        .to_owned(),
+                    message: slip.message,
+                    cause: format!("line {line}"),
+                    evidence: Vec::new(),
+                });
+            }
+        }
+    }
+    for table in &document.tables {
+        for (at, row) in table.rows.iter().enumerate() {
+            for (column, cell) in row.cells.iter().enumerate() {
+                let numbers = quantities(&cell.text);
+                let scope = Scope {
+                    text: &cell.text,
+                    numbers: &numbers,
+                    start: 0,
+                    end: cell.text.len(),
+                };
+                for slip in arithmetic::check(&scope) {
+                    findings.push(Finding {
+                        rule: Rule::Arithmetic,
+                        line: row.line,
+                        column: cell.column.max(1),
+                        quote: format!("{} | {}", table.label(at), cell.text),
+                        message: slip.message,
+                        cause: format!("line {}: {}", table.line, table.name(column)),
+                        evidence: Vec::new(),
+                    });
+                }
+            }
+        }
+    }
+    findings
 }

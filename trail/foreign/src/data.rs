@@ -1,6 +1,6 @@
-//! Data tables of a folder: CSV, TSV, JSON lines, Parquet.
+//! Data tables: CSV, TSV, JSON lines, Parquet.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
 use artifacts::Scalar;
@@ -10,12 +10,69 @@ use crate::table::{Cell, Row, Table};
 /// Files above this many rows are read up to here; the audit says so.
 const MOST_ROWS: usize = 2_000_000;
 
-/// Reads every table below a folder, in the order of their names. Files that cannot be read are named in
-/// the second part, with the reason.
+/// Reads tables: files, and all files of a known format below folders, in the order of their names.
 ///
 /// # Errors
-/// If the folder itself cannot be listed.
-pub fn read_folder(folder: &Path) -> std::io::Result<(Vec<Table>, Vec<String>)> {
+/// If a path is not there, or a file that is named itself is of an unknown format.
+pub fn read_tables(paths: &[PathBuf]) -> Result<(Vec<Table>, Vec<Unread>), Unread> {
+    let (mut tables, mut unread) = (Vec::new(), Vec::new());
+    for path in paths {
+        let at = |reason: std::io::Error| Unread {
+            file: path.display().to_string(),
+            line: None,
+            reason: reason.to_string(),
+        };
+        let named = fs::metadata(path).map_err(at)?.is_file();
+        let files = if named {
+            vec![path.clone()]
+        } else {
+            below(path).map_err(at)?
+        };
+        for file in files {
+            let name = file.display().to_string();
+            let Some(read) = read(&file) else {
+                if named {
+                    let reason =
+                        "not a table; CSV, TSV, JSON lines (.jsonl) and Parquet files are read"
+                            .to_owned();
+                    return Err(Unread {
+                        file: name,
+                        line: None,
+                        reason,
+                    });
+                }
+                continue;
+            };
+            match read {
+                Ok(mut table) => {
+                    if table.rows.len() >= MOST_ROWS {
+                        let reason = format!("rows after the first {MOST_ROWS} were not read");
+                        unread.push(Unread {
+                            file: name.clone(),
+                            line: None,
+                            reason,
+                        });
+                    }
+                    table.title = file
+                        .file_stem()
+                        .map(|stem| stem.to_string_lossy().into_owned())
+                        .unwrap_or_default();
+                    table.file = name;
+                    tables.push(table);
+                }
+                Err((line, reason)) => unread.push(Unread {
+                    file: name,
+                    line,
+                    reason,
+                }),
+            }
+        }
+    }
+    Ok((tables, unread))
+}
+
+/// The files below a folder, in the order of their names.
+fn below(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     let mut open = vec![folder.to_owned()];
     while let Some(next) = open.pop() {
@@ -30,71 +87,59 @@ pub fn read_folder(folder: &Path) -> std::io::Result<(Vec<Table>, Vec<String>)> 
         }
     }
     paths.sort();
-    let (mut tables, mut unread) = (Vec::new(), Vec::new());
-    for path in paths {
-        let name = path
-            .strip_prefix(folder)
-            .unwrap_or(&path)
-            .to_string_lossy()
-            .into_owned();
-        let extension = path
-            .extension()
-            .map(|part| part.to_string_lossy().to_lowercase())
-            .unwrap_or_default();
-        let read = match extension.as_str() {
-            "csv" => delimited(&path, b','),
-            "tsv" => delimited(&path, b'\t'),
-            "jsonl" | "ndjson" => json_lines(&path),
-            "parquet" => parquet(&path),
-            _ => continue,
-        };
-        match read {
-            Ok(mut table) => {
-                if table.rows.len() >= MOST_ROWS {
-                    unread.push(format!("{name}: rows after the first {MOST_ROWS}"));
-                }
-                table.file = name;
-                tables.push(table);
-            }
-            Err(Unread {
-                line: Some(line),
-                reason,
-            }) => unread.push(format!("{name}:{line}: {reason}")),
-            Err(Unread { line: None, reason }) => unread.push(format!("{name}: {reason}")),
+    Ok(paths)
+}
+
+/// Reads a file of a known format; none for another.
+fn read(path: &Path) -> Option<Result<Table, Reason>> {
+    let extension = path.extension()?.to_string_lossy().to_lowercase();
+    Some(match extension.as_str() {
+        "csv" => delimited(path, b','),
+        "tsv" => delimited(path, b'\t'),
+        "jsonl" | "ndjson" => json_lines(path),
+        "parquet" => parquet(path),
+        _ => return None,
+    })
+}
+
+/// A file of the data that could not be read, or not whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unread {
+    /// The file.
+    pub file: String,
+    /// The line at fault.
+    pub line: Option<usize>,
+    /// Why.
+    pub reason: String,
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}: {}", self.file, self.reason),
+            None => write!(f, "{}: {}", self.file, self.reason),
         }
     }
-    Ok((tables, unread))
 }
 
 /// Why a file cannot be read, and the line if it is a line's fault.
-struct Unread {
-    line: Option<usize>,
-    reason: String,
+type Reason = (Option<usize>, String);
+
+fn whole(reason: impl fmt::Display) -> Reason {
+    (None, reason.to_string())
 }
 
-impl Unread {
-    fn whole(reason: impl fmt::Display) -> Self {
-        Self {
-            line: None,
-            reason: reason.to_string(),
-        }
-    }
-
-    fn at(line: usize, reason: impl fmt::Display) -> Self {
-        Self {
-            line: Some(line),
-            reason: reason.to_string(),
-        }
-    }
+fn at_line(line: usize, reason: impl fmt::Display) -> Reason {
+    (Some(line), reason.to_string())
 }
 
 /// The text of a file, without a byte order mark.
-fn text(path: &Path) -> Result<String, Unread> {
-    let bytes = fs::read(path).map_err(Unread::whole)?;
+fn text(path: &Path) -> Result<String, Reason> {
+    let bytes = fs::read(path).map_err(whole)?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
-        Unread::at(line, "not UTF-8 text; convert it, for instance with iconv")
+        at_line(line, "not UTF-8 text; convert it, for instance with iconv")
     })?;
     Ok(text
         .strip_prefix('\u{feff}')
@@ -102,7 +147,7 @@ fn text(path: &Path) -> Result<String, Unread> {
         .unwrap_or(text))
 }
 
-fn delimited(path: &Path, delimiter: u8) -> Result<Table, Unread> {
+fn delimited(path: &Path, delimiter: u8) -> Result<Table, Reason> {
     let text = text(path)?;
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(delimiter)
@@ -111,22 +156,22 @@ fn delimited(path: &Path, delimiter: u8) -> Result<Table, Unread> {
         .from_reader(text.as_bytes());
     let columns: Vec<String> = reader
         .headers()
-        .map_err(Unread::whole)?
+        .map_err(whole)?
         .iter()
         .map(|name| name.trim().to_owned())
         .collect();
     if columns.is_empty() {
-        return Err(Unread::at(1, "no header: the first line names the columns"));
+        return Err(at_line(1, "no header: the first line names the columns"));
     }
     let mut rows = Vec::new();
     for record in reader.records().take(MOST_ROWS) {
-        let record = record.map_err(Unread::whole)?;
+        let record = record.map_err(whole)?;
         let line = record
             .position()
             .map_or(0, |place| usize::try_from(place.line()).unwrap_or(0));
         if record.len() != columns.len() {
             let reason = format!("{} cells under a header of {}", record.len(), columns.len());
-            return Err(Unread::at(line, reason));
+            return Err(at_line(line, reason));
         }
         rows.push(Row {
             line,
@@ -140,7 +185,7 @@ fn delimited(path: &Path, delimiter: u8) -> Result<Table, Unread> {
     })
 }
 
-fn json_lines(path: &Path) -> Result<Table, Unread> {
+fn json_lines(path: &Path) -> Result<Table, Reason> {
     let text = text(path)?;
     let mut columns: Vec<String> = Vec::new();
     let mut rows = Vec::new();
@@ -151,12 +196,9 @@ fn json_lines(path: &Path) -> Result<Table, Unread> {
         .take(MOST_ROWS)
     {
         let value: serde_json::Value =
-            serde_json::from_str(line).map_err(|error| Unread::at(index + 1, error))?;
+            serde_json::from_str(line).map_err(|error| at_line(index + 1, error))?;
         let Some(object) = value.as_object() else {
-            return Err(Unread::at(
-                index + 1,
-                "not an object; every line is one `{…}`",
-            ));
+            return Err(at_line(index + 1, "not an object; every line is one `{…}`"));
         };
         let mut cells = vec![Cell::default(); columns.len()];
         for (name, value) in object {
@@ -181,7 +223,7 @@ fn json_lines(path: &Path) -> Result<Table, Unread> {
         });
     }
     if rows.is_empty() {
-        return Err(Unread::at(1, "no rows"));
+        return Err(at_line(1, "no rows"));
     }
     Ok(Table {
         columns,
@@ -190,9 +232,9 @@ fn json_lines(path: &Path) -> Result<Table, Unread> {
     })
 }
 
-fn parquet(path: &Path) -> Result<Table, Unread> {
-    let bytes = fs::read(path).map_err(Unread::whole)?;
-    let table = artifacts::Table::from_parquet(bytes).map_err(Unread::whole)?;
+fn parquet(path: &Path) -> Result<Table, Reason> {
+    let bytes = fs::read(path).map_err(whole)?;
+    let table = artifacts::Table::from_parquet(bytes).map_err(whole)?;
     let columns = table.names();
     let mut rows: Vec<Row> = (0..table.rows().min(MOST_ROWS))
         .map(|row| Row {
@@ -202,7 +244,7 @@ fn parquet(path: &Path) -> Result<Table, Unread> {
         .collect();
     for name in &columns {
         for (at, row) in rows.iter_mut().enumerate() {
-            let value = table.value(name, at).map_err(Unread::whole)?;
+            let value = table.value(name, at).map_err(whole)?;
             row.cells.push(Cell::new(&scalar(&value), 1));
         }
     }

@@ -1,37 +1,82 @@
-//! What an audit says: findings with their place, evidence and confidence.
+//! What an audit says: findings, each with its place, its cause and the values that conflict.
 
 use std::fmt;
 
 use serde::Serialize;
 
-use crate::rules::Rule;
+use crate::coverage::Coverage;
 
-/// How sure a finding is.
+/// What kind of check found something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Confidence {
-    /// To look at: the text may mean something else, or only asks for a confirmation.
-    Low,
-    /// The binding of the words to the numbers is an inference; the arithmetic is not.
-    Medium,
-    /// Operands and result are beside each other, or the form itself is broken.
-    High,
+pub enum Rule {
+    /// A result does not follow from the operands written beside it.
+    Arithmetic,
+    /// A total, an average or a count does not follow from the rows or items that it sums up.
+    Total,
+    /// A row breaks a relation that the other rows of its table keep.
+    Relation,
+    /// A sentence contradicts the only cells that it can be about.
+    Claim,
+    /// A cell differs from the data that yields the rest of its column.
+    Data,
+    /// Two places give one quantity different values.
+    Restated,
+    /// What a reader sees is not what was written: lost cells, open fences, references to nothing.
+    Structure,
 }
 
-impl fmt::Display for Confidence {
+impl Rule {
+    /// All rules.
+    pub const ALL: [Self; 7] = [
+        Self::Arithmetic,
+        Self::Total,
+        Self::Relation,
+        Self::Claim,
+        Self::Data,
+        Self::Restated,
+        Self::Structure,
+    ];
+
+    /// The name in messages and in SARIF.
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Arithmetic => "arithmetic",
+            Self::Total => "total",
+            Self::Relation => "relation",
+            Self::Claim => "claim",
+            Self::Data => "data",
+            Self::Restated => "restated",
+            Self::Structure => "structure",
+        }
+    }
+
+    /// What it checks, in a sentence.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Arithmetic => "A result follows from the operands written beside it.",
+            Self::Total => {
+                "Totals, averages and counts follow from the rows or items that they sum up."
+            }
+            Self::Relation => "Every row of a table keeps the relation that the other rows keep.",
+            Self::Claim => "A sentence agrees with the cells of the tables that it names.",
+            Self::Data => "A cell agrees with the data that yields the rest of its column.",
+            Self::Restated => "One quantity has one value wherever it is stated.",
+            Self::Structure => "Readers see all that was written, and references lead somewhere.",
+        }
+    }
+}
+
+impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-        })
+        f.write_str(self.id())
     }
 }
 
 /// A value that speaks against a statement, and where it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Evidence {
-    /// `line 12`, or `table.csv:3`, and the cell.
+    /// `line 12` or `table.csv:3`, and the cell.
     pub place: String,
     /// What is there.
     pub value: String,
@@ -52,8 +97,6 @@ impl Evidence {
 pub struct Finding {
     /// Which rule found it.
     pub rule: Rule,
-    /// How sure it is.
-    pub confidence: Confidence,
     /// Line in the report, from 1.
     pub line: usize,
     /// Column in characters, from 1.
@@ -62,64 +105,93 @@ pub struct Finding {
     pub quote: String,
     /// What is wrong.
     pub message: String,
+    /// What findings with one correction have in common: a table, a column, a list.
+    pub cause: String,
     /// The conflicting values.
     pub evidence: Vec<Evidence>,
 }
 
-/// The result of an audit, findings in the order of the report.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// The audit of one document, findings in its order.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Audit {
-    /// The report, as it was named.
+    /// The document, as it was named.
     pub report: String,
-    /// Tables recognised in the report.
+    /// Tables read in the document.
     pub tables: usize,
-    /// Tables read from the data folder.
+    /// Tables given as data.
     pub data_tables: usize,
     /// What was found.
     pub findings: Vec<Finding>,
-    /// Files of the data folder that could not be read, with the reason.
-    pub unread: Vec<String>,
+    /// Where the numbers come from, if data was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coverage: Option<Coverage>,
 }
 
 impl Audit {
-    /// How many findings are at least this sure.
-    pub fn count(&self, at_least: Confidence) -> usize {
-        self.findings
-            .iter()
-            .filter(|finding| finding.confidence >= at_least)
-            .count()
+    /// The findings by cause, causes in the order of their first finding.
+    pub fn causes(&self) -> Vec<(&str, Vec<&Finding>)> {
+        let mut groups: Vec<(&str, Vec<&Finding>)> = Vec::new();
+        let mut at = std::collections::BTreeMap::new();
+        for finding in &self.findings {
+            let key = (finding.rule, finding.cause.as_str());
+            let index = *at.entry(key).or_insert_with(|| {
+                groups.push((finding.cause.as_str(), Vec::new()));
+                groups.len() - 1
+            });
+            groups[index].1.push(finding);
+        }
+        groups
     }
 }
 
+/// Findings of one cause that are printed in full; the rest is counted.
+const SHOWN: usize = 5;
+
 impl fmt::Display for Audit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for finding in &self.findings {
-            writeln!(
-                f,
-                "{}:{}:{}: {} ({}): {}",
-                self.report,
-                finding.line,
-                finding.column,
-                finding.rule,
-                finding.confidence,
-                finding.message
-            )?;
-            writeln!(f, "    \"{}\"", finding.quote)?;
-            for evidence in &finding.evidence {
-                writeln!(f, "    {}: {}", evidence.place, evidence.value)?;
+        let groups = self.causes();
+        for (_, group) in &groups {
+            for finding in group.iter().take(SHOWN) {
+                let Finding {
+                    rule,
+                    line,
+                    column,
+                    message,
+                    ..
+                } = finding;
+                writeln!(f, "{}:{line}:{column}: {rule}: {message}", self.report)?;
+                writeln!(f, "    \"{}\"", finding.quote)?;
+                for evidence in &finding.evidence {
+                    writeln!(f, "    {}: {}", evidence.place, evidence.value)?;
+                }
+            }
+            if group.len() > SHOWN {
+                let lines: Vec<String> = group[SHOWN..]
+                    .iter()
+                    .take(20)
+                    .map(|finding| finding.line.to_string())
+                    .collect();
+                let more = group.len() - SHOWN;
+                let dots = if more > 20 { ", …" } else { "" };
+                writeln!(
+                    f,
+                    "    and {more} more of the same cause, in lines {}{dots}",
+                    lines.join(", ")
+                )?;
             }
         }
-        for unread in &self.unread {
-            writeln!(f, "not read: {unread}")?;
+        if let Some(coverage) = &self.coverage {
+            writeln!(f, "{coverage}")?;
         }
+        let count =
+            |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
         write!(
             f,
-            "{} findings ({} high, {} medium, {} low); {} tables in the report, {} in the data",
-            self.findings.len(),
-            self.count(Confidence::High),
-            self.count(Confidence::Medium) - self.count(Confidence::High),
-            self.count(Confidence::Low) - self.count(Confidence::Medium),
-            self.tables,
+            "{}: {} of {}; {} read in the document, {} in the data",
+            self.report,
+            count(self.findings.len(), "finding", "findings"),
+            count(groups.len(), "cause", "causes"),
+            count(self.tables, "table", "tables"),
             self.data_tables
         )
     }

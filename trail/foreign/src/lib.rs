@@ -1,23 +1,31 @@
-//! Audits a report that Benchtrail did not make.
+//! Audits reports that Benchtrail did not make.
 //!
-//! The report is read as text (Markdown, or plain text extracted from another format). Its numbers are bound
-//! to its own tables and to data tables by value, unit, label and context; then mechanical rules are applied.
-//! A rule speaks only where the binding is unambiguous: precision comes before recall.
+//! A document in Markdown is read by CommonMark's rules. Without data, its arithmetic, tables, sentences and form are
+//! checked against each other: only what is written out, or what one table alone can answer. With data, every number
+//! is traced to the cell, or the simple derivation from cells, that yields it; those with no source are named.
 
+mod arithmetic;
 mod audit;
+mod claims;
+mod coverage;
 mod data;
+mod document;
 mod finding;
+mod grid;
 mod number;
-mod rules;
+mod page;
 mod sarif;
+mod source;
+mod structure;
 mod table;
-mod text;
+mod words;
 
-pub use audit::audit;
-pub use data::read_folder;
-pub use finding::{Audit, Confidence, Evidence, Finding};
-pub use number::{Agreement, Quantity, Range, compare, leading, quantities, ranges, shown, spread};
-pub use rules::Rule;
+pub use audit::{Unaudited, audit, supported};
+pub use coverage::{Coverage, Source, Status, Traced};
+pub use data::{Unread, read_tables};
+pub use document::{Document, Heading, List, Lost, Prose};
+pub use finding::{Audit, Evidence, Finding, Rule};
+pub use number::{Quantity, Range, leading, measure, quantities, ranges, shown, spread};
+pub use page::{html, markdown};
 pub use sarif::sarif;
 pub use table::{Cell, Row, Table};
-pub use text::{Code, Heading, Prose, Report};

@@ -43,33 +43,16 @@ impl Quantity {
         }
     }
 
-    /// The values that round to what is printed.
-    pub fn interval(&self) -> (f64, f64) {
-        (self.value - self.slack(), self.value + self.slack())
+    /// Whether the printed number can be one of the values from `low` to `high`. One unit of its last digit is
+    /// allowed: another rule of rounding, or operands rounded before.
+    pub fn agrees(&self, low: f64, high: f64) -> bool {
+        let slack = self.slack().max(2.0 * self.half) + 1e-9 * self.value.abs().max(1e-3);
+        low - slack <= self.value && self.value <= high + slack
     }
-}
 
-/// How a stated value stands to the interval of values it may have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Agreement {
-    /// It lies within the interval after rounding.
-    Agrees,
-    /// It is off by no more than one unit of its last digit: another rounding, or a slip.
-    Near,
-    /// It is off by more.
-    Differs,
-}
-
-/// Compares a stated number with the interval in which it must lie.
-pub fn compare(stated: &Quantity, low: f64, high: f64) -> Agreement {
-    let tolerance = 1e-9 * stated.value.abs().max(1e-3);
-    let distance = (low - stated.value).max(stated.value - high).max(0.0);
-    if distance <= stated.slack() + tolerance {
-        Agreement::Agrees
-    } else if distance <= 2.0 * stated.half + tolerance {
-        Agreement::Near
-    } else {
-        Agreement::Differs
+    /// What the unit measures, and how much of the base unit it is: `ms` is 0.001 of a time.
+    pub fn measure(&self) -> (&str, f64) {
+        measure(&self.unit)
     }
 }
 
@@ -321,4 +304,26 @@ pub fn ranges(text: &str, numbers: &[Quantity]) -> Vec<Range> {
                 })
         })
         .collect()
+}
+
+/// What a unit measures, and how much of the base unit one of it is. A unit of no known kind is its own measure.
+pub fn measure(unit: &str) -> (&str, f64) {
+    match unit {
+        "ns" => ("time", 1e-9),
+        "us" => ("time", 1e-6),
+        "ms" => ("time", 1e-3),
+        "s" => ("time", 1.0),
+        "min" => ("time", 60.0),
+        "h" => ("time", 3600.0),
+        "day" => ("time", 86400.0),
+        "kb" => ("bytes", 1e3),
+        "mb" => ("bytes", 1e6),
+        "gb" => ("bytes", 1e9),
+        "tb" => ("bytes", 1e12),
+        "kib" => ("bytes", 1024.0),
+        "mib" => ("bytes", 1_048_576.0),
+        "gib" => ("bytes", 1_073_741_824.0),
+        "ktok/s" => ("tok/s", 1e3),
+        other => (other, 1.0),
+    }
 }

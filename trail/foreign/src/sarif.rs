@@ -2,32 +2,31 @@
 
 use serde_json::{Value, json};
 
-use crate::finding::{Audit, Confidence};
-use crate::rules::Rule;
+use crate::finding::{Audit, Rule};
 
-/// The audit as one SARIF run. Confidence becomes the level: high = `error`, medium = `warning`, low = `note`.
-pub fn sarif(audit: &Audit) -> Value {
+/// The audits as one SARIF run. A claim is a `warning`, because its binding to a table is inferred; the rest are
+/// `error`.
+pub fn sarif(audits: &[Audit]) -> Value {
     let rules: Vec<Value> = Rule::ALL
         .iter()
         .map(|rule| json!({"id": rule.id(), "shortDescription": {"text": rule.meaning()}}))
         .collect();
-    let results: Vec<Value> = audit
-        .findings
+    let results: Vec<Value> = audits
         .iter()
-        .map(|finding| {
+        .flat_map(|audit| audit.findings.iter().map(move |finding| (audit, finding)))
+        .map(|(audit, finding)| {
             let mut text = finding.message.clone();
             for evidence in &finding.evidence {
                 text.push_str(&format!("\n{}: {}", evidence.place, evidence.value));
             }
-            let level = match finding.confidence {
-                Confidence::High => "error",
-                Confidence::Medium => "warning",
-                Confidence::Low => "note",
+            let level = if finding.rule == Rule::Claim {
+                "warning"
+            } else {
+                "error"
             };
-            let index = Rule::ALL.iter().position(|rule| *rule == finding.rule);
             json!({
                 "ruleId": finding.rule.id(),
-                "ruleIndex": index,
+                "ruleIndex": Rule::ALL.iter().position(|rule| *rule == finding.rule),
                 "level": level,
                 "message": {"text": text},
                 "locations": [{"physicalLocation": {
@@ -38,7 +37,7 @@ pub fn sarif(audit: &Audit) -> Value {
                         "snippet": {"text": finding.quote},
                     },
                 }}],
-                "properties": {"confidence": finding.confidence},
+                "properties": {"cause": finding.cause},
             })
         })
         .collect();

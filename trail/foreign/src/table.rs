@@ -1,37 +1,28 @@
-//! Tables of a report: with bars, and from extractions that lost their bars.
+//! Tables, whether of a report or of a data file.
 
-use crate::finding::Evidence;
 use crate::number::{Quantity, leading};
 
-/// A table, of the report or of the data.
+/// A table.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
     /// File name of a data table; empty for a table of the report.
     pub file: String,
-    /// The heading above it.
+    /// The heading above it, without its number.
     pub title: String,
-    /// The heading and the paragraph before it.
-    pub context: String,
-    /// Section of the report.
-    pub section: usize,
-    /// Line of the header.
+    /// Line of the header, from 1.
     pub line: usize,
-    /// The header as it is.
-    pub header: String,
-    /// Names of the columns; empty where a header without bars could not be divided.
+    /// Names of the columns.
     pub columns: Vec<String>,
-    /// The rows.
+    /// The rows, each with as many cells as there are columns.
     pub rows: Vec<Row>,
-    /// Whether the columns were recovered from text without bars.
-    pub recovered: bool,
 }
 
 /// A row.
 #[derive(Debug, Clone, Default)]
 pub struct Row {
-    /// Line in the report or the file.
+    /// Line in the report or the file, from 1.
     pub line: usize,
-    /// The cells; the first is the label.
+    /// The cells.
     pub cells: Vec<Cell>,
 }
 
@@ -40,21 +31,16 @@ pub struct Row {
 pub struct Cell {
     /// Text without markup.
     pub text: String,
-    /// Column in characters.
+    /// Column of its first character in the line, from 1.
     pub column: usize,
-    /// The number it begins with.
+    /// The number it is, or begins with.
     pub value: Option<Quantity>,
 }
 
 impl Cell {
-    /// Makes a cell of text, emphasis removed.
+    /// Makes a cell of text. A mark of a footnote (`0.912†`, `12[^3]`) is no part of it.
     pub fn new(text: &str, column: usize) -> Self {
-        let plain: String = text
-            .trim()
-            .chars()
-            .filter(|c| !matches!(c, '*' | '`'))
-            .collect();
-        let text = without_footnote(&plain).to_owned();
+        let text = without_footnote(text.trim()).to_owned();
         let value = leading(&text);
         Self {
             text,
@@ -62,401 +48,193 @@ impl Cell {
             value,
         }
     }
+
+    /// The number, where the cell is nothing but a number with its unit.
+    pub fn plain(&self) -> Option<&Quantity> {
+        self.value.as_ref().filter(|value| {
+            let rest = self.text.get(value.end..).unwrap_or("");
+            let before = self.text.get(..value.start).unwrap_or("");
+            rest.trim_matches(|c: char| c.is_whitespace() || "*`".contains(c))
+                .is_empty()
+                && before
+                    .trim_matches(|c: char| c.is_whitespace() || "*`".contains(c))
+                    .is_empty()
+        })
+    }
 }
 
-/// A cell without the marks of its footnotes (`beta ᵃ`, `0.912ᵇ`, `1.00†`, `12[^3]`): they are not part of a label
-/// or a number.
 fn without_footnote(text: &str) -> &str {
-    // Superscript letters; superscript digits may be powers.
-    let mark = |c: char| matches!(c, '\u{2b0}'..='\u{2b8}' | '\u{2e1}'..='\u{2e3}' | '\u{1d2c}'..='\u{1d61}' | '\u{1d9b}'..='\u{1dbf}' | '†' | '‡');
-    let mut rest = text;
-    loop {
-        let reference = rest
-            .strip_suffix(']')
-            .and_then(|open| open.rfind("[^").map(|at| &rest[..at]));
-        let shorter = reference
-            .unwrap_or_else(|| rest.trim_end_matches(mark))
-            .trim_end();
-        // A mark alone is the cell itself.
-        if shorter.is_empty() || shorter == rest {
-            return rest;
-        }
-        rest = shorter;
-    }
+    let mark = |c: char| matches!(c, '\u{2b0}'..='\u{2b8}' | '\u{2e1}'..='\u{2e3}' | '\u{1d2c}'..='\u{1d61}' | '†' | '‡');
+    let cut = text.trim_end_matches(mark).trim_end();
+    let cut = match cut.strip_suffix(']').and_then(|open| open.rfind("[^")) {
+        Some(at) => cut[..at].trim_end(),
+        None => cut,
+    };
+    if cut.is_empty() { text } else { cut }
 }
 
 impl Table {
-    /// The number in a cell.
-    pub fn value(&self, row: usize, column: usize) -> Option<&Quantity> {
-        self.rows.get(row)?.cells.get(column)?.value.as_ref()
+    /// The cell of a row and a column.
+    pub fn cell(&self, row: usize, column: usize) -> Option<&Cell> {
+        self.rows.get(row)?.cells.get(column)
     }
 
-    /// The label of a row.
+    /// The number of a cell that is nothing but a number.
+    pub fn plain(&self, row: usize, column: usize) -> Option<&Quantity> {
+        self.cell(row, column)?.plain()
+    }
+
+    /// The number that a cell is or begins with.
+    pub fn value(&self, row: usize, column: usize) -> Option<&Quantity> {
+        self.cell(row, column)?.value.as_ref()
+    }
+
+    /// Name of a column; empty if it has none.
+    pub fn name(&self, column: usize) -> &str {
+        self.columns.get(column).map_or("", String::as_str)
+    }
+
+    /// The label of a row: its first cell that has text.
     pub fn label(&self, row: usize) -> &str {
         self.rows
             .get(row)
-            .and_then(|row| row.cells.first())
+            .and_then(|row| row.cells.iter().find(|cell| !cell.text.is_empty()))
             .map_or("", |cell| &cell.text)
     }
 
     /// Where a cell is, in words.
-    pub fn cell_place(&self, row: usize, column: usize) -> String {
-        let name = self.columns.get(column).filter(|name| !name.is_empty());
+    pub fn place(&self, row: usize, column: usize) -> String {
         let line = self.rows.get(row).map_or(self.line, |row| row.line);
         let start = if self.file.is_empty() {
             format!("line {line}")
         } else {
             format!("{}:{line}", self.file)
         };
-        match name {
-            Some(name) => format!("{start}, \"{}\" × \"{name}\"", self.label(row)),
-            None => format!("{start}, \"{}\" × column {}", self.label(row), column + 1),
+        format!("{start}, `{}` × `{}`", self.label(row), self.name(column))
+    }
+
+    /// Whether a column holds numbers: most of its cells that have text, and at least one.
+    pub fn is_numeric(&self, column: usize) -> bool {
+        let (mut filled, mut numbers) = (0usize, 0usize);
+        for row in &self.rows {
+            if let Some(cell) = row.cells.get(column).filter(|cell| !is_missing(&cell.text)) {
+                filled += 1;
+                numbers += usize::from(cell.value.is_some());
+            }
         }
-    }
-
-    /// A cell as evidence: where it is, and its text.
-    pub(crate) fn evidence(&self, row: usize, column: usize) -> Evidence {
-        let cell = self.rows.get(row).and_then(|row| row.cells.get(column));
-        Evidence::new(
-            self.cell_place(row, column),
-            cell.map_or("", |cell| &cell.text),
-        )
-    }
-
-    /// Numbers of a column with their rows.
-    pub fn numbers(&self, column: usize) -> Vec<(usize, &Quantity)> {
-        (0..self.rows.len())
-            .filter_map(|row| Some((row, self.value(row, column)?)))
-            .collect()
-    }
-
-    /// Columns whose cells are numbers in most rows; never the label column.
-    pub fn numeric_columns(&self) -> Vec<usize> {
-        (1..self.columns.len())
-            .filter(|&c| !self.rows.is_empty() && self.numbers(c).len() * 2 > self.rows.len())
-            .collect()
-    }
-
-    /// Column by name, ASCII case ignored.
-    pub fn column(&self, name: &str) -> Option<usize> {
-        self.columns
-            .iter()
-            .position(|column| column.eq_ignore_ascii_case(name))
+        numbers * 2 > filled
     }
 }
 
-/// Whether a line is the rule under the header of a table with bars.
-pub(crate) fn is_separator(line: &str) -> bool {
-    let trimmed = line.trim();
-    trimmed.contains("--")
-        && trimmed.contains('|')
-        && trimmed
+/// Whether a cell says that it has no value.
+pub(crate) fn is_missing(text: &str) -> bool {
+    let text = text.trim();
+    text.is_empty()
+        || matches!(text, "-" | "–" | "—" | "?" | "✗" | "X")
+        || ["n/a", "na", "null", "none", "nan", "oom", "never", "tbd"]
+            .iter()
+            .any(|word| text.eq_ignore_ascii_case(word))
+}
+
+/// Cuts a line of a pipe table into its cells, as GFM does: at every `|` without a backslash, also within code.
+pub(crate) fn split_row(line: &str) -> Vec<&str> {
+    let inner = line.trim();
+    let inner = inner.strip_prefix('|').unwrap_or(inner);
+    let mut cells = Vec::new();
+    let mut start = 0;
+    let mut escaped = false;
+    for (at, c) in inner.char_indices() {
+        if c == '|' && !escaped {
+            cells.push(inner[start..at].trim());
+            start = at + 1;
+        }
+        escaped = c == '\\' && !escaped;
+    }
+    if !inner[start..].trim().is_empty() {
+        cells.push(inner[start..].trim());
+    }
+    cells
+}
+
+/// Whether a line is the rule under the header of a pipe table.
+pub(crate) fn is_rule(line: &str) -> bool {
+    let line = line.trim();
+    line.contains('|')
+        && line.contains("--")
+        && line
             .chars()
             .all(|c| matches!(c, '|' | '-' | ':' | ' ' | '\t'))
 }
 
-/// Reads a table with bars; the second line is the rule under the header.
-pub(crate) fn pipe_table(lines: &[&str], first: usize) -> Table {
-    let header = cells(lines.first().copied().unwrap_or(""));
+/// Reads columns that are lined up with blanks, as programs print them: cells have two blanks or a tab between
+/// them. Lines are a header and rows of a label with numbers; the header may lack a name for the labels.
+pub(crate) fn aligned(lines: &[&str], first: usize) -> Option<Table> {
+    let split = |line: &str| -> Vec<(usize, String)> {
+        let mut cells: Vec<(usize, String)> = Vec::new();
+        let mut blanks = 2;
+        for (at, c) in line.chars().enumerate() {
+            if c == '\t' {
+                blanks = 2;
+            } else if c == ' ' {
+                blanks += 1;
+            } else {
+                match cells.last_mut().filter(|_| blanks < 2) {
+                    Some((_, cell)) => {
+                        if blanks == 1 {
+                            cell.push(' ');
+                        }
+                        cell.push(c);
+                    }
+                    None => cells.push((at + 1, String::from(c))),
+                }
+                blanks = 0;
+            }
+        }
+        cells
+    };
+    let header = split(lines.first()?);
+    let body: Vec<Vec<(usize, String)>> = lines[1..]
+        .iter()
+        .filter(|line| !line.trim_matches([' ', '-', '=', '\t']).is_empty())
+        .map(|line| split(line))
+        .collect();
+    let width = body.first()?.len();
+    let labelled = header.len() == width;
+    if body.len() < 2 || width < 2 || !(labelled || header.len() + 1 == width) {
+        return None;
+    }
+    let numbers = |cells: &[(usize, String)]| {
+        cells
+            .iter()
+            .skip(1)
+            .all(|cell| leading(&cell.1).is_some() || is_missing(&cell.1))
+    };
+    if body.iter().any(|row| row.len() != width || !numbers(row))
+        || header.iter().all(|c| leading(&c.1).is_some())
+    {
+        return None;
+    }
+    let mut columns: Vec<String> = header.into_iter().map(|cell| cell.1).collect();
+    if !labelled {
+        columns.insert(0, String::new());
+    }
     let rows = lines
         .iter()
         .enumerate()
-        .skip(2)
-        .map(|(index, line)| Row {
-            line: first + index,
-            cells: cells(line),
+        .skip(1)
+        .filter(|(_, line)| !line.trim_matches([' ', '-', '=', '\t']).is_empty())
+        .map(|(at, line)| Row {
+            line: first + at,
+            cells: split(line)
+                .iter()
+                .map(|(column, text)| Cell::new(text.trim_end_matches(':'), *column))
+                .collect(),
         })
         .collect();
-    Table {
-        line: first,
-        header: lines
-            .first()
-            .map_or(String::new(), |line| line.trim().to_owned()),
-        columns: header.into_iter().map(|cell| cell.text).collect(),
-        rows,
-        ..Table::default()
-    }
-}
-
-fn cells(line: &str) -> Vec<Cell> {
-    let trimmed = line.trim();
-    let mut column = line.chars().take_while(|c| c.is_whitespace()).count() + 1;
-    let mut inner = trimmed;
-    if let Some(rest) = inner.strip_prefix('|') {
-        inner = rest;
-        column += 1;
-    }
-    let inner = if inner.ends_with("\\|") {
-        inner
-    } else {
-        inner.strip_suffix('|').unwrap_or(inner)
-    };
-    let mut found = Vec::new();
-    let mut text = String::new();
-    let mut code = false;
-    let mut escaped = false;
-    let mut start = column;
-    for c in inner.chars() {
-        column += 1;
-        if c == '`' {
-            code = !code;
-        }
-        if c == '|' && !escaped && !code {
-            found.push(finished_cell(&text, start));
-            text.clear();
-            start = column;
-        } else if c == '|' && escaped {
-            text.pop();
-            text.push('|');
-        } else {
-            text.push(c);
-        }
-        escaped = c == '\\' && !escaped;
-    }
-    found.push(finished_cell(&text, start));
-    found
-}
-
-fn finished_cell(text: &str, start: usize) -> Cell {
-    let blanks = text.chars().take_while(|c| c.is_whitespace()).count();
-    Cell::new(text, start + blanks)
-}
-
-/// Recovers a table from lines whose bars were lost: a header and rows that each hold the same number of
-/// values behind a label. Gives `None` if the lines do not look like one.
-pub(crate) fn lost_bars(lines: &[&str], first: usize) -> Option<Table> {
-    let item = |line: &str| {
-        let line = line.trim_start();
-        let digits = line.bytes().take_while(u8::is_ascii_digit).count();
-        digits > 0 && line[digits..].starts_with(['.', ')']) && line[digits + 1..].starts_with(' ')
-    };
-    if lines.len() < 3 || lines[0].trim_start().starts_with(['-', '*', '#', '>']) || item(lines[0])
-    {
-        return None;
-    }
-    // Dumps and logs: rules of characters, `key: value` lines, a first line that is itself a row of values.
-    let pairs = lines.iter().filter(|line| line.contains(": ")).count();
-    let ruled = lines
-        .iter()
-        .any(|line| line.contains("====") || line.contains("----"));
-    let first_row = tokens(lines[0]);
-    let values = first_row
-        .iter()
-        .filter(|token| leading(&token.text).is_some())
-        .count();
-    if ruled || pairs * 3 > lines.len() || values * 2 > first_row.len() && first_row.len() > 2 {
-        return None;
-    }
-    let header = lines[0].trim();
-    let rows: Vec<Vec<Token>> = lines[1..].iter().map(|line| tokens(line)).collect();
-    let prose = |line: &&&str| {
-        let line = line.trim_end();
-        line.ends_with(['.', ';', ',', ':'])
-            || line.chars().count() > 220
-            || line.trim_start().starts_with(['-', '*', '>'])
-    };
-    if lines.iter().any(|line| prose(&line)) || header.chars().count() > 220 {
-        return None;
-    }
-    // Label, values, remark of each row.
-    let parts: Vec<(usize, usize)> = rows.iter().map(|row| value_run(row)).collect();
-    let mut counts: Vec<usize> = parts
-        .iter()
-        .map(|part| part.1)
-        .filter(|count| *count > 0)
-        .collect();
-    counts.sort_unstable();
-    let usual = most_frequent(&counts)?;
-    let same = counts.iter().filter(|count| **count == usual).count();
-    if same < 2 || same * 10 < counts.len() * 6 || counts.len() * 10 < rows.len() * 6 {
-        return None;
-    }
-    // Wrapped prose: labels long or very unequal.
-    if parts.iter().any(|part| part.0 > 10) || rows.iter().any(|row| row.len() > 40) {
-        return None;
-    }
-    // Labels of one number (`1 1.00 1.00 0.00`) are labels all the same.
-    let rows: Vec<Row> = rows
-        .into_iter()
-        .zip(&parts)
-        .enumerate()
-        .map(|(index, (row, &(label, count)))| {
-            let join = |part: &[Token]| {
-                part.iter()
-                    .map(|token| token.text.as_str())
-                    .collect::<Vec<_>>()
-                    .join(" ")
-            };
-            let mut cells = vec![Cell {
-                value: None,
-                ..Cell::new(&join(&row[..label]), row.first().map_or(1, |t| t.column))
-            }];
-            cells.extend(
-                row[label..label + count]
-                    .iter()
-                    .map(|token| Cell::new(&token.text, token.column)),
-            );
-            if label + count < row.len() {
-                cells.push(Cell {
-                    value: None,
-                    ..Cell::new(&join(&row[label + count..]), row[label + count].column)
-                });
-            }
-            Row {
-                line: first + 1 + index,
-                cells,
-            }
-        })
-        .collect();
-    let columns = divide_header(header, usual);
     Some(Table {
         line: first,
-        header: header.to_owned(),
         columns,
         rows,
-        recovered: true,
         ..Table::default()
     })
-}
-
-fn most_frequent(sorted: &[usize]) -> Option<usize> {
-    sorted
-        .chunk_by(|a, b| a == b)
-        .max_by_key(|chunk| chunk.len())
-        .and_then(|chunk| chunk.first().copied())
-}
-
-#[derive(Debug, Clone)]
-struct Token {
-    text: String,
-    column: usize,
-}
-
-/// Words of a row; brackets hold together, and a remark in brackets belongs to the word before it.
-fn tokens(line: &str) -> Vec<Token> {
-    let mut found: Vec<Token> = Vec::new();
-    let mut depth = 0usize;
-    let mut blank = true;
-    let mut join_next = false;
-    for (index, c) in line.chars().enumerate() {
-        if c.is_whitespace() && depth == 0 {
-            blank = true;
-            continue;
-        }
-        let opens = matches!(c, '(' | '[' | '{');
-        if blank {
-            let joined =
-                (c == '(' && !found.is_empty()) || join_next || (c == '/' && !found.is_empty());
-            join_next = c == '/';
-            if joined {
-                if let Some(last) = found.last_mut() {
-                    last.text.push(' ');
-                }
-            } else {
-                found.push(Token {
-                    text: String::new(),
-                    column: index + 1,
-                });
-            }
-        } else {
-            join_next = false;
-        }
-        blank = false;
-        if opens {
-            depth += 1;
-        } else if matches!(c, ')' | ']' | '}') {
-            depth = depth.saturating_sub(1);
-        }
-        if let Some(last) = found.last_mut() {
-            last.text.push(c);
-        }
-    }
-    found
-}
-
-/// Where the values of a row begin and how many are beside each other.
-fn value_run(row: &[Token]) -> (usize, usize) {
-    let value = |token: &Token| {
-        let text = token.text.as_str();
-        let number = leading(text.trim_start_matches('[')).is_some_and(|number| {
-            let rest = text.trim_start_matches('[')
-                [number.end.min(text.trim_start_matches('[').len())..]
-                .trim();
-            rest.is_empty() || rest.starts_with(['(', '/', '–', '-', ',', ']', 'x', '×'])
-        });
-        let level = text
-            .strip_prefix("N=")
-            .is_some_and(|rest| rest.parse::<f64>().is_ok());
-        let null = matches!(
-            text.split(' ').next().unwrap_or(""),
-            "–" | "—" | "-" | "n/a" | "N/A" | "null" | "none" | "never" | "yes" | "no" | "✓" | "✗"
-        );
-        number || level || null
-    };
-    // The first word is the label, even where it is a number.
-    let Some(start) = (1..row.len()).find(|&at| value(&row[at])) else {
-        return (row.len(), 0);
-    };
-    let count = row[start..].iter().take_while(|token| value(token)).count();
-    (start, count)
-}
-
-/// Divides a header without bars into a label and `count` names, where the words allow only one division:
-/// one word a column; names that end in the same word (`A eff B eff`); names that begin with the same words.
-/// Otherwise the names stay empty.
-fn divide_header(header: &str, count: usize) -> Vec<String> {
-    let words: Vec<String> = tokens(header).into_iter().map(|token| token.text).collect();
-    let unnamed = || {
-        let mut columns = vec![words.first().cloned().unwrap_or_default()];
-        columns.extend(std::iter::repeat_n(String::new(), count));
-        columns
-    };
-    if words.len() == count + 1
-        || words.len() == count + 2 && count > 1 && words.iter().all(|word| word != "@")
-    {
-        return words;
-    }
-    let named = |starts: &[usize]| {
-        let mut columns = vec![words[..starts[0]].join(" ")];
-        for (index, &start) in starts.iter().enumerate() {
-            let end = starts.get(index + 1).copied().unwrap_or(words.len());
-            columns.push(words[start..end].join(" "));
-        }
-        columns
-    };
-    // Names that end alike.
-    let Some(last) = words.last() else {
-        return unnamed();
-    };
-    let mut ends: Vec<usize> = (0..words.len()).filter(|&at| words[at] == *last).collect();
-    if ends.len() < count
-        && let Some(at) = words.iter().rposition(|word| word == "@")
-    {
-        ends = (at.min(1)..words.len().saturating_sub(1))
-            .filter(|&i| words[i] == "@")
-            .map(|i| i + 1)
-            .collect();
-    }
-    if ends.len() == count && count > 1 {
-        let length = ends[count - 1] - ends[count - 2];
-        if ends[0] + 1 > length {
-            let mut starts = vec![ends[0] + 1 - length];
-            starts.extend(ends[..count - 1].iter().map(|end| end + 1));
-            return named(&starts);
-        }
-    }
-    // Names that begin with one of two words, each as often.
-    if let Some(first) = words.get(1) {
-        let often = words.iter().filter(|word| *word == first).count();
-        for other in words.iter().skip(2) {
-            let starts: Vec<usize> = (1..words.len())
-                .filter(|&at| words[at] == *first || words[at] == *other)
-                .collect();
-            let balanced = words.iter().filter(|word| *word == other).count() == often;
-            if starts.len() == count && balanced && often > 1 {
-                return named(&starts);
-            }
-        }
-    }
-    unnamed()
 }

@@ -1,0 +1,410 @@
+//! A table as observations: every number with its place on each axis.
+
+use std::collections::BTreeSet;
+
+use crate::claims::lexicon::{canonical, is_statistic};
+use crate::number::{Quantity, quantities};
+use crate::table::Table;
+use crate::words::{normal, words};
+
+/// What the rows or columns of a table are told apart by.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Axis {
+    /// Words of its name, where the table names it.
+    pub(crate) name: Vec<String>,
+    pub(crate) values: Vec<Value>,
+}
+
+/// A place on an axis.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Value {
+    /// As the table has it.
+    pub(crate) text: String,
+    pub(crate) words: Vec<String>,
+    /// The number of a level (`c=4`).
+    pub(crate) level: Option<f64>,
+}
+
+/// A number of a table.
+#[derive(Debug, Clone)]
+pub(crate) struct Fact {
+    /// Its place on each axis.
+    pub(crate) at: Vec<Option<usize>>,
+    /// The number, in the unit of its column.
+    pub(crate) value: Quantity,
+    /// The other end, where the cell has a range.
+    pub(crate) high: Option<Quantity>,
+    /// The words of its column, for the direction of its metric.
+    pub(crate) metric: Vec<String>,
+    /// Where it is, and its text.
+    pub(crate) place: (String, String),
+}
+
+/// The observations of one table, or of several with the same rows and columns.
+#[derive(Debug, Clone)]
+pub(crate) struct Facts<'a> {
+    pub(crate) table: &'a Table,
+    pub(crate) axes: Vec<Axis>,
+    pub(crate) facts: Vec<Fact>,
+    /// Words of the title and the headers that all columns share.
+    pub(crate) metric: Vec<String>,
+}
+
+/// A column of numbers, its header taken apart.
+struct Column {
+    index: usize,
+    unit: String,
+    words: Vec<String>,
+    text: String,
+    /// `c=4`.
+    level: Option<(String, f64)>,
+    /// `A → B`: the two ends.
+    ends: Option<(String, String)>,
+}
+
+/// Splits the unit off a header: `TTFT (ms)`, `Kestrel tok/s`.
+pub(crate) fn header_unit(header: &str) -> (String, String) {
+    let header = header.trim();
+    let unit = |text: &str| {
+        let text = text.trim().trim_matches(['(', ')', '[', ']', ',']).trim();
+        let probe = format!("1 {text}");
+        quantities(&probe)
+            .first()
+            .filter(|n| n.end == probe.len() && !n.unit.is_empty())
+            .map(|n| n.unit.clone())
+    };
+    for mark in ['(', '['] {
+        if let Some(at) = header.rfind(mark)
+            && let Some(unit) = unit(&header[at..])
+        {
+            return (header[..at].trim().to_owned(), unit);
+        }
+    }
+    if let Some((before, last)) = header.rsplit_once([' ', ','])
+        && let Some(unit) = unit(last)
+    {
+        return (before.trim().trim_end_matches(',').to_owned(), unit);
+    }
+    match unit(header) {
+        Some(unit) => (String::new(), unit),
+        None => (header.to_owned(), String::new()),
+    }
+}
+
+/// `c=4` as a name and a number.
+fn level(text: &str) -> Option<(String, f64)> {
+    let (name, number) = text.split_once('=')?;
+    let number = number.trim().parse().ok()?;
+    Some((name.trim().to_lowercase(), number))
+}
+
+fn plain_words(text: &str) -> Vec<String> {
+    words(text)
+        .into_iter()
+        .map(|word| canonical(&word.text).to_owned())
+        .collect()
+}
+
+impl Column {
+    fn of(table: &Table, index: usize) -> Self {
+        let header = table.name(index);
+        let (rest, mut unit) = header_unit(header);
+        if unit.is_empty() {
+            // Cells may carry the unit instead.
+            let mut units = (0..table.rows.len())
+                .filter_map(|row| table.value(row, index))
+                .map(|n| n.unit.as_str());
+            let first = units.next().unwrap_or("");
+            if units.all(|unit| unit == first) {
+                first.clone_into(&mut unit);
+            }
+        }
+        let ends = rest.split_once('→').map(|(before, after)| {
+            let last = before.split_whitespace().last().unwrap_or("");
+            (
+                last.to_owned(),
+                after.split_whitespace().next().unwrap_or("").to_owned(),
+            )
+        });
+        let kept = match &ends {
+            Some((a, b)) => rest
+                .replacen(a.as_str(), "", 1)
+                .replacen('→', "", 1)
+                .replacen(b.as_str(), "", 1),
+            None => rest.clone(),
+        };
+        Self {
+            index,
+            unit,
+            level: level(&rest),
+            words: plain_words(&kept),
+            text: kept.trim().to_owned(),
+            ends: ends.filter(|(a, b)| !a.is_empty() && !b.is_empty()),
+        }
+    }
+}
+
+impl<'a> Facts<'a> {
+    /// Reads a table, or several with the same rows and columns, which then are an axis of their own.
+    pub(crate) fn of(tables: &[&'a Table]) -> Option<Self> {
+        let table = *tables.first()?;
+        let numeric: Vec<usize> = (0..table.columns.len())
+            .filter(|c| table.is_numeric(*c))
+            .collect();
+        let levels = numeric
+            .first()
+            .copied()
+            .filter(|first| *first == 0 && numeric.len() > 1 && is_levels(table));
+        let columns: Vec<Column> = numeric
+            .iter()
+            .filter(|c| Some(**c) != levels)
+            .map(|c| Column::of(table, *c))
+            .collect();
+        // A column that names the better of the other columns (`Winner`) says what those say already.
+        let verdict = |c: usize| {
+            (0..table.rows.len())
+                .filter(|row| {
+                    columns.iter().any(|column| {
+                        normal(&column.text)
+                            == normal(table.cell(*row, c).map_or("", |cell| &cell.text))
+                    })
+                })
+                .count()
+                > table.rows.len() / 2
+        };
+        let labels: Vec<usize> = (0..table.columns.len())
+            .filter(|c| !numeric.contains(c) && is_labels(table, *c) && !verdict(*c))
+            .chain(levels)
+            .collect();
+        if columns.is_empty() || labels.is_empty() {
+            return None;
+        }
+        let shared: Vec<String> = columns[0]
+            .words
+            .iter()
+            .filter(|word| columns.len() > 1 && columns.iter().all(|c| c.words.contains(word)))
+            .cloned()
+            .collect();
+        let mut metric = plain_words(&table.title);
+        metric.extend(shared.iter().cloned());
+        let mut facts = Self {
+            table,
+            axes: Vec::new(),
+            facts: Vec::new(),
+            metric,
+        };
+        for column in &labels {
+            facts.axes.push(Axis {
+                name: plain_words(table.name(*column)),
+                ..Axis::default()
+            });
+        }
+        let across = (columns.len() > 1 || !columns[0].words.is_empty()).then(|| {
+            let name = columns
+                .iter()
+                .find_map(|c| c.level.as_ref())
+                .map(|level| vec![level.0.clone()]);
+            facts.axes.push(Axis {
+                name: name.unwrap_or_default(),
+                ..Axis::default()
+            });
+            facts.axes.len() - 1
+        });
+        let ends = columns.iter().find_map(|c| c.ends.clone()).map(|(a, b)| {
+            let value = |text: &str| Value {
+                text: text.to_owned(),
+                words: plain_words(text),
+                level: None,
+            };
+            facts.axes.push(Axis {
+                values: vec![value(&a), value(&b)],
+                ..Axis::default()
+            });
+            facts.axes.len() - 1
+        });
+        let section = (tables.len() > 1).then(|| {
+            facts.axes.push(Axis::default());
+            facts.axes.len() - 1
+        });
+        for table in tables {
+            for row in 0..table.rows.len() {
+                let mut at = vec![None; facts.axes.len()];
+                for (axis, column) in labels.iter().enumerate() {
+                    let cell = table.cell(row, *column);
+                    let text = cell.map_or("", |cell| &cell.text);
+                    let level = if Some(*column) == levels {
+                        cell.and_then(|cell| cell.value.as_ref()).map(|v| v.value)
+                    } else {
+                        None
+                    };
+                    let bare = header_unit(text).0;
+                    let words = plain_words(if bare.is_empty() { text } else { &bare });
+                    at[axis] = facts.axes[axis].place(text, words, level);
+                }
+                if let Some(axis) = section {
+                    at[axis] =
+                        facts.axes[axis].place(&table.title, plain_words(&table.title), None);
+                }
+                for column in &columns {
+                    if let Some(axis) = across {
+                        let own: Vec<String> = column
+                            .words
+                            .iter()
+                            .filter(|word| !shared.contains(word) || column.level.is_some())
+                            .cloned()
+                            .collect();
+                        at[axis] = facts.axes[axis].place(
+                            &column.text,
+                            own,
+                            column.level.as_ref().map(|level| level.1),
+                        );
+                    }
+                    facts.read(table, row, column, &at, ends);
+                }
+            }
+        }
+        (!facts.facts.is_empty()).then_some(facts)
+    }
+
+    fn read(
+        &mut self,
+        table: &Table,
+        row: usize,
+        column: &Column,
+        at: &[Option<usize>],
+        ends: Option<usize>,
+    ) {
+        let Some(cell) = table.cell(row, column.index) else {
+            return;
+        };
+        let place = (table.place(row, column.index), cell.text.clone());
+        let mut metric = column.words.clone();
+        metric.extend(self.metric.iter().cloned());
+        metric.extend(plain_words(table.label(row)));
+        let (_, row_unit) = header_unit(table.label(row));
+        let with_unit = |number: &Quantity| {
+            let mut number = number.clone();
+            if number.unit.is_empty() {
+                column.unit.clone_into(&mut number.unit);
+                if number.unit.is_empty() {
+                    row_unit.clone_into(&mut number.unit);
+                }
+            }
+            number
+        };
+        let numbers = quantities(&cell.text);
+        let mut add = |at: Vec<Option<usize>>, value: &Quantity, high: Option<&Quantity>| {
+            self.facts.push(Fact {
+                at,
+                value: with_unit(value),
+                high: high.map(with_unit),
+                metric: metric.clone(),
+                place: place.clone(),
+            });
+        };
+        match (ends.filter(|_| column.ends.is_some()), numbers.as_slice()) {
+            (Some(axis), [a, b, ..]) if cell.text.contains('→') => {
+                for (end, number) in [a, b].into_iter().enumerate() {
+                    let mut at = at.to_vec();
+                    at[axis] = Some(end);
+                    add(at, number, None);
+                }
+            }
+            (None, [a, b]) if crate::arithmetic::range_at(&cell.text, &numbers, a).is_some() => {
+                let low = Quantity {
+                    unit: b.unit.clone(),
+                    ..a.clone()
+                };
+                add(at.to_vec(), &low, Some(b));
+            }
+            (None, _) => {
+                if let Some(number) = cell.plain() {
+                    add(at.to_vec(), number, None);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The words of all labels: by them a sentence finds its tables.
+    pub(crate) fn words(&self) -> impl Iterator<Item = &str> {
+        self.axes
+            .iter()
+            .flat_map(|axis| &axis.values)
+            .flat_map(|value| &value.words)
+            .map(String::as_str)
+    }
+
+    /// Line of the (first) table; 0 for data.
+    pub(crate) fn line(&self) -> usize {
+        if self.table.file.is_empty() {
+            self.table.line
+        } else {
+            0
+        }
+    }
+}
+
+impl Axis {
+    /// The index of a value, which is added if it is new. An empty one has no place.
+    fn place(&mut self, text: &str, words: Vec<String>, level: Option<f64>) -> Option<usize> {
+        if words.is_empty() && level.is_none() {
+            return None;
+        }
+        if let Some(at) = self
+            .values
+            .iter()
+            .position(|value| value.words == words && value.level == level)
+        {
+            return Some(at);
+        }
+        self.values.push(Value {
+            text: text.to_owned(),
+            words,
+            level,
+        });
+        Some(self.values.len() - 1)
+    }
+
+    /// Whether its values are statistics (`mean`, `p95`): they are never sides of a comparison.
+    pub(crate) fn is_statistic(&self) -> bool {
+        self.values
+            .iter()
+            .any(|value| value.words.iter().any(|word| is_statistic(word)))
+    }
+}
+
+/// Whether the first column counts up: levels of a load, sizes.
+fn is_levels(table: &Table) -> bool {
+    let values: Vec<f64> = (0..table.rows.len())
+        .filter_map(|row| table.plain(row, 0))
+        .filter(|n| n.is_count())
+        .map(|n| n.value)
+        .collect();
+    values.len() == table.rows.len() && values.windows(2).all(|two| two[0] < two[1])
+}
+
+/// Whether a column has labels and not remarks.
+fn is_labels(table: &Table, column: usize) -> bool {
+    let texts: Vec<&str> = (0..table.rows.len())
+        .filter_map(|row| table.cell(row, column))
+        .map(|cell| cell.text.as_str())
+        .collect();
+    let filled = texts.iter().filter(|text| !text.is_empty()).count();
+    let long = texts
+        .iter()
+        .filter(|text| text.split_whitespace().count() > 6)
+        .count();
+    filled * 2 > texts.len() && long == 0
+}
+
+/// Tables with the same columns and rows under different headings.
+pub(crate) fn siblings(tables: &[Table]) -> Vec<Vec<&Table>> {
+    let distinct = |group: &[&Table]| {
+        let titles: BTreeSet<&str> = group.iter().map(|table| table.title.as_str()).collect();
+        titles.len() == group.len()
+    };
+    let mut groups = crate::grid::siblings(tables);
+    groups.retain(|group| (2..=8).contains(&group.len()) && distinct(group));
+    groups
+}

@@ -1,0 +1,687 @@
+//! Judges a claim on the facts of a table: it holds, it does not, or the table cannot tell.
+
+use std::collections::BTreeMap;
+
+use crate::arithmetic::is_change;
+use crate::claims::facts::{Fact, Facts};
+use crate::claims::lexicon::{Many, Rank, Relation, more_is_better};
+use crate::claims::sentence::{Claim, Mention, Stated, size_of};
+use crate::finding::Evidence;
+use crate::number::{Quantity, shown};
+
+/// What a claim contradicts: a message and the cells. `Some(None)` if it holds, `None` if the table cannot tell.
+pub(crate) type Verdict = Option<Option<(String, Vec<Evidence>)>>;
+
+/// Judges a claim.
+pub(crate) fn judge(claim: &Claim, facts: &Facts<'_>) -> Verdict {
+    if claim.unknown > 0 {
+        return another_statistic(claim, facts);
+    }
+    if claim.of_peak {
+        return share_of_peak(claim, facts);
+    }
+    if claim.peak.is_some() {
+        return peak(claim, facts);
+    }
+    if !claim.ranks.is_empty() {
+        return ranks(claim, facts);
+    }
+    if claim.relation.is_some() {
+        return pairs(claim, facts);
+    }
+    value(claim, facts)
+}
+
+/// The facts at the places that mentions name; several of one axis are alternatives.
+fn select<'a>(facts: &'a Facts<'_>, claim: &Claim, mentions: &[Mention]) -> Vec<&'a Fact> {
+    facts
+        .facts
+        .iter()
+        .filter(|fact| {
+            mentions.iter().all(|mention| {
+                mentions.iter().any(|other| {
+                    other.axis == mention.axis && fact.at[other.axis] == Some(other.value)
+                })
+            })
+        })
+        .filter(|fact| {
+            claim.size.is_none_or(|(upper, bound)| {
+                let sizes = fact.at.iter().enumerate().filter_map(|(axis, value)| {
+                    let value = &facts.axes[axis].values[(*value)?];
+                    value.words.iter().find_map(|word| size_of(word))
+                });
+                sizes
+                    .last()
+                    .is_some_and(|size| if upper { size <= bound } else { size >= bound })
+            })
+        })
+        .collect()
+}
+
+fn evidence(facts: &[&Fact]) -> Vec<Evidence> {
+    facts
+        .iter()
+        .take(8)
+        .map(|fact| Evidence::new(fact.place.0.clone(), fact.place.1.clone()))
+        .collect()
+}
+
+/// Whether two values are equal but for their rounding.
+fn equal(a: &Quantity, b: &Quantity) -> bool {
+    (a.value - b.value).abs() <= 1e-12 * a.value.abs()
+}
+
+fn better(fact: &Fact) -> Option<bool> {
+    more_is_better(&fact.value.unit, &fact.metric)
+}
+
+/// A number against the one cell that a sentence names. Where the numbers alternate with labels of one axis, each
+/// belongs to its label: `0.78 at c=2 and 0.45 at c=4`.
+fn value(claim: &Claim, facts: &Facts<'_>) -> Verdict {
+    if claim.many.is_some()
+        || claim.part.is_some()
+        || claim.bound.is_some()
+        || claim.than.is_some()
+        || claim.numbers.is_empty()
+    {
+        return None;
+    }
+    let mut wrong = Vec::new();
+    for (stated, mentions) in addressed(claim, facts)? {
+        let selected = select(facts, claim, &mentions);
+        let [fact] = selected.as_slice() else {
+            return None;
+        };
+        let settled = (0..facts.axes.len()).all(|axis| {
+            facts.axes[axis].values.len() < 2
+                || mentions.iter().any(|m| m.axis == axis)
+                || fact.at[axis].is_none()
+        });
+        if !settled || !comparable(&stated.low, &fact.value) {
+            return None;
+        }
+        if !same(stated, fact) {
+            wrong.push(*fact);
+        }
+    }
+    if wrong.is_empty() {
+        return Some(None);
+    }
+    let cells: Vec<&str> = wrong.iter().map(|fact| fact.place.1.as_str()).collect();
+    Some(Some((
+        format!("the table has {}", cells.join(", ")),
+        evidence(&wrong),
+    )))
+}
+
+/// Numbers that the table has at the named places, but under another statistic than the one named.
+fn another_statistic(claim: &Claim, facts: &Facts<'_>) -> Verdict {
+    let axis = (0..facts.axes.len()).find(|axis| facts.axes[*axis].is_statistic())?;
+    let mut other = None;
+    let mut cells = Vec::new();
+    for (stated, mentions) in addressed(claim, facts)? {
+        let named = mentions.iter().find(|m| m.axis == axis)?;
+        let places: Vec<Mention> = mentions
+            .iter()
+            .filter(|m| m.axis != axis)
+            .copied()
+            .collect();
+        let found: Vec<&Fact> = select(facts, claim, &places)
+            .into_iter()
+            .filter(|fact| same(stated, fact))
+            .collect();
+        let [fact] = found.as_slice() else {
+            return None;
+        };
+        let exact =
+            stated.low.half <= fact.value.half && stated.low.half * 20.0 < stated.low.value.abs();
+        if places.is_empty()
+            || fact.at[axis] == Some(named.value)
+            || !exact
+            || other.is_some_and(|other| other != fact.at[axis])
+        {
+            return None;
+        }
+        other = Some(fact.at[axis]);
+        cells.push(*fact);
+    }
+    let name = &facts.axes[axis].values[other.flatten()?].text;
+    Some(Some((
+        format!("the table has it as {name}"),
+        evidence(&cells),
+    )))
+}
+
+/// The numbers of a claim, each with the labels that it is about.
+fn addressed<'a>(claim: &'a Claim, facts: &Facts<'_>) -> Option<Vec<(&'a Stated, Vec<Mention>)>> {
+    let n = claim.numbers.len();
+    let paired = (0..facts.axes.len())
+        .find(|axis| n > 1 && claim.mentions.iter().filter(|m| m.axis == *axis).count() == n);
+    if n > 1 && paired.is_none() {
+        return None;
+    }
+    let mut found = Vec::new();
+    for (at, stated) in claim.numbers.iter().enumerate() {
+        let mut mentions: Vec<Mention> = claim
+            .mentions
+            .iter()
+            .filter(|m| Some(m.axis) != paired)
+            .copied()
+            .collect();
+        if let Some(axis) = paired {
+            mentions.push(*claim.mentions.iter().filter(|m| m.axis == axis).nth(at)?);
+        }
+        // Two labels of one axis for one number: which is meant is not said.
+        if mentions.iter().enumerate().any(|(i, m)| {
+            mentions[..i]
+                .iter()
+                .any(|o| o.axis == m.axis && o.value != m.value)
+        }) {
+            return None;
+        }
+        found.push((stated, mentions));
+    }
+    Some(found)
+}
+
+/// Whether a stated number can be a cell's: the same measure, and neither has a unit that the other lacks.
+fn comparable(stated: &Quantity, cell: &Quantity) -> bool {
+    if stated.unit.is_empty() || cell.unit.is_empty() {
+        return stated.unit == cell.unit;
+    }
+    stated.measure().0 == cell.measure().0
+}
+
+fn same(stated: &Stated, fact: &Fact) -> bool {
+    let factor = if fact.value.unit == stated.low.unit {
+        1.0
+    } else {
+        fact.value.measure().1 / stated.low.measure().1
+    };
+    let agrees = |a: &Quantity, b: &Quantity| {
+        a.agrees((b.value - b.half) * factor, (b.value + b.half) * factor)
+    };
+    match (&stated.high, &fact.high) {
+        (Some(high), Some(cell)) => agrees(&stated.low, &fact.value) && agrees(high, cell),
+        (None, None) => agrees(&stated.low, &fact.value),
+        (None, Some(cell)) => {
+            stated.low.value >= fact.value.value * factor && stated.low.value <= cell.value * factor
+        }
+        (Some(high), None) => {
+            fact.value.value * factor >= stated.low.value && fact.value.value * factor <= high.value
+        }
+    }
+}
+
+/// The axis along which a peak is sought: levels, else the one axis that is not named.
+fn ladder(facts: &Facts<'_>) -> Option<usize> {
+    (0..facts.axes.len()).find(|axis| {
+        facts.axes[*axis].values.len() >= 3
+            && facts.axes[*axis]
+                .values
+                .iter()
+                .all(|value| value.level.is_some())
+    })
+}
+
+/// `code peaks at c=2 (36.2)`.
+fn peak(claim: &Claim, facts: &Facts<'_>) -> Verdict {
+    let axis = ladder(facts)?;
+    let level = claim.mentions.iter().find(|m| m.axis == axis)?;
+    let fixed: Vec<Mention> = claim
+        .mentions
+        .iter()
+        .filter(|m| m.axis != axis)
+        .copied()
+        .collect();
+    let line = select(facts, claim, &fixed);
+    let one = line
+        .iter()
+        .all(|fact| (0..facts.axes.len()).all(|a| a == axis || fact.at[a] == line[0].at[a]));
+    if claim.mentions.iter().filter(|m| m.axis == axis).count() != 1
+        || claim.relation.is_some()
+        || !one
+        || line.len() < 3
+        || claim.many.is_some()
+        || claim.than.is_some()
+    {
+        return None;
+    }
+    let most = line
+        .iter()
+        .map(|fact| fact.value.value)
+        .fold(f64::MIN, f64::max);
+    let there = line
+        .iter()
+        .find(|fact| fact.at[axis] == Some(level.value))?;
+    if there.value.value >= most {
+        return Some(None);
+    }
+    let peak = line.iter().find(|fact| fact.value.value >= most)?;
+    Some(Some((
+        format!("the largest of {} values is {}", line.len(), peak.place.1),
+        evidence(&[peak, there]),
+    )))
+}
+
+/// `At c=1 a trace keeps 34–100% of its peak`.
+fn share_of_peak(claim: &Claim, facts: &Facts<'_>) -> Verdict {
+    let axis = ladder(facts)?;
+    let level = claim.mentions.iter().find(|m| m.axis == axis)?;
+    let [Stated { low, high }] = claim.numbers.as_slice() else {
+        return None;
+    };
+    let fixed: Vec<Mention> = claim
+        .mentions
+        .iter()
+        .filter(|m| m.axis != axis)
+        .copied()
+        .collect();
+    if !low.is_percent() || claim.relation.is_some() {
+        return None;
+    }
+    let mut lines: BTreeMap<Vec<Option<usize>>, Vec<&Fact>> = BTreeMap::new();
+    for fact in select(facts, claim, &fixed) {
+        let mut key = fact.at.clone();
+        key[axis] = None;
+        lines.entry(key).or_default().push(fact);
+    }
+    let high = high.as_ref().unwrap_or(low);
+    let mut wrong = Vec::new();
+    for line in lines.values() {
+        let most = line
+            .iter()
+            .map(|fact| fact.value.value)
+            .fold(f64::MIN, f64::max);
+        let there = line
+            .iter()
+            .find(|fact| fact.at[axis] == Some(level.value))?;
+        let share = 100.0 * there.value.value / most;
+        if share < low.value - 2.0 * low.half || share > high.value + 2.0 * high.half {
+            wrong.push((share, *there));
+        }
+    }
+    let Some((share, fact)) = wrong.first() else {
+        return Some(None);
+    };
+    Some(Some((
+        format!("it is {} % for `{}`", shown(*share), fact.place.0),
+        evidence(&wrong.iter().map(|w| w.1).collect::<Vec<_>>()),
+    )))
+}
+
+/// `At c=8 chat is fastest, search second and code slowest`.
+fn ranks(claim: &Claim, facts: &Facts<'_>) -> Verdict {
+    // Each rank belongs to the last label before it.
+    let mut places: Vec<(Mention, Rank)> = Vec::new();
+    for (rank, start) in &claim.ranks {
+        let mention = claim
+            .mentions
+            .iter()
+            .filter(|m| m.start < *start)
+            .max_by_key(|m| m.start)?;
+        places.push((*mention, *rank));
+    }
+    let axis = places.first()?.0.axis;
+    let others: Vec<Mention> = claim
+        .mentions
+        .iter()
+        .filter(|m| m.axis != axis)
+        .copied()
+        .collect();
+    let field = select(facts, claim, &others);
+    let one = field
+        .iter()
+        .all(|fact| (0..facts.axes.len()).all(|a| a == axis || fact.at[a] == field[0].at[a]));
+    let named = claim.mentions.iter().filter(|m| m.axis == axis).count();
+    if !one
+        || field.len() < 3
+        || places.iter().any(|p| p.0.axis != axis)
+        || named != places.len()
+        || facts.axes[axis].is_statistic()
+        || claim.relation.is_some()
+        || claim.many.is_some()
+        || claim.part.is_some()
+        || claim.than.is_some()
+        || !claim.numbers.is_empty()
+        || claim.count.is_some()
+        || field
+            .iter()
+            .any(|fact| fact.value.unit != field[0].value.unit)
+    {
+        return None;
+    }
+    let holds = |more: bool| {
+        places.iter().all(|(mention, rank)| {
+            let Some(own) = field
+                .iter()
+                .find(|fact| fact.at[axis] == Some(mention.value))
+            else {
+                return true;
+            };
+            let ahead = |a: f64, b: f64| if more { a > b } else { a < b };
+            let before = field
+                .iter()
+                .filter(|fact| ahead(fact.value.value, own.value.value))
+                .count();
+            let tied = field
+                .iter()
+                .filter(|fact| equal(&fact.value, &own.value))
+                .count();
+            match rank {
+                Rank::Best(place) => before < *place && before + tied >= *place,
+                Rank::Worst => before + tied >= field.len(),
+                Rank::Largest => !field.iter().any(|fact| fact.value.value > own.value.value),
+                Rank::Smallest => !field.iter().any(|fact| fact.value.value < own.value.value),
+            }
+        })
+    };
+    let directions = match better(field[0]) {
+        Some(more) => vec![more],
+        None => vec![true, false],
+    };
+    if directions.into_iter().any(holds) {
+        return Some(None);
+    }
+    let mut order = field.clone();
+    order.sort_by(|a, b| b.value.value.total_cmp(&a.value.value));
+    let said: Vec<String> = order
+        .iter()
+        .take(6)
+        .filter_map(|fact| {
+            Some(format!(
+                "{} {}",
+                facts.axes[axis].values[fact.at[axis]?].text, fact.place.1
+            ))
+        })
+        .collect();
+    Some(Some((
+        format!("the order is {}", said.join(", ")),
+        evidence(&order),
+    )))
+}
+
+/// One side and the other of a comparison, all else equal.
+struct Pair<'a> {
+    own: &'a Fact,
+    other: &'a Fact,
+}
+
+impl Pair<'_> {
+    /// Whether the own side is better, or larger; none for a tie.
+    fn ahead(&self, relation: Relation, more: bool) -> Option<bool> {
+        if equal(&self.own.value, &self.other.value) {
+            return None;
+        }
+        let larger = self.own.value.value > self.other.value.value;
+        Some(match relation {
+            Relation::Better => larger == more,
+            Relation::Worse => larger != more,
+            Relation::More => larger,
+            Relation::Less => !larger,
+            Relation::Changed => true,
+        })
+    }
+
+    fn change(&self) -> f64 {
+        100.0 * (self.own.value.value - self.other.value.value) / self.other.value.value
+    }
+}
+
+/// Who is compared with whom, in every place where both are.
+fn sides<'a>(claim: &Claim, facts: &'a Facts<'_>) -> Option<Vec<Pair<'a>>> {
+    let (_, at) = claim.relation?;
+    let other = claim.than.filter(|than| *than > at).and_then(|than| {
+        claim
+            .mentions
+            .iter()
+            .filter(|m| m.start > than)
+            .min_by_key(|m| m.start)
+    });
+    let own = claim
+        .mentions
+        .iter()
+        .filter(|m| m.start < at && other.is_none_or(|other| other.axis == m.axis))
+        .max_by_key(|m| m.start)?;
+    if claim.than.is_some() && other.is_none() || facts.axes[own.axis].is_statistic() {
+        return None;
+    }
+    let rest: Vec<Mention> = claim
+        .mentions
+        .iter()
+        .filter(|m| m.axis != own.axis)
+        .copied()
+        .collect();
+    let same_axis: Vec<&Mention> = claim
+        .mentions
+        .iter()
+        .filter(|m| m.axis == own.axis)
+        .collect();
+    if same_axis.len() != 1 + usize::from(other.is_some())
+        || other.is_some_and(|other| other.value == own.value)
+    {
+        return None;
+    }
+    let mut groups: BTreeMap<Vec<Option<usize>>, Vec<&Fact>> = BTreeMap::new();
+    for fact in select(facts, claim, &rest) {
+        let mut key = fact.at.clone();
+        key[own.axis] = None;
+        groups.entry(key).or_default().push(fact);
+    }
+    let mut pairs = Vec::new();
+    for group in groups.values() {
+        let mine: Vec<&&Fact> = group
+            .iter()
+            .filter(|fact| fact.at[own.axis] == Some(own.value))
+            .collect();
+        let [mine] = mine.as_slice() else { continue };
+        let theirs: Vec<&&Fact> = group
+            .iter()
+            .filter(|fact| match other {
+                Some(other) => fact.at[other.axis] == Some(other.value),
+                None => fact.at[own.axis].is_some() && fact.at[own.axis] != Some(own.value),
+            })
+            .collect();
+        // Without a named other side there must be only one.
+        let [theirs] = theirs.as_slice() else {
+            return None;
+        };
+        if mine.value.unit != theirs.value.unit || mine.high.is_some() || theirs.high.is_some() {
+            return None;
+        }
+        pairs.push(Pair {
+            own: mine,
+            other: theirs,
+        });
+    }
+    let units = pairs
+        .iter()
+        .all(|pair| pair.own.value.unit == pairs[0].own.value.unit);
+    (!pairs.is_empty() && units).then_some(pairs)
+}
+
+/// A comparison of two sides: on every row, on some of them, by so much.
+fn pairs(claim: &Claim, facts: &Facts<'_>) -> Verdict {
+    let (relation, _) = claim.relation?;
+    let pairs = sides(claim, facts)?;
+    let directions = match better(pairs[0].own) {
+        Some(more) => vec![more],
+        None => vec![true, false],
+    };
+    let n = pairs.len();
+    let pinned = claim
+        .mentions
+        .iter()
+        .map(|m| m.axis)
+        .collect::<std::collections::BTreeSet<_>>()
+        .len();
+    if let [stated] = claim.numbers.as_slice()
+        && (stated.low.is_percent()
+            || stated.low.unit == "x"
+            || stated.low.unit == pairs[0].own.value.unit && !stated.low.unit.is_empty())
+    {
+        // A magnitude of all pairs, or of the only one.
+        let all = stated.high.is_some() || claim.bound.is_some() || n == 1;
+        if !all
+            || claim.many == Some(Many::No)
+            || claim.many == Some(Many::Most)
+            || claim.part.is_some()
+            || claim.count.is_some()
+        {
+            return None;
+        }
+        let wrong: Vec<&Pair<'_>> = pairs
+            .iter()
+            .filter(|pair| !magnitude(pair, stated, claim.bound, relation, &directions))
+            .collect();
+        let Some(first) = wrong.first() else {
+            return Some(None);
+        };
+        let cells: Vec<&Fact> = wrong
+            .iter()
+            .flat_map(|pair| [pair.own, pair.other])
+            .collect();
+        return Some(Some((
+            format!(
+                "{} against {} is {} %",
+                first.own.place.1,
+                first.other.place.1,
+                shown(first.change())
+            ),
+            evidence(&cells),
+        )));
+    }
+    if !claim.numbers.is_empty() && claim.count.is_none() {
+        return None;
+    }
+    let verdict = |more: bool| -> Option<bool> {
+        let ahead = pairs
+            .iter()
+            .filter(|pair| pair.ahead(relation, more) == Some(true))
+            .count();
+        let ties = pairs
+            .iter()
+            .filter(|pair| pair.ahead(relation, more).is_none())
+            .count();
+        let clear = pairs
+            .iter()
+            .filter(|pair| pair.ahead(relation, more) == Some(true) && pair.change().abs() > 5.0)
+            .count();
+        Some(match (claim.part, claim.count, claim.many) {
+            (Some((k, m)), _, _) => {
+                if m != n as f64 {
+                    return None;
+                }
+                k >= clear as f64 && k <= (ahead + ties) as f64
+            }
+            (None, Some(k), _) => k <= (ahead + ties) as f64,
+            (None, None, Some(Many::Every)) => ahead + ties == n,
+            (None, None, Some(Many::Both)) => n != 2 || ahead + ties == n,
+            (None, None, Some(Many::No)) => ahead == 0,
+            (None, None, Some(Many::Most)) => 2 * (ahead + ties) > n,
+            (None, None, Some(Many::Few)) => 2 * ahead < n,
+            (None, None, None) => {
+                // A plain comparison is of one pair, and all axes that matter are named.
+                if n != 1
+                    || pinned
+                        < facts
+                            .axes
+                            .iter()
+                            .filter(|axis| axis.values.len() > 1)
+                            .count()
+                {
+                    return None;
+                }
+                ahead + ties == 1
+            }
+        })
+    };
+    let verdicts: Vec<bool> = directions
+        .iter()
+        .map(|more| verdict(*more))
+        .collect::<Option<_>>()?;
+    if verdicts.contains(&true) || n == 1 && claim.many.is_some() {
+        return Some(None);
+    }
+    let more = directions[0];
+    let ahead = pairs
+        .iter()
+        .filter(|pair| pair.ahead(relation, more) == Some(true))
+        .count();
+    let ties = pairs
+        .iter()
+        .filter(|pair| pair.ahead(relation, more).is_none())
+        .count();
+    let against: Vec<&Fact> = pairs
+        .iter()
+        .filter(|pair| pair.ahead(relation, more) != Some(claim.many != Some(Many::No)))
+        .flat_map(|pair| [pair.own, pair.other])
+        .collect();
+    let tied = if ties > 0 {
+        format!(", with {ties} tied")
+    } else {
+        String::new()
+    };
+    Some(Some((
+        format!("it is so in {ahead} of {n}{tied}"),
+        evidence(&against),
+    )))
+}
+
+/// Whether the difference of a pair is as large as stated; any of the usual bases will do.
+fn magnitude(
+    pair: &Pair<'_>,
+    stated: &Stated,
+    bound: Option<bool>,
+    relation: Relation,
+    directions: &[bool],
+) -> bool {
+    let (a, b) = (pair.own.value.value, pair.other.value.value);
+    let forms: Vec<f64> = if stated.low.is_percent() {
+        vec![
+            100.0 * (a - b).abs() / b.abs(),
+            100.0 * (a - b).abs() / a.abs(),
+            (a - b).abs(),
+        ]
+    } else if stated.low.unit == "x" {
+        vec![
+            a / b,
+            b / a,
+            (a - b).abs() / b.abs(),
+            (a - b).abs() / a.abs(),
+        ]
+    } else {
+        vec![(a - b).abs()]
+    };
+    let way = relation == Relation::Changed
+        || directions
+            .iter()
+            .any(|more| pair.ahead(relation, *more) != Some(false));
+    let slack = |n: &Quantity| 2.0 * n.half.max(0.02 * if n.rough { n.value.abs() } else { 0.0 });
+    match (bound, &stated.high) {
+        (Some(true), _) => forms
+            .iter()
+            .any(|v| *v <= stated.low.value + slack(&stated.low)),
+        (Some(false), _) => {
+            way && forms
+                .iter()
+                .any(|v| *v >= stated.low.value - slack(&stated.low))
+        }
+        (None, Some(high)) => {
+            way && forms.iter().any(|v| {
+                *v >= stated.low.value - slack(&stated.low) && *v <= high.value + slack(high)
+            })
+        }
+        (None, None) => {
+            let exact = !stated.low.is_percent()
+                && stated.low.unit != "x"
+                && stated.low.agrees(
+                    (a - b).abs() - pair.own.value.half,
+                    (a - b).abs() + pair.other.value.half,
+                );
+            way && (exact
+                || (stated.low.is_percent() || stated.low.unit == "x")
+                    && is_change(&stated.low, &pair.other.value, &pair.own.value))
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The words of claims: relations, quantifiers, ranks, and words without weight.
+
+/// How one side stands to the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Relation {
+    /// On the better side, whichever that is for the metric.
+    Better,
+    /// On the worse side.
+    Worse,
+    /// A larger number.
+    More,
+    /// A smaller number.
+    Less,
+    /// Changed, in either direction.
+    Changed,
+}
+
+/// A place in an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rank {
+    /// From the best; 1 is the best.
+    Best(usize),
+    /// The worst.
+    Worst,
+    /// The largest number.
+    Largest,
+    /// The smallest number.
+    Smallest,
+}
+
+/// How many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Many {
+    Every,
+    No,
+    Most,
+    Few,
+    Both,
+}
+
+/// What a word is in a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sense {
+    Relation(Relation),
+    Rank(Rank),
+    Many(Many),
+    /// The other side follows.
+    Than,
+    /// The largest value along the levels.
+    Peak,
+    /// A number that follows is a bound: `less than`, `at least`.
+    Below,
+    Above,
+    /// A kind of rows, whichever the table calls it.
+    Noun,
+    Tie,
+    /// Turns the claim round.
+    Not,
+    /// Says nothing of its own.
+    Light,
+}
+
+/// What a word is, in the form that `stem` gives; none if it may carry a condition.
+pub(crate) fn sense(word: &str) -> Option<Sense> {
+    use Relation::{Better, Changed, Less, More, Worse};
+    Some(match word {
+        "faster" | "better" | "lead" | "win" | "ahead" | "beat" | "outperform" | "gain"
+        | "improve" | "improved" | "won" | "led" | "outperformed" | "improvement" | "quicker"
+        | "fast" => Sense::Relation(Better),
+        "slower" | "worse" | "trail" | "behind" | "lose" | "lost" | "regress" | "regressed"
+        | "regression" | "trailed" | "slow" => Sense::Relation(Worse),
+        "higher" | "more" | "larger" | "greater" | "bigger" | "longer" | "above" | "exceed" => {
+            Sense::Relation(More)
+        }
+        "lower" | "less" | "smaller" | "fewer" | "shorter" | "below" => Sense::Relation(Less),
+        "change" | "changed" | "differ" | "differed" => Sense::Relation(Changed),
+        "fastest" | "best" | "first" | "top" | "quickest" => Sense::Rank(Rank::Best(1)),
+        "second" => Sense::Rank(Rank::Best(2)),
+        "third" => Sense::Rank(Rank::Best(3)),
+        "fourth" => Sense::Rank(Rank::Best(4)),
+        "slowest" | "worst" | "last" => Sense::Rank(Rank::Worst),
+        "highest" | "largest" | "greatest" | "biggest" | "longest" => Sense::Rank(Rank::Largest),
+        "lowest" | "smallest" | "least" | "shortest" | "fewest" => Sense::Rank(Rank::Smallest),
+        "every" | "all" | "each" | "any" | "always" | "everywhere" => Sense::Many(Many::Every),
+        "no" | "none" | "never" | "nowhere" => Sense::Many(Many::No),
+        "most" | "majority" => Sense::Many(Many::Most),
+        "minority" => Sense::Many(Many::Few),
+        "both" => Sense::Many(Many::Both),
+        "than" | "against" | "versu" | "versus" | "vs" | "over" | "compared" => Sense::Than,
+        "peak" | "peaked" | "maximum" => Sense::Peak,
+        "under" | "within" => Sense::Below,
+        "beyond" => Sense::Above,
+        "model" | "trace" | "workload" | "task" | "case" | "row" | "cell" | "engine" | "system"
+        | "setting" | "size" | "level" | "entry" | "test" | "benchmark" | "dataset" | "method"
+        | "configuration" | "config" | "scenario" | "query" | "device" | "gpu" | "machine"
+        | "platform" | "backend" | "request" | "metric" | "column" | "point" | "run" => Sense::Noun,
+        "tie" | "tied" => Sense::Tie,
+        "not" => Sense::Not,
+        "the" | "a" | "an" | "of" | "on" | "in" | "at" | "for" | "with" | "and" | "to" | "by"
+        | "is" | "are" | "was" | "were" | "be" | "been" | "being" | "has" | "have" | "had"
+        | "it" | "its" | "their" | "that" | "this" | "these" | "those" | "which" | "as"
+        | "across" | "per" | "there" | "here" | "we" | "our" | "reach" | "reached" | "get"
+        | "got" | "achieve" | "achieved" | "deliver" | "delivered" | "sustain" | "sustained"
+        | "show" | "showed" | "shown" | "stay" | "stayed" | "remain" | "remained" | "keep"
+        | "kept" | "take" | "took" | "taken" | "need" | "needed" | "use" | "used" | "using"
+        | "fall" | "fell" | "rise" | "rose" | "drop" | "dropped" | "climb" | "climbed" | "grow"
+        | "grew" | "go" | "goe" | "goes" | "went" | "come" | "came" | "end" | "ended" | "only"
+        | "still" | "even" | "also" | "again" | "overall" | "however" | "so" | "thu" | "thus"
+        | "hence" | "then" | "too" | "respectively" | "from" | "where" | "measured"
+        | "recorded" | "observed" | "report" | "reported" | "result" | "resulting" | "number"
+        | "value" | "hit" | "scored" | "score" | "does" | "did" | "do" | "makes" | "make"
+        | "made" | "while" | "when" | "seen" | "out" | "already" | "now" | "clearly"
+        | "consistently" | "whole" | "entire" | "total" | "time" | "or" => Sense::Light,
+        _ => return None,
+    })
+}
+
+/// Words for one thing: what is compared instead of a word.
+pub(crate) fn canonical(word: &str) -> &str {
+    match word {
+        "average" | "avg" => "mean",
+        "maximum" => "max",
+        "minimum" => "min",
+        "p50" => "median",
+        "concurrency" | "conc" => "concurrency",
+        other => other,
+    }
+}
+
+/// Words that name a statistic: a sentence that has one is about no other.
+pub(crate) fn is_statistic(word: &str) -> bool {
+    matches!(
+        canonical(word),
+        "mean" | "median" | "max" | "min" | "geomean" | "std" | "variance" | "sum"
+    ) || word
+        .strip_prefix('p')
+        .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Whether more is better of a metric, by its unit or its words; none if neither tells.
+pub(crate) fn more_is_better(unit: &str, words: &[String]) -> Option<bool> {
+    if unit.ends_with("/s") || unit.ends_with("/min") || unit.contains("/w") {
+        return Some(true);
+    }
+    if crate::number::measure(unit).0 == "time" {
+        return Some(false);
+    }
+    let has = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
+    if has(&[
+        "throughput",
+        "accuracy",
+        "speedup",
+        "qps",
+        "rps",
+        "goodput",
+        "efficiency",
+        "fps",
+        "f1",
+        "recall",
+        "precision",
+        "bleu",
+    ]) {
+        return Some(true);
+    }
+    if has(&[
+        "latency",
+        "ttft",
+        "tpot",
+        "itl",
+        "error",
+        "duration",
+        "ppl",
+        "perplexity",
+        "loss",
+        "memory",
+        "wait",
+        "failure",
+    ]) {
+        return Some(false);
+    }
+    None
+}

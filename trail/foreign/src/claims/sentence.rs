@@ -1,0 +1,360 @@
+//! Understands a sentence as a claim on one table, every word of it, or not at all.
+
+use crate::arithmetic::range_at;
+use crate::claims::facts::Facts;
+use crate::claims::lexicon::{Many, Rank, Relation, Sense, canonical, is_statistic, sense};
+use crate::grid::part_of;
+use crate::number::{Quantity, quantities};
+use crate::words::{Word, number_word, words};
+
+/// An entity, level or statistic that a sentence names.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Mention {
+    pub(crate) axis: usize,
+    pub(crate) value: usize,
+    pub(crate) start: usize,
+}
+
+/// A number or a range that a sentence states.
+#[derive(Debug, Clone)]
+pub(crate) struct Stated {
+    pub(crate) low: Quantity,
+    pub(crate) high: Option<Quantity>,
+}
+
+/// A sentence in terms of a table.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Claim {
+    pub(crate) mentions: Vec<Mention>,
+    pub(crate) numbers: Vec<Stated>,
+    pub(crate) relation: Option<(Relation, usize)>,
+    /// Where `than` is.
+    pub(crate) than: Option<usize>,
+    pub(crate) ranks: Vec<(Rank, usize)>,
+    pub(crate) many: Option<Many>,
+    /// `k of m`.
+    pub(crate) part: Option<(f64, f64)>,
+    /// A count of rows: `on three models`.
+    pub(crate) count: Option<f64>,
+    /// Whether the number is an upper (`true`) or lower bound.
+    pub(crate) bound: Option<bool>,
+    /// Where `peak` is, and whether something is a share of it.
+    pub(crate) peak: Option<usize>,
+    pub(crate) of_peak: bool,
+    /// Only labels with a size up to (`true`) or from this one.
+    pub(crate) size: Option<(bool, f64)>,
+    /// Words that were not understood.
+    pub(crate) unknown: usize,
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    facts: &'a Facts<'a>,
+    words: Vec<Word>,
+    numbers: Vec<Quantity>,
+    claim: Claim,
+}
+
+/// The claim that a text makes on a table; none if a word of it is not understood.
+pub(crate) fn understand(text: &str, facts: &Facts<'_>) -> Option<Claim> {
+    let words = words(text);
+    if words.len() < 3 || words.len() > 40 || text.trim_end().ends_with('?') {
+        return None;
+    }
+    let mut reader = Reader {
+        text,
+        facts,
+        words,
+        numbers: quantities(text),
+        claim: Claim::default(),
+    };
+    let scattered = reader.scattered();
+    let mut at = 0;
+    while at < reader.words.len() {
+        at += reader.step(at, &scattered)?;
+    }
+    (!reader.claim.mentions.is_empty() || reader.claim.many.is_some()).then_some(reader.claim)
+}
+
+impl Reader<'_> {
+    fn word(&self, at: usize) -> &str {
+        self.words.get(at).map_or("", |word| canonical(&word.text))
+    }
+
+    /// Reads what begins at a word; returns how many words it takes.
+    fn step(&mut self, at: usize, scattered: &[usize]) -> Option<usize> {
+        if scattered.contains(&at) {
+            return Some(1);
+        }
+        if let Some(taken) = self.mention(at) {
+            return Some(taken);
+        }
+        if let Some(taken) = self.number(at) {
+            return Some(taken);
+        }
+        let word = self.word(at).to_owned();
+        let start = self.words[at].start;
+        let next_number = |offset: usize| {
+            self.words.get(at + offset).is_some_and(|word| {
+                self.numbers
+                    .iter()
+                    .any(|n| n.start <= word.start && word.start < n.end)
+            })
+        };
+        let bound = match (word.as_str(), self.word(at + 1)) {
+            ("less" | "fewer" | "lower", "than") if next_number(2) => Some((true, 2)),
+            ("more" | "greater" | "higher", "than") if next_number(2) => Some((false, 2)),
+            ("at", "most") if next_number(2) => Some((true, 2)),
+            ("at", "least") if next_number(2) => Some((false, 2)),
+            ("under" | "within" | "below", _) if next_number(1) => Some((true, 1)),
+            ("over" | "above" | "beyond", _) if next_number(1) => Some((false, 1)),
+            _ => None,
+        };
+        if let Some((upper, taken)) = bound {
+            self.claim.bound = Some(upper);
+            return Some(taken);
+        }
+        if word == "up"
+            && self.word(at + 1) == "to"
+            && let Some(size) = size_of(self.word(at + 2))
+        {
+            self.claim.size = Some((true, size));
+            return Some(3);
+        }
+        if word == "head" && self.word(at.wrapping_sub(1)) == "a" {
+            return Some(1);
+        }
+        if is_statistic(&word) && !self.facts.metric.contains(&word) && word != "max" {
+            return None;
+        }
+        if let Some(count) = number_word(&word) {
+            // `one tie`, `three models`.
+            if sense(self.word(at + 1)) == Some(Sense::Tie) {
+                return Some(2);
+            }
+            self.counted(at + 1, count as f64)?;
+            return Some(1);
+        }
+        let named = self.facts.metric.contains(&word)
+            || self.facts.axes.iter().any(|axis| axis.name.contains(&word));
+        if word == "all"
+            && at
+                .checked_sub(1)
+                .is_some_and(|before| self.word(before) == "in")
+        {
+            return Some(1);
+        }
+        match sense(&word) {
+            Some(Sense::Relation(relation)) => {
+                if self.claim.relation.is_some() {
+                    return None;
+                }
+                self.claim.relation = Some((relation, start));
+            }
+            Some(Sense::Rank(rank)) => self.claim.ranks.push((rank, start)),
+            Some(Sense::Many(many)) => {
+                if self.claim.many.is_some_and(|other| other != many) {
+                    // `no regression on any trace`: the first decides.
+                    if many != Many::Every && many != Many::Both {
+                        return None;
+                    }
+                } else {
+                    self.claim.many = Some(many);
+                }
+            }
+            Some(Sense::Than) => self.claim.than = Some(start),
+            Some(Sense::Peak) => {
+                let of = self.text[..start].trim_end();
+                self.claim.of_peak = ["of its", "of the", "of their"]
+                    .iter()
+                    .any(|before| of.ends_with(before));
+                self.claim.peak = Some(start);
+            }
+            Some(Sense::Below | Sense::Above | Sense::Not) => return None,
+            Some(Sense::Noun | Sense::Tie | Sense::Light) => {}
+            None if named => {}
+            // A subject that the table does not name is borne with where the values themselves tell what is meant.
+            None if self.claim.unknown == 0 => self.claim.unknown = 1,
+            None => return None,
+        }
+        Some(1)
+    }
+
+    /// A bare count must be of rows: a noun follows.
+    fn counted(&mut self, next: usize, count: f64) -> Option<()> {
+        let word = self.word(next);
+        let noun = sense(word) == Some(Sense::Noun)
+            || self
+                .facts
+                .axes
+                .iter()
+                .any(|axis| axis.name.last().is_some_and(|name| name == word));
+        if !noun || self.claim.count.is_some() {
+            return None;
+        }
+        self.claim.count = Some(count);
+        Some(())
+    }
+
+    /// A label of the table, the longest that fits; or a level (`c=4`).
+    fn mention(&mut self, at: usize) -> Option<usize> {
+        let mut best: Option<(usize, usize, usize)> = None;
+        for (index, axis) in self.facts.axes.iter().enumerate() {
+            for (value, place) in axis.values.iter().enumerate() {
+                let named = match place.level {
+                    Some(level)
+                        if !axis.name.is_empty()
+                            && axis.name.last().is_some_and(|name| name == self.word(at)) =>
+                    {
+                        (self.word(at + 1).parse() == Ok(level)).then_some(2)
+                    }
+                    _ => None,
+                };
+                let fits = place
+                    .words
+                    .iter()
+                    .enumerate()
+                    .all(|(offset, word)| self.word(at + offset) == word);
+                let taken = named.or_else(|| {
+                    (fits && !place.words.is_empty() && self.is_name(at, &place.text, &place.words))
+                        .then_some(place.words.len())
+                });
+                if let Some(taken) = taken
+                    && best.is_none_or(|best| taken > best.2)
+                {
+                    best = Some((index, value, taken));
+                }
+            }
+        }
+        let (axis, value, taken) = best?;
+        let start = self.words[at].start;
+        self.claim.mentions.push(Mention { axis, value, start });
+        Some(taken)
+    }
+
+    /// Whether words that fit a label are its name here, and no number, article or ordinary word.
+    fn is_name(&self, at: usize, label: &str, words: &[String]) -> bool {
+        let [word] = words else { return true };
+        if word.parse::<f64>().is_ok() {
+            return false;
+        }
+        let raw = &self.text[self.words[at].start..self.words[at].end];
+        if word.chars().count() == 1 || matches!(sense(word), Some(Sense::Light | Sense::Than)) {
+            return raw == label && raw.chars().any(char::is_uppercase);
+        }
+        true
+    }
+
+    fn number(&mut self, at: usize) -> Option<usize> {
+        let start = self.words[at].start;
+        let number = self
+            .numbers
+            .iter()
+            .find(|n| n.start <= start && start < n.end)?
+            .clone();
+        let taken = |end: usize| {
+            self.words[at..]
+                .iter()
+                .take_while(|word| word.start < end)
+                .count()
+                .max(1)
+        };
+        if let Some((low, high)) = range_at(self.text, &self.numbers, &number) {
+            let end = high.end;
+            let mut low = low;
+            high.unit.clone_into(&mut low.unit);
+            self.claim.numbers.push(Stated {
+                low,
+                high: Some(high),
+            });
+            return Some(taken(end));
+        }
+        // `5/6`, `5 of 6`, `5 of the 6`.
+        let next = self.numbers.iter().find(|n| n.start >= number.end);
+        if let Some(next) = next.filter(|next| number.is_count() && next.is_count()) {
+            let between = self.text[number.end..next.start].trim();
+            let part = self.text[number.start..next.end].to_owned();
+            if matches!(between, "of" | "out of" | "of the" | "out of the")
+                || part_of(&part).is_some()
+            {
+                if self.claim.part.is_some() {
+                    return None;
+                }
+                self.claim.part = Some((number.value, next.value));
+                return Some(taken(next.end));
+            }
+        }
+        let end = number.end;
+        let words = taken(end);
+        if number.is_count()
+            && number.unit.is_empty()
+            && self.counted(at + words, number.value).is_some()
+        {
+            // The number may be a value as well: `399 cells`.
+            self.claim.numbers.push(Stated {
+                low: number,
+                high: None,
+            });
+            return Some(words);
+        }
+        self.claim.numbers.push(Stated {
+            low: number,
+            high: None,
+        });
+        Some(words)
+    }
+
+    /// Labels of several words that all are in the text, though not together: `cells executed` in `399 cells were
+    /// executed`. Returns the words that they take.
+    fn scattered(&mut self) -> Vec<usize> {
+        let mut taken = Vec::new();
+        let mut found: Vec<(usize, Mention, Vec<usize>)> = Vec::new();
+        for (axis, places) in self.facts.axes.iter().enumerate() {
+            for (value, place) in places
+                .values
+                .iter()
+                .enumerate()
+                .filter(|(_, place)| place.words.len() >= 2 && place.level.is_none())
+            {
+                let at: Option<Vec<usize>> = place
+                    .words
+                    .iter()
+                    .map(|word| (0..self.words.len()).find(|at| self.word(*at) == word))
+                    .collect();
+                let Some(at) = at else { continue };
+                let together = at.windows(2).all(|two| two[1] == two[0] + 1);
+                let weight = place
+                    .words
+                    .iter()
+                    .filter(|word| !matches!(sense(word), Some(Sense::Light)))
+                    .count();
+                if !together
+                    && weight >= 2
+                    && place.words.iter().all(|word| word.parse::<f64>().is_err())
+                {
+                    let start = self.words[*at.iter().min().unwrap_or(&0)].start;
+                    found.push((axis, Mention { axis, value, start }, at));
+                }
+            }
+        }
+        // Only where one label of its axis can be meant.
+        for (axis, mention, at) in &found {
+            if found.iter().filter(|other| other.0 == *axis).count() == 1 {
+                self.claim.mentions.push(*mention);
+                taken.extend(at);
+            }
+        }
+        taken
+    }
+}
+
+/// The size in a label or a word: `4b`, `350m`.
+pub(crate) fn size_of(word: &str) -> Option<f64> {
+    let (number, scale) = match word.as_bytes().last()? {
+        b'b' => (&word[..word.len() - 1], 1e9),
+        b'm' => (&word[..word.len() - 1], 1e6),
+        b'k' => (&word[..word.len() - 1], 1e3),
+        _ => return None,
+    };
+    number.parse::<f64>().ok().map(|number| number * scale)
+}

@@ -1,0 +1,626 @@
+//! Where the numbers of a document come from: for each the cell of the data, or the simple derivation of cells, that
+//! yields it. Words around a number pick the rows; the value then decides. A column of a table is traced as a whole:
+//! what yields most of its cells is expected of the rest.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::document::Document;
+use crate::finding::{Evidence, Finding, Rule};
+use crate::number::{Quantity, quantities, shown};
+use crate::source::{Derived, How, Key, Signature, Source as Data};
+use crate::table::Table;
+use crate::words::words;
+
+/// What became of a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// A cell that the words around it name has it.
+    Cell,
+    /// A derivation of cells that the words around it name gives it.
+    Derived,
+    /// Cells have this value, but the words around it name none of them.
+    ValueOnly,
+    /// The data that yields the rest of its column gives another value.
+    Differs,
+    /// Neither a cell nor a simple derivation gives it.
+    NotFound,
+}
+
+impl Status {
+    /// All, in the order in which they are told.
+    pub const ALL: [Self; 5] = [
+        Self::Differs,
+        Self::NotFound,
+        Self::ValueOnly,
+        Self::Derived,
+        Self::Cell,
+    ];
+
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cell => "cell",
+            Self::Derived => "derived",
+            Self::ValueOnly => "value only",
+            Self::Differs => "differs",
+            Self::NotFound => "not found",
+        }
+    }
+}
+
+/// What yields a number.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Source {
+    /// The formula, in words.
+    pub formula: String,
+    /// The cells, or the first of them.
+    pub places: Vec<String>,
+    /// What it gives, unrounded.
+    pub value: f64,
+}
+
+/// A number of the document with its sources, best first.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Traced {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// As the document prints it.
+    pub number: String,
+    /// The sentence, or the row and the header.
+    pub context: String,
+    /// What became of it.
+    pub status: Status,
+    /// What yields it; what was expected, if it differs.
+    pub sources: Vec<Source>,
+    /// How many sources there are; only the best are listed.
+    pub candidates: usize,
+}
+
+/// All numbers of a document, in its order.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Coverage {
+    /// The numbers.
+    pub numbers: Vec<Traced>,
+}
+
+impl Coverage {
+    /// How many numbers have a status.
+    pub fn count(&self, status: Status) -> usize {
+        self.numbers
+            .iter()
+            .filter(|number| number.status == status)
+            .count()
+    }
+}
+
+impl fmt::Display for Coverage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts: Vec<String> = Status::ALL
+            .iter()
+            .rev()
+            .map(|status| format!("{} {}", self.count(*status), status.name()))
+            .collect();
+        write!(f, "{} numbers: {}", self.numbers.len(), parts.join(", "))
+    }
+}
+
+/// Sources of one table that are ranked for a number.
+const MOST_CANDIDATES: usize = 200;
+
+/// Sources that are listed for a number.
+const LISTED: usize = 3;
+
+/// Traces every number of a document, and reports cells that differ from what yields the rest of their column.
+pub(crate) fn trace(document: &Document, tables: &[Table]) -> (Coverage, Vec<Finding>) {
+    let mut tracer = Tracer::new(tables);
+    let mut numbers = Vec::new();
+    let mut findings = Vec::new();
+    for table in &document.tables {
+        tracer.table(table, &mut numbers, &mut findings);
+    }
+    for prose in &document.prose {
+        for &(start, end) in &prose.sentences {
+            let sentence = &prose.text[start..end];
+            for number in prose.numbers_in(start, end) {
+                let place = prose.place(number.start);
+                let text = prose.text.get(number.start..number.end).unwrap_or("");
+                let context = [sentence, document.heading_of(prose.section)];
+                let asked = tracer
+                    .sources
+                    .iter()
+                    .map(|source| source.named(sentence))
+                    .collect();
+                numbers.push(tracer.number(number, place, text, sentence.trim(), &context, &asked));
+            }
+        }
+    }
+    numbers.sort_by_key(|number| (number.line, number.column));
+    (Coverage { numbers }, findings)
+}
+
+/// The keys that a context names, for each data table.
+type Asked = Vec<BTreeSet<Key>>;
+
+struct Tracer<'a> {
+    sources: Vec<Data<'a>>,
+    /// Every number of the data with its table, row and column, by value.
+    values: Vec<(f64, usize, usize, usize)>,
+    /// What was derived before, by table and keys.
+    derived: BTreeMap<(usize, BTreeSet<Key>), Vec<Derived>>,
+}
+
+impl<'a> Tracer<'a> {
+    fn new(tables: &'a [Table]) -> Self {
+        let mut values = Vec::new();
+        for (at, table) in tables.iter().enumerate() {
+            for row in 0..table.rows.len() {
+                for column in 0..table.columns.len() {
+                    values.extend(table.plain(row, column).map(|n| (n.value, at, row, column)));
+                }
+            }
+        }
+        values.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Self {
+            sources: tables.iter().map(Data::of).collect(),
+            values,
+            derived: BTreeMap::new(),
+        }
+    }
+
+    /// Derivations for the keys of a context. More than this many contexts are not kept.
+    fn derive(&mut self, at: usize, keys: &BTreeSet<Key>) -> &[Derived] {
+        if self.derived.len() > 5000 {
+            self.derived.clear();
+        }
+        let sources = &self.sources;
+        self.derived
+            .entry((at, keys.clone()))
+            .or_insert_with(|| sources[at].derive(keys))
+    }
+
+    /// Traces one number by the words around it.
+    fn number(
+        &mut self,
+        stated: &Quantity,
+        place: (usize, usize),
+        text: &str,
+        shown_context: &str,
+        context: &[&str],
+        asked: &Asked,
+    ) -> Traced {
+        let said: BTreeSet<String> = context
+            .iter()
+            .flat_map(|text| words(text))
+            .map(|word| word.text)
+            .collect();
+        let digits = significant(text);
+        let mut found: Vec<(f64, usize, Derived)> = Vec::new();
+        for (at, keys) in asked.iter().enumerate() {
+            if keys.is_empty()
+                && !self.sources[at]
+                    .values
+                    .iter()
+                    .any(|(_, name, _)| overlap(name, &said) > 0)
+            {
+                continue;
+            }
+            let candidates: Vec<Derived> = self
+                .derive(at, keys)
+                .iter()
+                .filter(|derived| derived.gives(stated))
+                .take(MOST_CANDIDATES)
+                .cloned()
+                .collect();
+            for derived in candidates {
+                let score = self.score(at, &derived, keys, &said, digits);
+                found.push((score, at, derived));
+            }
+        }
+        found.retain(|(score, _, _)| *score >= ENOUGH);
+        found.sort_by(|a, b| b.0.total_cmp(&a.0));
+        found.dedup_by(|b, a| {
+            a.1 == b.1 && a.2.rows == b.2.rows && a.2.column == b.2.column && a.2.how == b.2.how
+        });
+        let candidates = found.len();
+        let mut sources: Vec<Source> = found
+            .iter()
+            .take(LISTED)
+            .map(|(_, at, derived)| self.source(*at, derived))
+            .collect();
+        let status = match found.first() {
+            Some((_, _, derived)) if derived.how == How::Cell => Status::Cell,
+            Some(_) => Status::Derived,
+            None => {
+                sources = self.by_value(stated, digits);
+                if sources.is_empty() {
+                    Status::NotFound
+                } else {
+                    Status::ValueOnly
+                }
+            }
+        };
+        Traced {
+            line: place.0,
+            column: place.1.max(1),
+            number: text.to_owned(),
+            context: shown_context.to_owned(),
+            status,
+            candidates: candidates.max(sources.len()),
+            sources,
+        }
+    }
+
+    /// How well a derivation fits the words around a number: names of rows and of the column, the statistic, the
+    /// digits that had to agree, and how simple it is.
+    fn score(
+        &self,
+        at: usize,
+        derived: &Derived,
+        keys: &BTreeSet<Key>,
+        said: &BTreeSet<String>,
+        digits: usize,
+    ) -> f64 {
+        let source = &self.sources[at];
+        let column = |c: usize| {
+            source
+                .values
+                .iter()
+                .find(|value| value.0 == c)
+                .map_or(0.0, |value| {
+                    overlap(&value.1, said) as f64 / value.1.len().max(1) as f64
+                })
+        };
+        let named = column(derived.column) + derived.against.map_or(0.0, column);
+        let has = |list: &[&str]| list.iter().any(|word| said.contains(*word));
+        let (cost, told) = match derived.how {
+            How::Cell => (0.0, true),
+            How::Mean => (1.0, has(&["mean", "average", "avg"])),
+            How::Median => (1.5, has(&["median"])),
+            How::Sum => (1.5, has(&["total", "sum", "all"])),
+            How::Least => (
+                1.0,
+                has(&[
+                    "min", "minimum", "lowest", "least", "smallest", "fastest", "from",
+                ]),
+            ),
+            How::Most => (
+                1.0,
+                has(&[
+                    "max", "maximum", "highest", "peak", "largest", "most", "slowest", "to",
+                ]),
+            ),
+            How::Count => (
+                1.5,
+                has(&["row", "cell", "run", "case", "count", "number", "all"]),
+            ),
+            How::Difference => (
+                1.5,
+                has(&["difference", "delta", "by", "more", "less", "point", "pp"]),
+            ),
+            How::Ratio => (
+                1.0,
+                has(&[
+                    "ratio", "faster", "slower", "factor", "time", "higher", "lower", "speedup",
+                ]),
+            ),
+            How::Change => (
+                1.0,
+                has(&[
+                    "faster",
+                    "slower",
+                    "more",
+                    "less",
+                    "higher",
+                    "lower",
+                    "change",
+                    "drop",
+                    "gain",
+                    "percent",
+                    "better",
+                    "worse",
+                    "increase",
+                    "reduction",
+                ]),
+            ),
+        };
+        let by = if derived.by.is_empty() || said_all(&derived.by, said) {
+            0.0
+        } else {
+            1.5
+        };
+        let between = if derived.against.is_some() { 1.0 } else { 0.0 };
+        2.0 * named
+            + 1.5 * keys.iter().map(|key| key.0).collect::<BTreeSet<_>>().len() as f64
+            + 0.8 * digits.min(4) as f64
+            + if told { 1.0 } else { -0.5 }
+            - cost
+            - by
+            - between
+    }
+
+    fn source(&self, at: usize, derived: &Derived) -> Source {
+        let table = self.sources[at].table;
+        let places = derived
+            .rows
+            .iter()
+            .take(4)
+            .map(|row| table.place(*row, derived.column))
+            .collect();
+        Source {
+            formula: derived.said(table),
+            places,
+            value: derived.value,
+        }
+    }
+
+    /// Cells with a value, wherever they are. Numbers of one or two digits are everywhere and tell nothing.
+    fn by_value(&self, stated: &Quantity, digits: usize) -> Vec<Source> {
+        if digits < 3 {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        for scale in [1.0, 0.01, 100.0, 1e-3, 1e3] {
+            let (low, high) = (
+                (stated.value - stated.half) * scale,
+                (stated.value + stated.half) * scale,
+            );
+            let from = self.values.partition_point(|value| value.0 < low);
+            for (value, at, row, column) in self.values[from..]
+                .iter()
+                .take_while(|value| value.0 <= high)
+                .take(LISTED)
+            {
+                let table = self.sources[*at].table;
+                found.push(Source {
+                    formula: format!("`{}`", table.name(*column)),
+                    places: vec![table.place(*row, *column)],
+                    value: *value,
+                });
+            }
+            if !found.is_empty() {
+                break;
+            }
+        }
+        found.truncate(LISTED);
+        found
+    }
+}
+
+/// The least score at which words and value together tell a source.
+const ENOUGH: f64 = 3.0;
+
+fn overlap(name: &[String], said: &BTreeSet<String>) -> usize {
+    name.iter().filter(|word| said.contains(*word)).count()
+}
+
+fn said_all(text: &str, said: &BTreeSet<String>) -> bool {
+    words(text)
+        .iter()
+        .filter(|word| word.text != "against")
+        .all(|word| said.contains(&word.text))
+}
+
+/// Digits of a number without leading zeros.
+fn significant(text: &str) -> usize {
+    let digits: String = text
+        .chars()
+        .take_while(|c| !c.is_alphabetic())
+        .filter(char::is_ascii_digit)
+        .collect();
+    digits.trim_start_matches('0').len()
+}
+
+/// Columns of counts that are levels of the data as well, with the column there.
+fn like_columns(table: &Table, source: &Data<'_>) -> BTreeMap<usize, usize> {
+    (0..table.columns.len())
+        .filter_map(|column| {
+            let counts =
+                (0..table.rows.len()).map(|row| table.plain(row, column).filter(|n| n.is_count()));
+            let values: Vec<String> = counts
+                .map(|n| n.map(|n| shown(n.value)))
+                .collect::<Option<_>>()?;
+            let data = source.levels_like(table.name(column), &values, column == 0)?;
+            Some((column, data))
+        })
+        .collect()
+}
+
+/// Derivations that are held against every cell of a column.
+const MOST_SIGNATURES: usize = 8;
+
+impl Tracer<'_> {
+    /// Traces the cells of a table, column by column.
+    fn table(&mut self, table: &Table, numbers: &mut Vec<Traced>, findings: &mut Vec<Finding>) {
+        let like: Vec<BTreeMap<usize, usize>> = self
+            .sources
+            .iter()
+            .map(|source| like_columns(table, source))
+            .collect();
+        let is_label = |column: usize| {
+            !table.is_numeric(column)
+                || column == 0 && like.iter().any(|like| like.contains_key(&0))
+        };
+        for column in (0..table.columns.len()).filter(|column| !is_label(*column)) {
+            let asked: Vec<Asked> = (0..table.rows.len())
+                .map(|row| {
+                    let mut texts: Vec<&str> = (0..table.columns.len())
+                        .filter(|c| is_label(*c))
+                        .filter_map(|c| table.cell(row, c))
+                        .map(|cell| cell.text.as_str())
+                        .collect();
+                    texts.push(table.name(column));
+                    self.asked(&texts, &table.title, (table, row, column), &like)
+                })
+                .collect();
+            let expected = self.signature(table, column, &asked);
+            for (row, asked) in asked.iter().enumerate() {
+                let Some(cell) = table.cell(row, column) else {
+                    continue;
+                };
+                let line = table.rows[row].line;
+                let context = format!("{} | {}", table.label(row), table.name(column));
+                for number in &quantities(&cell.text) {
+                    let text = cell.text.get(number.start..number.end).unwrap_or("");
+                    let place = (
+                        line,
+                        cell.column
+                            + cell
+                                .text
+                                .get(..number.start)
+                                .map_or(0, |before| before.chars().count()),
+                    );
+                    let around = [table.label(row), table.name(column), table.title.as_str()];
+                    let mut traced = self.number(number, place, text, &context, &around, asked);
+                    if let (Some(signature), true) = (
+                        &expected,
+                        cell.value
+                            .as_ref()
+                            .is_some_and(|value| value.start == number.start),
+                    ) {
+                        self.settle(signature, number, asked, &mut traced, table, findings);
+                    }
+                    numbers.push(traced);
+                }
+            }
+        }
+    }
+
+    /// The keys that a row and a header name; the title only for columns that neither names.
+    fn asked(
+        &self,
+        texts: &[&str],
+        title: &str,
+        (table, row, traced): (&Table, usize, usize),
+        like: &[BTreeMap<usize, usize>],
+    ) -> Asked {
+        self.sources
+            .iter()
+            .zip(like)
+            .map(|(source, like)| {
+                let mut keys: BTreeSet<Key> =
+                    texts.iter().flat_map(|text| source.named(text)).collect();
+                for (own, column) in like.iter().filter(|(own, _)| **own != traced) {
+                    keys.extend(table.plain(row, *own).map(|n| (*column, shown(n.value))));
+                }
+                let columns: BTreeSet<usize> = keys.iter().map(|key| key.0).collect();
+                keys.extend(
+                    source
+                        .named(title)
+                        .into_iter()
+                        .filter(|key| !columns.contains(&key.0)),
+                );
+                keys
+            })
+            .collect()
+    }
+
+    /// The derivation that yields most cells of a column: three for each one that it does not, and at least three.
+    fn signature(&mut self, table: &Table, column: usize, asked: &[Asked]) -> Option<Signature> {
+        // The cells that a derivation yields, and their different values.
+        let mut tally: BTreeMap<Signature, (usize, BTreeSet<u64>)> = BTreeMap::new();
+        let stated: Vec<Option<Quantity>> = (0..asked.len())
+            .map(|row| table.value(row, column).cloned())
+            .collect();
+        let filled = || {
+            stated
+                .iter()
+                .zip(asked)
+                .filter_map(|(stated, asked)| Some((stated.as_ref()?, asked)))
+        };
+        for (stated, asked) in filled() {
+            for (at, keys) in asked
+                .iter()
+                .enumerate()
+                .filter(|(_, keys)| !keys.is_empty())
+            {
+                for derived in self
+                    .derive(at, keys)
+                    .iter()
+                    .filter(|derived| derived.gives(stated))
+                {
+                    let counts = tally.entry(derived.signature(at)).or_default();
+                    counts.0 += 1;
+                    counts.1.insert(stated.value.to_bits());
+                }
+            }
+        }
+        tally.retain(|_, (yes, values)| *yes >= 3 && values.len() >= 3);
+        let mut most: Vec<(Signature, usize)> = tally
+            .into_iter()
+            .map(|(signature, (yes, _))| (signature, yes))
+            .collect();
+        most.sort_by_key(|(signature, yes)| (std::cmp::Reverse(*yes), signature.1));
+        most.into_iter()
+            .take(MOST_SIGNATURES)
+            .find_map(|(signature, yes)| {
+                let mut no = 0;
+                for (stated, asked) in filled() {
+                    let there = self
+                        .derive(signature.0, &asked[signature.0])
+                        .iter()
+                        .find(|derived| derived.is(&signature));
+                    no += usize::from(there.is_some_and(|derived| !derived.gives(stated)));
+                }
+                (yes >= 3 * no).then_some(signature)
+            })
+    }
+
+    /// A cell of a column whose derivation is known: it agrees, or it differs.
+    fn settle(
+        &mut self,
+        signature: &Signature,
+        stated: &Quantity,
+        asked: &Asked,
+        traced: &mut Traced,
+        table: &Table,
+        findings: &mut Vec<Finding>,
+    ) {
+        let at = &signature.0;
+        let found = self
+            .derive(*at, &asked[*at])
+            .iter()
+            .find(|derived| derived.is(signature));
+        let Some(derived) = found.cloned() else {
+            return;
+        };
+        let source = self.source(*at, &derived);
+        if derived.gives(stated) {
+            traced.status = if derived.how == How::Cell {
+                Status::Cell
+            } else {
+                Status::Derived
+            };
+            traced.sources.retain(|other| *other != source);
+            traced.sources.insert(0, source);
+            traced.sources.truncate(LISTED);
+            traced.candidates = traced.candidates.max(traced.sources.len());
+            return;
+        }
+        findings.push(Finding {
+            rule: Rule::Data,
+            line: traced.line,
+            column: traced.column,
+            quote: format!("{} | {}", traced.context, traced.number),
+            message: format!(
+                "the data gives {}: {}, which yields the rest of this column",
+                shown(source.value),
+                source.formula
+            ),
+            cause: format!("line {}: {}", table.line, self.sources[*at].table.file),
+            evidence: source
+                .places
+                .iter()
+                .map(|place| Evidence::new(place.clone(), shown(source.value)))
+                .collect(),
+        });
+        traced.status = Status::Differs;
+        traced.sources = vec![source];
+        traced.candidates = 1;
+    }
+}

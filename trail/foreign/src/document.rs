@@ -1,0 +1,541 @@
+//! A document as blocks: headings, prose, lists, tables and code, each character with its place. CommonMark with
+//! GFM's tables and footnotes decides what a block is (`pulldown-cmark`); comments and code are never prose.
+
+use std::ops::Range;
+
+use pulldown_cmark::{CodeBlockKind, Event, LinkType, Options, Parser, Tag, TagEnd};
+
+use crate::number::{Quantity, quantities};
+use crate::table::{Cell, Row, Table, aligned, is_rule, split_row};
+use crate::words::sentences;
+
+/// A document cut into blocks.
+#[derive(Debug, Clone, Default)]
+pub struct Document {
+    /// The headings, in order.
+    pub headings: Vec<Heading>,
+    /// Paragraphs and the texts of list items, in order.
+    pub prose: Vec<Prose>,
+    /// Lists; an item is an index into `prose`.
+    pub lists: Vec<List>,
+    /// Tables: GFM's, and those that a code block shows with columns lined up.
+    pub tables: Vec<Table>,
+    /// Rows with more cells than their header: what is lost when the document is rendered.
+    pub lost: Vec<Lost>,
+    /// Links to a heading of the document itself: line, column, the fragment.
+    pub fragments: Vec<(usize, usize, String)>,
+    /// Names that HTML gives to places (`id="…"`, `name="…"`).
+    pub anchors: Vec<String>,
+    /// Footnotes referred to, and defined.
+    pub footnotes: (Vec<(usize, usize, String)>, Vec<String>),
+    /// The line of a code fence that nothing closes.
+    pub open_fence: Option<usize>,
+}
+
+/// A heading.
+#[derive(Debug, Clone, Default)]
+pub struct Heading {
+    /// Line, from 1.
+    pub line: usize,
+    /// Its words.
+    pub text: String,
+    /// The explicit name, as in `## Title {#name}`.
+    pub id: Option<String>,
+    /// How many blocks of prose are before it.
+    pub prose: usize,
+}
+
+/// A list.
+#[derive(Debug, Clone, Default)]
+pub struct List {
+    /// The paragraph right above it, an index into `prose`.
+    pub intro: Option<usize>,
+    /// The first text of every item, an index into `prose`.
+    pub items: Vec<Option<usize>>,
+    /// How deep it lies in other lists; 0 for none.
+    pub depth: usize,
+}
+
+/// A row that loses cells.
+#[derive(Debug, Clone)]
+pub struct Lost {
+    /// Line of the row.
+    pub line: usize,
+    /// Line of the table's header.
+    pub table: usize,
+    /// Cells of the row and of the header.
+    pub cells: (usize, usize),
+    /// The text that no reader sees.
+    pub text: String,
+}
+
+/// A paragraph or the text of a list item, markup removed.
+#[derive(Debug, Clone, Default)]
+pub struct Prose {
+    /// The words.
+    pub text: String,
+    /// Runs of text that are contiguous in the document: offset in `text`, line, column in characters.
+    places: Vec<(usize, usize, usize)>,
+    /// Code within the text.
+    code: Vec<Range<usize>>,
+    /// Number of headings before it.
+    pub section: usize,
+    /// Whether a part of it is a link.
+    pub linked: bool,
+    /// The numbers in it; those within code are none.
+    pub numbers: Vec<Quantity>,
+    /// Sentences as byte ranges.
+    pub sentences: Vec<(usize, usize)>,
+}
+
+impl Prose {
+    /// Line and column of a byte offset.
+    pub fn place(&self, offset: usize) -> (usize, usize) {
+        let at = self.places.partition_point(|run| run.0 <= offset);
+        let Some(&(start, line, column)) = at.checked_sub(1).and_then(|at| self.places.get(at))
+        else {
+            return (1, 1);
+        };
+        let inside = self
+            .text
+            .get(start..offset)
+            .map_or(0, |t| t.chars().count());
+        (line, column + inside)
+    }
+
+    /// The numbers whose text begins in a byte range.
+    pub fn numbers_in(&self, start: usize, end: usize) -> &[Quantity] {
+        let from = self.numbers.partition_point(|number| number.start < start);
+        let to = self.numbers.partition_point(|number| number.start < end);
+        self.numbers.get(from..to.max(from)).unwrap_or(&[])
+    }
+
+    fn push(&mut self, text: &str, place: (usize, usize)) {
+        self.places.push((self.text.len(), place.0, place.1));
+        self.text.push_str(text);
+    }
+
+    fn finish(mut self) -> Self {
+        let code = std::mem::take(&mut self.code);
+        self.numbers = quantities(&self.text);
+        self.numbers
+            .retain(|number| !code.iter().any(|part| part.contains(&number.start)));
+        self.sentences = sentences(&self.text);
+        self
+    }
+}
+
+/// The lines of a text, to turn an offset into a place.
+struct Lines<'a> {
+    text: &'a str,
+    starts: Vec<usize>,
+    first: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn new(text: &'a str, first: usize) -> Self {
+        let starts = std::iter::once(0)
+            .chain(text.match_indices('\n').map(|(at, _)| at + 1))
+            .collect();
+        Self {
+            text,
+            starts,
+            first,
+        }
+    }
+
+    fn index(&self, offset: usize) -> usize {
+        self.starts.partition_point(|start| *start <= offset).max(1) - 1
+    }
+
+    fn place(&self, offset: usize) -> (usize, usize) {
+        let index = self.index(offset);
+        let before = self.text.get(self.starts[index]..offset).unwrap_or("");
+        (self.first + index, before.chars().count() + 1)
+    }
+
+    fn line(&self, offset: usize) -> &'a str {
+        let index = self.index(offset);
+        let end = self
+            .starts
+            .get(index + 1)
+            .map_or(self.text.len(), |end| end - 1);
+        self.text[self.starts[index]..end].trim_end_matches('\r')
+    }
+}
+
+/// What is open while the events come in.
+struct Reader<'a> {
+    lines: Lines<'a>,
+    document: Document,
+    inline: Option<Prose>,
+    /// The heading that is open, and what it is named.
+    heading: Option<Option<String>>,
+    lists: Vec<usize>,
+    /// Whether the next text is the first of its item.
+    item: bool,
+    /// Prose that ended right before the block that begins now.
+    last: Option<usize>,
+    table: Option<Table>,
+    code: Option<(usize, String)>,
+    skip: usize,
+}
+
+impl Document {
+    /// Reads Markdown.
+    pub fn parse(text: &str) -> Self {
+        Self::parse_at(text, 1)
+    }
+
+    fn parse_at(text: &str, first: usize) -> Self {
+        let options = Options::ENABLE_TABLES
+            | Options::ENABLE_FOOTNOTES
+            | Options::ENABLE_STRIKETHROUGH
+            | Options::ENABLE_TASKLISTS
+            | Options::ENABLE_HEADING_ATTRIBUTES
+            | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
+        let mut reader = Reader {
+            lines: Lines::new(text, first),
+            document: Self::default(),
+            inline: None,
+            heading: None,
+            lists: Vec::new(),
+            item: false,
+            last: None,
+            table: None,
+            code: None,
+            skip: 0,
+        };
+        for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
+            reader.event(event, range);
+        }
+        reader.close();
+        // MyST, the Markdown of Sphinx, names places by lines of their own: `(name)=`.
+        let names = text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix('(')?.strip_suffix(")="));
+        reader.document.anchors.extend(names.map(str::to_owned));
+        reader.document
+    }
+
+    /// The heading above a block of prose.
+    pub fn heading_of(&self, section: usize) -> &str {
+        section
+            .checked_sub(1)
+            .and_then(|at| self.headings.get(at))
+            .map_or("", |heading| &heading.text)
+    }
+}
+
+impl Reader<'_> {
+    fn event(&mut self, event: Event<'_>, range: Range<usize>) {
+        match event {
+            Event::Start(tag) => self.start(tag, range),
+            Event::End(tag) => self.end(tag),
+            Event::Text(text) => match &mut self.code {
+                Some((_, code)) => code.push_str(&text),
+                None => self.text(&text, range.start, false),
+            },
+            Event::Code(text) => {
+                // The offset of the event is that of its backticks.
+                let source = self.lines.text.get(range.clone()).unwrap_or("");
+                let ticks = source.len() - source.trim_start_matches('`').len();
+                self.text(&text, range.start + ticks, true);
+            }
+            Event::SoftBreak | Event::HardBreak => self.text(" ", range.start, false),
+            Event::InlineHtml(html) | Event::Html(html) => self.html(&html),
+            Event::FootnoteReference(name) => {
+                let (line, column) = self.lines.place(range.start);
+                self.document
+                    .footnotes
+                    .0
+                    .push((line, column, name.to_string()));
+            }
+            Event::Rule => self.close_and_forget(),
+            Event::TaskListMarker(_) | Event::InlineMath(_) | Event::DisplayMath(_) => {}
+        }
+    }
+
+    fn text(&mut self, text: &str, offset: usize, code: bool) {
+        if self.skip > 0 {
+            return;
+        }
+        let place = self.lines.place(offset);
+        let section = self.document.headings.len();
+        let prose = self.inline.get_or_insert_with(|| Prose {
+            section,
+            ..Prose::default()
+        });
+        if code {
+            prose
+                .code
+                .push(prose.text.len()..prose.text.len() + text.len());
+        }
+        prose.push(text, place);
+    }
+
+    fn html(&mut self, html: &str) {
+        for name in ["id=", "name="] {
+            for (at, _) in html.match_indices(name) {
+                let rest = html[at + name.len()..].trim_start_matches(['"', '\'']);
+                let end = rest.find(['"', '\'', '>', ' ']).unwrap_or(rest.len());
+                self.document.anchors.push(rest[..end].to_owned());
+            }
+        }
+    }
+
+    /// Ends the text that is open.
+    fn close(&mut self) {
+        let Some(prose) = self.inline.take() else {
+            return;
+        };
+        if prose.text.trim().is_empty() {
+            return;
+        }
+        let index = self.document.prose.len();
+        if std::mem::take(&mut self.item)
+            && let Some(item) = self
+                .lists
+                .last()
+                .and_then(|at| self.document.lists.get_mut(*at))
+                .and_then(|list| list.items.last_mut())
+        {
+            *item = Some(index);
+        }
+        self.document.prose.push(prose.finish());
+        self.last = Some(index);
+    }
+
+    fn close_and_forget(&mut self) {
+        self.close();
+        self.last = None;
+    }
+
+    fn start(&mut self, tag: Tag<'_>, range: Range<usize>) {
+        match tag {
+            Tag::Paragraph | Tag::HtmlBlock | Tag::BlockQuote(_) => self.close(),
+            Tag::Heading { id, .. } => {
+                self.close_and_forget();
+                let (line, _) = self.lines.place(range.start);
+                self.document.headings.push(Heading {
+                    line,
+                    ..Heading::default()
+                });
+                self.heading = Some(id.map(|id| id.to_string()));
+            }
+            Tag::CodeBlock(kind) => {
+                self.close_and_forget();
+                self.fence(&kind, &range);
+                let line = self.lines.place(range.start).0;
+                let fenced = usize::from(kind.is_fenced());
+                self.code = Some((line + fenced, String::new()));
+            }
+            Tag::List(_) => {
+                self.close();
+                self.document.lists.push(List {
+                    intro: self.last,
+                    depth: self.lists.len(),
+                    ..List::default()
+                });
+                self.lists.push(self.document.lists.len() - 1);
+            }
+            Tag::Item => {
+                self.close_and_forget();
+                self.item = true;
+                if let Some(list) = self
+                    .lists
+                    .last()
+                    .and_then(|at| self.document.lists.get_mut(*at))
+                {
+                    list.items.push(None);
+                }
+            }
+            Tag::Table(_) => {
+                self.close_and_forget();
+                let title = self.document.heading_of(self.document.headings.len());
+                self.table = Some(Table {
+                    title: title.to_owned(),
+                    line: self.lines.place(range.start).0,
+                    ..Table::default()
+                });
+            }
+            Tag::TableRow => self.row(range.start),
+            Tag::FootnoteDefinition(name) => {
+                self.close_and_forget();
+                self.document.footnotes.1.push(name.to_string());
+            }
+            Tag::MetadataBlock(_) => self.skip += 1,
+            Tag::Image { .. } => self.skip += 1,
+            Tag::Link {
+                link_type,
+                dest_url,
+                ..
+            } => {
+                self.text("", range.start, false);
+                if let Some(prose) = &mut self.inline {
+                    prose.linked = true;
+                }
+                if link_type != LinkType::Autolink
+                    && let Some(fragment) = dest_url.strip_prefix('#')
+                {
+                    let (line, column) = self.lines.place(range.start);
+                    self.document
+                        .fragments
+                        .push((line, column, fragment.to_owned()));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Heading(_) => {
+                let id = self.heading.take().flatten();
+                let text = self.inline.take().map_or(String::new(), |prose| prose.text);
+                let prose = self.document.prose.len();
+                if let Some(heading) = self.document.headings.last_mut() {
+                    heading.text = text.trim().to_owned();
+                    heading.id = id;
+                    heading.prose = prose;
+                }
+            }
+            TagEnd::CodeBlock => {
+                if let Some((line, code)) = self.code.take() {
+                    self.shown_tables(&code, line);
+                }
+            }
+            TagEnd::List(_) => {
+                self.close_and_forget();
+                self.lists.pop();
+                self.item = false;
+            }
+            TagEnd::TableCell => {
+                let prose = self.inline.take();
+                let column = prose.as_ref().map_or(0, |prose| prose.place(0).1);
+                let text = prose.map_or(String::new(), |prose| prose.text);
+                if let Some(table) = &mut self.table {
+                    match table.rows.last_mut() {
+                        Some(row) => row.cells.push(Cell::new(&text, column)),
+                        None => table.columns.push(text.trim().to_owned()),
+                    }
+                }
+            }
+            TagEnd::Table => {
+                if let Some(table) = self.table.take() {
+                    self.finish_table(table);
+                }
+            }
+            TagEnd::Paragraph | TagEnd::Item => self.close(),
+            TagEnd::HtmlBlock | TagEnd::BlockQuote(_) | TagEnd::FootnoteDefinition => {
+                self.close_and_forget()
+            }
+            TagEnd::MetadataBlock(_) | TagEnd::Image => self.skip = self.skip.saturating_sub(1),
+            _ => {}
+        }
+    }
+
+    fn row(&mut self, offset: usize) {
+        let line = self.lines.place(offset).0;
+        if let Some(table) = &mut self.table {
+            table.rows.push(Row {
+                line,
+                cells: Vec::new(),
+            });
+        }
+    }
+
+    /// Checks that a fence is closed: only at the end of the document, or of the block around it, can it be open.
+    fn fence(&mut self, kind: &CodeBlockKind<'_>, range: &Range<usize>) {
+        let source = self.lines.text.get(range.clone()).unwrap_or("");
+        let mark = source.trim_start().chars().next().unwrap_or('`');
+        let last = source.trim_end().rsplit('\n').next().unwrap_or("");
+        let closed = source.trim_end().contains('\n')
+            && last
+                .trim_start_matches(['>', ' ', '\t'])
+                .starts_with([mark, mark, mark].iter().collect::<String>().as_str());
+        if kind.is_fenced() && !closed && range.end >= self.lines.text.trim_end().len() {
+            self.document.open_fence = Some(self.lines.place(range.start).0);
+        }
+    }
+
+    /// A table is finished: cells that a row has too many are noted. A second header within it begins another table.
+    fn finish_table(&mut self, mut table: Table) {
+        let index = |line: usize| line - self.lines.first;
+        let source = |line: usize| {
+            let start = self.lines.starts.get(index(line)).copied().unwrap_or(0);
+            self.lines.line(start)
+        };
+        if let Some(at) = table
+            .rows
+            .iter()
+            .position(|row| is_rule(source(row.line)))
+            .filter(|at| *at > 0)
+        {
+            let first = table.rows[at - 1].line;
+            let last = table.rows.last().map_or(first, |row| row.line);
+            let start = self.lines.starts[index(first)];
+            let end = self
+                .lines
+                .starts
+                .get(index(last) + 1)
+                .copied()
+                .unwrap_or(self.lines.text.len());
+            let below = Document::parse_at(&self.lines.text[start..end], first);
+            table.rows.truncate(at - 1);
+            self.finish_table(table.clone());
+            self.document.lost.extend(below.lost);
+            self.document
+                .tables
+                .extend(below.tables.into_iter().map(|below| Table {
+                    title: table.title.clone(),
+                    ..below
+                }));
+            return;
+        }
+        let width = table.columns.len();
+        for row in &mut table.rows {
+            let line = source(row.line).trim_start_matches(['>', ' ', '\t']);
+            let cells = split_row(line);
+            if cells.len() > width {
+                let text = cells[width..].join(" | ");
+                if !text.replace('|', "").trim().is_empty() {
+                    self.document.lost.push(Lost {
+                        line: row.line,
+                        table: table.line,
+                        cells: (cells.len(), width),
+                        text,
+                    });
+                }
+            }
+            row.cells.resize(width, Cell::default());
+        }
+        if !table.rows.is_empty() {
+            self.document.tables.push(table);
+        }
+    }
+
+    /// The tables that a code block shows: blocks of lines with columns lined up.
+    fn shown_tables(&mut self, code: &str, first: usize) {
+        let lines: Vec<&str> = code.lines().collect();
+        let title = self
+            .document
+            .heading_of(self.document.headings.len())
+            .to_owned();
+        let mut start = 0;
+        for end in 0..=lines.len() {
+            if lines.get(end).is_some_and(|line| !line.trim().is_empty()) {
+                continue;
+            }
+            if end > start
+                && let Some(table) = aligned(&lines[start..end], first + start)
+            {
+                self.document.tables.push(Table {
+                    title: title.clone(),
+                    ..table
+                });
+            }
+            start = end + 1;
+        }
+    }
+}

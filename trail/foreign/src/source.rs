@@ -1,0 +1,485 @@
+//! Data tables made ready to be asked: which rows do these words name, and what do simple derivations of them give?
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::claims::header_unit;
+use crate::number::{Quantity, measure};
+use crate::table::Table;
+use crate::words::{normal, words};
+
+/// A data table with its keys: columns of names and columns of levels.
+pub(crate) struct Source<'a> {
+    pub(crate) table: &'a Table,
+    /// Columns of names or levels, by which rows are picked; with them the key of every row.
+    keys: Vec<(usize, Vec<usize>, Vec<String>)>,
+    /// Columns of levels: whole numbers that repeat, or the first column.
+    levels: Vec<usize>,
+    /// Columns of numbers, each with its words and unit.
+    pub(crate) values: Vec<(usize, Vec<String>, String)>,
+    /// The rows of every name and of every level.
+    rows: BTreeMap<(usize, String), Vec<usize>>,
+    /// Names that are in the table, with their columns.
+    names: BTreeMap<String, BTreeSet<usize>>,
+}
+
+/// What words name in a table: a column, and the key in it.
+pub(crate) type Key = (usize, String);
+
+/// Rows looked at one by one; of larger selections only what is the same for all of them is told.
+const MOST_ROWS: usize = 20_000;
+/// Columns of values that are combined with each other.
+const MOST_PAIRED: usize = 10;
+/// The longest name, in words, that is looked for in a text.
+const LONGEST_NAME: usize = 6;
+
+/// How a value comes from cells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum How {
+    Cell,
+    Mean,
+    Median,
+    Sum,
+    Least,
+    Most,
+    Count,
+    Difference,
+    Ratio,
+    Change,
+}
+
+/// A value that the data gives: how, of which column, from which rows.
+#[derive(Debug, Clone)]
+pub(crate) struct Derived {
+    pub(crate) how: How,
+    pub(crate) column: usize,
+    /// The second column of a difference, ratio or change between columns.
+    pub(crate) against: Option<usize>,
+    /// The key that was fixed or compared beyond those that were named.
+    pub(crate) by: String,
+    pub(crate) value: f64,
+    /// The unit of its column; a share is `%`-able, a ratio has none.
+    pub(crate) unit: String,
+    pub(crate) rows: Vec<usize>,
+}
+
+impl<'a> Source<'a> {
+    pub(crate) fn of(table: &'a Table) -> Self {
+        let mut source = Self {
+            table,
+            keys: Vec::new(),
+            levels: Vec::new(),
+            values: Vec::new(),
+            rows: BTreeMap::new(),
+            names: BTreeMap::new(),
+        };
+        let mut keys = Vec::new();
+        for column in 0..table.columns.len() {
+            if !table.is_numeric(column) {
+                keys.push(column);
+                continue;
+            }
+            let mut distinct = BTreeSet::new();
+            let whole = (0..table.rows.len()).all(|row| {
+                table.plain(row, column).is_some_and(|n| {
+                    n.is_count() && n.value < 1e7 && {
+                        distinct.insert(n.value as u64);
+                        true
+                    }
+                })
+            });
+            if whole
+                && (column == 0 && distinct.len() == table.rows.len()
+                    || distinct.len() * 2 <= table.rows.len())
+                && distinct.len() <= 64
+            {
+                keys.push(column);
+                source.levels.push(column);
+            }
+            let (name, unit) = name_and_unit(table.name(column));
+            let mut name: Vec<String> = words(&name).into_iter().map(|word| word.text).collect();
+            name.dedup();
+            source.values.push((column, name, unit));
+        }
+        for column in keys {
+            let mut codes = Vec::with_capacity(table.rows.len());
+            let mut known: BTreeMap<String, usize> = BTreeMap::new();
+            for row in 0..table.rows.len() {
+                let text = table.cell(row, column).map_or("", |cell| &cell.text);
+                let name = if source.levels.contains(&column) {
+                    text.trim().replace(',', "")
+                } else {
+                    normal(text)
+                };
+                let next = known.len();
+                codes.push(*known.entry(name.clone()).or_insert(next));
+                if !name.is_empty() {
+                    if !source.levels.contains(&column) {
+                        source.names.entry(name.clone()).or_default().insert(column);
+                    }
+                    source.rows.entry((column, name)).or_default().push(row);
+                }
+            }
+            let mut names = vec![String::new(); known.len()];
+            for (name, code) in known {
+                names[code] = name;
+            }
+            source.keys.push((column, codes, names));
+        }
+        source
+    }
+
+    /// The keys that a text names: names of the table, the longest first, and levels as `name=4` or `name 4`.
+    pub(crate) fn named(&self, text: &str) -> BTreeSet<Key> {
+        let words = words(text);
+        let mut found = BTreeSet::new();
+        let mut at = 0;
+        while at < words.len() {
+            let taken = (1..=LONGEST_NAME.min(words.len() - at))
+                .rev()
+                .find_map(|length| {
+                    let name = words[at..at + length]
+                        .iter()
+                        .map(|word| word.text.as_str())
+                        .collect::<Vec<_>>()
+                        .join(" ");
+                    let plain = name.len() < 2 || length == 1 && COMMON.contains(&name.as_str());
+                    let columns = self.names.get(&name).filter(|_| !plain)?;
+                    found.extend(columns.iter().map(|column| (*column, name.clone())));
+                    Some(length)
+                });
+            if taken.is_none()
+                && let Some(next) = words.get(at + 1)
+                && next.text.bytes().all(|b| b.is_ascii_digit())
+            {
+                let joined = &text[words[at].end..next.start];
+                let said = joined.trim() == "=" || joined == " ";
+                found.extend(self.level(&words[at].text, &next.text).filter(|_| said));
+            }
+            // `8 clients`.
+            if taken.is_none()
+                && let Some(next) = words.get(at + 1)
+                && words[at].text.bytes().all(|b| b.is_ascii_digit())
+                && next.text.len() > 1
+            {
+                found.extend(self.level(&next.text, &words[at].text));
+            }
+            at += taken.unwrap_or(1);
+        }
+        found
+    }
+
+    /// The key of a level, by the name of its column or the first letter of it.
+    pub(crate) fn level(&self, name: &str, value: &str) -> Option<Key> {
+        self.levels
+            .iter()
+            .filter(|column| self.rows.contains_key(&(**column, value.to_owned())))
+            .map(|column| (*column, normal(&self.table.name(*column).replace('_', " "))))
+            .find(|(_, words)| {
+                let mut words = words.split(' ');
+                words.clone().any(|word| word == name)
+                    || name.len() == 1 && words.next().is_some_and(|word| word.starts_with(name))
+            })
+            .map(|(column, _)| (column, value.to_owned()))
+    }
+
+    /// The column of levels that has all these values and a like name; for the first column of a table any name.
+    pub(crate) fn levels_like(&self, name: &str, values: &[String], first: bool) -> Option<usize> {
+        let name = normal(&name.replace('_', " "));
+        let like = |column: usize| {
+            let own = normal(&self.table.name(column).replace('_', " "));
+            own.split(' ')
+                .any(|word| name.split(' ').any(|other| other == word))
+                || name.len() == 1 && own.starts_with(&name)
+        };
+        let fits = |column: &usize| {
+            values
+                .iter()
+                .all(|value| self.rows.contains_key(&(*column, value.clone())))
+        };
+        let fitting: Vec<usize> = self.levels.iter().copied().filter(fits).collect();
+        let named = fitting.iter().copied().find(|column| like(*column));
+        named.or_else(|| fitting.first().copied().filter(|_| first))
+    }
+
+    /// The rows that keys pick: keys of one column are alternatives.
+    pub(crate) fn pick(&self, keys: &BTreeSet<Key>) -> Vec<usize> {
+        let mut columns: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for key in keys {
+            columns
+                .entry(key.0)
+                .or_default()
+                .extend(self.rows.get(key).into_iter().flatten());
+        }
+        let mut picked: Option<Vec<usize>> = None;
+        for rows in columns.values_mut() {
+            rows.sort_unstable();
+            rows.dedup();
+            picked = Some(match picked {
+                None => rows.clone(),
+                Some(before) => before
+                    .into_iter()
+                    .filter(|row| rows.binary_search(row).is_ok())
+                    .collect(),
+            });
+        }
+        picked.unwrap_or_else(|| (0..self.table.rows.len()).collect())
+    }
+
+    fn number(&self, row: usize, column: usize) -> Option<f64> {
+        self.table.plain(row, column).map(|n| n.value)
+    }
+
+    /// Everything simple that the data gives for these keys.
+    pub(crate) fn derive(&self, keys: &BTreeSet<Key>) -> Vec<Derived> {
+        let rows = self.pick(keys);
+        let mut out = Vec::new();
+        if rows.is_empty() || rows.len() > MOST_ROWS {
+            return out;
+        }
+        let first = self.values.first().map_or(0, |value| value.0);
+        let derived = |how, column, by: &str, value, unit: &str, rows: &[usize]| Derived {
+            how,
+            column,
+            against: None,
+            by: by.to_owned(),
+            value,
+            unit: unit.to_owned(),
+            rows: rows.to_vec(),
+        };
+        out.push(derived(How::Count, first, "", rows.len() as f64, "", &rows));
+        for (column, _, unit) in &self.values {
+            let (held, mut values): (Vec<usize>, Vec<f64>) = rows
+                .iter()
+                .filter_map(|row| Some((*row, self.number(*row, *column)?)))
+                .unzip();
+            if let ([row], [value]) = (held.as_slice(), values.as_slice()) {
+                out.push(derived(How::Cell, *column, "", *value, unit, &[*row]));
+                continue;
+            }
+            if values.is_empty() {
+                continue;
+            }
+            let sum: f64 = values.iter().sum();
+            values.sort_by(f64::total_cmp);
+            let n = values.len();
+            let median = f64::midpoint(values[(n - 1) / 2], values[n / 2]);
+            for (how, value) in [
+                (How::Mean, sum / n as f64),
+                (How::Median, median),
+                (How::Sum, sum),
+                (How::Least, values[0]),
+                (How::Most, values[n - 1]),
+            ] {
+                out.push(derived(how, *column, "", value, unit, &held));
+            }
+        }
+        self.split(keys, &rows, &mut out);
+        if let [row] = rows.as_slice() {
+            self.between_columns(*row, &mut out);
+        }
+        out
+    }
+
+    /// One key more: the cells that it leaves, and the comparison of two of its groups.
+    fn split(&self, keys: &BTreeSet<Key>, rows: &[usize], out: &mut Vec<Derived>) {
+        for (column, codes, names) in &self.keys {
+            let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+            for row in rows {
+                groups.entry(codes[*row]).or_default().push(*row);
+            }
+            if !(2..=12).contains(&groups.len()) {
+                continue;
+            }
+            let groups: Vec<(&str, Vec<usize>)> = groups
+                .into_iter()
+                .map(|(code, rows)| (names[code].as_str(), rows))
+                .collect();
+            let asked = keys.iter().filter(|key| key.0 == *column).count();
+            for (value, _, unit) in &self.values {
+                if value == column {
+                    continue;
+                }
+                let mean = |rows: &[usize]| {
+                    let values: Vec<f64> = rows
+                        .iter()
+                        .filter_map(|row| self.number(*row, *value))
+                        .collect();
+                    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+                };
+                for (key, group) in &groups {
+                    let how = if group.len() == 1 {
+                        How::Cell
+                    } else {
+                        How::Mean
+                    };
+                    if let Some(found) = mean(group) {
+                        out.push(Derived {
+                            how,
+                            column: *value,
+                            against: None,
+                            by: format!("{}={key}", self.table.name(*column)),
+                            value: found,
+                            unit: unit.clone(),
+                            rows: group.clone(),
+                        });
+                    }
+                }
+                // Two sides: those that were named, or the only two there are.
+                if groups.len() > 2 && asked < 2 || groups.len() > 4 {
+                    continue;
+                }
+                for (a, one) in &groups {
+                    for (b, other) in groups.iter().filter(|group| group.0 != *a) {
+                        let (Some(x), Some(y)) = (mean(one), mean(other)) else {
+                            continue;
+                        };
+                        let by = format!("{} {a} against {b}", self.table.name(*column));
+                        let rows: Vec<usize> = one.iter().chain(other).copied().collect();
+                        push_compared(out, *value, None, &by, (x, y), unit, &rows);
+                    }
+                }
+            }
+        }
+    }
+
+    fn between_columns(&self, row: usize, out: &mut Vec<Derived>) {
+        if self.values.len() > MOST_PAIRED {
+            return;
+        }
+        for (a, _, unit) in &self.values {
+            for (b, _, _) in self
+                .values
+                .iter()
+                .filter(|other| other.0 != *a && !self.levels.contains(&other.0))
+            {
+                if let (Some(x), Some(y), false) = (
+                    self.number(row, *a),
+                    self.number(row, *b),
+                    self.levels.contains(a),
+                ) {
+                    push_compared(out, *a, Some(*b), "", (x, y), unit, &[row]);
+                }
+            }
+        }
+    }
+}
+
+fn push_compared(
+    out: &mut Vec<Derived>,
+    column: usize,
+    against: Option<usize>,
+    by: &str,
+    (x, y): (f64, f64),
+    unit: &str,
+    rows: &[usize],
+) {
+    let mut push = |how, value: f64, unit: &str| {
+        if value.is_finite() {
+            out.push(Derived {
+                how,
+                column,
+                against,
+                by: by.to_owned(),
+                value,
+                unit: unit.to_owned(),
+                rows: rows.to_vec(),
+            });
+        }
+    };
+    push(How::Difference, x - y, unit);
+    if y != 0.0 {
+        push(How::Ratio, x / y, "x");
+        push(How::Change, 100.0 * (x - y) / y, "%");
+    }
+}
+
+/// One derivation, the same for every row of a report's table: of which data table, how, of which columns, with
+/// which key.
+pub(crate) type Signature = (usize, How, usize, Option<usize>, String);
+
+impl Derived {
+    /// What it has in common with the derivations of other rows; `at` is the data table.
+    pub(crate) fn signature(&self, at: usize) -> Signature {
+        (at, self.how, self.column, self.against, self.by.clone())
+    }
+
+    /// Whether it is of this signature; the data table is known to be the same.
+    pub(crate) fn is(&self, (_, how, column, against, by): &Signature) -> bool {
+        (self.how, self.column, self.against) == (*how, *column, *against) && self.by == *by
+    }
+
+    /// Whether a printed number can be this value: within the rounding of its last digit, in its unit.
+    pub(crate) fn gives(&self, stated: &Quantity) -> bool {
+        let fits = |value: f64| {
+            let slack = if stated.rough {
+                stated.slack()
+            } else {
+                stated.half
+            };
+            (stated.value - value).abs() <= slack * (1.0 + 1e-9) + 1e-12 * value.abs()
+        };
+        let sides = matches!(self.how, How::Difference | How::Change);
+        let both = |value: f64| fits(value) || sides && !stated.signed && fits(-value);
+        let (kind, factor) = measure(&self.unit);
+        let (stated_kind, stated_factor) = stated.measure();
+        let by = |scales: &[f64]| scales.iter().any(|scale| both(self.value * scale));
+        match self.how {
+            How::Count => by(&[1.0]),
+            How::Ratio => by(&[if stated.is_percent() { 100.0 } else { 1.0 }]),
+            How::Change => (stated.is_percent() || stated.unit.is_empty()) && by(&[1.0]),
+            _ if stated.is_percent() => by(&[1.0, 100.0]),
+            _ if stated.unit == "x" || self.unit == stated.unit => by(&[1.0]),
+            _ if stated.unit.is_empty() || self.unit.is_empty() => by(&[1.0, 1e3, 1e-3]),
+            _ => kind == stated_kind && by(&[factor / stated_factor]),
+        }
+    }
+
+    /// The formula, in words.
+    pub(crate) fn said(&self, table: &Table) -> String {
+        let column = table.name(self.column);
+        let n = self.rows.len();
+        let by = if self.by.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", self.by)
+        };
+        let other = self
+            .against
+            .map_or(String::new(), |other| table.name(other).to_owned());
+        match (self.how, self.against) {
+            (How::Cell, _) => format!("`{column}`{by}"),
+            (How::Count, _) => format!("number of rows{by}"),
+            (How::Mean, _) => format!("mean of `{column}` over {n} rows{by}"),
+            (How::Median, _) => format!("median of `{column}` over {n} rows{by}"),
+            (How::Sum, _) => format!("sum of `{column}` over {n} rows{by}"),
+            (How::Least, _) => format!("minimum of `{column}` over {n} rows{by}"),
+            (How::Most, _) => format!("maximum of `{column}` over {n} rows{by}"),
+            (How::Difference, None) => format!("difference of `{column}`{by}"),
+            (How::Ratio, None) => format!("ratio of `{column}`{by}"),
+            (How::Change, None) => format!("change of `{column}` in %{by}"),
+            (How::Difference, Some(_)) => format!("`{column}` − `{other}`"),
+            (How::Ratio, Some(_)) => format!("`{column}` / `{other}`"),
+            (How::Change, Some(_)) => format!("change from `{other}` to `{column}` in %"),
+        }
+    }
+}
+
+/// The name and the unit of a column: `ttft_ms`, `tok_s`, `Rate (req/s)`.
+fn name_and_unit(header: &str) -> (String, String) {
+    let spaced = header.replace("_per_", "/").replace('_', " ");
+    if let Some((before, last)) = header.rsplit_once('_')
+        && last == "s"
+    {
+        let (name, unit) = header_unit(&format!("{}/s", before.replace('_', " ")));
+        if unit.contains('/') {
+            return (if name.is_empty() { spaced } else { name }, unit);
+        }
+    }
+    header_unit(&spaced)
+}
+
+/// Words that are names in some tables and say nothing in a sentence.
+const COMMON: &[&str] = &[
+    "the", "and", "all", "no", "yes", "ok", "total", "none", "true", "false", "of", "for", "in",
+    "to", "on", "at", "is", "mean", "value", "with",
+];

@@ -1,0 +1,127 @@
+//! Words of a text in a form that can be compared.
+
+/// A word: lower case, without the `s` of a plural.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Word {
+    pub(crate) text: String,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+/// Cuts a text into words: runs of letters and digits; a dot between digits belongs to the number.
+pub(crate) fn words(text: &str) -> Vec<Word> {
+    let mut found: Vec<Word> = Vec::new();
+    let mut open: Option<usize> = None;
+    let mut chars = text.char_indices().peekable();
+    let mut before = ' ';
+    while let Some((at, c)) = chars.next() {
+        let next = chars.peek().map(|(_, c)| *c);
+        let inside = c.is_alphanumeric()
+            || c == '.' && before.is_ascii_digit() && next.is_some_and(|c| c.is_ascii_digit());
+        if inside && open.is_none() {
+            open = Some(at);
+        } else if !inside && let Some(start) = open.take() {
+            found.push(word(text, start, at));
+        }
+        before = c;
+    }
+    if let Some(start) = open {
+        found.push(word(text, start, text.len()));
+    }
+    found
+}
+
+fn word(text: &str, start: usize, end: usize) -> Word {
+    Word {
+        text: stem(&text[start..end]),
+        start,
+        end,
+    }
+}
+
+/// Lower case, without the `s` of a plural (`models`, but not `loss`, `ms` or `is`).
+pub(crate) fn stem(word: &str) -> String {
+    let lower = word.to_lowercase();
+    if lower.len() > 3 && lower.is_ascii() {
+        if let Some(base) = lower.strip_suffix("ies") {
+            return format!("{base}y");
+        }
+        if let Some(base) = lower.strip_suffix("es")
+            && ["ch", "sh", "ss", "x"]
+                .iter()
+                .any(|end| base.ends_with(end))
+        {
+            return base.to_owned();
+        }
+        if let Some(base) = lower.strip_suffix('s')
+            && !base.ends_with(['s', 'u', 'i'])
+            && base.bytes().all(|b| b.is_ascii_alphabetic())
+        {
+            return base.to_owned();
+        }
+    }
+    lower
+}
+
+/// A text as its words with one blank between them: what two labels are compared by.
+pub(crate) fn normal(text: &str) -> String {
+    let mut out = String::new();
+    for word in words(text) {
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(&word.text);
+    }
+    out
+}
+
+/// Cuts a text into sentences, as byte ranges: a stop, question or exclamation mark, then a blank, then a capital,
+/// a digit or an opening mark.
+pub(crate) fn sentences(text: &str) -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    let mut start = 0;
+    let bytes = text.as_bytes();
+    for (at, byte) in bytes.iter().enumerate() {
+        if !matches!(byte, b'.' | b'?' | b'!') || bytes.get(at + 1) != Some(&b' ') {
+            continue;
+        }
+        let word = text[start..at].rsplit([' ', '(']).next().unwrap_or("");
+        let short = matches!(
+            word,
+            "e.g"
+                | "i.e"
+                | "vs"
+                | "cf"
+                | "approx"
+                | "Fig"
+                | "Tab"
+                | "Sec"
+                | "eff"
+                | "resp"
+                | "ca"
+                | "No"
+                | "et al"
+        );
+        let next = text[at + 2..].trim_start().chars().next();
+        if !short
+            && next.is_some_and(|c| c.is_uppercase() || c.is_ascii_digit() || "([`\"".contains(c))
+        {
+            found.push((start, at + 1));
+            start = at + 2;
+        }
+    }
+    if start < text.len() {
+        found.push((start, text.len()));
+    }
+    found
+}
+
+/// The number that a word says: `one` to `twelve`.
+pub(crate) fn number_word(word: &str) -> Option<usize> {
+    [
+        "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
+        "eleven", "twelve",
+    ]
+    .iter()
+    .position(|name| *name == word)
+}

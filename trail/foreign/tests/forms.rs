@@ -1,0 +1,109 @@
+//! Forms of statements, each false and then true: the false one is found by its rule, its twin is not reported.
+//! And valid forms that nothing may report.
+
+use foreign::{Document, Rule, audit};
+
+const TABLE: &str = "## Rates\n\n| Host | Otter req/s | Stoat req/s |\n|---|---:|---:|\n| north-2 | 410 | 395 |\n| south-4 | 333 | 371 |\n| east-8 | 298 | 255 |\n| west-16 | 120 | 118 |\n\n";
+const LADDER: &str = "## Waits\n\n| Site | u=1 | u=2 | u=4 |\n|---|---:|---:|---:|\n| inner | 12.0 | 20.5 | 33.1 |\n| outer | 15.5 | 41.0 | 36.5 |\n\n";
+const STATISTICS: &str = "| u | mean | median | max |\n|---:|---:|---:|---:|\n| 1 | 0.91 | 0.92 | 0.99 |\n| 8 | 0.47 | 0.55 | 0.81 |\n\n";
+
+/// What surrounds a statement, the statement with its false words, and the true ones.
+#[rustfmt::skip]
+const STATEMENTS: &[(Rule, &str, &str, &str, &str)] = &[
+    (Rule::Arithmetic, "", "Waits fell from 80 ms to 60 ms, a {} drop.", "40%", "25%"),
+    (Rule::Arithmetic, "", "A {} speedup, from 30 req/s to 75 req/s.", "3.5x", "2.5x"),
+    (Rule::Arithmetic, "", "The matrix has 6 hosts × 5 rates × 2 arms = {} runs.", "66", "60"),
+    (Rule::Arithmetic, "", "Of all runs 45 of 60 ({}) passed.", "80%", "75%"),
+    (Rule::Arithmetic, "", "We made 90 runs, of which 70 are warm and {} are cold.", "30", "20"),
+    (Rule::Arithmetic, "", "The tail is {} ms, above the budget of 20 ms.", "18", "28"),
+    (Rule::Arithmetic, "", "They drew {} W and 212 W, within 10 W of each other.", "180", "205"),
+    (Rule::Arithmetic, "", "It ran from 08:15 to 11:45, for {} hours.", "5", "3.5"),
+    (Rule::Total, "", "| Part | Files |\n|---|---:|\n| a | 31 |\n| b | 12 |\n| Total | {} |\n", "45", "43"),
+    (Rule::Total, "", "| Part | X | Y |\n|---|---:|---:|\n| a | 2.0 | 5.0 |\n| b | 4.0 | 7.0 |\n| Mean | {} | 6.0 |\n", "3.5", "3.0"),
+    (Rule::Total, "", "{} hosts were used:\n\n- north\n- south\n- east\n", "Four", "Three"),
+    (Rule::Total, "", "We tried {} schedules (open, closed, mixed).", "four", "three"),
+    (Rule::Relation, "", "| Host | Before ms | After ms | Ratio |\n|---|---:|---:|---:|\n| a | 90.0 | 30.0 | 3.00 |\n| b | 55.0 | 20.0 | {} |\n", "3.15", "2.75"),
+    (Rule::Relation, "", "| Host | P50 | P90 | P99 |\n|---|---:|---:|---:|\n| a | 4 | 9 | 15 |\n| b | 5 | 8 | {} |\n", "6", "17"),
+    (Rule::Claim, TABLE, "Otter is faster than Stoat on {}.", "every host", "three hosts"),
+    (Rule::Claim, TABLE, "Stoat wins {} hosts.", "3 of 4", "1 of 4"),
+    (Rule::Claim, TABLE, "On east-8 Otter is {} faster than Stoat.", "31%", "17%"),
+    (Rule::Claim, TABLE, "On south-4 Stoat reaches {} req/s.", "391", "371"),
+    (Rule::Claim, LADDER, "The outer site peaks at {}.", "u=4", "u=2"),
+    (Rule::Claim, STATISTICS, "Yield falls to a {} of 0.47 at u=8.", "median", "mean"),
+    (Rule::Structure, "", "See [the hosts](#{}).\n\n## Hosts\n\n## Rates\n", "hardware", "hosts"),
+    (Rule::Structure, "", "| a | b |\n|---|---|\n| 1 | 2 {} |\n", "| 3", ""),
+];
+
+#[test]
+fn a_false_statement_is_found_and_its_true_twin_is_not() {
+    for (rule, before, form, wrong, right) in STATEMENTS {
+        let told = |words: &str| {
+            audit(
+                "r.md",
+                &format!("# Report\n\n{before}{}\n", form.replace("{}", words)),
+                &[],
+            )
+        };
+        let (bad, good) = (told(wrong), told(right));
+        assert!(
+            bad.findings.iter().any(|finding| finding.rule == *rule),
+            "{rule}: {form}\n{bad}"
+        );
+        assert!(good.findings.is_empty(), "{form}\n{good}");
+    }
+}
+
+#[test]
+fn a_sentence_with_a_condition_that_the_table_lacks_is_not_held_against_it() {
+    for condition in [
+        "With batching off,",
+        "Without warm-up,",
+        "In the second release,",
+        "If throttled,",
+    ] {
+        let text = format!("{TABLE}{condition} on south-4 Stoat reaches 391 req/s.\n");
+        assert!(audit("r.md", &text, &[]).findings.is_empty(), "{condition}");
+    }
+}
+
+#[test]
+fn comments_and_code_are_no_prose_and_no_tables() {
+    for text in [
+        "<!-- | a | b |\n|---|---|\n| 1 | 2 | 3 | -->\n",
+        "```\nfell from 80 ms to 60 ms, a 40% drop\n| a | b |\n|---|---|\n| 1 | 2 | 3 |\n```\n",
+        "Run `6 × 5 = 31` in a shell.\n",
+        "    | a | b |\n    |---|---|\n    | 1 | 2 | 3 |\n",
+    ] {
+        let audit = audit("r.md", text, &[]);
+        assert_eq!(
+            (audit.findings.len(), audit.tables),
+            (0, 0),
+            "{text}\n{audit}"
+        );
+    }
+}
+
+#[test]
+fn a_second_header_within_a_table_begins_another_table() {
+    let document = Document::parse(
+        "| a | b |\n|---|---|\n| x | 1 |\n| c | d | e |\n|---|---|---|\n| y | 2 | 3 |\n",
+    );
+    let widths: Vec<usize> = document
+        .tables
+        .iter()
+        .map(|table| table.columns.len())
+        .collect();
+    assert_eq!((widths, document.lost.len()), (vec![2, 3], 0));
+}
+
+#[test]
+fn findings_of_one_cause_are_one_group() {
+    let rows = "| 1 | 2 | 3 |\n".repeat(12);
+    let audit = audit("r.md", &format!("| a | b |\n|---|---|\n{rows}"), &[]);
+    assert_eq!((audit.findings.len(), audit.causes().len()), (12, 1));
+    let said = audit.to_string();
+    assert!(
+        said.contains("and 7 more of the same cause") && said.contains("12 findings of 1 cause"),
+        "{said}"
+    );
+}
