@@ -38,9 +38,9 @@ fn a_finding_has_place_rule_and_quote_and_exits_with_1() {
         found.stdout
     );
     assert!(
-        found
-            .stdout
-            .ends_with("1 finding of 1 cause; 1 table read in the document, 0 in the data\n"),
+        found.stdout.ends_with(
+            "1 finding of 1 cause in their report.md; 1 table read in the document, 0 in the data\n"
+        ),
         "{}",
         found.stdout
     );

@@ -442,9 +442,9 @@ impl Tracer<'_> {
             .iter()
             .map(|source| like_columns(table, source))
             .collect();
+        // Levels of the data name rows; they are not traced themselves.
         let is_label = |column: usize| {
-            !table.is_numeric(column)
-                || column == 0 && like.iter().any(|like| like.contains_key(&0))
+            !table.is_numeric(column) || like.iter().any(|like| like.contains_key(&column))
         };
         for column in (0..table.columns.len()).filter(|column| !is_label(*column)) {
             let asked: Vec<Asked> = (0..table.rows.len())

@@ -26,8 +26,6 @@ pub struct Document {
     pub fragments: Vec<(usize, usize, String)>,
     /// Names that HTML gives to places (`id="…"`, `name="…"`).
     pub anchors: Vec<String>,
-    /// Footnotes referred to, and defined.
-    pub footnotes: (Vec<(usize, usize, String)>, Vec<String>),
     /// The line of a code fence that nothing closes.
     pub open_fence: Option<usize>,
 }
@@ -41,8 +39,6 @@ pub struct Heading {
     pub text: String,
     /// The explicit name, as in `## Title {#name}`.
     pub id: Option<String>,
-    /// How many blocks of prose are before it.
-    pub prose: usize,
 }
 
 /// A list.
@@ -244,15 +240,11 @@ impl Reader<'_> {
             }
             Event::SoftBreak | Event::HardBreak => self.text(" ", range.start, false),
             Event::InlineHtml(html) | Event::Html(html) => self.html(&html),
-            Event::FootnoteReference(name) => {
-                let (line, column) = self.lines.place(range.start);
-                self.document
-                    .footnotes
-                    .0
-                    .push((line, column, name.to_string()));
-            }
             Event::Rule => self.close_and_forget(),
-            Event::TaskListMarker(_) | Event::InlineMath(_) | Event::DisplayMath(_) => {}
+            Event::FootnoteReference(_)
+            | Event::TaskListMarker(_)
+            | Event::InlineMath(_)
+            | Event::DisplayMath(_) => {}
         }
     }
 
@@ -360,10 +352,7 @@ impl Reader<'_> {
                 });
             }
             Tag::TableRow => self.row(range.start),
-            Tag::FootnoteDefinition(name) => {
-                self.close_and_forget();
-                self.document.footnotes.1.push(name.to_string());
-            }
+            Tag::FootnoteDefinition(_) => self.close_and_forget(),
             Tag::MetadataBlock(_) => self.skip += 1,
             Tag::Image { .. } => self.skip += 1,
             Tag::Link {
@@ -393,11 +382,9 @@ impl Reader<'_> {
             TagEnd::Heading(_) => {
                 let id = self.heading.take().flatten();
                 let text = self.inline.take().map_or(String::new(), |prose| prose.text);
-                let prose = self.document.prose.len();
                 if let Some(heading) = self.document.headings.last_mut() {
                     heading.text = text.trim().to_owned();
                     heading.id = id;
-                    heading.prose = prose;
                 }
             }
             TagEnd::CodeBlock => {

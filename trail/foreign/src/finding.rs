@@ -187,10 +187,10 @@ impl fmt::Display for Audit {
             |n: usize, one: &str, many: &str| format!("{n} {}", if n == 1 { one } else { many });
         write!(
             f,
-            "{}: {} of {}; {} read in the document, {} in the data",
-            self.report,
+            "{} of {} in {}; {} read in the document, {} in the data",
             count(self.findings.len(), "finding", "findings"),
             count(groups.len(), "cause", "causes"),
+            self.report,
             count(self.tables, "table", "tables"),
             self.data_tables
         )

@@ -228,23 +228,7 @@ impl<'a> Facts<'a> {
         });
         for table in tables {
             for row in 0..table.rows.len() {
-                let mut at = vec![None; facts.axes.len()];
-                for (axis, column) in labels.iter().enumerate() {
-                    let cell = table.cell(row, *column);
-                    let text = cell.map_or("", |cell| &cell.text);
-                    let level = if Some(*column) == levels {
-                        cell.and_then(|cell| cell.value.as_ref()).map(|v| v.value)
-                    } else {
-                        None
-                    };
-                    let bare = header_unit(text).0;
-                    let words = plain_words(if bare.is_empty() { text } else { &bare });
-                    at[axis] = facts.axes[axis].place(text, words, level);
-                }
-                if let Some(axis) = section {
-                    at[axis] =
-                        facts.axes[axis].place(&table.title, plain_words(&table.title), None);
-                }
+                let mut at = facts.labels_of(table, row, &labels, levels, section);
                 for column in &columns {
                     if let Some(axis) = across {
                         let own: Vec<String> = column
@@ -264,6 +248,31 @@ impl<'a> Facts<'a> {
             }
         }
         (!facts.facts.is_empty()).then_some(facts)
+    }
+
+    /// The places of a row on the axes of its labels, and of its table's title.
+    fn labels_of(
+        &mut self,
+        table: &Table,
+        row: usize,
+        labels: &[usize],
+        levels: Option<usize>,
+        section: Option<usize>,
+    ) -> Vec<Option<usize>> {
+        let mut at = vec![None; self.axes.len()];
+        for (axis, column) in labels.iter().enumerate() {
+            let cell = table.cell(row, *column);
+            let text = cell.map_or("", |cell| &cell.text);
+            let number = cell.and_then(|cell| cell.value.as_ref()).map(|v| v.value);
+            let level = number.filter(|_| Some(*column) == levels);
+            let bare = header_unit(text).0;
+            let words = plain_words(if bare.is_empty() { text } else { &bare });
+            at[axis] = self.axes[axis].place(text, words, level);
+        }
+        if let Some(axis) = section {
+            at[axis] = self.axes[axis].place(&table.title, plain_words(&table.title), None);
+        }
+        at
     }
 
     fn read(

@@ -520,36 +520,7 @@ fn pairs(claim: &Claim, facts: &Facts<'_>) -> Verdict {
             || stated.low.unit == "x"
             || stated.low.unit == pairs[0].own.value.unit && !stated.low.unit.is_empty())
     {
-        // A magnitude of all pairs, or of the only one.
-        let all = stated.high.is_some() || claim.bound.is_some() || n == 1;
-        if !all
-            || claim.many == Some(Many::No)
-            || claim.many == Some(Many::Most)
-            || claim.part.is_some()
-            || claim.count.is_some()
-        {
-            return None;
-        }
-        let wrong: Vec<&Pair<'_>> = pairs
-            .iter()
-            .filter(|pair| !magnitude(pair, stated, claim.bound, relation, &directions))
-            .collect();
-        let Some(first) = wrong.first() else {
-            return Some(None);
-        };
-        let cells: Vec<&Fact> = wrong
-            .iter()
-            .flat_map(|pair| [pair.own, pair.other])
-            .collect();
-        return Some(Some((
-            format!(
-                "{} against {} is {} %",
-                first.own.place.1,
-                first.other.place.1,
-                shown(first.change())
-            ),
-            evidence(&cells),
-        )));
+        return by_so_much(claim, stated, &pairs, relation, &directions);
     }
     if !claim.numbers.is_empty() && claim.count.is_none() {
         return None;
@@ -625,6 +596,45 @@ fn pairs(claim: &Claim, facts: &Facts<'_>) -> Verdict {
     Some(Some((
         format!("it is so in {ahead} of {n}{tied}"),
         evidence(&against),
+    )))
+}
+
+/// A comparison with its magnitude: of all pairs, or of the only one.
+fn by_so_much(
+    claim: &Claim,
+    stated: &Stated,
+    pairs: &[Pair<'_>],
+    relation: Relation,
+    directions: &[bool],
+) -> Verdict {
+    let all = stated.high.is_some() || claim.bound.is_some() || pairs.len() == 1;
+    if !all
+        || claim.many == Some(Many::No)
+        || claim.many == Some(Many::Most)
+        || claim.part.is_some()
+        || claim.count.is_some()
+    {
+        return None;
+    }
+    let wrong: Vec<&Pair<'_>> = pairs
+        .iter()
+        .filter(|pair| !magnitude(pair, stated, claim.bound, relation, directions))
+        .collect();
+    let Some(first) = wrong.first() else {
+        return Some(None);
+    };
+    let cells: Vec<&Fact> = wrong
+        .iter()
+        .flat_map(|pair| [pair.own, pair.other])
+        .collect();
+    Some(Some((
+        format!(
+            "{} against {} is {} %",
+            first.own.place.1,
+            first.other.place.1,
+            shown(first.change())
+        ),
+        evidence(&cells),
     )))
 }
 
