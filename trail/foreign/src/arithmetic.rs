@@ -110,7 +110,7 @@ const CHANGE: &[&str] = &[
 fn commensurable(a: &Quantity, b: &Quantity) -> bool {
     (a.unit.is_empty() || b.unit.is_empty() || a.measure().0 == b.measure().0)
         && a.unit != "x"
-        && !(a.unit == "%") ^ (b.unit == "%")
+        && (a.unit == "%") == (b.unit == "%")
         || a.unit.is_empty() && b.unit == "%"
 }
 

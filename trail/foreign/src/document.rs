@@ -415,7 +415,7 @@ impl Reader<'_> {
             }
             TagEnd::Paragraph | TagEnd::Item => self.close(),
             TagEnd::HtmlBlock | TagEnd::BlockQuote(_) | TagEnd::FootnoteDefinition => {
-                self.close_and_forget()
+                self.close_and_forget();
             }
             TagEnd::MetadataBlock(_) | TagEnd::Image => self.skip = self.skip.saturating_sub(1),
             _ => {}

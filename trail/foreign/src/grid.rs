@@ -85,7 +85,7 @@ impl<'a> Grid<'a> {
         row: usize,
         column: usize,
         message: String,
-        cause: String,
+        cause: &str,
         evidence: &[(usize, usize)],
     ) -> Finding {
         let (table, r, c) = self.cells[row][column].unwrap_or_default();
@@ -223,7 +223,7 @@ fn summaries(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
                     grid.value(row, *column)
                         .map_or(String::new(), |v| shown(v.value))
                 );
-                findings.push(grid.finding(Rule::Total, row, *column, message, label.clone(), &[]));
+                findings.push(grid.finding(Rule::Total, row, *column, message, label, &[]));
             }
         }
     }
@@ -294,7 +294,7 @@ fn percentiles(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
                 row,
                 high,
                 message,
-                "order of percentiles".to_owned(),
+                "order of percentiles",
                 &[(row, low)],
             ));
         }
@@ -457,7 +457,7 @@ fn relations(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
                 row,
                 result,
                 message,
-                header.clone(),
+                header,
                 &[(row, best.a), (base, best.b)],
             ));
         }
@@ -483,7 +483,7 @@ fn keeps(
         breaks: Vec::new(),
     };
     let mut values: Vec<f64> = Vec::new();
-    let rows = if form == Form::Base { 1 } else { 0 }..grid.labels.len();
+    let rows = usize::from(form == Form::Base)..grid.labels.len();
     for row in rows {
         let base = if form == Form::Base { 0 } else { row };
         let (Some(stated), Some(x), Some(y)) = (
@@ -605,7 +605,7 @@ fn constants(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
                     row,
                     a,
                     message,
-                    format!("{first} {sign} {second}"),
+                    &format!("{first} {sign} {second}"),
                     &[(row, b)],
                 ));
             }

@@ -148,7 +148,7 @@ fn short(text: &str) -> String {
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     let mut code = false;
-    let ticks = text.matches('`').count() % 2 == 0;
+    let ticks = text.matches('`').count().is_multiple_of(2);
     for c in text.chars() {
         match c {
             '`' if ticks => code = !code,
@@ -158,7 +158,7 @@ fn escaped(text: &str) -> String {
             }
             '|' => out.push('\\'),
             '\\' | '*' | '_' | '[' | ']' | '<' | '>' | '&' | '#' | '~' | '!' | '`' if !code => {
-                out.push('\\')
+                out.push('\\');
             }
             _ => {}
         }

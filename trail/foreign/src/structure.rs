@@ -286,7 +286,7 @@ fn enumerations(document: &Document, findings: &mut Vec<Finding>) {
                     rule: Rule::Total,
                     line,
                     column,
-                    quote: prose.text[start..open + 2 + close + 1].to_owned(),
+                    quote: prose.text[start..=open + 2 + close].to_owned(),
                     message: format!("{value} are announced, {} are listed", items.len()),
                     cause: format!("line {line}: enumeration"),
                     evidence: Vec::new(),

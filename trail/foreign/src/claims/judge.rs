@@ -46,12 +46,12 @@ fn select<'a>(facts: &'a Facts<'_>, claim: &Claim, mentions: &[Mention]) -> Vec<
         })
         .filter(|fact| {
             claim.size.is_none_or(|(upper, bound)| {
-                let sizes = fact.at.iter().enumerate().filter_map(|(axis, value)| {
+                let mut sizes = fact.at.iter().enumerate().filter_map(|(axis, value)| {
                     let value = &facts.axes[axis].values[(*value)?];
                     value.words.iter().find_map(|word| size_of(word))
                 });
                 sizes
-                    .last()
+                    .next_back()
                     .is_some_and(|size| if upper { size <= bound } else { size >= bound })
             })
         })
