@@ -16,7 +16,7 @@ fn survives(text: &str, data: &[Table]) {
     }
     assert!(markdown(&result).starts_with("# ") && html(&result).ends_with("</html>\n"));
     assert_eq!(
-        sarif(&[result.clone()])["runs"][0]["results"]
+        sarif(std::slice::from_ref(&result))["runs"][0]["results"]
             .as_array()
             .map(Vec::len),
         Some(result.findings.len())
