@@ -3,33 +3,13 @@
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Options of vLLM's `bench serve`, SGLang's `bench_serving`, guidellm, aiperf and genai-perf,
+/// Options that are no aliases of ours, of vLLM's `bench serve`, SGLang's `bench_serving`, guidellm, aiperf and genai-perf,
 /// and what they are here.
 const WORDS: &[(&str, &str)] = &[
-    ("--base-url", "--url"),
-    ("--host", "--url"),
-    ("--target", "--url"),
     ("--backend", "--api"),
     ("--endpoint", "--api"),
     ("--endpoint-type", "--api"),
-    ("--request-rate", "--rate"),
-    ("--max-concurrency", "--concurrency"),
-    ("--num-prompts", "--requests"),
-    ("--num-requests", "--requests"),
-    ("--request-count", "--requests"),
-    ("--max-requests", "--requests"),
-    ("--num-warmups", "--warmup"),
-    ("--warmup-requests", "--warmup"),
-    ("--warmup-request-count", "--warmup"),
-    ("--dataset-name", "--workload"),
-    ("--dataset-path", "--workload"),
-    ("--random-input-len", "--prompt-tokens"),
-    ("--input-len", "--prompt-tokens"),
-    ("--isl", "--prompt-tokens"),
-    ("--random-output-len", "--output-tokens"),
-    ("--output-len", "--output-tokens"),
-    ("--osl", "--output-tokens"),
-    ("--goodput", "--slo"),
+    ("--dataset-name", "--dataset"),
     ("--save-result", "--out"),
     ("--result-dir", "--out"),
     ("--output-file", "--out"),
@@ -84,8 +64,8 @@ mod tests {
                 .chain(arguments);
             with_our_word(Cli::try_parse_from(all).unwrap_err()).to_string()
         };
-        assert!(told(&["--request-rate", "5"]).contains("'--rate'"));
-        assert!(told(&["--num-prompts", "5"]).contains("'--requests'"));
+        assert!(told(&["--backend", "vllm"]).contains("'--api'"));
+        assert!(told(&["--save-result"]).contains("'--out'"));
         assert!(told(&["--concurency", "5"]).contains("'--concurrency'"));
     }
 }

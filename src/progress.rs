@@ -82,12 +82,12 @@ struct State {
     warnings: BTreeMap<String, usize>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 struct StageState {
     cells: usize,
     ended: usize,
-    executed: usize,
-    seconds: f64,
+    /// How long each executed cell took, s.
+    took: Vec<f64>,
 }
 
 /// Returns the first line of an event log: what is planned, so that a reader of the log needs
@@ -312,18 +312,15 @@ impl Progress {
             if let Some(stage) = state.stages.get_mut(stage) {
                 stage.ended += 1;
                 if !cached && status == CellStatus::Ok {
-                    stage.executed += 1;
-                    stage.seconds += took;
+                    stage.took.push(took);
                 }
             }
             (state.ended, state.total, state.left())
         };
         if let Some(live) = &self.live {
             live.study.set_position(ended as u64);
-            live.study.set_message(
-                left.map(|l| format!("about {} left", seconds(l)))
-                    .unwrap_or_default(),
-            );
+            live.study
+                .set_message(left.map(|left| left.to_string()).unwrap_or_default());
         }
         let is_log = self.live.is_none() && self.show == Show::Progress;
         let place = if is_log {
@@ -340,9 +337,7 @@ impl Progress {
                 self.say(&format!("hint: {hint}"));
             }
         } else if !cached && is_log {
-            let left = left
-                .map(|l| format!(", about {} left", seconds(l)))
-                .unwrap_or_default();
+            let left = left.map(|left| format!(", {left}")).unwrap_or_default();
             self.say(&format!("{place}{cell} ok, {}{left}", seconds(took)));
         }
     }
@@ -380,20 +375,57 @@ pub(crate) fn logged(text: &str) -> String {
 }
 
 impl State {
-    /// Returns an estimate of the seconds left: for each stage its mean so far times the cells
-    /// left; `None` until something has run, or where nothing is known of what is left.
-    fn left(&self) -> Option<f64> {
+    /// Returns the time left, once it can be told.
+    fn left(&self) -> Option<Left> {
         if self.executed < 3 || self.began.elapsed() < Duration::from_secs(2) {
             return None;
         }
-        let of_stage = |s: &StageState| {
-            if s.executed == 0 {
-                0.0
-            } else {
-                s.seconds / s.executed as f64 * (s.cells - s.ended.min(s.cells)) as f64
-            }
+        Left::of(self.stages.values())
+    }
+}
+
+/// The time that a run has left: at least so long, and at most so long unless a cell takes longer than any of
+/// its stage did so far.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Left {
+    least_s: f64,
+    most_s: f64,
+}
+
+impl Left {
+    /// Returns the sum over the stages of the cells left times the shortest and the longest cell so far;
+    /// `None` while cells are left of a stage of which none was executed: nothing is known of them.
+    fn of<'s>(stages: impl Iterator<Item = &'s StageState>) -> Option<Self> {
+        let mut left = Self {
+            least_s: 0.0,
+            most_s: 0.0,
         };
-        Some(self.stages.values().map(of_stage).sum())
+        for stage in stages {
+            let cells = stage.cells.saturating_sub(stage.ended) as f64;
+            if cells == 0.0 {
+                continue;
+            }
+            // One cell that sums up the others takes no time worth waiting for.
+            if stage.took.is_empty() && stage.cells == 1 {
+                continue;
+            }
+            let least = stage.took.iter().copied().reduce(f64::min)?;
+            let most = stage.took.iter().copied().reduce(f64::max)?;
+            left.least_s += cells * least;
+            left.most_s += cells * most;
+        }
+        (left.most_s > 0.0).then_some(left)
+    }
+}
+
+impl std::fmt::Display for Left {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (least, most) = (seconds(self.least_s), seconds(self.most_s));
+        if least == most {
+            write!(f, "about {most} left")
+        } else {
+            write!(f, "{least} to {most} left")
+        }
     }
 }
 
@@ -428,6 +460,29 @@ mod tests {
             .filter(|s| pace.due(start + Duration::from_secs(*s)))
             .collect();
         assert_eq!(told, [60, 120, 180]);
+    }
+
+    #[test]
+    fn the_time_left_is_a_range_and_is_not_told_before_it_is_known() {
+        let stage = |cells, ended, took: &[f64]| StageState {
+            cells,
+            ended,
+            took: took.to_vec(),
+        };
+        let left = |stages: &[StageState]| Left::of(stages.iter()).map(|left| left.to_string());
+        // The servers are up, and nothing is known of the cells that take the time.
+        let started = [stage(2, 2, &[0.5, 0.7]), stage(18, 0, &[])];
+        assert_eq!(left(&started), None);
+        let later = [
+            stage(2, 2, &[0.5, 0.7]),
+            stage(18, 8, &[4.0, 6.0]),
+            stage(1, 0, &[]),
+        ];
+        assert_eq!(left(&later).as_deref(), Some("40 s to 60 s left"));
+        let done = [stage(18, 18, &[4.0]), stage(1, 0, &[])];
+        assert_eq!(left(&done), None);
+        let even = [stage(4, 2, &[30.0])];
+        assert_eq!(left(&even).as_deref(), Some("about 60 s left"));
     }
 
     #[test]

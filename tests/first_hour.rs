@@ -186,3 +186,56 @@ fn an_editor_underlines_what_the_program_refuses() {
         assert_eq!(project.run(["plan", "mine.yaml"]).code, Some(2), "{to}");
     }
 }
+
+#[test]
+fn run_with_dry_run_measures_nothing_and_says_what_plan_says() {
+    let project = Project::new();
+    project.run(["init", "mine", "--yes"]).ok();
+    let run = project.run(["run", "mine.yaml", "--dry-run"]).ok();
+    let plan = project.run(["plan", "mine.yaml", "--dry-run"]).ok();
+    assert_eq!(run.stdout, plan.stdout);
+    assert!(run.stdout.contains("dry run:"), "{}", run.stdout);
+    assert!(
+        !project.path().join("mine.lock").exists(),
+        "nothing was measured"
+    );
+}
+
+/// The rows of the tables on a page: theirs, ours.
+fn flags(page: &str) -> Vec<(String, String)> {
+    let rows = page.lines().filter(|line| line.starts_with("| `--"));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        (cells[0].replace('`', ""), cells[1].to_owned())
+    })
+    .collect()
+}
+
+#[test]
+fn every_flag_on_the_page_for_users_of_other_tools_is_ours_or_accepted() {
+    let page =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/coming-from.md"))
+            .expect("the page");
+    let project = Project::new();
+    let help = project.run(["load", "--help"]).ok().stdout;
+    let rows = flags(&page);
+    assert!(rows.len() >= 20, "{rows:?}");
+    for (theirs, ours) in rows {
+        if ours == "the same" {
+            let mut arguments = vec!["load", "http://127.0.0.1:1"];
+            arguments.extend(theirs.split_whitespace());
+            let refused = project.run(arguments);
+            assert!(
+                refused.stderr.contains("cannot connect"),
+                "{theirs}: {}",
+                refused.stderr
+            );
+        } else if let Some(flag) = ours.strip_prefix("`--") {
+            let flag = flag.split(['`', ' ']).next().unwrap_or_default();
+            assert!(
+                help.contains(&format!("--{flag}")),
+                "{theirs}: `load` has no --{flag}"
+            );
+        }
+    }
+}

@@ -22,7 +22,7 @@ pub(crate) struct Global {
 }
 
 /// Which experiment, in which form.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct ExperimentArgs {
     /// The experiment's YAML file.
     pub(crate) experiment: PathBuf,
@@ -49,7 +49,7 @@ impl ExperimentArgs {
 }
 
 /// Which cells to consider, and what to force.
-#[derive(Debug, Args, Default)]
+#[derive(Clone, Debug, Args, Default)]
 pub(crate) struct Selection {
     /// Execute only these stages or cells and what they need: `STAGE` or `STAGE[axis=label,…]`.
     #[arg(long, value_name = "CELLS")]

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args};
 
 use super::values::{
-    parse_api, parse_bound, parse_count, parse_header, parse_ramp, parse_rate, parse_span,
-    parse_step, parse_tool,
+    parse_api, parse_bound, parse_count, parse_header, parse_level, parse_ramp, parse_rate,
+    parse_span, parse_step, parse_tool,
 };
 
 /// Arguments of `load`.
@@ -14,8 +14,11 @@ use super::values::{
 #[command(group = ArgGroup::new("arrivals"))]
 pub(crate) struct LoadArgs {
     /// URL of the server, such as `http://127.0.0.1:8080` or `https://engine.example`.
-    #[arg(long)]
-    pub(crate) url: String,
+    #[arg(value_name = "URL", required_unless_present = "url")]
+    pub(crate) address: Option<String>,
+    /// The same as an option.
+    #[arg(long, value_name = "URL", conflicts_with = "address", visible_alias = "base-url", aliases = ["target", "host"])]
+    pub(crate) url: Option<String>,
     /// For https://: trust only the certificates in this PEM file [default: those that the
     /// operating system trusts].
     #[arg(long, value_name = "FILE")]
@@ -37,14 +40,15 @@ pub(crate) struct LoadArgs {
     pub(crate) headers: Vec<(String, String)>,
 
     /// Closed loop with N clients; each sends its next request once its last is answered
-    /// [default: 1].
-    #[arg(long, value_name = "N", group = "arrivals", help_heading = "When requests arrive",
-          value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) concurrency: Option<u32>,
-    /// Poisson arrivals at R requests per second, independent of the server.
-    #[arg(long, value_name = "R", group = "arrivals", help_heading = "When requests arrive",
-          value_parser = parse_rate, allow_negative_numbers = true)]
-    pub(crate) rate: Option<f64>,
+    /// [default: 1]. Several levels, as in `1,8,64`, are run one after the other.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', visible_alias = "max-concurrency", group = "arrivals",
+          help_heading = "When requests arrive", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) concurrency: Vec<u32>,
+    /// Poisson arrivals at R requests per second, independent of the server; `inf` sends all at once.
+    /// Several levels, as in `1,2,4,inf`, are run one after the other.
+    #[arg(long, value_name = "R,…", value_delimiter = ',', visible_alias = "request-rate", group = "arrivals",
+          help_heading = "When requests arrive", value_parser = parse_level, allow_negative_numbers = true)]
+    pub(crate) rate: Vec<f64>,
     /// Evenly spaced arrivals at R requests per second, independent of the server.
     #[arg(long, value_name = "R", group = "arrivals", help_heading = "When requests arrive",
           value_parser = parse_rate, allow_negative_numbers = true)]
@@ -87,14 +91,15 @@ pub(crate) struct LoadArgs {
     pub(crate) burstiness: Option<f64>,
     /// Number of requests to measure [default: 64; with steps or a ramp, what fits; with a trace,
     /// all of it].
-    #[arg(long, value_name = "N", help_heading = "When requests arrive",
-          value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", visible_alias = "num-prompts", aliases = ["num-requests", "request-count", "max-requests"],
+          help_heading = "When requests arrive", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: Option<u64>,
     /// Number of warm-up requests to send first; they are not counted.
     #[arg(
         long,
         value_name = "N",
         default_value_t = 0,
+        aliases = ["num-warmups", "warmup-requests", "warmup-request-count"],
         help_heading = "When requests arrive"
     )]
     pub(crate) warmup: u64,
@@ -108,12 +113,18 @@ pub(crate) struct LoadArgs {
         help_heading = "What a request asks for"
     )]
     pub(crate) workload: Option<String>,
+    /// Prompts from a file: ShareGPT JSON, JSON Lines or CSV with `prompt`, or lengths as in Mooncake's
+    /// trace. They are used again where there are fewer than requests.
+    #[arg(long, value_name = "FILE", visible_alias = "dataset-path", conflicts_with_all = ["prompt_words", "workload", "prompt_tokens"],
+          help_heading = "What a request asks for")]
+    pub(crate) dataset: Option<String>,
     /// Prompts of N random words, or of `A..B` words (both included), with nothing in common.
     #[arg(long, value_name = "A..B", value_parser = parse_count, help_heading = "What a request asks for")]
     pub(crate) prompt_words: Option<(u32, u32)>,
     /// Prompts of N or `A..B` tokens, made of random words. The server's own tokenizer counts
     /// them unless you give --tokenizer.
-    #[arg(long, value_name = "A..B", value_parser = parse_count, conflicts_with_all = ["prompt_words", "workload"], help_heading = "What a request asks for")]
+    #[arg(long, value_name = "A..B", value_parser = parse_count, visible_alias = "input-len", aliases = ["random-input-len", "isl"],
+          conflicts_with_all = ["prompt_words", "workload"], help_heading = "What a request asks for")]
     pub(crate) prompt_tokens: Option<(u32, u32)>,
     /// A `tokenizer.json` to count the tokens of --prompt-tokens.
     #[arg(
@@ -125,7 +136,8 @@ pub(crate) struct LoadArgs {
     pub(crate) tokenizer: Option<String>,
     /// Output tokens to ask for, `N` or `A..B`; end of sequence is ignored if the API allows it
     /// [default: as the workload says; 64 with --prompt-words or --prompt-tokens].
-    #[arg(long, value_name = "N", value_parser = parse_count, help_heading = "What a request asks for")]
+    #[arg(long, value_name = "N", value_parser = parse_count, visible_alias = "output-len", aliases = ["random-output-len", "osl"],
+          help_heading = "What a request asks for")]
     pub(crate) output_tokens: Option<(u32, u32)>,
     /// Seed for prompts and random arrivals.
     #[arg(
@@ -204,8 +216,9 @@ pub(crate) struct LoadArgs {
     )]
     pub(crate) longest: String,
 
-    /// Goodput bounds in ms on `ttft`, `tpot` or `e2e`, as in `ttft=200,tpot=40`.
-    #[arg(long, value_name = "BOUNDS", value_delimiter = ',', value_parser = parse_bound, help_heading = "Results")]
+    /// Goodput bounds on `ttft`, `tpot` or `e2e`, as in `ttft=200,tpot=40` (ms) or `ttft:200ms tpot:0.04s`.
+    #[arg(long, value_name = "BOUNDS", value_delimiter = ',', num_args = 1..=3, visible_alias = "goodput",
+          value_parser = parse_bound, help_heading = "Results")]
     pub(crate) slo: Vec<(String, f64)>,
     /// Also print the figures that another tool's formulas give for the same rows.
     #[arg(long, value_name = "TOOL", value_parser = parse_tool(), conflicts_with = "search", help_heading = "Results")]
@@ -224,4 +237,12 @@ pub(crate) struct LoadArgs {
     /// Print only the result.
     #[arg(long, short, help_heading = "Results")]
     pub(crate) quiet: bool,
+}
+
+impl LoadArgs {
+    /// Returns the server's URL, however it was given.
+    pub(crate) fn server(&self) -> &str {
+        let given = self.address.as_deref().or(self.url.as_deref());
+        given.expect("the parser asks for one of the two")
+    }
 }

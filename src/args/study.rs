@@ -31,6 +31,10 @@ pub(crate) struct RunArgs {
     /// of the default report].
     #[arg(long, value_name = "FILE")]
     pub(crate) events: Option<PathBuf>,
+    /// Measure nothing: show the plan, and try verification, analysis and report on made-up rows. The
+    /// same as `plan --dry-run`.
+    #[arg(long, conflicts_with = "no_dry_run")]
+    pub(crate) dry_run: bool,
     /// Measure without first trying verification, analysis and report on made-up rows.
     #[arg(long)]
     pub(crate) no_dry_run: bool,

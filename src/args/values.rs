@@ -49,6 +49,14 @@ pub(super) fn parse_rate(text: &str) -> Result<f64, String> {
     rate.ok_or_else(|| "expected a number of requests per second greater than 0".to_owned())
 }
 
+/// Reads a number of requests per second; `inf` is all at once.
+pub(super) fn parse_level(text: &str) -> Result<f64, String> {
+    match text.trim() {
+        "inf" | "infinity" => Ok(f64::INFINITY),
+        text => parse_rate(text).map_err(|e| format!("{e}, or `inf` for all at once")),
+    }
+}
+
 /// Reads a span of time, kept as it was written.
 pub(super) fn parse_span(text: &str) -> Result<String, String> {
     load::Span::parse(text).map(|_| text.to_owned())
@@ -64,22 +72,26 @@ pub(super) fn parse_spans(text: &str) -> Result<(String, String), String> {
     Ok((first.trim().to_owned(), second.trim().to_owned()))
 }
 
-/// Reads `METRIC=MILLISECONDS`.
+/// Reads `METRIC=BOUND` or `METRIC:BOUND`: milliseconds, or a number with its unit.
 pub(super) fn parse_bound(text: &str) -> Result<(String, f64), String> {
     let (name, bound) = text
-        .split_once('=')
+        .split_once(['=', ':'])
         .ok_or_else(|| format!("`{text}` is not METRIC=MILLISECONDS"))?;
+    let name = match name {
+        "e2el" | "e2e_latency" => "e2e",
+        name => name,
+    };
     if !["ttft", "tpot", "e2e"].contains(&name) {
         return Err(format!(
             "cannot set a bound on `{name}`: use ttft, tpot or e2e"
         ));
     }
+    let with_unit = || load::Span::parse(bound).map(|span| span.nanoseconds() as f64 / 1e6);
     let number = bound
-        .strip_suffix("ms")
-        .unwrap_or(bound)
         .trim()
         .parse::<f64>()
-        .ok();
+        .ok()
+        .or_else(|| with_unit().ok());
     let number = number.filter(|n| n.is_finite() && *n > 0.0);
     Ok((
         name.to_owned(),

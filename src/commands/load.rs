@@ -10,17 +10,18 @@ use contract::{Api, Phase, RequestStatus, Word as _};
 use indicatif::{ProgressBar, ProgressStyle};
 use load::{
     ApiKey, Beside, DirectArrival, DirectLoad, DirectPrompts, DirectSearch, DirectServer, Ending,
-    LoadSpec, ModelsError, Origin, Settings, Slo, Summarizer, Target, TargetError, Telemetry,
-    list_models, run_load_into,
+    LoadSpec, ModelsError, Origin, Settings, Slo, Summarizer, Summary, Target, TargetError,
+    Telemetry, dataset_prompts, list_models, run_load_into,
 };
 use pipeline::language::{Disk, Options, load_text};
 use pipeline::stage::{Control, Coordinates};
 use pipeline::suggest::remedy;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::load_compat::{compat, compat_json, compat_table};
 use super::load_search::search;
 use super::load_study::LoadStudy;
+use super::load_sweep::{self, Sweep};
 use super::load_table::{json_of, table_of};
 use super::run::listen_for_signals;
 use crate::args::{Global, LoadArgs};
@@ -31,7 +32,13 @@ use crate::session::user_folders;
 use crate::terminal::{complain, is_watched, say};
 
 pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
-    let settings = checked_settings(arguments)?;
+    let mut levels = levels(arguments);
+    let several = levels.len() > 1;
+    if several && arguments.search.is_some() {
+        return Err(Stop::usage("a search finds its levels itself")
+            .hint("give one level, where --search begins"));
+    }
+    let settings = checked_settings(arguments, &levels[0].arrival)?;
     // Without a folder nothing would be left of the samples.
     let wanted = arguments.out.is_some() || arguments.hung_below.is_some();
     let telemetry = if wanted {
@@ -40,7 +47,7 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
         Telemetry::none()
     };
     let server = Server {
-        url: &arguments.url,
+        url: arguments.server(),
         ca_file: arguments.ca_file.as_deref(),
         model: arguments.model.as_deref(),
         api: &arguments.api,
@@ -72,8 +79,6 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
             arguments, global, folder, &settings, &origin, &target, telemetry,
         );
     }
-    let declared = settings.clone();
-    let spec = LoadSpec::for_target(settings, origin, &target, folder).map_err(Stop::usage)?;
     let beside = Beside {
         server_pid: arguments.server_pid.map(i64::from),
         slots: arguments.slots.clone(),
@@ -82,121 +87,273 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
     };
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;
-    let quiet = arguments.quiet || global.json;
-    let planned = spec.prompts.count(Phase::Measured);
-    let bar = bar(planned as u64, quiet);
-    let logs = !quiet && !is_watched();
-    if logs {
-        complain(&logged(&format!(
-            "sending {planned} requests to {} …",
-            target.base_url
-        )));
-    }
-    let (shown, pace) = (bar.clone(), Mutex::new(Pace::from(Instant::now())));
-    let tell = move |progress: pipeline::stage::Progress| {
-        shown.set_position(progress.done);
-        if logs && pace.lock().expect("no listener panics").due(Instant::now()) {
-            complain(&logged(&format!("{} of {planned} requests", progress.done)));
-        }
+    let level = |settings: Settings, arrival: &DirectArrival, folder: &Path| {
+        let one = Level {
+            arguments,
+            global,
+            arrival,
+            folder,
+            several,
+        };
+        one.measure(settings, &origin, &server, &target, &beside, &cancelled)
     };
-    let control = Control::new(cancelled, None, Box::new(tell));
-    let slo = slo(arguments);
-    let mut summarizer = Summarizer::new(slo, folder);
-    let mut without_text = 0_u64;
-    let result = run_load_into(
-        &spec,
-        &target,
-        &beside,
-        folder,
-        &control,
-        &mut |row, chunks| {
-            let counts = row.phase == Phase::Measured && row.status == RequestStatus::Ok;
-            without_text += u64::from(counts && chunks.is_empty() && !arguments.no_stream);
-            summarizer.add(row, chunks)
-        },
-    );
-    bar.finish_and_clear();
-    let result = result.map_err(|e| Stop::failed(e).hint("check --url"))?;
-    if let (Ending::Refused(words), false) = (&result.ending, global.json) {
-        return Err(server.refusal(&target, words));
+    if several {
+        let sweep = Sweep {
+            axis: axis_of(arguments),
+            levels: std::mem::take(&mut levels),
+        };
+        let mut runs = Vec::new();
+        for at in &sweep.levels {
+            let settings = checked_settings(arguments, &at.arrival)?;
+            let own = folder.join(load_sweep::folder_of(at));
+            make_folder(&own)?;
+            let run = level(settings, &at.arrival, &own)?;
+            let stop = run.stop();
+            runs.push((at.level, run));
+            if stop.is_some() {
+                load_sweep::tell(
+                    &sweep,
+                    &runs,
+                    &slo(arguments),
+                    arguments.out.as_deref(),
+                    global.json,
+                )?;
+                return stop.map_or(Ok(()), Err);
+            }
+        }
+        return load_sweep::tell(
+            &sweep,
+            &runs,
+            &slo(arguments),
+            arguments.out.as_deref(),
+            global.json,
+        );
     }
-    result
-        .warnings
-        .iter()
-        .for_each(|warning| complain(&format!("warning: {warning}")));
-    if without_text > 0 {
-        complain(&format!(
-            "warning: {without_text} requests were answered completely but without any text; they \
-             count as successful and have no latencies; check what the server sends"
-        ));
-    }
-    let summary = summarizer
-        .finish()
-        .map_err(|e| Stop::machine(format!("the rows cannot be read again: {e}")))?;
-    let compat = compat(arguments, &result, &slo)?;
-    let mut document = json_of(arguments.seed, &target, &spec, &result, &summary, &slo);
-    if arguments.out.is_some() {
-        let stage = direct(arguments).stage();
-        LoadStudy::new(arguments, &target, &declared, stage, document.clone()).write(folder)?;
-    }
+    let run = level(settings, &levels[0].arrival, folder)?;
     if global.json {
+        say(&run.document.to_string());
+    } else {
+        say(&run.table);
+    }
+    run.stop().map_or(Ok(()), Err)
+}
+
+/// A level of the load with how its requests arrive.
+pub(super) struct Levelled {
+    /// Clients, or requests per second; infinite for all at once.
+    pub(super) level: f64,
+    pub(super) arrival: DirectArrival,
+}
+
+/// Returns the levels that the arguments ask for; at least one.
+fn levels(arguments: &LoadArgs) -> Vec<Levelled> {
+    if !arguments.rate.is_empty() {
+        let arrival = |rate: f64| match arguments.burstiness {
+            _ if rate.is_infinite() => DirectArrival::Burst,
+            Some(burstiness) => DirectArrival::Gamma { rate, burstiness },
+            None => DirectArrival::Poisson { rate },
+        };
+        let each = arguments.rate.iter();
+        return each
+            .map(|rate| Levelled {
+                level: *rate,
+                arrival: arrival(*rate),
+            })
+            .collect();
+    }
+    if !arguments.concurrency.is_empty() {
+        let closed = |clients: &u32| Levelled {
+            level: f64::from(*clients),
+            arrival: DirectArrival::ClosedLoop { clients: *clients },
+        };
+        return arguments.concurrency.iter().map(closed).collect();
+    }
+    let arrival = arrival(arguments);
+    vec![Levelled {
+        level: 0.0,
+        arrival,
+    }]
+}
+
+fn axis_of(arguments: &LoadArgs) -> &'static str {
+    if arguments.rate.is_empty() {
+        "clients"
+    } else {
+        "req/s"
+    }
+}
+
+/// One level of a run.
+struct Level<'a> {
+    arguments: &'a LoadArgs,
+    global: &'a Global,
+    arrival: &'a DirectArrival,
+    folder: &'a Path,
+    /// Others come before or after it.
+    several: bool,
+}
+
+/// What a level came to.
+pub(super) struct Run {
+    pub(super) summary: Summary,
+    pub(super) ok: u64,
+    pub(super) model: String,
+    /// What `--json` prints.
+    pub(super) document: Value,
+    table: String,
+    ending: Ending,
+    gone: String,
+    heartbeat: String,
+}
+
+impl Level<'_> {
+    fn measure(
+        &self,
+        settings: Settings,
+        origin: &Origin,
+        server: &Server<'_>,
+        target: &Target,
+        beside: &Beside,
+        cancelled: &Arc<AtomicBool>,
+    ) -> Result<Run, Stop> {
+        let (arguments, global) = (self.arguments, self.global);
+        let declared = settings.clone();
+        let spec = LoadSpec::for_target(settings, origin.clone(), target, self.folder)
+            .map_err(Stop::usage)?;
+        let quiet = arguments.quiet || global.json;
+        let (control, bar) = self.control(&spec, target, cancelled, quiet);
+        let slo = slo(arguments);
+        let mut summarizer = Summarizer::new(slo, self.folder);
+        let mut without_text = 0_u64;
+        let result = run_load_into(
+            &spec,
+            target,
+            beside,
+            self.folder,
+            &control,
+            &mut |row, chunks| {
+                let counts = row.phase == Phase::Measured && row.status == RequestStatus::Ok;
+                without_text += u64::from(counts && chunks.is_empty() && !arguments.no_stream);
+                summarizer.add(row, chunks)
+            },
+        );
+        bar.finish_and_clear();
+        let result = result.map_err(|e| Stop::failed(e).hint("check --url"))?;
+        if let Ending::Refused(words) = &result.ending {
+            return Err(server.refusal(target, words));
+        }
+        result
+            .warnings
+            .iter()
+            .for_each(|warning| complain(&format!("warning: {warning}")));
+        if without_text > 0 {
+            complain(&format!(
+                "warning: {without_text} requests were answered completely but without any text; they \
+                 count as successful and have no latencies; check what the server sends"
+            ));
+        }
+        let summary = summarizer
+            .finish()
+            .map_err(|e| Stop::machine(format!("the rows cannot be read again: {e}")))?;
+        let compat = compat(arguments, &result, &slo)?;
+        let mut document = json_of(arguments.seed, target, &spec, &result, &summary, &slo);
+        if arguments.out.is_some() {
+            let stage = direct(arguments, self.arrival)?.stage();
+            let study = LoadStudy::new(arguments, target, &declared, stage, document.clone());
+            study.write(self.folder)?;
+        }
+        let mut table = table_of(arguments.seed, target, &spec, &result, &summary, &slo);
         if let Some((tool, figures)) = &compat {
             document["compat"] = compat_json(*tool, figures);
+            table.push_str(&format!("\n\n{}", compat_table(*tool, figures)));
         }
-        say(&document.to_string());
-    } else {
-        say(&table_of(
-            arguments.seed,
-            &target,
-            &spec,
-            &result,
-            &summary,
-            &slo,
-        ));
-        if let Some((tool, figures)) = &compat {
-            say(&format!("\n{}", compat_table(*tool, figures)));
-        }
+        let ok = summary.statuses.get(&RequestStatus::Ok).copied();
+        Ok(Run {
+            ok: ok.unwrap_or(0),
+            summary,
+            model: target.model.clone(),
+            document,
+            table,
+            ending: result.ending,
+            gone: target.base_url.clone(),
+            heartbeat: spec.heartbeat.to_string(),
+        })
     }
-    match &result.ending {
-        Ending::Stopped(_, reason) => {
-            complain(&format!(
-                "{reason}: the result covers the requests that had ended"
-            ));
-            return Err(Stop::interrupted());
-        }
-        Ending::Hung => {
-            let reason = format!(
-                "no byte arrived on any stream for {}; the run was ended as hung",
-                spec.heartbeat
-            );
-            return Err(Stop::failed(reason)
-                .hint("check the server's log; --heartbeat sets how long to wait"));
-        }
-        Ending::Gone => {
-            let reason = format!(
-                "{} no longer accepts connections; the run was ended",
+
+    /// Returns what stops the level and hears of its progress, and the bar on the terminal.
+    fn control(
+        &self,
+        spec: &LoadSpec,
+        target: &Target,
+        cancelled: &Arc<AtomicBool>,
+        quiet: bool,
+    ) -> (Control, ProgressBar) {
+        let planned = spec.prompts.count(Phase::Measured);
+        let bar = bar(planned as u64, quiet);
+        let logs = !quiet && !is_watched();
+        if logs || self.several && !quiet {
+            let at = match (spec.arrival.clients(), spec.arrival.rate()) {
+                _ if !self.several => String::new(),
+                (Some(clients), _) => format!(" with {clients} clients"),
+                (None, Some(rate)) => format!(" at {rate} req/s"),
+                (None, None) => " at once".to_owned(),
+            };
+            complain(&logged(&format!(
+                "sending {planned} requests{at} to {} …",
                 target.base_url
-            );
-            return Err(Stop::failed(reason).hint("check whether the server has crashed"));
+            )));
         }
-        Ending::Refused(words) => return Err(server.refusal(&target, words)),
-        Ending::Complete => {}
+        let (shown, pace) = (bar.clone(), Mutex::new(Pace::from(Instant::now())));
+        let tell = move |progress: pipeline::stage::Progress| {
+            shown.set_position(progress.done);
+            if logs && pace.lock().expect("no listener panics").due(Instant::now()) {
+                complain(&logged(&format!("{} of {planned} requests", progress.done)));
+            }
+        };
+        (
+            Control::new(Arc::clone(cancelled), None, Box::new(tell)),
+            bar,
+        )
     }
-    if summary
-        .statuses
-        .get(&RequestStatus::Ok)
-        .is_some_and(|n| *n > 0)
-    {
-        Ok(())
-    } else {
-        Err(Stop::failed("no request was answered"))
+}
+
+impl Run {
+    /// Returns why the command does not end with success, if it does not.
+    fn stop(&self) -> Option<Stop> {
+        match &self.ending {
+            Ending::Stopped(_, reason) => {
+                complain(&format!(
+                    "{reason}: the result covers the requests that had ended"
+                ));
+                Some(Stop::interrupted())
+            }
+            Ending::Hung => {
+                let reason = format!(
+                    "no byte arrived on any stream for {}; the run was ended as hung",
+                    self.heartbeat
+                );
+                Some(
+                    Stop::failed(reason)
+                        .hint("check the server's log; --heartbeat sets how long to wait"),
+                )
+            }
+            Ending::Gone => {
+                let reason = format!(
+                    "{} no longer accepts connections; the run was ended",
+                    self.gone
+                );
+                Some(Stop::failed(reason).hint("check whether the server has crashed"))
+            }
+            Ending::Complete | Ending::Refused(_) if self.ok > 0 => None,
+            Ending::Complete | Ending::Refused(_) => Some(Stop::failed("no request was answered")),
+        }
     }
 }
 
 /// Returns the settings in full. They go the way of an experiment's: the same checks, the same
 /// search for workloads, the same meaning.
-fn checked_settings(arguments: &LoadArgs) -> Result<Settings, Stop> {
-    let direct = direct(arguments);
+fn checked_settings(arguments: &LoadArgs, arrival: &DirectArrival) -> Result<Settings, Stop> {
+    let direct = direct(arguments, arrival)?;
     let experiment = json!({ "experiment": "load", "seed": arguments.seed, "stages": { "load": direct.stage() } });
     let options = Options {
         user_folders: user_folders(),
@@ -225,11 +382,11 @@ fn checked_settings(arguments: &LoadArgs) -> Result<Settings, Stop> {
     Ok(settings)
 }
 
-/// Returns what the arguments ask for.
-fn direct(arguments: &LoadArgs) -> DirectLoad {
-    DirectLoad {
-        arrival: arrival(arguments),
-        prompts: prompts(arguments),
+/// Returns what the arguments ask for, with these arrivals.
+fn direct(arguments: &LoadArgs, arrival: &DirectArrival) -> Result<DirectLoad, Stop> {
+    Ok(DirectLoad {
+        arrival: arrival.clone(),
+        prompts: prompts(arguments)?,
         output_tokens: arguments.output_tokens,
         requests: arguments.requests,
         warmup: arguments.warmup,
@@ -249,15 +406,10 @@ fn direct(arguments: &LoadArgs) -> DirectLoad {
             longest: arguments.longest.clone(),
             bounds: arguments.slo.clone(),
         }),
-    }
+    })
 }
 
 fn arrival(arguments: &LoadArgs) -> DirectArrival {
-    match (arguments.rate, arguments.burstiness) {
-        (Some(rate), Some(burstiness)) => return DirectArrival::Gamma { rate, burstiness },
-        (Some(rate), None) => return DirectArrival::Poisson { rate },
-        (None, _) => {}
-    }
     if let Some(rate) = arguments.constant {
         DirectArrival::Constant { rate }
     } else if !arguments.steps.is_empty() {
@@ -270,13 +422,18 @@ fn arrival(arguments: &LoadArgs) -> DirectArrival {
     } else if arguments.burst {
         DirectArrival::Burst
     } else {
-        let clients = arguments.concurrency.unwrap_or(1);
+        let clients = 1;
         DirectArrival::ClosedLoop { clients }
     }
 }
 
-fn prompts(arguments: &LoadArgs) -> DirectPrompts {
-    if let Some((from, to)) = arguments.prompt_tokens {
+fn prompts(arguments: &LoadArgs) -> Result<DirectPrompts, Stop> {
+    if let Some(file) = &arguments.dataset {
+        return dataset_prompts(file)
+            .map(DirectPrompts::Dataset)
+            .map_err(Stop::usage);
+    }
+    Ok(if let Some((from, to)) = arguments.prompt_tokens {
         let tokenizer = arguments.tokenizer.clone();
         DirectPrompts::Tokens {
             from,
@@ -290,7 +447,7 @@ fn prompts(arguments: &LoadArgs) -> DirectPrompts {
             .workload
             .clone()
             .map_or(DirectPrompts::Default, DirectPrompts::Named)
-    }
+    })
 }
 
 /// A server as arguments name it.

@@ -41,11 +41,40 @@ pub(super) fn table_of(
         &latencies(summary),
         &[1, 2, 3, 4, 5, 6, 7],
     ));
+    if let Some(caveat) = caveat(summary) {
+        text.push_str(&format!("\n{caveat}"));
+    }
     for line in errors(result, summary) {
         text.push_str(&format!("\n{line}"));
     }
     text.push_str(&format!("\n\n{DEFINITIONS}"));
     text
+}
+
+/// Says which of the quantiles shown the number of requests cannot carry: below 1 ÷ (1 − q) values, a quantile
+/// is hardly more than the largest.
+fn caveat(summary: &Summary) -> Option<String> {
+    let n = summary.e2e_latency.as_ref().map(|d| d.n)?;
+    let beyond: Vec<&str> = [(10, "p90"), (20, "p95"), (100, "p99")]
+        .into_iter()
+        .filter(|(least, _)| n < *least)
+        .map(|(_, name)| name)
+        .collect();
+    let needed = if n < 10 {
+        "10, 20 and 100"
+    } else if n < 20 {
+        "20 and 100"
+    } else {
+        "100"
+    };
+    (!beyond.is_empty()).then(|| {
+        let plural = if beyond.len() == 1 { "is" } else { "are" };
+        format!(
+            "note: with {n} requests, {} {plural} hardly more than the largest value; {} {needed} requests",
+            beyond.join(", "),
+            if beyond.len() == 1 { "it takes" } else { "they take" }
+        )
+    })
 }
 
 fn headline(seed: u64, target: &Target, spec: &LoadSpec) -> String {
@@ -299,6 +328,7 @@ pub(super) fn json_of(
         "seed": seed,
         "complete": result.ending == load::Ending::Complete,
         "requests_planned": spec.prompts.count(Phase::Measured),
+        "caveat": caveat(summary),
         "requests_ok": ok(summary),
         "statuses": statuses,
         "first_errors": errors,

@@ -14,6 +14,7 @@ mod load;
 mod load_compat;
 mod load_search;
 mod load_study;
+mod load_sweep;
 mod load_table;
 mod ls;
 mod plan;

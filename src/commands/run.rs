@@ -12,7 +12,7 @@ use pipeline::{CellStatus, Event, LedgerLine, Media, Plan, RunOptions, RunSummar
 use serde_json::{Value, json};
 
 use crate::answers::{self, Answer};
-use crate::args::{Global, RunArgs};
+use crate::args::{Global, PlanArgs, RunArgs};
 use crate::dry_run;
 use crate::exit::Stop;
 use crate::progress::{Progress, Show};
@@ -26,6 +26,16 @@ use crate::trust;
 const TROUBLE_SHOWN: usize = 10;
 
 pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
+    if arguments.dry_run {
+        let plan = PlanArgs {
+            experiment: arguments.experiment.clone(),
+            selection: arguments.selection.clone(),
+            cells: false,
+            commands: false,
+            dry_run: true,
+        };
+        return super::plan::plan(&plan, global);
+    }
     let session = Session::open(&arguments.experiment, global)?;
     session.project.must_not_be_published("run")?;
     let store = session.project.open()?;

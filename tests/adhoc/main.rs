@@ -268,6 +268,96 @@ fn a_study_of_a_server_or_of_an_earlier_run_is_written_and_runs() {
 }
 
 #[test]
+fn several_levels_are_one_table_with_a_figure_and_a_folder_each() {
+    let server = server(Behaviour {
+        ttft: Duration::from_millis(5),
+        ..Behaviour::default()
+    });
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().join("sweep");
+    let path = out.to_str().expect("UTF-8");
+    let url = server.url();
+    let sweep = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_benchtrail"));
+        outcome(
+            command
+                .arg("load")
+                .args(arguments)
+                .current_dir(folder.path())
+                .stdin(Stdio::null()),
+        )
+    };
+    let shown = sweep(&[
+        &url,
+        "--concurrency",
+        "1,2,4",
+        "--num-prompts",
+        "12",
+        "--out",
+        path,
+    ])
+    .ok();
+    for level in ["1", "2", "4"] {
+        let rows = table(&out.join(format!("concurrency-{level}")), "requests").rows();
+        assert_eq!(rows, 12, "{level}");
+    }
+    assert!(
+        shown.stdout.contains("clients") && shown.stdout.contains("knee"),
+        "{}",
+        shown.stdout
+    );
+    let svg = fs::read_to_string(out.join("sweep.svg")).expect("the figure");
+    assert_eq!(svg.matches("<circle").count(), 6);
+
+    let rates = sweep(&[
+        &url,
+        "--request-rate",
+        "200,inf",
+        "--num-prompts",
+        "6",
+        "--json",
+    ])
+    .ok()
+    .json();
+    let levels = rates["levels"].as_array().expect("levels");
+    assert_eq!(levels.len(), 2);
+    assert_eq!(
+        (&levels[1]["level"], &levels[1]["arrival"]),
+        (&"inf".into(), &"burst".into())
+    );
+    assert_eq!(levels[1]["requests_ok"], 6);
+}
+
+#[test]
+fn prompts_of_a_file_are_sent_and_few_requests_carry_few_quantiles() {
+    let server = server(Behaviour::default());
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("prompts.csv");
+    fs::write(&file, "prompt\n\"first, of two\"\nsecond of two\n").expect("a file");
+    let file = file.to_str().expect("UTF-8");
+    let shown = run(&server.url(), &["--dataset", file, "--requests", "4"]).ok();
+    let sent = server.truth(4);
+    let with = |text: &str| {
+        sent.iter()
+            .filter(|t| String::from_utf8_lossy(&t.request).contains(text))
+            .count()
+    };
+    assert_eq!((with("first, of two"), with("second of two")), (2, 2));
+    let note = "note: with 4 requests, p90, p95, p99 are hardly more than the largest value";
+    assert!(shown.stdout.contains(note), "{}", shown.stdout);
+    let wrong = run(
+        &server.url(),
+        &["--dataset", folder.path().to_str().expect("UTF-8")],
+    );
+    assert_eq!(wrong.code, Some(2));
+    assert!(
+        wrong.stderr.contains("a folder, not a file"),
+        "{}",
+        wrong.stderr
+    );
+}
+
+#[test]
 fn more_requests_than_the_disk_can_hold_are_refused_at_once() {
     let server = server(Behaviour::default());
     let shown = run(&server.url(), &["--requests", "4000000000"]);

@@ -81,6 +81,8 @@ pub enum DirectPrompts {
     },
     /// A workload by name.
     Named(String),
+    /// The prompts of a file, as [`dataset_prompts`](crate::dataset_prompts) finds them.
+    Dataset(Value),
     /// As long as the trace of the arrivals says, or the shipped workload `short-decode`.
     Default,
 }
@@ -254,6 +256,7 @@ impl DirectLoad {
             (DirectPrompts::Words(from, to), _) => {
                 generated(json!({ "words": { "length": { "from": from, "to": to } } }))
             }
+            (DirectPrompts::Dataset(prompts), _) => generated(prompts.clone()),
             (DirectPrompts::Named(name), _) => json!(name),
             (DirectPrompts::Default, DirectArrival::Trace { file, .. }) => {
                 generated(json!({ "trace": { "file": file } }))

@@ -13,6 +13,7 @@ mod arrival;
 pub mod calibrate;
 mod claims;
 mod client_health;
+mod dataset;
 mod direct;
 mod drive;
 mod figure;
@@ -46,6 +47,7 @@ mod sse;
 mod structured;
 mod summarizer;
 mod summary;
+mod sweep;
 mod tables;
 mod talks;
 mod tally;
@@ -58,6 +60,7 @@ pub use api::Delivery;
 pub use arrival::{Arrival, ClosedLoop, Gamma, Level, Process, Ramp, Rate, Steps};
 pub use calibrate::Calibrate;
 pub use client_health::{ClientHealth, ClientVerdict};
+pub use dataset::dataset_prompts;
 pub use direct::{
     DirectArrival, DirectLoad, DirectPrompts, DirectSearch, DirectServer, TargetError,
 };
@@ -83,6 +86,7 @@ pub use simulate::{
 pub use span::Span;
 pub use summarizer::Summarizer;
 pub use summary::{Arrivals, Distribution, Slo, Summary, quantile};
+pub use sweep::{LevelFigures, knee, level_name, sweep_figure};
 pub use tables::tables;
 pub use tally::Tally;
 pub use telemetry::{Gpu, Telemetry, surroundings};
