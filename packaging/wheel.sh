@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Builds the wheel, installs it into a fresh environment, and tries what a new user tries. Needs python3 with venv
+# and pip, and a package registry as pip is configured for maturin.
+#
+#   packaging/wheel.sh [OUT] [CARGO PROFILE]      default: dist release
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out=${1:-dist} profile=${2:-release}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+python3 -m venv "$work/build"
+"$work/build/bin/pip" install --quiet 'maturin>=1.9,<2'
+mkdir -p "$out"
+"$work/build/bin/maturin" build --profile "$profile" --out "$out" --auditwheel skip
+wheel=$(ls -t "$out"/benchtrail-*.whl | head -1)
+
+python3 -m venv "$work/user"
+"$work/user/bin/pip" install --quiet --no-index "$wheel"
+mkdir "$work/study"
+(
+    cd "$work/study"
+    PATH="$work/user/bin:$PATH"
+    benchtrail --version
+    benchtrail init mine --yes
+    benchtrail plan mine.yaml | tail -1
+    benchtrail list engines >/dev/null
+)
+ls -l "$wheel"
