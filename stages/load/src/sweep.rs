@@ -45,6 +45,9 @@ const PANEL: f64 = 200.0;
 const LEFT: f64 = 70.0;
 const RIGHT: f64 = 20.0;
 
+/// One of a level's figures.
+type Figure = fn(&LevelFigures) -> Option<f64>;
+
 /// Draws throughput and median time to first token over the levels, one panel above the other, with the knee
 /// as a dashed line. Levels stand at equal distances, in their order.
 pub fn sweep_figure(title: &str, axis: &str, levels: &[LevelFigures]) -> String {
@@ -66,7 +69,7 @@ pub fn sweep_figure(title: &str, axis: &str, levels: &[LevelFigures]) -> String 
         "<text x=\"{LEFT}\" y=\"20\" font-size=\"14\">{}</text>",
         escaped(title)
     ));
-    let panels: [(&str, fn(&LevelFigures) -> Option<f64>, f64); 2] = [
+    let panels: [(&str, Figure, f64); 2] = [
         ("output tok/s", |at| at.throughput, 40.0),
         ("TTFT p50 (ms)", |at| at.ttft_ms, 40.0 + PANEL + 20.0),
     ];
@@ -104,7 +107,7 @@ pub fn sweep_figure(title: &str, axis: &str, levels: &[LevelFigures]) -> String 
 
 fn panel(
     label: &str,
-    value: fn(&LevelFigures) -> Option<f64>,
+    value: Figure,
     top: f64,
     levels: &[LevelFigures],
     x: &dyn Fn(usize) -> f64,
