@@ -10,6 +10,10 @@ use crate::trust::Answer;
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line"
+)]
 pub(crate) struct RunArgs {
     /// Which experiment.
     #[command(flatten)]
