@@ -190,6 +190,9 @@ pub(crate) struct DiffArgs {
     /// Axis whose labels are units of replication; may be repeated [default: `block`].
     #[arg(long, value_name = "AXIS")]
     pub(crate) unit: Vec<String>,
+    /// Condition of measuring in which the studies may differ, such as `frequency`; may be repeated.
+    #[arg(long, value_name = "NAME", value_parser = compare::conditions())]
+    pub(crate) conditions_may_differ: Vec<String>,
     /// Exit with 1 if a column got worse over all coordinates, with 6 if the data cannot tell.
     #[arg(long)]
     pub(crate) gate: bool,

@@ -44,6 +44,7 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
             Test::MannWhitney
         },
         unit: arguments.unit.clone(),
+        conditions_may_differ: arguments.conditions_may_differ.clone(),
     };
     let (first, second) = (
         Source::open(&arguments.a, profile, global)?,

@@ -79,6 +79,8 @@ pub(crate) struct Column {
     pub(crate) replicated: bool,
     /// Whether the tables of both studies are byte-identical.
     pub(crate) same: bool,
+    /// In what the cells of the two studies were measured differently.
+    pub(crate) unlike: Option<String>,
     /// The older and the newer study's values.
     pub(crate) at: Vec<[Values; 2]>,
 }
@@ -142,6 +144,9 @@ pub(crate) fn outcome(results: &[GateResult]) -> Outcome {
 fn effect_of(column: &Column) -> Result<UnitEffect, String> {
     if !column.replicated {
         return Err(NONE.to_owned());
+    }
+    if let Some(unlike) = &column.unlike {
+        return Err(unlike.clone());
     }
     match (units(column, 0), units(column, 1)) {
         (Some(older), Some(newer)) => effect(&older, &newer),
@@ -267,6 +272,7 @@ mod tests {
             better: Direction::Lower,
             replicated: true,
             same: false,
+            unlike: None,
             at: older
                 .iter()
                 .zip(&newer)

@@ -10,6 +10,7 @@ mod numbers;
 mod recipes;
 mod results;
 mod side;
+mod surroundings;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -45,6 +46,11 @@ pub struct Comparison {
     pub numbers: Vec<NumberChange>,
     /// How many numbers the reports have in common.
     pub numbers_compared: usize,
+}
+
+/// Returns the names of all conditions of measuring that are compared.
+pub fn conditions() -> Vec<&'static str> {
+    conditions::names()
 }
 
 impl Comparison {

@@ -1,11 +1,14 @@
 //! Measured results at every coordinate, with the test of their change.
 
+use std::collections::BTreeMap;
+
 use artifacts::Table;
 use serde::Serialize;
 use statistics::{Continuity, Sample, holm, mann_whitney_u};
 
 use crate::gate::Column;
 use crate::side::{CompareError, Side};
+use crate::surroundings::{Both, Surroundings};
 use crate::units::{Axes, NONE, Values, effect};
 
 /// The test of a change.
@@ -32,6 +35,9 @@ pub struct Rule {
     pub test: Test,
     /// The axes whose labels are units of replication; empty means `block` where both studies have it.
     pub unit: Vec<String>,
+    /// The conditions of measuring in which the studies may differ; a difference in any other makes a result
+    /// undecidable.
+    pub conditions_may_differ: Vec<String>,
 }
 
 impl Default for Rule {
@@ -42,6 +48,7 @@ impl Default for Rule {
             alpha: 0.05,
             test: Test::Welch,
             unit: Vec::new(),
+            conditions_may_differ: Vec::new(),
         }
     }
 }
@@ -151,6 +158,19 @@ pub(crate) fn changes(
         }
         let axes = Axes::new(&rule.unit, &replicates, [older, newer]);
         let same = a.output(name).is_some() && a.output(name) == b.output(name);
+        let both = Both {
+            surroundings: [
+                Surroundings::read(a, "the older study", name, older.rows())?,
+                Surroundings::read(b, "the newer study", name, newer.rows())?,
+            ],
+            tables: [older, newer],
+            places: axes.places(newer),
+            units: axes.units.clone(),
+            may_differ: &rule.conditions_may_differ,
+        };
+        // Small differences show over all cells, others at their own coordinate.
+        let unlike = if same { None } else { both.unlike(None) };
+        let mut at_one: BTreeMap<String, Option<String>> = BTreeMap::new();
         for column in columns(older, newer, rule) {
             let unit = newer.unit(&column);
             let mut whole = Column {
@@ -159,6 +179,7 @@ pub(crate) fn changes(
                 name: column.clone(),
                 replicated: !axes.units.is_empty(),
                 same,
+                unlike: unlike.clone(),
                 at: Vec::new(),
             };
             let was = axes.values(older, &column);
@@ -167,7 +188,15 @@ pub(crate) fn changes(
                     continue;
                 };
                 let sides = [values_a.clone(), values_b];
-                found.extend(result(&whole, at, unit.clone(), &sides, rule));
+                let unlike = match &unlike {
+                    None if !same => at_one
+                        .entry(at.clone())
+                        .or_insert_with(|| both.unlike(Some(&at)))
+                        .clone(),
+                    known => known.clone(),
+                };
+                let place = (at, unit.clone(), unlike);
+                found.extend(result(&whole, place, &sides, rule));
                 whole.at.push(sides);
             }
             // A quantile that so few requests cannot support is null everywhere.
@@ -200,15 +229,15 @@ fn columns(a: &Table, b: &Table, rule: &Rule) -> Vec<String> {
 
 fn result(
     column: &Column,
-    at: String,
-    unit: Option<String>,
+    (at, unit, unlike): (String, Option<String>, Option<String>),
     [a, b]: &[Values; 2],
     rule: &Rule,
 ) -> Option<ResultChange> {
     let (mean_a, mean_b) = (a.mean()?, b.mean()?);
-    let p = match column.replicated {
-        true => tested(a, b, rule),
-        false => Err(NONE.to_owned()),
+    let p = match (column.replicated, unlike) {
+        (false, _) => Err(NONE.to_owned()),
+        (true, Some(unlike)) => Err(unlike),
+        (true, None) => tested(a, b, rule),
     };
     Some(ResultChange {
         table: column.table.clone(),

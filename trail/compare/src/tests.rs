@@ -18,6 +18,8 @@ struct Study {
     threads: i64,
     engine: &'static str,
     verdict: &'static str,
+    /// Of each repetition, the share of the processors that other programs used; without it nothing was sampled.
+    foreign: Vec<f64>,
 }
 
 impl Default for Study {
@@ -28,8 +30,50 @@ impl Default for Study {
             threads: 1,
             engine: "1.0",
             verdict: "different",
+            foreign: Vec::new(),
         }
     }
+}
+
+/// What was sampled beside a load of which other programs used a share of the processors.
+fn sampled(foreign: f64) -> Vec<(&'static str, Media, Vec<u8>)> {
+    let at = || Column::int("at_ns", [Some(0), Some(1), Some(2)]);
+    let busy = Some(0.25 + foreign);
+    let host = Table::new(vec![
+        at(),
+        Column::float("cpu_busy", [None, busy, busy]),
+        Column::int("processors", [Some(8); 3]),
+    ]);
+    let processes = Table::new(vec![
+        at(),
+        Column::float("cpu", [None, Some(2.0), Some(2.0)]),
+    ]);
+    let tables = [("host_telemetry", host), ("process_telemetry", processes)];
+    tables
+        .map(|(name, table)| (name, Media::Parquet, table.unwrap().to_parquet().unwrap()))
+        .to_vec()
+}
+
+/// The lineage of the table of cells: two rows of each repetition.
+fn lineage(reps: usize) -> Table {
+    let source = |n: usize| {
+        contract::LineageSource::Artifact(std::sync::Arc::new(contract::SourceArtifact {
+            cell: pipeline::place::CellName {
+                stage: "ladder".into(),
+                coordinates: Coordinates(vec![("rep".into(), Scalar::Int(n as i64 + 1))]),
+            },
+            output: "requests".into(),
+            digest: Digest::of(b"rows"),
+        }))
+    };
+    let sources: Vec<_> = (0..reps).map(source).collect();
+    let rows = (0..2 * reps).map(|row| contract::LineageRow {
+        row,
+        source: &sources[row % reps],
+        start: 0,
+        end: 8,
+    });
+    contract::lineage_table(rows).unwrap()
 }
 
 fn recipe(kind: &str, parameters: Json, replicate: Coordinates) -> Recipe {
@@ -135,7 +179,7 @@ fn lock(store: &Store, study: &Study) -> Lock {
             "ladder",
             &at,
             recipe("load", json!({"requests": 8}), rep(n)),
-            Vec::new(),
+            study.foreign.get(n).map_or_else(Vec::new, |f| sampled(*f)),
         )
     });
     let ladder = ladder.collect();
@@ -169,7 +213,11 @@ fn lock(store: &Store, study: &Study) -> Lock {
             ("operator", "paired-comparison"),
         ],
     );
-    let tables = [("cells", cells), ("comparison", verdicts)];
+    let tables = [
+        ("cells", cells),
+        ("cells.lineage", Ok(lineage(reps))),
+        ("comparison", verdicts),
+    ];
     let outputs =
         tables.map(|(name, table)| (name, Media::Parquet, table.unwrap().to_parquet().unwrap()));
     let results = cell(
@@ -372,6 +420,43 @@ fn a_change_without_launches_is_undecidable_and_passes_no_gate() {
         &found,
         "no replication of launches: the cells have no axis `block`, and no `--unit` is named",
     );
+}
+
+#[test]
+fn studies_measured_beside_other_programs_are_undecidable_and_the_reason_names_the_condition() {
+    let quiet = Study {
+        foreign: vec![0.01, 0.02, 0.015],
+        ..Study::default()
+    };
+    let slower = |foreign: [f64; 3]| Study {
+        throughput: [vec![80.0, 81.0, 79.0], vec![144.0, 145.0, 143.0]],
+        foreign: foreign.to_vec(),
+        ..Study::default()
+    };
+    // As quiet as the older study: the change is the system's.
+    let alike = compared(&quiet, &slower([0.02, 0.01, 0.02]), &rule());
+    assert_eq!(alike.outcome(), Outcome::Fail);
+    let busy = slower([0.30, 0.32, 0.31]);
+    let found = compared(&quiet, &busy, &rule());
+    assert_eq!(found.outcome(), Outcome::Undecidable);
+    let reason = "the studies were measured under different conditions: foreign-load: 0.310 with the newer study, \
+                  0.0150 with the older study (share of all processors that other programs used)";
+    for result in &found.results {
+        assert_eq!((result.verdict, result.p), (Verdict::Undecidable, None));
+        assert!(
+            result.reason.as_deref().unwrap().starts_with(reason),
+            "{result:?}"
+        );
+    }
+    assert!(found.gate.iter().all(|g| g.reason.as_deref().unwrap().starts_with(reason)));
+    let allowed = Rule {
+        conditions_may_differ: vec!["foreign-load".to_owned()],
+        ..rule()
+    };
+    assert_eq!(compared(&quiet, &busy, &allowed).outcome(), Outcome::Fail);
+    // What was sampled in one study only says nothing about the other.
+    let unknown = compared(&Study::default(), &busy, &rule());
+    assert_eq!(unknown.outcome(), Outcome::Fail);
 }
 
 #[test]

@@ -49,11 +49,16 @@ impl Axes {
         }
     }
 
+    /// Returns the axes that say at which coordinate a row is.
+    pub(crate) fn places(&self, table: &Table) -> Vec<String> {
+        let within = |k: &String| !self.replicates.contains(k) && !self.units.contains(k);
+        keys(table).into_iter().filter(within).collect()
+    }
+
     /// Returns a column's values at each coordinate.
     pub(crate) fn values(&self, table: &Table, column: &str) -> BTreeMap<String, Values> {
         let (all, units) = (keys(table), &self.units);
-        let within = |k: &&String| !self.replicates.contains(k) && !units.contains(k);
-        let places: Vec<String> = all.iter().filter(within).cloned().collect();
+        let places = self.places(table);
         let labels = if units.is_empty() { &all } else { units };
         let mut found: BTreeMap<String, BTreeMap<String, Vec<f64>>> = BTreeMap::new();
         for (row, value) in table

@@ -79,11 +79,12 @@ const UNITS: usize = 3;
 /// Without a test the sides must differ by so many times what matters.
 const UNTESTED: f64 = 2.0;
 
-/// Compares every condition between every two sides, paired within units, but for the conditions
-/// that may differ. The sides differ in a condition if their means are further apart than matters and
-/// the paired t test over units, Holm-adjusted over all conditions and pairs of sides, is at most
-/// `alpha`; with fewer than three units, if they are apart by twice what matters. What was not sampled
-/// on both sides of a unit is not compared.
+/// Compares every condition between every two sides, but for the conditions that may differ: paired within
+/// units, or unit by unit as independent values where the sides have no unit in common, as two studies or
+/// systems on machines of their own have none. The sides differ in a condition if their means are further
+/// apart than matters and the t test over units (paired, else Welch's), Holm-adjusted over all conditions and
+/// pairs of sides, is at most `alpha`; with fewer than three units, if they are apart by twice what matters.
+/// What was not sampled on both sides, or on both sides of a unit, is not compared.
 pub fn compared(cells: &[Measured], alpha: f64, may_differ: &[String]) -> Vec<Compared> {
     // By side, then by unit.
     type Units<'a> = BTreeMap<&'a str, Vec<&'a Conditions>>;
@@ -100,15 +101,27 @@ pub fn compared(cells: &[Measured], alpha: f64, may_differ: &[String]) -> Vec<Co
                 if may_differ.iter().any(|name| name == condition.name) {
                     continue;
                 }
-                let pairs: Vec<(f64, f64)> = sides[a]
-                    .iter()
-                    .filter_map(|(unit, cells)| {
+                let found = if sides[a].keys().any(|unit| sides[b].contains_key(unit)) {
+                    let pairs = sides[a].iter().filter_map(|(unit, cells)| {
                         Some((mean(cells, at)?, mean(sides[b].get(unit)?, at)?))
-                    })
-                    .collect();
-                if !pairs.is_empty() {
-                    all.push(one(a, b, condition, &pairs));
-                }
+                    });
+                    paired(&pairs.collect::<Vec<_>>())
+                } else {
+                    let of = |side: &str| -> Vec<f64> {
+                        let units = sides[side].values();
+                        units.filter_map(|cells| mean(cells, at)).collect()
+                    };
+                    independent(&of(a), &of(b))
+                };
+                all.extend(found.map(|found| Compared {
+                    a: (*a).to_owned(),
+                    b: (*b).to_owned(),
+                    condition,
+                    mean_a: found.means.0,
+                    mean_b: found.means.1,
+                    p: found.p,
+                    differs: false,
+                }));
             }
         }
     }
@@ -133,27 +146,54 @@ fn mean(cells: &[&Conditions], condition: usize) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-fn one(a: &str, b: &str, condition: &'static Condition, pairs: &[(f64, f64)]) -> Compared {
+/// A condition on two sides, before it is adjusted for the others.
+struct Found {
+    means: (f64, f64),
+    /// `None` with fewer than three units.
+    p: Option<f64>,
+}
+
+/// Compares the sides within units; `None` without any.
+fn paired(pairs: &[(f64, f64)]) -> Option<Found> {
+    let mean = |of: fn(&(f64, f64)) -> f64| Some(sample(pairs.iter().map(of))?.mean());
+    let differences = sample(pairs.iter().map(|(x, y)| x - y))?;
     let n = pairs.len() as f64;
-    let sum = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / n;
-    let differences = Sample::new(pairs.iter().map(|(x, y)| x - y)).ok();
-    let p = differences.filter(|_| pairs.len() >= UNITS).and_then(|d| {
-        let spread = d.std()?;
-        Some(match (spread > 0.0, d.mean() != 0.0) {
-            (true, _) => student_two_sided(d.mean() / (spread / n.sqrt()), n - 1.0),
-            // The same difference in every unit is no chance.
-            (false, true) => 0.0,
-            (false, false) => 1.0,
-        })
+    let p = (pairs.len() >= UNITS).then(|| {
+        let error = differences.std().unwrap_or(0.0) / n.sqrt();
+        p_of(differences.mean(), error, n - 1.0)
     });
-    Compared {
-        a: a.to_owned(),
-        b: b.to_owned(),
-        condition,
-        mean_a: sum(|p| p.0),
-        mean_b: sum(|p| p.1),
+    Some(Found {
+        means: (mean(|p| p.0)?, mean(|p| p.1)?),
         p,
-        differs: false,
+    })
+}
+
+/// Compares sides without a unit in common; `None` if one has none.
+fn independent(a: &[f64], b: &[f64]) -> Option<Found> {
+    let (x, y) = (sample(a.iter().copied())?, sample(b.iter().copied())?);
+    let variance = |s: &Sample| s.std().unwrap_or(0.0).powi(2) / s.len() as f64;
+    let (u, v) = (variance(&x), variance(&y));
+    let p = (a.len().min(b.len()) >= UNITS).then(|| {
+        // Welch's t with Satterthwaite's degrees of freedom.
+        let df = (u + v).powi(2) / (u * u / (a.len() - 1) as f64 + v * v / (b.len() - 1) as f64);
+        p_of(x.mean() - y.mean(), (u + v).sqrt(), df)
+    });
+    Some(Found {
+        means: (x.mean(), y.mean()),
+        p,
+    })
+}
+
+fn sample(values: impl Iterator<Item = f64>) -> Option<Sample> {
+    Sample::new(values).ok()
+}
+
+fn p_of(difference: f64, error: f64, df: f64) -> f64 {
+    match (error > 0.0, difference != 0.0) {
+        (true, _) => student_two_sided(difference / error, df),
+        // The same difference in every unit is no chance.
+        (false, true) => 0.0,
+        (false, false) => 1.0,
     }
 }
 
@@ -214,6 +254,27 @@ mod tests {
         };
         assert!(!apart(65.9));
         assert!(apart(66.1));
+    }
+
+    #[test]
+    fn sides_without_a_unit_in_common_are_compared_as_independent_ones() {
+        let sides = |noise: f64| {
+            let unit = |i: i32| {
+                let swing = noise * f64::from(i % 2);
+                [("a", i, 50.0 + swing), ("b", i + 10, 60.0 - swing)]
+            };
+            let units: Vec<(&str, String, f64)> = (1..=4)
+                .flat_map(unit)
+                .map(|(side, unit, degrees)| (side, unit.to_string(), degrees))
+                .collect();
+            let units: Vec<(&str, &str, f64)> =
+                units.iter().map(|(s, u, d)| (*s, u.as_str(), *d)).collect();
+            compared(&cells(&units), ALPHA, &[])
+        };
+        let calm = &sides(0.2)[0];
+        assert!(calm.differs && (calm.mean_a, calm.mean_b) == (50.1, 59.9));
+        let wild = &sides(20.0)[0];
+        assert!(!wild.differs && wild.p.unwrap() > 0.2);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A server that works harder heats its machine and fills its processors; that belongs to what is
 //! compared. So what the load makes is left out: of the processors, only the time that neither the
 //! server nor the client used; of frequencies and temperatures, only the sample taken before
-//! anything was sent.
+//! anything was sent. A GPU at its power limit is left out, too: the load brings it there.
 
 use artifacts::Table;
 
@@ -39,7 +39,7 @@ impl Bound {
 }
 
 /// Every condition that is compared.
-pub(crate) const CONDITIONS: [Condition; 9] = [
+pub(crate) const CONDITIONS: [Condition; 11] = [
     Condition {
         name: "foreign-load",
         what: "share of all processors that other programs used",
@@ -81,6 +81,18 @@ pub(crate) const CONDITIONS: [Condition; 9] = [
         what: "°C of the hottest thermal zone before the load",
         bound: Bound::Absolute(8.0),
         of: |s| s.first(s.host?, "temperature_c"),
+    },
+    Condition {
+        name: "throttling",
+        what: "slowdowns of processors for heat during a cell",
+        bound: Bound::Absolute(5.0),
+        of: |s| s.rise(s.host?, "throttles"),
+    },
+    Condition {
+        name: "gpu-throttling",
+        what: "share of the GPUs' samples in which heat or a fault limited their clocks",
+        bound: Bound::Absolute(0.05),
+        of: gpu_throttling,
     },
     Condition {
         name: "gpu-temperature",
@@ -201,4 +213,53 @@ fn foreign_load(samples: &Samples<'_>) -> Option<f64> {
     let host = samples.host?;
     let processors = samples.first(host, "processors").filter(|n| *n > 0.0)?;
     Some((samples.mean(host, "cpu_busy")? - samples.own()? / processors).max(0.0))
+}
+
+/// What limits a GPU's clocks because the machine is hot or at fault.
+const FAULTS: [&str; 4] = [
+    "hardware-slowdown",
+    "thermal",
+    "hardware-thermal",
+    "power-brake",
+];
+
+fn gpu_throttling(samples: &Samples<'_>) -> Option<f64> {
+    let gpu = samples.gpu?;
+    let at = gpu.int("at_ns").ok()?;
+    let (from, to) = samples.phase();
+    let within = |at: &Option<i64>| at.is_some_and(|at| (from..=to).contains(&at));
+    let told: Vec<&str> = at
+        .iter()
+        .zip(gpu.text("throttle_reasons").ok()?)
+        .filter(|(at, _)| within(at))
+        .filter_map(|(_, reasons)| reasons)
+        .collect();
+    let faulty = |reasons: &&&str| reasons.split('+').any(|reason| FAULTS.contains(&reason));
+    let limited = told.iter().filter(faulty).count();
+    (!told.is_empty()).then(|| limited as f64 / told.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use artifacts::Column;
+
+    use super::*;
+
+    #[test]
+    fn heat_that_slows_a_gpu_counts_and_its_power_limit_does_not() {
+        let reasons = ["", "power-cap", "power-cap+thermal", "hardware-slowdown"];
+        let gpu = Table::new(vec![
+            Column::int("at_ns", (0..5).map(Some)),
+            Column::text("throttle_reasons", reasons.map(Some).into_iter().chain([None])),
+        ]);
+        let samples = |window| Samples {
+            host: None,
+            gpu: gpu.as_ref().ok(),
+            processes: None,
+            window,
+        };
+        assert_eq!(gpu_throttling(&samples(None)), Some(0.5));
+        assert_eq!(gpu_throttling(&samples(Some((0, 1)))), Some(0.0));
+        assert_eq!(gpu_throttling(&samples(Some((4, 9)))), None);
+    }
 }

@@ -1,0 +1,163 @@
+//! Under what conditions the cells of both studies were measured.
+//!
+//! Two studies were measured at different times, perhaps beside other programs. Of a machine that was
+//! busier for one of them, a change says nothing about the system.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use artifacts::Table;
+use conditions::{ALPHA, Compared, Conditions, Measured, Samples, compared};
+use contract::{Lineage, LineageSource};
+use pipeline::Media;
+
+use crate::side::{CompareError, Side};
+use crate::tables::row_key;
+
+/// The load cells behind each row of a table, with what was sampled beside them.
+pub(crate) struct Surroundings {
+    side: &'static str,
+    behind: Vec<Vec<Conditions>>,
+}
+
+impl Surroundings {
+    /// Reads what was sampled beside the cells behind a table; nothing where its lineage is not there.
+    ///
+    /// # Errors
+    /// If an artifact cannot be read.
+    pub(crate) fn read(
+        side: &Side<'_>,
+        called: &'static str,
+        name: &str,
+        rows: usize,
+    ) -> Result<Self, CompareError> {
+        let mut known: BTreeMap<String, Option<Conditions>> = BTreeMap::new();
+        let mut behind = vec![Vec::new(); rows];
+        let mut seen = BTreeSet::new();
+        for (row, cell) in cells(side, name)? {
+            if row >= rows || !seen.insert((row, cell.clone())) {
+                continue;
+            }
+            if !known.contains_key(&cell) {
+                known.insert(cell.clone(), sampled(side, &cell)?);
+            }
+            behind[row].extend(known[&cell].clone());
+        }
+        Ok(Self {
+            side: called,
+            behind,
+        })
+    }
+
+    /// Adds the cells behind some rows, each with its unit: no unit is common to two studies.
+    fn measured<'a>(
+        &'a self,
+        table: &'a Table,
+        units: &'a [String],
+        wanted: impl Fn(usize) -> bool + 'a,
+    ) -> impl Iterator<Item = Measured> + 'a {
+        let rows = self.behind.iter().enumerate();
+        let rows = rows.filter(move |(row, _)| wanted(*row));
+        rows.flat_map(move |(row, cells)| {
+            let unit = format!("{}: {}", self.side, row_key(table, units, row));
+            cells.iter().map(move |conditions| Measured {
+                side: self.side.to_owned(),
+                unit: unit.clone(),
+                conditions: conditions.clone(),
+            })
+        })
+    }
+}
+
+/// Both studies' cells behind one table.
+pub(crate) struct Both<'a> {
+    pub(crate) tables: [&'a Table; 2],
+    pub(crate) surroundings: [Surroundings; 2],
+    /// The axes whose labels are units; every row is one where there are none.
+    pub(crate) units: Vec<String>,
+    /// The axes that say at which coordinate a row is.
+    pub(crate) places: Vec<String>,
+    /// The conditions that may differ.
+    pub(crate) may_differ: &'a [String],
+}
+
+impl Both<'_> {
+    /// Says in what the cells of the two studies were measured differently, at one coordinate or at all
+    /// that both have; `None` if they were alike, or nothing was sampled.
+    pub(crate) fn unlike(&self, at: Option<&str>) -> Option<String> {
+        let place = |side: usize, row: usize| row_key(self.tables[side], &self.places, row);
+        let all = |side: usize| -> BTreeSet<String> {
+            (0..self.tables[side].rows())
+                .map(|row| place(side, row))
+                .collect()
+        };
+        let shared: BTreeSet<String> = all(0).intersection(&all(1)).cloned().collect();
+        let measured = [0, 1].into_iter().flat_map(|side| {
+            let shared = &shared;
+            let wanted = move |row: usize| match at {
+                Some(at) => place(side, row) == at,
+                None => shared.contains(&place(side, row)),
+            };
+            self.surroundings[side].measured(self.tables[side], &self.units, wanted)
+        });
+        let mut found = compared(&measured.collect::<Vec<_>>(), ALPHA, self.may_differ);
+        found.retain(|condition| condition.differs);
+        let text: Vec<String> = found.iter().map(Compared::text).collect();
+        (!text.is_empty()).then(|| {
+            format!(
+                "the studies were measured under different conditions: {}",
+                text.join("; ")
+            )
+        })
+    }
+}
+
+/// Returns each row of a table with the load cells it was made of.
+fn cells(side: &Side<'_>, table: &str) -> Result<Vec<(usize, String)>, CompareError> {
+    let name = format!("{table}.lineage");
+    let Some(digest) = side.output(&name) else {
+        return Ok(Vec::new());
+    };
+    let wrong = |e: String| CompareError(format!("{}: {name}: {e}", side.name));
+    let lineage = Table::from_parquet(side.bytes(&name, &digest)?);
+    let lineage = lineage.map_err(|e| wrong(e.to_string()))?;
+    // What an older benchtrail wrote does not say from which cells rows came.
+    let Ok(lineage) = Lineage::read(&lineage) else {
+        return Ok(Vec::new());
+    };
+    let rows = lineage.rows.iter();
+    let of = |row: &contract::LineageRow<usize>| match &lineage.sources[row.source] {
+        LineageSource::Artifact(source) => Some((row.row, source.cell.to_string())),
+        LineageSource::Table(_) => None,
+    };
+    Ok(rows.filter_map(of).collect())
+}
+
+/// Reads what was sampled beside a cell; `None` if nothing was.
+fn sampled(side: &Side<'_>, cell: &str) -> Result<Option<Conditions>, CompareError> {
+    let Some(executed) = side.cells.iter().find(|c| c.name() == cell) else {
+        return Ok(None);
+    };
+    let table = |output: &str| -> Result<Option<Table>, CompareError> {
+        let outputs = executed.record.outputs.iter();
+        let mut found = outputs.filter(|(name, _)| name.to_string() == output);
+        let Some((_, artifact)) = found.next().filter(|(_, a)| a.media == Media::Parquet) else {
+            return Ok(None);
+        };
+        let name = format!("{cell}.{output}");
+        let table = Table::from_parquet(side.bytes(&name, &artifact.digest)?);
+        let table = table.map_err(|e| CompareError(format!("{}: {name}: {e}", side.name)))?;
+        Ok(Some(table))
+    };
+    let facts = table("cell")?;
+    let fact = |name: &str| *facts.as_ref()?.int(name).ok()?.first()?;
+    let (host, gpu) = (table("host_telemetry")?, table("gpu_telemetry")?);
+    let processes = table("process_telemetry")?;
+    let samples = Samples {
+        host: host.as_ref(),
+        gpu: gpu.as_ref(),
+        processes: processes.as_ref(),
+        window: fact("window_from_ns").zip(fact("window_to_ns")),
+    };
+    let known = host.is_some() || gpu.is_some();
+    Ok(known.then(|| samples.conditions()))
+}
