@@ -25,6 +25,8 @@ mod published_studies;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_of_awkward_nulls;
+#[cfg(test)]
 mod tests_of_conditions;
 #[cfg(test)]
 mod tests_of_mfu;

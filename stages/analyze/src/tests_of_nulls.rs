@@ -12,10 +12,10 @@ use crate::frame::{Frame, Level, Row, Spec};
 use crate::published::run;
 
 /// Normal values that follow from a seed alone.
-struct Noise(u64);
+pub(crate) struct Noise(pub(crate) u64);
 
 impl Noise {
-    fn uniform(&mut self) -> f64 {
+    pub(crate) fn uniform(&mut self) -> f64 {
         // Steele, Lea & Flood's SplitMix64.
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -24,7 +24,7 @@ impl Noise {
         ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64 + 1e-17
     }
 
-    fn normal(&mut self) -> f64 {
+    pub(crate) fn normal(&mut self) -> f64 {
         let (u, v) = (self.uniform(), self.uniform());
         (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
     }
@@ -118,11 +118,11 @@ fn share(design: &Design, studies: u32, said: impl Fn(Frame) -> bool) -> f64 {
 }
 
 /// Five in a hundred, and three standard errors.
-fn bound(studies: u32) -> f64 {
+pub(crate) fn bound(studies: u32) -> f64 {
     0.05 + 3.0 * (0.05 * 0.95 / f64::from(studies)).sqrt()
 }
 
-fn any(frame: &Frame, column: &str, word: &str) -> bool {
+pub(crate) fn any(frame: &Frame, column: &str, word: &str) -> bool {
     let is = |row: usize| {
         frame
             .value(row, column)

@@ -6,7 +6,7 @@ use serde::Serialize;
 use statistics::{RegressionGate, UnitEffect, Worse, holm, log_margin};
 
 use crate::results::{Direction, Rule};
-use crate::units::{NONE, Values, effect};
+use crate::units::{Logs, NONE, Values, effect};
 
 /// The power of the smallest detectable worsening.
 const POWER: f64 = 0.8;
@@ -155,7 +155,7 @@ fn effect_of(column: &Column) -> Result<UnitEffect, String> {
 }
 
 fn one(column: &Column, rule: &Rule) -> GateResult {
-    let n = |side: usize| units(column, side).map_or(0, |units| units.len());
+    let n = |side: usize| units(column, side).map_or(0, |logs| logs.units.len());
     let mut result = GateResult {
         table: column.table.clone(),
         column: column.name.clone(),
@@ -209,7 +209,7 @@ fn one(column: &Column, rule: &Rule) -> GateResult {
 /// Returns one value a unit of one side: the mean of its logarithms over the coordinates, taken
 /// against the mean of each coordinate so that a unit without one of them is not moved by it; `None` if a
 /// value has no logarithm.
-fn units(column: &Column, side: usize) -> Option<Vec<f64>> {
+fn units(column: &Column, side: usize) -> Option<Logs> {
     let mut apart: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     let mut centres = Vec::new();
     for sides in &column.at {
@@ -223,7 +223,12 @@ fn units(column: &Column, side: usize) -> Option<Vec<f64>> {
     }
     let all = centres.iter().sum::<f64>() / centres.len().max(1) as f64;
     let mean = |values: Vec<f64>| all + values.iter().sum::<f64>() / values.len() as f64;
-    Some(apart.into_values().map(mean).collect())
+    // The rounding of a mean over coordinates.
+    let variance = column.at.iter().map(|sides| sides[side].rounding().powi(2));
+    Some(Logs {
+        units: apart.into_values().map(mean).collect(),
+        rounding: variance.sum::<f64>().sqrt() / column.at.len().max(1) as f64,
+    })
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use statistics::{Continuity, Sample, holm, mann_whitney_u};
 use crate::gate::Column;
 use crate::side::{CompareError, Side};
 use crate::surroundings::{Both, Surroundings};
-use crate::units::{Axes, NONE, Values, effect};
+use crate::units::{Axes, Logs, NONE, Values, effect};
 
 /// The test of a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -261,8 +261,12 @@ fn result(
 fn tested(a: &Values, b: &Values, rule: &Rule) -> Result<f64, String> {
     match rule.test {
         Test::Welch => {
-            let logs =
-                |side: &Values| -> Option<Vec<f64>> { Some(side.logs()?.into_values().collect()) };
+            let logs = |side: &Values| {
+                Some(Logs {
+                    units: side.logs()?.into_values().collect(),
+                    rounding: side.rounding(),
+                })
+            };
             let (older, newer) = logs(a)
                 .zip(logs(b))
                 .ok_or("a value is not above 0 and has no ratio")?;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use artifacts::Table;
-use statistics::{Sample, UnitEffect, indirect_effect, unit_effect};
+use statistics::{Sample, UnitEffect, indirect_effect, rounding_of_logs, unit_effect_rounded};
 
 use crate::tables::{keys, row_key};
 
@@ -96,6 +96,11 @@ impl Values {
         mean(self.by_unit.values().copied().collect())
     }
 
+    /// Returns the spread that the rounding of the units' values gives to the logarithm of one by itself.
+    pub(crate) fn rounding(&self) -> f64 {
+        rounding_of_logs(&self.by_unit.values().copied().collect::<Vec<_>>())
+    }
+
     /// Returns the logarithms of the units' values; `None` if one has none.
     pub(crate) fn logs(&self) -> Option<BTreeMap<&str, f64>> {
         let log = |value: f64| (value > 0.0).then(|| value.ln());
@@ -110,10 +115,17 @@ fn mean(values: Vec<f64>) -> Option<f64> {
     Sample::new(values).ok().map(|sample| sample.mean())
 }
 
+/// The logarithms of one side's units, and the spread that the rounding of their values gives to one by itself.
+pub(crate) struct Logs {
+    pub(crate) units: Vec<f64>,
+    pub(crate) rounding: f64,
+}
+
 /// Returns the log ratio of the newer over the older units, or why there is none.
-pub(crate) fn effect(older: &[f64], newer: &[f64]) -> Result<UnitEffect, String> {
-    let side = |name: &str, values: &[f64]| {
-        unit_effect(values).map_err(|refusal| format!("the {name} study: {refusal}"))
+pub(crate) fn effect(older: &Logs, newer: &Logs) -> Result<UnitEffect, String> {
+    let side = |name: &str, logs: &Logs| {
+        unit_effect_rounded(&logs.units, logs.rounding)
+            .map_err(|refusal| format!("the {name} study: {refusal}"))
     };
     Ok(indirect_effect(
         &side("newer", newer)?,

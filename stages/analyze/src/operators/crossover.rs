@@ -4,7 +4,7 @@ use artifacts::Scalar;
 use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statistics::{Interval, UnitEffect, unit_effect};
+use statistics::{Interval, UnitEffect, unit_effect_rounded};
 
 use crate::columns::{Columns, listed, missing_spec};
 use crate::frame::{Frame, Level, Row, Span, Spec, spans};
@@ -310,10 +310,21 @@ fn tested(given: &Parameters, n: f64, pairs: &[&Pair], (units, at): (&Units, &[u
         effect: match &effects {
             _ if units.is_none() => Err(units.none()),
             None => Err(scale.refusal()),
-            Some(effects) => unit_effect(effects).map_err(|refusal| refusal.to_string()),
+            Some(effects) => {
+                let rounding = rounding(scale, pairs, effects.len());
+                unit_effect_rounded(effects, rounding).map_err(|refusal| refusal.to_string())
+            }
         },
         adjusted: Adjusted::default(),
     }
+}
+
+/// The spread that rounding alone gives to the effect of a unit, over which pairs are averaged.
+fn rounding(scale: Scale, pairs: &[&Pair], units: usize) -> f64 {
+    let values = pairs.iter().filter_map(|pair| pair.a[0].zip(pair.b[0]));
+    let values: Vec<(f64, f64)> = values.collect();
+    let averaged = values.len() as f64 / units.max(1) as f64;
+    scale.rounding(&values) / averaged.max(1.0).sqrt()
 }
 
 /// Finds the winners along one ladder.

@@ -4,7 +4,7 @@ use artifacts::Scalar;
 use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statistics::{friedman, indirect_effect, kruskal_wallis, mid_ranks, unit_effect};
+use statistics::{friedman, indirect_effect, kruskal_wallis, mid_ranks, unit_effect_rounded};
 
 use crate::columns::{Columns, listed};
 use crate::frame::{Frame, Level, Row, Span, Spec, spans};
@@ -345,7 +345,8 @@ impl Contest {
             .iter()
             .filter_map(|(a, b)| scale.effect(*a, *b))
             .collect();
-        unit_effect(&effects).ok().map(|effect| looks.p(&effect))
+        let effect = unit_effect_rounded(&effects, scale.rounding(&both)).ok()?;
+        Some(looks.p(&effect))
     }
 
     /// The values of each contender if no unit has two of them, and there are units at all.
@@ -521,8 +522,9 @@ fn scale(mut values: impl Iterator<Item = f64>) -> Scale {
 fn independent(a: &[(Vec<Scalar>, f64)], b: &[(Vec<Scalar>, f64)]) -> Option<f64> {
     let scale = scale(a.iter().chain(b).map(|(_, v)| *v));
     let side = |units: &[(Vec<Scalar>, f64)]| {
-        let values: Vec<f64> = units.iter().filter_map(|(_, v)| scale.inward(*v)).collect();
-        unit_effect(&values).ok()
+        let values: Vec<f64> = units.iter().map(|(_, v)| *v).collect();
+        let inward: Vec<f64> = values.iter().filter_map(|v| scale.inward(*v)).collect();
+        unit_effect_rounded(&inward, scale.rounding_of(&values)).ok()
     };
     Some(indirect_effect(&side(a)?, &side(b)?).p)
 }

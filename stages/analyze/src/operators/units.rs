@@ -8,7 +8,7 @@ use artifacts::Scalar;
 use pipeline::Failure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statistics::{Interval, Refusal, Sample, UnitEffect, unit_effect};
+use statistics::{Interval, Refusal, Sample, UnitEffect, unit_effect_rounded};
 
 use crate::columns::Columns;
 use crate::frame::{Frame, Spec};
@@ -159,6 +159,15 @@ impl Scale {
         }
     }
 
+    /// Returns the standard deviation that the rounding of values gives to one of them by itself, on the
+    /// scale; 0 where they were not rounded.
+    pub(crate) fn rounding_of(self, values: &[f64]) -> f64 {
+        match self {
+            Self::Ratio => statistics::rounding_of_logs(values),
+            Self::Difference => statistics::rounding_of_values(values),
+        }
+    }
+
     /// Returns the size of an effect as people say it: a share, or in the unit of the metric.
     pub(crate) fn size(self, effect: f64) -> f64 {
         match self {
@@ -226,7 +235,7 @@ impl Mean {
             [one] => *one,
             _ => scale.outward(mean),
         };
-        let effect = unit_effect(&inward);
+        let effect = unit_effect_rounded(&inward, scale.rounding_of(units));
         let constant = matches!(effect, Err(Refusal::NoSpread { .. }));
         let interval = effect.map(|effect| outward(scale, &effect, level));
         Some(Self {

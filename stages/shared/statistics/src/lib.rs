@@ -81,7 +81,7 @@ pub use quantile_interval::{
 pub use random::{GENERATOR, Normals};
 pub use ranks::{MidRanks, mid_ranks};
 pub use refusal::Refusal;
-pub use rounding::{resolution, rounding_of_differences, rounding_of_ratios};
+pub use rounding::{resolution, rounding_of_differences, rounding_of_logs, rounding_of_ratios, rounding_of_values};
 pub use sample::{Sample, SampleError};
 pub use selection::Selection;
 pub use sequential::{

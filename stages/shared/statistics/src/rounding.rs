@@ -7,10 +7,46 @@
 /// How many digits of the largest value are looked at.
 const DIGITS: i32 = 9;
 
-/// Returns the largest power of ten of which all values are whole multiples, within nine digits of
-/// the largest: 1 for whole numbers, 0.01 for cents. `None` if there is none, as for computed
-/// means, or every value is 0.
+/// The finest steps that are looked for besides powers of ten: so many from 0 to the largest value.
+const STEPS: f64 = 1e4;
+
+/// Returns the step of which all values are whole multiples: the largest power of ten, within nine digits of
+/// the largest value (1 for whole numbers, 0.01 for cents), or a larger step of any size, as 1/12 for shares
+/// of twelve requests. `None` if there is none, as for computed means, or every value is 0.
 pub fn resolution(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let values: Vec<f64> = values.into_iter().collect();
+    match (digit(values.iter().copied()), step(&values)) {
+        (Some(digit), Some(step)) => Some(digit.max(step)),
+        (digit, step) => digit.or(step),
+    }
+}
+
+/// Returns the greatest common divisor of values that have one, by Euclid's algorithm.
+fn step(values: &[f64]) -> Option<f64> {
+    let largest = values.iter().fold(0.0, |top: f64, v| top.max(v.abs()));
+    if largest == 0.0 || !largest.is_finite() {
+        return None;
+    }
+    let zero = 1e-9 * largest;
+    let mut common = 0.0;
+    for value in values {
+        let (mut a, mut b) = (value.abs(), common);
+        while b > zero {
+            let rest = a % b;
+            // What misses a multiple by the last bits is one.
+            (a, b) = (b, if b - rest < zero { 0.0 } else { rest });
+        }
+        common = a;
+        if common > zero && common * STEPS < largest {
+            return None;
+        }
+    }
+    let whole = |v: &f64| (v / common - (v / common).round()).abs() < 1e-6;
+    (common > zero && values.iter().all(whole)).then_some(common)
+}
+
+/// Returns the largest power of ten of which all values are whole multiples.
+fn digit(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let values: Vec<f64> = values.into_iter().collect();
     let largest = values.iter().fold(0.0, |top: f64, v| top.max(v.abs()));
     if largest == 0.0 || !largest.is_finite() {
@@ -36,6 +72,23 @@ pub fn resolution(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     } else {
         10_f64.powi(power)
     })
+}
+
+/// Returns the standard deviation that rounding alone gives to the logarithm of a value. 0 for values that
+/// were not rounded.
+pub fn rounding_of_logs(values: &[f64]) -> f64 {
+    let Some(step) = resolution(values.iter().copied()) else {
+        return 0.0;
+    };
+    let variance = |v: &f64| (step / v).powi(2) / 12.0;
+    let error = (values.iter().map(variance).sum::<f64>() / values.len() as f64).sqrt();
+    if error.is_finite() { error } else { 0.0 }
+}
+
+/// Returns the standard deviation that rounding alone gives to a value, in its unit. 0 for values that were
+/// not rounded.
+pub fn rounding_of_values(values: &[f64]) -> f64 {
+    resolution(values.iter().copied()).map_or(0.0, |step| step / 12.0_f64.sqrt())
 }
 
 /// Returns the standard deviation that rounding alone gives to a log ratio a ÷ b of units (a, b):
@@ -70,6 +123,29 @@ mod tests {
         assert_eq!(resolution([1.0 / 3.0, 2.0]), None);
         assert_eq!(resolution([0.0, 0.0]), None);
         assert_eq!(resolution([]), None);
+    }
+
+    #[test]
+    fn shares_of_twelve_requests_have_steps_of_a_twelfth() {
+        let near = |found: Option<f64>, step: f64| {
+            assert!((found.unwrap() - step).abs() < 1e-12, "{found:?}");
+        };
+        near(resolution([11.0 / 12.0, 1.0, 10.0 / 12.0]), 1.0 / 12.0);
+        near(resolution([7.0 / 300.0, 11.0 / 300.0, 1.0]), 1.0 / 300.0);
+        near(resolution([104.0, 108.0, 116.0]), 4.0);
+        near(resolution([-0.75, 0.0, 0.5]), 0.25);
+        // What varies freely has no steps.
+        assert_eq!(resolution([1.0_f64.exp(), std::f64::consts::PI, 2.0_f64.sqrt()]), None);
+    }
+
+    #[test]
+    fn one_side_of_a_ratio_has_half_its_variance() {
+        let (a, b) = ([101.0, 102.0, 100.0], [100.0, 101.0, 99.0]);
+        let pairs: Vec<(f64, f64)> = a.into_iter().zip(b).collect();
+        let [x, y] = [a, b].map(|side| rounding_of_logs(&side));
+        assert!((x.hypot(y) - rounding_of_ratios(&pairs)).abs() < 1e-12);
+        assert!((rounding_of_values(&a) - 1.0 / 12.0_f64.sqrt()).abs() < 1e-15);
+        assert_eq!(rounding_of_logs(&[0.1_f64.exp(), 2.0_f64.sqrt()]), 0.0);
     }
 
     #[test]

@@ -1,0 +1,245 @@
+//! Studies of two equal systems that no textbook draws: cells that are missing, launches that failed, sides of
+//! unlike size and noise, tails, steps, drifts. Is anything called different that is not?
+//!
+//! Each bound leaves room for three standard errors of the simulation.
+
+use artifacts::Scalar;
+use pipeline::Json;
+use serde_json::json;
+
+use crate::frame::{Frame, Level, Row, Spec};
+use crate::published::run;
+use crate::tests_of_nulls::{Noise, any, bound};
+
+/// What is measured of a system (0 or 1) at a level in a unit; `None` where nothing was. The launches of all
+/// systems are drawn before.
+type Value = fn(&mut Study<'_>, usize, i64, i64) -> Option<f64>;
+
+/// A study as it is drawn.
+struct Study<'n> {
+    noise: &'n mut Noise,
+    /// What each launch does to the logarithm of its values, by unit and system.
+    launches: Vec<[f64; 2]>,
+}
+
+/// How studies are drawn.
+#[derive(Clone, Copy)]
+struct Awkward {
+    name: &'static str,
+    units: usize,
+    /// The launches of one study.
+    launches: fn(&mut Noise, usize) -> Vec<[f64; 2]>,
+    value: Value,
+}
+
+const LEVELS: [i64; 3] = [1, 4, 16];
+
+fn plain(noise: &mut Noise, units: usize) -> Vec<[f64; 2]> {
+    let mut unit = || {
+        let block = 0.1 * noise.normal();
+        [0, 1].map(|_| block + 0.03 * noise.normal())
+    };
+    (0..units).map(|_| unit()).collect()
+}
+
+/// A value that grows with the level.
+fn grows(study: &mut Study<'_>, system: usize, level: i64, unit: i64) -> f64 {
+    let launch = study.launches[unit as usize - 1][system];
+    100.0 * level as f64 * (launch + 0.01 * study.noise.normal()).exp()
+}
+
+fn always(study: &mut Study<'_>, system: usize, level: i64, unit: i64) -> Option<f64> {
+    Some(grows(study, system, level, unit))
+}
+
+/// The first system was never measured at the highest level in two blocks of five.
+fn cells_missing(study: &mut Study<'_>, system: usize, level: i64, unit: i64) -> Option<f64> {
+    let value = grows(study, system, level, unit);
+    (system == 1 || level < 16 || unit > 2).then_some(value)
+}
+
+/// The first system was never measured at the highest level.
+fn level_missing(study: &mut Study<'_>, system: usize, level: i64, unit: i64) -> Option<f64> {
+    let value = grows(study, system, level, unit);
+    (system == 1 || level < 16).then_some(value)
+}
+
+/// One launch of the first system failed.
+fn launch_failed(study: &mut Study<'_>, system: usize, level: i64, unit: i64) -> Option<f64> {
+    let value = grows(study, system, level, unit);
+    (system == 1 || unit != 3).then_some(value)
+}
+
+/// The first system was launched three times, the second in every unit.
+fn three_against_many(study: &mut Study<'_>, system: usize, level: i64, unit: i64) -> Option<f64> {
+    let value = grows(study, system, level, unit);
+    (system == 1 || unit <= 3).then_some(value)
+}
+
+fn one_side_noisy(noise: &mut Noise, units: usize) -> Vec<[f64; 2]> {
+    (0..units)
+        .map(|_| [0.10 * noise.normal(), 0.01 * noise.normal()])
+        .collect()
+}
+
+/// Launches are as fast as can be or slower by an exponential time, and one of ten is far slower.
+fn long_tailed(noise: &mut Noise, units: usize) -> Vec<[f64; 2]> {
+    let mut launch = || {
+        let far = if noise.uniform() < 0.1 { 0.5 } else { 0.0 };
+        -0.05 * noise.uniform().ln() + far
+    };
+    (0..units).map(|_| [launch(), launch()]).collect()
+}
+
+/// Neighbouring launches are alike, and the machine gets slower; the order within a block is random.
+fn drifting(noise: &mut Noise, units: usize) -> Vec<[f64; 2]> {
+    let (mut state, mut at) = (0.0, 0.0);
+    let mut launch = |noise: &mut Noise| {
+        (state, at) = (0.9 * state + 0.02 * noise.normal(), at + 0.01);
+        state + at
+    };
+    let mut block = || {
+        let [first, second] = [launch(noise), launch(noise)];
+        match noise.uniform() < 0.5 {
+            true => [first, second],
+            false => [second, first],
+        }
+    };
+    (0..units).map(|_| block()).collect()
+}
+
+/// A share of twelve requests, most of them ok.
+fn share_of_twelve(study: &mut Study<'_>, system: usize, _: i64, unit: i64) -> Option<f64> {
+    let chance = (0.9 + study.launches[unit as usize - 1][system]).clamp(0.0, 1.0);
+    let ok = (0..12).filter(|_| study.noise.uniform() < chance).count();
+    Some(ok as f64 / 12.0)
+}
+
+/// A whole number near a hundred that a launch moves by one.
+fn count(study: &mut Study<'_>, system: usize, _: i64, unit: i64) -> Option<f64> {
+    Some((100.0 * study.launches[unit as usize - 1][system].exp()).round())
+}
+
+fn calm(noise: &mut Noise, units: usize) -> Vec<[f64; 2]> {
+    let mut launch = || 0.01 * noise.normal();
+    (0..units).map(|_| [launch(), launch()]).collect()
+}
+
+/// A value near 0 that varies by its own size and more.
+fn near_zero(study: &mut Study<'_>, system: usize, _: i64, unit: i64) -> Option<f64> {
+    let launch = study.launches[unit as usize - 1][system];
+    Some(1e-3 * (20.0 * launch + study.noise.normal()).exp())
+}
+
+const PLAIN: Awkward = Awkward {
+    name: "plain",
+    units: 5,
+    launches: plain,
+    value: always,
+};
+
+fn designs() -> Vec<Awkward> {
+    let of = |name, units, launches, value| Awkward {
+        name,
+        units,
+        launches,
+        value,
+    };
+    vec![
+        PLAIN,
+        of("cells missing", 5, plain, cells_missing),
+        of("a level missing", 5, plain, level_missing),
+        of("a launch failed", 5, plain, launch_failed),
+        of("three against eight", 8, plain, three_against_many),
+        of("one side noisy", 5, one_side_noisy, always),
+        of("three against eight, noisy", 8, one_side_noisy, three_against_many),
+        of("long tails", 5, long_tailed, always),
+        of("long tails, three against eight", 8, long_tailed, three_against_many),
+        of("drift", 5, drifting, always),
+        of("shares of twelve", 3, plain, share_of_twelve),
+        of("shares of twelve, five", 5, plain, share_of_twelve),
+        of("counts", 3, calm, count),
+        of("counts, five", 5, calm, count),
+        of("near zero", 5, plain, near_zero),
+    ]
+}
+
+fn drawn(design: &Awkward, noise: &mut Noise) -> Frame {
+    let launches = (design.launches)(noise, design.units);
+    let mut study = Study { noise, launches };
+    let mut rows = Vec::new();
+    for unit in 1..=design.units as i64 {
+        for (system, label) in ["a", "b"].into_iter().enumerate() {
+            for level in LEVELS {
+                if let Some(value) = (design.value)(&mut study, system, level, unit) {
+                    let key = vec![
+                        Scalar::Text(label.to_owned()),
+                        Scalar::Int(level),
+                        Scalar::Int(unit),
+                    ];
+                    rows.push(Row::new(key, vec![Scalar::Float(value)], Vec::new()));
+                }
+            }
+        }
+    }
+    let frame = Frame {
+        level: Level::Cell,
+        keys: ["system", "clients", "block"].map(str::to_owned).to_vec(),
+        specs: vec![Spec::float("m", "ms", "a value")],
+        rows,
+        missing: Vec::new(),
+    };
+    frame.settle().unwrap()
+}
+
+/// The share of studies in which an operator says that the systems differ.
+fn false_alarms(design: &Awkward, operator: &str, parameters: &Json, studies: u32) -> f64 {
+    let mut noise = Noise(164);
+    let hits = (0..studies).filter(|_| {
+        let made = run(operator, parameters, drawn(design, &mut noise));
+        match operator {
+            "crossover" => !any(&made, "first_winner", "null"),
+            "ranking" => any(&made, "rank_shown", "2"),
+            _ => any(&made, "verdict", "different"),
+        }
+    });
+    hits.count() as f64 / f64::from(studies)
+}
+
+/// Every way to ask whether two systems differ.
+fn questions() -> Vec<(&'static str, Json)> {
+    let pair = json!({"axis": "system", "a": "a", "b": "b"});
+    let compared = |more: Json| {
+        let mut given = json!({"from": "t", "columns": ["m"], "pair": pair});
+        given.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        given
+    };
+    let ladder = json!({"from": "t", "pair": pair, "ladder": "clients", "column": "m", "better": "lower"});
+    let mut differences = ladder.clone();
+    differences["scale"] = json!("difference");
+    vec![
+        ("paired-comparison", compared(json!({}))),
+        ("paired-comparison", compared(json!({"scale": "difference"}))),
+        ("paired-comparison", compared(json!({"by": ["clients"]}))),
+        ("unpaired-comparison", compared(json!({"over": ["clients", "block"]}))),
+        ("unpaired-comparison", compared(json!({"over": ["block"], "by": ["clients"]}))),
+        ("crossover", ladder),
+        ("crossover", differences),
+        ("ranking", json!({"from": "t", "among": "system", "column": "m", "better": "lower"})),
+    ]
+}
+
+#[test]
+fn equal_systems_are_rarely_called_different_however_awkward_the_study_is() {
+    let studies = 200;
+    let mut wrong = Vec::new();
+    for design in designs() {
+        for (operator, parameters) in questions() {
+            let found = false_alarms(&design, operator, &parameters, studies);
+            if found > bound(studies) {
+                wrong.push(format!("{}: {operator} {parameters}: {found}", design.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
