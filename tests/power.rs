@@ -70,6 +70,168 @@ fn a_design_too_small_for_verdicts_says_so_and_a_study_without_comparisons_is_to
     assert!(outcome.stderr.contains("--noise cannot be 0"));
 }
 
+/// A study with every kind of verdict there is: over cells, quantiles, shares of requests, a ladder, several systems.
+const EVERY_KIND: &str = r#"experiment: kinds
+title: Every kind of verdict
+question: Is anything shown that is not there?
+seed: 7
+design:
+  blocks: 5
+axes:
+  configuration:
+    fast: {step: 10 ms}
+    middle: {step: 11 ms}
+    slow: {step: 12 ms}
+  clients: [1, 2, 4, 8]
+workloads:
+  short:
+    description: Prompts of 8 random words, answers of 8 tokens.
+    prompts: {words: {length: 8}}
+    output: {tokens: 8}
+stages:
+  ladder:
+    kind: load
+    over: [configuration, clients]
+    workload: short
+    arrival: {closed-loop: {clients: "${clients}"}}
+    requests: 80
+    simulate:
+      server: {slots: 8, prefill: {fixed: 5 ms}, decode: {fixed: "${configuration.step}"}}
+  checks:
+    kind: verify
+    needs: [ladder]
+    gates: [{gate: census}, {gate: expected-rows}]
+  results:
+    kind: analyze
+    needs: [ladder, checks]
+    tables:
+      cells: {operator: cell-summary}
+      tails: {operator: distribution, metrics: [ttft_ms], quantiles: [0.5, 0.95, 0.99]}
+      goodput:
+        operator: goodput
+        objectives: [{name: quick, all: [{metric: ttft_ms, at-most: 100}]}]
+      tails_compared:
+        operator: paired-comparison
+        from: tails
+        pair: {axis: configuration, a: fast, b: slow}
+        columns: [ttft_ms_p95]
+      far_tails_compared:
+        operator: paired-comparison
+        from: tails
+        pair: {axis: configuration, a: fast, b: slow}
+        columns: [ttft_ms_p99]
+      goodput_compared:
+        operator: paired-comparison
+        from: goodput
+        pair: {axis: configuration, a: fast, b: slow}
+        columns: [goodput, slo_pass_rate]
+      crossing:
+        operator: crossover
+        from: cells
+        pair: {axis: configuration, a: fast, b: slow}
+        ladder: clients
+        column: output_throughput
+        better: higher
+      order:
+        operator: ranking
+        from: cells
+        among: configuration
+        column: e2e_latency_ms_p50
+        better: lower
+      won: {operator: wins, from: cells, among: configuration, column: output_throughput, better: higher}
+      pooled: {operator: distribution, metrics: [ttft_ms], over: [block]}
+      pooled_compared:
+        operator: paired-comparison
+        from: pooled
+        pair: {axis: configuration, a: fast, b: slow}
+        columns: [ttft_ms_p95]
+"#;
+
+#[test]
+fn crossovers_rankings_quantiles_and_goodput_are_simulated_and_what_is_not_is_told() {
+    let project = Project::new();
+    std::fs::write(project.path().join("experiments/kinds.yaml"), EVERY_KIND).unwrap();
+    let power = ["power", "experiments/kinds.yaml", "--studies", "200"];
+    let outcome = project.run(power.into_iter().chain(["--effect", "50", "--json"]));
+    let found = outcome.ok().json();
+    let stage = &found["stages"][0]["found"];
+    let mut simulated = Vec::new();
+    for table in stage["tables"].as_array().unwrap() {
+        let name = table["table"].as_str().unwrap();
+        let Some(why) = table["refused"].as_str() else {
+            let rows = table["rows"].as_f64().unwrap() * 200.0;
+            let false_ones = table["at"][0]["any_different"].as_f64().unwrap();
+            assert!(false_ones <= bound(200.0), "{table}");
+            assert!(
+                table["at"][1]["rows_found"].as_f64().unwrap() >= 0.7 * rows,
+                "{table}"
+            );
+            assert!(
+                table["at"][1]["any_wrong"].as_f64().unwrap() <= bound(200.0),
+                "{table}"
+            );
+            simulated.push(name);
+            continue;
+        };
+        let reason = match name {
+            // Eighty requests bound no p99.
+            "far_tails_compared" => "0 units, and at least 3 are needed",
+            "pooled_compared" => {
+                "the table `pooled` pools requests of several cells, which is not simulated"
+            }
+            _ => panic!("{table}"),
+        };
+        assert_eq!(why, reason);
+    }
+    simulated.sort_unstable();
+    assert_eq!(
+        simulated,
+        ["crossing", "goodput_compared", "order", "tails_compared"]
+    );
+    let shown = project.run(["power", "experiments/kinds.yaml", "--studies", "20"]);
+    let shown = shown.ok().stdout;
+    let others = "results: not simulated, for they end in no verdict of a test: won (wins)";
+    assert!(shown.contains(others), "{shown}");
+    assert!(
+        shown.contains("have a false verdict in some table"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_study_that_ends_when_it_knows_enough_is_simulated_with_its_rule() {
+    let project = Project::new();
+    let study = EVERY_KIND.replace(
+        "  blocks: 5\n",
+        "  blocks: 3\n  until: {relative-half-width: 8 %, of: output_throughput, at-most: 12 blocks}\n",
+    );
+    std::fs::write(project.path().join("experiments/until.yaml"), study).unwrap();
+    let blocks = |noise: &str| {
+        let power = [
+            "power",
+            "experiments/until.yaml",
+            "--studies",
+            "60",
+            "--effect",
+            "50",
+        ];
+        let outcome = project.run(power.into_iter().chain(["--json", "--noise", noise]));
+        let found = outcome.ok().json();
+        let found = &found["stages"][0]["found"];
+        for table in found["tables"].as_array().unwrap() {
+            if table["refused"].is_null() {
+                let wrong = table["at"][0]["any_different"].as_f64().unwrap();
+                assert!(wrong <= bound(60.0), "{table}");
+            }
+        }
+        found["blocks"].as_f64().unwrap()
+    };
+    let (little, usual, much) = (blocks("0.5"), blocks("3"), blocks("20"));
+    assert!((3.0..=4.5).contains(&little), "{little}");
+    assert!(little < usual && usual < much, "{little} {usual} {much}");
+    assert!(much > 11.9, "{much}");
+}
+
 #[test]
 fn more_noise_finds_less_and_the_same_seed_finds_the_same() {
     let project = Project::new();

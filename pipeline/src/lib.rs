@@ -45,7 +45,7 @@ pub use lease::Leases;
 pub use name::{NameError, OutputName};
 pub use plan::{
     Counts, Decision, DesignPlan, Lack, LaunchedCells, NoiseSource, Plan, PlanOptions, PlannedCell,
-    Reason, Smallest, launched_cells, measures_here, plan, smallest_effect,
+    Reason, Smallest, launched_cells, measures_here, plan, relative_half_width, smallest_effect,
 };
 pub use ready::unready;
 pub use stage::{

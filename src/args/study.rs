@@ -216,6 +216,9 @@ pub(crate) struct PowerArgs {
     /// Noise of cells within a launch, in percent [default: half the noise of launches].
     #[arg(long, value_name = "PERCENT")]
     pub(crate) cell_noise: Option<f64>,
+    /// Noise of requests within a cell, in percent, by which quantiles vary [default: 10].
+    #[arg(long, value_name = "PERCENT")]
+    pub(crate) request_noise: Option<f64>,
 }
 
 /// Arguments of `doctor`.

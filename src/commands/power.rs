@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use analyze::power::{AtEffect, LoadStage, Power, Simulated, Study, simulate};
+use analyze::power::{AtEffect, LoadCell, LoadStage, Power, Simulated, Study, Until, simulate};
 use pipeline::stage::Control;
 use pipeline::{Coordinates, Experiment, NoiseSource, PlanOptions};
 use serde_json::json;
@@ -17,6 +17,9 @@ use crate::terminal::say;
 
 /// The noise of launches where nothing is known of it.
 const USUAL_NOISE: f64 = 0.03;
+
+/// The noise of requests where it is not given.
+const USUAL_REQUESTS: f64 = 0.1;
 
 pub(super) fn power(arguments: &PowerArgs, global: &Global) -> Result<(), Stop> {
     let effects = shares("effect", &arguments.effect)?;
@@ -38,7 +41,7 @@ pub(super) fn power(arguments: &PowerArgs, global: &Global) -> Result<(), Stop> 
     if found.is_empty() {
         let name = &session.experiment.name;
         return Err(Stop::nothing(format!("{name} has no table of comparisons"))
-            .hint("tables of the operators `paired-comparison` and `unpaired-comparison` are simulated"));
+            .hint("tables of the operators `paired-comparison`, `unpaired-comparison`, `crossover` and `ranking` are simulated"));
     }
     if global.json {
         let stages: Vec<_> = found
@@ -50,6 +53,7 @@ pub(super) fn power(arguments: &PowerArgs, global: &Global) -> Result<(), Stop> 
             "launch_noise": noise.launch,
             "launch_noise_from": noise.from,
             "cell_noise": noise.cell,
+            "request_noise": noise.requests,
             "stages": stages,
         })
         .to_string());
@@ -57,11 +61,12 @@ pub(super) fn power(arguments: &PowerArgs, global: &Global) -> Result<(), Stop> 
     }
     let percent = |share: f64| format!("{} %", trimmed(100.0 * share));
     say(&format!(
-        "{} simulated studies; launches vary by {} ({}), cells within a launch by {}",
+        "{} simulated studies; launches vary by {} ({}), cells within a launch by {}, requests within a cell by {}",
         arguments.studies,
         percent(noise.launch),
         noise.from,
         percent(noise.cell),
+        percent(noise.requests),
     ));
     for (stage, power) in &found {
         say(&table(stage, power, &effects));
@@ -69,15 +74,46 @@ pub(super) fn power(arguments: &PowerArgs, global: &Global) -> Result<(), Stop> 
             let why = refused.refused.as_deref().unwrap_or_default();
             say(&format!("{stage}.{}: {why}", refused.table));
         }
+        beside(stage, power).iter().for_each(|line| say(line));
     }
     let error = (0.05 * 0.95 / arguments.studies as f64).sqrt();
     say(&format!(
         "false: studies without an effect in which any verdict of the table is `different`; with so many studies, \
          5 % is known to ± {} (one standard error).\n\
-         other columns: of the table's comparisons, the share found `different` where the first side is larger by so much.",
+         other columns: of the table's comparisons, the share found `different` where the first side is larger by so much; \
+         of a crossover, the share shown where the winner changes by so much in the middle of the ladder; \
+         of a ranking, the share in which a first contender that is better by so much is told apart from all others.",
         percent(error)
     ));
     Ok(())
+}
+
+/// Says of one stage what no table says.
+fn beside(stage: &str, power: &Power) -> Vec<String> {
+    let mut lines = Vec::new();
+    let share = |count: u64| format!("{:.1} %", 100.0 * count as f64 / power.studies as f64);
+    if power.tables.len() > 1 {
+        lines.push(format!(
+            "{stage}: {} of the studies without an effect have a false verdict in some table; each table is a family of its own",
+            share(power.any_different)
+        ));
+    }
+    if let Some(blocks) = power.blocks {
+        lines.push(format!(
+            "{stage}: a study ends after {blocks:.1} blocks on average"
+        ));
+    }
+    if !power.others.is_empty() {
+        let names = power.others.iter();
+        let names: Vec<String> = names
+            .map(|o| format!("{} ({})", o.table, o.operator))
+            .collect();
+        lines.push(format!(
+            "{stage}: not simulated, for they end in no verdict of a test: {}",
+            names.join(", ")
+        ));
+    }
+    lines
 }
 
 /// Returns percentages as shares.
@@ -94,6 +130,7 @@ fn shares(option: &str, percentages: &[f64]) -> Result<Vec<f64>, Stop> {
 struct Noise {
     launch: f64,
     cell: f64,
+    requests: f64,
     /// Where the noise of launches is known from.
     from: String,
 }
@@ -108,7 +145,13 @@ impl Noise {
             None => Self::known(session)?,
         };
         let cell = given("cell-noise", arguments.cell_noise)?.unwrap_or(launch / 2.0);
-        Ok(Self { launch, cell, from })
+        let requests = given("request-noise", arguments.request_noise)?.unwrap_or(USUAL_REQUESTS);
+        Ok(Self {
+            launch,
+            cell,
+            requests,
+            from,
+        })
     }
 
     /// Returns the noise that the plan knows.
@@ -141,6 +184,8 @@ fn studies(session: &Session, noise: &Noise) -> Result<Vec<(String, Study)>, Sto
                 loads: loads(session, number, &at)?,
                 launch_noise: noise.launch,
                 cell_noise: noise.cell,
+                request_noise: noise.requests,
+                until: experiment.design.as_ref().and_then(until),
                 seed: experiment.seed,
             };
             studies.push((
@@ -152,6 +197,16 @@ fn studies(session: &Session, noise: &Noise) -> Result<Vec<(String, Study)>, Sto
     Ok(studies)
 }
 
+/// Returns the rule by which a study ends.
+fn until(design: &pipeline::design::Design) -> Option<Until> {
+    let rule = design.until.as_ref()?;
+    Some(Until {
+        relative_half_width: rule.relative_half_width,
+        of: rule.of.clone(),
+        at_least: rule.at_least,
+    })
+}
+
 /// Returns the load stages that an analyze cell needs, with the cells that it reads.
 fn loads(session: &Session, stage: usize, at: &Coordinates) -> Result<Vec<LoadStage>, Stop> {
     let experiment: &Experiment = &session.experiment;
@@ -159,16 +214,30 @@ fn loads(session: &Session, stage: usize, at: &Coordinates) -> Result<Vec<LoadSt
     let loads = needed.filter(|need| experiment.stages[**need].kind == "load");
     loads
         .map(|need| {
-            let mut cells = pipeline::launched_cells(experiment, &session.registry, *need)?;
+            let cells = pipeline::launched_cells(experiment, &session.registry, *need)?;
+            let planned = &experiment.stages[*need];
             let agrees = |cell: &Coordinates| {
                 let same = |(axis, label)| cell.get(axis).is_none_or(|other| other == label);
                 at.0.iter()
                     .map(|(axis, label)| (axis.as_str(), label))
                     .all(same)
             };
-            cells.retain(|(cell, _)| agrees(cell));
-            let stage = experiment.stages[*need].name.clone();
-            Ok(LoadStage { stage, cells })
+            let cell = |((at, launch), cell): ((Coordinates, _), &pipeline::Cell)| {
+                let settings = &planned.parameter_sets[cell.parameters as usize];
+                let requests = settings["requests"].as_u64();
+                LoadCell {
+                    at,
+                    launch,
+                    requests: requests
+                        .and_then(|n| usize::try_from(n).ok())
+                        .filter(|n| *n > 0),
+                }
+            };
+            let cells = cells.into_iter().zip(&planned.cells).map(cell);
+            Ok(LoadStage {
+                stage: planned.name.clone(),
+                cells: cells.filter(|cell| agrees(&cell.at)).collect(),
+            })
         })
         .collect()
 }

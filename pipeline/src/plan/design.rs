@@ -168,11 +168,11 @@ struct Open {
     todo: usize,
 }
 
-/// The cells of a stage with what tells their launches apart.
-pub type LaunchedCells = Vec<(Coordinates, Option<String>)>;
+/// The cells of a stage, each with its block and its launch.
+pub type LaunchedCells = Vec<(Coordinates, Option<(usize, usize)>)>;
 
-/// Returns the planned cells of a stage, each with what tells its launch from others: the block and the
-/// configuration. Without a design every cell is a launch of its own, and there is no such text.
+/// Returns the planned cells of a stage, each with its launch: the block, from 0, and what tells the launch
+/// from others of the block. Without a design every cell is a launch of its own, and there is none.
 ///
 /// # Errors
 /// If the experiment has a stage kind that the registry does not.
@@ -186,7 +186,6 @@ pub fn launched_cells(
     let design = experiment.design.as_ref();
     let cell = |(i, cell): (usize, &Cell)| {
         let launch = design.and_then(|design| graph.launch(design, node.first + i));
-        let launch = launch.map(|(block, launch)| format!("{block}/{launch}"));
         (experiment.coordinates(stage, &cell.at), launch)
     };
     Ok(node.stage.cells.iter().enumerate().map(cell).collect())

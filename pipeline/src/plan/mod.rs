@@ -16,6 +16,7 @@ pub use design::{
 pub use document::{Counts, Decision, Lack, Plan, PlannedCell, StageCounts};
 pub use reason::Reason;
 pub(crate) use session::{Outcome, Session, State};
+pub use until::relative_half_width;
 
 /// What to plan, and how.
 #[derive(Clone, Debug, Default)]

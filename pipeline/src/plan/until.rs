@@ -70,7 +70,7 @@ impl Session<'_> {
                 let launch = launches.entry(*launch).or_default();
                 launch.entry(*block).or_default().push(log);
             }
-            let widths = launches.values().map(half_width);
+            let widths = launches.values().map(relative_half_width);
             // A launch of which too little is known keeps the study going.
             let Some(widths) = widths.collect::<Option<Vec<f64>>>() else {
                 continue;
@@ -118,9 +118,10 @@ impl Session<'_> {
     }
 }
 
-/// Returns the relative half-width of the mean over blocks, each the mean logarithm of its cells. A
-/// block with a cell that has no figure has another mixture of cells and does not count.
-fn half_width(blocks: &BTreeMap<usize, Vec<Option<f64>>>) -> Option<f64> {
+/// Returns the relative half-width of the mean over blocks, each the mean logarithm of its cells, at an
+/// interval that holds at every look; `None` with fewer than three blocks. A block with a cell that has no
+/// figure has another mixture of cells and does not count.
+pub fn relative_half_width(blocks: &BTreeMap<usize, Vec<Option<f64>>>) -> Option<f64> {
     let mean = |cells: &Vec<Option<f64>>| {
         let logs: Option<Vec<f64>> = cells.iter().copied().collect();
         logs.map(|logs| logs.iter().sum::<f64>() / logs.len() as f64)
@@ -148,7 +149,7 @@ mod tests {
     #[test]
     fn the_half_width_is_that_of_the_anytime_interval() {
         let logs = [0.021, 0.034, 0.012, 0.028, 0.019];
-        let found = half_width(&blocks(&logs.map(Some))).unwrap();
+        let found = relative_half_width(&blocks(&logs.map(Some))).unwrap();
         // sd 0.008468, error 0.003787, critical t 5.41 at five blocks.
         assert!(
             (found - (5.41_f64 * 0.003_787).exp_m1()).abs() < 2e-5,
@@ -159,7 +160,7 @@ mod tests {
     #[test]
     fn a_block_without_a_figure_does_not_count_and_two_say_nothing() {
         let logs = [Some(0.1), None, Some(0.2)];
-        assert_eq!(half_width(&blocks(&logs)), None);
-        assert_eq!(half_width(&blocks(&[Some(0.1); 3])), Some(0.0));
+        assert_eq!(relative_half_width(&blocks(&logs)), None);
+        assert_eq!(relative_half_width(&blocks(&[Some(0.1); 3])), Some(0.0));
     }
 }

@@ -292,16 +292,17 @@ impl Frame {
         self.value(row, column)?.as_f64().filter(|v| v.is_finite())
     }
 
-    /// Multiplies the numbers of some columns in the rows of which a key is a label.
-    pub(crate) fn multiply(&mut self, columns: &[String], (key, label): (usize, &str), by: f64) {
-        let at: Vec<usize> = columns.iter().filter_map(|c| self.position(c)).collect();
+    /// Multiplies the numbers of some columns in each row by what its key says. A share of requests stays
+    /// at most 1.
+    pub(crate) fn multiply(&mut self, columns: &[String], by: impl Fn(&[Scalar]) -> f64) {
+        let at = columns.iter().filter_map(|c| Some((self.position(c)?, c)));
+        let at: Vec<(usize, bool)> = at.map(|(at, c)| (at, c.ends_with("_rate"))).collect();
         for row in &mut self.rows {
-            if row.key[key].to_string() != label {
-                continue;
-            }
-            for position in &at {
+            let by = by(&row.key);
+            for (position, share) in &at {
                 let value = &mut row.values[*position];
-                *value = number(value.as_f64().map(|v| v * by));
+                let most = if *share { 1.0 } else { f64::INFINITY };
+                *value = number(value.as_f64().map(|v| (v * by).min(most)));
             }
         }
     }

@@ -152,9 +152,19 @@ fn designs() -> Vec<Awkward> {
         of("a launch failed", 5, plain, launch_failed),
         of("three against eight", 8, plain, three_against_many),
         of("one side noisy", 5, one_side_noisy, always),
-        of("three against eight, noisy", 8, one_side_noisy, three_against_many),
+        of(
+            "three against eight, noisy",
+            8,
+            one_side_noisy,
+            three_against_many,
+        ),
         of("long tails", 5, long_tailed, always),
-        of("long tails, three against eight", 8, long_tailed, three_against_many),
+        of(
+            "long tails, three against eight",
+            8,
+            long_tailed,
+            three_against_many,
+        ),
         of("drift", 5, drifting, always),
         of("shares of twelve", 3, plain, share_of_twelve),
         of("shares of twelve, five", 5, plain, share_of_twelve),
@@ -211,21 +221,37 @@ fn questions() -> Vec<(&'static str, Json)> {
     let pair = json!({"axis": "system", "a": "a", "b": "b"});
     let compared = |more: Json| {
         let mut given = json!({"from": "t", "columns": ["m"], "pair": pair});
-        given.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        given
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
         given
     };
-    let ladder = json!({"from": "t", "pair": pair, "ladder": "clients", "column": "m", "better": "lower"});
+    let ladder =
+        json!({"from": "t", "pair": pair, "ladder": "clients", "column": "m", "better": "lower"});
     let mut differences = ladder.clone();
     differences["scale"] = json!("difference");
     vec![
         ("paired-comparison", compared(json!({}))),
-        ("paired-comparison", compared(json!({"scale": "difference"}))),
+        (
+            "paired-comparison",
+            compared(json!({"scale": "difference"})),
+        ),
         ("paired-comparison", compared(json!({"by": ["clients"]}))),
-        ("unpaired-comparison", compared(json!({"over": ["clients", "block"]}))),
-        ("unpaired-comparison", compared(json!({"over": ["block"], "by": ["clients"]}))),
+        (
+            "unpaired-comparison",
+            compared(json!({"over": ["clients", "block"]})),
+        ),
+        (
+            "unpaired-comparison",
+            compared(json!({"over": ["block"], "by": ["clients"]})),
+        ),
         ("crossover", ladder),
         ("crossover", differences),
-        ("ranking", json!({"from": "t", "among": "system", "column": "m", "better": "lower"})),
+        (
+            "ranking",
+            json!({"from": "t", "among": "system", "column": "m", "better": "lower"}),
+        ),
     ]
 }
 

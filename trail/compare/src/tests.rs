@@ -448,7 +448,12 @@ fn studies_measured_beside_other_programs_are_undecidable_and_the_reason_names_t
             "{result:?}"
         );
     }
-    assert!(found.gate.iter().all(|g| g.reason.as_deref().unwrap().starts_with(reason)));
+    assert!(
+        found
+            .gate
+            .iter()
+            .all(|g| g.reason.as_deref().unwrap().starts_with(reason))
+    );
     let allowed = Rule {
         conditions_may_differ: vec!["foreign-load".to_owned()],
         ..rule()

@@ -188,7 +188,10 @@ impl TypedOperator for UnpairedComparison {
         let by = from.key_positions(&terms.by, &terms.from)?;
         terms.pair.check(from, axis)?;
         let unit = from.key_positions(units.axes(), &terms.from)?;
-        let others = given.over.iter().filter(|axis| !units.axes().contains(axis));
+        let others = given
+            .over
+            .iter()
+            .filter(|axis| !units.axes().contains(axis));
         let within = from.key_positions(&others.cloned().collect::<Vec<_>>(), &terms.from)?;
         let (a, b) = terms.pair.labels();
         let mut tests = Vec::new();

@@ -250,7 +250,10 @@ mod tests {
         let reasons = ["", "power-cap", "power-cap+thermal", "hardware-slowdown"];
         let gpu = Table::new(vec![
             Column::int("at_ns", (0..5).map(Some)),
-            Column::text("throttle_reasons", reasons.map(Some).into_iter().chain([None])),
+            Column::text(
+                "throttle_reasons",
+                reasons.map(Some).into_iter().chain([None]),
+            ),
         ]);
         let samples = |window| Samples {
             host: None,

@@ -17,7 +17,7 @@ pub(crate) fn normal_cdf(z: f64) -> f64 {
 }
 
 /// Returns the quantile of the standard normal.
-pub(crate) fn normal_quantile(p: f64) -> f64 {
+pub fn normal_quantile(p: f64) -> f64 {
     normal().inverse_cdf(p)
 }
 

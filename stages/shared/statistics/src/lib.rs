@@ -53,7 +53,7 @@ pub use dependence::{
     effective_size_of_quantile, warm_up_end,
 };
 pub use dip::{Dip, dip_test};
-pub use distribution::student_two_sided;
+pub use distribution::{normal_quantile, student_two_sided};
 pub use effect::{cliffs_delta, cohens_d, cohens_dz, cohens_h, hedges_g, rank_biserial};
 pub use equivalence::{Tost, tost_paired, tost_welch};
 pub use fit::{Fit, FitError, Model, fit};
@@ -81,7 +81,9 @@ pub use quantile_interval::{
 pub use random::{GENERATOR, Normals};
 pub use ranks::{MidRanks, mid_ranks};
 pub use refusal::Refusal;
-pub use rounding::{resolution, rounding_of_differences, rounding_of_logs, rounding_of_ratios, rounding_of_values};
+pub use rounding::{
+    resolution, rounding_of_differences, rounding_of_logs, rounding_of_ratios, rounding_of_values,
+};
 pub use sample::{Sample, SampleError};
 pub use selection::Selection;
 pub use sequential::{

@@ -135,7 +135,10 @@ mod tests {
         near(resolution([104.0, 108.0, 116.0]), 4.0);
         near(resolution([-0.75, 0.0, 0.5]), 0.25);
         // What varies freely has no steps.
-        assert_eq!(resolution([1.0_f64.exp(), std::f64::consts::PI, 2.0_f64.sqrt()]), None);
+        assert_eq!(
+            resolution([1.0_f64.exp(), std::f64::consts::PI, 2.0_f64.sqrt()]),
+            None
+        );
     }
 
     #[test]

@@ -1,0 +1,236 @@
+//! How often would the verdicts of a study be wrong, and what would they find? Its design is simulated:
+//! the cells it plans, its units, families, margins and stopping rule, with noise of launches, of cells and of
+//! requests. The comparisons are made by the operators that make them of measured rows.
+//!
+//! - `draw`: the numbers of the cells, and after how many blocks a study ends;
+//! - `question`: what a table asks, the effect it is given, and what it says.
+
+mod draw;
+mod question;
+
+use pipeline::{Control, Coordinates, Failure, Json};
+use rayon::prelude::*;
+use serde::Serialize;
+use statistics::Normals;
+
+use crate::kind::{Planned, planned};
+use crate::power::draw::{Drawn, OF_CELLS};
+use crate::power::question::{Question, Seen};
+
+/// A load stage as it is planned.
+#[derive(Clone, Debug)]
+pub struct LoadStage {
+    /// Its name.
+    pub stage: String,
+    /// Its cells.
+    pub cells: Vec<LoadCell>,
+}
+
+/// A load cell as it is planned.
+#[derive(Clone, Debug)]
+pub struct LoadCell {
+    /// Where it lies.
+    pub at: Coordinates,
+    /// Its block, from 0, and what tells its launch from others of the block; `None` where every cell is a
+    /// launch of its own.
+    pub launch: Option<(usize, usize)>,
+    /// How many requests it measures; `None` where its settings do not say, as of a load for a time.
+    pub requests: Option<usize>,
+}
+
+/// The rule by which a study ends.
+#[derive(Clone, Debug)]
+pub struct Until {
+    /// The largest relative half-width of the figure of each launch.
+    pub relative_half_width: f64,
+    /// The figure, by its column's name.
+    pub of: String,
+    /// After how many blocks the rule looks first.
+    pub at_least: usize,
+}
+
+/// What is simulated.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// The canonical parameters of the analyze stage.
+    pub parameters: Json,
+    /// The load stages it needs.
+    pub loads: Vec<LoadStage>,
+    /// The standard deviation of the logarithm of a launch's result.
+    pub launch_noise: f64,
+    /// The same of a cell, within its launch.
+    pub cell_noise: f64,
+    /// The same of a request, within its cell: it makes quantiles vary.
+    pub request_noise: f64,
+    /// By which rule the study ends before its last block.
+    pub until: Option<Until>,
+    /// The seed of the noise.
+    pub seed: u64,
+}
+
+/// What the simulation found for one table of comparisons.
+#[derive(Clone, Debug, Serialize)]
+pub struct Simulated {
+    /// The table.
+    pub table: String,
+    /// Its operator.
+    pub operator: String,
+    /// The side that effects are given to.
+    pub a: String,
+    /// The side it is compared with; of a ranking, all others.
+    pub b: String,
+    /// Why the table cannot be simulated, or why every verdict is `undecidable`; else null.
+    pub refused: Option<String>,
+    /// Comparisons in the table.
+    pub rows: usize,
+    /// What was found at each effect; that of 0 comes first. Empty if the table cannot be simulated.
+    pub at: Vec<AtEffect>,
+}
+
+/// What was found at one true effect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct AtEffect {
+    /// By what share the first side is larger: 0.1 is 10 %.
+    pub effect: f64,
+    /// Studies in which any row is `different`; of an effect of 0, the false ones.
+    pub any_different: u64,
+    /// Studies in which any row is `different` in the wrong direction; of an effect of 0, none.
+    pub any_wrong: u64,
+    /// Rows, over all studies, that are `different` in the right direction; of an effect of 0, none.
+    pub rows_found: u64,
+    /// Rows, over all studies, that are `equivalent`.
+    pub rows_equivalent: u64,
+    /// Rows, over all studies, that are `undecidable`.
+    pub rows_undecidable: u64,
+}
+
+/// What the simulation of a study found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Power {
+    /// Simulated studies.
+    pub studies: u64,
+    /// Studies without any effect in which any row of any table is `different`.
+    pub any_different: u64,
+    /// Each table of comparisons.
+    pub tables: Vec<Simulated>,
+    /// The tables that are not simulated, because they end in no verdict of a test.
+    pub others: Vec<Other>,
+    /// The mean number of blocks of a study, where a rule ends it.
+    pub blocks: Option<f64>,
+}
+
+/// A table that is not simulated.
+#[derive(Clone, Debug, Serialize)]
+pub struct Other {
+    /// The table.
+    pub table: String,
+    /// Its operator.
+    pub operator: String,
+}
+
+/// Simulates so many studies, and looks what is found at no effect and at each of `effects`. Every number
+/// of the cells is lognormal: a launch's part, shared by its cells, and a cell's own; quantiles vary with the
+/// requests they are of, and shares are counts of requests. An effect multiplies the compared columns of
+/// the first side; a crossover's multiplies the upper half of the ladder and divides the lower.
+///
+/// # Errors
+/// If the parameters are not canonical, or the user stopped it.
+pub fn simulate(
+    study: &Study,
+    effects: &[f64],
+    studies: u64,
+    control: &Control,
+) -> Result<Power, Failure> {
+    let all = planned(&study.parameters)?;
+    let questions = Question::all(study, &all);
+    let effects: Vec<f64> = std::iter::once(0.0)
+        .chain(effects.iter().copied())
+        .collect();
+    let one = |number: u64| -> Result<(usize, Vec<Result<Vec<Seen>, String>>), Failure> {
+        control.check()?;
+        let mut normals = Normals::new(study.seed, number);
+        let drawn = Drawn::new(study, &mut normals);
+        let seen = questions.iter().map(|question| {
+            let steps = question.steps.as_ref().map_err(Clone::clone)?;
+            // Each table has numbers of its own, but for the figure that ends the study.
+            let tables = drawn.tables(study, steps, control, &mut normals)?;
+            effects
+                .iter()
+                .map(|effect| question.seen(&tables, *effect, study.seed, control))
+                .collect()
+        });
+        let seen = seen.collect();
+        Ok((drawn.blocks, seen))
+    };
+    let seen: Vec<Result<_, Failure>> = (0..studies).into_par_iter().map(one).collect();
+    let mut power = Power {
+        studies,
+        any_different: 0,
+        tables: questions.iter().map(|c| c.empty(&effects)).collect(),
+        others: others(&all, &questions),
+        blocks: study.until.is_some().then_some(0.0),
+    };
+    for study in seen {
+        let (blocks, study) = study?;
+        let any =
+            |seen: &Result<Vec<Seen>, String>| seen.as_ref().is_ok_and(|s| s[0].different > 0);
+        power.any_different += u64::from(study.iter().any(any));
+        power.blocks = power.blocks.map(|b| b + blocks as f64 / studies as f64);
+        for (sum, seen) in power.tables.iter_mut().zip(study) {
+            sum.add(seen);
+        }
+    }
+    for table in &mut power.tables {
+        if table.refused.is_some() && table.at.iter().any(|at| at.decided(table.rows, studies)) {
+            table.refused = None;
+        }
+    }
+    Ok(power)
+}
+
+/// Returns the tables that are neither simulated nor described by numbers that are.
+fn others(planned: &[Planned], questions: &[Question<'_>]) -> Vec<Other> {
+    let simulated = |table: &&Planned| {
+        OF_CELLS.contains(&table.operator.as_str())
+            || questions.iter().any(|q| q.table.name == table.name)
+    };
+    let other = |table: &Planned| Other {
+        table: table.name.clone(),
+        operator: table.operator.clone(),
+    };
+    let rest = planned.iter().filter(|table| !simulated(table));
+    rest.map(other).collect()
+}
+
+impl AtEffect {
+    /// Whether any row of any study was not `undecidable`.
+    fn decided(&self, rows: usize, studies: u64) -> bool {
+        self.rows_undecidable < rows as u64 * studies
+    }
+}
+
+impl Simulated {
+    fn add(&mut self, seen: Result<Vec<Seen>, String>) {
+        let seen = match seen {
+            Ok(seen) => seen,
+            Err(why) => {
+                self.refused = Some(why);
+                self.at.clear();
+                return;
+            }
+        };
+        for (sum, seen) in self.at.iter_mut().zip(seen) {
+            self.rows = self.rows.max(seen.rows);
+            sum.any_different += u64::from(seen.different > 0);
+            if sum.effect != 0.0 {
+                sum.any_wrong += u64::from(seen.different > seen.found);
+                sum.rows_found += seen.found;
+            }
+            sum.rows_equivalent += seen.equivalent;
+            sum.rows_undecidable += seen.undecidable;
+            if let Some(why) = seen.refusal {
+                self.refused.get_or_insert(why);
+            }
+        }
+    }
+}
