@@ -12,7 +12,11 @@ fn the_verdicts_of_every_shipped_experiment_are_rarely_false() {
     let project = Project::new();
     let studies = 100.0;
     let mut simulated = 0;
-    for experiment in std::fs::read_dir(project.path().join("experiments")).unwrap() {
+    let folders = ["experiments", "experiments/gpu"].map(|folder| project.path().join(folder));
+    let files = folders
+        .iter()
+        .flat_map(|folder| std::fs::read_dir(folder).unwrap());
+    for experiment in files {
         let experiment = experiment.unwrap().path();
         if experiment.extension().is_none_or(|e| e != "yaml") {
             continue;
@@ -37,8 +41,8 @@ fn the_verdicts_of_every_shipped_experiment_are_rarely_false() {
             }
         }
     }
-    // The three of the quickstart, and that of the planted grid.
-    assert_eq!(simulated, 4);
+    // Three of the quickstart, two of the planted grid, three and two of the studies of GPUs.
+    assert_eq!(simulated, 10);
 }
 
 #[test]

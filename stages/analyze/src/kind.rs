@@ -44,7 +44,7 @@ impl StageKind for Analyze {
     }
 
     fn semantic_version(&self) -> u32 {
-        8
+        9
     }
 
     fn class(&self) -> Class {

@@ -3,7 +3,7 @@
 //!
 //! They are outputs of the report, so that what is shown of them can be traced like the rest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::{Column, Scalar, Table};
 use pipeline::place::Condition;
@@ -181,7 +181,12 @@ fn limits(data: &Data) -> Result<Table, Miss> {
     }
     for input in data.stages() {
         match input.kind.as_str() {
-            "load" => load_limits(data, input, &mut say)?,
+            "load" => {
+                load_limits(data, input, &mut say)?;
+                if let Some(text) = throttling(data, input)? {
+                    say("throttling", &input.stage, text);
+                }
+            }
             "provision" if input.cells.len() == 1 => say(
                 "one host",
                 &input.stage,
@@ -228,7 +233,7 @@ fn limits(data: &Data) -> Result<Table, Miss> {
             for (gate, observed) in &by_gate {
                 let text = match observed.as_slice() {
                     [one] => one.clone(),
-                    all => format!("it warns {} times, first of: {}", all.len(), all[0]),
+                    all => format!("{} warnings; the first: {}", all.len(), all[0]),
                 };
                 say("warning", gate, text);
             }
@@ -320,6 +325,71 @@ fn load_limits(
         say("repetitions", &input.stage, text);
     }
     Ok(())
+}
+
+/// What the samples beside a load tell of a machine that slowed itself down; `None` where they tell of nothing,
+/// or a gate that looks for it has its own lines.
+fn throttling(data: &Data, input: &Input) -> Result<Option<String>, Miss> {
+    const GATE: &str = "throttling";
+    for verify in data.stages().iter().filter(|s| s.kind == "verify") {
+        let name = format!("{}.gates", verify.stage);
+        let only = Condition(vec![(
+            "gate".to_owned(),
+            vec![Scalar::Text(GATE.to_owned())],
+        )]);
+        if data.has(&name) && !data.view(&name, &only)?.rows.is_empty() {
+            return Ok(None);
+        }
+    }
+    // What a driver reports beside what limits clocks.
+    const HARMLESS: [&str; 3] = ["", "idle", "applications-clocks"];
+    let mut told = Vec::new();
+    let gpus = format!("{}.gpu_telemetry", input.stage);
+    if data.has(&gpus) {
+        let samples = data.view(&gpus, &Condition::default())?;
+        let (mut known, mut limited, mut reasons) = (0_usize, 0_usize, BTreeSet::new());
+        for row in 0..samples.rows.len() {
+            if let Ok(Scalar::Text(text)) = samples.get(row, "throttle_reasons") {
+                let here = text.split('+').filter(|reason| !HARMLESS.contains(reason));
+                let here: Vec<String> = here.map(str::to_owned).collect();
+                known += 1;
+                limited += usize::from(!here.is_empty());
+                reasons.extend(here);
+            }
+        }
+        if limited > 0 {
+            let reasons: Vec<String> = reasons.into_iter().collect();
+            told.push(format!(
+                "the clocks of GPUs were limited in {limited} of {known} samples ({})",
+                reasons.join(", ")
+            ));
+        }
+    }
+    let host = format!("{}.host_telemetry", input.stage);
+    let mut cells: BTreeMap<String, (i64, i64)> = BTreeMap::new();
+    if data.has(&host) {
+        let samples = data.view(&host, &Condition::default())?;
+        for row in 0..samples.rows.len() {
+            if let Ok(Scalar::Int(count)) = samples.get(row, "throttles") {
+                let cell = samples.table.cell(samples.rows[row].0);
+                let cell = cell.map_or(String::new(), |c| c.to_string());
+                let ends = cells.entry(cell).or_insert((count, count));
+                *ends = (ends.0.min(count), ends.1.max(count));
+            }
+        }
+    }
+    let slowdowns: i64 = cells.values().map(|(first, last)| last - first).sum();
+    if slowdowns > 0 {
+        let hot = cells.values().filter(|(first, last)| last > first).count();
+        told.push(format!(
+            "processors slowed down for heat {slowdowns} times, in {hot} cells"
+        ));
+    }
+    let text = format!(
+        "{}: the gate `{GATE}` tells in which cells",
+        told.join("; ")
+    );
+    Ok((!told.is_empty()).then_some(text))
 }
 
 /// Returns how often a load stage measures each coordinate.

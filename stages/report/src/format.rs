@@ -20,8 +20,9 @@
 //! | `passed\|failed` | the words of a truth value | none |
 //!
 //! A leading `+` shows the sign of positive numbers. Rounding: the exact value of the double
-//! is rounded to the decimals asked for, halves to even (as Rust's `{:.n}` does). A value
-//! that rounds to zero carries no sign. The minus sign is U+2212.
+//! is rounded to the decimals asked for, halves to even (as Rust's `{:.n}` does). A value of
+//! which they would show zeros only gets up to four decimals more, so that −0.02 is not 0.0; if
+//! that is not enough, it carries no sign. The minus sign is U+2212.
 
 use artifacts::Scalar;
 
@@ -261,12 +262,25 @@ fn strip<'a>(text: &'a str, prefix: &str) -> (bool, &'a str) {
 
 fn layout(value: f64, digits: Digits) -> String {
     match digits {
-        Digits::Fixed(decimals) => format!("{value:.decimals$}"),
+        Digits::Fixed(decimals) => fixed(value, decimals),
         Digits::Scientific(decimals) => format!("{value:.decimals$e}"),
         Digits::Significant(count) => significant(value, count),
         Digits::Default if value == value.trunc() && value.abs() < 1e15 => format!("{value:.0}"),
         Digits::Default => significant(value, 4),
     }
+}
+
+/// How many decimals more than asked for a value gets that would be all zeros.
+const MORE: usize = 4;
+
+/// Writes so many decimals, and more where none of them would show anything of the value.
+fn fixed(value: f64, decimals: usize) -> String {
+    let shows = |text: &str| text.bytes().any(|b| (b'1'..=b'9').contains(&b));
+    let texts = (decimals..=decimals + MORE).map(|decimals| format!("{value:.decimals$}"));
+    texts
+        .into_iter()
+        .find(|text| value == 0.0 || shows(text))
+        .unwrap_or_else(|| format!("{value:.decimals$}"))
 }
 
 fn significant(value: f64, count: usize) -> String {
@@ -358,9 +372,13 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_rounds_to_zero_has_no_sign() {
-        assert_eq!(float(-0.001, "1", "0.00"), "0.00");
-        assert_eq!(float(-0.001, "1", "+0.00"), "0.00");
+    fn a_value_gets_the_decimals_that_show_it_and_one_that_rounds_to_zero_all_the_same_has_no_sign()
+    {
+        assert_eq!(float(-0.001, "1", "0.00"), "−0.001");
+        assert_eq!(float(0.02, "ms", "0.0"), "0.02");
+        assert_eq!(float(0.0042, "1", "0%"), "0.4 %");
+        assert_eq!(float(0.0, "1", "+0.00"), "0.00");
+        assert_eq!(float(-1e-9, "1", "+0.00"), "0.00");
     }
 
     #[test]

@@ -8,10 +8,12 @@ use artifacts::Scalar;
 use minijinja::value::Value;
 use minijinja::{Environment, Error, State};
 use pipeline::place::Condition;
+use pipeline::stage::Json;
 
 use crate::data::Miss;
 use crate::language::{Shown, World, declared, error_of, render_text, shown, wrong};
 use crate::settings::Parameters;
+use crate::statement::Rule;
 use crate::trace::{Entry, Source};
 use crate::{footnotes, ratios, tables};
 
@@ -120,6 +122,43 @@ impl World {
     }
 }
 
+/// Returns the tables that the rules of claims look at, in the order of the claims.
+fn claimed(world: &World) -> Vec<String> {
+    fn add(rule: &Rule, tables: &mut Vec<String>) {
+        if let Rule::AllOf(rules) | Rule::AnyOf(rules) = rule {
+            rules.iter().for_each(|rule| add(rule, tables));
+        } else if let Some((table, _)) = rule.place() {
+            tables.push(table.to_owned());
+        }
+    }
+    let mut tables = Vec::new();
+    for claim in &world.parameters.claims {
+        add(&claim.settings.rule, &mut tables);
+        let narrower = &claim.settings.narrower;
+        narrower.iter().for_each(|n| add(&n.rule, &mut tables));
+    }
+    tables
+}
+
+/// Whether a table compares an A/A arm.
+fn of_control(world: &World, name: &str) -> bool {
+    let Ok(study) = world.data.study() else {
+        return false;
+    };
+    let arm = study.spec.pointer("/design/control/as");
+    let Some(arm) = arm.and_then(Json::as_str) else {
+        return false;
+    };
+    let view = world.data.view(name, &Condition::default());
+    view.is_ok_and(|view| {
+        !view.rows.is_empty()
+            && ["a", "b"].iter().any(|side| {
+                view.get(0, side)
+                    .is_ok_and(|label| label.to_string() == arm)
+            })
+    })
+}
+
 /// Adds the functions that give parts of a report.
 pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>) {
     let w = world.clone();
@@ -162,6 +201,13 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
                     names.push(name);
                 }
             }
+            // What the claims rest on is what the study is about; an A/A arm says how far to trust it.
+            let claimed = claimed(&w);
+            let last = claimed.len();
+            names.sort_by_cached_key(|name| {
+                let place = claimed.iter().position(|table| table == name);
+                (place.unwrap_or(last), of_control(&w, name))
+            });
             Ok::<_, Error>(names)
         },
     );

@@ -120,12 +120,16 @@ fn choose(known: &[String], keys: &[String], telling: &[String]) -> Vec<String> 
         .cloned()
         .collect();
     if shown.len() > WHOLE.0 {
-        // An aggregate has a mean and its interval for each column it was made of.
+        // An aggregate has a mean for each column it was made of, and its interval where there are units.
+        let aggregate = known.iter().any(|c| c == "interval_of");
         let of_means = |c: &&String| {
             let stem = c
                 .strip_suffix("_mean")
                 .or_else(|| c.strip_suffix("_ci_low"));
-            stem.is_some_and(|stem| known.contains(&format!("{stem}_ci_low")))
+            stem.is_some_and(|stem| {
+                let has = |end: &str| known.contains(&format!("{stem}_{end}"));
+                has("ci_low") || aggregate && has("n")
+            })
         };
         let named = telling
             .iter()

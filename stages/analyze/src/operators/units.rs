@@ -212,6 +212,8 @@ pub(crate) fn short(value: f64) -> String {
 pub(crate) struct Mean {
     /// The mean over the units: geometric if every value is above 0, else arithmetic.
     pub(crate) value: f64,
+    /// Whether a unit is below 0.
+    negative: bool,
     /// Null where it cannot be had, with the reason.
     pub(crate) interval: Result<Interval, String>,
     /// Whether three units or more have this value, rounding aside, as an efficiency has at its anchor: then
@@ -240,6 +242,7 @@ impl Mean {
         let interval = effect.map(|effect| outward(scale, &effect, level));
         Some(Self {
             value,
+            negative: units.iter().any(|v| *v < 0.0),
             interval: interval.map_err(|refusal| refusal.to_string()),
             constant,
         })
@@ -347,12 +350,23 @@ pub(crate) fn interval_columns<'a, T: 'a>(
 ) -> Columns<'a, T> {
     let end = |which: &str| {
         format!(
-            "{which} end of the {level} interval of {what} over the units: t of their logarithms where all are above 0 (then of the geometric mean), else of their values; null without three units"
+            "{which} end of the {level} interval of {what} over the units: t of their logarithms where all are above 0 (then of the geometric mean), else of their values, from 0 up where no unit is below 0; null without three units"
         )
     };
+    // A difference may be below 0 although none of the units is.
+    let difference = ["delta", "difference", "change"];
+    let difference = difference.iter().any(|word| spec.name.contains(word));
     columns.push(
         spec.like(format!("{stem}_low"), end("lower")),
-        move |of: &T| mean(of).and_then(Mean::low),
+        move |of: &T| {
+            let mean = mean(of)?;
+            let low = mean.low()?;
+            Some(if difference || mean.negative {
+                low
+            } else {
+                low.max(0.0)
+            })
+        },
     );
     columns.push(
         spec.like(format!("{stem}_high"), end("upper")),
@@ -372,6 +386,35 @@ mod tests {
         assert!(mean.low().unwrap() > 0.0);
         let mixed = Mean::over(&[-1.0, 2.0, 3.0], LEVEL).unwrap();
         assert_eq!(mixed.value, 4.0 / 3.0);
+    }
+
+    #[test]
+    fn an_interval_of_what_cannot_be_negative_starts_at_zero_or_above() {
+        let mean = Mean::over(&[0.0, 0.1, 0.3], LEVEL).unwrap();
+        assert!(mean.low().unwrap() < 0.0);
+        let low = |name: &str| {
+            let spec = Spec::float(name, "1", "a share");
+            let columns =
+                interval_columns(Columns::new(), &spec, ("x", "it", LEVEL), |m: &Mean| {
+                    Some(m)
+                });
+            columns.row(Vec::new(), &mean, Vec::new())
+        };
+        let value = |name: &str| {
+            let frame = Frame {
+                level: crate::frame::Level::Cell,
+                keys: Vec::new(),
+                specs: vec![
+                    Spec::float("x_low", "1", ""),
+                    Spec::float("x_high", "1", ""),
+                ],
+                rows: vec![low(name)],
+                missing: Vec::new(),
+            };
+            frame.number(0, "x_low").unwrap()
+        };
+        assert_eq!(value("error_rate"), 0.0);
+        assert!(value("error_rate_delta") < 0.0);
     }
 
     #[test]

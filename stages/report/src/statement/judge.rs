@@ -198,12 +198,31 @@ pub(super) fn rows_text(view: &View, rows: &[usize], columns: &[&str]) -> String
     parts.join("; ")
 }
 
+/// Says of how many rows a predicate is true, in words.
+fn met(count: usize, n: usize, that: &str) -> String {
+    let words = that.split(' ').map(|word| match word {
+        "<" => "is below",
+        "<=" => "is at most",
+        ">" => "is above",
+        ">=" => "is at least",
+        "=" | "==" => "is",
+        "!=" => "is not",
+        other => other,
+    });
+    let mut words: Vec<&str> = words.collect();
+    if words.len() == 1 {
+        words.push("is true");
+    }
+    let rows = if n == 1 { "row" } else { "rows" };
+    format!("in {count} of {n} {rows} {}", words.join(" "))
+}
+
 fn every(r: &That, view: &View) -> Result<Judgement, Miss> {
     let (predicate, truths) = truths(&r.that, view)?;
     let truth = truths.iter().fold(Truth::Yes, |all, t| all.and(*t));
     let against = positions(&truths, |t| t != Truth::Yes);
     let count = truths.len() - against.len();
-    let mut reason = format!("{count} of {} rows meet `{}`", truths.len(), r.that);
+    let mut reason = met(count, truths.len(), &r.that);
     if !against.is_empty() {
         reason = format!(
             "{reason}; against it: {}",
@@ -227,7 +246,7 @@ fn no_row(r: &That, view: &View) -> Result<Judgement, Miss> {
     };
     let against = positions(&truths, |t| t != Truth::No);
     let count = positions(&truths, |t| t == Truth::Yes).len();
-    let mut reason = format!("{count} of {} rows meet `{}`", truths.len(), r.that);
+    let mut reason = met(count, truths.len(), &r.that);
     if !against.is_empty() {
         reason = format!(
             "{reason}; against it: {}",
@@ -256,7 +275,7 @@ fn counted(
     } else {
         Truth::Unknown
     };
-    let mut reason = format!("{least} of {} rows meet `{}`", truths.len(), r.that);
+    let mut reason = met(least, truths.len(), &r.that);
     if !unknown.is_empty() {
         reason = format!(
             "{reason}; unknown: {}",
@@ -314,7 +333,7 @@ fn only_these(r: &OnlyThese, view: &View) -> Result<Judgement, Miss> {
         Truth::Unknown
     };
     let against: Vec<usize> = if wrong.is_empty() { unknown } else { wrong };
-    let mut reason = format!("{count} of {} rows meet `{}`", truths.len(), r.that);
+    let mut reason = met(count, truths.len(), &r.that);
     if !are.contains(&true) {
         reason.push_str("; no row is the one listed under `are`");
     }
@@ -510,7 +529,7 @@ fn tested(r: &Tested, view: &View, wanted: &str) -> Result<Judgement, Miss> {
         }
     }
     if against.is_empty() && !open.is_empty() {
-        let reason = format!("it is not shown: {}", rows_text(view, &open, columns));
+        let reason = not_shown(view, &open, n);
         let count = n - open.len();
         return Ok(Judgement::new(view, Truth::Unknown, open, reason).counted(count));
     }
@@ -526,6 +545,34 @@ fn tested(r: &Tested, view: &View, wanted: &str) -> Result<Judgement, Miss> {
     };
     let count = n - against.len() - open.len();
     Ok(Judgement::new(view, Truth::of(against.is_empty()), against, reason).counted(count))
+}
+
+/// Says in a sentence why nothing is shown: in how many rows, and what stands in the way in each.
+fn not_shown(view: &View, open: &[usize], n: usize) -> String {
+    const SHOWN: usize = 3;
+    let row = |row: &usize| {
+        let text = |column: &str| match view.get(*row, column) {
+            Ok(Scalar::Null) | Err(_) => None,
+            Ok(value) => Some(value.to_string()),
+        };
+        let verdict = text("verdict").unwrap_or_else(|| "no verdict".to_owned());
+        let why = text("verdict_reason").map_or_else(String::new, |why| format!(" ({why})"));
+        format!("{verdict} for {}{why}", view.row_name(*row))
+    };
+    let rows: Vec<String> = open.iter().take(SHOWN).map(row).collect();
+    let more = match open.len().saturating_sub(SHOWN) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    let head = match (open.len(), n) {
+        (1, 1) => "it is not shown".to_owned(),
+        (open, n) if open == n => format!("it is not shown in any of {n} comparisons"),
+        (open, n) => format!(
+            "it is shown in {} of {n} comparisons, not in the others",
+            n - open
+        ),
+    };
+    format!("{head}: {}{more}", rows.join("; "))
 }
 
 fn consistent(r: &Consistent, view: &View) -> Result<Judgement, Miss> {

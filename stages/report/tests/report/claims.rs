@@ -9,9 +9,9 @@ use serde_json::json;
 use crate::fixture::{Lab, Templates, bytes, markdown};
 
 /// Templates and claims.
-struct Study {
-    templates: Templates,
-    claims: BTreeMap<String, Json>,
+pub(crate) struct Study {
+    pub(crate) templates: Templates,
+    pub(crate) claims: BTreeMap<String, Json>,
 }
 
 impl Library for Study {

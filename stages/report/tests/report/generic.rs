@@ -292,12 +292,17 @@ fn the_summary_has_the_comparisons_and_the_results_do_not_repeat_them() {
 
 /// The rows of a comparison as the analysis writes them.
 fn compared(verdict: &str, higher: Option<&str>, reason: Option<&str>) -> Table {
+    sides("batched", verdict, higher, reason)
+}
+
+/// The same with another first side.
+fn sides(a: &str, verdict: &str, higher: Option<&str>, reason: Option<&str>) -> Table {
     let number = |name: &str, value: f64| Column::float(name, [Some(value)]).unit("ms");
     let text = |name: &str, value: &str| Column::text(name, [Some(value.to_owned())]);
     let columns = vec![
         text("metric", "ttft_ms_p50"),
         text("unit", "ms"),
-        text("a", "batched"),
+        text("a", a),
         text("b", "serial"),
         Column::int("n", [Some(8)]),
         number("mean_a", 17.25),
@@ -352,6 +357,131 @@ fn the_summary_says_which_side_is_higher_by_how_much_and_of_how_many() {
         ) && !text.contains("is higher"),
         "{text}"
     );
+}
+
+#[test]
+fn the_summary_begins_with_what_the_claims_rest_on_and_ends_with_the_a_a_arm() {
+    let mut lab = lab();
+    lab.study.spec["design"] =
+        json!({"control": {"axis": "configuration", "label": "batched", "as": "batched-again"}});
+    let mut add = |name: &str, a: &str| {
+        let table = sides(a, "no evidence", None, None);
+        let artifact = store_table(&lab.store, &table);
+        let results = lab.inputs.iter_mut().find(|i| i.kind == "analyze").unwrap();
+        results.cells[0].outputs.insert(name.to_owned(), artifact);
+    };
+    add("aa", "batched-again");
+    add("beside", "batched");
+    add("claimed", "batched");
+    let rule = json!({"different": {"table": "results.claimed", "where": {}}});
+    let claims = BTreeMap::from([(
+        "slower".to_owned(),
+        json!({"says": "It is slower.", "rule": rule}),
+    )]);
+    let mut order = |claims: BTreeMap<String, serde_json::Value>| {
+        lab.study.spec["claims"] = serde_json::to_value(&claims).unwrap();
+        let library = crate::claims::Study {
+            templates: shipped(),
+            claims,
+        };
+        let done = lab.render_with(&json!({}), &library);
+        let text = markdown(&done.map_err(|f| f.reason).unwrap());
+        let (summary, _) = text.split_once("## Method").unwrap();
+        let at = |label: &str| summary.find(label).unwrap();
+        let shows: Vec<&str> = summary
+            .lines()
+            .filter_map(|l| l.split("quickstart.yaml results.").nth(1))
+            .collect();
+        assert_eq!(shows.len(), 3, "{summary}");
+        assert!(at("batched-again") > at("serial"), "{summary}");
+        shows
+            .iter()
+            .map(|name| name.trim_end_matches("`.").to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(order(BTreeMap::new()), ["beside", "claimed", "aa"]);
+    assert_eq!(order(claims), ["claimed", "beside", "aa"]);
+}
+
+#[test]
+fn an_aggregate_of_a_single_repetition_shows_its_values_and_that_there_is_one() {
+    let mut columns = vec![
+        Column::text("configuration", [Some("batched")]),
+        Column::text("level", [Some("marginal")]),
+        Column::int("n", [Some(1)]),
+        Column::text("interval_of", [Some("no replication of launches")]),
+    ];
+    for name in ["output_throughput", "ttft_ms_p50", "tpot_ms_p50"] {
+        columns.push(Column::int(format!("{name}_n"), [Some(1)]));
+        for end in ["mean", "min", "max"] {
+            columns.push(Column::float(format!("{name}_{end}"), [Some(4.5)]).unit("ms"));
+        }
+        for end in ["std", "ci_low", "ci_high"] {
+            columns.push(Column::float(format!("{name}_{end}"), [None]).unit("ms"));
+        }
+    }
+    let table = Table::with_metadata(columns, &[("keys", "configuration")]).unwrap();
+    let text = squeezed(&with_table("once", &table));
+    let heading = "| configuration | n | output throughput mean (ms) | TTFT p50 mean (ms) | TPOT p50 mean (ms) |";
+    assert!(text.contains(heading), "{text}");
+    assert!(
+        text.contains("| batched | 1 | 4.500 | 4.500 | 4.500 |"),
+        "{text}"
+    );
+}
+
+#[test]
+fn limits_tell_of_a_machine_that_slowed_itself_down_though_no_gate_asked() {
+    let mut lab = lab();
+    let limits = |lab: &Lab| {
+        let done = lab.render(&json!({}), &shipped());
+        let text = markdown(&done.map_err(|f| f.reason).unwrap());
+        let line = text.lines().find(|l| l.starts_with("- *throttling*"));
+        line.map(str::to_owned)
+    };
+    assert_eq!(limits(&lab), None);
+    let at = || Column::int("at_ns", [Some(0), Some(1), Some(2), Some(3)]);
+    let reasons = ["", "idle", "power-cap", "thermal+power-cap"];
+    let gpu = Table::new(vec![
+        at(),
+        Column::text("throttle_reasons", reasons.map(|r| Some(r.to_owned()))),
+    ]);
+    let counts = [7, 7, 9, 12].map(Some);
+    let host = Table::new(vec![at(), Column::int("throttles", counts)]);
+    let (gpu, host) = (gpu.unwrap(), host.unwrap());
+    for (cell, slowed) in lab.inputs[2].cells.iter_mut().zip([true, false]) {
+        let artifact = store_table(&lab.store, if slowed { &gpu } else { &host });
+        let name = if slowed {
+            "gpu_telemetry"
+        } else {
+            "host_telemetry"
+        };
+        cell.outputs.insert(name.to_owned(), artifact);
+    }
+    let line = limits(&lab).unwrap();
+    for part in [
+        "the clocks of GPUs were limited in 2 of 4 samples (power-cap, thermal)",
+        "processors slowed down for heat 5 times, in 1 cells",
+    ] {
+        assert!(line.contains(part), "no `{part}` in: {line}");
+    }
+    // A gate that looked has its own lines.
+    let gate = Table::new(vec![
+        Column::text("gate", [Some("throttling")]),
+        Column::text("cell", [Some("configuration=batched")]),
+        Column::text("outcome", [Some("fail")]),
+        Column::text("severity", [Some("warn")]),
+        Column::text("observed", [Some("5 slowdowns of processors")]),
+        Column::text("expected", [Some("no slowdown for heat or power")]),
+    ]);
+    let artifact = store_table(&lab.store, &gate.unwrap());
+    let checked = cell(coordinates(&[]), vec![("gates", artifact)]);
+    lab.inputs.push(Input {
+        stage: "checks".into(),
+        kind: "verify".into(),
+        cells: vec![checked],
+    });
+    assert_eq!(limits(&lab), None);
 }
 
 #[test]

@@ -118,9 +118,9 @@ mod tests {
     fn the_resolution_is_the_last_digit_that_all_values_share() {
         assert_eq!(resolution([101.0, 99.0, 120.0]), Some(1.0));
         assert_eq!(resolution([110.0, 90.0]), Some(10.0));
-        assert_eq!(resolution([0.25, 1.5]), Some(0.01));
+        assert_eq!(resolution([0.25, 1.37]), Some(0.01));
         assert_eq!(resolution([1e-3, 12e-3]), Some(1e-3));
-        assert_eq!(resolution([1.0 / 3.0, 2.0]), None);
+        assert_eq!(resolution([1.0 / 3.0, std::f64::consts::SQRT_2]), None);
         assert_eq!(resolution([0.0, 0.0]), None);
         assert_eq!(resolution([]), None);
     }
