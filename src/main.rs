@@ -12,6 +12,7 @@ mod exit;
 mod folder;
 mod locks;
 mod other_words;
+mod place;
 mod progress;
 mod project;
 mod quiet;
@@ -38,6 +39,11 @@ fn main() -> ExitCode {
             Err(error) => error,
         };
         return exit::Stop::machine(error).report();
+    }
+    // Another machine that asks this one to prepare, start or sample an engine.
+    if first.as_ref().is_some_and(|first| first == places::COMMAND) {
+        return place::answer(arguments)
+            .map_or_else(|error| exit::Stop::machine(error).report(), ExitCode::from);
     }
     // The reference server of a calibration: started by ourselves, too.
     if first.is_some_and(|first| first == load::reference::PROCESS_COMMAND) {

@@ -29,6 +29,7 @@ mod readme;
 mod real_engine;
 mod remeasured;
 mod sql;
+mod ssh;
 mod tampering;
 mod torture;
 mod trust;

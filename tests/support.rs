@@ -186,7 +186,7 @@ fn pristine() -> &'static Project {
 }
 
 /// Copies a folder. Objects of the store and unpacked engines never change, so they are linked.
-fn copy_folder(from: &Path, to: &Path) {
+pub(crate) fn copy_folder(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("the folder can be made");
     for entry in fs::read_dir(from).unwrap_or_else(|e| panic!("{}: {e}", from.display())) {
         let entry = entry.expect("a readable entry");

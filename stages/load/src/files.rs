@@ -5,11 +5,12 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use artifacts::{Digest, TableError, TableWriter};
 use contract::{
-    Chunk, Counters, EventPattern, Exporter, LiveMember, Member, Phase, Request, Telling,
+    Chunk, Counters, EventPattern, Exporter, LiveElsewhere, LiveMember, Member, Phase, Request,
+    Telling,
 };
 use net::Site;
 use pipeline::stage::Control;
@@ -28,8 +29,9 @@ use crate::sheet::{Sheet, TableFile};
 use crate::tables::{cell_table, measured_lag};
 use crate::tally::Tally;
 use crate::telemetry::{
-    Absent, Companion, Dcgm, Gpu, Gpus, Host, LogEvents, LogFrom, Machine, Node, Power, Processes,
-    ServerHosts, ServerInfo, Slots, Telemetry, endpoints, find_program,
+    Absent, Companion, Dcgm, Elsewhere, Gpu, Gpus, GpusElsewhere, Host, LogEvents, LogFrom,
+    Machine, Node, Power, Processes, Sampler, ServerHosts, ServerInfo, Shared, Slots, Telemetry,
+    endpoints, find_program,
 };
 
 /// What is sampled beside a load, and where.
@@ -53,6 +55,8 @@ pub struct Beside {
     pub exporters: BTreeMap<String, Exporter>,
     /// The members of a group of servers, if the load goes to one.
     pub members: Vec<LiveMember>,
+    /// What samples the server's host, if that is not this machine.
+    pub elsewhere: Option<LiveElsewhere>,
     /// Where the program `nvidia-smi` is; by default it is looked for on the search path.
     pub nvidia_smi: Option<PathBuf>,
 }
@@ -74,6 +78,7 @@ impl Beside {
             counters: Counters::default(),
             exporters: BTreeMap::new(),
             members: Vec::new(),
+            elsewhere: None,
             nvidia_smi: find_program("nvidia-smi", std::env::var_os("PATH").as_deref()),
         }
     }
@@ -310,6 +315,73 @@ fn write_members(members: &[LiveMember], folder: &Path) -> Result<TableFile, Tab
     sheet.finish()
 }
 
+/// A host that is sampled there: its name, the member of a group that runs there, and what answers.
+struct SampledHost {
+    host: String,
+    member: Option<String>,
+    shared: Shared,
+    ahead_ns: i64,
+}
+
+/// Starts to sample the hosts of the server that are not this machine, and compares their clocks with
+/// ours. Those that do not answer are absent.
+fn hosts_elsewhere(beside: &Beside, absent: &mut Vec<Absent>) -> (Vec<SampledHost>, Vec<String>) {
+    let members = beside.members.iter();
+    let members = members.filter_map(|m| Some((Some(m.name.clone()), m.elsewhere.as_ref()?)));
+    let own = beside.elsewhere.as_ref().map(|live| (None, live));
+    let (mut hosts, mut notes) = (Vec::new(), Vec::new());
+    for (member, live) in own.into_iter().chain(members) {
+        let begun = Sampler::start(&live.command)
+            .and_then(|mut sampler| sampler.clocks().map(|clocks| (sampler, clocks)));
+        match begun {
+            Ok((sampler, clocks)) => {
+                notes.push(format!(
+                    "the clock of {} is {:.3} ms ahead of ours, within {:.3} ms",
+                    live.host,
+                    clocks.ahead_ns as f64 / 1e6,
+                    clocks.bound_ns as f64 / 1e6
+                ));
+                hosts.push(SampledHost {
+                    host: live.host.clone(),
+                    member,
+                    shared: Arc::new(Mutex::new(sampler)),
+                    ahead_ns: clocks.ahead_ns,
+                });
+            }
+            Err(why) => absent.push(Absent {
+                table: "server_host_telemetry",
+                reason: format!("{}: {why}", live.host),
+            }),
+        }
+    }
+    (hosts, notes)
+}
+
+/// Returns each host once, however many members run there.
+fn distinct(hosts: &[SampledHost]) -> impl Iterator<Item = &SampledHost> {
+    let is_first = |(at, host): &(usize, &SampledHost)| {
+        hosts[..*at].iter().all(|earlier| earlier.host != host.host)
+    };
+    hosts
+        .iter()
+        .enumerate()
+        .filter(is_first)
+        .map(|(_, host)| host)
+}
+
+/// Returns what samples the processes of members on other hosts.
+fn processes_of(hosts: &[SampledHost]) -> Vec<(Option<String>, Shared)> {
+    let of = |host: &SampledHost| (host.member.clone(), host.shared.clone());
+    hosts.iter().map(of).collect()
+}
+
+/// Returns how far the clock that a log is written by is ahead of ours, ns.
+fn ahead_of(hosts: &[SampledHost], member: Option<&LiveMember>) -> i64 {
+    let member = member.map(|member| member.name.as_str());
+    let host = hosts.iter().find(|host| host.member.as_deref() == member);
+    host.map_or(0, |host| host.ahead_ns)
+}
+
 /// Returns the leaders of the server's process groups on this machine.
 fn leaders(beside: &Beside) -> Vec<(Option<String>, i64)> {
     let own = beside.server_pid.map(|pid| (None, pid));
@@ -332,6 +404,7 @@ fn company(
     let interval_ms = interval_ms.as_str();
     let mut companions: Vec<Box<dyn Companion>> = Vec::new();
     let mut absent = Vec::new();
+    let (hosts, clocks) = hosts_elsewhere(beside, &mut absent);
     let mut begin = |table: &'static str, begun: Result<Box<dyn Companion>, String>| match begun {
         Ok(companion) => companions.push(companion),
         Err(reason) => absent.push(Absent { table, reason }),
@@ -350,14 +423,20 @@ fn company(
         ),
     }
     if telemetry.host {
-        match elsewhere(Telling::Node) {
-            Ok(nodes) if nodes.is_empty() => {}
+        let nodes = elsewhere(Telling::Node).map(|nodes| {
+            let node = |(name, endpoint)| Box::new(Node::new(name, endpoint)) as Box<dyn Machine>;
+            let there = distinct(&hosts).map(|host| {
+                let (name, sampler) = (host.host.clone(), host.shared.clone());
+                Box::new(Elsewhere { name, sampler }) as Box<dyn Machine>
+            });
+            nodes.into_iter().map(node).chain(there).collect()
+        });
+        match nodes {
+            Ok(nodes) if Vec::is_empty(&nodes) => {}
             nodes => begin(
                 "server_host_telemetry",
-                nodes.and_then(|nodes| {
-                    let machine = |(name, endpoint)| Box::new(Node::new(name, endpoint)) as _;
-                    let machines: Vec<Box<dyn Machine>> = nodes.into_iter().map(machine).collect();
-                    let hosts = ServerHosts::new(folder, machines, interval_ms);
+                nodes.and_then(|machines: Vec<_>| {
+                    let hosts = ServerHosts::new(folder, machines, clocks, interval_ms);
                     hosts.map(|h| Box::new(h) as _).map_err(words)
                 }),
             ),
@@ -372,7 +451,7 @@ fn company(
         );
     }
     if telemetry.processes {
-        let processes = Processes::new(folder, leaders(beside), interval_ms);
+        let processes = Processes::new(folder, leaders(beside), processes_of(&hosts), interval_ms);
         begin(
             "process_telemetry",
             processes.map(|p| Box::new(p) as _).map_err(words),
@@ -409,6 +488,7 @@ fn company(
             member: log.member.map(|member| member.name.clone()),
             path: log.path,
             position: log.from,
+            ahead_ns: ahead_of(&hosts, log.member),
             patterns,
         })
         .collect();
@@ -422,6 +502,11 @@ fn company(
         let interval_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
         let smi = beside.nvidia_smi.as_deref();
         let gpus = match elsewhere(Telling::Dcgm) {
+            Ok(exporters) if exporters.is_empty() && !hosts.is_empty() => {
+                let all = distinct(&hosts).map(|host| host.shared.clone());
+                let source = Box::new(GpusElsewhere(all.collect()));
+                Gpus::read_from(source, folder, interval_ms, power.clone())
+            }
             Ok(exporters) if exporters.is_empty() => Gpus::new(
                 folder,
                 telemetry.gpu,

@@ -515,6 +515,7 @@ pub(crate) fn target(
         counters: live.counters,
         exporters: live.exporters,
         members: live.members,
+        elsewhere: live.elsewhere,
         ..Beside::new(telemetry)
     };
     let target = Target {

@@ -89,7 +89,7 @@ pub use summary::{Arrivals, Distribution, Slo, Summary, quantile};
 pub use sweep::{LevelFigures, knee, level_name, sweep_figure};
 pub use tables::tables;
 pub use tally::Tally;
-pub use telemetry::{Gpu, Telemetry, surroundings};
+pub use telemetry::{Gpu, Telemetry, answer_questions, surroundings};
 pub use trace::{RecordedLengths, Replay};
 pub use workload::{
     ChatTemplate, Corpus, Count, Dataset, Length, Measure, Output, OutputMode, Pack, Part, Range,

@@ -13,6 +13,7 @@ mod machine;
 mod module;
 mod prepare;
 mod probe;
+mod remote;
 mod requirements;
 mod stage;
 mod unpack;
@@ -21,6 +22,7 @@ mod venv;
 
 pub use machine::{Gpu, Machine};
 pub use module::missing_module;
+pub use remote::answer;
 pub use requirements::{Unmet, unmet};
 pub use stage::{Provision, Settings};
 pub use unpacked::{Unpacked, check_unpacked, remove_unpacked};

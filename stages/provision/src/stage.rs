@@ -11,9 +11,10 @@ use engines::{Engine, Model, Program, Weights};
 use pipeline::sources;
 use pipeline::suggest::remedy;
 use pipeline::{
-    Class, Done, Effect, Failure, Input, Job, Json, Lease, Library, Media, Output, Problem,
-    StageKind, What,
+    Class, Consent, Done, Effect, Failure, Input, Job, Json, Lease, Library, Media, Output,
+    Problem, StageKind, What,
 };
+use places::Place;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -23,11 +24,15 @@ use crate::machine::Machine;
 use crate::module::missing_module;
 use crate::prepare::{Prepared, prepare};
 use crate::probe;
+use crate::remote::{REACHED, prepare_there};
 use crate::requirements::{Unmet, unmet};
 use crate::venv::{self, EnvironmentRecipe, EnvironmentSettings, VenvRecipe};
 
 /// What is said of the host of a server that runs already.
 const ELSEWHERE: &str = "not known: the server runs already";
+
+/// What is said of a machine that OpenSSH reaches: what is measured went through its tunnel.
+const OVER_SSH: &str = "over SSH";
 
 /// The provision kind.
 #[derive(Debug, Default)]
@@ -53,6 +58,10 @@ pub struct Settings {
     /// what you have installed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<EnvironmentSettings>,
+    /// Where the engine is prepared and runs; by default on this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Place")]
+    pub place: Option<Place>,
 }
 
 /// The canonical parameters: the definitions the names stand for.
@@ -65,6 +74,8 @@ pub(crate) struct Parameters {
     /// Absent rather than null: stages without it keep their keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) environment: Option<EnvironmentRecipe>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) place: Option<Place>,
 }
 
 /// A definition under its name.
@@ -90,6 +101,13 @@ impl Parameters {
     /// Takes the first engine whose requirements the machine meets.
     pub(crate) fn choose(&self, machine: &Machine) -> Result<Choice<'_>, Failure> {
         let mut passed_over = Vec::new();
+        // What another host can run is known there.
+        if let (Some(_), Some(engine)) = (&self.place, self.engines.first()) {
+            return Ok(Choice {
+                engine,
+                passed_over,
+            });
+        }
         for engine in &self.engines {
             let brought = self.environment.is_some();
             let missing = unmet(&engine.definition, machine, brought);
@@ -145,9 +163,14 @@ impl Parameters {
         engine: &Named<Engine>,
     ) -> Result<BTreeMap<String, Json>, Failure> {
         let mut facets = machine.facets(&self.flags());
+        if self.place.is_some() {
+            facets = client_facets(facets);
+            facets.insert(REACHED.to_owned(), json!(OVER_SSH));
+            // The program is identified where it is.
+            return Ok(facets);
+        }
         if matches!(engine.definition.launch.program, Program::Running(_)) {
-            let client = |(name, value)| (format!("client_{name}"), value);
-            facets = facets.into_iter().map(client).collect();
+            facets = client_facets(facets);
             facets.insert("host".to_owned(), json!(ELSEWHERE));
             let declared = &engine.definition.facts.host;
             if !declared.is_empty() {
@@ -168,6 +191,12 @@ impl Parameters {
             .as_ref()
             .map(|EnvironmentRecipe::Venv(venv)| venv)
     }
+}
+
+/// Returns facets of this machine as those of what loads another one.
+fn client_facets(facets: BTreeMap<String, Json>) -> BTreeMap<String, Json> {
+    let client = |(name, value)| (format!("client_{name}"), value);
+    facets.into_iter().map(client).collect()
 }
 
 fn sentence(missing: &[Unmet]) -> String {
@@ -208,6 +237,28 @@ impl StageKind for Provision {
                 problems.extend(fit(engine, environment.as_ref()));
             }
         }
+        let mut place = settings.place;
+        if let Some(Err(wrong)) = place.as_mut().map(|place| place.pin(library)) {
+            problems.extend(wrong.into_iter().map(|problem| {
+                Problem {
+                    route: std::iter::once(pipeline::Step::Key("place".to_owned()))
+                        .chain(problem.route)
+                        .collect(),
+                    ..problem
+                }
+            }));
+        }
+        if place.is_some()
+            && engines
+                .iter()
+                .any(|e| matches!(e.definition.launch.program, Program::Running(_)))
+        {
+            let message = "an engine that runs already is reached where it runs";
+            problems.push(
+                Problem::at(&["place"], message)
+                    .hint("remove `place`, or forward a port yourself and use its address"),
+            );
+        }
         let model = find(
             library,
             "models",
@@ -225,7 +276,8 @@ impl StageKind for Provision {
                 Ok(json!(Parameters {
                     engines,
                     model,
-                    environment
+                    environment,
+                    place,
                 }))
             }
             _ => Err(problems),
@@ -283,6 +335,7 @@ impl StageKind for Provision {
         });
         effects.extend(parameters.venv().map(venv::effect));
         effects.extend(engine.ask_version());
+        effects.extend(parameters.place.as_ref().map(reached));
         Ok(effects)
     }
 
@@ -294,8 +347,13 @@ impl StageKind for Provision {
         let choice = parameters.choose(machine)?;
         let asked = choice.engine.definition.ask_version();
         let asked = asked.into_iter().chain(parameters.venv().map(venv::effect));
+        let asked = asked.chain(parameters.place.as_ref().map(reached));
         for consent in asked.filter_map(|effect| effect.consent) {
             job.control.permits(&consent)?;
+        }
+        if let Some(place) = &parameters.place {
+            let client = parameters.facets(machine)?;
+            return prepare_there(place, &parameters, &client, job);
         }
         let prepared = prepare(&choice, &parameters, machine, job)?;
         let facets = parameters.facets(machine)?;
@@ -362,6 +420,22 @@ impl StageKind for Provision {
             outputs,
             ..Done::default()
         })
+    }
+}
+
+/// Returns the effect of using another host: commands run there under your name.
+fn reached(place: &Place) -> Effect {
+    let Place::Ssh(ssh) = place;
+    Effect {
+        what: What::Reach {
+            url: format!("ssh://{}", ssh.host),
+            key: None,
+        },
+        consent: Some(Consent {
+            definition: json!({ "place": place }),
+            texts: BTreeMap::new(),
+            arguments: BTreeMap::new(),
+        }),
     }
 }
 
@@ -589,6 +663,7 @@ fn live(choice: &Choice<'_>, model: &Named<Model>, prepared: &Prepared) -> Json 
         packages: prepared.packages.clone(),
         model_path: prepared.model.clone(),
         venv: prepared.venv.as_ref().map(|venv| venv.folder.clone()),
+        place: Json::Null,
     })
 }
 

@@ -255,6 +255,7 @@ impl<'a> Plan<'a> {
                     pid: live.pid,
                     log_path: live.log_path.clone(),
                     log_events: live.log_events.clone(),
+                    elsewhere: live.elsewhere.clone(),
                 });
                 if planned.name == self.loaded {
                     whole = Some(live);
@@ -268,6 +269,7 @@ impl<'a> Plan<'a> {
         // Each member is sampled under its own name.
         whole.members.clone_from(&group.live);
         (whole.pid, whole.log_path, whole.endpoints.metrics) = (None, None, None);
+        whole.elsewhere = None;
         group.whole = json!(whole);
         Ok(Done {
             outputs: vec![Output::json("server", &json!(self.whole(described)))],

@@ -6,15 +6,18 @@
 //! `log`.
 
 mod describe;
+mod elsewhere;
 mod fit;
 mod group;
 mod part;
 mod probe;
 mod process;
 mod ready;
+mod remote;
 mod stage;
 mod start;
 
 pub use group::Role;
+pub use remote::run_order;
 pub use stage::{Serve, Settings};
 pub use start::Readiness;

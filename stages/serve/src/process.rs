@@ -4,8 +4,9 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use contract::LiveEnvironment;
@@ -22,6 +23,9 @@ const INHERITED: [&str; 3] = ["HOME", "PATH", "TMPDIR"];
 /// How long an engine that refuses connections may take to end.
 const ENDING: Duration = Duration::from_secs(10);
 
+/// How long another host may take to stop an engine, beyond the engine's own time.
+const FAREWELL: Duration = Duration::from_secs(20);
+
 /// How many of the last lines of the log a reason quotes.
 const QUOTED_LINES: usize = 3;
 
@@ -37,6 +41,8 @@ pub(crate) struct Process {
     failures: Vec<(Regex, String)>,
     grace: Duration,
     stopped: bool,
+    /// Dropped, it tells the other host to stop what it started.
+    pulse: Option<Sender<()>>,
     enclosure: Enclosure,
     // Dropped after the process was stopped: the file first, then the thread the child hangs on.
     _lease: LeaseFile,
@@ -45,16 +51,13 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts the program with its arguments and environment.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "an engine inherits the variables that its definition names"
-    )]
     pub(crate) fn start(
         spawner: &Arc<Spawner>,
         engine: &Engine,
         live: &LiveEnvironment,
         rendered: &Rendered,
         log: &str,
+        hanging: Hanging,
         job: &Job<'_>,
     ) -> Result<Self, Failure> {
         let program = &live.bin;
@@ -69,26 +72,27 @@ impl Process {
             .split_first()
             .ok_or_else(|| Failure::failed("there is no program to start"))?;
         let mut command = spawner.command(executable);
-        command.args(first).args(&rendered.arguments).env_clear();
-        let all = INHERITED.iter().copied();
-        let all = all.chain(engine.launch.inherit.iter().map(String::as_str));
-        for name in all.filter(|name| live.venv.is_none() || !engines::is_kept_out(name)) {
-            if let Some(value) = std::env::var_os(name) {
-                command.env(name, value);
+        command.args(first).args(&rendered.arguments);
+        match hanging {
+            Hanging::OnUs => {
+                prepare_environment(&mut command, &engine.launch.inherit, live.venv.as_deref())
+                    .map_err(|e| trouble("its environment", e))?;
+                command.envs(&rendered.environment).stdin(Stdio::null());
+            }
+            // A client of the user's that runs with all that the user has.
+            Hanging::OnAPipe => {
+                command.stdin(Stdio::piped());
             }
         }
-        if let Some(venv) = &live.venv {
-            let outside = std::env::var_os("PATH").unwrap_or_default();
-            let folders = std::iter::once(venv.join("bin")).chain(std::env::split_paths(&outside));
-            let path = std::env::join_paths(folders)
-                .map_err(|e| trouble("the search path", io::Error::other(e)))?;
-            command.env("PATH", path).env("VIRTUAL_ENV", venv);
-        }
-        command.envs(&rendered.environment).current_dir(job.scratch);
-        command.stdin(Stdio::null()).stdout(log).stderr(errors);
+        command.current_dir(job.scratch).stdout(log).stderr(errors);
         let mut child = spawner
             .spawn(command)
             .map_err(|e| trouble("it cannot be started", e))?;
+        let pulse = child.stdin.take().map(|pipe| {
+            let (keep, stop) = channel();
+            places::beat(pipe, stop);
+            keep
+        });
         await_own_group(&child).map_err(|e| trouble("it cannot be watched", e))?;
         let noted = Enclosure::of(child.id()).and_then(|enclosure| {
             let lease = job.leases.register(child.id())?;
@@ -107,7 +111,7 @@ impl Process {
             log: path,
             reader,
             error_marks: engine.log.errors.clone(),
-            masks: masks(job.store.root()),
+            masks: masks(job.store.root(), live),
             // What is no expression was refused when the definition was read.
             failures: engine
                 .log
@@ -117,6 +121,7 @@ impl Process {
                 .collect(),
             grace: Duration::try_from_secs_f64(engine.stop.grace_s).unwrap_or_default(),
             stopped: false,
+            pulse,
             enclosure,
             _lease: lease,
             _spawner: spawner.clone(),
@@ -258,10 +263,53 @@ impl Process {
             return Ok(());
         }
         self.stopped = true;
+        if self.pulse.take().is_some() {
+            // The other host stops the engine, and the client ends with it.
+            let deadline = Instant::now() + self.grace + FAREWELL;
+            while Instant::now() < deadline && self.child.try_wait()?.is_none() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
         let stopped = stop(&mut self.child, self.grace).map(drop);
         // What left the process group, by starting a session of its own for instance.
         stopped.and(self.enclosure.empty())
     }
+}
+
+/// On whom a process hangs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hanging {
+    /// It is ours: the kernel ends it when we end.
+    OnUs,
+    /// It stands for one on another host, which ends when the pipe to it does.
+    OnAPipe,
+}
+
+/// Gives a command the variables that an engine inherits, and no others.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "an engine inherits the variables that its definition names"
+)]
+pub(crate) fn prepare_environment(
+    command: &mut Command,
+    inherit: &[String],
+    venv: Option<&Path>,
+) -> io::Result<()> {
+    command.env_clear();
+    let all = INHERITED.iter().copied();
+    let all = all.chain(inherit.iter().map(String::as_str));
+    for name in all.filter(|name| venv.is_none() || !engines::is_kept_out(name)) {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    if let Some(venv) = venv {
+        let outside = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::iter::once(venv.join("bin")).chain(std::env::split_paths(&outside));
+        let path = std::env::join_paths(folders).map_err(io::Error::other)?;
+        command.env("PATH", path).env("VIRTUAL_ENV", venv);
+    }
+    Ok(())
 }
 
 /// Returns the paths that a log must not repeat, the longest first, with what it says instead.
@@ -269,10 +317,15 @@ impl Process {
     clippy::disallowed_methods,
     reason = "the user's folder is no matter of a log that may be published"
 )]
-fn masks(store: &Path) -> Vec<(String, &'static str)> {
+fn masks(store: &Path, live: &LiveEnvironment) -> Vec<(String, &'static str)> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let store = store.canonicalize().unwrap_or_else(|_| store.to_owned());
-    let paths = [(Some(store), "<store>"), (home, "<home>")];
+    let there = live.place["folder"].as_str().map(PathBuf::from);
+    let paths = [
+        (Some(store), "<store>"),
+        (there, "<host>"),
+        (home, "<home>"),
+    ];
     paths
         .into_iter()
         .filter_map(|(path, word)| Some((path?.to_str()?.to_owned(), word)))
@@ -282,7 +335,7 @@ fn masks(store: &Path) -> Vec<(String, &'static str)> {
 
 /// Waits until a new child leads its own process group or has ended: signalled before, the
 /// group would not be there to be hit, and the child would live on.
-fn await_own_group(child: &Child) -> io::Result<()> {
+pub(crate) fn await_own_group(child: &Child) -> io::Result<()> {
     while let Some(now) = stat(child.id())? {
         if now.pgid == child.id() || !now.is_running() {
             break;

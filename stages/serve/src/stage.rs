@@ -230,7 +230,11 @@ pub(crate) fn live(
         base_url: server.site.url().to_owned(),
         ca_file: ca_file(&engine.launch)?,
         api_key_env: engine.launch.api_key_env.clone(),
-        pid: server.process.as_ref().map(|p| i64::from(p.pid())),
+        // Of a server on another host the process here is only the client.
+        pid: match server.elsewhere {
+            Some(_) => None,
+            None => server.process.as_ref().map(|p| i64::from(p.pid())),
+        },
         log_path: server.process.as_ref().map(|p| p.log_path().to_owned()),
         model: server.model.clone(),
         api: engine.api,
@@ -241,6 +245,7 @@ pub(crate) fn live(
         limits: descriptor.limits.clone(),
         exporters: engine.exporters.clone(),
         members: Vec::new(),
+        elsewhere: server.elsewhere.clone(),
     })
 }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::LiveEnvironment;
+use contract::{LiveElsewhere, LiveEnvironment};
 use engines::{Engine, Launch, Paths, Peer, render};
 use net::{Ask, Site, SiteError};
 use pipeline::process::Spawner;
@@ -15,8 +15,9 @@ use pipeline::{CellStatus, Failure, Job, Json, Lease, Output};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::elsewhere::Elsewhere;
 use crate::probe::check_exporters;
-use crate::process::Process;
+use crate::process::{Hanging, Process};
 use crate::ready::{self, Life, NotReady, Wanted};
 
 const HOST: &str = "127.0.0.1";
@@ -32,6 +33,8 @@ pub(crate) struct Server {
     /// Where to ask a server that is not ours whether it is alive.
     health: Option<String>,
     pub(crate) live: Json,
+    /// What samples its host, if that is another one.
+    pub(crate) elsewhere: Option<LiveElsewhere>,
 }
 
 impl Server {
@@ -47,6 +50,7 @@ impl Server {
             process,
             health,
             live: Json::Null,
+            elsewhere: None,
         }
     }
 }
@@ -186,9 +190,15 @@ pub(crate) fn start(
         revision,
         manner,
     } = *launch;
+    let there = Elsewhere::of(live)?;
     let mut attempt = 1;
     loop {
-        let port = free_port()?;
+        // What the engine listens on, and where we reach it.
+        let here = free_port()?;
+        let port = match &there {
+            Some(there) => there.free_port(job)?,
+            None => here,
+        };
         let paths = Paths {
             model: live.model_path.clone(),
             model_name: name.to_owned(),
@@ -202,13 +212,25 @@ pub(crate) fn start(
         let mut rendered = render(engine, settings, &paths);
         rendered.arguments.extend(manner.arguments.iter().cloned());
         rendered.environment.extend(manner.environment.clone());
-        let mut process = Process::start(spawner, engine, live, &rendered, &manner.log, job)?;
+        let mut process = match &there {
+            Some(there) => there.start(spawner, launch, rendered, [here, port], job)?,
+            None => {
+                let hanging = Hanging::OnUs;
+                Process::start(spawner, engine, live, &rendered, &manner.log, hanging, job)?
+            }
+        };
         job.control
             .progress(1, Some(3), "waiting for its first token");
-        let site = site(&format!("http://{HOST}:{port}"), &engine.launch)?;
+        let site = site(&format!("http://{HOST}:{here}"), &engine.launch)?;
         let names = [name, live.model_path.as_str()];
         match started(engine, &site, names, manner.ready, &mut process, job) {
-            Ok(model) => return Ok(Server::new(site, model, Some(process), engine)),
+            Ok(model) => {
+                let elsewhere = there.as_ref().map(|there| there.sampler([here, port]));
+                return Ok(Server {
+                    elsewhere,
+                    ..Server::new(site, model, Some(process), engine)
+                });
+            }
             Err(_) if attempt < PORT_ATTEMPTS && lost_its_port(&mut process) => attempt += 1,
             Err(failure) => return Err(failure),
         }

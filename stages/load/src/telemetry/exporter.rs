@@ -54,6 +54,8 @@ pub(crate) trait Machine: Send {
 /// The machines of the server as a companion.
 pub(crate) struct ServerHosts {
     machines: Vec<Box<dyn Machine>>,
+    /// How their clocks compare with ours, for the record.
+    clocks: Vec<String>,
     sheet: Sheet<ServerHostSample>,
 }
 
@@ -65,10 +67,15 @@ impl ServerHosts {
     pub(crate) fn new(
         folder: &Path,
         machines: Vec<Box<dyn Machine>>,
+        clocks: Vec<String>,
         interval_ms: &str,
     ) -> Result<Self, TableError> {
         let sheet = Sheet::create(folder, &[("interval_ms", interval_ms)])?;
-        Ok(Self { machines, sheet })
+        Ok(Self {
+            machines,
+            clocks,
+            sheet,
+        })
     }
 }
 
@@ -93,7 +100,13 @@ impl Companion for ServerHosts {
     }
 
     fn finish(self: Box<Self>) -> Left {
-        Left::of(self.sheet)
+        let mut left = Left::of(self.sheet);
+        if !self.clocks.is_empty() {
+            let clocks = self.clocks.join("; ");
+            left.observations
+                .insert("server_host_clock".to_owned(), clocks.into());
+        }
+        left
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Ticks {
 }
 
 /// Reads the host, remembering the previous sample.
-struct Reader {
+pub(super) struct Reader {
     files: Files,
     before: Option<Ticks>,
     disks: Vec<String>,
@@ -33,7 +33,7 @@ struct Reader {
 
 impl Reader {
     /// Looks once which disks, processors and thermal zones there are.
-    fn new(files: Files) -> Self {
+    pub(super) fn new(files: Files) -> Self {
         let disks = files.names("sys/block");
         let disks = disks.into_iter().filter(|name| {
             !["loop", "ram", "zram", "dm-", "md", "sr"]
@@ -76,7 +76,7 @@ impl Reader {
         }
     }
 
-    fn read(&mut self, at_ns: i64) -> Result<HostSample, String> {
+    pub(super) fn read(&mut self, at_ns: i64) -> Result<HostSample, String> {
         let mut row = HostSample {
             at_ns,
             ..HostSample::default()

@@ -111,6 +111,8 @@ pub(crate) struct LogFrom<'a> {
     pub(crate) member: Option<String>,
     pub(crate) path: &'a Path,
     pub(crate) position: u64,
+    /// How far the clock of whoever writes it is ahead of ours, ns.
+    pub(crate) ahead_ns: i64,
     pub(crate) patterns: &'a [(String, EventPattern)],
 }
 
@@ -149,7 +151,7 @@ impl Log {
             line: 0,
             patterns: compile(log.patterns)?,
             clock: Clock {
-                started_unix_ns: unix_ns(started),
+                started_unix_ns: unix_ns(started) + i128::from(log.ahead_ns),
                 zone_ns: None,
             },
             api_key: api_key.cloned(),
@@ -357,6 +359,7 @@ mod tests {
             member: Some("replica-1".to_owned()),
             path: &path,
             position: 7,
+            ahead_ns: 0,
             patterns: &patterns,
         };
         let key = ApiKey::new("secret").unwrap();

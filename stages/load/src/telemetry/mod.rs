@@ -6,6 +6,7 @@
 //! straight to Parquet, so that memory does not grow with the run.
 
 mod companion;
+mod elsewhere;
 mod exporter;
 mod files;
 mod gpu;
@@ -19,10 +20,12 @@ mod slots;
 mod smi;
 mod surroundings;
 
+pub use elsewhere::answer_questions;
 pub use settings::{Gpu, Telemetry};
 pub use surroundings::surroundings;
 
 pub(crate) use companion::{Absent, Companion, Halt, Left, watch};
+pub(crate) use elsewhere::{Elsewhere, GpusElsewhere, Sampler, Shared};
 pub(crate) use exporter::{Dcgm, Machine, Node, ServerHosts, endpoints};
 pub(crate) use gpu::{Gpus, find_program};
 pub(crate) use host::Host;

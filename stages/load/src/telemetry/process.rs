@@ -7,6 +7,7 @@ use artifacts::TableError;
 use contract::{ProcessRole, ProcessSample};
 
 use super::companion::{Companion, Left};
+use super::elsewhere::{self, Shared};
 use super::files::Files;
 use crate::sheet::Sheet;
 
@@ -14,7 +15,7 @@ use crate::sheet::Sheet;
 const LOOK_EVERY: u64 = 10;
 
 /// Reads the processes, remembering their previous samples.
-struct Reader {
+pub(super) struct Reader {
     files: Files,
     own: i64,
     /// The leaders of the server's process groups, each with the member of a group of servers
@@ -29,7 +30,24 @@ struct Reader {
 }
 
 impl Reader {
-    fn read(&mut self, at_ns: i64) -> Vec<ProcessSample> {
+    /// Reads this machine.
+    pub(super) fn of(servers: Vec<(Option<String>, i64)>) -> Self {
+        let ticks = i64::try_from(rustix::param::clock_ticks_per_second())
+            .unwrap_or(100)
+            .max(1);
+        Self {
+            files: Files::of_this_machine(),
+            own: i64::from(std::process::id()),
+            servers,
+            members: Vec::new(),
+            samples: 0,
+            before: BTreeMap::new(),
+            tick_ns: 1_000_000_000 / ticks,
+            page: i64::try_from(rustix::param::page_size()).unwrap_or(4096),
+        }
+    }
+
+    pub(super) fn read(&mut self, at_ns: i64) -> Vec<ProcessSample> {
         if !self.servers.is_empty() && self.samples.is_multiple_of(LOOK_EVERY) {
             let pids: Vec<i64> = self
                 .files
@@ -131,6 +149,8 @@ pub(crate) struct Processes {
     reader: Reader,
     sheet: Sheet<ProcessSample>,
     server_seen: bool,
+    /// Servers on other hosts, each with its member of a group.
+    elsewhere: Vec<(Option<String>, Shared)>,
 }
 
 impl Processes {
@@ -142,26 +162,16 @@ impl Processes {
     pub(crate) fn new(
         folder: &Path,
         servers: Vec<(Option<String>, i64)>,
+        elsewhere: Vec<(Option<String>, Shared)>,
         interval_ms: &str,
     ) -> Result<Self, TableError> {
         let sheet = Sheet::create(folder, &[("interval_ms", interval_ms)])?;
-        let ticks = i64::try_from(rustix::param::clock_ticks_per_second())
-            .unwrap_or(100)
-            .max(1);
-        let reader = Reader {
-            files: Files::of_this_machine(),
-            own: i64::from(std::process::id()),
-            servers,
-            members: Vec::new(),
-            samples: 0,
-            before: BTreeMap::new(),
-            tick_ns: 1_000_000_000 / ticks,
-            page: i64::try_from(rustix::param::page_size()).unwrap_or(4096),
-        };
+        let reader = Reader::of(servers);
         Ok(Self {
             reader,
             sheet,
             server_seen: false,
+            elsewhere,
         })
     }
 }
@@ -176,6 +186,14 @@ impl Companion for Processes {
             self.server_seen |= row.role == ProcessRole::Server;
             self.sheet.push(row).map_err(|e| e.to_string())?;
         }
+        for (member, shared) in &self.elsewhere {
+            for row in elsewhere::processes(shared, at_ns)? {
+                self.server_seen = true;
+                let member = member.clone();
+                let row = ProcessSample { member, ..row };
+                self.sheet.push(row).map_err(|e| e.to_string())?;
+            }
+        }
         Ok(())
     }
 
@@ -184,6 +202,7 @@ impl Companion for Processes {
             reader,
             sheet,
             server_seen,
+            ..
         } = *self;
         let mut left = Left::of(sheet);
         let reason = match reader.servers.first() {

@@ -416,6 +416,9 @@ pub struct LiveEnvironment {
     /// The virtual environment that the program runs in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub venv: Option<PathBuf>,
+    /// The host that all of this is on, if it is not this machine.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub place: Value,
 }
 
 /// What `serve` hands to `load` while the server lives.
@@ -450,6 +453,18 @@ pub struct LiveServer {
     pub exporters: BTreeMap<String, Exporter>,
     /// Of a group of servers every member, the loaded one included; else empty.
     pub members: Vec<LiveMember>,
+    /// If it runs on another host: what samples that host.
+    pub elsewhere: Option<LiveElsewhere>,
+}
+
+/// How the host of a server is sampled that is not this machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LiveElsewhere {
+    /// The host's name.
+    pub host: String,
+    /// The command that answers questions about it.
+    pub command: Vec<String>,
 }
 
 /// One member of a group of servers while it lives.
@@ -476,4 +491,6 @@ pub struct LiveMember {
     pub log_path: Option<PathBuf>,
     /// Lines of its log that become events.
     pub log_events: BTreeMap<String, EventPattern>,
+    /// If it runs on another host: what samples that host.
+    pub elsewhere: Option<LiveElsewhere>,
 }

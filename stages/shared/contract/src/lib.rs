@@ -39,9 +39,9 @@ pub use cell_rows::{CellRows, server_counter};
 pub use declare::{ColumnSpec, ColumnType, Plain, Row, TableSpec, UnknownWord, Value, Word};
 pub use documents::{
     Counters, DECLARED, Endpoints, EngineIdentity, EngineSource, Environment, EventPattern,
-    Exporter, InstalledSoftware, LiveEnvironment, LiveMember, LiveServer, ModelIdentity,
-    ModelShape, PassedOver, PinnedFile, PinnedPackage, RoleDescriptor, ServerCommand,
-    ServerDescriptor, Telling, WeightsIdentity,
+    Exporter, InstalledSoftware, LiveElsewhere, LiveEnvironment, LiveMember, LiveServer,
+    ModelIdentity, ModelShape, PassedOver, PinnedFile, PinnedPackage, RoleDescriptor,
+    ServerCommand, ServerDescriptor, Telling, WeightsIdentity,
 };
 pub use format::{ReadError, TableFormat};
 pub use lineage::{LINEAGE, Lineage, LineageRow, LineageSource, SourceArtifact, lineage_table};

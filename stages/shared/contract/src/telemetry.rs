@@ -14,7 +14,7 @@ crate::words! {
 crate::table! {
     /// One sample of the host, in order of time. What the machine does not tell is null. Counters
     /// of bytes count since boot.
-    #[derive(Default)]
+    #[derive(Default, serde::Serialize, serde::Deserialize)]
     pub struct HostSample = "host_telemetry" {
         /// when the sample was taken, since the cell's start
         at_ns: i64 ["ns"],
@@ -171,6 +171,7 @@ impl ServerHostSample {
 
 crate::table! {
     /// One sample of one process, in order of time.
+    #[derive(serde::Serialize, serde::Deserialize)]
     pub struct ProcessSample = "process_telemetry" {
         /// when the sample was taken, since the cell's start
         at_ns: i64 ["ns"],
@@ -216,7 +217,7 @@ crate::table! {
 
 crate::table! {
     /// One sample of one GPU, in order of time. What the GPU does not tell is null.
-    #[derive(Default)]
+    #[derive(Default, serde::Serialize, serde::Deserialize)]
     pub struct GpuSample = "gpu_telemetry" {
         /// when the sample was taken (NVML) or its line came (nvidia-smi), since the cell's start
         at_ns: i64 ["ns"],

@@ -360,10 +360,10 @@ fn the_examples_in_the_documentation_are_valid() {
         .skip(1)
         .map(|rest| yaml::read(rest.split("```").next().expect("the example ends")))
         .collect();
-    let [study, engine, running, group, model] = &examples[..] else {
-        panic!("five examples, not {}", examples.len())
+    let [study, engine, running, host, group, model] = &examples[..] else {
+        panic!("six examples, not {}", examples.len())
     };
-    assert!(study["stages"].is_object());
+    assert!(study["stages"].is_object() && host["stages"].is_object());
     let router = Engine::from_json(&group["engines"]["sglang-router"]).unwrap();
     assert_eq!(router.launch.peers.len(), 2);
     let running = Engine::from_json(running).unwrap();

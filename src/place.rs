@@ -1,0 +1,58 @@
+//! The binary as other machines start it: `benchtrail __place FOLDER WHAT …`, on a host that a
+//! study uses.
+
+use std::ffi::OsString;
+use std::io::{BufRead, stdin, stdout};
+use std::net::TcpListener;
+use std::path::Path;
+
+use pipeline::Json;
+use serde_json::json;
+
+/// Does what the arguments ask; returns our exit code.
+///
+/// # Errors
+/// What went wrong, one sentence.
+pub(crate) fn answer(arguments: impl Iterator<Item = OsString>) -> Result<u8, String> {
+    let words: Vec<String> = arguments
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        [_, "hello"] => say(&json!({"digest": own_digest()?})),
+        [_, "port"] => {
+            let bound = TcpListener::bind(("127.0.0.1", 0)).and_then(|l| l.local_addr());
+            say(&json!({"port": bound.map_err(|e| e.to_string())?.port()}))
+        }
+        [folder, "provision"] => {
+            let mut line = String::new();
+            stdin()
+                .lock()
+                .read_line(&mut line)
+                .map_err(|e| e.to_string())?;
+            let parameters: Json = serde_json::from_str(&line).map_err(|e| e.to_string())?;
+            say(&provision::answer(Path::new(folder), &parameters))
+        }
+        [folder, "run", order] => serve::run_order(Path::new(folder), order, stdin()),
+        [_, "sample", running] => {
+            load::answer_questions(Path::new(running), stdin(), stdout().lock())
+                .map(|()| 0)
+                .map_err(|e| e.to_string())
+        }
+        _ => Err("this command is for other machines".to_owned()),
+    }
+}
+
+#[expect(
+    clippy::print_stdout,
+    reason = "the answer goes to the machine that asked"
+)]
+fn say(answer: &Json) -> Result<u8, String> {
+    println!("{answer}");
+    Ok(0)
+}
+
+fn own_digest() -> Result<String, String> {
+    let exe = std::env::current_exe().map_err(|e| e.to_string())?;
+    places::digest_of(&exe).map_err(|e| e.to_string())
+}

@@ -1,0 +1,271 @@
+//! Another host that our own binary samples: the same readers, over a pipe, a line to ask and a
+//! line to answer. Samples have the time at which they were asked for, on the cell's clock.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use contract::{GpuSample, HostSample, ProcessRole, ProcessSample};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::exporter::Machine;
+use super::files::Files;
+use super::gpu::Source;
+use super::host;
+use super::nvml::Library;
+use super::process;
+
+/// How long an answer may take.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// How often the clocks are compared; the exchange that took the least time counts.
+const EXCHANGES: usize = 9;
+
+/// A host that answers questions about itself.
+pub(crate) struct Sampler {
+    child: Child,
+    questions: ChildStdin,
+    answers: Receiver<String>,
+}
+
+/// How two clocks compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Clocks {
+    /// How far the other clock is ahead of ours, ns.
+    pub(crate) ahead_ns: i64,
+    /// The most that this may be wrong: half of the time that the exchange took, ns.
+    pub(crate) bound_ns: i64,
+}
+
+impl Sampler {
+    /// Starts a command that answers.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub(crate) fn start(command: &[String]) -> Result<Self, String> {
+        let (program, arguments) = command.split_first().ok_or("there is no command")?;
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|e| format!("`{program}`: {e}"))?;
+        let (Some(questions), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err("its pipes cannot be had".to_owned());
+        };
+        let (sender, answers) = channel();
+        // A thread reads: a link that was cut must not hold up the load.
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Self {
+            child,
+            questions,
+            answers,
+        })
+    }
+
+    fn ask<T: DeserializeOwned>(&mut self, question: &str) -> Result<T, String> {
+        // An answer that came too late is that of an earlier question.
+        while self.answers.try_recv().is_ok() {}
+        writeln!(self.questions, "{question}")
+            .and_then(|()| self.questions.flush())
+            .map_err(|e| format!("the host is gone: {e}"))?;
+        let line = self
+            .answers
+            .recv_timeout(LIMIT)
+            .map_err(|_| format!("the host did not answer within {} s", LIMIT.as_secs()))?;
+        let answer: Value = serde_json::from_str(&line).map_err(|e| format!("`{line}`: {e}"))?;
+        match answer["failed"].as_str() {
+            Some(why) => Err(why.to_owned()),
+            None => serde_json::from_value(answer["ok"].clone()).map_err(|e| e.to_string()),
+        }
+    }
+
+    /// Compares the clocks.
+    ///
+    /// # Errors
+    /// If the host does not answer.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "two clocks of wall time are compared"
+    )]
+    pub(crate) fn clocks(&mut self) -> Result<Clocks, String> {
+        let mut best: Option<Clocks> = None;
+        for _ in 0..EXCHANGES {
+            let (asked, began) = (unix_ns(SystemTime::now()), Instant::now());
+            let there: i64 = self.ask("clock")?;
+            let took = i64::try_from(began.elapsed().as_nanos()).unwrap_or(i64::MAX);
+            let clocks = Clocks {
+                ahead_ns: there - (asked + took / 2),
+                bound_ns: took / 2,
+            };
+            if best.is_none_or(|best| clocks.bound_ns < best.bound_ns) {
+                best = Some(clocks);
+            }
+        }
+        best.ok_or_else(|| "the clocks were not compared".to_owned())
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        // It ends when its pipe does; a client that hangs is not waited for.
+        let _ended = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+fn unix_ns(time: SystemTime) -> i64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// A sampler that several companions share.
+pub(crate) type Shared = Arc<Mutex<Sampler>>;
+
+fn ask<T: DeserializeOwned>(shared: &Shared, question: &str) -> Result<T, String> {
+    let mut sampler = shared.lock().unwrap_or_else(PoisonError::into_inner);
+    sampler.ask(question)
+}
+
+/// The host itself.
+pub(crate) struct Elsewhere {
+    pub(crate) name: String,
+    pub(crate) sampler: Shared,
+}
+
+impl Machine for Elsewhere {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn sample(&mut self, at_ns: i64) -> Result<HostSample, String> {
+        ask(&self.sampler, &format!("host {at_ns}"))
+    }
+}
+
+/// The GPUs of hosts, numbered through.
+pub(crate) struct GpusElsewhere(pub(crate) Vec<Shared>);
+
+impl Source for GpusElsewhere {
+    fn word(&self) -> &'static str {
+        "nvml there"
+    }
+
+    fn rows(&mut self, at_ns: i64) -> Result<Vec<GpuSample>, String> {
+        let mut rows: Vec<GpuSample> = Vec::new();
+        for shared in &self.0 {
+            let of_one: Vec<GpuSample> = ask(shared, &format!("gpus {at_ns}"))?;
+            let from = i64::try_from(rows.len()).unwrap_or(i64::MAX);
+            rows.extend(of_one.into_iter().map(|row| GpuSample {
+                gpu: row.gpu + from,
+                ..row
+            }));
+        }
+        Ok(rows)
+    }
+}
+
+/// Returns samples of the engine's processes there.
+///
+/// # Errors
+/// If the host does not answer.
+pub(crate) fn processes(shared: &Shared, at_ns: i64) -> Result<Vec<ProcessSample>, String> {
+    ask(shared, &format!("processes {at_ns}"))
+}
+
+/// Answers questions about this host until they end; the engine's process group is named in a
+/// file.
+///
+/// # Errors
+/// If answers cannot be written.
+pub fn answer_questions(
+    running: &Path,
+    questions: impl Read,
+    mut answers: impl Write,
+) -> std::io::Result<()> {
+    let group = std::fs::read_to_string(running)
+        .ok()
+        .and_then(|text| text.trim().parse().ok());
+    let mut host = host::Reader::new(Files::of_this_machine());
+    let mut processes = process::Reader::of(group.map(|pid| (None, pid)).into_iter().collect());
+    let mut gpus = Library::open();
+    for question in BufReader::new(questions).lines() {
+        let question = question?;
+        let (what, at) = question.split_once(' ').unwrap_or((&question, "0"));
+        let at_ns = at.parse().unwrap_or_default();
+        let answer: Result<Value, String> = match what {
+            "clock" => Ok(now()),
+            "host" => host.read(at_ns).map(|sample| json!(sample)),
+            "processes" => {
+                let mut rows = processes.read(at_ns);
+                rows.retain(|row| row.role == ProcessRole::Server);
+                Ok(json!(rows))
+            }
+            "gpus" => match &mut gpus {
+                Ok(library) => library.rows(at_ns).map(|rows| json!(rows)),
+                Err(why) => Err(why.clone()),
+            },
+            other => Err(format!("`{other}` is no question")),
+        };
+        let line = match answer {
+            Ok(value) => json!({ "ok": value }),
+            Err(why) => json!({ "failed": why }),
+        };
+        writeln!(answers, "{line}")?;
+        answers.flush()?;
+    }
+    Ok(())
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "two clocks of wall time are compared"
+)]
+fn now() -> Value {
+    json!(unix_ns(SystemTime::now()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_answers_about_itself_and_its_clock() {
+        let mut answers = Vec::new();
+        let questions = "clock\nhost 7\nprocesses 8\nwhat\n";
+        answer_questions(Path::new("/nowhere"), questions.as_bytes(), &mut answers).unwrap();
+        let answers = String::from_utf8(answers).unwrap();
+        let lines: Vec<Value> = answers
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert!(lines[0]["ok"].as_i64().unwrap() > 0);
+        let host: HostSample = serde_json::from_value(lines[1]["ok"].clone()).unwrap();
+        assert_eq!(host.at_ns, 7);
+        assert!(host.processors.unwrap() > 0);
+        assert_eq!(lines[2]["ok"], json!([]), "no engine runs");
+        assert_eq!(lines[3]["failed"], "`what` is no question");
+    }
+
+    #[test]
+    fn a_host_that_ends_is_an_error_and_no_wait() {
+        let command = ["sh", "-c", "echo '{\"failed\": \"no card\"}'"].map(str::to_owned);
+        let mut sampler = Sampler::start(&command).unwrap();
+        let told = sampler.clocks().unwrap_err();
+        assert!(
+            told.contains("no card") || told.contains("gone") || told.contains("answer"),
+            "{told}"
+        );
+    }
+}

@@ -1,0 +1,205 @@
+//! Preparing an engine on another host: our binary there does what it does here.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use artifacts::Store;
+use engines::Weights;
+use pipeline::lease::Leases;
+use pipeline::{
+    Content, Control, Coordinates, Done, Failure, Job, Json, Lease, Media, Output, StageKind,
+};
+use places::{Host, Place};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::environment::check_file;
+use crate::stage::{Parameters, Provision};
+
+/// The facet that says how a machine is reached, where it is not this one.
+pub(crate) const REACHED: &str = "reached";
+
+/// An output on its way between two machines.
+#[derive(Serialize, Deserialize)]
+struct Sent {
+    name: String,
+    media: Media,
+    rows: Option<u64>,
+    /// The bytes in hexadecimal digits: tables are no text.
+    bytes: String,
+}
+
+/// What the other host answers.
+#[derive(Serialize, Deserialize)]
+struct Answer {
+    outputs: Vec<Sent>,
+    live: Json,
+    observations: BTreeMap<String, Json>,
+    warnings: Vec<String>,
+}
+
+/// Prepares on this host what another machine asks for; everything lies in a folder.
+pub fn answer(folder: &Path, parameters: &Json) -> Json {
+    match prepare(folder, parameters) {
+        Ok(answer) => json!(answer),
+        Err(failure) => json!({"failed": failure.reason, "hint": failure.hint}),
+    }
+}
+
+fn prepare(folder: &Path, parameters: &Json) -> Result<Answer, Failure> {
+    let wrong = |e: &dyn std::fmt::Display| Failure::failed(format!("{}: {e}", folder.display()));
+    let store = Store::open(&folder.join("store")).map_err(|e| wrong(&e))?;
+    // What an earlier process that was killed here left behind.
+    pipeline::lease::reap_orphans(store.root()).map_err(|e| wrong(&e))?;
+    let scratch = tempfile::tempdir_in(folder).map_err(|e| wrong(&e))?;
+    let nowhere = Coordinates::default();
+    let done = Provision.run(&Job {
+        experiment: "remote",
+        stage: "provision",
+        coordinates: &nowhere,
+        parameters,
+        seed: 0,
+        replicate: &nowhere,
+        inputs: &[],
+        store: &store,
+        scratch: scratch.path(),
+        control: &Control::quiet(),
+        leases: &Leases::new(store.root(), "remote", "provision"),
+        study: None,
+    })?;
+    let live = done.lease.as_ref().map(|lease| lease.live().clone());
+    let sent = done.outputs.into_iter().map(|output| {
+        let bytes = match output.content {
+            Content::Bytes(bytes) => bytes,
+            Content::File(path) => std::fs::read(&path).map_err(|e| wrong(&e))?,
+        };
+        Ok(Sent {
+            name: output.name,
+            media: output.media,
+            rows: output.rows,
+            bytes: bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        })
+    });
+    Ok(Answer {
+        outputs: sent.collect::<Result<_, Failure>>()?,
+        live: live.unwrap_or_default(),
+        observations: done.observations,
+        warnings: done.warnings,
+    })
+}
+
+/// Has another host prepare what the parameters ask for. `client` are facets of this machine.
+///
+/// # Errors
+/// If the host cannot be reached, or cannot prepare it.
+pub(crate) fn prepare_there(
+    place: &Place,
+    parameters: &Parameters,
+    client: &BTreeMap<String, Json>,
+    job: &Job<'_>,
+) -> Result<Done, Failure> {
+    let Place::Ssh(ssh) = place;
+    let host = Host::reach(ssh, job.control)?;
+    let mut there = json!(parameters);
+    if let Some(document) = there.as_object_mut() {
+        document.remove("place");
+    }
+    if let Weights::Local(weights) = &parameters.model.definition.weights {
+        let target = push_weights(&host, &weights.path, weights.sha256.hex(), job)?;
+        there["model"]["definition"]["weights"]["local"]["path"] = json!(target);
+    }
+    job.control
+        .progress(1, None, format!("preparing the engine on {}", ssh.host));
+    let answer = host.call(&["provision"], &there, job.control)?;
+    let answer: Answer = serde_json::from_value(answer)
+        .map_err(|e| Failure::failed(format!("the host {} answers otherwise: {e}", ssh.host)))?;
+    let mut outputs = Vec::new();
+    for sent in answer.outputs {
+        let mut bytes = unhex(&sent.bytes)
+            .ok_or_else(|| Failure::failed(format!("`{}` came back damaged", sent.name)))?;
+        if matches!(sent.name.as_str(), "environment" | "host") {
+            bytes = with_client(&bytes, client)?;
+        }
+        outputs.push(Output {
+            name: sent.name,
+            media: sent.media,
+            content: Content::Bytes(bytes),
+            rows: sent.rows,
+        });
+    }
+    let mut live = answer.live;
+    live["place"] = json!(host);
+    Ok(Done {
+        outputs,
+        lease: Some(Box::new(There { live })),
+        observations: answer.observations,
+        warnings: answer.warnings,
+    })
+}
+
+/// Puts the weights there under their digest, once; returns where they lie.
+fn push_weights(host: &Host, path: &str, sha256: &str, job: &Job<'_>) -> Result<String, Failure> {
+    let folder = format!("{}/weights", host.folder);
+    let target = format!("{folder}/{sha256}");
+    if !host.has(&target, job.control)? {
+        job.control.progress(0, None, "checking the weights");
+        check_file(Path::new(path), sha256)?;
+        host.make_folder(&folder, job.control)?;
+        job.control
+            .progress(0, None, format!("putting the weights on {}", host.name));
+        host.push(Path::new(path), &target, "644", job.control)?;
+    }
+    Ok(target)
+}
+
+/// Adds to a descriptor's facets how the machine is reached, and from where.
+fn with_client(bytes: &[u8], client: &BTreeMap<String, Json>) -> Result<Vec<u8>, Failure> {
+    let wrong = |e: serde_json::Error| Failure::failed(e.to_string());
+    let mut document: Json = serde_json::from_slice(bytes).map_err(wrong)?;
+    for (name, value) in client {
+        document["facets"][name] = value.clone();
+    }
+    match Output::json("", &document).content {
+        Content::Bytes(bytes) => Ok(bytes),
+        Content::File(_) => unreachable!("a document is made in memory"),
+    }
+}
+
+fn unhex(digits: &str) -> Option<Vec<u8>> {
+    let pair = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
+    (digits.len().is_multiple_of(2) && digits.is_ascii())
+        .then(|| (0..digits.len()).step_by(2).map(pair).collect())?
+}
+
+/// An environment on another host: nothing runs there.
+struct There {
+    live: Json,
+}
+
+impl Lease for There {
+    fn live(&self) -> &Json {
+        &self.live
+    }
+
+    fn check(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn release(self: Box<Self>) -> Vec<Output> {
+        Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_survive_their_way_as_digits() {
+        assert_eq!(unhex("00ff10"), Some(vec![0, 255, 16]));
+        assert_eq!(unhex(""), Some(Vec::new()));
+        for damaged in ["0", "0g", "é0"] {
+            assert_eq!(unhex(damaged), None, "{damaged}");
+        }
+    }
+}

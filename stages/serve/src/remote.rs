@@ -1,0 +1,107 @@
+//! An engine on another host. Here, an OpenSSH client stands for it: its output is the engine's
+//! log, and it forwards a port. There, our binary starts the engine and stops it when the pipe
+//! from here is silent or closed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use pipeline::enclosure::Enclosure;
+use pipeline::lease::Leases;
+use pipeline::process::{Spawner, stop};
+use places::{Heard, SILENCE, listen};
+use serde::{Deserialize, Serialize};
+
+use crate::process::{await_own_group, prepare_environment};
+
+/// The folder below the host's of files that name the engines that run.
+pub(crate) const RUNNING: &str = "running";
+
+const POLL: Duration = Duration::from_millis(50);
+
+/// What is to run on the other host.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Order {
+    /// A name that no other engine on that host has.
+    pub(crate) token: String,
+    /// The program and all its arguments.
+    pub(crate) command: Vec<String>,
+    pub(crate) environment: BTreeMap<String, String>,
+    /// Variables it inherits on that host.
+    pub(crate) inherit: Vec<String>,
+    pub(crate) venv: Option<PathBuf>,
+    pub(crate) grace_s: f64,
+}
+
+/// Runs an engine on this host until it ends, or until whoever holds `pipe` is gone; returns the
+/// exit code for ours. The engine writes to our own output.
+///
+/// # Errors
+/// If it cannot be started, noted or stopped.
+pub fn run_order(
+    folder: &Path,
+    order: &str,
+    pipe: impl Read + Send + 'static,
+) -> Result<u8, String> {
+    let order: Order = serde_json::from_str(order).map_err(|e| e.to_string())?;
+    let told = |e: io::Error| e.to_string();
+    let store = folder.join("store");
+    pipeline::lease::reap_orphans(&store).map_err(told)?;
+    let scratch = tempfile::tempdir_in(folder).map_err(told)?;
+    let spawner = Spawner::new(std::env::current_exe().map_err(told)?).map_err(told)?;
+    let (program, arguments) = order.command.split_first().ok_or("there is no program")?;
+    let mut command = spawner.command(program);
+    command.args(arguments);
+    prepare_environment(&mut command, &order.inherit, order.venv.as_deref()).map_err(told)?;
+    command.envs(&order.environment).current_dir(scratch.path());
+    command.stdin(Stdio::null());
+    let mut child = spawner.spawn(command).map_err(told)?;
+    let ran = watch(&mut child, folder, &store, &order, pipe);
+    // Whatever went wrong, nothing stays.
+    let grace = Duration::try_from_secs_f64(order.grace_s).unwrap_or_default();
+    let stopped = stop(&mut child, grace).map_err(told);
+    let code = ran?;
+    stopped?;
+    Ok(code)
+}
+
+fn watch(
+    child: &mut Child,
+    folder: &Path,
+    store: &Path,
+    order: &Order,
+    pipe: impl Read + Send + 'static,
+) -> Result<u8, String> {
+    let told = |e: io::Error| e.to_string();
+    await_own_group(child).map_err(told)?;
+    let enclosure = Enclosure::of(child.id()).map_err(told)?;
+    let leases = Leases::new(store, "remote", &order.token);
+    let _lease = leases.register(child.id()).map_err(told)?;
+    let running = folder.join(RUNNING);
+    fs::create_dir_all(&running).map_err(told)?;
+    let name = running.join(&order.token);
+    fs::write(&name, child.id().to_string()).map_err(told)?;
+    let mut heard = listen(pipe, SILENCE);
+    let code = loop {
+        match child.try_wait().map_err(told)? {
+            Some(status) => {
+                break status
+                    .code()
+                    .and_then(|c| u8::try_from(c).ok())
+                    .unwrap_or(128);
+            }
+            None if heard(POLL) == Heard::Gone => break 0,
+            None => {}
+        }
+    };
+    let grace = Duration::try_from_secs_f64(order.grace_s).unwrap_or_default();
+    let stopped = stop(child, grace).map(drop).and(enclosure.empty());
+    // A file that stays names a process that is gone.
+    let _may_stay = fs::remove_file(&name);
+    stopped.map_err(told)?;
+    Ok(code)
+}

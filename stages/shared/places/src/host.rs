@@ -1,0 +1,365 @@
+//! A host that OpenSSH reaches, and our binary there.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use pipeline::{Control, Failure, Json, sources};
+use serde::{Deserialize, Serialize};
+
+use crate::COMMAND;
+use crate::settings::Ssh;
+
+/// How long a command may take that only looks at something.
+const GLANCE: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(10);
+
+/// A host with our binary on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// The host as OpenSSH knows it.
+    pub name: String,
+    /// The OpenSSH configuration file, if it is not the user's own.
+    pub config: Option<PathBuf>,
+    /// The folder there.
+    pub folder: String,
+    /// Our binary there.
+    pub binary: String,
+}
+
+impl Host {
+    /// Reaches a host, and puts our binary there if it has not got it.
+    ///
+    /// # Errors
+    /// If the host cannot be reached without a question, or cannot run the binary.
+    pub fn reach(ssh: &Ssh, control: &Control) -> Result<Self, Failure> {
+        let config = ssh.config.as_deref().map(sources::seen).transpose();
+        let config = config.map_err(|e| Failure::failed(e.message).hint("run again"))?;
+        // Clients start in folders of their own.
+        let config = config.map(|source| std::path::absolute(&source.path).unwrap_or(source.path));
+        let mut host = Self {
+            name: ssh.host.clone(),
+            config,
+            ..Self::default()
+        };
+        let exe = std::env::current_exe().map_err(|e| Failure::failed(e.to_string()))?;
+        let digest =
+            digest_of(&exe).map_err(|e| Failure::failed(format!("{}: {e}", exe.display())))?;
+        control.progress(0, None, format!("reaching {}", ssh.host));
+        let named = match &ssh.folder {
+            Some(folder) => format!("f={folder}"),
+            None => r#"f="${XDG_CACHE_HOME:-$HOME/.cache}/benchtrail""#.to_owned(),
+        };
+        let there = host.shell(
+            &format!(
+                "{named}; mkdir -p \"$f/bin\" && printf '%s\\n' \"$f\" && \
+                 if test -x \"$f/bin/{digest}\"; then echo present; else echo absent; fi"
+            ),
+            Stdio::null(),
+            GLANCE,
+            control,
+        )?;
+        let mut lines = there.lines();
+        let (Some(folder), Some(state)) = (lines.next(), lines.next()) else {
+            return Err(host.failure(&format!("it answers `{}`", there.trim())));
+        };
+        folder.clone_into(&mut host.folder);
+        host.binary = format!("{folder}/bin/{digest}");
+        if state != "present" {
+            control.progress(0, None, format!("putting benchtrail on {}", ssh.host));
+            host.push(&exe, &host.binary, "755", control)?;
+        }
+        let answer = host.call(&["hello"], &Json::Null, control)?;
+        if answer["digest"] != digest {
+            return Err(host.failure("the binary there is not the one that was put there"));
+        }
+        Ok(host)
+    }
+
+    /// Puts a file there under a name, which then holds all of it or does not exist.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or the host refuses.
+    pub fn push(
+        &self,
+        file: &Path,
+        target: &str,
+        mode: &str,
+        control: &Control,
+    ) -> Result<(), Failure> {
+        let open = File::open(file)
+            .map_err(|e| Failure::failed(format!("{} cannot be read: {e}", file.display())))?;
+        let target = quoted(target);
+        let script = format!(
+            "t=$(mktemp {target}.XXXXXX) && cat > \"$t\" && chmod {mode} \"$t\" && mv \"$t\" {target}"
+        );
+        // As long as it takes: files are large and links are slow.
+        self.shell(&script, Stdio::from(open), Duration::MAX, control)
+            .map(drop)
+    }
+
+    /// Tells whether a file is there.
+    ///
+    /// # Errors
+    /// If the host cannot be reached.
+    pub fn has(&self, file: &str, control: &Control) -> Result<bool, Failure> {
+        let script = format!(
+            "if test -f {}; then echo present; else echo absent; fi",
+            quoted(file)
+        );
+        Ok(self.shell(&script, Stdio::null(), GLANCE, control)?.trim() == "present")
+    }
+
+    /// Makes a folder there.
+    ///
+    /// # Errors
+    /// If the host refuses.
+    pub fn make_folder(&self, folder: &str, control: &Control) -> Result<(), Failure> {
+        let script = format!("mkdir -p {}", quoted(folder));
+        self.shell(&script, Stdio::null(), GLANCE, control)
+            .map(drop)
+    }
+
+    /// Has our binary there do something with a document; returns what it says last. Lines before
+    /// that are its progress.
+    ///
+    /// # Errors
+    /// What went wrong there, or on the way.
+    pub fn call(&self, what: &[&str], document: &Json, control: &Control) -> Result<Json, Failure> {
+        let mut input = tempfile::tempfile().map_err(|e| Failure::failed(e.to_string()))?;
+        let written = writeln!(input, "{document}").and_then(|()| io::Seek::rewind(&mut input));
+        written.map_err(|e| Failure::failed(e.to_string()))?;
+        let arguments = self.of_binary(what);
+        let said = self.run(&arguments, Stdio::from(input), Duration::MAX, control)?;
+        let last = said.lines().rfind(|line| !line.trim().is_empty());
+        let answer: Json = last
+            .and_then(|line| serde_json::from_str(line).ok())
+            .ok_or_else(|| self.failure(&format!("it answers `{}`", said.trim())))?;
+        match answer["failed"].as_str() {
+            Some(reason) => {
+                let failure = Failure::failed(format!("on {}: {reason}", self.name));
+                Err(match answer["hint"].as_str() {
+                    Some(hint) => failure.hint(hint),
+                    None => failure,
+                })
+            }
+            None => Ok(answer),
+        }
+    }
+
+    /// Returns the command that has our binary there do something, as a program and its arguments
+    /// here.
+    pub fn of_binary(&self, what: &[&str]) -> Vec<String> {
+        let mut words = vec![quoted(&self.binary), COMMAND.to_owned()];
+        words.push(quoted(&self.folder));
+        words.extend(what.iter().map(|word| quoted(word)));
+        self.command(&[], &words.join(" "))
+    }
+
+    /// Returns the command that starts a program there through our binary, with a port of this
+    /// machine forwarded to one there. The program hangs on the command's standard input.
+    pub fn forwarding(&self, here: u16, there: u16, what: &[&str]) -> Vec<String> {
+        let forward = format!("127.0.0.1:{here}:127.0.0.1:{there}");
+        let options = ["-o", "ExitOnForwardFailure=yes", "-L", &forward];
+        let mut words = vec![quoted(&self.binary), COMMAND.to_owned()];
+        words.push(quoted(&self.folder));
+        words.extend(what.iter().map(|word| quoted(word)));
+        self.command(&options, &words.join(" "))
+    }
+
+    /// Returns the command line of the client: nothing is asked, nothing but what is named here
+    /// is forwarded, and a dead link is noticed.
+    fn command(&self, more: &[&str], script: &str) -> Vec<String> {
+        let mut command: Vec<String> = ["ssh", "-T", "-x", "-a"].map(str::to_owned).into();
+        if let Some(config) = &self.config {
+            command.extend(["-F".to_owned(), config.display().to_string()]);
+        }
+        for option in [
+            "BatchMode=yes",
+            "ConnectTimeout=15",
+            "ServerAliveInterval=5",
+            "ServerAliveCountMax=3",
+            "PermitLocalCommand=no",
+            "RequestTTY=no",
+            "LogLevel=ERROR",
+        ] {
+            command.extend(["-o".to_owned(), option.to_owned()]);
+        }
+        command.extend(more.iter().map(|word| (*word).to_owned()));
+        command.extend(["--".to_owned(), self.name.clone(), script.to_owned()]);
+        command
+    }
+
+    fn shell(
+        &self,
+        script: &str,
+        input: Stdio,
+        limit: Duration,
+        control: &Control,
+    ) -> Result<String, Failure> {
+        let script = format!("sh -c {}", quoted(script));
+        self.run(&self.command(&[], &script), input, limit, control)
+    }
+
+    /// Runs a command of ours to its end; returns what it printed.
+    fn run(
+        &self,
+        command: &[String],
+        input: Stdio,
+        limit: Duration,
+        control: &Control,
+    ) -> Result<String, Failure> {
+        let said = said(command, input, limit, control)?;
+        said.map_err(|why| self.failure(&why))
+    }
+
+    fn failure(&self, why: &str) -> Failure {
+        let name = &self.name;
+        Failure::failed(format!("the host {name}: {why}")).hint(format!(
+            "`ssh {name} true` must work without a question, and {name} must run Linux with the \
+             architecture of this machine and a C library that is not older"
+        ))
+    }
+}
+
+/// Runs a command to its end; returns what it printed, or how it failed.
+///
+/// # Errors
+/// If the user stops meanwhile.
+pub fn said(
+    command: &[String],
+    input: Stdio,
+    limit: Duration,
+    control: &Control,
+) -> Result<Result<String, String>, Failure> {
+    let Some((program, arguments)) = command.split_first() else {
+        return Ok(Err("there is no command".to_owned()));
+    };
+    let child = Command::new(program)
+        .args(arguments)
+        .stdin(input)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = match child {
+        Ok(child) => child,
+        Err(e) => return Ok(Err(format!("`{program}` cannot be started: {e}"))),
+    };
+    let (sender, read) = channel();
+    let mut pipes: [Option<Box<dyn Read + Send>>; 2] = [
+        child.stdout.take().map(|pipe| Box::new(pipe) as _),
+        child.stderr.take().map(|pipe| Box::new(pipe) as _),
+    ];
+    for (at, pipe) in pipes.iter_mut().enumerate() {
+        let (sender, pipe) = (sender.clone(), pipe.take());
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            // What cannot be read was not said; the exit status decides.
+            let _cut = pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
+            drop(sender.send((at, String::from_utf8_lossy(&bytes).into_owned())));
+        });
+    }
+    let begun = Instant::now();
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if begun.elapsed() < limit => std::thread::sleep(POLL),
+            Ok(None) => {
+                end(&mut child);
+                return Ok(Err(format!("no answer within {} s", limit.as_secs())));
+            }
+            Err(e) => return Ok(Err(e.to_string())),
+        }
+        if let Err(stopped) = control.check() {
+            end(&mut child);
+            return Err(stopped);
+        }
+    };
+    let mut texts = [String::new(), String::new()];
+    for _ in 0..2 {
+        if let Ok((at, text)) = read.recv_timeout(Duration::from_secs(5)) {
+            texts[at] = text;
+        }
+    }
+    let [out, err] = texts;
+    if status.success() {
+        return Ok(Ok(out));
+    }
+    // What our binary says of a failure is on its standard output.
+    let spoken = |text: &str| {
+        let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
+        lines[lines.len().saturating_sub(2)..].join(" / ")
+    };
+    let why = if err.trim().is_empty() {
+        spoken(&out)
+    } else {
+        spoken(&err)
+    };
+    Ok(Err(if why.is_empty() {
+        status.to_string()
+    } else {
+        why
+    }))
+}
+
+fn end(child: &mut std::process::Child) {
+    // It has ended already if it cannot be killed.
+    let _ended = child.kill();
+    let _reaped = child.wait();
+}
+
+/// Quotes a word for a POSIX shell.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Returns the digest by which a file is known there.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn digest_of(file: &Path) -> io::Result<String> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(File::open(file)?)?;
+    Ok(hasher.finalize().to_hex().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_for_the_shell_there_are_quoted_and_options_never_follow_the_host() {
+        let host = Host {
+            name: "box".to_owned(),
+            folder: "/a b".to_owned(),
+            binary: "/a b/it's".to_owned(),
+            config: Some(PathBuf::from("/etc/x")),
+        };
+        let command = host.of_binary(&["run", r#"{"a": "$(x)'"}"#]);
+        let at = command.iter().position(|word| word == "--").unwrap();
+        assert_eq!(command[at + 1], "box");
+        assert_eq!(
+            command[at + 2],
+            r#"'/a b/it'\''s' __place '/a b' 'run' '{"a": "$(x)'\''"}'"#
+        );
+        assert_eq!(command.len(), at + 3);
+        assert!(command.windows(2).any(|two| two == ["-F", "/etc/x"]));
+        assert!(command.contains(&"BatchMode=yes".to_owned()));
+    }
+
+    #[test]
+    fn a_command_that_fails_is_quoted_and_one_that_is_late_is_ended() {
+        let run = |script: &str, limit| {
+            let command = ["sh", "-c", script].map(str::to_owned);
+            said(&command, Stdio::null(), limit, &Control::quiet()).unwrap()
+        };
+        let long = Duration::from_secs(600);
+        assert_eq!(run("echo yes", long), Ok("yes\n".to_owned()));
+        assert_eq!(run("echo no >&2; exit 3", long), Err("no".to_owned()));
+        let late = run("sleep 600", Duration::from_millis(1)).unwrap_err();
+        assert!(late.starts_with("no answer within"), "{late}");
+    }
+}

@@ -1,0 +1,18 @@
+//! Where processes run: this machine, or a host that the user's OpenSSH client reaches.
+//!
+//! Another host is spoken to by commands. Benchtrail puts its own binary there, by digest, and
+//! starts it with the hidden command [`COMMAND`]; what that binary can do here it can do there:
+//! look at the machine, prepare an engine, start it, sample it. A process there hangs on a pipe
+//! from here: when the pipe is silent or closed, everything it started is stopped. So a cut link
+//! or a killed Benchtrail leaves nothing behind.
+
+mod beat;
+mod host;
+mod settings;
+
+pub use beat::{Heard, PULSE, SILENCE, beat, listen};
+pub use host::{Host, digest_of, said};
+pub use settings::{Place, Ssh};
+
+/// The hidden command by which the binary of another host is started.
+pub const COMMAND: &str = "__place";
