@@ -16,6 +16,24 @@ use crate::stage::Library;
 /// Where the bytes of a digest were seen while planning.
 static SEEN: Mutex<BTreeMap<String, Source>> = Mutex::new(BTreeMap::new());
 
+/// Where relative paths lead that parameters hold as they are written.
+static PLACES: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
+
+/// Notes where a path leads that canonical parameters hold as it is written, for what is too large to
+/// be read while planning and is pinned otherwise.
+pub fn remember(library: &dyn Library, name: &str) {
+    PLACES
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .insert(name.to_owned(), library.path(name));
+}
+
+/// Returns where a path leads that parameters hold as it is written.
+pub fn remembered(name: &str) -> PathBuf {
+    let places = PLACES.lock().unwrap_or_else(PoisonError::into_inner);
+    places.get(name).cloned().unwrap_or_else(|| name.into())
+}
+
 /// A file that was read while planning.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Source {

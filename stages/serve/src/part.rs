@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use artifacts::Store;
-use contract::{Environment, LiveEnvironment, ServerDescriptor};
-use engines::{Engine, Program, resolve};
+use contract::{Environment, LiveEnvironment, LiveServer, LiveWorker, ServerDescriptor};
+use engines::{Engine, Paths, Program, render, resolve};
 use pipeline::process::Spawner;
-use pipeline::{CellStatus, Effect, Failure, Input, InputCell, Job, Json, Problem, What};
+use pipeline::{
+    CellStatus, Done, Effect, Failure, Input, InputCell, Job, Json, Lease, Output, Problem, What,
+};
+use serde_json::json;
 
 use crate::describe::describe;
 use crate::probe::probe;
@@ -69,6 +72,53 @@ impl<'a> Part<'a> {
         std::iter::once(start).chain(reached).collect()
     }
 
+    fn live(&self) -> Result<LiveEnvironment, Failure> {
+        let live = self
+            .cell
+            .live
+            .clone()
+            .ok_or_else(|| Failure::failed("the provisioned environment does not exist"))?;
+        serde_json::from_value(live)
+            .map_err(|e| Failure::failed(format!("the provisioned environment is unreadable: {e}")))
+    }
+
+    /// Describes an engine without a server: each load cell starts its worker.
+    ///
+    /// # Errors
+    /// If the user does not consent, or nothing is prepared.
+    pub(crate) fn in_process(&self, job: &Job<'_>) -> Result<Done, Failure> {
+        if let Some(consent) = self.engine.consent(&self.settings) {
+            job.control.permits(&consent)?;
+        }
+        let (live, launch) = (self.live()?, &self.engine.launch);
+        let paths = Paths {
+            model: live.model_path.clone(),
+            packages: live.packages.clone().unwrap_or_default(),
+            ..Paths::placeholders(self.name(), self.revision())
+        };
+        let rendered = render(&self.engine, &self.settings, &paths);
+        let inherited = |name: &&String| live.venv.is_none() || !engines::is_kept_out(name);
+        let worker = LiveWorker {
+            program: live.bin.into_iter().chain(rendered.arguments).collect(),
+            environment: rendered.environment,
+            inherits: launch.inherit.iter().filter(inherited).cloned().collect(),
+            venv: live.venv.clone(),
+            model_path: live.model_path,
+            settings: self.settings.clone(),
+            ready_s: self.engine.ready.timeout_s,
+        };
+        let live = LiveServer {
+            worker: Some(worker),
+            model: self.name().to_owned(),
+            ..LiveServer::default()
+        };
+        Ok(Done {
+            outputs: vec![Output::json("server", &json!(self.promised()))],
+            lease: Some(Box::new(InProcess { live: json!(live) })),
+            ..Done::default()
+        })
+    }
+
     /// Starts the server, or finds it running, and waits until it is ready.
     ///
     /// # Errors
@@ -82,18 +132,15 @@ impl<'a> Part<'a> {
         if let Some(consent) = self.engine.consent(&self.settings) {
             job.control.permits(&consent)?;
         }
-        let live = self
-            .cell
-            .live
-            .clone()
-            .ok_or_else(|| Failure::failed("the provisioned environment does not exist"))?;
-        let live: LiveEnvironment = serde_json::from_value(live).map_err(|e| {
-            Failure::failed(format!("the provisioned environment is unreadable: {e}"))
-        })?;
+        let live = self.live()?;
         match &self.engine.launch.program {
             Program::Running(url) => {
                 let names = [self.name().to_owned(), live.model_path];
                 attach(&self.engine, url, &names, manner, job)
+            }
+            Program::Worker(_) | Program::WorkerFile(_) => {
+                let message = format!("{} is no server", self.engine.title);
+                Err(Failure::failed(message).hint("a worker cannot be a role of a group"))
             }
             Program::Packaged(_) | Program::Python(_) | Program::Installed(_) => {
                 let launch = ToLaunch {
@@ -119,10 +166,15 @@ impl<'a> Part<'a> {
     ) -> Result<(ServerDescriptor, Vec<String>), Failure> {
         let (limits, warnings) = ready::limits(&self.engine, &server.site, &self.settings);
         let probed = probe(&self.engine, &server.site)?;
+        // Where the weights lie on this machine is no part of what is served.
+        let told = match self.engine.launch.named_as_given && server.model.starts_with('/') {
+            true => self.name(),
+            false => &server.model,
+        };
         let descriptor = describe(
             &self.environment,
             &self.engine,
-            &server.model,
+            told,
             &self.settings,
             &limits,
             &probed,
@@ -141,6 +193,25 @@ impl<'a> Part<'a> {
             &limits,
             &BTreeMap::new(),
         )
+    }
+}
+
+/// An engine without a server: nothing is alive between load cells.
+struct InProcess {
+    live: Json,
+}
+
+impl Lease for InProcess {
+    fn live(&self) -> &Json {
+        &self.live
+    }
+
+    fn check(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn release(self: Box<Self>) -> Vec<Output> {
+        Vec::new()
     }
 }
 

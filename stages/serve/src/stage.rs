@@ -172,6 +172,9 @@ impl StageKind for Serve {
         let provision = job.input_of_kind("provision");
         let part = Part::of(provision, &json!(settings.settings), job.store)?;
         alone(&part)?;
+        if part.engine.is_worker() {
+            return part.in_process(job);
+        }
         let mut server = part.start(&Manner::default(), &spawner, job)?;
         job.control.progress(2, Some(3), "reading its limits");
         let (descriptor, warnings) = part.describe(&server)?;
@@ -227,6 +230,7 @@ pub(crate) fn live(
 ) -> Result<LiveServer, Failure> {
     let engine = &part.engine;
     Ok(LiveServer {
+        worker: None,
         base_url: server.site.url().to_owned(),
         ca_file: ca_file(&engine.launch)?,
         api_key_env: engine.launch.api_key_env.clone(),

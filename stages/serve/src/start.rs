@@ -222,7 +222,10 @@ pub(crate) fn start(
         job.control
             .progress(1, Some(3), "waiting for its first token");
         let site = site(&format!("http://{HOST}:{here}"), &engine.launch)?;
-        let names = [name, live.model_path.as_str()];
+        let mut names = [name, live.model_path.as_str()];
+        if engine.launch.named_as_given {
+            names.reverse();
+        }
         match started(engine, &site, names, manner.ready, &mut process, job) {
             Ok(model) => {
                 let elsewhere = there.as_ref().map(|there| there.sampler([here, port]));

@@ -80,6 +80,9 @@ crate::words! {
         Packages = "packages",
         /// A program that you installed.
         Installed = "installed by the user",
+        /// A worker that generates in the process of a load cell, with the interpreter on the search
+        /// path.
+        Worker = "a worker, run by the installed interpreter",
         /// A virtual environment that Benchtrail made from the study's pins.
         Venv = "a venv of pinned packages",
         /// A server that was running before.
@@ -421,6 +424,26 @@ pub struct LiveEnvironment {
     pub place: Value,
 }
 
+/// How a worker is started that generates without a server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LiveWorker {
+    /// The program and all its arguments.
+    pub program: Vec<String>,
+    /// Variables set for it.
+    pub environment: BTreeMap<String, String>,
+    /// Variables that it inherits besides `PATH`, `HOME` and `TMPDIR`.
+    pub inherits: Vec<String>,
+    /// The virtual environment that it runs in.
+    pub venv: Option<PathBuf>,
+    /// The file or folder of the weights, or the name that the worker resolves.
+    pub model_path: String,
+    /// The settings, defaults filled in.
+    pub settings: BTreeMap<String, Value>,
+    /// How long it may take to load the model, in seconds.
+    pub ready_s: u32,
+}
+
 /// What `serve` hands to `load` while the server lives.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -431,6 +454,9 @@ pub struct LiveServer {
     pub ca_file: Option<PathBuf>,
     /// The environment variable with its key.
     pub api_key_env: Option<String>,
+    /// What generates in the place of a server; then nothing is reached at `base_url`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker: Option<LiveWorker>,
     /// The leader of its process group, if Benchtrail started it.
     pub pid: Option<i64>,
     /// The file of its log.

@@ -33,6 +33,10 @@ impl Engine {
             if let Err(phrase) = setting.check(&setting.default) {
                 problems.push(at("default", format!("the default of `{name}` {phrase}")));
             }
+            if self.is_worker() {
+                // It reads its settings itself.
+                continue;
+            }
             let boolean = setting.kind == SettingType::Boolean;
             if boolean && !setting.flags.is_empty() {
                 problems.push(
@@ -186,6 +190,14 @@ impl Engine {
         problems
     }
 
+    /// Returns whether it generates in the process of a load cell, without a server.
+    pub fn is_worker(&self) -> bool {
+        matches!(
+            self.launch.program,
+            Program::Worker(_) | Program::WorkerFile(_)
+        )
+    }
+
     fn log_problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         for (name, failure) in &self.log.failures {
@@ -262,6 +274,15 @@ impl Engine {
                 }
             }
             Program::Python(_) | Program::Installed(_) => {}
+            Program::Worker(_) | Program::WorkerFile(_) => {
+                if self.launch.ca_file.is_some() || self.launch.api_key_env.is_some() {
+                    add(
+                        "program",
+                        "a worker has neither `ca-file` nor `api-key-env`: it is no server",
+                    );
+                }
+                return problems;
+            }
             Program::Running(url) => {
                 if !url.starts_with("http://") && !url.starts_with("https://") {
                     add(
@@ -368,8 +389,8 @@ impl Model {
                 }
             }
             Weights::Local(weights) => {
-                if !weights.path.starts_with('/') {
-                    let message = "the path of the weights must be absolute";
+                if weights.path.is_empty() {
+                    let message = "the path of the weights is empty";
                     problems.push(Problem::at(&["weights", "local", "path"], message));
                 }
             }

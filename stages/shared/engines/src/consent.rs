@@ -40,7 +40,7 @@ impl Engine {
             .collect();
         let endpoints = match &self.launch.program {
             Program::Running(_) => json!(self.endpoints),
-            Program::Packaged(_) | Program::Python(_) | Program::Installed(_) => Json::Null,
+            _ => Json::Null,
         };
         json!({
             "launch": self.launch, "packages": self.packages, "settings": settings,
@@ -81,9 +81,11 @@ impl Engine {
                 };
             }
             Program::Packaged(path) => vec![format!("{{packages}}/{path}")],
-            Program::Python(_) => ["python3", "-I", "-B", "{launcher}"]
-                .map(str::to_owned)
-                .to_vec(),
+            Program::Python(_) | Program::Worker(_) | Program::WorkerFile(_) => {
+                ["python3", "-I", "-B", "{launcher}"]
+                    .map(str::to_owned)
+                    .to_vec()
+            }
             Program::Installed(name) => vec![name.clone()],
         };
         let rendered = template(self, settings, model_name, revision);
@@ -94,8 +96,8 @@ impl Engine {
             environment: rendered.environment,
             inherits: self.launch.inherit.clone(),
             script: match &self.launch.program {
-                Program::Python(text) => Some(text.clone()),
-                Program::Packaged(_) | Program::Installed(_) | Program::Running(_) => None,
+                Program::Python(text) | Program::Worker(text) => Some(text.clone()),
+                _ => None,
             },
         };
         Effect {

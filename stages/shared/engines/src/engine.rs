@@ -188,6 +188,9 @@ pub struct Launch {
     /// connects a role to. They follow all other arguments.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub peers: BTreeMap<String, PeerArguments>,
+    /// Whether the engine knows the model by the path or id that it was given, and by no other name.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub named_as_given: bool,
     /// Arguments that make an installed program print its version (`[--version]`). What it
     /// prints must contain the definition's `version`, or nothing is started.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -229,6 +232,11 @@ pub enum Program {
     /// The text of a Python script, run by the system's `python3`, isolated from the user's
     /// own Python packages.
     Python(String),
+    /// The text of a worker: a Python script that holds the model and generates by itself, started
+    /// for each load cell. There is no server.
+    Worker(String),
+    /// The same in a file, whose path begins at the experiment's folder.
+    WorkerFile(String),
     /// A program on the search path, installed by you.
     Installed(String),
     /// Nothing: the server already runs at this URL (`http://127.0.0.1:8000`, or `https://…`)

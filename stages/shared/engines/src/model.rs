@@ -62,7 +62,7 @@ pub struct Shape {
 pub enum Weights {
     /// A file inside a package: fetched, unpacked and checked.
     Packaged(PackagedWeights),
-    /// A file of this machine, checked against its digest.
+    /// A file or a folder of this machine, checked against its digest.
     Local(LocalWeights),
     /// A name the engine itself resolves; its bytes are not checked, and the record says so.
     Named(NamedWeights),
@@ -82,13 +82,14 @@ pub struct PackagedWeights {
     pub bytes: u64,
 }
 
-/// Weights in a file of this machine.
+/// Weights in a file or a folder of this machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LocalWeights {
-    /// The absolute path of the file.
+    /// The path of the file or folder. A relative one begins at the experiment's folder.
     pub path: String,
-    /// The SHA-256 of the file.
+    /// The SHA-256 of the file. Of a folder, that of the list of its files: a line `SHA-256  PATH`
+    /// for each, sorted by path, as `sha256sum` prints it. Hidden files do not count.
     pub sha256: Sha256,
 }
 

