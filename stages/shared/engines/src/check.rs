@@ -361,7 +361,8 @@ impl Engine {
             );
         }
         problems.extend(wrong.into_iter().flatten());
-        if self.endpoints.models.is_none() {
+        // One that knows the model by its path only proves it with the first token.
+        if self.endpoints.models.is_none() && !self.launch.named_as_given {
             problems.push(Problem::at(
                 &["endpoints", "models"],
                 "a model list is needed to prove that this is the server that Benchtrail started",
