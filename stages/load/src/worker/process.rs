@@ -100,9 +100,8 @@ impl Process {
                 return Err(trouble("its lease cannot be noted", e));
             }
         };
-        let (mut input, output) = match (child.stdin.take(), child.stdout.take()) {
-            (Some(input), Some(output)) => (input, output),
-            _ => return Err(Failure::failed("the worker has no pipes")),
+        let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(Failure::failed("the worker has no pipes"));
         };
         let (_, began) = instant_and_monotonic();
         let unix = SystemTime::now()

@@ -233,7 +233,7 @@ impl<'a> Rows<'a> {
             tokens_source: answer.output_tokens.map(|_| TokenSource::Usage),
             tokens_agree: None,
             requested_output_tokens: Some(i64::from(prompt.output_tokens)),
-            chunks: (!answer.token_ns.is_empty()).then(|| answer.token_ns.len() as i64),
+            chunks: (!answer.token_ns.is_empty()).then_some(answer.token_ns.len() as i64),
             first_chunk_tokens: answer.token_ns.first().map(|_| 1),
             finish_reason: answer.finish_reason.clone(),
             status: if ok {
