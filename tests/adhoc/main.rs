@@ -44,7 +44,7 @@ fn experiment(folder: &Path, url: &str, launch: &str) -> Command {
     fs::create_dir_all(folder.join(".benchtrail")).expect("a folder");
     let mut command = Command::new(env!("CARGO_BIN_EXE_benchtrail"));
     command
-        .args(["run", "elsewhere.yaml"])
+        .args(["run", "elsewhere.yaml", "--trust"])
         .current_dir(folder)
         .env("XDG_CONFIG_HOME", "/nowhere");
     command
@@ -208,7 +208,8 @@ fn a_study_of_a_server_or_of_an_earlier_run_is_written_and_runs() {
         command
             .args(arguments)
             .current_dir(folder.path())
-            .env("XDG_CONFIG_HOME", "/nowhere");
+            .env("XDG_CONFIG_HOME", "/nowhere")
+            .env("BENCHTRAIL_TRUST", "1");
         outcome(command.stdin(Stdio::null()))
     };
     fs::create_dir_all(folder.path().join(".benchtrail")).expect("a folder");
