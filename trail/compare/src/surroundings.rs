@@ -139,7 +139,7 @@ fn sampled(side: &Side<'_>, cell: &str) -> Result<Option<Conditions>, CompareErr
     };
     let table = |output: &str| -> Result<Option<Table>, CompareError> {
         let outputs = executed.record.outputs.iter();
-        let mut found = outputs.filter(|(name, _)| name.to_string() == output);
+        let mut found = outputs.filter(|(name, _)| name.as_str() == output);
         let Some((_, artifact)) = found.next().filter(|(_, a)| a.media == Media::Parquet) else {
             return Ok(None);
         };

@@ -146,7 +146,9 @@ pub fn simulate(
     let effects: Vec<f64> = std::iter::once(0.0)
         .chain(effects.iter().copied())
         .collect();
-    let one = |number: u64| -> Result<(usize, Vec<Result<Vec<Seen>, String>>), Failure> {
+    // The blocks that a study took, and what each question saw of it or why it refused.
+    type Simulated = (usize, Vec<Result<Vec<Seen>, String>>);
+    let one = |number: u64| -> Result<Simulated, Failure> {
         control.check()?;
         let mut normals = Normals::new(study.seed, number);
         let drawn = Drawn::new(study, &mut normals);

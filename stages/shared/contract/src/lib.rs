@@ -40,8 +40,7 @@ pub use declare::{ColumnSpec, ColumnType, Plain, Row, TableSpec, UnknownWord, Va
 pub use documents::{
     Counters, DECLARED, Endpoints, EngineIdentity, EngineSource, Environment, EventPattern,
     Exporter, InstalledSoftware, LiveElsewhere, LiveEnvironment, LiveMember, LiveServer,
-    LiveWorker,
-    ModelIdentity, ModelShape, PassedOver, PinnedFile, PinnedPackage, RoleDescriptor,
+    LiveWorker, ModelIdentity, ModelShape, PassedOver, PinnedFile, PinnedPackage, RoleDescriptor,
     ServerCommand, ServerDescriptor, Telling, WeightsIdentity,
 };
 pub use format::{ReadError, TableFormat};
