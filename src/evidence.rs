@@ -10,7 +10,7 @@ use why::{Document, Provenance};
 use crate::args::Global;
 use crate::exit::Stop;
 use crate::locks::find_locks;
-use crate::project::Project;
+use crate::project::{Project, shown};
 
 /// The store and the locks that a report's numbers are followed in.
 pub(crate) struct Evidence {
@@ -20,7 +20,9 @@ pub(crate) struct Evidence {
     /// Artifacts of which a bundle, as its author declared, holds only the digests.
     pub(crate) left_out: BTreeSet<Digest>,
     /// What the store lies in goes with this value.
-    _bundle: Option<Bundle>,
+    bundle: Option<Bundle>,
+    /// The archive that the bundle was unpacked from.
+    archive: Option<PathBuf>,
     _project: Option<Project>,
 }
 
@@ -34,7 +36,11 @@ impl Evidence {
         if global.store.is_none()
             && let Some(archive) = archive_beside(document)
         {
-            return Self::of_bundle(Bundle::open(&archive)?);
+            let evidence = Self::of_bundle(Bundle::open(&archive)?)?;
+            return Ok(Self {
+                archive: Some(archive),
+                ..evidence
+            });
         }
         let project = Project::of(Some(&document.path), global.store.as_deref())?;
         if project.is_published() {
@@ -44,7 +50,8 @@ impl Evidence {
             root: project.root.clone(),
             store: project.open_existing()?,
             left_out: BTreeSet::new(),
-            _bundle: None,
+            bundle: None,
+            archive: None,
             _project: Some(project),
         })
     }
@@ -56,9 +63,22 @@ impl Evidence {
             root: bundle.root().to_owned(),
             store,
             left_out,
-            _bundle: Some(bundle),
+            bundle: Some(bundle),
+            archive: None,
             _project: None,
         })
+    }
+
+    /// Returns the name of a lock for the user: a place in the archive, if it was unpacked from one.
+    pub(crate) fn shown_lock(&self, lock: &Path) -> String {
+        let inside = self
+            .bundle
+            .as_ref()
+            .and_then(|b| lock.strip_prefix(b.root()).ok());
+        match (&self.archive, inside) {
+            (Some(archive), Some(inside)) => format!("{}: {}", shown(archive), inside.display()),
+            _ => shown(lock),
+        }
     }
 
     /// Finds the lock that the report belongs to.

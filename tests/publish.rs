@@ -178,6 +178,10 @@ fn a_report_beside_its_archive_is_followed_without_a_store() {
         .ok()
         .stdout;
     assert!(audit.contains("everything holds"), "{audit}");
+    assert!(
+        audit.contains("study.tar.zst: "),
+        "the lock's place: {audit}"
+    );
     let text = fs::read_to_string(&report).expect("a report");
     let line = text
         .lines()

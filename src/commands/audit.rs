@@ -57,7 +57,10 @@ pub(super) fn audit(arguments: &AuditArgs, global: &Global) -> Result<(), Stop> 
         &judge(),
     );
     audit.report = shown(&document.path);
-    audit.lock = provenance.file.as_deref().map(shown);
+    audit.lock = provenance
+        .file
+        .as_deref()
+        .map(|lock| evidence.shown_lock(lock));
     if global.json {
         say(&serde_json::to_string_pretty(&audit).map_err(Stop::failed)?);
     } else {

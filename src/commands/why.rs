@@ -45,7 +45,10 @@ pub(super) fn why(arguments: &WhyArgs, global: &Global) -> Result<(), Stop> {
     let provenance = evidence.provenance(&document)?;
     let mut answer = why::why(&document, &provenance, number, &places)?;
     answer.report = shown(&document.path);
-    answer.lock = provenance.file.as_deref().map(shown);
+    answer.lock = provenance
+        .file
+        .as_deref()
+        .map(|lock| evidence.shown_lock(lock));
     if global.json {
         say(&serde_json::to_string_pretty(&answer).map_err(Stop::failed)?);
     } else {

@@ -358,7 +358,10 @@ struct Kept {
     a: usize,
     b: usize,
     scale: f64,
+    /// The rows that show the relation.
     holds: Vec<usize>,
+    /// The rows that agree with it, whether they show it or would agree with much else.
+    agrees: Vec<usize>,
     breaks: Vec<usize>,
 }
 
@@ -399,7 +402,7 @@ fn relations(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
                         let Some(kept) = keeps(grid, result, *form, a, b, scale) else {
                             continue;
                         };
-                        explained.extend(&kept.holds);
+                        explained.extend(&kept.agrees);
                         if best
                             .as_ref()
                             .is_none_or(|best| kept.holds.len() > best.holds.len())
@@ -435,7 +438,11 @@ fn relations(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
         if !sure || broken.len() > typos {
             continue;
         }
-        let relation = best.form.said(&grid.names[best.a], &grid.names[best.b]);
+        let (a, b) = match best.form == Form::Difference && best.scale < 0.0 {
+            true => (best.b, best.a),
+            false => (best.a, best.b),
+        };
+        let relation = best.form.said(&grid.names[a], &grid.names[b]);
         for row in broken {
             let base = if best.form == Form::Base { 0 } else { row };
             let mut columns = [result, best.a, best.b];
@@ -480,6 +487,7 @@ fn keeps(
         b,
         scale,
         holds: Vec::new(),
+        agrees: Vec::new(),
         breaks: Vec::new(),
     };
     let mut values: Vec<f64> = Vec::new();
@@ -510,6 +518,7 @@ fn keeps(
             continue;
         }
         if stated.agrees(low, high) {
+            kept.agrees.push(row);
             // A result that any operand would give, or that one operand is already, shows nothing.
             let telling = high - low < 0.2 * stated.value.abs()
                 && stated.half < 0.1 * stated.value.abs()

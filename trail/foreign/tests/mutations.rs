@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use foreign::{Audit, Cell, Document, Row, Status, Table, audit};
 
-const REPORTS: &[&str] = &["docs/planted-grid/report.md", "docs/first-report.md"];
+const REPORTS: &[&str] = &["docs/planted-grid/report.md", "docs/first-report/report.md"];
 
 /// Errors of each class in each report, unless a figure is wanted.
 const FEW: usize = 3;
