@@ -520,7 +520,10 @@ impl Again<'_> {
         }
         let counts: Vec<String> = absent
             .iter()
-            .map(|(output, cells)| format!("{output} of {cells} cells"))
+            .map(|(output, cells)| match cells {
+                1 => format!("{output} (1 cell)"),
+                _ => format!("{output} ({cells} cells)"),
+            })
             .collect();
         (!counts.is_empty()).then(|| format!("it reads what is not here: {}", counts.join(", ")))
     }

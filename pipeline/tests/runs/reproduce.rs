@@ -201,11 +201,20 @@ fn a_missing_input_is_a_verdict_of_the_cell_that_reads_it() {
     let artifact = record.outputs.values().next().unwrap();
     std::fs::remove_file(bench.store.path(&artifact.digest)).unwrap();
     let cells = reproduce(&bench, &study, &document, 2);
-    let failed = cells
+    let reasons: Vec<&str> = cells
         .iter()
-        .filter(|c| matches!(c.verdict, Verdict::Failed { .. }))
-        .count();
-    assert!(failed >= 1 && failed < cells.len(), "{cells:?}");
+        .filter_map(|c| match &c.verdict {
+            Verdict::NotExecuted { reason } => Some(reason.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert!(
+        !reasons.is_empty() && reasons.len() < cells.len(),
+        "{cells:?}"
+    );
+    for reason in reasons {
+        assert_eq!(reason, "it reads what is not here: ladder.rows (1 cell)");
+    }
 }
 
 #[test]

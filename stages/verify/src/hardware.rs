@@ -81,7 +81,7 @@ mod tests {
     fn roofs(hardware: &str) -> Result<Json, String> {
         let text = format!(
             "experiment: study\nseed: 1\nstages:\n  steps:\n    kind: load\n    workload: short-decode\n    \
-             arrival: sequential\n    requests: 2\n  checks:\n    kind: verify\n    needs: [steps]\n    gates: \
+             arrival: sequential\n    requests: 2\n    simulate: {{server: serial}}\n  checks:\n    kind: verify\n    needs: [steps]\n    gates: \
              [{{gate: physical-roofs, hardware: {hardware}}}]\n"
         );
         let file = std::path::Path::new("study.yaml");
