@@ -1,6 +1,6 @@
-//! An engine on another host. Here, an OpenSSH client stands for it: its output is the engine's
-//! log, and it forwards a port. There, our binary starts the engine and stops it when the pipe
-//! from here is silent or closed.
+//! An engine on another host. On this side, the OpenSSH client takes the engine's place: it prints
+//! the engine's log and forwards a port. On the host, our binary starts the engine, and stops it
+//! when the pipe from this side closes or falls silent.
 
 use std::collections::BTreeMap;
 use std::fs;
