@@ -50,6 +50,6 @@ pub use plan::{
 pub use ready::unready;
 pub use stage::{
     Adopted, Artifact, CellStatus, Class, Content, Control, Coordinates, Done, Execution, Failure,
-    Input, InputCell, Job, Json, Lease, LedgerLine, Library, Media, Needed, Output, Problem,
+    Inert, Input, InputCell, Job, Json, Lease, LedgerLine, Library, Media, Needed, Output, Problem,
     Progress, Registry, Shipped, StageKind, Step, Study,
 };

@@ -405,6 +405,28 @@ pub trait Lease: Send {
     fn release(self: Box<Self>) -> Vec<Output>;
 }
 
+/// The lease of something that does not run: it cannot die, and nothing stops it. A prepared
+/// environment, for instance.
+#[derive(Debug)]
+pub struct Inert {
+    /// What the cells that use it need to reach it. Never keyed.
+    pub live: Json,
+}
+
+impl Lease for Inert {
+    fn live(&self) -> &Json {
+        &self.live
+    }
+
+    fn check(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn release(self: Box<Self>) -> Vec<Output> {
+        Vec::new()
+    }
+}
+
 /// One cell of an input stage, as the cell that reads it sees it.
 #[derive(Clone, Debug)]
 pub struct InputCell {

@@ -7,7 +7,7 @@ use artifacts::Store;
 use engines::Weights;
 use pipeline::lease::Leases;
 use pipeline::{
-    Content, Control, Coordinates, Done, Failure, Job, Json, Lease, Media, Output, StageKind,
+    Content, Control, Coordinates, Done, Failure, Inert, Job, Json, Media, Output, StageKind,
 };
 use places::{Host, Place};
 use serde::{Deserialize, Serialize};
@@ -131,7 +131,7 @@ pub(crate) fn prepare_there(
     live["place"] = json!(host);
     Ok(Done {
         outputs,
-        lease: Some(Box::new(There { live })),
+        lease: Some(Box::new(Inert { live })),
         observations: answer.observations,
         warnings: answer.warnings,
     })
@@ -169,25 +169,6 @@ fn unhex(digits: &str) -> Option<Vec<u8>> {
     let pair = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
     (digits.len().is_multiple_of(2) && digits.is_ascii())
         .then(|| (0..digits.len()).step_by(2).map(pair).collect())?
-}
-
-/// An environment on another host: nothing runs there.
-struct There {
-    live: Json,
-}
-
-impl Lease for There {
-    fn live(&self) -> &Json {
-        &self.live
-    }
-
-    fn check(&mut self) -> Result<(), Failure> {
-        Ok(())
-    }
-
-    fn release(self: Box<Self>) -> Vec<Output> {
-        Vec::new()
-    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use engines::{Engine, Model, Program, Weights};
 use pipeline::sources;
 use pipeline::suggest::remedy;
 use pipeline::{
-    Class, Consent, Done, Effect, Failure, Input, Job, Json, Lease, Library, Media, Output,
+    Class, Consent, Done, Effect, Failure, Inert, Input, Job, Json, Library, Media, Output,
     Problem, StageKind, What,
 };
 use places::Place;
@@ -390,7 +390,7 @@ impl StageKind for Provision {
         }
         Ok(Done {
             outputs,
-            lease: Some(Box::new(Prepare { live })),
+            lease: Some(Box::new(Inert { live })),
             observations,
             warnings,
         })
@@ -693,23 +693,4 @@ fn live(choice: &Choice<'_>, model: &Named<Model>, prepared: &Prepared) -> Json 
         venv: prepared.venv.as_ref().map(|venv| venv.folder.clone()),
         place: Json::Null,
     })
-}
-
-/// A prepared environment: nothing runs, so it neither dies nor needs to be stopped.
-struct Prepare {
-    live: Json,
-}
-
-impl Lease for Prepare {
-    fn live(&self) -> &Json {
-        &self.live
-    }
-
-    fn check(&mut self) -> Result<(), Failure> {
-        Ok(())
-    }
-
-    fn release(self: Box<Self>) -> Vec<Output> {
-        Vec::new()
-    }
 }

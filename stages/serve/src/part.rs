@@ -8,7 +8,7 @@ use contract::{Environment, LiveEnvironment, LiveServer, LiveWorker, ServerDescr
 use engines::{Engine, Paths, Program, render, resolve};
 use pipeline::process::Spawner;
 use pipeline::{
-    CellStatus, Done, Effect, Failure, Input, InputCell, Job, Json, Lease, Output, Problem, What,
+    CellStatus, Done, Effect, Failure, Inert, Input, InputCell, Job, Json, Output, Problem, What,
 };
 use serde_json::json;
 
@@ -114,7 +114,7 @@ impl<'a> Part<'a> {
         };
         Ok(Done {
             outputs: vec![Output::json("server", &json!(self.promised()))],
-            lease: Some(Box::new(InProcess { live: json!(live) })),
+            lease: Some(Box::new(Inert { live: json!(live) })),
             ..Done::default()
         })
     }
@@ -193,25 +193,6 @@ impl<'a> Part<'a> {
             &limits,
             &BTreeMap::new(),
         )
-    }
-}
-
-/// An engine without a server: nothing is alive between load cells.
-struct InProcess {
-    live: Json,
-}
-
-impl Lease for InProcess {
-    fn live(&self) -> &Json {
-        &self.live
-    }
-
-    fn check(&mut self) -> Result<(), Failure> {
-        Ok(())
-    }
-
-    fn release(self: Box<Self>) -> Vec<Output> {
-        Vec::new()
     }
 }
 
