@@ -17,7 +17,7 @@ pub(crate) fn registry() -> Registry {
             Box::new(provision::Provision),
             Box::new(serve::Serve::default()),
             Box::new(load::Load),
-            Box::new(load::Calibrate::default()),
+            Box::new(calibrate::Calibrate::default()),
             Box::new(verify::Verify),
             Box::new(analyze::Analyze),
             Box::new(report::Report),

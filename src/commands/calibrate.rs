@@ -5,11 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use indicatif::{ProgressBar, ProgressStyle};
-use load::calibrate::{
-    Accounted, Calibration, Grid, Launcher, Measured, account, account_table, calibrate,
+use ::calibrate::{
+    Accounted, Calibrate, Calibration, Grid, Measured, account, account_table, calibrate,
 };
-use load::{Calibrate, LoadError, Origin, Span, Target};
+use indicatif::{ProgressBar, ProgressStyle};
+use load::reference::Launcher;
+use load::{LoadError, Origin, Span, Target};
 use pipeline::stage::{Control, Coordinates, Library, StageKind};
 use serde_json::{Value, json};
 

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::process::Command;
 
 use contract::Api;
-use load::calibrate::Launcher;
+use load::reference::{Launcher, PROCESS_COMMAND, serve_process};
 use load::{
     Arrival, Beside, ClosedLoop, Count, Delivery, LoadSpec, Origin, Output, OutputMode, PromptSet,
     Sampling, Slo, Source, Span, Summarizer, Target, Telemetry, Timeouts, Words, Workload,
@@ -22,6 +22,12 @@ type Failure = Box<dyn std::error::Error>;
 
 fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [command, options @ ..] = arguments.as_slice()
+        && command == PROCESS_COMMAND
+    {
+        let options = options.iter().cloned();
+        return Ok(serve_process(options, std::io::stdin(), std::io::stdout())?);
+    }
     if let [one, requests] = arguments.as_slice()
         && one == "--one"
     {
@@ -57,12 +63,7 @@ fn main() -> Result<(), Failure> {
 
 /// Sends so many requests and prints what they took.
 fn measure(requests: usize) -> Result<(), Failure> {
-    let launcher = Launcher {
-        program: env!("CARGO_BIN_EXE_reference-server").into(),
-        arguments: Vec::new(),
-        ca_file: None,
-    };
-    let server = launcher.start(&["--log".to_owned(), "0".to_owned()])?;
+    let server = Launcher::own()?.start(&["--log".to_owned(), "0".to_owned()])?;
     let spec = spec(requests)?;
     let drawn = peak_mib()?;
     let folder = tempfile::tempdir()?;

@@ -123,7 +123,7 @@ impl ClientHealth {
     }
 
     /// Makes up the health of a client that was on time, for a dry run.
-    pub(crate) fn made_up(chunk_rate: f64, peak_in_flight: i64, stamp_error_bound_ms: f64) -> Self {
+    pub fn made_up(chunk_rate: f64, peak_in_flight: i64, stamp_error_bound_ms: f64) -> Self {
         Self {
             probes: 1,
             wake_lag_ms: None,

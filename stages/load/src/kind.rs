@@ -476,7 +476,10 @@ fn api_key(variable: &str) -> Result<ApiKey, Failure> {
 
 /// Returns where the running server is reached, and what can be sampled beside the load. API and
 /// the variable of its key are the server's own if none are given.
-pub(crate) fn target(
+///
+/// # Errors
+/// If the job has no single live server, or the variable of the key is not set.
+pub fn target(
     job: &Job<'_>,
     api: Option<Api>,
     api_key_env: Option<String>,

@@ -10,7 +10,6 @@
 
 mod api;
 mod arrival;
-pub mod calibrate;
 mod claims;
 mod client_health;
 mod dataset;
@@ -59,7 +58,6 @@ mod workload;
 
 pub use api::Delivery;
 pub use arrival::{Arrival, ClosedLoop, Gamma, Level, Process, Ramp, Rate, Steps};
-pub use calibrate::Calibrate;
 pub use client_health::{ClientHealth, ClientVerdict};
 pub use dataset::dataset_prompts;
 pub use direct::{
@@ -68,7 +66,7 @@ pub use direct::{
 pub use files::{Beside, LoadFiles, run_load_into};
 pub use headers::header_problem;
 pub use import::{ColumnSource, Import, Tool, Unit};
-pub use kind::Load;
+pub use kind::{Load, target};
 pub use models::{ModelsError, list_models};
 pub use net::ApiKey;
 pub use prompts::{Amount, LengthSource, Prompt, PromptError, PromptSet};
@@ -86,7 +84,9 @@ pub use simulate::{
 };
 pub use span::Span;
 pub use summarizer::Summarizer;
-pub use summary::{Arrivals, Distribution, Slo, Summary, quantile};
+pub use summary::{
+    Arrivals, Distribution, Slo, Summary, e2e_beyond_server, quantile, ttft_beyond_server,
+};
 pub use sweep::{LevelFigures, knee, level_name, sweep_figure};
 pub use tables::tables;
 pub use tally::Tally;

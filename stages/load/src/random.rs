@@ -23,7 +23,7 @@ pub struct Origin {
 impl Origin {
     /// Returns the origin of what a cell sends. The A/A arm of a design sends what the
     /// configuration sends that it stands for.
-    pub(crate) fn of(job: &Job<'_>) -> Self {
+    pub fn of(job: &Job<'_>) -> Self {
         Self::of_noise(job).keep(|name| name != CONTROL)
     }
 

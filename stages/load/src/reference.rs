@@ -7,6 +7,7 @@
 
 mod answers;
 mod faults;
+mod launcher;
 mod process;
 mod tls;
 
@@ -24,6 +25,7 @@ use tokio::sync::{Notify, Semaphore};
 
 pub use self::tls::Identity;
 pub use faults::{Fault, Faults};
+pub use launcher::{Launcher, ReferenceProcess};
 pub use process::{PROCESS_COMMAND, serve_process};
 
 use crate::measure::{Stream, instant_and_monotonic};

@@ -151,12 +151,12 @@ pub(crate) fn e2e(row: &Request) -> Option<f64> {
 }
 
 /// Returns what of a request's TTFT its server does not account for, ms; `None` if it tells nothing.
-pub(crate) fn ttft_beyond_server(row: &Request) -> Option<f64> {
+pub fn ttft_beyond_server(row: &Request) -> Option<f64> {
     Some(ttft(row)? - row.server_prompt_ms?)
 }
 
 /// Returns what of a request's latency its server does not account for, ms; likewise.
-pub(crate) fn e2e_beyond_server(row: &Request) -> Option<f64> {
+pub fn e2e_beyond_server(row: &Request) -> Option<f64> {
     Some(e2e(row)? - row.server_prompt_ms? - row.server_predicted_ms?)
 }
 

@@ -1,7 +1,6 @@
 //! The load generator against the reference server.
 
 mod beside;
-mod calibration;
 mod canned;
 mod common;
 mod faults;

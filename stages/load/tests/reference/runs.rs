@@ -3,7 +3,7 @@
 use crate::common::{Run, closed, prompts, statuses};
 use contract::{Api, Phase, RequestStatus, TokenSource, Word as _};
 use load::reference::Behaviour;
-use load::{Arrival, Delivery, Ending, Rate};
+use load::{Arrival, Delivery, Ending, Rate, tables};
 use std::time::Duration;
 
 #[test]
@@ -260,4 +260,37 @@ fn tokens_packed_into_chunks_are_counted_by_usage() {
         );
     }
     assert!(result.chunks.iter().all(|c| c.tokens.is_none()));
+}
+
+#[test]
+fn a_run_states_how_late_its_stamps_may_be() {
+    let run = Run {
+        arrival: Arrival::Constant(Rate { rate: 200.0 }),
+        requests: 40,
+        ..Run::default()
+    };
+    let (result, _server) = run.send();
+    let health = result.cell.health.clone().unwrap();
+    // 40 arrivals over 195 ms: a probe every 5 ms has nearly as many ticks.
+    assert!(health.probes >= 38, "{health:?}");
+    let [p50, p99, max] = health.wake_lag_ms.unwrap();
+    assert!(p50 <= p99 && p99 <= max);
+    assert!(health.stamp_error_bound_ms.unwrap() >= p99);
+    assert!(health.verdict.is_some());
+    assert!(health.chunks_per_read.unwrap() >= 1.0);
+    let cell = tables(&run.spec(), &result)
+        .unwrap()
+        .into_iter()
+        .find(|(name, _)| *name == "cell")
+        .unwrap()
+        .1;
+    assert_eq!(
+        cell.float("stamp_error_bound").unwrap(),
+        [health.stamp_error_bound_ms]
+    );
+    assert_eq!(
+        cell.text("client_verdict").unwrap(),
+        [health.verdict.map(|v| v.word())]
+    );
+    assert_eq!(cell.unit("wake_lag_p99").as_deref(), Some("ms"));
 }

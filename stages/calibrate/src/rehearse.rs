@@ -1,11 +1,11 @@
 //! A calibration made up for a dry run.
 
-use super::account::{Account, Accounted};
-use super::grid::Grid;
-use super::point::{Errors, Measured};
-use super::result::{Calibration, Host};
-use crate::client_health::ClientHealth;
-use crate::summary::Distribution;
+use load::{ClientHealth, Distribution};
+
+use crate::account::{Account, Accounted};
+use crate::grid::Grid;
+use crate::point::{Errors, Measured};
+use crate::result::{Calibration, Host};
 
 /// Makes up errors of a tenth of a millisecond, `slowdown` times as long, at every point.
 pub(super) fn calibration(grid: &Grid, slowdown: f64) -> Calibration {

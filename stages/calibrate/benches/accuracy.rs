@@ -1,6 +1,6 @@
 //! How far the load generator's figures are from what a reference server really sent.
 //!
-//! `cargo bench -p load --bench accuracy [-- --quick] [-- --only PART]`, parts `streams`,
+//! `cargo bench -p calibrate --bench accuracy [-- --quick] [-- --only PART]`, parts `streams`,
 //! `tls`, `ceiling`, `arrivals`, `search`, `self-proof`. The server is a process of its own on the same machine; it
 //! logs when each request was read and each token handed to the kernel. Printed per number of
 //! streams: errors of single requests (bias, median and 99th percentile of |reported − true|), the
@@ -15,10 +15,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use calibrate::{Certificate, Grid, Measured, Point, measure_point};
 use contract::{Api, Phase, RequestStatus};
-use load::calibrate::{
-    Certificate, Grid, Launcher, Measured, Point, ReferenceProcess, measure_point,
-};
+use load::reference::{Launcher, ReferenceProcess};
 use load::{
     Arrival, Beside, ClientVerdict, ClosedLoop, Distribution, LoadResult, LoadSpec, Origin, Rate,
     Settings, Slo, Span, Summarizer, Target, Telemetry, run_load, run_load_into, run_search,
@@ -203,9 +202,9 @@ fn client(arguments: &[String]) -> Result<(), Failure> {
     } else {
         None
     };
-    let launcher = certificate
-        .as_ref()
-        .map_or_else(launcher, |certificate| launcher().with(certificate));
+    let launcher = certificate.as_ref().map_or_else(launcher, |certificate| {
+        launcher().with_certificate(&certificate.file(), &certificate.key_file())
+    });
     let found = measure_point(
         &grid(),
         point,

@@ -1,13 +1,11 @@
-//! The reference server as a process of its own.
+//! Starts the reference server as a process of its own.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use super::certificate::Certificate;
-use crate::reference::{PROCESS_COMMAND, Truth, read_truth};
-use crate::span::Span;
+use super::{PROCESS_COMMAND, Truth, read_truth};
 
 /// How the reference server's process is started.
 #[derive(Clone, Debug)]
@@ -23,7 +21,7 @@ pub struct Launcher {
 
 impl Launcher {
     /// This very program, which must hand [`PROCESS_COMMAND`] on to
-    /// [`serve_process`](crate::reference::serve_process).
+    /// [`serve_process`](super::serve_process).
     ///
     /// # Errors
     /// If the program's own file is not known.
@@ -35,20 +33,20 @@ impl Launcher {
         })
     }
 
-    /// Starts servers of TLS instead, with this certificate, which then is the only one trusted.
+    /// Starts servers of TLS instead. Both files are PEM, and clients trust this certificate alone.
     #[must_use]
-    pub fn with(&self, certificate: &Certificate) -> Self {
+    pub fn with_certificate(&self, certificate: &Path, key: &Path) -> Self {
         let mut arguments = self.arguments.clone();
-        arguments.extend(["--certificate".into(), certificate.file().into()]);
-        arguments.extend(["--key".into(), certificate.key_file().into()]);
+        arguments.extend(["--certificate".into(), certificate.into()]);
+        arguments.extend(["--key".into(), key.into()]);
         Self {
             program: self.program.clone(),
             arguments,
-            ca_file: Some(certificate.file()),
+            ca_file: Some(certificate.to_owned()),
         }
     }
 
-    /// Starts a server: `options` as [`serve_process`](crate::reference::serve_process) takes
+    /// Starts a server: `options` as [`serve_process`](super::serve_process) takes
     /// them. It ends when the returned value is dropped, and when this process ends.
     ///
     /// # Errors
@@ -110,34 +108,5 @@ impl Drop for ReferenceProcess {
         // It may have ended already.
         let _ended = self.process.kill();
         let _reaped = self.process.wait();
-    }
-}
-
-/// Returns the arguments of a server of this timing.
-pub(super) fn options(ttft: Span, gap: Span, tokens: u32, core: Option<usize>) -> Vec<String> {
-    let ms = |span: Span| (span.nanoseconds() as f64 / 1e6).to_string();
-    let mut options = vec![
-        "--ttft-ms".to_owned(),
-        ms(ttft),
-        "--gap-ms".to_owned(),
-        ms(gap),
-    ];
-    options.extend(["--tokens".to_owned(), tokens.to_string()]);
-    if let Some(core) = core {
-        options.extend(["--core".to_owned(), core.to_string()]);
-    }
-    options
-}
-
-/// Returns the last core this process may run on, if there are at least two.
-pub(super) fn spare_core() -> Option<usize> {
-    let allowed = rustix::thread::sched_getaffinity(None).ok()?;
-    let cores: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU)
-        .filter(|core| allowed.is_set(*core))
-        .collect();
-    if cores.len() < 2 {
-        None
-    } else {
-        cores.last().copied()
     }
 }

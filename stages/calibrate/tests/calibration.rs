@@ -1,15 +1,30 @@
-//! Calibration against the reference server as a process, and what a run says of its client.
+//! Calibration against the reference server as a process.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use load::calibrate::{Bound, Calibration, Grid, Launcher, calibrate};
-use load::reference::{Behaviour, ReferenceServer};
-use load::{Arrival, Calibrate, Origin, Rate, Span, tables};
-use pipeline::stage::{Control, Coordinates, Done, Json, StageKind};
+use artifacts::{Store, Table};
+use calibrate::{Bound, Calibrate, Calibration, Grid, calibrate};
+use load::reference::{Behaviour, Launcher, ReferenceServer};
+use load::{Origin, Span};
+use pipeline::Leases;
+use pipeline::stage::{
+    CellStatus, Content, Control, Coordinates, Done, Input, InputCell, Job, Json, Library, Output,
+    StageKind,
+};
 use serde_json::json;
 
-use crate::common::Run;
-use crate::stage::{NoShelf, run_as, table};
+struct NoShelf;
+
+impl Library for NoShelf {
+    fn find(&self, _: &str, _: &str) -> Option<Json> {
+        None
+    }
+
+    fn names(&self, _: &str) -> Vec<String> {
+        Vec::new()
+    }
+}
 
 fn launcher() -> Launcher {
     Launcher {
@@ -165,19 +180,52 @@ fn with_a_server(api: &str, rehearsed: bool) -> Done {
     let kind = Calibrate {
         launcher: Some(launcher()),
     };
-    run_as(
-        &json!({"base_url": server.url()}),
-        &parameters(api),
-        1,
-        &|job| {
-            if rehearsed {
-                kind.rehearse(job, 1.0)
-            } else {
-                kind.run(job)
-            }
-        },
-    )
-    .unwrap()
+    let scratch = tempfile::tempdir().unwrap();
+    let cell = InputCell {
+        coordinates: Coordinates::default(),
+        status: CellStatus::Ok,
+        reason: None,
+        parameters: json!({}),
+        outputs: BTreeMap::new(),
+        record: None,
+        live: Some(json!({
+            "base_url": server.url(),
+            "model": "reference",
+            "api": "openai-completions",
+            "endpoints": {"completions": "/v1/completions"},
+            "pid": std::process::id(),
+        })),
+    };
+    let job = Job {
+        experiment: "test",
+        stage: "calibration",
+        coordinates: &Coordinates::default(),
+        parameters: &parameters(api),
+        seed: 164,
+        replicate: &Coordinates::default(),
+        inputs: &[Input {
+            stage: "server".into(),
+            kind: "serve".into(),
+            cells: vec![cell],
+        }],
+        store: &Store::open(scratch.path()).unwrap(),
+        scratch: scratch.path(),
+        control: &Control::quiet(),
+        leases: &Leases::new(scratch.path(), "test", "calibration"),
+        study: None,
+    };
+    match rehearsed {
+        true => kind.rehearse(&job, 1.0).unwrap(),
+        false => kind.run(&job).unwrap(),
+    }
+}
+
+fn table(outputs: &[Output], name: &str) -> Table {
+    let output = outputs.iter().find(|output| output.name == name).unwrap();
+    let Content::Bytes(bytes) = &output.content else {
+        panic!("{name} is a file");
+    };
+    Table::from_parquet(bytes.clone()).unwrap()
 }
 
 #[test]
@@ -287,39 +335,6 @@ fn a_calibration_over_tls_trusts_a_certificate_of_its_own_and_says_so() {
             .iter()
             .all(|tls| *tls == Some(false))
     );
-}
-
-#[test]
-fn a_run_states_how_late_its_stamps_may_be() {
-    let run = Run {
-        arrival: Arrival::Constant(Rate { rate: 200.0 }),
-        requests: 40,
-        ..Run::default()
-    };
-    let (result, _server) = run.send();
-    let health = result.cell.health.clone().unwrap();
-    // 40 arrivals over 195 ms: a probe every 5 ms has nearly as many ticks.
-    assert!(health.probes >= 38, "{health:?}");
-    let [p50, p99, max] = health.wake_lag_ms.unwrap();
-    assert!(p50 <= p99 && p99 <= max);
-    assert!(health.stamp_error_bound_ms.unwrap() >= p99);
-    assert!(health.verdict.is_some());
-    assert!(health.chunks_per_read.unwrap() >= 1.0);
-    let cell = tables(&run.spec(), &result)
-        .unwrap()
-        .into_iter()
-        .find(|(name, _)| *name == "cell")
-        .unwrap()
-        .1;
-    assert_eq!(
-        cell.float("stamp_error_bound").unwrap(),
-        [health.stamp_error_bound_ms]
-    );
-    assert_eq!(
-        cell.text("client_verdict").unwrap(),
-        [health.verdict.map(|v| v.word())]
-    );
-    assert_eq!(cell.unit("wake_lag_p99").as_deref(), Some("ms"));
 }
 
 #[test]

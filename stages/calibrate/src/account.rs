@@ -6,18 +6,17 @@
 //! connection and this client; alone on a server that does not queue, a check of the client.
 
 use artifacts::{Table, TableError};
-use contract::{Phase, Request, RequestStatus, Row as _, ServerAccountRow};
+use contract::{Api, Phase, Request, RequestStatus, Row as _, ServerAccountRow};
+use load::{
+    Distribution, LoadError, LoadSpec, Origin, Settings, Target, e2e_beyond_server, run_load,
+    ttft_beyond_server,
+};
 use pipeline::stage::Control;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::point::ended_well;
-use crate::api::Api;
-use crate::random::Origin;
-use crate::run::{LoadError, LoadSpec, Target, run_load};
-use crate::settings::Settings;
-use crate::summary::{Distribution, e2e_beyond_server, ttft_beyond_server};
+use crate::point::ended_well;
 
 /// What is sent to a real server to compare times with its own account.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -2,20 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use load::reference::Launcher;
+use load::{LoadError, Origin, Target, Telemetry, target};
 use pipeline::stage::{
     Class, Done, Failure, Input, Job, Json, Library, Output, Problem, StageKind,
 };
 use serde_json::json;
 
-use super::account::{Accounted, NO_TIMINGS, account, account_table};
-use super::grid::Grid;
-use super::process::Launcher;
-use super::rehearse;
-use super::result::{Calibration, Host, calibrate};
-use crate::kind::target;
-use crate::random::Origin;
-use crate::run::{LoadError, Target};
-use crate::telemetry::Telemetry;
+use crate::account::{Accounted, NO_TIMINGS, account, account_table};
+use crate::grid::Grid;
+use crate::rehearse;
+use crate::result::{Calibration, Host, calibrate};
 
 /// The `calibrate` kind: brings a server of its own, and asks one among its needs for its account.
 #[derive(Clone, Debug, Default)]

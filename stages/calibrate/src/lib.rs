@@ -1,4 +1,4 @@
-//! Calibration: the load generator against a server whose times are known.
+//! The calibrate stage: the load generator against a server whose times are known.
 //!
 //! For every point of a grid the generator, exactly as a load stage runs it, loads a reference
 //! server: a process of its own, pinned to a core of its own where there are two or more. The
@@ -26,7 +26,6 @@ mod certificate;
 mod grid;
 mod kind;
 mod point;
-mod process;
 mod rehearse;
 mod result;
 
@@ -35,5 +34,4 @@ pub use certificate::Certificate;
 pub use grid::{Bound, Grid, Point};
 pub use kind::Calibrate;
 pub use point::{Errors, Measured, measure_point};
-pub use process::{Launcher, ReferenceProcess};
 pub use result::{Calibration, Host, calibrate};

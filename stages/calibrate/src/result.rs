@@ -2,15 +2,14 @@
 
 use artifacts::{Table, TableError};
 use contract::{CalibrationRow, Row as _};
+use load::reference::Launcher;
+use load::{LoadError, Origin, Span};
 use pipeline::stage::{Control, Json};
 use serde_json::json;
 
-use super::certificate::Certificate;
-use super::grid::{Bound, Grid};
-use super::point::{Errors, Measured, measure_point};
-use super::process::{Launcher, spare_core};
-use crate::random::Origin;
-use crate::run::LoadError;
+use crate::certificate::Certificate;
+use crate::grid::{Bound, Grid};
+use crate::point::{Errors, Measured, measure_point};
 
 /// The machine a calibration holds for.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,6 +50,19 @@ pub struct Calibration {
     pub tls: bool,
 }
 
+/// Returns the last core this process may run on, if there are at least two.
+fn spare_core() -> Option<usize> {
+    let allowed = rustix::thread::sched_getaffinity(None).ok()?;
+    let cores: Vec<usize> = (0..rustix::thread::CpuSet::MAX_CPU)
+        .filter(|core| allowed.is_set(*core))
+        .collect();
+    if cores.len() < 2 {
+        None
+    } else {
+        cores.last().copied()
+    }
+}
+
 /// Calibrates: one run a point, one after the other.
 ///
 /// # Errors
@@ -71,7 +83,7 @@ pub fn calibrate(
     };
     let with_tls = certificate
         .as_ref()
-        .map(|certificate| launcher.with(certificate));
+        .map(|made| launcher.with_certificate(&made.file(), &made.key_file()));
     let launcher = with_tls.as_ref().unwrap_or(launcher);
     let points = grid.points();
     let total = points.len() as u64;
@@ -113,7 +125,7 @@ impl Measured {
 
     /// Returns whether TTFT and E2E are within bounds and every request was answered and found.
     pub fn within(&self, bound: Bound) -> bool {
-        let ms = |span: crate::Span| span.nanoseconds() as f64 / 1e6;
+        let ms = |span: Span| span.nanoseconds() as f64 / 1e6;
         let keeps = |metric: &str| {
             self.errors_of(metric)
                 .is_some_and(|e| e.absolute.p50 <= ms(bound.p50) && e.absolute.p99 <= ms(bound.p99))
@@ -160,7 +172,7 @@ impl Calibration {
 
     /// Makes the document `instrument`.
     pub fn instrument(&self) -> Json {
-        let ms = |span: crate::Span| span.nanoseconds() as f64 / 1e6;
+        let ms = |span: Span| span.nanoseconds() as f64 / 1e6;
         let covered = self.covered();
         json!({
             "tool": "benchtrail",

@@ -1,10 +1,10 @@
 //! The settings: which loads the generator is calibrated under, and what a real server gets.
 
+use load::Span;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::account::Account;
-use crate::span::Span;
+use crate::account::Account;
 
 /// The settings of a calibration: every concurrency and every rate with every gap; and, of a server
 /// among the needs, its own account.

@@ -2,19 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use contract::{Chunk, Phase, Request, RequestStatus};
+use contract::{Api, Chunk, Phase, Request, RequestStatus};
+use load::reference::{Launcher, Truth};
+use load::{
+    ClientHealth, Distribution, Ending, LoadError, LoadResult, LoadSpec, Origin, Settings, Span,
+    Target, run_load,
+};
 use pipeline::stage::Control;
 use serde_json::json;
 
-use super::grid::{Grid, Point};
-use super::process::{Launcher, options};
-use crate::api::Api;
-use crate::client_health::ClientHealth;
-use crate::random::Origin;
-use crate::reference::Truth;
-use crate::run::{Ending, LoadError, LoadResult, LoadSpec, Target, run_load};
-use crate::settings::Settings;
-use crate::summary::Distribution;
+use crate::grid::{Grid, Point};
 
 /// What was found at a point.
 #[derive(Clone, Debug)]
@@ -105,6 +102,22 @@ pub fn measure_point(
         .truth()
         .map_err(|e| LoadError(format!("the reference server's log: {e}")))?;
     Ok(judge(point, &result, &truth))
+}
+
+/// Returns the arguments of a server of this timing.
+fn options(ttft: Span, gap: Span, tokens: u32, core: Option<usize>) -> Vec<String> {
+    let ms = |span: Span| (span.nanoseconds() as f64 / 1e6).to_string();
+    let mut options = vec![
+        "--ttft-ms".to_owned(),
+        ms(ttft),
+        "--gap-ms".to_owned(),
+        ms(gap),
+    ];
+    options.extend(["--tokens".to_owned(), tokens.to_string()]);
+    if let Some(core) = core {
+        options.extend(["--core".to_owned(), core.to_string()]);
+    }
+    options
 }
 
 /// Makes an error of whatever kept a run from its end.
