@@ -23,7 +23,7 @@ pub(super) fn table_of(
     let mut text = format!("{}\n\n", headline(seed, target, spec));
     text.push_str(&columns(
         &["run", "", ""],
-        &counts(spec, result, summary, slo),
+        &counts(result, summary, slo),
         &[1],
     ));
     text.push_str("\n\n");
@@ -109,8 +109,8 @@ fn ok(summary: &Summary) -> u64 {
         .unwrap_or(0)
 }
 
-fn counts(spec: &LoadSpec, result: &LoadFiles, summary: &Summary, slo: &Slo) -> Vec<Vec<String>> {
-    let planned = spec.prompts.count(Phase::Measured);
+fn counts(result: &LoadFiles, summary: &Summary, slo: &Slo) -> Vec<Vec<String>> {
+    let planned = result.cell.expected_requests;
     let all: u64 = summary.statuses.values().sum();
     let number = |value: Option<f64>, digits: usize| {
         value.map_or_else(|| "–".to_owned(), |v| format!("{v:.digits$}"))
@@ -121,12 +121,8 @@ fn counts(spec: &LoadSpec, result: &LoadFiles, summary: &Summary, slo: &Slo) -> 
     };
     row("Successful requests", ok(summary).to_string(), "");
     row("Failed requests", (all - ok(summary)).to_string(), "");
-    if all < planned as u64 {
-        row(
-            "Requests never sent",
-            (planned as u64 - all).to_string(),
-            "",
-        );
+    if all < planned {
+        row("Requests never sent", (planned - all).to_string(), "");
     }
     row("Benchmark duration", number(summary.window_s, 3), "s");
     row(

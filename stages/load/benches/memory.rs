@@ -12,9 +12,9 @@ use std::process::Command;
 use contract::Api;
 use load::reference::{Launcher, PROCESS_COMMAND, serve_process};
 use load::{
-    Arrival, Beside, ClosedLoop, Count, Delivery, LoadSpec, Origin, Output, OutputMode, PromptSet,
-    Sampling, Slo, Source, Span, Summarizer, Target, Telemetry, Timeouts, Words, Workload,
-    run_load_into,
+    Arrival, Beside, ClosedLoop, Count, Delivery, Extent, LoadSpec, Origin, Output, OutputMode,
+    PromptSet, Sampling, Slo, Source, Span, Summarizer, Target, Telemetry, Timeouts, Words,
+    Workload, run_load_into,
 };
 use pipeline::stage::{Control, Coordinates};
 
@@ -145,5 +145,6 @@ fn spec(requests: usize) -> Result<LoadSpec, Failure> {
         timeouts: Timeouts::default(),
         heartbeat: Span::seconds(60),
         origin,
+        extent: Extent::default(),
     })
 }

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use contract::{Api, Word as _};
 use load::{
-    Arrival, ClosedLoop, Delivery, Distribution, LoadSpec, Origin, PromptSet, Slo, Span, Target,
-    Timeouts, Workload, run_load,
+    Arrival, ClosedLoop, Delivery, Distribution, Extent, LoadSpec, Origin, PromptSet, Slo, Span,
+    Target, Timeouts, Workload, run_load,
 };
 use pipeline::stage::{Control, Coordinates};
 
@@ -42,6 +42,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         timeouts: Timeouts::default(),
         heartbeat: Span::seconds(30),
         origin,
+        extent: Extent::default(),
     };
     let api = Api::parse(&at(4, "openai-completions"))?;
     let target = Target {

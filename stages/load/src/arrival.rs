@@ -113,9 +113,14 @@ pub struct Steps {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Level {
-    /// Requests per second; 0 is a pause, and no last step.
+    /// Requests per second; 0 is a pause.
     #[schemars(range(min = 0))]
     pub rate: f64,
+    /// The rate at the end of the step, which it changes to evenly: up, or down to 0. By default the
+    /// rate stays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "f64", range(min = 0))]
+    pub to: Option<f64>,
     /// How long, in seconds.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub seconds: f64,
@@ -128,9 +133,9 @@ pub struct Ramp {
     /// Requests per second at the beginning.
     #[schemars(range(min = 0))]
     pub from: f64,
-    /// Requests per second at the end, above 0; should more requests be asked for than the ramp
-    /// has room for, this rate goes on.
-    #[schemars(extend("exclusiveMinimum" = 0))]
+    /// Requests per second at the end; should more requests be asked for than the ramp has room for,
+    /// this rate goes on. A ramp down to 0 ends the load.
+    #[schemars(range(min = 0))]
     pub to: f64,
     /// How long, in seconds.
     #[schemars(extend("exclusiveMinimum" = 0))]
@@ -193,8 +198,11 @@ fn when(stretches: &[Stretch], mut count: f64) -> f64 {
         count -= room;
         begin += stretch.seconds;
     }
-    let last = stretches.last().map_or(1.0, |s| s.to);
-    begin + count / last
+    match stretches.last().map_or(1.0, |s| s.to) {
+        // Nobody comes any more.
+        0.0 => f64::INFINITY,
+        last => begin + count / last,
+    }
 }
 
 impl Arrival {
@@ -255,6 +263,37 @@ impl Arrival {
         }
     }
 
+    /// Returns how many open arrivals are expected within so many seconds, and the standard deviation
+    /// of their number; `None` for closed loops, bursts and traces.
+    ///
+    /// The count of a renewal process has the variance mean / shape for gamma gaps of that shape.
+    pub(crate) fn expected_within(&self, seconds: f64) -> Option<(f64, f64)> {
+        if let Some((stretches, process)) = self.stretches() {
+            let (mut left, mut mean) = (seconds, 0.0);
+            for stretch in &stretches {
+                let part = left.min(stretch.seconds);
+                let to = stretch.from + (stretch.to - stretch.from) * part / stretch.seconds;
+                mean += (stretch.from + to) / 2.0 * part;
+                left -= part;
+            }
+            mean += left * stretches.last().map_or(0.0, |last| last.to);
+            let spread = match process {
+                Process::Constant => 0.0,
+                Process::Poisson => mean.sqrt(),
+            };
+            return Some((mean, spread));
+        }
+        let mean = self.rate()? * seconds;
+        Some(match self {
+            Self::Gamma(gamma) => (
+                mean,
+                (mean / gamma.burstiness).sqrt() + 1.0 / gamma.burstiness,
+            ),
+            Self::Poisson(_) => (mean, mean.sqrt()),
+            _ => (mean, 0.0),
+        })
+    }
+
     /// Returns how many requests fit: for ladders and ramps, those expected until their end.
     pub(crate) fn room(&self) -> Option<u64> {
         let (stretches, _) = self.stretches()?;
@@ -263,12 +302,21 @@ impl Arrival {
         Some((arrivals - 1e-9 * arrivals).ceil().max(1.0) as u64)
     }
 
+    /// Returns how long arrivals last whose rate falls to 0 at its end; `None` for all others.
+    pub(crate) fn fades_out(&self) -> Option<Span> {
+        let (stretches, _) = self.stretches()?;
+        stretches.last().filter(|last| last.to == 0.0)?;
+        let seconds: f64 = stretches.iter().map(|s| s.seconds).sum();
+        let duration = std::time::Duration::try_from_secs_f64(seconds).ok()?;
+        Some(Span::of(duration))
+    }
+
     fn stretches(&self) -> Option<(Vec<Stretch>, Process)> {
         match self {
             Self::Steps(steps) => {
                 let flat = |l: &Level| Stretch {
                     from: l.rate,
-                    to: l.rate,
+                    to: l.to.unwrap_or(l.rate),
                     seconds: l.seconds,
                 };
                 Some((steps.levels.iter().map(flat).collect(), steps.process))
@@ -407,7 +455,9 @@ fn stretches_problem(stretches: &[Stretch]) -> Option<String> {
     }
     match stretches.last() {
         None => Some("a ladder needs at least one step".to_owned()),
-        Some(last) if last.to == 0.0 => Some("the last rate must be above 0".to_owned()),
+        _ if stretches.iter().all(|s| s.arrivals() <= 0.0) => {
+            Some("some rate must be above 0".to_owned())
+        }
         Some(_) => None,
     }
 }
@@ -490,7 +540,11 @@ mod tests {
     }
 
     fn ladder(process: Process) -> Arrival {
-        let level = |rate, seconds| Level { rate, seconds };
+        let level = |rate, seconds| Level {
+            rate,
+            to: None,
+            seconds,
+        };
         Arrival::Steps(Steps {
             levels: vec![level(2.0, 1.0), level(0.0, 3.0), level(4.0, 0.5)],
             process,
@@ -535,6 +589,46 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_that_falls_to_nothing_ends_the_load_there() {
+        let hill = Arrival::Steps(Steps {
+            levels: vec![
+                Level {
+                    rate: 0.0,
+                    to: Some(10.0),
+                    seconds: 2.0,
+                },
+                Level {
+                    rate: 10.0,
+                    to: None,
+                    seconds: 1.0,
+                },
+                Level {
+                    rate: 10.0,
+                    to: Some(0.0),
+                    seconds: 4.0,
+                },
+            ],
+            process: Process::Constant,
+        });
+        assert_eq!(hill.fades_out(), Some(Span::seconds(7)));
+        assert_eq!(hill.expected_within(7.0), Some((40.0, 0.0)));
+        assert_eq!(hill.expected_within(1.0), Some((2.5, 0.0)));
+        let offsets = hill.drawn(50, &stream(1)).unwrap();
+        // 40 arrivals lie on the hill: 10 up, 10 on top, 20 down; none comes after it.
+        for (arrival, seconds) in [
+            (0, 0.0),
+            (10, 2.0),
+            (20, 3.0),
+            (39, 7.0 - 0.2_f64.sqrt() * 2.0),
+        ] {
+            let at = offsets[arrival] as f64 / 1e9;
+            assert!((at - seconds).abs() < 1e-3, "arrival {arrival} at {at} s");
+        }
+        assert!(offsets[40..].iter().all(|at| *at == u64::MAX));
+        assert_eq!(ramp(3.0, 1.0, 2.0, Process::Poisson).fades_out(), None);
+    }
+
+    #[test]
     fn a_ramp_without_slope_is_a_constant_rate() {
         let ramp = ramp(3.0, 3.0, 1.0, Process::Constant)
             .drawn(9, &stream(1))
@@ -565,6 +659,7 @@ mod tests {
             );
             let level = |rate| Level {
                 rate,
+                to: None,
                 seconds: 50.0,
             };
             let steps = Steps {
@@ -593,7 +688,11 @@ mod tests {
         let steps = |levels: &[(f64, f64)]| {
             let levels = levels
                 .iter()
-                .map(|&(rate, seconds)| Level { rate, seconds })
+                .map(|&(rate, seconds)| Level {
+                    rate,
+                    to: None,
+                    seconds,
+                })
                 .collect();
             Arrival::Steps(Steps {
                 levels,
@@ -604,8 +703,8 @@ mod tests {
             steps(&[]),
             steps(&[(-1.0, 1.0), (1.0, 1.0)]),
             steps(&[(1.0, 0.0)]),
-            steps(&[(1.0, 1.0), (0.0, 1.0)]),
-            ramp(1.0, 0.0, 1.0, Process::Constant),
+            steps(&[(0.0, 1.0), (0.0, 1.0)]),
+            ramp(0.0, 0.0, 1.0, Process::Constant),
             ramp(f64::NAN, 1.0, 1.0, Process::Constant),
         ] {
             assert!(wrong.problem().is_some(), "{wrong:?}");

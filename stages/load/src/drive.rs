@@ -72,6 +72,8 @@ pub(crate) struct Driven {
     pub(crate) tables: Vec<TableFile>,
     pub(crate) observations: BTreeMap<String, Value>,
     pub(crate) warnings: Vec<String>,
+    /// Measured requests that were planned, as far as the time went.
+    pub(crate) expected_requests: u64,
 }
 
 /// Sends the load; `take` gets the rows of each attempt in the order they ended.
@@ -225,6 +227,7 @@ pub(crate) fn drive(
         Some(Stop::Gone) => ending = Ending::Gone,
         Some(Stop::Cancelled) | None => {}
     }
+    warnings.extend(short_of_prompts(spec, &measured));
     let mut tables = Vec::new();
     warnings.extend(more);
     for left in left {
@@ -239,6 +242,7 @@ pub(crate) fn drive(
         ));
     }
     let connections = shared.connections.load(Ordering::Relaxed);
+    let expected_requests = expected_requests(spec, &plan, &measured);
     Ok(Driven {
         ending,
         measured,
@@ -248,7 +252,34 @@ pub(crate) fn drive(
         tables,
         observations,
         warnings,
+        expected_requests,
     })
+}
+
+/// Returns how many measured requests were planned: of a load that ends with time, those that arrive in
+/// time or, in a closed loop, those that were begun.
+fn expected_requests(spec: &LoadSpec, plan: &Plan, measured: &Measured) -> u64 {
+    let units = match (spec.extent.duration, &plan.offsets) {
+        (None, _) => return spec.prompts.count(Phase::Measured) as u64,
+        (Some(_), Some(offsets)) => offsets.len(),
+        (Some(_), None) => measured.begun,
+    };
+    let in_sessions = |sessions: &[std::ops::Range<usize>]| {
+        let begun = sessions.iter().take(units);
+        begun.map(|session| session.len() as u64).sum()
+    };
+    spec.prompts.sessions().map_or(units as u64, in_sessions)
+}
+
+/// Says that a closed loop had sent all its prompts before its time was over.
+fn short_of_prompts(spec: &LoadSpec, measured: &Measured) -> Option<String> {
+    let (duration, short) = (spec.extent.duration?, measured.short_of_ns?);
+    Some(format!(
+        "all {} requests were begun {:.3} s before the end of the {duration} they are sent for; if the \
+         time is to end the load, raise `requests`",
+        spec.prompts.count(Phase::Measured),
+        short as f64 / 1e9,
+    ))
 }
 
 /// Ends the queue of rendered requests when the measuring thread ends, however it does: who

@@ -132,9 +132,7 @@ pub(crate) fn interpret(
         retry_after_s: answer.retry_after.map(ns),
         error: error.map(|e| e.chars().take(ERROR_LENGTH).collect()),
         schema_valid,
-        send_lag_ns: attempt
-            .sent_ns
-            .map(|sent| ns(sent) - ns(attempt.scheduled_ns)),
+        send_lag_ns: attempt.sent_ns.map(|sent| ns(sent) - ns(attempt.free_ns)),
         in_flight_at_send: attempt.sent_ns.map(|_| i64::from(attempt.in_flight)),
         reads: Some(attempt.reads.len() as i64),
         received_bytes: Some(attempt.bytes.len() as i64),
@@ -393,6 +391,10 @@ fn judge(attempt: &Attempt, answer: &Answer) -> (RequestStatus, Option<String>) 
         ),
         End::Reset(error) => with(S::ConnectionReset, error.clone()),
         End::Timeout(which) => with(S::Timeout, format!("{which} timeout")),
+        End::GivenUp(after) => with(
+            S::Cancelled,
+            format!("given up by its sender after {after:?}"),
+        ),
         End::Broken(error) => with(S::MalformedStream, error.clone()),
         End::Refused(_) | End::Stopped(_) | End::NotSent => unreachable!("handled above"),
     }

@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::api::Api;
 use crate::arrival::Arrival;
+use crate::extent;
 use crate::figure::figure;
 use crate::files::{Beside, LoadFiles, run_load_into};
 use crate::headers::header_problem;
@@ -61,6 +62,9 @@ impl StageKind for Load {
             return import::canonical(import, given, library);
         }
         let mut problems = Vec::new();
+        // A rate that falls to nothing ends the load where it does.
+        let fades = settings.arrival.as_ref().and_then(Arrival::fades_out);
+        settings.duration = settings.duration.or(fades);
         let Some(arrival) = &mut settings.arrival else {
             return Err(vec![missing("arrival")]);
         };
@@ -87,6 +91,8 @@ impl StageKind for Load {
             .as_ref()
             .map_or(true, |workload| workload.sessions.is_some());
         let arrival = arrival.clone();
+        let limits = extent::problems(&settings, &arrival).into_iter();
+        problems.extend(limits.map(|(key, message, hint)| Problem::at(&[key], message).hint(hint)));
         count_requests(
             &arrival,
             &mut settings,
@@ -332,7 +338,8 @@ fn count_requests(
         .filter_map(|(key, n)| Some((key, n?)))
         .collect();
     // What an arrival process has room for are arrivals: of sessions, if there are any.
-    let room = recorded.or_else(|| arrival.room());
+    let within = |duration| extent::enough_for(arrival, duration);
+    let room = recorded.or_else(|| settings.duration.map_or_else(|| arrival.room(), within));
     match (given.as_slice(), room) {
         ([], Some(room)) if in_sessions => settings.sessions = Some(room),
         ([], Some(room)) => settings.requests = Some(room),

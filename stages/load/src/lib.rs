@@ -15,6 +15,7 @@ mod client_health;
 mod dataset;
 mod direct;
 mod drive;
+mod extent;
 mod figure;
 mod files;
 mod get;
@@ -63,6 +64,7 @@ pub use dataset::dataset_prompts;
 pub use direct::{
     DirectArrival, DirectLoad, DirectPrompts, DirectSearch, DirectServer, TargetError,
 };
+pub use extent::{Cancel, Extent};
 pub use files::{Beside, LoadFiles, run_load_into};
 pub use headers::header_problem;
 pub use import::{ColumnSource, Import, Tool, Unit};

@@ -18,15 +18,30 @@ const CONNECT_AHEAD: usize = 4096;
 /// If the arrivals cannot be drawn or a header is none.
 pub(crate) fn plan(spec: &LoadSpec, target: &Target, peer: Peer) -> Result<Plan, LoadError> {
     // What arrives: sessions, or requests.
-    let units = spec
+    let mut units = spec
         .prompts
         .sessions()
         .map_or(spec.prompts.count(Phase::Measured), <[_]>::len);
     let content = serde_json::to_value(&spec.arrival).expect("an arrival always serializes");
-    let offsets = spec
+    let mut offsets = spec
         .arrival
         .offsets(units, &spec.origin.stream("load arrivals v1", &content))
         .map_err(LoadError)?;
+    if let (Some(offsets), Some(duration)) = (&mut offsets, spec.extent.duration) {
+        offsets.truncate(offsets.partition_point(|at| *at < duration.nanoseconds()));
+        units = offsets.len();
+        if offsets.is_empty() {
+            return Err(LoadError(format!(
+                "no request arrives within {duration}; raise `duration` or the rate"
+            )));
+        }
+    }
+    let given_up = spec.extent.given_up(
+        spec.prompts.count(Phase::Measured),
+        &spec
+            .origin
+            .stream("load given up v1", &serde_json::Value::Null),
+    );
     if let Some((problem, _)) = target
         .headers
         .iter()
@@ -34,6 +49,10 @@ pub(crate) fn plan(spec: &LoadSpec, target: &Target, peer: Peer) -> Result<Plan,
     {
         return Err(LoadError(problem));
     }
+    let at_most = spec
+        .extent
+        .max_in_flight
+        .map_or(usize::MAX, |most| most as usize);
     let wanted = match (
         &spec.arrival,
         spec.arrival.clients(),
@@ -54,12 +73,16 @@ pub(crate) fn plan(spec: &LoadSpec, target: &Target, peer: Peer) -> Result<Plan,
         clients: spec.arrival.clients(),
         think_ns: spec.arrival.think_time().nanoseconds(),
         offsets,
-        connect_ahead: wanted.min(units.max(1)).min(CONNECT_AHEAD),
+        duration_ns: spec.extent.duration.map(|duration| duration.nanoseconds()),
+        max_in_flight: spec.extent.max_in_flight,
+        given_up,
+        connect_ahead: wanted.min(units.max(1)).min(at_most).min(CONNECT_AHEAD),
         limits: Limits {
             connect: spec.timeouts.connect.duration(),
             first_token: spec.timeouts.first_token.duration(),
             inter_token: spec.timeouts.inter_token.duration(),
             total: spec.timeouts.total.duration(),
+            cancel: None,
         },
     })
 }

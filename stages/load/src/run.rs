@@ -14,6 +14,7 @@ use crate::api::{Api, Delivery};
 use crate::arrival::Arrival;
 use crate::client_health::ClientHealth;
 use crate::drive::{Company, Driven, Start, drive};
+use crate::extent::Extent;
 use crate::get::Endpoint;
 use crate::peer::{Peer, PeerError};
 use crate::prompts::{Amount, Counter, PromptError, PromptSet, ServerCounter};
@@ -44,6 +45,8 @@ pub struct LoadSpec {
     pub heartbeat: Span,
     /// Where random arrivals come from.
     pub origin: Origin,
+    /// For how long requests are begun, how many are in flight, which are given up.
+    pub extent: Extent,
 }
 
 /// Where requests go.
@@ -275,7 +278,7 @@ pub(crate) fn facts(spec: &LoadSpec, target: &Target, tally: &Tally, driven: &Dr
         .as_nanos();
     CellFacts {
         source: RowSource::Measured,
-        expected_requests: spec.prompts.count(Phase::Measured) as u64,
+        expected_requests: driven.expected_requests,
         warmup_requests: spec.prompts.count(Phase::Warmup) as u64,
         arrival: spec.arrival.word(),
         clients: spec.arrival.clients(),
@@ -341,6 +344,7 @@ impl LoadSpec {
         server: Option<&dyn Counter>,
         folder: &Path,
     ) -> Result<Self, PromptError> {
+        let extent = Extent::of(&settings);
         let (Some(WorkloadChoice::Inline(workload)), Some(arrival)) =
             (settings.workload, settings.arrival)
         else {
@@ -361,6 +365,7 @@ impl LoadSpec {
             timeouts: settings.timeouts,
             heartbeat: settings.heartbeat,
             origin,
+            extent,
         })
     }
 }

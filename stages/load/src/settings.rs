@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Api, Delivery};
 use crate::arrival::Arrival;
+use crate::extent::Cancel;
 use crate::import::Import;
 use crate::search::Search;
 use crate::simulate::Simulation;
@@ -31,6 +32,9 @@ use crate::workload::Workload;
         "qps": "`arrival: {poisson: {rate: R}}`",
         "rps": "`arrival: {poisson: {rate: R}}`",
         "burst": "`arrival: burst`",
+        "max-seconds": "`duration`",
+        "benchmark-duration": "`duration`",
+        "in-flight": "`max-in-flight`",
         "num-prompts": "`requests`",
         "num-requests": "`requests`",
         "request-count": "`requests`",
@@ -77,6 +81,22 @@ pub struct Settings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub sessions: Option<u64>,
+    /// For how long requests are begun: none later than this after measuring began; those in flight are
+    /// waited for. Beside a count, whichever ends first; without one, a closed loop takes as many requests
+    /// as there is time for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Span")]
+    pub duration: Option<Span>,
+    /// The most requests in flight of open arrivals: who comes when so many are waits in line, and its
+    /// latency from the schedule counts the wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65536))]
+    pub max_in_flight: Option<u32>,
+    /// Requests that their senders give up after a time, as users do who close a page: rows of status
+    /// `cancelled`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Cancel")]
+    pub cancel: Option<Cancel>,
     /// How many requests are sent and answered before measuring begins, in a closed loop.
     #[serde(default)]
     pub warmup: u64,

@@ -36,6 +36,11 @@ impl Span {
         Self(Duration::from_secs(count))
     }
 
+    /// Makes the span of a duration.
+    pub(crate) const fn of(duration: Duration) -> Self {
+        Self(duration)
+    }
+
     /// Returns the span as a duration.
     pub fn duration(self) -> Duration {
         self.0

@@ -49,6 +49,7 @@ fn measure(store: &Store, faults: Faults, configuration: &str, rep: i64) -> pipe
         timeouts: Timeouts::default(),
         heartbeat: Span::seconds(30),
         origin,
+        extent: load::Extent::default(),
     };
     let target = Target::new(server.url(), "reference", Api::OpenaiCompletions);
     let result = run_load(&spec, &target, &Control::quiet()).unwrap();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use tokio::task::JoinSet;
 
 use super::ahead::{Ahead, Planned};
@@ -31,6 +31,12 @@ pub(crate) struct Plan {
     /// Offsets of measured requests, or of sessions if there are any, from the start of the
     /// measured phase, for open loops.
     pub(crate) offsets: Option<Vec<u64>>,
+    /// How long after measuring began nothing more is begun.
+    pub(crate) duration_ns: Option<u64>,
+    /// The most measured requests in flight.
+    pub(crate) max_in_flight: Option<u32>,
+    /// When each measured request is given up, by its place among them; empty if none is.
+    pub(crate) given_up: Vec<Option<Duration>>,
     /// Connections opened before the clock starts.
     pub(crate) connect_ahead: usize,
     pub(crate) limits: Limits,
@@ -55,6 +61,10 @@ pub(crate) struct Measured {
     pub(crate) unrendered: u64,
     /// Requests that were sent late because too many answers lay unread.
     pub(crate) held_back: u64,
+    /// How many sessions were begun, or requests if each stands alone.
+    pub(crate) begun: usize,
+    /// How long before the end of the duration nothing was left to begin.
+    pub(crate) short_of_ns: Option<u64>,
 }
 
 /// After this many refused connections in a row the server is taken to be gone.
@@ -69,6 +79,12 @@ struct Loop {
     buffers: Mutex<Vec<Buffers>>,
     /// How many more may be taken: requests while warming up, then sessions.
     left: AtomicUsize,
+    /// When nothing more is begun.
+    ends_ns: AtomicU64,
+    /// When nothing was left to begin, if that came first.
+    ran_out_ns: AtomicU64,
+    /// The places of requests in flight, if there are only so many.
+    places: Option<Semaphore>,
     unrendered: AtomicU64,
     held_back: AtomicU64,
     out: AnswerSender,
@@ -88,6 +104,7 @@ pub(crate) fn measure(
         .on_thread_unpark(health::woke)
         .build()?;
     runtime.block_on(async move {
+        let places = plan.max_in_flight.map(|most| Semaphore::new(most as usize));
         let run = Arc::new(Loop {
             shared,
             plan,
@@ -95,6 +112,9 @@ pub(crate) fn measure(
             idle: Mutex::default(),
             buffers: Mutex::default(),
             left: AtomicUsize::new(0),
+            ends_ns: AtomicU64::new(u64::MAX),
+            ran_out_ns: AtomicU64::new(u64::MAX),
+            places,
             unrendered: AtomicU64::new(0),
             held_back: AtomicU64::new(0),
             out,
@@ -103,6 +123,11 @@ pub(crate) fn measure(
         run.closed_loop(run.plan.warmup, run.plan.clients.unwrap_or(1), 0)
             .await;
         let measured_from_ns = run.shared.epoch.now();
+        if let Some(duration_ns) = run.plan.duration_ns {
+            let ends_ns = measured_from_ns.saturating_add(duration_ns);
+            run.ends_ns.store(ends_ns, Ordering::Relaxed);
+        }
+        run.ran_out_ns.store(u64::MAX, Ordering::Relaxed);
         health::begin(run.shared.epoch, measured_from_ns);
         let (cpu_before, kernel_before) = (thread_cpu_ns(), KernelCounts::now());
         // A task like those of the connections: it waits its turn as they do.
@@ -134,6 +159,8 @@ pub(crate) fn measure(
             health,
             unrendered: unrendered.load(Ordering::Relaxed),
             held_back: held_back.load(Ordering::Relaxed),
+            begun: run.plan.units - run.left.load(Ordering::Relaxed).min(run.plan.units),
+            short_of_ns: run.short_of(),
         })
     })
 }
@@ -212,6 +239,43 @@ impl Loop {
         Ok(())
     }
 
+    /// Returns how long before the end of its duration a closed loop had nothing left to send.
+    fn short_of(&self) -> Option<u64> {
+        self.plan
+            .duration_ns
+            .filter(|_| self.plan.offsets.is_none())?;
+        let ends_ns = self.ends_ns.load(Ordering::Relaxed);
+        ends_ns
+            .checked_sub(self.ran_out_ns.load(Ordering::Relaxed))
+            .filter(|short| *short > 0)
+    }
+
+    /// Waits for a place in flight, if there are only so many, and for measured requests only; `None` if
+    /// everything is to stop. Who came first gets the first place.
+    async fn place(&self, request: usize) -> Option<Place<'_>> {
+        let at_once = |permit| Place {
+            _permit: permit,
+            free_ns: 0,
+        };
+        let Some(places) = self.places.as_ref().filter(|_| request >= self.plan.warmup) else {
+            return Some(at_once(None));
+        };
+        if let Ok(free) = places.try_acquire() {
+            return Some(at_once(Some(free)));
+        }
+        let mut waiting = std::pin::pin!(places.acquire());
+        while !self.stopped() {
+            let look = Duration::from_nanos(LOOK_NS);
+            if let Ok(free) = tokio::time::timeout(look, waiting.as_mut()).await {
+                return Some(Place {
+                    _permit: free.ok(),
+                    free_ns: self.shared.epoch.now(),
+                });
+            }
+        }
+        None
+    }
+
     /// Waits while too many answers lie unread; returns whether it had to.
     async fn answers_read(&self) -> bool {
         const LOOK: Duration = Duration::from_millis(1);
@@ -223,6 +287,16 @@ impl Loop {
             tokio::time::sleep(LOOK).await;
         }
         true
+    }
+
+    /// Returns the time limits of a request, with the one its sender sets.
+    fn limits(&self, request: usize) -> Limits {
+        let measured = request.checked_sub(self.plan.warmup);
+        let cancel = measured.and_then(|place| *self.plan.given_up.get(place)?);
+        Limits {
+            cancel,
+            ..self.plan.limits
+        }
     }
 
     /// Gives an attempt room to be read into.
@@ -264,6 +338,14 @@ impl Loop {
 /// What an answer is read into: its bytes, and its reads.
 type Buffers = (Vec<u8>, Vec<Read>);
 
+/// A place in flight.
+struct Place<'l> {
+    /// Given back when the request is done.
+    _permit: Option<SemaphorePermit<'l>>,
+    /// When it was free for a request that had to wait, or 0.
+    free_ns: u64,
+}
+
 /// How often at least a wait looks whether all is to stop.
 const LOOK_NS: u64 = 200_000_000;
 
@@ -272,12 +354,24 @@ impl World for Loop {
         self.shared.stopped().is_some()
     }
 
+    fn ends_ns(&self) -> u64 {
+        self.ends_ns.load(Ordering::Relaxed)
+    }
+
     async fn take(&self, due_ns: u64) -> Option<Planned> {
-        self.left
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-                left.checked_sub(1)
-            })
-            .ok()?;
+        if due_ns >= self.ends_ns() {
+            return None;
+        }
+        let one_less = |left: usize| left.checked_sub(1);
+        if self
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
+            .is_err()
+        {
+            self.ran_out_ns
+                .fetch_min(self.shared.epoch.now(), Ordering::Relaxed);
+            return None;
+        }
         let held_back = self.answers_read().await;
         let (planned, unrendered) = match self.plan.ahead.ready() {
             Some(planned) => (planned, false),
@@ -328,8 +422,16 @@ impl World for Loop {
         goes_on: bool,
     ) -> Performed {
         let mut number = 1;
+        let Some(place) = self.place(request).await else {
+            return Performed {
+                done_ns: self.shared.epoch.now(),
+                next: None,
+            };
+        };
+        let limits = self.limits(request);
         loop {
             let mut attempt = Attempt::due(request, number, client, scheduled_ns);
+            attempt.free_ns = place.free_ns.max(scheduled_ns);
             let idle = if number == 1 { self.take_idle() } else { None };
             let reused = idle.is_some();
             let connection = match idle {
@@ -346,14 +448,8 @@ impl World for Loop {
             match connection {
                 Ok(connection) => {
                     self.give_buffers(&mut attempt);
-                    let kept = exchange(
-                        &self.shared,
-                        &self.plan.limits,
-                        connection,
-                        &bytes,
-                        &mut attempt,
-                    )
-                    .await;
+                    let kept =
+                        exchange(&self.shared, &limits, connection, &bytes, &mut attempt).await;
                     if let Some(connection) = kept {
                         self.put_idle(connection);
                     }

@@ -31,6 +31,8 @@ pub(crate) struct Limits {
     pub(crate) first_token: Duration,
     pub(crate) inter_token: Duration,
     pub(crate) total: Duration,
+    /// When its sender gives it up, from its first byte.
+    pub(crate) cancel: Option<Duration>,
 }
 
 /// Why everything stops before its end.
@@ -158,6 +160,8 @@ pub(crate) enum End {
     Broken(String),
     /// Everything was stopped.
     Stopped(Stop),
+    /// Its sender gave it up after so long.
+    GivenUp(Duration),
     /// It was never sent: the session it belongs to could not go on.
     NotSent,
 }
@@ -172,6 +176,9 @@ pub(crate) struct Attempt {
     /// The client of a closed loop.
     pub(crate) client: Option<u32>,
     pub(crate) scheduled_ns: u64,
+    /// When it could have been sent: when it was due or, if only so many are in flight, when a place was
+    /// free for it.
+    pub(crate) free_ns: u64,
     /// How long the connection took, if one was opened for this attempt.
     pub(crate) connect_ns: Option<u64>,
     pub(crate) sent_ns: Option<u64>,
@@ -199,6 +206,7 @@ impl Attempt {
             attempt,
             client,
             scheduled_ns,
+            free_ns: scheduled_ns,
             connect_ns: None,
             sent_ns: None,
             in_flight: 0,
@@ -487,6 +495,9 @@ async fn receive(
     }
 }
 
+/// The limit that the sender of a request sets.
+const CANCEL: &str = "cancel";
+
 /// What the time limits are counted from.
 struct Watch {
     sent: u64,
@@ -507,7 +518,14 @@ impl Watch {
         } else {
             (after(self.sent, limits.first_token), "first-token")
         };
-        if silence.0 < total.0 { silence } else { total }
+        let cancel = limits.cancel.map(|limit| (after(self.sent, limit), CANCEL));
+        [Some(silence), cancel]
+            .into_iter()
+            .flatten()
+            .fold(
+                total,
+                |nearest, other| if other.0 < nearest.0 { other } else { nearest },
+            )
     }
 
     /// Returns the end if a limit has passed or everything is stopped.
@@ -516,7 +534,10 @@ impl Watch {
             return Some(End::Stopped(stop));
         }
         let (at, which) = self.nearest(limits);
-        (shared.epoch.now() >= at).then_some(End::Timeout(which))
+        (shared.epoch.now() >= at).then(|| match limits.cancel {
+            Some(after) if which == CANCEL => End::GivenUp(after),
+            _ => End::Timeout(which),
+        })
     }
 
     fn next_look(&self, shared: &Shared, limits: &Limits) -> Instant {

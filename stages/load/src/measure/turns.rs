@@ -11,6 +11,10 @@ use super::ahead::Planned;
 pub(super) trait World {
     /// Returns whether everything is to stop.
     fn stopped(&self) -> bool;
+    /// Returns when nothing more is begun.
+    fn ends_ns(&self) -> u64 {
+        u64::MAX
+    }
     /// Returns the next session that nobody has taken yet, waiting until its first request is
     /// rendered; `due_ns` is when that is to be sent.
     async fn take(&self, due_ns: u64) -> Option<Planned>;
@@ -98,6 +102,9 @@ pub(super) async fn client<W: World>(
         };
         let done_ns = session(world, planned, Some(client), scheduled_ns).await;
         scheduled_ns = done_ns.saturating_add(between_ns);
+        if scheduled_ns >= world.ends_ns() {
+            return;
+        }
         if between_ns > 0 {
             world.until(scheduled_ns).await;
         }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use contract::{Api, Phase, RequestStatus};
 use load::reference::{Behaviour, Fault, Faults, ReferenceServer};
 use load::{
-    Arrival, ClosedLoop, Count, Delivery, LoadResult, LoadSpec, Origin, Output, OutputMode, Prompt,
-    PromptSet, Sampling, Source, Span, Target, Timeouts, Words, Workload, run_load,
+    Arrival, ClosedLoop, Count, Delivery, Extent, LoadResult, LoadSpec, Origin, Output, OutputMode,
+    Prompt, PromptSet, Sampling, Source, Span, Target, Timeouts, Words, Workload, run_load,
 };
 use pipeline::stage::{Control, Coordinates};
 
@@ -23,6 +23,7 @@ pub(crate) struct Run {
     pub(crate) words: u32,
     pub(crate) timeouts: Timeouts,
     pub(crate) heartbeat: Span,
+    pub(crate) extent: Extent,
 }
 
 impl Default for Run {
@@ -38,6 +39,7 @@ impl Default for Run {
             words: 8,
             timeouts: Timeouts::default(),
             heartbeat: Span::seconds(30),
+            extent: Extent::default(),
         }
     }
 }
@@ -98,6 +100,7 @@ impl Run {
             timeouts: self.timeouts.clone(),
             heartbeat: self.heartbeat,
             origin,
+            extent: self.extent.clone(),
         }
     }
 

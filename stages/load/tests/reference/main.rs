@@ -3,6 +3,7 @@
 mod beside;
 mod canned;
 mod common;
+mod extent;
 mod faults;
 mod runs;
 mod sessions;

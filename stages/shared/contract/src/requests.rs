@@ -78,7 +78,7 @@ crate::table! {
         /// whether structured output validates; null if none was asked for, or the answer was not
         /// complete
         schema_valid: Option<bool>,
-        /// sent_ns - scheduled_ns: the client's own delay
+        /// sent_ns - scheduled_ns: the client's own delay; with `max-in-flight` from when a place was free
         send_lag_ns: Option<i64> ["ns"],
         /// other requests in flight when it was sent
         in_flight_at_send: Option<i64> ["requests"],

@@ -1,0 +1,242 @@
+//! How far a load goes: for how long requests are begun, how many are in flight at once, and which
+//! of them their senders give up.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::arrival::Arrival;
+use crate::random::Stream;
+use crate::settings::Settings;
+use crate::span::Span;
+
+/// The prompts drawn for each client of a closed loop and second of a duration, if the settings do not
+/// say how many requests there are at most: nobody knows how many a server answers.
+const PROMPTS_PER_CLIENT_SECOND: f64 = 20.0;
+
+/// The most prompts drawn because of a duration alone.
+const MOST_PROMPTS: u64 = 100_000;
+
+/// How far a load goes beside its number of requests.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Extent {
+    /// No request or session is begun later than this after the measured phase began.
+    pub duration: Option<Span>,
+    /// The most requests in flight of open arrivals.
+    pub max_in_flight: Option<u32>,
+    /// Which requests their senders give up, and when.
+    pub cancel: Option<Cancel>,
+}
+
+/// Requests that their senders give up, as users do who close a page.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Cancel {
+    /// How long after its first byte was sent a request is given up, unless it is answered by then.
+    pub after: Span,
+    /// The share of requests whose senders do so, drawn by the seed; by default all.
+    #[serde(default = "all", skip_serializing_if = "is_all")]
+    #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
+    pub share: f64,
+}
+
+fn all() -> f64 {
+    1.0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_all(share: &f64) -> bool {
+    (*share - 1.0).abs() < f64::EPSILON
+}
+
+impl Extent {
+    /// Returns what settings say.
+    pub(crate) fn of(settings: &Settings) -> Self {
+        Self {
+            duration: settings.duration,
+            max_in_flight: settings.max_in_flight,
+            cancel: settings.cancel.clone(),
+        }
+    }
+
+    /// Returns when each measured request is given up, after its first byte, by its place among them.
+    pub(crate) fn given_up(&self, count: usize, stream: &Stream) -> Vec<Option<Duration>> {
+        let Some(cancel) = &self.cancel else {
+            return Vec::new();
+        };
+        let draw = |i: usize| stream.at(i as u64).unit() < cancel.share;
+        (0..count)
+            .map(|i| draw(i).then(|| cancel.after.duration()))
+            .collect()
+    }
+}
+
+/// Returns how many requests or sessions are drawn for a duration if nothing else says: all those that
+/// open arrivals bring within it, or for a closed loop so many that few servers answer them all. `None`
+/// where arrivals say nothing, as a burst does.
+pub(crate) fn enough_for(arrival: &Arrival, duration: Span) -> Option<u64> {
+    let seconds = duration.duration().as_secs_f64();
+    if let Some(clients) = arrival.clients() {
+        let clients = f64::from(clients);
+        let some = (clients * seconds * PROMPTS_PER_CLIENT_SECOND).ceil();
+        return Some((some as u64).clamp(clients as u64, MOST_PROMPTS.max(clients as u64)));
+    }
+    let (mean, spread) = arrival.expected_within(seconds)?;
+    // Nine of the spread of the count: more arrive in one of 10^18 draws.
+    Some((mean + 9.0 * spread).ceil() as u64 + 1)
+}
+
+/// Returns what is wrong with the settings, with the key it is found at, and what to do.
+pub(crate) fn problems(
+    settings: &Settings,
+    arrival: &Arrival,
+) -> Vec<(&'static str, String, String)> {
+    let mut wrong = Vec::new();
+    let mut say = |key, message: &str, hint: &str| {
+        wrong.push((key, message.to_owned(), hint.to_owned()));
+    };
+    if let Some(duration) = settings.duration {
+        if duration.nanoseconds() == 0 {
+            say(
+                "duration",
+                "nothing can be sent within 0 s",
+                "write for instance `60 s`",
+            );
+        }
+        if *arrival == Arrival::Burst {
+            say(
+                "duration",
+                "all requests of a burst are sent at once, so a duration ends nothing",
+                "remove `duration`, or use another arrival",
+            );
+        }
+        if settings.search.is_some() {
+            say(
+                "duration",
+                "a search ends each of its levels by itself",
+                "remove `duration`; `requests` is the most sent at one level",
+            );
+        }
+    }
+    if let Some(most) = settings.max_in_flight {
+        if most == 0 {
+            say(
+                "max-in-flight",
+                "at least one request must be in flight",
+                "write at least 1",
+            );
+        }
+        if arrival.clients().is_some() {
+            say(
+                "max-in-flight",
+                "a closed loop never has more in flight than it has clients",
+                "use `clients`, or give the arrivals a rate",
+            );
+        }
+    }
+    if let Some(cancel) = &settings.cancel {
+        if cancel.after.nanoseconds() == 0 {
+            say(
+                "cancel",
+                "a request cannot be given up before it is sent",
+                "write for instance `after: 2 s`",
+            );
+        }
+        if !(cancel.share > 0.0 && cancel.share <= 1.0) {
+            say(
+                "cancel",
+                "`share` must be above 0 and at most 1",
+                "0.1 is one request in ten",
+            );
+        }
+    }
+    if settings.simulate.is_some() {
+        for (key, given) in [
+            ("duration", settings.duration.is_some()),
+            ("max-in-flight", settings.max_in_flight.is_some()),
+            ("cancel", settings.cancel.is_some()),
+        ] {
+            if given {
+                say(
+                    key,
+                    "a simulated server does not know this setting",
+                    "remove it, or measure a real server",
+                );
+            }
+        }
+    }
+    wrong
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arrival::{ClosedLoop, Gamma, Rate};
+    use crate::random::Origin;
+    use pipeline::stage::{Coordinates, Json};
+
+    fn stream(seed: u64) -> Stream {
+        Origin {
+            seed,
+            replicate: Coordinates::default(),
+        }
+        .stream("test", &Json::Null)
+    }
+
+    #[test]
+    fn enough_are_drawn_that_arrivals_go_on_beyond_the_duration() {
+        for arrival in [
+            Arrival::Constant(Rate { rate: 3.0 }),
+            Arrival::Poisson(Rate { rate: 40.0 }),
+            Arrival::Gamma(Gamma {
+                rate: 40.0,
+                burstiness: 0.05,
+            }),
+        ] {
+            let count = enough_for(&arrival, Span::seconds(20)).unwrap();
+            for seed in 0..20 {
+                let offsets = arrival
+                    .offsets(count as usize, &stream(seed))
+                    .unwrap()
+                    .unwrap();
+                assert!(
+                    *offsets.last().unwrap() >= 20_000_000_000,
+                    "{arrival:?}, seed {seed}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_closed_loop_gets_prompts_by_its_clients_and_within_a_limit() {
+        let closed = |clients| {
+            Arrival::ClosedLoop(ClosedLoop {
+                clients,
+                think_time: Span::default(),
+            })
+        };
+        assert_eq!(enough_for(&closed(8), Span::seconds(60)), Some(9_600));
+        assert_eq!(
+            enough_for(&closed(500), Span::seconds(3600)),
+            Some(MOST_PROMPTS)
+        );
+        assert_eq!(enough_for(&closed(9), Span::milliseconds(1)), Some(9));
+        assert_eq!(enough_for(&Arrival::Burst, Span::seconds(1)), None);
+    }
+
+    #[test]
+    fn the_share_of_requests_given_up_is_drawn_for_each_request_alone() {
+        let extent = Extent {
+            cancel: Some(Cancel {
+                after: Span::seconds(2),
+                share: 0.25,
+            }),
+            ..Extent::default()
+        };
+        let long = extent.given_up(4000, &stream(3));
+        let share = long.iter().flatten().count() as f64 / 4000.0;
+        assert!((share - 0.25).abs() < 0.03, "{share}");
+        assert_eq!(extent.given_up(10, &stream(3)), long[..10]);
+    }
+}
