@@ -59,14 +59,46 @@ fn site_packages(interpreter: &Path) -> Vec<PathBuf> {
     if folders.is_empty() {
         return folders;
     }
-    if !root.join("pyvenv.cfg").is_file() {
-        folders.extend(below(&root.join("local")));
+    let base = match fs::read_to_string(root.join("pyvenv.cfg")) {
+        Ok(environment) => base_of(&environment),
+        Err(_) => Some(root.to_owned()),
+    };
+    if let Some(base) = base {
+        folders.extend(below(&base));
+        folders.extend(below(&base.join("local")));
         if let Some(home) = std::env::var_os("HOME") {
             folders.extend(below(&Path::new(&home).join(".local")));
         }
     }
+    folders.extend(folders.clone().iter().flat_map(|folder| linked(folder)));
     if let Some(paths) = std::env::var_os("PYTHONPATH") {
         folders.extend(std::env::split_paths(&paths));
+    }
+    folders
+}
+
+/// Returns the root of the installation whose modules an environment sees, too, as its `pyvenv.cfg` says.
+fn base_of(environment: &str) -> Option<PathBuf> {
+    let value = |key: &str| {
+        let mut pairs = environment.lines().filter_map(|line| line.split_once('='));
+        pairs
+            .find(|(name, _)| name.trim() == key)
+            .map(|(_, value)| value.trim())
+    };
+    let sees = value("include-system-site-packages")?.eq_ignore_ascii_case("true");
+    sees.then(|| Path::new(value("home")?).parent().map(Path::to_owned))?
+}
+
+/// Returns the folders that the `.pth` files of a folder add to where Python looks.
+fn linked(folder: &Path) -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.path().extension().is_some_and(|e| e == "pth")
+            && let Ok(text) = fs::read_to_string(entry.path())
+        {
+            let places = text.lines().map(|line| folder.join(line.trim()));
+            folders.extend(places.filter(|place| *place != folder && place.is_dir()));
+        }
     }
     folders
 }
@@ -94,7 +126,8 @@ fn below(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns whether a folder has a module, or may lead to it by a link that only Python follows.
+/// Returns whether a folder has a module, or may lead to it by code that only Python runs: a `.pth` file of such code
+/// other than those that come with every environment.
 fn may_have(folder: &Path, module: &str) -> bool {
     let Ok(entries) = fs::read_dir(folder) else {
         return false;
@@ -107,8 +140,15 @@ fn may_have(folder: &Path, module: &str) -> bool {
                 .strip_prefix(module)
                 .is_some_and(|rest| rest.starts_with('.'))
             || name.ends_with(".egg-link")
-            || name.ends_with(".pth") && name.starts_with("__editable__")
+            || name.ends_with(".pth") && runs_code(&entry.path())
     })
+}
+
+fn runs_code(file: &Path) -> bool {
+    let known = ["distutils-precedence.pth", "_virtualenv.pth"];
+    let name = file.file_name().unwrap_or_default();
+    let imports = |text: String| text.lines().any(|line| line.starts_with("import"));
+    !known.iter().any(|k| name == *k) && fs::read_to_string(file).is_ok_and(imports)
 }
 
 #[cfg(test)]
@@ -149,9 +189,45 @@ mod tests {
         );
         assert!(failure.hint.unwrap().contains("site-packages"));
 
-        fs::write(packages.join("__editable__.stub-1.pth"), "/elsewhere\n").unwrap();
-        assert!(told().is_none(), "a link may lead to it");
+        fs::write(packages.join("distutils-precedence.pth"), "import os\n").unwrap();
+        assert!(told().is_some(), "every environment has this file");
+        fs::write(packages.join("__editable__.stub-1.pth"), "import finder\n").unwrap();
+        assert!(told().is_none(), "code may lead to it");
         fs::remove_file(packages.join("__editable__.stub-1.pth")).unwrap();
+
+        let elsewhere = folder.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        fs::write(
+            packages.join("more.pth"),
+            format!("{}\n", elsewhere.display()),
+        )
+        .unwrap();
+        assert!(told().is_some(), "the folder that it names has nothing");
+        fs::create_dir(elsewhere.join("stub")).unwrap();
+        assert!(
+            told().is_none(),
+            "a folder that a file of paths names has it"
+        );
+        fs::remove_file(packages.join("more.pth")).unwrap();
+
+        let system = folder.path().join("system/lib/python3.12/dist-packages");
+        fs::create_dir_all(system.join("stub")).unwrap();
+        let environment = |sees: &str| {
+            let home = folder.path().join("system/bin");
+            let text = format!(
+                "home = {}\ninclude-system-site-packages = {sees}\n",
+                home.display()
+            );
+            fs::write(folder.path().join("pyvenv.cfg"), text).unwrap();
+        };
+        environment("false");
+        assert!(
+            told().is_some(),
+            "the environment does not see the system's modules"
+        );
+        environment("true");
+        assert!(told().is_none());
+        environment("false");
         fs::create_dir(packages.join("stub")).unwrap();
         assert!(told().is_none());
     }

@@ -106,15 +106,29 @@ pub fn unmet(engine: &Engine, machine: &Machine, brought: bool) -> Vec<Unmet> {
         && machine.program(name).is_none()
         && !needs.programs.iter().any(|t| t.name == *name)
     {
-        missing.push(Unmet {
-            reason: format!("the program `{name}` is not on the search path"),
-            hint: Some(format!(
-                "install it so that `{name}` is on PATH; the definition is for an engine that you \
-                 install yourself"
-            )),
-        });
+        missing.push(not_installed(name));
     }
     missing
+}
+
+/// What to say of a program that the user installs: where it was looked for depends on how it is named.
+fn not_installed(name: &str) -> Unmet {
+    let (reason, place) = if name.contains('/') {
+        let reason = format!("there is no program `{name}`");
+        (
+            reason,
+            "at that path, or give another path in the definition",
+        )
+    } else {
+        let reason = format!("the program `{name}` is not on the search path");
+        (reason, "so that it is on PATH")
+    };
+    Unmet {
+        reason,
+        hint: Some(format!(
+            "the definition is for an engine that you install yourself: install it {place}"
+        )),
+    }
 }
 
 /// Returns the numbers of a dotted version; other parts count as 0.
