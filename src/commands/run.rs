@@ -395,6 +395,17 @@ fn tell(arguments: &RunArgs, summary: &RunSummary, reports: &[PathBuf], gates: &
     for report in reports {
         say(&format!("report       {}", shown(report)));
     }
+    let ok = summary
+        .counts
+        .get(CellStatus::Ok.word())
+        .is_some_and(|n| *n > 0);
+    if !ok && !summary.lock_written {
+        say(&format!(
+            "lock         {}, left as it was: no cell is ok",
+            shown(&summary.lock)
+        ));
+        return;
+    }
     say(&format!("trail digest {}", summary.trail));
     say(&format!("lock         {}", shown(&summary.lock)));
 }

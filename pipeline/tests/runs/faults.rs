@@ -466,3 +466,22 @@ fn two_runs_that_measure_on_one_host_wait_for_each_other() {
         assert!(run.join().unwrap().is_complete());
     });
 }
+
+#[test]
+fn a_run_in_which_nothing_is_ok_leaves_an_earlier_lock_as_it_was() {
+    let bench = Bench::new();
+    let mut study = bench.study();
+    bench.run(&study);
+    let lock = bench.file().with_extension("lock");
+    let before = std::fs::read(&lock).unwrap();
+    // Another machine: its facts are not cached, and they cannot be found out.
+    study.stages[0].parameter_sets[0]["engine"] = json!("another");
+    fail(&bench, "machine", 1, CellStatus::Failed);
+    let (summary, _) = bench.run(&study);
+    assert!(!summary.counts.contains_key("ok"), "{:?}", summary.counts);
+    assert!(!summary.lock_written);
+    assert_eq!(std::fs::read(&lock).unwrap(), before);
+    // Once something is ok, the lock says what is.
+    let (summary, _) = bench.run(&study);
+    assert!(summary.lock_written && summary.counts["ok"] > 0);
+}
