@@ -20,6 +20,7 @@ mod groups;
 mod help;
 mod imported;
 mod kept;
+mod names;
 mod numbers;
 mod places;
 mod planted;

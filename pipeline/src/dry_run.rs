@@ -123,6 +123,23 @@ pub fn dry_run(
     Ok(dry_run)
 }
 
+/// The lines of a reason, without those indented further, which quote and advise; each run of digits is one `#`.
+fn findings(reason: &str) -> Vec<String> {
+    let lines = reason.lines().filter(|line| !line.starts_with("    "));
+    let masked = |line: &str| {
+        let mut text = String::new();
+        for c in line.chars() {
+            if !c.is_ascii_digit() {
+                text.push(c);
+            } else if !text.ends_with('#') {
+                text.push('#');
+            }
+        }
+        text
+    };
+    lines.map(masked).collect()
+}
+
 /// How made-up times differ between cells.
 #[derive(Clone, Copy, Debug)]
 enum Tilt {
@@ -160,15 +177,17 @@ struct Failed {
 }
 
 impl Failed {
-    /// Returns whether both failed at the same place in the same words, numbers aside.
+    /// Returns whether both failed at the same place for the same reason, numbers aside. Of a reason that lists several
+    /// findings, one that both list is enough: that one does not depend on what was made up.
     fn same(&self, other: &Self) -> bool {
-        let words = |text: &str| -> String {
-            text.chars()
-                .map(|c| if c.is_ascii_digit() { '#' } else { c })
-                .collect()
-        };
+        let (mine, theirs) = (
+            findings(&self.failure.reason),
+            findings(&other.failure.reason),
+        );
         (self.stage, self.cell) == (other.stage, other.cell)
-            && words(&self.failure.reason) == words(&other.failure.reason)
+            && mine.first() == theirs.first()
+            && (mine.len().min(theirs.len()) == 1
+                || mine.iter().skip(1).any(|line| theirs[1..].contains(line)))
     }
 
     fn finding(self, graph: &Graph<'_>, certain: bool) -> DryRunFinding {
@@ -600,5 +619,42 @@ impl Pass<'_> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(reason: &str) -> Failed {
+        Failed {
+            stage: 1,
+            cell: 0,
+            failure: Failure::failed(reason.to_owned()),
+        }
+    }
+
+    #[test]
+    fn a_finding_that_two_rehearsals_share_makes_their_reasons_the_same() {
+        let level = failed(
+            "the check refuses 16 numbers\n  a.md:3:1 (report 9:2): `x2`\n    | 1.5 x2\n  b.md:1:1 (report 4:4): `y3`\n    hint: declare it",
+        );
+        let rising = failed(
+            "the check refuses 9 numbers\n  b.md:1:1 (report 14:4): `y3`\n    | 2.5 y3\n    hint: declare it",
+        );
+        assert!(level.same(&rising) && rising.same(&level));
+    }
+
+    #[test]
+    fn reasons_with_nothing_but_a_hint_in_common_differ() {
+        let level = failed(
+            "the check refuses 1 numbers\n  a.md:3:1 (report 9:2): `x2`\n    hint: declare it",
+        );
+        let rising = failed(
+            "the check refuses 1 numbers\n  b.md:1:1 (report 4:4): `y3`\n    hint: declare it",
+        );
+        assert!(!level.same(&rising));
+        assert!(!failed("no cell is ok").same(&failed("the fit does not converge")));
+        assert!(failed("5 cells differ").same(&failed("12 cells differ")));
     }
 }

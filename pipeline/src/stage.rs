@@ -673,6 +673,12 @@ pub trait StageKind: Send + Sync {
     /// Every problem found, each with its route. The schema has been checked before.
     fn canonical(&self, settings: &Json, library: &dyn Library) -> Result<Json, Vec<Problem>>;
 
+    /// Names the settings that are mappings in the order in which a reader shall see their entries: they reach
+    /// [`canonical`](Self::canonical) as written, and no other.
+    fn ordered(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Returns the identity facets of this machine that enter the key (for instance CPU model
     /// and GPU SKU). Called while planning: quick, and without side effects.
     ///

@@ -598,7 +598,7 @@ impl Variant {
                 return None;
             }
         };
-        settings.sort_all_objects();
+        sort(&mut settings, kind.ordered());
         match kind.canonical(&settings, context.library) {
             Ok(mut parameters) => {
                 parameters.sort_all_objects();
@@ -788,4 +788,20 @@ fn put(node: &mut Node, path: &[&str], key: &Key, value: &Node) -> bool {
         }
         rest => put(&mut entries[position].1, rest, key, value),
     }
+}
+
+/// Sorts the keys of all mappings but those of `ordered` settings, whose own entries are sorted within.
+fn sort(settings: &mut Json, ordered: &[&str]) {
+    let Json::Object(map) = settings else {
+        return settings.sort_all_objects();
+    };
+    for (name, value) in map.iter_mut() {
+        match value {
+            Json::Object(entries) if ordered.contains(&name.as_str()) => {
+                entries.values_mut().for_each(Json::sort_all_objects);
+            }
+            _ => value.sort_all_objects(),
+        }
+    }
+    map.sort_keys();
 }

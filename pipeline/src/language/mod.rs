@@ -13,7 +13,8 @@
 //! - A `where` gives one label or a list of labels for each axis it names.
 //! - An included cell may bring a new number to a numeric axis; products do not range over it.
 //! - Settings reach [`canonical`](crate::StageKind::canonical) with sorted keys, and what it
-//!   returns is sorted: no key order and no formatting enters a key.
+//!   returns is sorted: no key order and no formatting enters a key. The exception is what a kind names as
+//!   [`ordered`](crate::StageKind::ordered): the tables and figures of a report.
 //!
 //! # The canonical form, [`Experiment::spec`]
 //!

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use artifacts::{Digest, Store, Table};
 use minijinja::Environment;
 
-use crate::check::{Finding, check, check_words};
+use crate::check::{Finding, check, check_words, with_names};
 use crate::data::{Data, Miss};
 use crate::figure::Drawn;
 use crate::html;
@@ -96,7 +96,8 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Str
         .map_err(|e| describe(&e))?;
     let rendered = template.render(()).map_err(|e| describe(&e))?;
     let extracted = extract(&crate::blocks::separated(&rendered), &world.trace)?;
-    let mut outcome = check(&extracted.markdown, &extracted.spans, &parameters.literals);
+    let literals = with_names(&parameters.literals, data, &extracted.markdown);
+    let mut outcome = check(&extracted.markdown, &extracted.spans, &literals);
     let recorded = world
         .statements
         .lock()

@@ -36,6 +36,10 @@ impl StageKind for Report {
         Ok(serde_json::to_value(parameters).expect("parameters are plain data"))
     }
 
+    fn ordered(&self) -> &'static [&'static str] {
+        &["tables", "figures"]
+    }
+
     fn sees_study(&self) -> bool {
         true
     }

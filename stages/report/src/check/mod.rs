@@ -2,6 +2,7 @@
 //! documented rule (`docs/number-check.md`).
 
 mod lexemes;
+mod names;
 mod places;
 mod words;
 
@@ -12,6 +13,7 @@ use crate::trace::{Entry, Source, Span};
 use artifacts::Scalar;
 pub(crate) use lexemes::letter_runs;
 use lexemes::{Lexeme, Sort, lexemes};
+pub(crate) use names::with_names;
 
 pub(crate) use words::check_words;
 

@@ -325,7 +325,7 @@ fn sides(a: &str, verdict: &str, higher: Option<&str>, reason: Option<&str>) -> 
 #[test]
 fn the_summary_says_which_side_is_higher_by_how_much_and_of_how_many() {
     let text = with_table("comparison", &compared("different", Some("serial"), None));
-    let sentence = "- **ttft_ms_p50** is higher on *serial* (lower is better): batched 17.25, serial 2,664 ms; \
+    let sentence = "- **ttft_ms_p50** is higher on *serial* (lower is better): batched: 17.25, serial: 2,664 ms; \
                     difference −2,646 [−3,193, −218.5], n = 8.";
     assert!(text.contains(sentence), "{text}");
     assert!(
@@ -353,7 +353,7 @@ fn the_summary_says_which_side_is_higher_by_how_much_and_of_how_many() {
     );
     assert!(
         text.contains(
-            "- **ttft_ms_p50**: *no evidence* (smallest detectable effect 90 ms): batched 17.25"
+            "- **ttft_ms_p50**: *no evidence* (smallest detectable effect 90 ms): batched: 17.25"
         ) && !text.contains("is higher"),
         "{text}"
     );
