@@ -583,3 +583,211 @@ fn a_published_bundle_is_explored_as_it_is() {
     );
     assert_eq!(explorer.get(&why).json()["doubts"], serde_json::json!([]));
 }
+
+/// The first cell of the grid.
+fn first_cell(explorer: &Explorer) -> String {
+    let cells = explorer.get(&format!("{GRID}/cells")).json();
+    let stages = cells["stages"].as_array().expect("stages");
+    let stage = stages.iter().find(|s| s["name"] == "grid").expect("a grid");
+    stage["cells"][0]["at"].as_str().expect("a cell").to_owned()
+}
+
+#[test]
+fn every_address_that_is_described_answers_as_it_is_described() {
+    let explorer = Explorer::of(grid(), &[]);
+    let about = explorer.get("/api/v1/openapi.json").json();
+    let overview = explorer.get(GRID).json();
+    let digest = overview["tables"]
+        .as_array()
+        .expect("tables")
+        .iter()
+        .find_map(|t| t["artifact"].as_str())
+        .expect("an artifact")
+        .to_owned();
+    let cell = escaped(&first_cell(&explorer));
+    let asked = |path: &str| -> Vec<String> {
+        let of = |rest: &str| vec![format!("{GRID}{rest}")];
+        match path {
+            "/" => vec!["/api/v1".to_owned()],
+            "/openapi.json" | "/studies" | "/runs" => vec![format!("/api/v1{path}")],
+            "/studies/{study}" => of(""),
+            "/studies/{study}/cells" | "/studies/{study}/report" => {
+                of(&path["/studies/{study}".len()..])
+            }
+            "/studies/{study}/cell" => of(&format!("/cell?stage=grid&cell={cell}")),
+            "/studies/{study}/tables/{table}" => ["json", "csv", "arrow", "parquet"]
+                .map(|format| format!("{GRID}/tables/results.cells?format={format}"))
+                .to_vec(),
+            "/studies/{study}/distribution" => {
+                of("/distribution?stage=grid&metric=tpot_ms&by=engine,model&only.clients=1")
+            }
+            "/studies/{study}/objective" => of("/objective?stage=grid&only.engine=alpha"),
+            "/studies/{study}/activity" => {
+                of(&format!("/activity?stage=grid&cell={cell}&moments=50"))
+            }
+            "/studies/{study}/contrast" => {
+                of("/contrast?stage=grid&axis=engine&a=alpha&b=beta&unit=rep")
+            }
+            "/studies/{study}/compare" => of("/compare?with=experiments~planted-grid.smoke"),
+            "/studies/{study}/sql" => of("/sql?query=select%201%20as%20n"),
+            "/studies/{study}/why" => {
+                of("/why?table=results.cells&cell=&row=0&column=output_throughput")
+            }
+            "/objects/{digest}" => vec![format!("/api/v1/objects/{digest}")],
+            "/runs/{run}/events" => Vec::new(),
+            other => panic!("{other} is described, and no test asks it"),
+        }
+    };
+    let paths = about["paths"].as_object().expect("paths");
+    for (path, described) in paths {
+        let responses = &described["get"]["responses"];
+        for target in asked(path) {
+            let answer = explorer.get(&target);
+            assert_eq!(
+                answer.status,
+                200,
+                "{target}: {}",
+                String::from_utf8_lossy(&answer.body)
+            );
+            assert!(responses["200"]["description"].is_string(), "{path}");
+            // What the description names is there: `name` in backticks.
+            let words = responses["200"]["description"].as_str().unwrap_or_default();
+            let Ok(value) = serde_json::from_slice::<Value>(&answer.body) else {
+                continue;
+            };
+            for name in words
+                .split('`')
+                .skip(1)
+                .step_by(2)
+                .filter(|n| n.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
+            {
+                let optional = ["several", "single"].contains(&name);
+                let inside = |v: &Value| {
+                    v.get(name).is_some()
+                        || v.as_object().is_some_and(|o| {
+                            o.values()
+                                .any(|v| v.get(0).and_then(|first| first.get(name)).is_some())
+                        })
+                };
+                assert!(
+                    optional || inside(&value),
+                    "{target} lacks `{name}`: {words}"
+                );
+            }
+            assert!(
+                answer.headers.contains_key("etag") || path == "/runs",
+                "{target}"
+            );
+        }
+    }
+}
+
+#[test]
+fn goodput_and_distributions_of_a_page_are_what_the_rows_say() {
+    let explorer = Explorer::of(grid(), &[]);
+    let found = explorer
+        .get(&format!("{GRID}/objective?stage=grid&only.engine=alpha"))
+        .json();
+    let steps = found["metrics"][0]["steps"].as_array().expect("steps");
+    let (place, bound) = (
+        steps.len() / 2,
+        steps[steps.len() / 2].as_f64().expect("a number"),
+    );
+    let cells = found["cells"].as_array().expect("cells");
+    let met: u64 = cells
+        .iter()
+        .flat_map(|cell| cell["bins"].as_array().cloned().unwrap_or_default())
+        .filter(|bin| bin[0].as_u64().is_some_and(|bin| bin <= place as u64))
+        .map(|bin| bin[3].as_u64().expect("a count"))
+        .sum();
+    let query = format!(
+        "select sum((first_token_ns - sent_ns) / 1e6 <= {bound}) as met, count(*) as n, max((first_token_ns - sent_ns) / 1e6) as most \
+         from \"grid.requests\" where engine = 'alpha' and phase = 'measured' and status = 'ok'"
+    );
+    let told = explorer
+        .get(&format!("{GRID}/sql?query={}", escaped(&query)))
+        .json();
+    let value = |i: usize| told["columns"][i]["values"][0].clone();
+    assert_eq!(Value::from(met), value(0), "at most {bound} ms");
+    assert!(
+        met > 0 && Value::from(met) != value(1),
+        "a bound that some requests meet"
+    );
+    let curve = explorer
+        .get(&format!(
+            "{GRID}/distribution?stage=grid&metric=ttft_ms&only.engine=alpha"
+        ))
+        .json();
+    assert_eq!(curve["groups"][0]["n"], value(1));
+    let points = curve["groups"][0]["points"].as_array().expect("points");
+    assert_eq!(points.last().expect("a point")[0], value(2));
+}
+
+#[test]
+fn the_levels_of_a_cell_add_up_to_its_requests() {
+    let explorer = Explorer::of(grid(), &[]);
+    let cell = escaped(&first_cell(&explorer));
+    let found = explorer
+        .get(&format!(
+            "{GRID}/activity?stage=grid&cell={cell}&moments=97"
+        ))
+        .json();
+    let sum = |name: &str| -> u64 {
+        let list = found[name].as_array().expect("a list");
+        list.iter().filter_map(Value::as_u64).sum()
+    };
+    assert_eq!(Value::from(sum("ended")), found["requests_in_all"]);
+    assert_eq!(
+        found["single"]["row"].as_array().map(Vec::len),
+        found["requests"].as_u64().map(|n| n as usize)
+    );
+    assert_eq!(found["in_flight"][96], 0, "at the end nothing is in flight");
+    let empty = explorer.get(&format!(
+        "{GRID}/activity?stage=grid&cell={cell}&from=5&to=5"
+    ));
+    assert_eq!(empty.status, 400);
+}
+
+#[test]
+fn two_labels_differ_in_what_was_planned_and_by_a_ratio_over_the_named_units() {
+    let explorer = Explorer::of(grid(), &[]);
+    let ask = |unit: &str| {
+        let target = format!(
+            "{GRID}/contrast?stage=grid&axis=engine&a=alpha&b=beta&column=output_throughput{unit}"
+        );
+        explorer.get(&target).json()
+    };
+    let found = ask("");
+    let facets = found["facets"].as_array().expect("facets");
+    assert!(
+        !facets.is_empty() && facets.iter().all(|f| f["status"] == "planned"),
+        "{facets:?}"
+    );
+    let overall = &found["results"]["columns"][0]["overall"];
+    assert_eq!(
+        overall["low"],
+        Value::Null,
+        "no unit of replication is named"
+    );
+    assert!(overall["ratio"].as_f64().expect("a ratio") > 1.0);
+    // Two repetitions are too few for an interval, and the answer says so.
+    let reason = ask("&unit=rep")["results"]["columns"][0]["overall"]["reason"].clone();
+    assert!(
+        reason.as_str().is_some_and(|r| r.contains("2 units")),
+        "{reason}"
+    );
+    for (wrong, told) in [
+        ("axis=nothing&a=1&b=2", "no axis"),
+        ("axis=engine&a=alpha&b=nobody", "no coordinate"),
+    ] {
+        let answer = explorer.get(&format!("{GRID}/contrast?stage=grid&{wrong}"));
+        let error = answer.json()["error"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        assert!(
+            answer.status == 400 && error.contains(told),
+            "{wrong}: {error}"
+        );
+    }
+}

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::claims::Claim;
+use crate::figure::Better;
 use crate::format::check_format;
 use crate::template::{Template, closure};
 
@@ -157,6 +158,8 @@ pub enum FigureKind {
     Box,
     /// A trade-off of two columns; the area of a bubble shows a third.
     Bubble,
+    /// Two columns against each other, a mark a row, and the frontier of the best.
+    Scatter,
     /// A column over time, the cells of its stage side by side, each marked.
     Timeline,
     /// Points and the curve that the operator `fit` found for them.
@@ -210,9 +213,13 @@ pub struct FigureSettings {
     /// A logarithmic horizontal axis.
     #[serde(default)]
     pub log_x: bool,
-    /// A logarithmic vertical axis (box).
+    /// A logarithmic vertical axis (box, scatter).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub log_y: bool,
+    /// Which way of `x` and of `y` is better (scatter): the marks that no other one beats in both are joined,
+    /// and the others are hollow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frontier: Option<[Better; 2]>,
     /// The table of the operator `fit`, as `stage.output` (fit).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fit: Option<String>,
@@ -359,7 +366,9 @@ fn check_figure(figure: &Named<FigureSettings>, problems: &mut Vec<Problem>) {
     match settings.kind {
         FigureKind::Ladder => need(settings.y.is_none(), "y"),
         FigureKind::Ecdf => {}
-        FigureKind::Box | FigureKind::Timeline => need(settings.y.is_none(), "y"),
+        FigureKind::Box | FigureKind::Scatter | FigureKind::Timeline => {
+            need(settings.y.is_none(), "y")
+        }
         FigureKind::Bubble => {
             need(settings.y.is_none(), "y");
             need(settings.value.is_none(), "value");
@@ -376,6 +385,10 @@ fn check_figure(figure: &Named<FigureSettings>, problems: &mut Vec<Problem>) {
             need(settings.y.is_none(), "y");
             need(settings.band.is_none(), "band");
         }
+    }
+    if settings.frontier.is_some() && settings.kind != FigureKind::Scatter {
+        let message = "only a figure of the kind `scatter` has a frontier";
+        problems.push(Problem::at(&["figures", &figure.name, "frontier"], message));
     }
     if let Err(message) = check_format(&settings.format) {
         problems.push(Problem::at(&["figures", &figure.name, "format"], message));

@@ -8,6 +8,8 @@ import { gridView } from "./grid.js";
 import { reportView } from "./report.js";
 import { cellView } from "./cell.js";
 import { requestView } from "./request.js";
+import { plotsView } from "./plots.js";
+import { contrastView, pairView } from "./compare.js";
 import { dataView, objectView } from "./data.js";
 import { runView } from "./live.js";
 
@@ -21,11 +23,14 @@ async function view(segments, parameters) {
   if (kind === "study" && study) {
     if (!what) return gridView(main, study);
     if (what === "report") return reportView(main, study);
+    if (what === "plots") return plotsView(main, study);
+    if (what === "compare") return contrastView(main, study);
     if (what === "data") return dataView(main, study);
     if (what === "cell" && stage) return cellView(main, study, stage);
     if (what === "request" && stage) return requestView(main, study, stage);
   }
   if (kind === "run" && study && !isFile()) return runView(main, study, leave.signal);
+  if (kind === "compare" && study && what) return pairView(main, study, what);
   if (kind === "object" && study) return objectView(main, study);
   if (kind === undefined || kind === "studies") return studiesView(main);
   throw new Error(`there is no view ${segments.join("/")}`);
@@ -35,7 +40,7 @@ async function navigate(study, what) {
   const nav = document.getElementById("nav");
   if (!study) { replace(nav); return; }
   const tab = (name, path, own) => h("a", { href: address(["study", study, ...path]), "aria-current": own ? "page" : null }, name);
-  replace(nav, h("span", { class: "where" }, study.split("~").at(-1)), tab("Cells", [], !what), tab("Report", ["report"], what === "report"), tab("Data", ["data"], what === "data"));
+  replace(nav, h("span", { class: "where" }, study.split("~").at(-1)), tab("Cells", [], !what), tab("Plots", ["plots"], what === "plots"), tab("Compare", ["compare"], what === "compare"), tab("Report", ["report"], what === "report"), tab("Data", ["data"], what === "data"));
 }
 
 async function show() {

@@ -2,9 +2,9 @@
 
 import { address, amend, cellLink, cellText, facts, h, here, replace, whyLink } from "./dom.js";
 import { asTable, get, table } from "./api.js";
-import { bytesText, digits, nanoseconds, plural, seconds, short } from "./format.js";
+import { bytesText, digits, plural, seconds, short } from "./format.js";
 import { tableView } from "./table.js";
-import { chart, inFlight, waterfall } from "./tracks.js";
+import { chart, cloudTrack, inFlight, waterfall } from "./tracks.js";
 
 const MOST = 5000;
 const SHOWN = 60;
@@ -25,6 +25,7 @@ export async function cellView(main, study, stage) {
       ["executed", record && `${record.started}, ${seconds(record.seconds)}, place ${record.order} in its run`],
       ["record", cell.record_digest && h("span", { class: "digest", title: cell.record_digest }, short(cell.record_digest))],
       ["earlier", cell.earlier?.length ? `${plural(cell.earlier.length, "execution")} whose result is not in use: ${cell.earlier.map((e) => `${e.status} ${short(e.record)}`).join(", ")}` : null],
+      ["client", one && one.has("wake_lag_p50") && one.at("wake_lag_p50", 0) !== null ? `woke ${digits(one.at("wake_lag_p50", 0))} ms late at the median, ${digits(one.at("wake_lag_p99", 0))} ms at p99, ${digits(one.at("wake_lag_max", 0))} ms at most` : null],
       ["read", inputs(study, cell)],
     ]),
     (record?.warnings ?? []).map((w) => h("p", { class: "note" }, w)),
@@ -73,47 +74,82 @@ export function requestRows(requests) {
   return rows.sort((a, b) => (a.scheduled ?? a.sent ?? 0) - (b.scheduled ?? b.sent ?? 0));
 }
 
+// What a span of time holds: everything below the tracks shows that span.
 function timeline(study, stage, at, requests, others) {
-  const rows = requestRows(requests);
-  const times = rows.flatMap((r) => [r.scheduled, r.sent, r.done]).filter((t) => t !== null);
-  if (!times.length) return null;
-  let whole = [Infinity, -Infinity];
-  for (const t of times) whole = [Math.min(whole[0], t), Math.max(whole[1], t)];
-  const flight = { name: "in flight", unit: "requests", lines: [{ points: inFlight(rows), step: true }] };
-  const lag = rows.filter((r) => r.lag !== null && r.sent !== null).map((r) => [r.sent, r.lag / 1e6]);
-  const tracks = [waterfall(rows), flight, lag.length ? { name: "client send lag", unit: "ms", height: 40, lines: [{ points: lag, dots: true }] } : null, ...machine(others)].filter(Boolean);
-  const under = h("div");
+  return requests.rows_in_all > requests.count ? largeTimeline(study, stage, at, requests, others) : smallTimeline(study, stage, at, requests, others);
+}
+
+// The controls of a span, the picture, and what follows from the span below them.
+function spanned(whole, tracks, { label, onclick = null, show }) {
   const [from, to] = ["from", "to"].map((name) => h("input", { type: "number", step: "any", size: "10", "aria-label": `${name} (ms)`, onchange: typed }));
-  const picture = chart(tracks, whole, { onspan: choose, label: `${rows.length} requests over time; drag, or use the arrow keys, + and −, to choose a span, 0 for all` });
+  const picture = chart(tracks, whole, { onspan: choose, label: `${label}; drag, or use the arrow keys, + and −, to choose a span, 0 for all` });
   function typed() {
     const span = [Number(from.value) * 1e6, Number(to.value) * 1e6];
     if (span[1] > span[0]) choose(span);
   }
   function choose(span) {
     amend({ from: span && Math.round(span[0]), to: span && Math.round(span[1]) });
+    draw(span);
+  }
+  function draw(span) {
+    picture.draw(span);
+    [from.value, to.value] = (span ?? whole).map((t) => (t / 1e6).toFixed(3));
     show(span);
   }
-  function show(span) {
-    picture.draw(span);
-    const now = span ?? whole;
-    [from.value, to.value] = now.map((t) => (t / 1e6).toFixed(3));
+  if (onclick) picture.element.addEventListener("click", (event) => onclick(event.clientY - picture.element.getBoundingClientRect().top, picture.time(event)));
+  const { parameters } = here();
+  draw(parameters.from && parameters.to ? [Number(parameters.from), Number(parameters.to)] : null);
+  return [h("div", { class: "row" }, h("label", {}, "from (ms)", from), h("label", {}, "to (ms)", to), h("button", { type: "button", onclick: () => choose(null) }, "All")), h("figure", {}, picture.element)];
+}
+
+function smallTimeline(study, stage, at, requests, others) {
+  const rows = requestRows(requests);
+  let whole = [Infinity, -Infinity];
+  for (const r of rows) for (const t of [r.scheduled, r.sent, r.done]) if (t !== null) whole = [Math.min(whole[0], t), Math.max(whole[1], t)];
+  if (!(whole[1] > whole[0])) return null;
+  const flight = { name: "in flight", unit: "requests", lines: [{ points: inFlight(rows), step: true }] };
+  const lag = rows.filter((r) => r.lag !== null && r.sent !== null).map((r) => [r.sent, r.lag / 1e6]);
+  const tracks = [waterfall(rows), flight, lag.length ? { name: "client send lag", unit: "ms", height: 40, lines: [{ points: lag, dots: true }] } : null, ...machine(others)].filter(Boolean);
+  const under = h("div");
+  const show = (span) => {
     const inside = span ? rows.filter((r) => (r.done ?? r.sent ?? r.scheduled) >= span[0] && (r.scheduled ?? r.sent) <= span[1]) : rows;
     replace(under, ...list(study, stage, at, requests, inside, rows.length));
-  }
-  picture.element.addEventListener("click", (event) => {
-    const box = picture.element.getBoundingClientRect();
-    const y = event.clientY - box.top;
+  };
+  const open = (y, t) => {
     const r = y < tracks[0].height ? rows[Math.floor((y / tracks[0].height) * rows.length)] : null;
-    const t = picture.time(event);
     if (r && (r.scheduled ?? r.sent) <= t && t <= r.done) location.hash = requestLink(study, stage, at, r);
-  });
-  const { parameters } = here();
-  show(parameters.from && parameters.to ? [Number(parameters.from), Number(parameters.to)] : null);
-  return [h("h2", {}, "Requests over time"),
-    requests.rows_in_all > MOST ? h("p", { class: "note" }, `The first ${MOST} of ${requests.rows_in_all.toLocaleString("en-US")} requests are shown.`) : null,
-    h("div", { class: "row" }, h("label", {}, "from (ms)", from), h("label", {}, "to (ms)", to), h("button", { type: "button", onclick: () => choose(null) }, "All"),
-      h("span", { class: "soft" }, "thin: due to sent; pale: to the first token; full: to the last token. Drag to choose a span.")),
-    h("figure", {}, picture.element), under];
+  };
+  return [h("h2", {}, "Requests over time"), h("p", { class: "soft" }, "Thin: due to sent; pale: to the first token; full: to the last token. Drag to choose a span: the tracks, their figures and the list show that span."),
+    spanned(whole, tracks, { label: `${rows.length} requests over time`, onclick: open, show }), under];
+}
+
+// A cell of more requests than a page can draw: the server says what went on in a span, and lists its requests if they are few.
+function largeTimeline(study, stage, at, requests, others) {
+  const box = h("div", {}, h("p", { class: "soft" }, "Reading…"));
+  const under = h("div");
+  let asked = 0;
+  const detail = async (span) => {
+    const mine = asked += 1;
+    const found = await get(["studies", study, "activity"], { stage, cell: at, ...(span && { from: Math.round(span[0]), to: Math.round(span[1]) }) });
+    if (mine !== asked) return;
+    const failed = found.failed.reduce((a, b) => a + b, 0);
+    const told = h("p", {}, `${found.requests.toLocaleString("en-US")} of ${plural(found.requests_in_all, "request")} in the span, ${failed.toLocaleString("en-US")} of them failed.`);
+    if (!found.single) { replace(under, told, h("p", { class: "soft" }, "A span of at most 5,000 requests lists them and draws each.")); return; }
+    const one = found.single;
+    const value = (name, i) => one[name][i];
+    const rows = one.row.map((row, i) => ({ i, row, id: value("request_id", i), attempt: value("attempt", i), status: value("status", i), phase: value("phase", i), scheduled: value("scheduled_ns", i), sent: value("sent_ns", i), headers: value("headers_ns", i), first: value("first_token_ns", i), last: value("last_token_ns", i), done: value("done_ns", i), lag: value("send_lag_ns", i) }))
+      .sort((a, b) => (a.scheduled ?? a.sent ?? 0) - (b.scheduled ?? b.sent ?? 0));
+    const own = chart([waterfall(rows)], found.span, { onspan: () => {}, label: `${rows.length} requests of the span` });
+    const columns = ["request_id", "phase", "status", "sent_ns", "first_token_ns", "done_ns"].map((name) => ({ name, unit: name.endsWith("_ns") ? "ns" : null, values: rows.slice(0, SHOWN).map((r) => one[name][r.i]) }));
+    replace(under, told, h("figure", {}, own.element), tableView(asTable({ table: `${stage}.requests`, rows: rows.slice(0, SHOWN).map((r) => r.row), columns }), { rowLink: (_, i) => requestLink(study, stage, at, rows[i]) }));
+    own.draw(null);
+  };
+  get(["studies", study, "activity"], { stage, cell: at }).then((all) => {
+    const line = (values) => [{ points: all.at_ns.map((t, i) => [t, values[i]]), step: true }];
+    const tracks = [{ name: "waiting for a token", unit: "requests", lines: line(all.waiting) }, { name: "tokens arriving", unit: "requests", lines: line(all.running) }, cloudTrack(all), all.failed.some((n) => n) ? { name: "failed", unit: "requests", height: 36, lines: line(all.failed) } : null, ...machine(others)].filter(Boolean);
+    replace(box, spanned(all.whole, tracks, { label: `${all.requests_in_all} requests over time`, show: (span) => detail(span).catch((e) => replace(under, h("p", { class: "soft" }, e.message))) }));
+  }).catch((error) => replace(box, h("p", { class: "note" }, `The cell has ${requests.rows_in_all.toLocaleString("en-US")} requests: ${error.message}.`)));
+  return [h("h2", {}, "Requests over time"), h("p", { class: "soft" }, `${requests.rows_in_all.toLocaleString("en-US")} requests: levels at 600 moments, and each request of a span that is short enough.`), box, under];
 }
 
 export function requestLink(study, stage, at, r) {
@@ -152,25 +188,37 @@ function machine({ host, processes, gpu, slots, metrics }) {
   }
   if (metrics) {
     const names = [...new Set(metrics.column("name").values)];
-    const wanted = [[/running|processing/, "running"], [/waiting|deferred|queue_req/, "waiting"], [/(kv|cache).*(usage|ratio|perc)/, "KV use"]];
-    for (const [pattern, name] of wanted) {
-      const metric = names.find((n) => pattern.test(n) && !n.endsWith("_total"));
-      if (metric) add(name, null, [{ points: points(metrics, "value", (i) => metrics.at("name", i) === metric), step: true }]);
+    const wanted = [[/(?<!max_|max_num_)(running|requests_processing)/, "server: running", "requests"], [/waiting|deferred|queue_req|queue_size/, "server: waiting", "requests"], [/(kv|cache|token).*(usage|ratio|perc)/, "KV use", "share"]];
+    for (const [pattern, name, unit] of wanted) {
+      const metric = names.find((n) => pattern.test(n) && !/_total$|_bucket$|_sum$|_count$/.test(n));
+      if (metric) add(name, unit, [{ points: summed(metrics, metric), step: true }]);
     }
   }
   if (host) {
     add("CPU busy, steal", "share", [{ points: points(host, "cpu_busy") }, { points: points(host, "cpu_steal"), colour: "track-2" }]);
+    add("threads that run", "threads", [{ points: points(host, "runnable") }]);
+    add("CPU clock", "MHz", [{ points: points(host, "frequency_mhz") }]);
   }
   if (processes) {
     const ofRole = (role) => points(processes, "cpu", (i) => processes.at("role", i) === role);
     add("server, client CPU", "cores", [{ points: ofRole("server") }, { points: ofRole("client"), colour: "track-2" }]);
   }
   if (gpu) {
-    const first = (i) => gpu.at("gpu", i) === gpu.at("gpu", 0);
-    add("GPU power", "W", [{ points: points(gpu, "power_w", first) }]);
-    add("GPU clock", "MHz", [{ points: points(gpu, "sm_clock_mhz", first) }]);
+    const each = [...new Set(gpu.column("gpu").values)].sort((a, b) => a - b).slice(0, 8);
+    const lines = (column) => each.map((id, k) => ({ points: points(gpu, column, (i) => gpu.at("gpu", i) === id), colour: k % 2 ? "track-2" : "track" }));
+    const many = each.length > 1 ? ` (${each.length})` : "";
+    add(`GPU power${many}`, "W", lines("power_w"));
+    add(`GPU clock${many}`, "MHz", lines("sm_clock_mhz"));
+    add(`GPU busy${many}`, "share", lines("sm_utilisation"));
+    add(`GPU heat${many}`, "°C", lines("temperature_c"));
   }
   return tracks;
 }
 
-export const spanText = (from, to) => `${nanoseconds(from)} to ${nanoseconds(to)}`;
+// A metric of the server over its labels, for instance over engines behind one address.
+function summed(metrics, name) {
+  const at = new Map();
+  for (let i = 0; i < metrics.count; i += 1) if (metrics.at("name", i) === name) at.set(metrics.at("at_ns", i), (at.get(metrics.at("at_ns", i)) ?? 0) + metrics.at("value", i));
+  return [...at].sort((a, b) => a[0] - b[0]);
+}
+

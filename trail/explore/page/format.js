@@ -63,3 +63,13 @@ export function ticks(from, to, count = 6) {
   for (let value = Math.ceil(from / step) * step; value <= to + step * 1e-6; value += step) list.push(value);
   return list;
 }
+
+// How long ago a moment was.
+export function ago(moment) {
+  const s = (Date.now() - Date.parse(moment)) / 1000;
+  if (!Number.isFinite(s)) return "–";
+  if (s < 90) return "just now";
+  if (s < 5400) return `${Math.round(s / 60)} min ago`;
+  if (s < 129600) return `${Math.round(s / 3600)} h ago`;
+  return `${Math.round(s / 86400)} days ago`;
+}

@@ -1,29 +1,49 @@
-// Every study of the store.
+// Every study of the store: what it asks, what it found, when and on what it was measured. Two that are ticked are compared.
 
 import { address, h, replace } from "./dom.js";
 import { get } from "./api.js";
-import { plural, short } from "./format.js";
+import { ago, plural, short } from "./format.js";
+
+const VERDICTS = ["licensed", "refused", "undecided"];
 
 export async function studiesView(main) {
   const [list, runs] = await Promise.all([get(["studies"], {}, true), get(["runs"], {}, true).catch(() => ({ runs: [] }))]);
   const body = h("tbody");
+  const ticked = [];
+  const compare = h("button", { type: "button", disabled: true, onclick: () => { location.hash = address(["compare", ...older()]); } }, "Compare the two that are ticked");
+  // The one measured first is the base.
+  const older = () => [...ticked].sort((a, b) => String(a.about?.measured_from ?? "").localeCompare(String(b.about?.measured_from ?? ""))).map((s) => s.id);
+  const tick = (study, box) => {
+    if (box.checked) ticked.push(study);
+    else ticked.splice(ticked.indexOf(study), 1);
+    compare.disabled = ticked.length !== 2;
+  };
   const rows = list.studies.map((study) => {
     const title = study.profile ? `${study.experiment} (${study.profile})` : study.experiment;
     const states = Object.entries(study.counts).map(([state, n]) => `${n} ${state}`).join(", ");
+    const about = study.about ?? {};
+    const claims = Object.entries(about.claims ?? {}).sort(([a], [b]) => VERDICTS.indexOf(a) - VERDICTS.indexOf(b)).map(([verdict, n]) => `${n} ${verdict}`).join(", ");
+    const box = h("input", { type: "checkbox", "aria-label": `Compare ${title}`, onchange: (event) => tick(study, event.target) });
     return {
-      text: `${title} ${study.lock} ${study.trail} ${states}`.toLowerCase(),
-      row: h("tr", {}, h("td", {}, h("a", { href: address(["study", study.id]) }, title)),
-        h("td", {}, h("a", { href: address(["study", study.id, "report"]) }, "report")),
-        h("td", {}, states), h("td", { class: "number" }, study.measurements.toLocaleString("en-US")),
-        h("td", { class: "number" }, String(study.measured_again)), h("td", { class: "digest", title: study.trail }, short(study.trail)), h("td", { class: "soft" }, study.lock)),
+      text: [title, about.question, about.title, study.lock, study.trail, states, claims, ...(about.engines ?? []), ...(about.hosts ?? [])].join(" ").toLowerCase(),
+      row: h("tr", {}, h("td", {}, list.studies.length > 1 ? box : null), h("td", { class: "long" }, h("a", { href: address(["study", study.id]) }, title), about.question ? h("div", { class: "soft" }, about.question) : null),
+        h("td", {}, h("a", { href: address(["study", study.id, "report"]), "aria-label": `Report of ${title}` }, "report")), h("td", {}, claims || "no claims"), h("td", { class: "wrap" }, states),
+        h("td", { class: "number" }, study.measurements.toLocaleString("en-US")), h("td", { class: "number" }, String(study.measured_again)),
+        h("td", { title: about.measured_from ? `from ${about.measured_from} to ${about.measured_to}` : null }, about.measured_to ? ago(about.measured_to) : "–"),
+        h("td", { class: "wrap" }, (about.engines ?? []).join("; ") || "–"), h("td", { class: "wrap" }, (about.hosts ?? []).join("; ") || "–"), h("td", { class: "digest", title: study.trail }, short(study.trail)), h("td", { class: "soft" }, study.lock)),
     };
   });
-  const show = (words) => replace(body, rows.filter((r) => r.text.includes(words.toLowerCase())).map((r) => r.row));
+  const count = h("span", { class: "soft", role: "status" });
+  const show = (words) => {
+    const found = rows.filter((r) => words.toLowerCase().split(/\s+/).every((word) => r.text.includes(word)));
+    replace(body, found.map((r) => r.row));
+    count.textContent = found.length === rows.length ? plural(rows.length, "study", "studies") : `${found.length} of ${plural(rows.length, "study", "studies")}`;
+  };
   show("");
   replace(main, h("h1", {}, "Studies"),
     runs.runs.length ? h("p", {}, "Runs: ", runs.runs.slice(0, 8).map((run, i) => [i ? ", " : "", h("a", { href: address(["run", run.id]) }, run.id)])) : null,
-    h("div", { class: "row" }, h("label", {}, "Search", h("input", { type: "search", oninput: (e) => show(e.target.value) })), h("span", { class: "soft" }, plural(rows.length, "study", "studies"))),
-    h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["study", "", "cells", "measurements", "measured again", "trail digest", "lock"].map((t, i) => h("th", { scope: "col", class: i === 3 || i === 4 ? "number" : null }, t)))), body)),
+    h("div", { class: "row" }, h("label", {}, "Search", h("input", { type: "search", oninput: (e) => show(e.target.value) })), count, list.studies.length > 1 ? compare : null),
+    rows.length ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Studies" }, h("table", {}, h("thead", {}, h("tr", {}, ["tick", "study", "its report", "claims", "cells", "measurements", "measured again", "measured", "engine", "machine", "trail digest", "lock"].map((t, i) => h("th", { scope: "col", class: i === 5 || i === 6 ? "number" : null }, t)))), body)) : null,
     (list.broken ?? []).map((message) => h("p", { class: "error" }, message)),
     rows.length ? null : h("p", {}, "No experiment has run here yet. ", h("code", {}, "benchtrail run EXPERIMENT"), " measures one."));
 }

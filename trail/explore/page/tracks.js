@@ -77,14 +77,24 @@ function drawTrack(context, track, box) {
   context.fillRect(LEFT, top, width - LEFT - RIGHT, height);
   context.fillStyle = ink("text");
   context.fillText(track.name, 0, top + 12, LEFT - 8);
+  if (track.note) {
+    context.fillStyle = ink("soft");
+    context.fillText(track.note, 0, top + 27, LEFT - 8);
+  }
   context.save();
   context.beginPath();
   context.rect(LEFT, top, width - LEFT - RIGHT, height);
   context.clip();
   if (track.paint) track.paint(context, box);
-  const values = (track.lines ?? []).flatMap((line) => line.points.map((p) => p[1]));
   let [low, high] = [track.from ?? 0, 0];
-  for (const v of values) { low = Math.min(low, v); high = Math.max(high, v); }
+  let [least, most] = [Infinity, -Infinity];
+  for (const line of track.lines ?? []) {
+    for (const [t, v] of line.points) {
+      low = Math.min(low, v);
+      high = Math.max(high, v);
+      if (t >= span[0] && t <= span[1]) { least = Math.min(least, v); most = Math.max(most, v); }
+    }
+  }
   const y = (v) => top + height - 3 - ((v - low) / (high - low || 1)) * (height - 8);
   for (const line of track.lines ?? []) {
     context.strokeStyle = context.fillStyle = ink(line.colour ?? "track");
@@ -103,10 +113,11 @@ function drawTrack(context, track, box) {
     context.stroke();
   }
   context.restore();
-  if (values.length) {
+  if (least <= most) {
+    // Of the span that is shown.
     context.fillStyle = ink("soft");
     const unit = track.unit && track.unit !== "1" ? ` ${track.unit}` : "";
-    context.fillText(`${digits(low, 3)} … ${digits(high, 3)}${unit}`, 0, top + 27, LEFT - 8);
+    context.fillText(`${digits(least, 3)} … ${digits(most, 3)}${unit}`, 0, top + 27, LEFT - 8);
   }
 }
 
@@ -151,4 +162,25 @@ export function inFlight(requests) {
   edges.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
   let n = 0;
   return edges.map(([t, change]) => { n += change; return [t, n]; });
+}
+
+// Requests by when they were sent (across) and how long their first token took (up, a logarithmic scale): darker is more.
+export function cloudTrack({ ttft_cloud: cloud, span: whole }) {
+  let [low, high, most] = [Infinity, -Infinity, 0];
+  for (const [, bin, n] of cloud.counts) { low = Math.min(low, bin); high = Math.max(high, bin); most = Math.max(most, n); }
+  const ms = (bin) => 10 ** (bin / cloud.bins_per_decade_of_ms);
+  return low > high ? null : {
+    name: "TTFT of requests", height: 110, note: `${digits(ms(low), 2)} … ${digits(ms(high + 1), 2)} ms, log`,
+    paint(context, { top, height, x }) {
+      const wide = (whole[1] - whole[0]) / cloud.columns;
+      const tall = height / (high - low + 1);
+      context.fillStyle = ink("track");
+      for (const [column, bin, n] of cloud.counts) {
+        context.globalAlpha = 0.15 + 0.85 * (Math.log(n + 1) / Math.log(most + 1));
+        const left = x(whole[0] + column * wide);
+        context.fillRect(left, top + (high - bin) * tall, Math.max(x(whole[0] + (column + 1) * wide) - left, 1), tall);
+      }
+      context.globalAlpha = 1;
+    },
+  };
 }

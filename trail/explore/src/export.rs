@@ -78,7 +78,7 @@ pub fn export(site: &Site, id: &str, limit: usize) -> Result<Exported, String> {
     file.add(&Ask::to(&["api", "v1"], &[]));
     file.put(
         "api/v1/studies?",
-        &json!({"studies": [study.summary()], "broken": []}),
+        &json!({"studies": [study.line(&site.store)], "broken": []}),
     );
     let overview = file.add(&Ask::of(of(&[]), &[]));
     let cells = file.add(&Ask::of(of(&["cells"]), &[]));

@@ -5,16 +5,22 @@
 //! needs into one HTML file, which opens without a server. docs/explore.md describes the page, and
 //! `api/openapi.json` the API.
 
+mod about;
+mod activity;
 mod assets;
 mod catalogue;
 mod cell;
+mod contrast;
 mod error;
 mod export;
+mod facets;
 mod guard;
+mod latency;
 mod live;
 mod reply;
 mod report;
 mod request;
+mod rows;
 mod server;
 mod site;
 mod study;

@@ -16,7 +16,7 @@ use crate::reply::{Freshness, Reply};
 use crate::request::Ask;
 use crate::study::Study;
 use crate::table::{MAX_ROWS, View};
-use crate::{assets, cell, live, report, trail};
+use crate::{activity, assets, cell, contrast, latency, live, report, trail};
 
 /// Instructions of SQLite that one question of a page may take: some seconds.
 const INSTRUCTIONS: u64 = 1_000_000_000;
@@ -114,6 +114,14 @@ impl Site {
             ["tables", name] => study.table(name, ask, &self.store),
             ["report"] => report::report(&study, ask.get("cell"), &self.store),
             ["why"] => trail::why(&study, ask, &self.store),
+            ["distribution"] => latency::distribution(&study, ask, &self.store),
+            ["objective"] => latency::objective(&study, ask, &self.store),
+            ["activity"] => activity::activity(&study, ask, &self.store),
+            ["contrast"] => contrast::contrast(&study, ask, &self.store),
+            ["compare"] => {
+                let other = self.study(needed("with")?)?;
+                contrast::studies(&study, &other, ask, &self.store)
+            }
             ["sql"] => self.sql(&study, needed("query")?, ask),
             _ => Err(Failure::nothing(
                 format!("a study has no `{}`", rest.join("/")),
@@ -138,7 +146,7 @@ impl Site {
         let mut broken = Vec::new();
         for path in (self.find)().map_err(Failure::store)? {
             match self.read(&path) {
-                Ok(study) => studies.push(study.summary()),
+                Ok(study) => studies.push(study.line(&self.store)),
                 Err(failure) => broken.push(Value::from(failure.message)),
             }
         }

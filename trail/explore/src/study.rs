@@ -13,7 +13,9 @@ use pipeline::place::cell_text;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::about;
 use crate::catalogue::{Catalogue, Entry, record_of, union, whole};
+use crate::contrast;
 use crate::error::{Failure, Fault};
 use crate::reply::{Freshness, Reply};
 use crate::request::Ask;
@@ -36,6 +38,7 @@ pub(crate) struct Study {
     /// The lock.
     pub(crate) lock: Lock,
     cells: OnceLock<Bytes>,
+    about: OnceLock<Value>,
 }
 
 /// What of a record a page shows of each cell; the rest of a record is passed over.
@@ -108,6 +111,7 @@ impl Study {
             digest: Digest::of(bytes),
             lock,
             cells: OnceLock::new(),
+            about: OnceLock::new(),
         })
     }
 
@@ -138,9 +142,19 @@ impl Study {
         })
     }
 
+    /// Returns the summary with what the study is about.
+    pub(crate) fn line(&self, store: &Store) -> Value {
+        let about = self
+            .about
+            .get_or_init(|| about::about(&self.lock, &self.path, store));
+        let mut value = self.summary();
+        value["about"] = about.clone();
+        value
+    }
+
     /// Answers with the study, its stages and its tables.
     pub(crate) fn overview(&self, store: &Store) -> Result<Reply, Failure> {
-        let mut value = self.summary();
+        let mut value = self.line(store);
         let stages = self.lock.stages.iter().map(|stage| {
             json!({
                 "name": stage.name,
@@ -149,6 +163,7 @@ impl Study {
             })
         });
         value["stages"] = stages.collect();
+        value["replicates"] = json!(contrast::replicates(self, store)?);
         value["tables"] = self.tables(store)?;
         Ok(Reply::json(&value, Freshness::Tagged))
     }
@@ -169,6 +184,7 @@ impl Study {
                 "axes": axes,
                 "rows_of_first": entry.sample.rows,
                 "lineage": name.ends_with(".lineage"),
+                "operator": operator_of(entry, store),
                 "artifact": (ok.len() == 1).then_some(entry.sample.digest),
             }));
         }
@@ -245,15 +261,24 @@ impl Study {
         view.reply(name, &table, None, &notes)
     }
 
+    /// Returns a stage.
+    pub(crate) fn stage(&self, name: &str) -> Result<&LockStage, Failure> {
+        let names = || -> Vec<&str> { self.lock.stages.iter().map(|s| s.name.as_str()).collect() };
+        self.lock
+            .stages
+            .iter()
+            .find(|s| s.name == name)
+            .ok_or_else(|| {
+                Failure::nothing(
+                    format!("the lock has no stage `{name}`"),
+                    format!("it has: {}", names().join(", ")),
+                )
+            })
+    }
+
     /// Returns a stage and one of its cells.
     pub(crate) fn find(&self, stage: &str, at: &str) -> Result<(&LockStage, &LockCell), Failure> {
-        let names = || -> Vec<&str> { self.lock.stages.iter().map(|s| s.name.as_str()).collect() };
-        let Some(found) = self.lock.stages.iter().find(|s| s.name == stage) else {
-            return Err(Failure::nothing(
-                format!("the lock has no stage `{stage}`"),
-                format!("it has: {}", names().join(", ")),
-            ));
-        };
+        let found = self.stage(stage)?;
         let cell = found.cells.iter().find(|c| c.coordinates == at);
         let missing = || {
             let first = found.cells.first().map_or("", |c| c.coordinates.as_str());
@@ -403,6 +428,15 @@ fn cell_line(
             .map_or(0, |e| e.attempts.len().saturating_sub(1)),
     };
     serde_json::to_value(line).map_err(Failure::store)
+}
+
+/// Returns the operator that made a table, if it is one of an analysis; the first cell's table tells.
+fn operator_of(entry: &Entry<'_>, store: &Store) -> Option<String> {
+    let pure = entry.stage.class == LockClass::Pure && !entry.output.ends_with(".lineage");
+    let bytes = pure.then(|| store.get(&entry.sample.digest).ok())??;
+    artifacts::Table::from_parquet(bytes)
+        .ok()?
+        .metadata("operator")
 }
 
 /// Returns the names of a cell's axes.

@@ -1,5 +1,8 @@
-//! A table as an answer: a page of its rows as JSON, CSV or Parquet.
+//! A table as an answer: a page of its rows as JSON, CSV, Arrow or Parquet.
 
+use arrow_array::UInt64Array;
+use arrow_ipc::writer::StreamWriter;
+use arrow_select::take::take_record_batch;
 use artifacts::{Scalar, Table, TableError};
 use serde_json::{Value, json};
 
@@ -35,6 +38,7 @@ enum Format {
     Json,
     Csv,
     Parquet,
+    Arrow,
 }
 
 impl View {
@@ -55,9 +59,10 @@ impl View {
             "json" => Format::Json,
             "csv" => Format::Csv,
             "parquet" => Format::Parquet,
+            "arrow" => Format::Arrow,
             other => {
                 let message = format!("`{other}` is not a format");
-                return Err(Failure::question(message, "json, csv or parquet"));
+                return Err(Failure::question(message, "json, csv, arrow or parquet"));
             }
         };
         let list = |text: &str| text.split(',').map(str::to_owned).collect();
@@ -87,11 +92,11 @@ impl View {
     fn bounds(&self, rows: usize) -> (usize, usize) {
         let most = match self.format {
             Format::Parquet => usize::MAX,
-            Format::Csv | Format::Json => MAX_ROWS,
+            Format::Csv | Format::Json | Format::Arrow => MAX_ROWS,
         };
         let usual = match self.format {
             Format::Json => ROWS,
-            Format::Csv | Format::Parquet => most,
+            Format::Csv | Format::Arrow | Format::Parquet => most,
         };
         let from = self.from.min(rows);
         let to = self.to.unwrap_or_else(|| from.saturating_add(usual));
@@ -136,6 +141,11 @@ impl View {
             Format::Csv => Ok(Reply::new(
                 "text/csv; charset=utf-8",
                 csv_of(&names, table, &rows)?,
+                Freshness::Tagged,
+            )),
+            Format::Arrow => Ok(Reply::new(
+                "application/vnd.apache.arrow.stream",
+                arrow_of(&names, table, &rows)?,
                 Freshness::Tagged,
             )),
             Format::Parquet => {
@@ -307,6 +317,26 @@ fn csv_of(names: &[String], table: &Table, rows: &[usize]) -> Result<String, Tab
     Ok(text)
 }
 
+/// Returns rows as a stream of Arrow's, with units and descriptions in the metadata of the fields.
+fn arrow_of(names: &[String], table: &Table, rows: &[usize]) -> Result<Vec<u8>, Failure> {
+    let wrong = |e: &dyn std::fmt::Display| Failure::store(format!("the rows as Arrow: {e}"));
+    let schema = table.batch().schema();
+    let places = names.iter().map(|name| schema.index_of(name));
+    let places = places
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|e| wrong(&e))?;
+    let part = table.batch().project(&places).map_err(|e| wrong(&e))?;
+    let rows: UInt64Array = rows.iter().map(|row| *row as u64).collect();
+    let part = take_record_batch(&part, &rows).map_err(|e| wrong(&e))?;
+    let mut bytes = Vec::new();
+    let written = StreamWriter::try_new(&mut bytes, &part.schema()).and_then(|mut writer| {
+        writer.write(&part)?;
+        writer.finish()
+    });
+    written.map_err(|e| wrong(&e))?;
+    Ok(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use artifacts::Column;
@@ -362,6 +392,20 @@ mod tests {
         );
         assert_eq!(rows("contains=A")["rows"], json!([1, 3]));
         assert_eq!(rows("from=90")["rows"], json!([]));
+    }
+
+    #[test]
+    fn rows_as_arrow_are_those_of_the_page_with_their_units() {
+        let view = view("format=arrow&sort=x&columns=x,name&to=2");
+        let reply = view.reply("t", &table(), None, &[]).unwrap();
+        let mut read = arrow_ipc::reader::StreamReader::try_new(&reply.body[..], None).unwrap();
+        let batch = read.next().unwrap().unwrap();
+        assert_eq!(batch.num_rows(), 2);
+        assert_eq!(batch.schema().field(0).name(), "x");
+        assert_eq!(batch.schema().field(0).metadata()["unit"], "ms");
+        let x = batch.column(0).as_any();
+        let x = x.downcast_ref::<arrow_array::Float64Array>().unwrap();
+        assert_eq!(x.values().to_vec(), [1.0, 2.0]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod forest;
 mod frame;
 mod grid;
 mod scale;
+mod scatter;
 mod svg;
 mod timeline;
 
@@ -27,6 +28,7 @@ use crate::settings::{FigureKind, FigureSettings};
 use crate::view::View;
 use svg::Svg;
 
+pub(crate) use scatter::Better;
 pub(crate) use svg::scoped_style;
 #[cfg(test)]
 pub(crate) use svg::{DARK, LIGHT};
@@ -96,6 +98,7 @@ pub(crate) fn draw(
         FigureKind::Matrix => grid::matrix(&plot, &mut svg)?,
         FigureKind::Box => boxes::draw(&plot, &mut svg)?,
         FigureKind::Bubble => bubbles::draw(&plot, &mut svg)?,
+        FigureKind::Scatter => scatter::draw(&plot, &mut svg)?,
         FigureKind::Timeline => timeline::draw(&plot, &mut svg)?,
         FigureKind::Fit => {
             let name = settings.fit.as_deref().expect("checked: a fit has `fit`");
@@ -165,6 +168,12 @@ pub(crate) fn marks_of(
     };
     if gaps {
         text.push_str(" Cross: no value.");
+    }
+    if settings.frontier.is_some() {
+        text.push_str(
+            " Dashed, from mark to mark: those that no other one beats in both; hollow, the others. \
+             What lies between marks was not measured.",
+        );
     }
     Ok(text)
 }

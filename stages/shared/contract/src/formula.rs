@@ -35,6 +35,9 @@ pub(crate) trait Formula: Sync {
         rows: &[Range<usize>],
         values: &mut Vec<f64>,
     ) -> Result<(), TableError>;
+
+    /// Returns the value of each row of requests without chunks; `None` where it is undefined.
+    fn of_each(&self, requests: &ColumnBatch) -> Result<Vec<Option<f64>>, TableError>;
 }
 
 impl fmt::Debug for dyn Formula {
@@ -91,5 +94,14 @@ where
             values.extend((self.compute)(numbers));
         }
         Ok(())
+    }
+
+    fn of_each(&self, requests: &ColumnBatch) -> Result<Vec<Option<f64>>, TableError> {
+        let columns = self.numbers.iter();
+        let columns = columns.map(|number| requests.ints(number.column));
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        let columns: [_; N] = columns.try_into().expect("a column for each number");
+        let value = |row| (self.compute)(std::array::from_fn(|i| columns[i].get(row)));
+        Ok((0..requests.rows()).map(value).collect())
     }
 }

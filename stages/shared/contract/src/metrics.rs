@@ -100,6 +100,15 @@ impl Metric {
         self.formula.numbers().iter().map(|number| number.column)
     }
 
+    /// Returns the value of each row of requests whose cell has no chunks; `None` where it is
+    /// undefined. Needs the columns that [`Metric::columns`] names.
+    ///
+    /// # Errors
+    /// If a column is not as the load stage writes it.
+    pub fn of_each(&self, requests: &ColumnBatch) -> Result<Vec<Option<f64>>, TableError> {
+        self.formula.of_each(requests)
+    }
+
     /// Appends the defined values of some rows of requests without chunks.
     ///
     /// # Errors

@@ -203,6 +203,13 @@ mod tests {
             let expected: Vec<f64> = whole.iter().filter_map(|t| metric.of(t)).collect();
             assert_eq!(bits(&narrow.values[0]), bits(&expected), "{}", metric.name);
             assert!(!expected.is_empty(), "{}", metric.name);
+            let columns: Vec<&str> = metric.columns().collect();
+            let digest = &cell.outputs["requests"].digest;
+            let batches = ColumnReader::open(&store, digest, &columns).unwrap();
+            let each: Vec<Option<f64>> = batches
+                .flat_map(|batch| metric.of_each(&batch.unwrap()).unwrap())
+                .collect();
+            assert!(whole.iter().all(|t| each[t.row] == metric.of(t)));
         }
     }
     #[test]

@@ -1,0 +1,141 @@
+// Two labels of an axis, or two studies, side by side. Every interval and every verdict was computed by the program; the page
+// only shows it.
+
+import { address, amend, cellLink, facts, h, here, replace, say, select } from "./dom.js";
+import { get } from "./api.js";
+import { byLabel, digits, plural, short } from "./format.js";
+import { csvText, download, plotOf, svgText } from "./plot.js";
+
+const STATES = { confound: "a confound: nobody chose it", unknown: "unknown: one side does not tell", follows: "follows from what was chosen", planned: "planned: the experiment chose it" };
+const CLASS = { confound: "bad", unknown: "warn" };
+
+export async function contrastView(main, study) {
+  const { parameters } = here();
+  const [overview, cells, list] = await Promise.all([get(["studies", study]), get(["studies", study, "cells"]), get(["studies"]).catch(() => ({ studies: [] }))]);
+  const again = (change) => { amend(change); contrastView(main, study).catch((e) => say(e.message)); };
+  const stages = cells.stages.filter((s) => s.class === "measurement" && s.axes.length);
+  const stage = stages.find((s) => s.name === parameters.stage) ?? stages[0];
+  const others = list.studies.filter((s) => s.id !== study);
+  const nameOf = (s) => (s.profile ? `${s.experiment} (${s.profile})` : s.experiment);
+  const another = others.length ? select("Or with another study", [["", "choose one"], ...others.map((s) => [s.id, nameOf(s)])], "", (id) => { if (id) location.hash = address(["compare", id, study]); }) : null;
+  const shown = h("div", {}, h("p", { class: "soft" }, "Reading…"));
+  if (!stage) {
+    replace(main, h("h1", {}, "Compare"), h("div", { class: "row" }, another), h("p", {}, "No measured stage of this study has an axis, so there is nothing to compare within it."));
+    return;
+  }
+  const repeats = new Set([...(overview.replicates ?? []), "block"]);
+  const axes = stage.axes.map((axis, i) => ({ axis, labels: [...new Set(stage.cells.map((c) => c.labels[i]))].sort(byLabel) })).filter((a) => a.labels.length > 1);
+  const axis = axes.find((a) => a.axis === parameters.axis) ?? axes.find((a) => !repeats.has(a.axis)) ?? axes[0];
+  if (!axis) {
+    replace(main, h("h1", {}, "Compare"), h("div", { class: "row" }, another), h("p", {}, "No axis has two labels."));
+    return;
+  }
+  const pick = (asked, usual) => axis.labels.find((l) => String(l) === asked) ?? usual;
+  const a = pick(parameters.a, axis.labels[0]);
+  const b = pick(parameters.b, axis.labels.find((l) => l !== a));
+  const options = axis.labels.map((l) => [String(l), String(l)]);
+  replace(main, h("h1", {}, `${axis.axis}: ${a} against ${b}`), h("div", { class: "row" }, stages.length > 1 ? select("Stage", stages.map((s) => s.name), stage.name, (name) => again({ stage: name, axis: null, a: null, b: null })) : null,
+    select("Axis", axes.map((x) => x.axis), axis.axis, (name) => again({ axis: name, a: null, b: null, unit: null })), select("One side", options, String(a), (label) => again({ a: label })), select("The other, the base", options, String(b), (label) => again({ b: label })), another), shown);
+  try {
+    const question = { stage: stage.name, axis: axis.axis, a: String(a), b: String(b), ...(parameters.unit && { unit: parameters.unit }) };
+    const found = await get(["studies", study, "contrast"], question);
+    replace(shown, resultsOf(found, again, parameters), overlaid(study, stage, axis.axis, [a, b], axes, repeats, parameters, again), facetsOf(found.facets, [String(a), String(b)]),
+      h("p", { class: "soft" }, "Compared cells, for instance: ", found.example.map((at, i) => [i ? " and " : "", h("a", { href: cellLink(study, stage.name, at) }, at)])));
+  } catch (error) {
+    replace(shown, h("div", { class: "error", role: "alert" }, h("p", {}, error.message), error.hint ? h("p", { class: "soft" }, error.hint) : null));
+  }
+}
+
+const percent = (share) => (share === null || share === undefined ? "–" : `${share > 0 ? "+" : share < 0 ? "−" : ""}${digits(Math.abs(share) * 100, 3)} %`);
+const bracket = (low, high) => (low === null || low === undefined ? "–" : `${percent(low - 1)} to ${percent(high - 1)}`);
+
+function resultsOf(found, again, parameters) {
+  const { results } = found;
+  if (!results.table) return [h("h2", {}, "Results"), h("p", { class: "note" }, results.reason)];
+  const units = results.could_be_units ?? [];
+  const chooser = units.length ? select("Unit of replication", [["", units.includes("block") ? "block" : "none"], ...units.filter((u) => u !== "block").map((u) => [u, `${u} (you say that each is a launch of its own)`])], parameters.unit ?? "", (unit) => again({ unit: unit || null })) : null;
+  const named = ["change", `${digits(results.level * 100)} % interval of the change`, "n", `smallest change found in ${digits(results.power * 100)} % of studies`];
+  const heading = (extra, sides) => h("thead", {}, h("tr", {}, [...extra, ...(sides ? [String(found.a), `${found.b}, the base`] : []), ...named].map((t, i) => h("th", { scope: "col", class: i >= extra.length ? "number" : null }, t))));
+  const value = (v, unit) => h("td", { class: "number" }, v === undefined || v === null ? "–" : `${digits(v)} ${unit}`);
+  const line = (r, unit, head, sides) => h("tr", {}, head, sides ? [value(r.a, unit), value(r.b, unit)] : null,
+    h("td", { class: "number" }, r.ratio === null || r.ratio === undefined ? "–" : percent(r.ratio - 1)), h("td", { class: "number" }, r.low === undefined ? r.reason ?? "–" : bracket(r.low, r.high)), h("td", { class: "number" }, r.n ? String(r.n) : "–"), h("td", { class: "number" }, r.smallest_detectable === undefined || r.smallest_detectable === null ? "–" : percent(r.smallest_detectable)));
+  const unitOf = (c) => (c.unit === "1" ? "" : c.unit ?? "");
+  const all = results.columns.map((c) => line(c.overall, unitOf(c), h("td", { title: c.description }, `${c.column.replaceAll("_", " ")}, ${plural(c.overall.coordinates ?? 0, "coordinate")}`), false));
+  const each = results.columns.map((c) => h("details", {}, h("summary", {}, `${c.column.replaceAll("_", " ")} at each of ${plural(c.at.length, "coordinate")}`),
+    h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": `${c.column} at each coordinate` }, h("table", {}, heading(results.places, true), h("tbody", {}, c.at.map((r) => line(r, unitOf(c), r.at.map((label) => h("td", {}, String(label))), true)))))));
+  return [h("h2", {}, "Results"), chooser ? h("div", { class: "row" }, chooser) : null,
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Results over all coordinates" }, h("table", {}, heading(["over all coordinates"], false), h("tbody", {}, all))),
+    h("p", { class: "soft" }, `From the table ${results.table}. ${results.units.length ? `Each unit of replication (${results.interval_of}) has one ratio of both sides, and the ratios are averaged as logarithms; the interval is over the units.` : "The change is the ratio of both sides. It has no interval: no axis of the table stands for launches, and a repetition within one launch does not tell how the next launch comes out."} It stands alone, in no family: for a verdict, add a table of the operator paired-comparison to the experiment.`), each];
+}
+
+// The distributions of both sides in one picture.
+function overlaid(study, stage, axis, labels, axes, repeats, parameters, again) {
+  const box = h("div", { class: "plot" }, h("p", { class: "soft" }, "Reading the requests…"));
+  const metric = parameters.metric ?? "ttft_ms";
+  const kept = axes.filter((x) => x.axis !== axis && !repeats.has(x.axis)).map((x) => ({ axis: x.axis, labels: x.labels, label: x.labels.find((l) => String(l) === parameters[`only.${x.axis}`]) ?? x.labels[0] }));
+  const question = { stage: stage.name, metric, by: axis, ...Object.fromEntries(kept.map((k) => [`only.${k.axis}`, String(k.label)])) };
+  get(["studies", study, "distribution"], question).then((found) => {
+    const groups = labels.map((label) => found.groups.find((g) => String(g.labels[0]) === String(label))).filter(Boolean);
+    const unit = found.unit && found.unit !== "1" ? ` (${found.unit})` : "";
+    const picture = (width) => plotOf([{ lines: groups.map((g, series) => ({ series, step: true, points: g.points.map(([v, rank]) => [v, rank / g.n]) })) }], { x: { label: `${metric.replaceAll("_", " ")}${unit}, log`, log: true }, y: { label: "share of requests" }, names: groups.map((g, series) => ({ series, text: `${axis} ${g.labels[0]}, ${plural(g.n, "request")}` })), width, height: 300, label: `Distribution of ${metric} of both sides` });
+    replace(box, picture(Math.max(300, Math.min(1400, box.clientWidth || 800))), h("div", { class: "row" }, h("button", { type: "button", onclick: () => download(svgText(picture(900), `Distribution of ${metric}`), `${metric}-compared.svg`, "image/svg+xml") }, "Save as SVG"),
+      h("button", { type: "button", onclick: () => download(csvText([axis, "n", `${metric}${unit}`, "share at most"], groups.flatMap((g) => g.points.map(([v, rank]) => [g.labels[0], g.n, v, rank / g.n]))), `${metric}-compared.csv`, "text/csv") }, "Save as CSV")));
+  }).catch((error) => replace(box, h("p", { class: "soft" }, error.message)));
+  const metrics = ["ttft_ms", "tpot_ms", "e2e_latency_ms", "decode_rate"].map((m) => [m, m.replaceAll("_", " ")]);
+  return [h("h2", {}, "Distributions"), h("div", { class: "row" }, select("Of", metrics, metric, (value) => again({ metric: value })), kept.map((k) => select(k.axis, k.labels.map((l) => [String(l), `only ${l}`]), String(k.label), (label) => again({ [`only.${k.axis}`]: label })))), box];
+}
+
+function facetsOf(list, [a, b]) {
+  const counts = new Map();
+  for (const f of list) counts.set(f.status, (counts.get(f.status) ?? 0) + 1);
+  const text = (value) => (value === null || value === undefined ? "does not tell" : typeof value === "string" ? value : JSON.stringify(value));
+  const table = (rows) => h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "What differs" }, h("table", {}, h("thead", {}, h("tr", {}, ["how it stands", "where", "what", a, b].map((t) => h("th", { scope: "col" }, t)))),
+    h("tbody", {}, rows.map((f) => h("tr", {}, h("td", { class: CLASS[f.status] ?? null }, f.status), h("td", {}, f.at), h("td", {}, f.key), h("td", { class: "long" }, text(f.a)), h("td", { class: "long" }, text(f.b)))))));
+  return [h("h2", {}, "What they were made of"), list.length ? [h("ul", {}, Object.keys(STATES).filter((s) => counts.has(s)).map((s) => h("li", { class: CLASS[s] ?? null }, `${plural(counts.get(s), "difference")}: ${STATES[s]}`))), table(list.slice(0, 400)), list.length > 400 ? h("p", { class: "soft" }, `and ${plural(list.length - 400, "more", "more")}`) : null]
+    : h("p", {}, "Nothing that was recorded of their settings, servers and machines differs.")];
+}
+
+// Two studies, as `benchtrail diff` compares them.
+export async function pairView(main, older, newer) {
+  const { parameters } = here();
+  const again = (change) => { amend(change); pairView(main, older, newer).catch((e) => say(e.message)); };
+  const found = await get(["studies", older, "compare"], { with: newer, ...(parameters.unit && { unit: parameters.unit }) });
+  const title = (s) => (s.profile ? `${s.experiment} (${s.profile})` : s.experiment);
+  const { comparison } = found;
+  const link = (s) => h("a", { href: address(["study", s.id]) }, title(s));
+  const worst = found.outcome === "fail" ? "bad" : found.outcome === "pass" ? "ok" : "warn";
+  const said = { pass: "No column is worse by as much as the threshold.", fail: "A column is worse.", undecidable: "The data do not tell whether anything became worse." }[found.outcome];
+  const gate = comparison.gate ?? [];
+  const results = comparison.results ?? [];
+  const shared = [...new Set(results.map((r) => r.at))];
+  replace(main, h("h1", {}, `${title(found.a)} and ${title(found.b)}`),
+    facts([["older", [link(found.a), ` trail ${short(found.a.trail)}`]], ["newer", [link(found.b), ` trail ${short(found.b.trail)}`]], ["swap", h("a", { href: address(["compare", newer, older]) }, "take the other one as the base")]]),
+    h("p", { class: worst }, said),
+    h("div", { class: "row" }, h("label", {}, "Unit of replication", h("input", { value: parameters.unit ?? "", placeholder: "block", size: "12", onchange: (e) => again({ unit: e.target.value || null }) }))),
+    gate.length ? [h("h2", {}, "Over all coordinates"), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Gate" }, h("table", {}, h("thead", {}, h("tr", {}, ["column", "coordinates", "units", "worsening", "its one-sided bounds, 95 %", "smallest worsening found in 80 % of studies", "what the data say"].map((t, i) => h("th", { scope: "col", class: i && i < 6 ? "number" : null }, t)))),
+      h("tbody", {}, gate.map((g) => h("tr", {}, h("td", {}, g.column), h("td", { class: "number" }, String(g.coordinates)), h("td", { class: "number" }, g.n_a ? `${g.n_a}, ${g.n_b}` : "–"), h("td", { class: "number" }, percent(g.worsening)), h("td", { class: "number" }, g.low === null ? "–" : `${percent(g.low)} to ${percent(g.high)}`), h("td", { class: "number" }, percent(g.smallest_detectable)), h("td", { class: "long" }, g.outcome, g.reason ? `: ${g.reason}` : ""))))))] : null,
+    results.length ? [h("h2", {}, `Results at ${plural(shared.length, "coordinate")}`), h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Results" }, h("table", {}, h("thead", {}, h("tr", {}, ["coordinate", "column", "older", "newer", "change", "n", "p after Holm", "verdict"].map((t, i) => h("th", { scope: "col", class: i > 1 && i < 7 ? "number" : null }, t)))),
+      h("tbody", {}, results.slice(0, 600).map((r) => h("tr", {}, h("td", {}, r.at), h("td", {}, r.column), h("td", { class: "number" }, `${digits(r.mean_a)} ${r.unit ?? ""}`), h("td", { class: "number" }, `${digits(r.mean_b)} ${r.unit ?? ""}`), h("td", { class: "number" }, percent(r.change)), h("td", { class: "number" }, `${r.n_a}, ${r.n_b}`), h("td", { class: "number" }, digits(r.holm_p)), h("td", { class: r.verdict === "regression" ? "bad" : r.verdict === "improvement" ? "ok" : null, title: r.reason ?? null }, r.verdict.replaceAll("-", " "))))))), results.length > 600 ? h("p", { class: "soft" }, `The first 600 of ${results.length.toLocaleString("en-US")}; \`benchtrail diff\` has all.`) : null]
+      : h("p", { class: "note" }, "No result can be compared: both studies need a table of the operator cell-summary with the same columns."),
+    overlaidStudies(found, again, parameters), facetsOf(found.facets, ["older", "newer"]),
+    (comparison.recipes ?? []).length ? [h("h2", {}, "What was set differently"), h("ul", {}, comparison.recipes.slice(0, 80).map((r) => h("li", {}, `${r.stage}: ${r.what} (${r.cells} of ${plural(r.of, "cell")})`)))] : null,
+    (comparison.cells ?? []).length ? [h("h2", {}, "Cells that only one has, or that ended otherwise"), h("ul", {}, comparison.cells.slice(0, 40).map((c) => h("li", {}, `${c.cell}: ${c.a ?? "not there"}, then ${c.b ?? "not there"}`))), comparison.cells.length > 40 ? h("p", { class: "soft" }, `and ${comparison.cells.length - 40} more`) : null] : null);
+}
+
+// The distributions of both studies over the requests of a stage that both have.
+function overlaidStudies(found, again, parameters) {
+  const box = h("div", { class: "plot" });
+  const metric = parameters.metric ?? "ttft_ms";
+  const read = async () => {
+    const all = await Promise.all([found.a, found.b].map((s) => get(["studies", s.id, "cells"])));
+    const measured = all.map((c) => c.stages.filter((s) => s.class === "measurement").map((s) => s.name));
+    const stage = measured[0].find((name) => measured[1].includes(name));
+    if (!stage) { replace(box, h("p", { class: "soft" }, "They have no measured stage of the same name.")); return; }
+    const groups = (await Promise.all([found.a, found.b].map((s) => get(["studies", s.id, "distribution"], { stage, metric })))).map((d) => ({ ...d.groups[0], unit: d.unit }));
+    const unit = groups[0].unit && groups[0].unit !== "1" ? ` (${groups[0].unit})` : "";
+    replace(box, plotOf([{ lines: groups.map((g, series) => ({ series, step: true, points: (g.points ?? []).map(([v, rank]) => [v, rank / g.n]) })) }], { x: { label: `${metric.replaceAll("_", " ")}${unit}, log`, log: true }, y: { label: "share of requests" }, names: groups.map((g, series) => ({ series, text: `${series ? "newer" : "older"}, ${plural(g.n ?? 0, "request")}` })), width: Math.max(300, Math.min(1400, box.clientWidth || 800)), height: 300, label: `Distribution of ${metric} in both studies` }),
+      h("p", { class: "soft" }, `All requests of the stage ${stage}, whatever their coordinates: where the studies have other cells, the mixture differs, too.`));
+  };
+  read().catch((error) => replace(box, h("p", { class: "soft" }, error.message)));
+  return [h("h2", {}, "Distributions"), h("div", { class: "row" }, select("Of", ["ttft_ms", "tpot_ms", "e2e_latency_ms", "decode_rate"].map((m) => [m, m.replaceAll("_", " ")]), metric, (value) => again({ metric: value }))), box];
+}

@@ -1,0 +1,128 @@
+// A plot as SVG: panels that share their scales, series told apart by colour and by shape. What is drawn is what is
+// exported, so every colour is an attribute of its own and text has the colour of the page it stands on.
+
+import { h, svg } from "./dom.js";
+import { kind } from "./colour.js";
+import { digits, ticks } from "./format.js";
+
+const PAD = { left: 62, right: 14, top: 22, bottom: 46 };
+const DASHES = ["", "6 3", "2 3", "8 3 2 3"];
+
+// The ticks of a logarithmic axis: 1, 2 and 5 of each decade, or the decades alone if there are many.
+export function logTicks(low, high) {
+  const first = Math.floor(Math.log10(low));
+  const last = Math.ceil(Math.log10(high));
+  const steps = last - first > 3 ? [1] : high / low > 12 ? [1, 2, 5] : [1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9];
+  const list = [];
+  for (let decade = first; decade <= last; decade += 1) for (const step of steps) { const v = step * 10 ** decade; if (v >= low * 0.999 && v <= high * 1.001) list.push(v); }
+  return list.length > 1 ? list : ticks(low, high, 4);
+}
+
+function axisOf(values, log, from, to, count, zero) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const v of values) if (Number.isFinite(v) && (!log || v > 0)) { low = Math.min(low, v); high = Math.max(high, v); }
+  if (low > high) [low, high] = [log ? 1 : 0, log ? 10 : 1];
+  if (log) {
+    low /= 1.1; high *= 1.1;
+    const span = Math.log(high / low);
+    return { ticks: logTicks(low, high), at: (v) => from + (Math.log(v / low) / span) * (to - from), fits: (v) => v > 0 };
+  }
+  if (zero) low = Math.min(low, 0);
+  if (low === high) high = low + (Math.abs(low) || 1);
+  const list = ticks(low, high, count);
+  const step = list.length > 1 ? list[1] - list[0] : high - low;
+  low = Math.min(low, Math.floor(low / step + 1e-9) * step);
+  high = Math.max(high, Math.ceil(high / step - 1e-9) * step);
+  return { ticks: ticks(low, high, count), at: (v) => from + ((v - low) / (high - low)) * (to - from), fits: () => true };
+}
+
+// A mark: its shape tells the series as its colour does.
+function shape(series, x, y, size, attributes, title) {
+  const colour = kind(series).fill;
+  const style = { fill: attributes.hollow ? "none" : colour, stroke: colour, "stroke-width": attributes.hollow ? 1.4 : 1, opacity: attributes.opacity ?? 1 };
+  const s = size;
+  const paths = [null, `M${x - s} ${y - s}h${2 * s}v${2 * s}h${-2 * s}z`, `M${x} ${y - 1.3 * s}L${x + 1.2 * s} ${y + s}H${x - 1.2 * s}z`, `M${x} ${y - 1.4 * s}L${x + 1.4 * s} ${y}L${x} ${y + 1.4 * s}L${x - 1.4 * s} ${y}z`];
+  const path = paths[series % 4];
+  const body = title ? svg("title", {}, title) : null;
+  return path ? svg("path", { d: path, ...style }, body) : svg("circle", { cx: x, cy: y, r: 1.1 * s, ...style }, body);
+}
+
+// Draws panels: [{ name, lines: [{ series, points: [[x, y]], step, dash, width, colour }], marks: [{ series, x, y, hollow, small, title, href }], rules: [{ x, text }] }].
+export function plotOf(panels, { x, y, names = [], width = 900, height = 340, label, across: most = 3, quiet = false }) {
+  const across = Math.max(1, Math.min(panels.length, Math.max(1, Math.floor(width / 300)), most));
+  const down = Math.ceil(panels.length / across);
+  const tall = panels.length > 1 ? Math.max(180, Math.round(height * 0.72)) : height;
+  const wide = width / across;
+  const legend = names.length > 1 || names[0]?.text ? legendOf(names, width) : { height: 0, marks: [] };
+  const all = [...panels.flatMap((p) => (p.lines ?? []).flatMap((l) => l.points)), ...panels.flatMap((p) => (p.marks ?? []).map((m) => [m.x, m.y]))];
+  const total = legend.height + down * tall;
+  const root = svg("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${width} ${total}`, width, height: total, role: "img", "aria-label": label, color: "currentColor", "font-family": "system-ui, sans-serif", "font-size": 11 }, legend.marks);
+  panels.forEach((panel, i) => {
+    const [column, row] = [i % across, Math.floor(i / across)];
+    const left = column * wide + PAD.left;
+    const right = (column + 1) * wide - PAD.right;
+    const top = legend.height + row * tall + PAD.top;
+    const bottom = legend.height + (row + 1) * tall - PAD.bottom;
+    const ax = axisOf(all.map((p) => p[0]), x.log, left, right, Math.max(2, Math.floor(wide / 110)), x.zero);
+    const ay = axisOf(all.map((p) => p[1]), y.log, bottom, top, 5, y.zero ?? true);
+    const part = svg("g", {});
+    const text = (px, py, anchor, words, more = {}) => svg("text", { x: px, y: py, "text-anchor": anchor, fill: "currentColor", ...more }, words);
+    for (const t of ay.ticks) part.append(svg("line", { x1: left, x2: right, y1: ay.at(t), y2: ay.at(t), stroke: "currentColor", "stroke-opacity": 0.15 }), text(left - 6, ay.at(t) + 4, "end", digits(t, 3)));
+    for (const t of ax.ticks) if (ax.at(t) <= right + 1) part.append(svg("line", { x1: ax.at(t), x2: ax.at(t), y1: bottom, y2: bottom + 4, stroke: "currentColor" }), text(ax.at(t), bottom + 16, "middle", digits(t, 3)));
+    part.append(svg("line", { x1: left, x2: right, y1: bottom, y2: bottom, stroke: "currentColor" }));
+    if (panel.name) part.append(text((left + right) / 2, top - 7, "middle", panel.name, { "font-weight": 600 }));
+    if (row === down - 1 || i + across >= panels.length) part.append(text((left + right) / 2, bottom + 34, "middle", x.label));
+    if (column === 0) part.append(text(0, 0, "middle", y.label, { transform: `translate(${column * wide + 13} ${(top + bottom) / 2}) rotate(-90)` }));
+    for (const rule of panel.rules ?? []) if (ax.fits(rule.x)) part.append(svg("line", { x1: ax.at(rule.x), x2: ax.at(rule.x), y1: top, y2: bottom, stroke: "currentColor", "stroke-dasharray": "3 3" }), text(ax.at(rule.x) + 4, top + 10, "start", rule.text));
+    for (const line of panel.lines ?? []) {
+      const points = line.points.filter((p) => p[0] !== null && p[1] !== null && ax.fits(p[0]) && ay.fits(p[1]));
+      let d = "";
+      points.forEach((p, k) => { const [px, py] = [ax.at(p[0]).toFixed(1), ay.at(p[1]).toFixed(1)]; d += k === 0 ? `M${px} ${py}` : line.step ? `H${px}V${py}` : `L${px} ${py}`; });
+      if (d) part.append(svg("path", { d, fill: "none", stroke: line.plain ? "currentColor" : kind(line.series).fill, "stroke-width": line.width ?? 1.6, "stroke-dasharray": line.dash ?? DASHES[Math.floor(line.series / 8) % 4], "stroke-linejoin": "round", opacity: line.opacity ?? 1 }));
+    }
+    for (const mark of panel.marks ?? []) {
+      if (!ax.fits(mark.x) || !ay.fits(mark.y)) continue;
+      const drawn = shape(mark.series, ax.at(mark.x), ay.at(mark.y), mark.small ? 2 : 3.6, { hollow: mark.hollow, opacity: mark.opacity }, quiet ? null : mark.title);
+      // Small marks are many: a table beside the plot has them for the keyboard.
+      part.append(mark.href ? svg("a", { href: mark.href, "aria-label": mark.title, tabindex: mark.small ? "-1" : null }, drawn) : drawn);
+    }
+    root.append(part);
+  });
+  return root;
+}
+
+function legendOf(names, width) {
+  const marks = [];
+  let [x, y] = [PAD.left, 12];
+  for (const { series, text, hollow } of names) {
+    const wide = 24 + 6.6 * text.length;
+    if (x + wide > width && x > PAD.left) [x, y] = [PAD.left, y + 17];
+    marks.push(shape(series, x + 5, y, 3.6, { hollow }), svg("text", { x: x + 14, y: y + 4, fill: "currentColor" }, text));
+    x += wide;
+  }
+  return { marks, height: y + 10 };
+}
+
+// The plot for a file: with its ground, and with nothing that points into the page.
+export function svgText(picture, title) {
+  const copy = picture.cloneNode(true);
+  copy.setAttribute("color", "#1b1f24");
+  copy.removeAttribute("class");
+  for (const link of copy.querySelectorAll("a")) link.replaceWith(...link.childNodes);
+  const box = copy.getAttribute("viewBox").split(" ");
+  copy.prepend(svg("title", {}, title), svg("rect", { width: box[2], height: box[3], fill: "#fff" }));
+  return `${new XMLSerializer().serializeToString(copy)}\n`;
+}
+
+// A text as a file.
+export function download(text, name, type) {
+  const link = h("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+
+// Rows as CSV: a heading with units, null as nothing.
+export function csvText(columns, rows) {
+  const field = (value) => (value === null || value === undefined ? "" : /[",\n]/.test(String(value)) || value === "" ? `"${String(value).replaceAll("\"", "\"\"")}"` : String(value));
+  return `${[columns, ...rows].map((row) => row.map(field).join(",")).join("\n")}\n`;
+}

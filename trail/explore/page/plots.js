@@ -1,0 +1,315 @@
+// Plots of a study: results against each other, distributions over requests, goodput under bounds that a reader moves, and
+// requests over time. Each can be had as SVG, as CSV, and as the YAML of a report figure.
+
+import { address, amend, cellLink, cellText, facts, h, here, replace, say, select } from "./dom.js";
+import { get, table } from "./api.js";
+import { byLabel, digits, plural } from "./format.js";
+import { csvText, download, plotOf, svgText } from "./plot.js";
+import { figureText } from "./figure.js";
+
+const KINDS_OF_PLOT = [["trade", "throughput against latency"], ["frontier", "frontier: a user's speed and a GPU's output"], ["latency", "distributions of latencies"], ["goodput", "goodput under bounds"], ["time", "requests running and waiting"]];
+const LATENCIES = [["ttft_ms", "time to first token (TTFT)"], ["tpot_ms", "time per output token (TPOT)"], ["e2e_latency_ms", "end to end"], ["ttft_scheduled_ms", "TTFT from when it was due"], ["e2e_scheduled_ms", "end to end from when it was due"], ["decode_rate", "decode rate"], ["prefill_rate", "prefill rate"]];
+
+export async function plotsView(main, study) {
+  const { parameters } = here();
+  const [overview, cells] = await Promise.all([get(["studies", study]), get(["studies", study, "cells"])]);
+  const kind = KINDS_OF_PLOT.some(([k]) => k === parameters.plot) ? parameters.plot : "trade";
+  const loads = cells.stages.filter((s) => s.class === "measurement");
+  const stage = loads.find((s) => s.name === parameters.stage) ?? loads[0];
+  const again = (change) => { amend(change); plotsView(main, study).catch((e) => say(e.message)); };
+  const shown = h("div", {}, h("p", { class: "soft" }, "Reading…"));
+  const focus = document.activeElement?.dataset?.control;
+  replace(main, h("h1", {}, "Plots"), h("div", { class: "row" },
+    select("Plot", KINDS_OF_PLOT, kind, (plot) => again({ plot, x: null, y: null, table: null })),
+    loads.length > 1 ? select("Stage", loads.map((s) => s.name), stage?.name, (name) => again({ stage: name, series: null, facet: null })) : null), shown);
+  const context = { study, overview, stage, parameters, again, shown };
+  try {
+    if (!stage) throw new Error("this study measured nothing");
+    await { trade, frontier, latency, goodput, time }[kind](context);
+  } catch (error) {
+    replace(shown, h("div", { class: "error", role: "alert" }, h("p", {}, error.message), error.hint ? h("p", { class: "soft" }, error.hint) : null));
+  }
+  if (focus) main.querySelector(`[data-control="${focus}"]`)?.focus();
+}
+
+// What all plots have: a picture, what can be saved of it, and its rows as a table for whoever cannot see it.
+function put(context, { controls, picture, title, notes = [], columns, rows, figure, facts: told }) {
+  const save = h("div", { class: "row" },
+    h("button", { type: "button", onclick: () => download(svgText(picture(900), title), `${name(title)}.svg`, "image/svg+xml") }, "Save as SVG"),
+    h("button", { type: "button", onclick: () => download(csvText(columns, rows()), `${name(title)}.csv`, "text/csv") }, "Save as CSV"));
+  const box = h("div", { class: "plot" });
+  const draw = () => replace(box, picture(Math.max(300, Math.min(1800, context.shown.clientWidth || 900))));
+  replace(context.shown, h("div", { class: "row" }, controls), box, notes.map((n) => h("p", { class: "soft" }, n)), told ? facts(told) : null, save,
+    h("details", { class: "twin", ontoggle: (event) => { if (event.target.open) replace(event.target.lastChild, twin(columns, rows())); } }, h("summary", {}, "The same as a table"), h("div")),
+    figure ? h("details", { class: "yaml" }, h("summary", {}, "As a figure of the report (YAML)"), h("p", { class: "soft" }, "Put it into the experiment, and run it again: nothing is measured anew."), h("pre", { tabindex: "0" }, figure)) : null);
+  draw();
+  let known = context.shown.clientWidth;
+  new ResizeObserver(() => { if (Math.abs(context.shown.clientWidth - known) > 8) { known = context.shown.clientWidth; draw(); } }).observe(context.shown);
+  return draw;
+}
+
+const name = (title) => title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
+
+function twin(columns, rows) {
+  const most = 500;
+  return [h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Table of the plot" }, h("table", {}, h("thead", {}, h("tr", {}, columns.map((c) => h("th", { scope: "col" }, c)))),
+    h("tbody", {}, rows.slice(0, most).map((row) => h("tr", {}, row.map((v) => h("td", { class: typeof v === "number" ? "number" : null }, typeof v === "number" ? digits(v) : v ?? "–"))))))),
+  rows.length > most ? h("p", { class: "soft" }, `The first ${most} of ${plural(rows.length, "row")}; the CSV has all.`) : null];
+}
+
+// The axes of a stage with more than one label; those that only repeat are named.
+function axesOf({ stage, overview }) {
+  const labels = stage.axes.map((_, i) => [...new Set(stage.cells.map((c) => c.labels[i]))].sort(byLabel));
+  const repeats = new Set([...(overview.replicates ?? []), "block"]);
+  return stage.axes.map((axis, i) => ({ axis, labels: labels[i], repeats: repeats.has(axis) })).filter((a) => a.labels.length > 1);
+}
+
+const isNumber = (label) => typeof label === "number" || /^-?\d+(\.\d+)?$/.test(String(label));
+
+// Which axis is the colour, which the panels, and along which a line runs: the reader's choice, else the usual one.
+function rolesOfAxes(axes, parameters) {
+  const free = axes.filter((a) => !a.repeats);
+  const along = free.filter((a) => a.labels.every(isNumber)).sort((a, b) => b.labels.length - a.labels.length)[0]?.axis ?? null;
+  const rest = free.filter((a) => a.axis !== along);
+  const pick = (asked, usual) => (asked === "none" ? null : free.some((a) => a.axis === asked) ? asked : usual);
+  const series = pick(parameters.series, rest[0]?.axis ?? null);
+  const facet = pick(parameters.facet, rest.find((a) => a.axis !== series && a.labels.length <= 12)?.axis ?? null);
+  return { along, series, facet };
+}
+
+function axisControls(axes, roles, again) {
+  const list = [["none", "none"], ...axes.filter((a) => !a.repeats).map((a) => [a.axis, a.axis])];
+  return [select("Colour by", list, roles.series ?? "none", (series) => again({ series })), select("Panel for each", list, roles.facet ?? "none", (facet) => again({ facet }))];
+}
+
+// Axes that are neither colour, nor panel, nor line, nor repetition: one label is kept, so that nothing is pooled unseen.
+function keptLabels(axes, roles, parameters, again) {
+  const used = new Set(Object.values(roles));
+  const kept = axes.filter((a) => !a.repeats && !used.has(a.axis)).map((a) => {
+    const asked = parameters[`only.${a.axis}`];
+    return { axis: a.axis, label: a.labels.find((l) => String(l) === asked) ?? a.labels[0], labels: a.labels };
+  });
+  return { kept, controls: kept.map((k) => select(k.axis, k.labels.map((l) => [String(l), `only ${l}`]), String(k.label), (label) => again({ [`only.${k.axis}`]: label }))) };
+}
+
+const labelled = (axis, label) => (isNumber(label) ? `${axis} ${label}` : String(label));
+
+// Rows of a table of cells as marks; a line joins the means over repetitions.
+async function cellsTable(context) {
+  const { overview, study, parameters, stage } = context;
+  const known = overview.tables.filter((t) => !t.lineage && (t.operator === "cell-summary" || parameters.table === t.name));
+  const found = known.find((t) => t.name === parameters.table) ?? known[0];
+  if (!found) throw Object.assign(new Error("this study has no table of cells"), { hint: "A table of the operator `cell-summary` in an analyze stage has throughput and latency of each cell." });
+  const read = await table(study, found.name, { from: 0, to: 50000 });
+  return { read, name: found.name, tables: overview.tables.filter((t) => t.operator === "cell-summary").map((t) => t.name), axes: axesOf({ ...context, stage }).filter((a) => read.has(a.axis)) };
+}
+
+const unitText = (column) => `${column.name.replaceAll("_", " ")}${column.unit && column.unit !== "1" ? ` (${column.unit})` : ""}`;
+
+function pointsOf({ read, axes }, roles, kept, x, y) {
+  const repeats = axes.filter((a) => a.repeats).map((a) => a.axis);
+  const points = [];
+  for (let i = 0; i < read.count; i += 1) {
+    if (kept.some((k) => String(read.at(k.axis, i)) !== String(k.label))) continue;
+    const [px, py] = [x(i), y(i)];
+    if (px === null || py === null || !Number.isFinite(px) || !Number.isFinite(py)) continue;
+    const label = (axis) => (axis ? read.at(axis, i) : null);
+    points.push({ i, x: px, y: py, series: label(roles.series), facet: label(roles.facet), along: label(roles.along), repeat: repeats.map((r) => `${r} ${read.at(r, i)}`).join(", ") });
+  }
+  const groups = new Map();
+  for (const p of points) {
+    const key = JSON.stringify([p.series, p.facet, p.along]);
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(p);
+  }
+  const mean = (list, of) => list.reduce((sum, p) => sum + of(p), 0) / list.length;
+  const means = [...groups.values()].map((list) => ({ ...list[0], n: list.length, x: mean(list, (p) => p.x), y: mean(list, (p) => p.y) }));
+  return { points, means: means.sort((a, b) => byLabel(a.along, b.along)) };
+}
+
+function panelsOf(points, means, roles, { link, titles, frontier: better }) {
+  const distinct = (key) => [...new Set(points.map((p) => p[key]))].sort(byLabel);
+  const [series, facets] = [distinct("series"), distinct("facet")];
+  const several = means.some((m) => m.n > 1);
+  const panels = facets.map((facet) => {
+    const own = means.filter((m) => m.facet === facet);
+    const beaten = new Set(better ? own.filter((m) => own.some((o) => beats(o, m, better))) : []);
+    const lines = better ? [{ series: 0, plain: true, dash: "5 3", points: own.filter((m) => !beaten.has(m)).sort((a, b) => a.x - b.x || a.y - b.y).map((m) => [m.x, m.y]) }]
+      : roles.along ? series.map((s, k) => ({ series: k, points: own.filter((m) => m.series === s).map((m) => [m.x, m.y]) })) : [];
+    const marks = [...(several ? points.filter((p) => p.facet === facet).map((p) => ({ series: series.indexOf(p.series), x: p.x, y: p.y, small: true, opacity: 0.7, title: titles(p), href: link(p) })) : []),
+      ...own.map((m) => ({ series: series.indexOf(m.series), x: m.x, y: m.y, hollow: beaten.has(m), title: titles(m), href: m.n === 1 ? link(m) : null }))];
+    return { name: facet === null ? "" : labelled(roles.facet, facet), lines, marks };
+  });
+  return { panels, names: series.map((s, k) => ({ series: k, text: s === null ? "" : labelled(roles.series, s) })), several };
+}
+
+// As good in both and better in one. Marks at one place beat each other not.
+function beats(a, b, [x, y]) {
+  const gains = [(a.x - b.x) * (x === "higher" ? 1 : -1), (a.y - b.y) * (y === "higher" ? 1 : -1)];
+  return gains.every((g) => g >= 0) && gains.some((g) => g > 0);
+}
+
+async function trade(context) {
+  const { parameters, again, study } = context;
+  const found = await cellsTable(context);
+  const roles = rolesOfAxes(found.axes, parameters);
+  const { kept, controls } = keptLabels(found.axes, roles, parameters, again);
+  const numeric = found.read.columns.filter((c) => !found.axes.some((a) => a.axis === c.name) && c.values.some((v) => typeof v === "number"));
+  const pick = (asked, usual) => numeric.find((c) => c.name === asked) ?? usual.map((u) => numeric.find((c) => c.name === u)).find(Boolean) ?? numeric[0];
+  const x = pick(parameters.x, ["ttft_ms_p50", "ttft_ms_mean", "e2e_latency_ms_p50"]);
+  const y = pick(parameters.y, ["output_throughput", "total_throughput", "request_throughput"]);
+  const logs = (parameters.log ?? "").split(",");
+  const { points, means } = pointsOf(found, roles, kept, (i) => x.values[i], (i) => y.values[i]);
+  const titles = (p) => `${[p.series !== null ? labelled(roles.series, p.series) : "", p.facet !== null ? labelled(roles.facet, p.facet) : "", p.along !== null ? `${roles.along} ${p.along}` : "", p.n > 1 ? `mean of ${p.n}` : p.repeat].filter(Boolean).join(", ")}: ${digits(p.x)} ${x.unit ?? ""}, ${digits(p.y)} ${y.unit ?? ""}`;
+  const link = (p) => address(["study", study, "data"], { table: found.name, cell: "", from: Math.max(0, found.read.rows[p.i] - 5), mark: found.read.rows[p.i] });
+  const { panels, names, several } = panelsOf(points, means, roles, { link, titles });
+  const options = numeric.map((c) => [c.name, unitText(c)]);
+  const flip = (axis) => again({ log: [...new Set(logs.includes(axis) ? logs.filter((l) => l !== axis) : [...logs, axis])].filter(Boolean).join(",") || null });
+  const check = (axis, text) => h("label", { class: "inline" }, h("input", { type: "checkbox", checked: logs.includes(axis), onchange: () => flip(axis), "data-control": `log-${axis}` }), text);
+  put(context, {
+    title: `${y.name} against ${x.name}`, columns: [...found.axes.map((a) => a.axis), unitText(x), unitText(y)],
+    rows: () => points.map((p) => [...found.axes.map((a) => found.read.at(a.axis, p.i)), p.x, p.y]),
+    controls: [found.tables.length > 1 ? select("Table", found.tables, found.name, (name_) => again({ table: name_, x: null, y: null })) : null, select("Across", options, x.name, (name_) => again({ x: name_ })), select("Up", options, y.name, (name_) => again({ y: name_ })), ...axisControls(found.axes, roles, again), ...controls, check("x", "log across"), check("y", "log up")],
+    picture: (width) => plotOf(panels, { x: { label: `${unitText(x)}${logs.includes("x") ? ", log" : ""}`, log: logs.includes("x"), zero: true }, y: { label: `${unitText(y)}${logs.includes("y") ? ", log" : ""}`, log: logs.includes("y") }, names, width, label: `${unitText(y)} against ${unitText(x)}, ${plural(points.length, "cell")}; the same as a table follows` }),
+    notes: [`${several ? `Small: ${plural(points.length, "measured cell")}; large: the mean over repetitions` : `Each mark is a cell (${points.length})`}${roles.along ? `; a line runs along ${roles.along}` : ""}. A mark opens its row.`, ...kept.map((k) => `Only ${k.axis} ${k.label}.`)],
+    figure: figureText({ kind: "scatter", name: `${y.name}_over_${x.name}`, table: found.name, x: x.name, y: y.name, series: roles.series, facet: roles.facet, logX: logs.includes("x"), logY: logs.includes("y"), kept, title: `${words(y)} against ${words(x)}`, caption: "Each mark is a measured cell." }),
+  });
+}
+
+const words = (column) => { const text = column.name.replaceAll("_", " "); return text[0].toUpperCase() + text.slice(1); };
+
+async function frontier(context) {
+  const { parameters, again, study } = context;
+  const found = await cellsTable(context);
+  const roles = { ...rolesOfAxes(found.axes, parameters) };
+  const { kept, controls } = keptLabels(found.axes, roles, parameters, again);
+  const speed = ["decode_rate_p50", "decode_rate_mean"].map((n) => found.read.column(n)).find((c) => c?.values.some((v) => v !== null));
+  const output = found.read.column("output_throughput");
+  if (!speed || !output) throw Object.assign(new Error("the table of cells has no decode rate or no output throughput"), { hint: "Rows of requests without single tokens have none." });
+  const gpus = Number(parameters.gpus) > 0 ? Number(parameters.gpus) : null;
+  const price = Number(parameters.price) > 0 ? Number(parameters.price) : null;
+  const cost = price !== null && gpus !== null;
+  const value = cost ? (i) => (output.values[i] > 0 ? (price * gpus * 1e6) / (output.values[i] * 3600) : null) : (i) => (output.values[i] === null ? null : output.values[i] / (gpus ?? 1));
+  const yLabel = cost ? "$ per million output tokens" : gpus ? "output tok/s per GPU" : "output tok/s of the whole server";
+  const { points, means } = pointsOf(found, roles, kept, (i) => speed.values[i], value);
+  const titles = (p) => `${[p.series, p.facet, p.along !== null ? `${roles.along} ${p.along}` : null].filter((t) => t !== null).join(", ")}: ${digits(p.x)} tok/s per user, ${digits(p.y)} ${yLabel}`;
+  const link = (p) => address(["study", study, "data"], { table: found.name, cell: "", from: Math.max(0, found.read.rows[p.i] - 5), mark: found.read.rows[p.i] });
+  const better = ["higher", cost ? "lower" : "higher"];
+  const { panels, names } = panelsOf(points, means, roles, { link, titles, frontier: better });
+  const number = (key, text, step) => h("label", {}, text, h("input", { type: "number", min: "0", step, size: "8", value: parameters[key] ?? "", "data-control": key, onchange: (e) => again({ [key]: e.target.value || null }) }));
+  put(context, {
+    title: cost ? "Cost against speed for a user" : "Output per GPU against speed for a user", columns: [...found.axes.map((a) => a.axis), "tok/s per user", yLabel],
+    rows: () => points.map((p) => [...found.axes.map((a) => found.read.at(a.axis, p.i)), p.x, p.y]),
+    controls: [number("gpus", "GPUs deployed, all of them", "1"), number("price", "Price, $ per GPU and hour", "0.01"), ...axisControls(found.axes, roles, again), ...controls],
+    picture: (width) => plotOf(panels, { x: { label: `tok/s per user (${speed.name.replaceAll("_", " ")})`, zero: true }, y: { label: yLabel }, names, width, label: `${yLabel} against tok/s per user; the same as a table follows` }),
+    notes: ["Dashed, from mark to mark: configurations that no other one beats in both. Hollow: the others. What lies between marks was not measured.",
+      gpus ? `${gpus} GPUs and ${price === null ? "no price" : `$ ${price} per GPU and hour`} as typed here; no table declares them.` : "Type how many GPUs are deployed for output per GPU; the number of GPUs is never guessed.",
+      "A user's speed is the decode rate of a request, from its first to its last token."],
+    figure: figureText({ kind: "scatter", name: "frontier", table: found.name, x: speed.name, y: "output_throughput", series: roles.series, facet: roles.facet, kept, frontier: ["higher", "higher"], derived: gpus ? { analyze: found.name.split(".")[0], from: found.name.split(".")[1], axes: found.axes.map((a) => a.axis), speed: speed.name, gpus, price } : null, title: cost ? "Cost against speed for a user" : "Output against speed for a user", caption: gpus ? `${gpus} GPUs${price === null ? "" : `, $ ${price} per GPU and hour`}, declared in the query.` : "Output of the whole server." }),
+  });
+}
+
+async function latency(context) {
+  const { parameters, again, study, stage } = context;
+  const axes = axesOf(context);
+  const metric = LATENCIES.some(([m]) => m === parameters.metric) ? parameters.metric : "ttft_ms";
+  const all = rolesOfAxes(axes, parameters);
+  const roles = { ...all, along: null };
+  const { kept, controls } = keptLabels(axes, roles, parameters, again);
+  const by = [...new Set([roles.series, roles.facet].filter(Boolean))];
+  const question = { stage: stage.name, metric, ...(by.length && { by: by.join(",") }), ...Object.fromEntries(kept.map((k) => [`only.${k.axis}`, String(k.label)])) };
+  const found = await get(["studies", study, "distribution"], question);
+  const log = parameters.log !== "none";
+  const tail = parameters.up === "tail";
+  const at = (group, axis) => (axis ? group.labels[by.indexOf(axis)] : null);
+  const series = [...new Set(found.groups.map((g) => at(g, roles.series)))].sort(byLabel);
+  const facets = [...new Set(found.groups.map((g) => at(g, roles.facet)))].sort(byLabel);
+  const up = (rank, n) => (tail ? -Math.log10(1 - (rank - 0.5) / n) : rank / n);
+  const panels = facets.map((facet) => ({ name: facet === null ? "" : labelled(roles.facet, facet), lines: found.groups.filter((g) => at(g, roles.facet) === facet).map((g) => ({ series: series.indexOf(at(g, roles.series)), step: true, points: g.points.map(([value, rank]) => [value, up(rank, g.n)]) })) }));
+  const n = found.groups.map((g) => g.n);
+  const least = Math.min(...n);
+  const rate = metric.endsWith("_rate");
+  const unit = found.unit && found.unit !== "1" ? ` (${found.unit})` : "";
+  const label = LATENCIES.find(([m]) => m === metric)[1];
+  const failed = found.groups.reduce((sum, g) => sum + g.requests - g.ok, 0);
+  put(context, {
+    title: `Distribution of ${metric}`, columns: [...by, "n", `${metric}${unit}`, "share at most"], rows: () => found.groups.flatMap((g) => g.points.map(([value, rank]) => [...g.labels, g.n, value, rank / g.n])),
+    controls: [select("Of", LATENCIES, metric, (value) => again({ metric: value })), ...axisControls(axes, roles, again), ...controls, select("Up", [["share", "share of requests"], ["tail", "tail, −log10(1 − share)"]], tail ? "tail" : "share", (value) => again({ up: value === "tail" ? value : null })), select("Across", [["log", "logarithmic"], ["none", "linear"]], log ? "log" : "none", (value) => again({ log: value === "none" ? value : null }))],
+    picture: (width) => plotOf(panels, { x: { label: `${label}${unit}${log ? ", log" : ""}; ${rate ? "more" : "less"} is better`, log }, y: { label: tail ? "−log10(1 − share)" : "share of requests" }, names: series.map((s, k) => ({ series: k, text: s === null ? "" : labelled(roles.series, s) })), width, label: `Distribution of ${label} over requests, ${found.groups.length} curves; the same as a table follows` }),
+    notes: [`${found.definition}. Requests of all repetitions together; ${plural(Math.max(0, least), "request")} in the smallest curve, ${Math.max(...n).toLocaleString("en-US")} in the largest.`, least < 1000 ? "A p99 needs about 1,000 requests: read the top of a curve of fewer with care." : null, failed ? `${plural(failed, "request")} failed and ${failed === 1 ? "has" : "have"} no place in a curve.` : null, ...kept.map((k) => `Only ${k.axis} ${k.label}.`)].filter(Boolean),
+    figure: figureText({ kind: "ecdf", name: `${metric}_distribution`, requests: stage.name, x: metric, series: roles.series, facet: roles.facet, kept, logX: log, title: `Distribution of ${metric.replaceAll("_", " ")}`, caption: "Over the requests of all repetitions." }),
+  });
+}
+
+// Goodput from the rows: the server told once how many requests of each cell lie in each bin of latencies, and a page adds
+// up the bins below the bounds.
+async function goodput(context) {
+  const { parameters, again, study, stage } = context;
+  const found = await get(["studies", study, "objective"], { stage: stage.name });
+  const axes = axesOf(context);
+  const roles = rolesOfAxes(axes, parameters);
+  const { kept, controls } = keptLabels(axes, roles, parameters, again);
+  const share = parameters.of === "share";
+  // A bound is the place of a step; the last place is none.
+  const bounds = found.metrics.map((m) => { const i = m.steps.indexOf(Number(parameters[`bound.${m.name}`])); return i < 0 ? m.steps.length : i; });
+  const place = (axis) => found.axes.indexOf(axis);
+  const measured = found.cells.filter((c) => c.bins && kept.every((k) => String(c.labels[place(k.axis)]) === String(k.label)));
+  const met = (cell) => cell.bins.reduce((sum, bin) => sum + (bounds.every((b, i) => b === found.metrics[i].steps.length || bin[i] <= b) ? bin.at(-1) : 0), 0);
+  const current = () => measured.map((cell) => { const n = met(cell); return { cell, n, share: cell.requests ? n / cell.requests : null, rate: cell.window_s ? n / cell.window_s : null }; });
+  const label = (cell, axis) => (axis ? cell.labels[place(axis)] : null);
+  const series = [...new Set(measured.map((c) => label(c, roles.series)))].sort(byLabel);
+  const facets = [...new Set(measured.map((c) => label(c, roles.facet)))].sort(byLabel);
+  const along = roles.along ?? axes[0]?.axis;
+  const ladder = axes.find((a) => a.axis === along)?.labels ?? [null];
+  const picture = (width) => {
+    const rows = current();
+    const of = (r) => (share ? r.share : r.rate);
+    const panels = facets.map((facet) => {
+      const own = rows.filter((r) => label(r.cell, roles.facet) === facet && of(r) !== null);
+      const at = (r) => (roles.along ? Number(label(r.cell, along)) : ladder.indexOf(label(r.cell, along)) + 1);
+      const lines = series.map((s, k) => ({ series: k, points: ladder.map((step) => { const list = own.filter((r) => label(r.cell, roles.series) === s && label(r.cell, along) === step); return list.length ? [at(list[0]), list.reduce((sum, r) => sum + of(r), 0) / list.length] : null; }).filter(Boolean) }));
+      const marks = own.map((r) => ({ series: series.indexOf(label(r.cell, roles.series)), x: at(r), y: of(r), small: true, title: `${r.cell.at}: ${r.n} of ${r.cell.requests} requests, ${digits(r.rate)} req/s`, href: cellLink(study, stage.name, r.cell.at) }));
+      return { name: facet === null ? "" : labelled(roles.facet, facet), lines, marks };
+    });
+    const positive = roles.along && ladder.every((l) => Number(l) > 0);
+    return plotOf(panels, { x: { label: `${along ?? "cell"}${positive ? ", log" : ""}`, log: positive }, y: { label: share ? "share of requests that meet every bound" : "goodput (req/s)" }, names: series.map((s, k) => ({ series: k, text: s === null ? "" : labelled(roles.series, s) })), width, label: "Goodput of each cell under the bounds; the same as a table follows" });
+  };
+  const said = (i) => { const m = found.metrics[i]; return bounds[i] === m.steps.length ? "no bound" : `at most ${m.steps[bounds[i]]} ${m.unit}`; };
+  const total = h("p", { role: "status" });
+  const tell = () => { const rows = current(); const [n, all] = [rows.reduce((s, r) => s + r.n, 0), rows.reduce((s, r) => s + r.cell.requests, 0)]; total.textContent = `${n.toLocaleString("en-US")} of ${plural(all, "request")} meet every bound.`; };
+  let draw = () => {};
+  const sliders = found.metrics.map((m, i) => {
+    const text = h("span", {}, said(i));
+    const slider = h("input", { type: "range", min: "0", max: String(m.steps.length), step: "1", value: String(bounds[i]), "data-control": m.name, "aria-label": `bound on ${m.name}`, "aria-valuetext": said(i), disabled: m.steps.length === 0,
+      oninput: (event) => { bounds[i] = Number(event.target.value); text.textContent = said(i); event.target.setAttribute("aria-valuetext", said(i)); requestAnimationFrame(() => { draw(); tell(); }); },
+      onchange: () => { const step = m.steps[bounds[i]]; again({ [`bound.${m.name}`]: step ?? null }); } });
+    return h("label", { class: "slider" }, h("span", {}, `${m.name} `, text), slider);
+  });
+  const chosen = found.metrics.map((m, i) => [m.name, m.steps[bounds[i]]]).filter(([, step]) => step !== undefined);
+  draw = put(context, {
+    title: "Goodput under bounds", columns: [...found.axes, "requests", "ok", "meet every bound", "share", "goodput (req/s)"], rows: () => current().map((r) => [...r.cell.labels, r.cell.requests, r.cell.ok, r.n, r.share, r.rate]),
+    controls: [...sliders, select("Up", [["rate", "goodput (req/s)"], ["share", "share of requests"]], share ? "share" : "rate", (value) => again({ of: value === "share" ? value : null })), ...axisControls(axes, roles, again), ...controls], picture,
+    notes: ["Counted from the rows. A request that failed meets no bound, nor does one for which a bounded metric is undefined; goodput is what meets every bound ÷ the time from the first request sent to the last one done.", ...kept.map((k) => `Only ${k.axis} ${k.label}.`)],
+    figure: chosen.length ? figureText({ kind: "goodput", name: "goodput", load: stage.name, x: along, y: share ? "slo_pass_rate" : "goodput", series: roles.series, facet: roles.facet, kept, bounds: chosen, repeats: axes.filter((a) => a.repeats).map((a) => a.axis), title: "Goodput under the bounds", caption: `Bounds: ${chosen.map(([m, s]) => `${m} ≤ ${s}`).join(", ")}.` }) : null,
+  });
+  tell();
+  context.shown.insertBefore(total, context.shown.children[2] ?? null);
+}
+
+async function time(context) {
+  const { parameters, again, study, stage } = context;
+  const ran = stage.cells.filter((c) => c.record);
+  const cell = ran.find((c) => c.at === parameters.cell) ?? ran[0];
+  if (!cell) throw new Error("no cell of this stage ran");
+  const found = await get(["studies", study, "activity"], { stage: stage.name, cell: cell.at });
+  const seconds = found.at_ns.map((t) => (t - found.whole[0]) / 1e9);
+  const lines = [["waiting for the first token", found.waiting], ["tokens arriving", found.running], ...(found.due.some((n) => n) ? [["due, not yet sent", found.due]] : [])];
+  put(context, {
+    title: `Requests of ${cellText(stage.name, cell.at)} over time`, columns: ["s", ...lines.map(([text]) => text)], rows: () => seconds.map((s, i) => [s, ...lines.map(([, values]) => values[i])]),
+    controls: [select("Cell", ran.map((c) => [c.at, c.at || stage.name]), cell.at, (at) => again({ cell: at }))],
+    picture: (width) => plotOf([{ lines: lines.map(([, values], k) => ({ series: k, step: true, points: seconds.map((s, i) => [s, values[i]]) })) }], { x: { label: "s since the first request was due", zero: true }, y: { label: "requests" }, names: lines.map(([text], series) => ({ series, text })), width, label: `Requests running and waiting over time in ${cellText(stage.name, cell.at)}; the same as a table follows` }),
+    notes: [`${plural(found.requests_in_all, "request")}; levels at ${seconds.length} moments, as the client saw them. `],
+    told: null,
+  });
+  context.shown.append(h("p", {}, h("a", { href: cellLink(study, stage.name, cell.at) }, "The cell, with what the machine did meanwhile")));
+}

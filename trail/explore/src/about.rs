@@ -1,0 +1,143 @@
+//! What a study is about, in a line of a list: its question, what its claims came to, when and on what it was
+//! measured.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use artifacts::{Store, Table};
+use pipeline::lock::{Lock, LockCell, LockClass};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::catalogue::record_of;
+
+/// Resources of a stage that are looked at: the others are seldom of another engine or machine.
+const LOOKED_AT: usize = 24;
+
+/// What of a record tells when it was made.
+#[derive(Deserialize)]
+struct Made {
+    started: String,
+}
+
+/// Returns what a list says of a study. What cannot be read is left out: a list must not fail for one study.
+pub(crate) fn about(lock: &Lock, file: &Path, store: &Store) -> Value {
+    let mut engines = BTreeSet::new();
+    let mut hosts = BTreeSet::new();
+    let (mut first, mut last) = (None::<String>, None::<String>);
+    for stage in &lock.stages {
+        let cells = stage.cells.iter().filter(|cell| cell.record.is_some());
+        if stage.class == LockClass::Resource {
+            for cell in cells.take(LOOKED_AT) {
+                described(&stage.name, cell, store, &mut engines, &mut hosts);
+            }
+        } else if stage.class == LockClass::Measurement {
+            for started in cells.filter_map(|cell| started(cell, store)) {
+                if first.as_ref().is_none_or(|known| started < *known) {
+                    first = Some(started.clone());
+                }
+                last = last.filter(|known| *known >= started).or(Some(started));
+            }
+        }
+    }
+    let (question, title) = words(lock, file);
+    json!({
+        "question": question,
+        "title": title,
+        "claims": claims(lock, store),
+        "measured_from": first,
+        "measured_to": last,
+        "engines": engines,
+        "hosts": hosts,
+    })
+}
+
+fn started(cell: &LockCell, store: &Store) -> Option<String> {
+    let bytes = store.get(&cell.record?).ok()?;
+    let made: Made = serde_json::from_slice(&bytes).ok()?;
+    Some(made.started)
+}
+
+/// Adds engine and host of one resource.
+fn described(
+    stage: &str,
+    cell: &LockCell,
+    store: &Store,
+    engines: &mut BTreeSet<String>,
+    hosts: &mut BTreeSet<String>,
+) {
+    let Ok(Some(record)) = record_of(store, stage, cell) else {
+        return;
+    };
+    for (name, artifact) in &record.outputs {
+        if !["host", "environment", "server"].contains(&name.as_str()) {
+            continue;
+        }
+        let bytes = store.get(&artifact.digest).unwrap_or_default();
+        let document: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        let text = |path: &str| document.pointer(path).and_then(Value::as_str);
+        if let Some(engine) = text("/engine/title").or(text("/engine/name")) {
+            let version = text("/engine/version")
+                .or(text("/version"))
+                .unwrap_or_default();
+            engines.insert(format!("{engine} {version}").trim().to_owned());
+        }
+        let parts = [
+            "/facets/cpu_model",
+            "/facets/gpu_name",
+            "/facets/gpu_model",
+            "/facets/hostname",
+        ];
+        let known: Vec<&str> = parts.iter().filter_map(|path| text(path)).collect();
+        if name.as_str() == "host" && !known.is_empty() {
+            hosts.insert(known.join(", "));
+        }
+    }
+}
+
+/// Returns how many claims have each verdict, from the reports.
+fn claims(lock: &Lock, store: &Store) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for stage in lock.stages.iter().filter(|s| s.class == LockClass::Study) {
+        let Some(cell) = stage.cells.iter().find(|cell| cell.outputs.is_some()) else {
+            continue;
+        };
+        let record = record_of(store, &stage.name, cell).ok().flatten();
+        let table = record
+            .as_ref()
+            .and_then(|record| record.outputs.get("claims"));
+        let bytes = table.and_then(|table| store.get(&table.digest).ok());
+        let Some(table) = bytes.and_then(|bytes| Table::from_parquet(bytes).ok()) else {
+            continue;
+        };
+        for verdict in table
+            .text("verdict")
+            .unwrap_or_default()
+            .into_iter()
+            .flatten()
+        {
+            *counts.entry(verdict.to_owned()).or_default() += 1;
+        }
+    }
+    counts
+}
+
+/// Returns question and title as the experiment beside the lock says them.
+fn words(lock: &Lock, file: &Path) -> (Option<String>, Option<String>) {
+    let profile = lock.profile.as_deref();
+    let plain = file.with_extension("");
+    let plain = match profile {
+        Some(profile) if plain.extension().is_some_and(|e| e == profile) => {
+            plain.with_extension("")
+        }
+        _ => plain,
+    };
+    let read = |extension: &str| {
+        let file = plain.with_extension(extension);
+        let text = std::fs::read_to_string(&file).ok()?;
+        pipeline::language::json_of(&text, &file).ok()
+    };
+    let spec = read("yaml").or_else(|| read("yml")).unwrap_or_default();
+    let text = |name: &str| spec[name].as_str().map(|text| text.trim().to_owned());
+    (text("question"), text("title"))
+}

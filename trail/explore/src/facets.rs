@@ -1,0 +1,225 @@
+//! What two cells were made of: the settings of every stage behind them and what was found there, leaf by
+//! leaf, and whether a difference was planned.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use artifacts::{Digest, Store};
+use pipeline::Media;
+use pipeline::lock::{LockCell, LockStage};
+use pipeline::record::Record;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::catalogue::record_of;
+use crate::error::Failure;
+use crate::study::Study;
+
+/// How a difference stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Status {
+    /// Nobody chose it: it may be the cause of what is seen.
+    Confound,
+    /// One side does not tell.
+    Unknown,
+    /// It is made from what the experiment chose.
+    Follows,
+    /// The experiment chose it.
+    Planned,
+}
+
+/// A leaf that differs between two cells.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Facet {
+    /// The stage, and the output if it was found rather than set.
+    pub(crate) at: String,
+    /// The dotted path.
+    pub(crate) key: String,
+    pub(crate) a: Option<Value>,
+    pub(crate) b: Option<Value>,
+    pub(crate) status: Status,
+}
+
+/// Documents whose leaves are facets, and what of each is made from the settings of its stage: the rest was
+/// found on the machine.
+const MADE: [&str; 12] = [
+    "engine",
+    "model",
+    "model_name",
+    "settings",
+    "command",
+    "limits",
+    "api",
+    "endpoints",
+    "counters",
+    "version",
+    "cpu_flags",
+    "software",
+];
+
+type Leaves = BTreeMap<(String, String), Value>;
+
+/// What stands behind one cell.
+#[derive(Default)]
+struct Behind {
+    set: Leaves,
+    found: Leaves,
+}
+
+/// Returns every leaf in which two cells of a stage differ, confounds first.
+pub(crate) fn between(
+    study: &Study,
+    stage: &LockStage,
+    cells: [&LockCell; 2],
+    store: &Store,
+) -> Result<Vec<Facet>, Failure> {
+    let mut sides = [Behind::default(), Behind::default()];
+    for (side, cell) in sides.iter_mut().zip(cells) {
+        if let Some(record) = record_of(store, &stage.name, cell)? {
+            let mut seen = BTreeSet::new();
+            collect(study, &stage.name, &record, side, &mut seen, store)?;
+        }
+    }
+    let [a, b] = &sides;
+    let planned = different(&a.set, &b.set, |_| Status::Planned);
+    let stages: BTreeSet<&str> = planned.iter().map(|facet| facet.at.as_str()).collect();
+    let found = different(&a.found, &b.found, |(at, key)| {
+        let part = key.split('.').next().unwrap_or(key);
+        match !stages.is_empty() && !is_of_host(at, key) && MADE.contains(&part) {
+            true => Status::Follows,
+            false => Status::Confound,
+        }
+    });
+    let mut all: Vec<Facet> = planned.into_iter().chain(found).collect();
+    all.sort_by(|a, b| (a.status, &a.at, &a.key).cmp(&(b.status, &b.at, &b.key)));
+    Ok(all)
+}
+
+fn is_of_host(at: &str, key: &str) -> bool {
+    at.ends_with(".host") || key.starts_with("facets.")
+}
+
+fn different(a: &Leaves, b: &Leaves, status: impl Fn(&(String, String)) -> Status) -> Vec<Facet> {
+    let keys: BTreeSet<&(String, String)> = a.keys().chain(b.keys()).collect();
+    let differ = keys.into_iter().filter(|key| a.get(*key) != b.get(*key));
+    let facet = |key: &(String, String)| {
+        let (one, other) = (a.get(key).cloned(), b.get(key).cloned());
+        let status = match (status(key), &one, &other) {
+            // What the experiment sets on one side alone is chosen, too.
+            (Status::Planned, ..) => Status::Planned,
+            (Status::Confound, Some(_), None) | (Status::Confound, None, Some(_)) => {
+                Status::Unknown
+            }
+            (status, ..) => status,
+        };
+        Facet {
+            at: key.0.clone(),
+            key: key.1.clone(),
+            a: one,
+            b: other,
+            status,
+        }
+    };
+    differ.map(facet).collect()
+}
+
+/// Collects the settings and the descriptors of a cell and of every cell it read.
+fn collect(
+    study: &Study,
+    stage: &str,
+    record: &Record,
+    into: &mut Behind,
+    seen: &mut BTreeSet<Digest>,
+    store: &Store,
+) -> Result<(), Failure> {
+    flatten(&record.recipe.parameters, &mut |key, value| {
+        into.set.insert((stage.to_owned(), key), value);
+    });
+    for (name, artifact) in &record.outputs {
+        let describes = ["host", "environment", "server"].contains(&name.as_str());
+        if artifact.media != Media::Json || !describes {
+            continue;
+        }
+        let document: Value = serde_json::from_slice(&store.get(&artifact.digest)?)
+            .map_err(|e| Failure::store(format!("{stage}.{name}: {e}")))?;
+        let at = format!("{stage}.{name}");
+        flatten(&document, &mut |key, value| {
+            // What varies from minute to minute, and what another document tells, is no facet.
+            let repeats = name.as_str() == "server"
+                && (key.starts_with("facets.") || key.starts_with("engine.definition"));
+            if !key.starts_with("observations") && !repeats {
+                into.found.insert((at.clone(), key), value);
+            }
+        });
+    }
+    for input in &record.recipe.inputs {
+        // A cell that reads many, as an analysis does, has no single one behind it.
+        let [only] = input.cells.as_slice() else {
+            continue;
+        };
+        let Ok((found, cell)) = study.find(&input.stage, &only.coordinates.to_string()) else {
+            continue;
+        };
+        if let Some(digest) = cell.record.filter(|digest| seen.insert(*digest))
+            && let Some(record) = record_of(store, &found.name, cell)?
+        {
+            let _read = digest;
+            collect(study, &found.name, &record, into, seen, store)?;
+        }
+    }
+    Ok(())
+}
+
+/// Hears every leaf with its dotted path.
+fn flatten(value: &Value, hear: &mut impl FnMut(String, Value)) {
+    fn below(path: &str, value: &Value, hear: &mut impl FnMut(String, Value)) {
+        let join = |key: &str| match path {
+            "" => key.to_owned(),
+            path => format!("{path}.{key}"),
+        };
+        match value {
+            Value::Object(map) if !map.is_empty() => {
+                map.iter().for_each(|(key, v)| below(&join(key), v, hear));
+            }
+            Value::Array(items) if !items.is_empty() => {
+                let numbered = items.iter().enumerate();
+                numbered.for_each(|(i, v)| below(&join(&i.to_string()), v, hear));
+            }
+            leaf => hear(path.to_owned(), leaf.clone()),
+        }
+    }
+    below("", value, hear);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn leaves(value: &Value) -> Leaves {
+        let mut found = Leaves::new();
+        flatten(value, &mut |key, value| {
+            found.insert(("serve".to_owned(), key), value);
+        });
+        found
+    }
+
+    #[test]
+    fn every_leaf_that_differs_is_told_and_one_that_a_side_lacks_is_unknown() {
+        let a = leaves(&json!({"engine": {"version": 1}, "cpu": "x", "list": [1, 2]}));
+        let b = leaves(&json!({"engine": {"version": 2}, "list": [1, 3]}));
+        let found = different(&a, &b, |_| Status::Confound);
+        let told: Vec<(&str, Status)> = found.iter().map(|f| (f.key.as_str(), f.status)).collect();
+        assert_eq!(
+            told,
+            [
+                ("cpu", Status::Unknown),
+                ("engine.version", Status::Confound),
+                ("list.1", Status::Confound)
+            ]
+        );
+        let set = different(&a, &b, |_| Status::Planned);
+        assert!(set.iter().all(|facet| facet.status == Status::Planned));
+    }
+}

@@ -1,0 +1,309 @@
+//! Distributions of a metric of requests, and how many requests meet bounds on several: from the
+//! rows, by the definitions of the crate `contract`.
+
+use std::collections::BTreeMap;
+
+use artifacts::{Scalar, Store};
+use contract::{METRICS, Metric, metric};
+use pipeline::CellStatus;
+use pipeline::lock::{LockCell, LockStage};
+use serde_json::{Value, json};
+
+use crate::error::{Failure, Fault};
+use crate::reply::{Freshness, Reply};
+use crate::request::Ask;
+use crate::rows::Measured;
+use crate::study::{Study, axes_of};
+use crate::table::scalar;
+
+/// Points of a distribution; one of fewer requests shows each.
+const POINTS: usize = 400;
+
+/// The most curves of one answer.
+const MOST_GROUPS: usize = 400;
+
+/// The metrics that an objective bounds.
+const BOUNDED: [&str; 3] = ["ttft_ms", "tpot_ms", "e2e_latency_ms"];
+
+/// Bounds in each decade that an objective can be set to.
+const STEPS: [f64; 10] = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0];
+
+/// The cells of a stage that a question is about: `only.AXIS=LABEL` keeps those with a label.
+pub(crate) struct Chosen<'s> {
+    pub(crate) stage: &'s LockStage,
+    pub(crate) axes: Vec<String>,
+    pub(crate) cells: Vec<(&'s LockCell, Vec<Scalar>)>,
+}
+
+impl<'s> Chosen<'s> {
+    pub(crate) fn of(study: &'s Study, ask: &Ask) -> Result<Self, Failure> {
+        let name = ask.get("stage").ok_or_else(|| {
+            Failure::question("`stage` is missing", "`/cells` lists the stages of a study")
+        })?;
+        let stage = study.stage(name)?;
+        let axes = stage.cells.first().map(axes_of).unwrap_or_default();
+        let mut only = Vec::new();
+        for (parameter, label) in &ask.parameters {
+            let Some(axis) = parameter.strip_prefix("only.") else {
+                continue;
+            };
+            only.push((place_of(&axes, axis)?, label.as_str()));
+        }
+        let mut cells = Vec::new();
+        for cell in &stage.cells {
+            let at = cell.place().map_err(Failure::store)?;
+            let label = |axis: &String| at.get(axis).cloned().unwrap_or(Scalar::Null);
+            let labels: Vec<Scalar> = axes.iter().map(label).collect();
+            let has = |(i, wanted): &(usize, &str)| labels[*i].to_string() == *wanted;
+            if only.iter().all(has) {
+                cells.push((cell, labels));
+            }
+        }
+        Ok(Self { stage, axes, cells })
+    }
+}
+
+fn place_of(axes: &[String], axis: &str) -> Result<usize, Failure> {
+    axes.iter().position(|a| a == axis).ok_or_else(|| {
+        let message = format!("the stage has no axis `{axis}`");
+        Failure::question(message, format!("it has: {}", axes.join(", ")))
+    })
+}
+
+/// Answers with the distribution of `metric` over the requests of a stage, a curve for each
+/// combination of labels of the axes `by`.
+pub(crate) fn distribution(study: &Study, ask: &Ask, store: &Store) -> Result<Reply, Failure> {
+    let wanted = ask.get("metric").unwrap_or("ttft_ms");
+    let known: Vec<&str> = METRICS.iter().map(|m| m.name).collect();
+    let Some(metric) = metric(wanted) else {
+        let message = format!("a request has no metric `{wanted}`");
+        return Err(Failure::question(
+            message,
+            contract::did_you_mean(wanted, &known),
+        ));
+    };
+    let chosen = Chosen::of(study, ask)?;
+    let by: Vec<&str> = ask.get("by").unwrap_or_default().split(',').collect();
+    let by = by.into_iter().filter(|axis| !axis.is_empty());
+    let by: Vec<usize> = by
+        .map(|axis| place_of(&chosen.axes, axis))
+        .collect::<Result<_, _>>()?;
+    let mut groups: BTreeMap<Vec<String>, Group> = BTreeMap::new();
+    let mut order: Vec<Vec<String>> = Vec::new();
+    for (cell, labels) in &chosen.cells {
+        let key: Vec<String> = by.iter().map(|i| labels[*i].to_string()).collect();
+        if !groups.contains_key(&key) {
+            order.push(key.clone());
+        }
+        let group = groups.entry(key).or_default();
+        if group.cells == 0 {
+            group.labels = by.iter().map(|i| scalar(&labels[*i])).collect();
+        }
+        group.cells += 1;
+        if cell.status != CellStatus::Ok {
+            group.not_ok += 1;
+            continue;
+        }
+        let Some(measured) = Measured::read(&chosen.stage.name, cell, &[metric], store)? else {
+            continue;
+        };
+        group.requests += measured.rows;
+        group.ok += measured.ok;
+        let defined = measured.values[0].iter().flatten();
+        group.values.extend(defined.filter(|v| v.is_finite()));
+    }
+    if order.len() > MOST_GROUPS {
+        let message = format!("these axes make {} curves", order.len());
+        return Err(Failure::new(
+            Fault::TooMuch,
+            message,
+            "choose fewer axes, or keep one label of some",
+        ));
+    }
+    let lines = order.iter().filter_map(|key| groups.remove(key));
+    let names: Vec<&String> = by.iter().map(|i| &chosen.axes[*i]).collect();
+    let value = json!({
+        "stage": chosen.stage.name,
+        "metric": metric.name,
+        "unit": metric.unit,
+        "definition": metric.definition,
+        "by": names,
+        "groups": lines.map(Group::told).collect::<Vec<_>>(),
+    });
+    Ok(Reply::json(&value, Freshness::Tagged))
+}
+
+/// The requests of one curve.
+#[derive(Default)]
+struct Group {
+    labels: Vec<Value>,
+    cells: usize,
+    not_ok: usize,
+    requests: usize,
+    ok: usize,
+    values: Vec<f64>,
+}
+
+impl Group {
+    fn told(mut self) -> Value {
+        self.values.sort_unstable_by(f64::total_cmp);
+        let points = ranks(self.values.len()).map(|rank| json!([self.values[rank - 1], rank]));
+        json!({
+            "labels": self.labels,
+            "cells": self.cells,
+            "cells_not_ok": self.not_ok,
+            "requests": self.requests,
+            "ok": self.ok,
+            "n": self.values.len(),
+            "points": points.collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Returns the ranks, from 1, that are shown of so many sorted values: all of few, else as many spread evenly,
+/// and beyond 99 % ten times as close, since that is where a reader looks.
+fn ranks(n: usize) -> impl Iterator<Item = usize> {
+    let even = (1..=POINTS).map(move |i| (i * n).div_ceil(POINTS));
+    let tail = (1..=POINTS / 4).map(move |i| n - n / 100 + (i * (n / 100)) / (POINTS / 4));
+    let mut ranks: Vec<usize> = match n <= POINTS {
+        true => (1..=n).collect(),
+        false => std::iter::once(1).chain(even).chain(tail).collect(),
+    };
+    ranks.retain(|rank| (1..=n).contains(rank));
+    ranks.sort_unstable();
+    ranks.dedup();
+    ranks.into_iter()
+}
+
+/// Answers with how many requests of each cell meet bounds on latencies, for every bound that can be
+/// set: a page adds them up as its reader moves a bound.
+///
+/// A request lies in the bin of the smallest step that each of its metrics is at most; beyond the last
+/// step, or undefined, in the bin after it, so that it meets no bound, as the operator `goodput` has it.
+pub(crate) fn objective(study: &Study, ask: &Ask, store: &Store) -> Result<Reply, Failure> {
+    let chosen = Chosen::of(study, ask)?;
+    let metrics: Vec<&Metric> = BOUNDED.iter().filter_map(|name| metric(name)).collect();
+    let mut read = Vec::new();
+    let mut ranges = vec![(f64::INFINITY, f64::NEG_INFINITY); metrics.len()];
+    for (cell, labels) in &chosen.cells {
+        let measured = match cell.status {
+            CellStatus::Ok => Measured::read(&chosen.stage.name, cell, &metrics, store)?,
+            _ => None,
+        };
+        for (range, values) in ranges
+            .iter_mut()
+            .zip(measured.iter().flat_map(|m| &m.values))
+        {
+            for value in values.iter().flatten().filter(|v| **v > 0.0) {
+                *range = (range.0.min(*value), range.1.max(*value));
+            }
+        }
+        read.push((cell, labels, measured));
+    }
+    let steps: Vec<Vec<f64>> = ranges.iter().map(|range| steps(*range)).collect();
+    let cells = read.into_iter().map(|(cell, labels, measured)| {
+        let labels: Vec<Value> = labels.iter().map(scalar).collect();
+        let mut line = json!({"at": cell.coordinates, "labels": labels});
+        if let Some(measured) = measured {
+            line["requests"] = json!(measured.rows);
+            line["ok"] = json!(measured.ok);
+            line["window_s"] = json!(measured.window_s());
+            line["bins"] = json!(bins(&measured, &steps));
+        }
+        line
+    });
+    let told = metrics.iter().zip(&steps).map(|(metric, steps)| {
+        json!({"name": metric.name, "unit": metric.unit, "definition": metric.definition, "steps": steps})
+    });
+    let value = json!({
+        "stage": chosen.stage.name,
+        "axes": chosen.axes,
+        "metrics": told.collect::<Vec<_>>(),
+        "cells": cells.collect::<Vec<_>>(),
+    });
+    Ok(Reply::json(&value, Freshness::Tagged))
+}
+
+/// Returns round values that ascend, from the first at or above the least value to the first at or above the
+/// largest one.
+fn steps((least, most): (f64, f64)) -> Vec<f64> {
+    if least > most {
+        return Vec::new();
+    }
+    let decades = least.log10().floor() as i32..=most.log10().ceil() as i32;
+    let all = decades.flat_map(|decade| STEPS.map(|step| step * 10_f64.powi(decade)));
+    // 1.2 · 10⁻¹ is no double; what is read from its digits is the value that a reader types.
+    let all = all.map(|step| format!("{step:.6e}").parse::<f64>().unwrap_or(step));
+    let mut found = Vec::new();
+    for step in all.filter(|step| *step >= least) {
+        found.push(step);
+        if step >= most {
+            break;
+        }
+    }
+    found
+}
+
+/// Counts the requests of a cell by the bins of their metrics: `[bin, …, count]`.
+fn bins(measured: &Measured, steps: &[Vec<f64>]) -> Vec<Vec<usize>> {
+    let mut counts: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
+    for row in 0..measured.ok {
+        let bin = |(steps, values): (&Vec<f64>, &Vec<Option<f64>>)| {
+            let below = |value: f64| steps.partition_point(|step| *step < value);
+            values[row].map_or(steps.len(), below)
+        };
+        let key = steps.iter().zip(&measured.values).map(bin).collect();
+        *counts.entry(key).or_default() += 1;
+    }
+    let line = |(mut key, count): (Vec<usize>, usize)| {
+        key.push(count);
+        key
+    };
+    counts.into_iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_values_are_all_shown_and_of_many_both_ends() {
+        assert_eq!(ranks(0).count(), 0);
+        assert_eq!(ranks(3).collect::<Vec<_>>(), [1, 2, 3]);
+        let many: Vec<usize> = ranks(1_000_000).collect();
+        assert_eq!((many[0], many[many.len() - 1]), (1, 1_000_000));
+        assert!(many.len() <= POINTS + POINTS / 4 + 1, "{}", many.len());
+        assert!(many.iter().filter(|rank| **rank > 990_000).count() > POINTS / 5);
+    }
+
+    #[test]
+    fn the_bounds_that_can_be_set_are_round_and_cover_all_values() {
+        let found = steps((18.0, 131.0));
+        assert_eq!(found.first(), Some(&20.0));
+        assert_eq!(found.last(), Some(&150.0));
+        assert!(found.contains(&25.0) && found.contains(&100.0), "{found:?}");
+        assert_eq!(steps((0.12, 0.12)), [0.12]);
+        assert_eq!(steps((f64::INFINITY, f64::NEG_INFINITY)), [0.0; 0]);
+    }
+
+    #[test]
+    fn requests_that_meet_bounds_can_be_added_up_from_the_bins() {
+        let measured = Measured {
+            rows: 5,
+            ok: 4,
+            values: vec![
+                vec![Some(10.0), Some(20.0), Some(20.1), None],
+                vec![Some(1.0), Some(2.0), Some(1.0), Some(1.0)],
+            ],
+            ..Measured::default()
+        };
+        let steps = [vec![10.0, 20.0, 25.0], vec![1.0, 2.0]];
+        let found = bins(&measured, &steps);
+        let met = |first: usize, second: usize| -> usize {
+            let inside = |bin: &&Vec<usize>| bin[0] <= first && bin[1] <= second;
+            found.iter().filter(inside).map(|bin| bin[2]).sum()
+        };
+        // At most 20 and 2: the first two; at most 25 and 1: two; an undefined one meets no bound.
+        assert_eq!((met(1, 1), met(2, 0), met(2, 1), met(3, 1)), (2, 2, 3, 4));
+    }
+}
