@@ -18,6 +18,7 @@ mod project;
 mod quiet;
 mod registry;
 mod session;
+mod stopper;
 mod table_view;
 mod terminal;
 mod trust;

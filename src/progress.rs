@@ -11,8 +11,10 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use artifacts::Digest;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use pipeline::event::Rest;
+use pipeline::stage::Rates;
 use pipeline::{CellStatus, Event, Experiment};
 use serde_json::json;
 
@@ -52,6 +54,8 @@ impl Pace {
 pub(crate) enum Show {
     /// Two live lines if a terminal is there, else a log.
     Progress,
+    /// The same, and what engines write to their logs while they start.
+    Verbose,
     /// Only warnings.
     Quiet,
 }
@@ -90,9 +94,15 @@ struct StageState {
     took: Vec<f64>,
 }
 
+impl Show {
+    fn is_quiet(self) -> bool {
+        self == Self::Quiet
+    }
+}
+
 /// Returns the first line of an event log: what is planned, so that a reader of the log needs
-/// nothing else.
-fn first_line(experiment: &Experiment) -> serde_json::Value {
+/// nothing else; and the digest of the token that stops the run, if one does.
+fn first_line(experiment: &Experiment, stop: Option<&Digest>) -> serde_json::Value {
     let stages = experiment.stages.iter().enumerate().map(|(i, stage)| {
         let place = |at| experiment.coordinates(i, at).to_string();
         let cells: Vec<String> = stage.cells.iter().map(|cell| place(&cell.at)).collect();
@@ -103,6 +113,7 @@ fn first_line(experiment: &Experiment) -> serde_json::Value {
         "experiment": experiment.name,
         "profile": experiment.profile,
         "stages": stages.collect::<Vec<_>>(),
+        "stop": stop,
     })
 }
 
@@ -115,6 +126,7 @@ impl Progress {
         experiment: &Experiment,
         show: Show,
         log: Option<&Path>,
+        stop: Option<&Digest>,
     ) -> Result<Self, Stop> {
         let mut stages = BTreeMap::new();
         for stage in &experiment.stages {
@@ -142,12 +154,12 @@ impl Progress {
             .map(|path| {
                 let begin = || {
                     let mut file = File::create(path)?;
-                    writeln!(file, "{}", first_line(experiment)).map(|()| file)
+                    writeln!(file, "{}", first_line(experiment, stop)).map(|()| file)
                 };
                 begin().map_err(|e| Stop::machine(format!("{}: {e}", path.display())))
             })
             .transpose()?;
-        let live = (show == Show::Progress && is_watched()).then(|| Live::new(total as u64));
+        let live = (!show.is_quiet() && is_watched()).then(|| Live::new(total as u64));
         Ok(Self {
             state: Mutex::new(state),
             log: log.map(Mutex::new),
@@ -158,8 +170,18 @@ impl Progress {
 
     /// Takes note of an event.
     pub(crate) fn hear(&self, event: &Event) {
+        let left = match event {
+            Event::CellEnded {
+                stage,
+                status,
+                seconds,
+                cached,
+                ..
+            } => self.count(stage, *status, *seconds, *cached),
+            _ => None,
+        };
         if let Some(log) = &self.log {
-            let mut line = serde_json::to_string(event).expect("an event is plain data");
+            let mut line = line_of(event, left).to_string();
             line.push('\n');
             // A log that cannot be written any more must not end the measurement it watches.
             let written = log
@@ -177,7 +199,7 @@ impl Progress {
                 run,
                 after,
                 blocked,
-            } if self.show == Show::Progress => {
+            } if !self.show.is_quiet() => {
                 let mut parts = vec![
                     format!("{cells} cells"),
                     format!("{cached} cached"),
@@ -207,16 +229,29 @@ impl Progress {
                 done,
                 total,
                 what,
+                rates,
+                log,
             } => {
+                if self.show == Show::Verbose {
+                    for line in log {
+                        self.say(&format!("{cell} says: {line}"));
+                    }
+                }
                 let count = match (*done, *total) {
                     (0, None) => String::new(),
                     (done, None) => format!("{done} "),
                     (done, Some(total)) => format!("{done} of {total} "),
                 };
-                let text = format!("{cell}: {count}{what}");
+                let place = self.place(cell);
+                let figures = rates.as_ref().map(figures).unwrap_or_default();
+                let last = log
+                    .last()
+                    .map(|line| format!(": {line}"))
+                    .unwrap_or_default();
+                let text = format!("{place}{cell}: {count}{what}{figures}{last}");
                 match &self.live {
                     Some(live) => live.cell.set_message(plain(&text).into_owned()),
-                    None if self.show == Show::Progress && self.is_due() => self.say(&text),
+                    None if !self.show.is_quiet() && self.is_due() => self.say(&text),
                     None => {}
                 }
             }
@@ -234,8 +269,7 @@ impl Progress {
                     *status,
                     reason.as_deref(),
                     hint.as_deref(),
-                    *seconds,
-                    *cached,
+                    (*seconds, *cached, left),
                 );
             }
             Event::ResourceStarted { cell } => self.note(&format!("{cell} starts")),
@@ -285,12 +319,11 @@ impl Progress {
 
     fn cell_ended(
         &self,
-        (stage, cell): (&str, &str),
+        (_, cell): (&str, &str),
         status: CellStatus,
         reason: Option<&str>,
         hint: Option<&str>,
-        took: f64,
-        cached: bool,
+        (took, cached, left): (f64, bool, Option<Left>),
     ) {
         let warned = self
             .state
@@ -305,24 +338,16 @@ impl Progress {
                 "warning: {cell}: {more} more; `benchtrail show EXPERIMENT '{cell}'` shows them all"
             ));
         }
-        let (ended, total, left) = {
-            let mut state = self.state.lock().expect("no listener panics");
-            state.ended += 1;
-            state.executed += usize::from(!cached);
-            if let Some(stage) = state.stages.get_mut(stage) {
-                stage.ended += 1;
-                if !cached && status == CellStatus::Ok {
-                    stage.took.push(took);
-                }
-            }
-            (state.ended, state.total, state.left())
+        let (ended, total) = {
+            let state = self.state.lock().expect("no listener panics");
+            (state.ended, state.total)
         };
         if let Some(live) = &self.live {
             live.study.set_position(ended as u64);
             live.study
                 .set_message(left.map(|left| left.to_string()).unwrap_or_default());
         }
-        let is_log = self.live.is_none() && self.show == Show::Progress;
+        let is_log = self.live.is_none() && !self.show.is_quiet();
         let place = if is_log {
             format!("[{ended}/{total}] ")
         } else {
@@ -342,10 +367,36 @@ impl Progress {
         }
     }
 
+    /// Counts a cell that ended, and returns the time that is left.
+    fn count(&self, stage: &str, status: CellStatus, took: f64, cached: bool) -> Option<Left> {
+        let mut state = self.state.lock().expect("no listener panics");
+        state.ended += 1;
+        state.executed += usize::from(!cached);
+        if let Some(stage) = state.stages.get_mut(stage) {
+            stage.ended += 1;
+            if !cached && status == CellStatus::Ok {
+                stage.took.push(took);
+            }
+        }
+        state.left()
+    }
+
+    /// Returns the place of a cell that runs among those of its stage, `8/18 `, where there are several.
+    fn place(&self, cell: &str) -> String {
+        let stage = cell.split('[').next().unwrap_or(cell);
+        let state = self.state.lock().expect("no listener panics");
+        match state.stages.get(stage) {
+            Some(stage) if stage.cells > 1 && stage.ended < stage.cells => {
+                format!("{}/{} ", stage.ended + 1, stage.cells)
+            }
+            _ => String::new(),
+        }
+    }
+
     fn note(&self, text: &str) {
         match &self.live {
             Some(live) => live.cell.set_message(plain(text).into_owned()),
-            None if self.show == Show::Progress => self.say(text),
+            None if !self.show.is_quiet() => self.say(text),
             None => {}
         }
     }
@@ -362,10 +413,41 @@ impl Progress {
     fn say(&self, text: &str) {
         match &self.live {
             Some(live) => live.study.suspend(|| complain(text)),
-            None if self.show == Show::Progress => complain(&logged(text)),
+            None if !self.show.is_quiet() => complain(&logged(text)),
             None => complain(text),
         }
     }
+}
+
+/// Returns the line of an event: with the least and the most time left, in s, where a cell ended.
+fn line_of(event: &Event, left: Option<Left>) -> serde_json::Value {
+    let mut value = serde_json::to_value(event).expect("an event is plain data");
+    if let Some(left) = left {
+        value["left_s"] = json!([left.least_s, left.most_s]);
+    }
+    value
+}
+
+/// Returns the rolling figures of a load as words.
+fn figures(rates: &Rates) -> String {
+    let short = |value: f64| match value {
+        v if v >= 100.0 => format!("{v:.0}"),
+        v if v >= 10.0 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    };
+    let mut parts = Vec::new();
+    if let Some(rate) = rates.output_throughput {
+        parts.push(format!("{} tok/s", short(rate)));
+    }
+    if let (Some(p50), Some(p95)) = (rates.ttft_ms_p50, rates.ttft_ms_p95) {
+        parts.push(format!("TTFT p50 {} ms, p95 {} ms", short(p50), short(p95)));
+    }
+    parts.push(match rates.errors {
+        1 => "1 error".to_owned(),
+        n => format!("{n} errors"),
+    });
+    parts.push(format!("{} in flight", rates.in_flight));
+    format!("; {}", parts.join(", "))
 }
 
 /// Returns a line of a log: the time, UTC to the second, and the text.
@@ -432,7 +514,8 @@ impl std::fmt::Display for Left {
 impl Live {
     fn new(cells: u64) -> Self {
         let all = MultiProgress::new();
-        let bar = "{bar:30} {pos} of {len} cells  {elapsed} elapsed  {msg}";
+        // What does not fit into the window is cut, whatever size the window takes meanwhile.
+        let bar = "{bar:20} {pos} of {len} cells, {elapsed} elapsed  {wide_msg}";
         let study = all.add(ProgressBar::new(cells));
         study.set_style(ProgressStyle::with_template(bar).expect("the template is right"));
         let cell = all.add(ProgressBar::new_spinner());
@@ -483,6 +566,35 @@ mod tests {
         assert_eq!(left(&done), None);
         let even = [stage(4, 2, &[30.0])];
         assert_eq!(left(&even).as_deref(), Some("about 60 s left"));
+    }
+
+    #[test]
+    fn rolling_figures_are_told_with_units_and_what_is_not_known_is_left_out() {
+        let mut rates = Rates {
+            window_s: 10.0,
+            ended: 40,
+            looked_into: 40,
+            output_throughput: Some(812.4),
+            ttft_ms_p50: Some(12.34),
+            ttft_ms_p95: Some(5.0),
+            errors: 1,
+            in_flight: 8,
+        };
+        let all = "; 812 tok/s, TTFT p50 12.3 ms, p95 5.00 ms, 1 error, 8 in flight";
+        assert_eq!(figures(&rates), all);
+        (rates.output_throughput, rates.ttft_ms_p50, rates.errors) = (None, None, 0);
+        assert_eq!(figures(&rates), "; 0 errors, 8 in flight");
+    }
+
+    #[test]
+    fn the_log_has_the_time_left_where_a_cell_ended() {
+        let event = Event::ResourceStarted { cell: "s".into() };
+        assert_eq!(line_of(&event, None)["left_s"], json!(null));
+        let left = Left {
+            least_s: 1.0,
+            most_s: 2.5,
+        };
+        assert_eq!(line_of(&event, Some(left))["left_s"], json!([1.0, 2.5]));
     }
 
     #[test]

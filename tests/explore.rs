@@ -90,10 +90,14 @@ impl Explorer {
     }
 
     fn ask(&self, method: &str, target: &str, headers: &[(&str, &str)]) -> Answer {
+        self.send(method, target, headers, "")
+    }
+
+    fn send(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Answer {
         let mut bytes = Vec::new();
-        self.open(method, target, headers)
-            .read_to_end(&mut bytes)
-            .expect("it answers");
+        let mut stream = self.open(method, target, headers);
+        stream.write_all(body.as_bytes()).expect("it reads");
+        stream.read_to_end(&mut bytes).expect("it answers");
         let end = bytes
             .windows(4)
             .position(|w| w == b"\r\n\r\n")
@@ -345,6 +349,7 @@ fn only_our_own_page_may_ask_and_only_get() {
     );
     let own = format!("http://{host}");
     assert_eq!(status("GET", &[("host", &host), ("origin", &own)]), 200);
+    // POST stops a run, and nothing else takes it.
     for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {
         assert_eq!(status(method, &[("host", &host)]), 405, "{method}");
     }
@@ -634,7 +639,7 @@ fn every_address_that_is_described_answers_as_it_is_described() {
                 of("/why?table=results.cells&cell=&row=0&column=output_throughput")
             }
             "/objects/{digest}" => vec![format!("/api/v1/objects/{digest}")],
-            "/runs/{run}/events" => Vec::new(),
+            "/runs/{run}/events" | "/runs/{run}/stop" => Vec::new(),
             other => panic!("{other} is described, and no test asks it"),
         }
     };
@@ -790,4 +795,52 @@ fn two_labels_differ_in_what_was_planned_and_by_a_ratio_over_the_named_units() {
             "{wrong}: {error}"
         );
     }
+}
+
+#[test]
+fn a_page_stops_a_run_with_its_token_as_ctrl_c_does() {
+    let project = Project::new();
+    let file = project.path().join("experiments/simulated.yaml");
+    let text = fs::read_to_string(&file).expect("an experiment");
+    let long = text
+        .replace("experiment: simulated", "experiment: long")
+        .replace("rep: {from: 1, to: 3}", "rep: {from: 1, to: 2000}");
+    fs::write(file.with_file_name("long.yaml"), long).expect("it is written");
+    let mut run = project
+        .command(["run", "experiments/long.yaml", "--quiet", "--no-dry-run"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let token = project.path().join("reports/long/stop-token");
+    while !fs::read_to_string(&token).is_ok_and(|text| text.len() > 8) {
+        assert!(
+            run.try_wait().expect("it can be asked").is_none(),
+            "it ended before it could be stopped"
+        );
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let token = fs::read_to_string(&token).expect("a token");
+    let explorer = Explorer::of(&project, &[]);
+    let ask = |token: &str, media: &str| {
+        let body = serde_json::json!({"token": token}).to_string();
+        let length = body.len().to_string();
+        let headers = [
+            ("host", explorer.host()),
+            ("content-type", media),
+            ("content-length", &length),
+        ];
+        explorer
+            .send("POST", "/api/v1/runs/long/stop", &headers, &body)
+            .status
+    };
+    assert_eq!(ask(token.trim(), "text/plain"), 415);
+    assert_eq!(ask("0000", "application/json"), 403);
+    assert_eq!(ask(token.trim(), "application/json"), 202);
+    assert_eq!(
+        run.wait().expect("it ends").code(),
+        Some(130),
+        "as after Ctrl-C"
+    );
+    assert_eq!(ask(token.trim(), "application/json"), 409, "it is over");
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use artifacts::Digest;
 use serde::Serialize;
 
-use crate::stage::CellStatus;
+use crate::stage::{CellStatus, Rates};
 
 /// Why a run lets time pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -52,6 +52,12 @@ pub enum Event {
         total: Option<u64>,
         /// What the units are.
         what: String,
+        /// Rolling figures, of a load that goes on.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        rates: Option<Rates>,
+        /// Lines that the engine wrote to its log since the last time, while it starts.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        log: Vec<String>,
     },
     /// Nothing more is to be done for a cell.
     CellEnded {

@@ -523,6 +523,31 @@ pub struct Progress {
     pub total: Option<u64>,
     /// What the units are, for instance `requests`; or what is going on.
     pub what: String,
+    /// Rolling figures, of a load that goes on.
+    pub rates: Option<Rates>,
+    /// Lines that the engine wrote to its log since the last time, while it starts.
+    pub log: Vec<String>,
+}
+
+/// Rolling figures of a load that goes on, over the last seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Rates {
+    /// The time they are over, s.
+    pub window_s: f64,
+    /// Requests that ended in it.
+    pub ended: u64,
+    /// Of these, those whose answers were looked into: latencies and tokens are theirs.
+    pub looked_into: u64,
+    /// Requests ended a second × the mean output tokens of those looked into, tok/s.
+    pub output_throughput: Option<f64>,
+    /// The median time from sending to the first token, ms; the nearest rank.
+    pub ttft_ms_p50: Option<f64>,
+    /// The same at 95 %, ms.
+    pub ttft_ms_p95: Option<f64>,
+    /// Requests that got no whole answer of success since the measurement began.
+    pub errors: u64,
+    /// Requests in flight now.
+    pub in_flight: u64,
 }
 
 /// How a cell hears of the user and tells of itself.
@@ -609,6 +634,30 @@ impl Control {
             done,
             total,
             what: what.into(),
+            rates: None,
+            log: Vec::new(),
+        });
+    }
+
+    /// Tells how far a load has come, with its rolling figures.
+    pub fn rates(&self, done: u64, total: u64, rates: Rates) {
+        (self.progress)(Progress {
+            done,
+            total: Some(total),
+            what: "requests".to_owned(),
+            rates: Some(rates),
+            log: Vec::new(),
+        });
+    }
+
+    /// Tells what an engine that starts wrote to its log.
+    pub fn log(&self, what: impl Into<String>, lines: Vec<String>) {
+        (self.progress)(Progress {
+            done: 1,
+            total: Some(3),
+            what: what.into(),
+            rates: None,
+            log: lines,
         });
     }
 }

@@ -57,4 +57,8 @@ pub(crate) struct ExploreArgs {
     #[arg(long, value_name = "MIB", default_value_t = 24, requires = "export",
         value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) limit: u32,
+    /// Leave the chunks of answers out of the file, which is then smaller; a request is shown without its
+    /// single tokens.
+    #[arg(long, requires = "export")]
+    pub(crate) no_chunks: bool,
 }

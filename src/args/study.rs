@@ -48,6 +48,10 @@ pub(crate) struct RunArgs {
     /// Print only the result.
     #[arg(long, short)]
     pub(crate) quiet: bool,
+
+    /// Show what engines write to their logs while they start
+    #[arg(long, conflicts_with = "quiet")]
+    pub(crate) verbose: bool,
 }
 
 /// Consent to what an experiment starts.

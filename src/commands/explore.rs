@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bundle::Bundle;
-use explore::{ServeError, Server, Site};
+use explore::{Chunks, ServeError, Server, Site};
 use pipeline::lock::Lock;
 use serde_json::json;
 
@@ -28,7 +28,7 @@ struct Opened {
 pub(super) fn explore(arguments: &ExploreArgs, global: &Global) -> Result<(), Stop> {
     let opened = open(arguments, global)?;
     match &arguments.export {
-        Some(file) => export(&opened, file, arguments.limit, global),
+        Some(file) => export(&opened, file, arguments, global),
         None => serve(opened, arguments.listen, global),
     }
 }
@@ -128,14 +128,23 @@ fn serve(opened: Opened, address: SocketAddr, global: &Global) -> Result<(), Sto
 }
 
 /// Writes one study as a file.
-fn export(opened: &Opened, file: &Path, limit: u32, global: &Global) -> Result<(), Stop> {
+fn export(
+    opened: &Opened,
+    file: &Path,
+    arguments: &ExploreArgs,
+    global: &Global,
+) -> Result<(), Stop> {
     let Some(lock) = &opened.study else {
         return Err(Stop::usage("which study?")
             .hint("name its experiment: `benchtrail explore EXPERIMENT --export FILE.html`"));
     };
     let id = opened.site.id_of(lock);
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX) << 20;
-    let exported = explore::export(&opened.site, &id, limit).map_err(Stop::failed)?;
+    let limit = usize::try_from(arguments.limit).unwrap_or(usize::MAX) << 20;
+    let chunks = match arguments.no_chunks {
+        true => Chunks::None,
+        false => Chunks::IfTheyFit,
+    };
+    let exported = explore::export(&opened.site, &id, limit, chunks).map_err(Stop::failed)?;
     std::fs::write(file, &exported.html)
         .map_err(|e| Stop::machine(format!("{}: {e}", file.display())))?;
     for what in &exported.left_out {

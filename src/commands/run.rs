@@ -19,6 +19,7 @@ use crate::progress::{Progress, Show};
 use crate::project::shown;
 use crate::quiet;
 use crate::session::{Session, plan_options};
+use crate::stopper::Stopper;
 use crate::terminal::{complain, say};
 use crate::trust;
 
@@ -48,16 +49,25 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     listen_for_signals(&cancelled)?;
     try_before(arguments, &session, &plan, &cancelled)?;
     let preflight = quiet::look_before(&session, &plan, &cancelled)?;
-    let show = if arguments.quiet || global.json {
-        Show::Quiet
-    } else {
-        Show::Progress
+    let show = match () {
+        () if arguments.quiet || global.json => Show::Quiet,
+        () if arguments.verbose => Show::Verbose,
+        () => Show::Progress,
     };
     let events = match &arguments.events {
         Some(file) => Some(file.clone()),
         None => events_file(&session),
     };
-    let progress = Progress::new(&session.experiment, show, events.as_deref())?;
+    // Without an event log nobody can see the run, and nobody can stop it from a page.
+    let folder = events.as_deref().and_then(Path::parent);
+    let stopper = folder.and_then(|folder| Stopper::watch(folder, Arc::clone(&cancelled)));
+    let digest = stopper.as_ref().map(Stopper::digest);
+    let progress = Progress::new(
+        &session.experiment,
+        show,
+        events.as_deref(),
+        digest.as_ref(),
+    )?;
     let mut options = RunOptions {
         plan: plan_options(&arguments.selection),
         keep_going: arguments.keep_going,
@@ -82,6 +92,7 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
         &listener,
     );
     progress.close();
+    drop(stopper);
     let summary = summary?;
     let reports = write_reports(&session, &store, &summary, arguments.report.as_deref())?;
     let gates = outcomes(&store, &session, &summary)?;

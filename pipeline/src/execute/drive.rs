@@ -180,12 +180,20 @@ pub fn run(
     std::thread::scope(|scope| {
         scope.spawn(move || {
             for (cell, p) in told {
-                let crate::stage::Progress { done, total, what } = p;
+                let crate::stage::Progress {
+                    done,
+                    total,
+                    what,
+                    rates,
+                    log,
+                } = p;
                 listener(&Event::CellProgress {
                     cell,
                     done,
                     total,
                     what,
+                    rates,
+                    log,
                 });
             }
         });

@@ -13,13 +13,14 @@ use serde_json::Value;
 
 use crate::interpret::interpret;
 use crate::measure::{
-    AnswerReceiver, Ended, Epoch, Measured, Plan, Shared, Stop, Turn, answers, measure,
+    AnswerReceiver, Attempt, Ended, Epoch, Measured, Plan, Shared, Stop, Turn, answers, measure,
 };
 use crate::peer::Peer;
 use crate::plan::plan;
 use crate::prompts::FileCounter;
 use crate::refused::Refusals;
 use crate::render::{Renderer, Rendering};
+use crate::rolling::{Look, Rolling};
 use crate::run::{Ending, LoadError, LoadSpec, Target};
 use crate::sheet::TableFile;
 use crate::structured::Validator;
@@ -148,6 +149,7 @@ pub(crate) fn drive(
         hung_below: company.hung_below,
         take,
         refusals: Refusals::default(),
+        rolling: Rolling::default(),
         ending: Ending::Complete,
         warnings: Vec::new(),
         failed: None,
@@ -333,6 +335,7 @@ struct Watching<'a> {
     hung_below: Option<(Arc<Power>, f64)>,
     take: &'a mut dyn FnMut(Request, Vec<Chunk>) -> io::Result<()>,
     refusals: Refusals,
+    rolling: Rolling,
     ending: Ending,
     warnings: Vec<String>,
     failed: Option<io::Error>,
@@ -356,7 +359,10 @@ impl Watching<'_> {
                     let measured = attempt.request >= warmup;
                     if measured && !attempt.superseded {
                         done += 1;
-                        self.control.progress(done, Some(total), "requests");
+                        self.look_into(attempt);
+                        if done == total {
+                            self.tell(done, total);
+                        }
                     }
                     if measured && in_sessions || self.refusals.is_open() {
                         // The next turn needs this answer, or all others may hang on it.
@@ -381,8 +387,38 @@ impl Watching<'_> {
             if self.shared.stopped().is_none() {
                 self.look();
             }
+            if done < total && self.rolling.is_due(self.shared.epoch.now()) {
+                self.tell(done, total);
+            }
         }
         waiting.into_iter().for_each(|ended| self.take_apart(ended));
+    }
+
+    /// Counts an attempt for the rolling figures, and looks into its answer if it is one of the few.
+    fn look_into(&mut self, attempt: &Attempt) {
+        let now = self.shared.epoch.now();
+        if !self.rolling.ended(attempt, now) {
+            return;
+        }
+        let Ok(prompt) = self.spec.prompts.at(attempt.request) else {
+            return;
+        };
+        let (api, delivery) = (self.target.api, self.spec.delivery);
+        let (row, ..) = interpret(attempt, &prompt, api, delivery, None, None);
+        let spans = row.sent_ns.zip(row.first_token_ns);
+        let look = Look {
+            ttft_ns: spans.map(|(sent, first)| first - sent),
+            output_tokens: row.output_tokens,
+        };
+        if row.is_ok() {
+            self.rolling.looked_into(look, now);
+        }
+    }
+
+    fn tell(&mut self, done: u64, total: u64) {
+        let in_flight = self.shared.in_flight.load(Ordering::Relaxed);
+        let rates = self.rolling.rates(self.shared.epoch.now(), in_flight);
+        self.control.rates(done, total, rates);
     }
 
     fn take_oldest(&mut self, waiting: &mut VecDeque<Ended>, bytes: &mut usize) {

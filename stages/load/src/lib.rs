@@ -35,6 +35,7 @@ pub mod reference;
 mod refused;
 mod render;
 mod reset;
+mod rolling;
 mod run;
 mod sample;
 mod scrape;

@@ -234,15 +234,26 @@ impl Process {
         }
     }
 
+    /// Returns the log as it may be shown: paths of this machine are masked, as in the one that is kept.
+    pub(crate) fn shown_log(&mut self) -> String {
+        let text = self.log_text();
+        self.masked(text)
+    }
+
+    fn masked(&self, mut text: String) -> String {
+        for (path, word) in &self.masks {
+            text = text.replace(path.as_str(), word);
+        }
+        text
+    }
+
     fn log_output(&mut self) -> Output {
         let text = self.log_text();
         self.output_of(text)
     }
 
-    fn output_of(&self, mut text: String) -> Output {
-        for (path, word) in &self.masks {
-            text = text.replace(path.as_str(), word);
-        }
+    fn output_of(&self, text: String) -> Output {
+        let text = self.masked(text);
         Output::text("log", Media::Text, text)
     }
 

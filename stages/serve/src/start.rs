@@ -5,7 +5,7 @@ use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use contract::{LiveElsewhere, LiveEnvironment};
 use engines::{Engine, Launch, Paths, Peer, render};
@@ -24,6 +24,15 @@ const HOST: &str = "127.0.0.1";
 
 /// How often another port is tried when somebody else was faster.
 const PORT_ATTEMPTS: u32 = 3;
+
+/// From one look at the log of an engine that starts to the next.
+const LOG_EVERY: Duration = Duration::from_secs(1);
+
+/// Lines of the log that are told at once.
+const LINES_AT_ONCE: usize = 20;
+
+/// Characters of a line of the log that are told.
+const LONGEST_LINE: usize = 300;
 
 /// A server that answers: started by us, or found running.
 pub(crate) struct Server {
@@ -249,6 +258,38 @@ fn lost_its_port(process: &mut Process) -> bool {
             .any(|t| log.contains(t))
 }
 
+/// How much of an engine's log was told while it starts.
+#[derive(Default)]
+struct LogTail {
+    told: usize,
+    last: Option<Instant>,
+}
+
+impl LogTail {
+    /// Tells the lines that are new, once a second at most, the last ones if they are many.
+    fn tell(&mut self, process: &mut Process, job: &Job<'_>) {
+        if self.last.is_some_and(|last| last.elapsed() < LOG_EVERY) {
+            return;
+        }
+        self.last = Some(Instant::now());
+        let text = process.shown_log();
+        let whole = text.rfind('\n').map_or(0, |end| end + 1);
+        let new = text.get(self.told..whole).unwrap_or_default();
+        self.told = whole.max(self.told);
+        let cut = |line: &str| line.chars().take(LONGEST_LINE).collect::<String>();
+        let lines: Vec<String> = new
+            .lines()
+            .filter(|l| !l.trim().is_empty())
+            .map(cut)
+            .collect();
+        let from = lines.len().saturating_sub(LINES_AT_ONCE);
+        if !lines.is_empty() {
+            let what = "waiting for its first token";
+            job.control.log(what, lines[from..].to_vec());
+        }
+    }
+}
+
 fn started(
     engine: &Engine,
     site: &Site,
@@ -268,7 +309,9 @@ fn started(
         proof,
         stage_of_life: Life::Starting,
     };
+    let mut said = LogTail::default();
     let ready = ready::wait(&wanted, &mut || {
+        said.tell(process, job);
         job.control.check().and_then(|()| process.check())
     });
     // Ready, and still ours: another server could have answered in its place.

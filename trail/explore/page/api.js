@@ -56,7 +56,7 @@ function headers() {
 
 async function ask(path, parameters) {
   if (held) {
-    const reply = held[keyOf(path, parameters)];
+    const reply = held[keyOf(path, parameters)] ?? heldTable(path, parameters) ?? heldDistribution(path, parameters);
     if (reply === undefined) {
       throw new Refusal(404, {
         error: "this file does not hold that",
@@ -69,6 +69,47 @@ async function ask(path, parameters) {
   const reply = await response.json().catch(() => ({}));
   if (!response.ok) throw new Refusal(response.status, reply);
   return reply;
+}
+
+// A table that a file holds in one piece answers for any part of it: a page of its rows, or those of one request.
+function heldTable([studies, study, kind, name], { cell, from = 0, to = 1000, sort, contains, ...rest }) {
+  if (studies !== "studies" || kind !== "tables" || sort || contains) return undefined;
+  const start = `api/v1/studies/${study}/tables/${name}?`;
+  const wanted = cell === undefined ? "" : `cell=${cell}&`;
+  const key = Object.keys(held).find((k) => k.startsWith(`${start}${wanted}from=0&to=`));
+  if (!key) return undefined;
+  const whole = held[key];
+  const equal = Object.entries(rest).filter(([n]) => n.startsWith("eq.")).map(([n, v]) => [whole.columns.find((c) => c.name === n.slice(3)), String(v)]);
+  let places = whole.rows.map((_, i) => i).filter((i) => equal.every(([column, value]) => String(column?.values[i] ?? "") === value));
+  const all = equal.length ? places.length : whole.rows_in_all;
+  places = places.slice(Number(from), Number(to));
+  return { ...whole, from: Number(from), rows: places.map((i) => whole.rows[i]), rows_in_all: all, columns: whole.columns.map((c) => ({ ...c, values: places.map((i) => c.values[i]) })) };
+}
+
+// A file holds the distribution of a metric for every combination of labels: of fewer axes, the curves are added up. Each
+// point of a curve is an order statistic, so a sum is exact where every request is a point.
+function heldDistribution([studies, study, kind], { stage, metric, by = "", ...rest }) {
+  if (studies !== "studies" || kind !== "distribution") return undefined;
+  const key = Object.keys(held).find((k) => k.startsWith(`api/v1/studies/${study}/distribution?`) && k.endsWith(`&metric=${metric}&stage=${stage}`));
+  if (!key) return undefined;
+  const whole = held[key];
+  const axes = by ? by.split(",") : [];
+  const only = Object.entries(rest).filter(([n]) => n.startsWith("only.")).map(([n, v]) => [whole.by.indexOf(n.slice(5)), String(v)]);
+  if ([...axes.map((a) => whole.by.indexOf(a)), ...only.map(([i]) => i)].includes(-1)) return undefined;
+  const groups = new Map();
+  for (const group of whole.groups.filter((g) => only.every(([i, label]) => String(g.labels[i]) === label))) {
+    const labels = axes.map((axis) => group.labels[whole.by.indexOf(axis)]);
+    const known = groups.get(JSON.stringify(labels));
+    if (known) known.push(group);
+    else groups.set(JSON.stringify(labels), [group]);
+  }
+  const add = (list, name) => list.reduce((sum, g) => sum + g[name], 0);
+  return { ...whole, by: axes, groups: [...groups].map(([labels, list]) => {
+    let rank = 0;
+    const steps = list.flatMap((g) => g.points.map(([value, r], i) => [value, r - (i ? g.points[i - 1][1] : 0)])).sort((a, b) => a[0] - b[0]);
+    const points = steps.map(([value, step]) => { rank += step; return [value, rank]; });
+    return { labels: JSON.parse(labels), cells: add(list, "cells"), cells_not_ok: add(list, "cells_not_ok"), requests: add(list, "requests"), ok: add(list, "ok"), n: add(list, "n"), points };
+  }) };
 }
 
 // Asks once; `fresh` asks again, and the server says whether it changed.
@@ -104,6 +145,14 @@ export async function save(path, parameters, name) {
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+
+// Asks for the one thing that changes something.
+export async function post(path, body) {
+  const response = await fetch(addressOf(path), { method: "POST", headers: { ...headers(), "content-type": "application/json" }, body: JSON.stringify(body) });
+  const reply = await response.json().catch(() => ({}));
+  if (!response.ok) throw new Refusal(response.status, reply);
+  return reply;
 }
 
 // Follows server-sent events. `fetch` can send the token, which `EventSource` cannot.

@@ -109,7 +109,7 @@ function gridOf(study, stage, labels, roles, colour) {
     const used = (axes) => { const keys = new Set(list.map((c) => keyOf(c, axes))); return product(axes).filter((p) => keys.has(JSON.stringify(p))); };
     const [rows, columns] = [used(rowAxes), used(columnAxes)];
     const width = columns.length <= 12 ? 56 : columns.length <= 24 ? 40 : 30;
-    const head = columnAxes.map((axis, depth) => h("tr", {}, rowAxes.map((r, i) => h("th", { class: i ? null : "side" }, depth === columnAxes.length - 1 ? stage.axes[r] : "")),
+    const head = columnAxes.map((axis, depth) => h("tr", {}, rowAxes.map((r, i) => h(depth === columnAxes.length - 1 ? "th" : "td", { class: i ? null : "side" }, depth === columnAxes.length - 1 ? stage.axes[r] : "")),
       runs(columns, depth).map(([label, span]) => h("th", { scope: "colgroup", colspan: span, title: `${stage.axes[axis]} ${label}` }, depth === columnAxes.length - 1 && width < 40 ? String(label) : `${columns.length > 12 ? "" : `${stage.axes[axis]} `}${label}`))));
     const starts = rowAxes.map((_, depth) => new Map(runsAt(rows, depth)));
     const body = rows.map((row, r) => h("tr", {}, row.map((label, depth) => (starts[depth].has(r) ? h("th", { scope: "rowgroup", rowspan: starts[depth].get(r), class: depth ? null : "side" }, String(label)) : null)),

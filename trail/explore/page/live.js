@@ -1,7 +1,7 @@
 // A run that goes on: its event log as it is written. The page only listens; the server looks once a second.
 
-import { address, h, replace, select, say } from "./dom.js";
-import { follow, get } from "./api.js";
+import { address, facts, h, replace, select, say } from "./dom.js";
+import { follow, get, post } from "./api.js";
 import { digits, plural, seconds } from "./format.js";
 
 const KEPT = 60;
@@ -9,12 +9,14 @@ const KEPT = 60;
 export async function runView(main, id, signal) {
   const { runs } = await get(["runs"], {}, true);
   const known = runs.find((run) => run.id === id);
-  const state = { began: null, plan: null, cells: new Map(), ended: null, messages: [], measured: [], current: null, waiting: null };
+  const state = { began: null, plan: null, cells: new Map(), ended: null, messages: [], measured: [], current: null, left: null, log: [], rates: null };
   let shown = null;
   const grid = h("div");
   const top = h("div");
   const rates = h("div");
+  const engine = h("div");
   const log = h("ul");
+  const stop = stopper(id, () => !state.ended);
   const age = () => {
     const quiet = known ? Date.now() / 1000 - known.modified_unix_s : 0;
     return state.ended || quiet < 120 ? null : h("p", { class: "note" }, `Nothing was written to its log for ${seconds(quiet)} before this page opened: it may have ended without a word.`);
@@ -24,10 +26,12 @@ export async function runView(main, id, signal) {
     const stages = state.began?.stages ?? [];
     const stage = stages.find((s) => s.name === shown) ?? stages.find((s) => s.kind === "load") ?? stages[0];
     replace(grid, stage ? [select("Stage", stages.map((s) => s.name), stage.name, (value) => { shown = value; draw(); }), states(stage, state)] : null);
-    replace(rates, measured(state.measured));
+    replace(rates, rolling(state), measured(state.measured));
+    replace(engine, state.log.length ? [h("h2", {}, `What ${state.log.at(-1).cell} writes to its log`), h("pre", { tabindex: "0", "aria-label": "Engine's log" }, state.log.slice(-KEPT).map((l) => `${l.line}\n`))] : null);
+    stop.hidden = Boolean(state.ended) || !state.began?.stop;
     replace(log, state.messages.slice(-KEPT).reverse().map((m) => h("li", { class: m.bad ? "bad" : null }, m.text)));
   };
-  replace(main, top, h("section", { "aria-label": "Rates" }, rates), h("section", { "aria-label": "Cells" }, grid), h("h2", {}, "What happened"), log,
+  replace(main, top, stop, h("section", { "aria-label": "Rates" }, rates), h("section", { "aria-label": "Engine" }, engine), h("section", { "aria-label": "Cells" }, grid), h("h2", {}, "What happened"), log,
     h("p", {}, h("a", { href: address(["studies"]) }, "All studies")));
   draw();
   let due = false;
@@ -45,7 +49,7 @@ function hear(state, event) {
   const at = (text, bad = false) => { state.messages.push({ text, bad }); if (state.messages.length > 4 * KEPT) state.messages.splice(0, KEPT); };
   const kind = event.event;
   if (kind === "run-began") {
-    Object.assign(state, { began: event, plan: null, cells: new Map(), ended: null, measured: [] });
+    Object.assign(state, { began: event, plan: null, cells: new Map(), ended: null, measured: [], current: null, left: null, log: [], rates: null });
     at(`The run of ${event.experiment} began.`);
   } else if (kind === "plan-made") {
     state.plan = event;
@@ -55,8 +59,13 @@ function hear(state, event) {
     state.current = { cell: event.cell };
   } else if (kind === "cell-progress") {
     state.current = event;
+    if (event.rates) state.rates = event;
+    for (const line of event.log ?? []) state.log.push({ cell: event.cell, line });
+    if (state.log.length > 4 * KEPT) state.log.splice(0, KEPT);
   } else if (kind === "cell-ended") {
     state.cells.set(event.cell, event);
+    state.left = event.left_s ?? null;
+    if (state.rates?.cell === event.cell) state.rates = null;
     if (event.status !== "ok" && !event.cached) at(`${event.cell}: ${event.status}${event.reason ? `, ${event.reason}` : ""}`, event.status !== "skipped");
     else if (!event.cached) at(`${event.cell} took ${seconds(event.seconds)}.`);
   } else if (kind === "run-ended") {
@@ -66,7 +75,7 @@ function hear(state, event) {
   else if (kind === "waiting") at(`Waiting for ${event.exclusive}, which another process holds.`);
   else if (kind === "resting") at(`Resting ${seconds(event.seconds)} (${event.rest}).`);
   else if (kind === "replanned") at(`${event.cell} came up differently; what depends on it was planned again.`);
-  else if (kind === "resource-started") at(`${event.cell} lives.`);
+  else if (kind === "resource-started") { state.log = []; at(`${event.cell} lives.`); }
   else if (kind === "resource-released") at(`${event.cell} stopped.`);
 }
 
@@ -75,20 +84,41 @@ function summary(state) {
   if (!state.plan) return h("p", { class: "soft" }, "Waiting for its plan.");
   const done = [...state.cells.values()].filter((c) => c.event === "cell-ended");
   const { current } = state;
-  return [h("p", {}, `${state.plan.cached + done.length} of ${plural(state.plan.cells, "cell")} ended or were cached`, left(state, done)),
+  return [h("p", {}, `${state.plan.cached + done.length} of ${plural(state.plan.cells, "cell")} ended or were cached`, left(state)),
     h("progress", { max: String(state.plan.cells), value: String(state.plan.cached + done.length), "aria-label": "Cells that ended or were cached" }),
     current ? h("p", { class: "soft" }, current.cell, current.what ? `: ${digits(current.done)}${current.total ? ` of ${digits(current.total)}` : ""} ${current.what}` : "") : null];
 }
 
-// The time left as a range: what remains at the pace of the faster and of the slower half of what was executed.
-// Nothing is said before enough has run, since the first cells tell little of the rest.
-function left(state, done) {
-  const times = done.filter((c) => !c.cached && c.status === "ok").map((c) => c.seconds).sort((a, b) => a - b);
-  const rest = Math.max(0, state.plan.cells - state.plan.cached - done.length);
-  if (times.length < 8 || rest === 0) return "; too few have run to say how long the rest takes.";
-  const mean = (list) => list.reduce((a, b) => a + b, 0) / list.length;
-  const half = Math.floor(times.length / 2);
-  return `; the rest takes between ${seconds(mean(times.slice(0, half)) * rest)} and ${seconds(mean(times.slice(half)) * rest)} if it is like what ran.`;
+// The time left, as the run itself reckons it for its terminal: the cells left of each stage times the shortest and the longest
+// cell of that stage so far.
+function left(state) {
+  if (!state.left) return "; too little has run to say how long the rest takes.";
+  const [least, most] = state.left.map(seconds);
+  return least === most ? `; about ${least} left.` : `; ${least} to ${most} left, if no cell takes longer than those so far.`;
+}
+
+// The rolling figures of the cell that is measured, as the terminal has them.
+function rolling({ rates, ended }) {
+  if (!rates || ended) return null;
+  const r = rates.rates;
+  const value = (v, unit) => (v === undefined || v === null ? null : `${digits(v, 3)} ${unit}`);
+  return [h("h2", {}, `Now: ${rates.cell}`), facts([["requests", `${digits(rates.done)} of ${digits(rates.total)}`], ["output", value(r.output_throughput, "tok/s")], ["TTFT p50", value(r.ttft_ms_p50, "ms")], ["TTFT p95", value(r.ttft_ms_p95, "ms")], ["errors so far", String(r.errors)], ["in flight", String(r.in_flight)]]),
+    h("p", { class: "soft" }, `Over the last ${seconds(r.window_s)}: ${plural(r.ended, "request")} ended; tokens and times are those of the ${digits(r.looked_into)} whose answers were looked into at once. The results are computed from all rows when the cell is over.`)];
+}
+
+// The only action: it does what Ctrl-C in the run's terminal does.
+function stopper(id, goesOn) {
+  const token = h("input", { type: "text", size: "34", autocomplete: "off", spellcheck: "false", "aria-describedby": "stop-hint" });
+  const told = h("p", { role: "status" });
+  const send = async () => {
+    if (!goesOn()) return;
+    try {
+      const reply = await post(["runs", id, "stop"], { token: token.value.trim() });
+      told.textContent = `The run is asked to stop, ${reply.how}.`;
+    } catch (error) { told.textContent = [error.message, error.hint].filter(Boolean).join("; "); }
+  };
+  return h("details", { hidden: true }, h("summary", {}, "Stop this run"), h("p", { id: "stop-hint" }, `This does what Ctrl-C does in its terminal. The run's token lies in reports/${id}/stop-token, which only the user who started it may read.`),
+    h("div", { class: "row" }, h("label", {}, "The run's token", token), h("button", { type: "button", onclick: send }, "Stop the run")), told);
 }
 
 function states(stage, state) {

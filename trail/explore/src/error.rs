@@ -16,6 +16,10 @@ pub(crate) enum Fault {
     Question,
     /// What it names is not there (404).
     Nothing,
+    /// It needs a token that was not given (403).
+    Denied,
+    /// What it asks for cannot be now (409).
+    Conflict,
     /// The answer would be larger than a page can use (413).
     TooMuch,
     /// An object is missing or damaged, or the file system refuses (500).
@@ -55,7 +59,9 @@ impl Failure {
     pub(crate) fn reply(&self) -> Reply {
         let status = match self.fault {
             Fault::Question => 400,
+            Fault::Denied => 403,
             Fault::Nothing => 404,
+            Fault::Conflict => 409,
             Fault::TooMuch => 413,
             Fault::Store => 500,
         };

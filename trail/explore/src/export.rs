@@ -23,6 +23,15 @@ const ROWS: usize = 2_000;
 /// The most request rows of a cell that a file holds.
 const REQUESTS: usize = 5_000;
 
+/// The most chunks of a cell that a file holds.
+const CHUNKS: usize = 50_000;
+
+/// The metrics whose distributions a file holds.
+const METRICS: [&str; 4] = ["ttft_ms", "tpot_ms", "e2e_latency_ms", "decode_rate"];
+
+/// The most pairs of labels of an axis that a file compares.
+const PAIRS: usize = 12;
+
 /// Sources of numbers that a page links to their trees; `report.js` has the same.
 const RESULTS: [&str; 6] = ["table", "count", "missing", "json", "statement", "ledger"];
 
@@ -56,14 +65,24 @@ pub struct Exported {
     pub left_out: Vec<String>,
 }
 
+/// Whether a file holds the chunks of answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chunks {
+    /// As far as there is room, after everything else.
+    IfTheyFit,
+    /// Not at all.
+    None,
+}
+
 /// Writes a study as one HTML file of at most so many bytes.
 ///
 /// The report and its figures come first, then the tables of results, the records of the cells, the trees of
-/// the report's numbers, and last each cell's request rows and telemetry. Chunks are not part of a file.
+/// the report's numbers, what plots and comparisons show, each cell's request rows and telemetry, and last the
+/// chunks of answers.
 ///
 /// # Errors
 /// If there is no such study or the program was built without the page.
-pub fn export(site: &Site, id: &str, limit: usize) -> Result<Exported, String> {
+pub fn export(site: &Site, id: &str, limit: usize, chunks: Chunks) -> Result<Exported, String> {
     if ASSETS.is_empty() {
         return Err(
             "this program was built without the page, so there is nothing to export".into(),
@@ -121,6 +140,8 @@ pub fn export(site: &Site, id: &str, limit: usize) -> Result<Exported, String> {
             Some(tree)
         });
     }
+    file.group("plots and comparisons");
+    plots(&mut file, &of, &cells, &overview);
     file.group("request rows and telemetry");
     let to = REQUESTS.to_string();
     for (stage, at, measured) in cells_of(&cells) {
@@ -130,7 +151,70 @@ pub fn export(site: &Site, id: &str, limit: usize) -> Result<Exported, String> {
             file.add(&Ask::of(of(&["tables", &name]), &page));
         }
     }
+    file.group("requests over time");
+    for (stage, at, _) in cells_of(&cells).filter(|(.., measured)| *measured) {
+        let ask = Ask::of(of(&["activity"]), &[("stage", stage), ("cell", at)]);
+        file.add_value(&ask, || {
+            let reply = site.answer(&ask);
+            let mut value: Value = serde_json::from_slice(&reply.body).ok()?;
+            // The request rows are in the file already.
+            value.as_object_mut()?.remove("single");
+            (reply.status == 200).then_some(value)
+        });
+    }
+    file.group("chunks of answers");
+    let to = CHUNKS.to_string();
+    for (stage, at, measured) in cells_of(&cells) {
+        if measured && chunks == Chunks::IfTheyFit {
+            let page = [("cell", at), ("from", "0"), ("to", to.as_str())];
+            file.add(&Ask::of(of(&["tables", &format!("{stage}.chunks")]), &page));
+        }
+    }
     file.finish(id)
+}
+
+/// Adds what plots and comparisons of the measured stages ask for: distributions as fine as the axes make them,
+/// which a page adds up, and every pair of labels of an axis.
+fn plots(
+    file: &mut File<'_>,
+    of: &dyn Fn(&[&str]) -> Vec<String>,
+    cells: &Value,
+    overview: &Value,
+) {
+    let stages = cells["stages"].as_array().into_iter().flatten();
+    for stage in stages.filter(|stage| stage["class"] == "measurement") {
+        let name = stage["name"].as_str().unwrap_or_default();
+        let repeats = |axis: &str| {
+            let known = overview["replicates"].as_array();
+            axis == "block" || known.is_some_and(|axes| axes.iter().any(|known| known == axis))
+        };
+        let axes = stage["axes"].as_array().into_iter().flatten();
+        let axes: Vec<&str> = axes.filter_map(Value::as_str).collect();
+        let by: Vec<&str> = axes.iter().copied().filter(|axis| !repeats(axis)).collect();
+        file.add(&Ask::of(of(&["objective"]), &[("stage", name)]));
+        for metric in METRICS {
+            let all = by.join(",");
+            let ask = [("by", all.as_str()), ("metric", metric), ("stage", name)];
+            file.add(&Ask::of(of(&["distribution"]), &ask));
+        }
+        for (i, axis) in axes.iter().enumerate().filter(|(_, axis)| !repeats(axis)) {
+            let lines = stage["cells"].as_array().into_iter().flatten();
+            let label = |cell: &Value| match &cell["labels"][i] {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            let mut labels: Vec<String> = lines.map(label).collect();
+            labels.sort_unstable();
+            labels.dedup();
+            let pairs = labels
+                .iter()
+                .flat_map(|a| labels.iter().map(move |b| (a, b)));
+            for (a, b) in pairs.filter(|(a, b)| a != b).take(PAIRS) {
+                let ask = [("stage", name), ("axis", axis), ("a", a), ("b", b)];
+                file.add(&Ask::of(of(&["contrast"]), &ask));
+            }
+        }
+    }
 }
 
 /// Leaves of each list of a tree what a page shows of it, and how many there were as `LIST_in_all`.

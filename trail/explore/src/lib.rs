@@ -28,8 +28,9 @@ mod table;
 mod trail;
 
 pub use catalogue::{Catalogue, CatalogueError};
-pub use export::{Exported, MAX_EXPORT_BYTES, export};
+pub use export::{Chunks, Exported, MAX_EXPORT_BYTES, export};
 pub use guard::{Guard, Refused, token};
+pub use live::{STOP, STOP_TOKEN};
 pub use reply::{Freshness, Reply};
 pub use request::Ask;
 pub use server::{ServeError, Server};

@@ -11,12 +11,18 @@ use pipeline::place::CellPattern;
 use pipeline::record::Record;
 use serde_json::{Value, json};
 
-use crate::error::Failure;
+use crate::error::{Failure, Fault};
 use crate::reply::{Freshness, Reply};
 use crate::site::Site;
 
 /// The name of an event log, in the folder of its report.
 pub(crate) const LOG: &str = "events.jsonl";
+
+/// The file beside an event log that stops its run: it holds the run's token.
+pub const STOP: &str = "stop";
+
+/// The file beside an event log that holds the run's token, for the user's own eyes.
+pub const STOP_TOKEN: &str = "stop-token";
 
 /// The most bytes of a log that are read in one step.
 const STEP: u64 = 1 << 20;
@@ -62,6 +68,8 @@ struct Began {
     experiment: String,
     /// The stages that measure with the load generator.
     loads: Vec<String>,
+    /// The digest of the token that stops the run.
+    stop: Option<Digest>,
 }
 
 impl Tail {
@@ -151,6 +159,41 @@ impl Tail {
     }
 }
 
+/// Stops a run as Ctrl-C does, for whoever knows its token: leaves the token where the run looks for it.
+pub(crate) fn stop(root: &Path, id: &str, token: &str) -> Result<Reply, Failure> {
+    let tail = Tail::open(root, id, 0)?;
+    let folder = tail.path.parent().unwrap_or(root);
+    let wanted = tail
+        .began
+        .stop
+        .as_ref()
+        .filter(|_| folder.join(STOP_TOKEN).is_file());
+    let Some(wanted) = wanted else {
+        return Err(Failure::new(
+            Fault::Conflict,
+            format!("the run `{id}` is over, or cannot be stopped from here"),
+            "Ctrl-C in its own terminal stops a run",
+        ));
+    };
+    let token = token.trim();
+    if Digest::of(token.as_bytes()) != *wanted {
+        return Err(Failure::new(
+            Fault::Denied,
+            "that is not the run's token",
+            format!("it lies in `reports/{id}/{STOP_TOKEN}`"),
+        ));
+    }
+    // Under its name only when it is whole.
+    let (part, file) = (folder.join(".stop.tmp"), folder.join(STOP));
+    let written = fs::write(&part, token).and_then(|()| fs::rename(&part, &file));
+    written.map_err(|e| Failure::store(format!("{}: {e}", file.display())))?;
+    let told = json!({"stopping": id, "how": "as after Ctrl-C: what was measured stays, and the run can go on later"});
+    Ok(Reply {
+        status: 202,
+        ..Reply::json(&told, Freshness::Never)
+    })
+}
+
 /// Returns what the first line of a log says.
 fn began(path: &Path) -> Option<Began> {
     let mut start = Vec::new();
@@ -165,6 +208,9 @@ fn began(path: &Path) -> Option<Began> {
     Some(Began {
         experiment: event["experiment"].as_str()?.to_owned(),
         loads: loads.collect(),
+        stop: event["stop"]
+            .as_str()
+            .and_then(|digest| digest.parse().ok()),
     })
 }
 
@@ -267,6 +313,21 @@ mod tests {
         // The experiment runs again.
         fs::write(&path, "{}\n").unwrap();
         assert_eq!(tail.read().unwrap(), [(3, "{}".to_owned())]);
+    }
+
+    #[test]
+    fn a_run_is_stopped_by_its_token_alone_and_only_while_it_goes_on() {
+        let digest = Digest::of(b"secret");
+        let first = json!({"event": "run-began", "experiment": "a", "stages": [], "stop": digest});
+        let folder = log(&format!("{first}\n"));
+        let at = folder.path().join("reports/a");
+        let ask = |token: &str| stop(folder.path(), "a", token).map_err(|f| f.fault);
+        assert_eq!(ask("secret").unwrap_err(), Fault::Conflict);
+        fs::write(at.join(STOP_TOKEN), "secret\n").unwrap();
+        assert_eq!(ask("other").unwrap_err(), Fault::Denied);
+        assert!(!at.join(STOP).exists());
+        assert_eq!(ask(" secret\n").unwrap().status, 202);
+        assert_eq!(fs::read_to_string(at.join(STOP)).unwrap(), "secret");
     }
 
     #[test]

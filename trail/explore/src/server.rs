@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Channel, Full};
+use http_body_util::{BodyExt, Channel, Full, Limited};
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::server::conn::http1;
@@ -21,7 +21,7 @@ use tokio::sync::Semaphore;
 
 use crate::error::Failure;
 use crate::guard::{Asker, Guard};
-use crate::live::Tail;
+use crate::live::{self, Tail};
 use crate::reply::{Freshness, Reply};
 use crate::request::Ask;
 use crate::site::Site;
@@ -37,6 +37,9 @@ const STREAMS: usize = 8;
 
 /// From one look at a run's event log to the next.
 const TICK: Duration = Duration::from_secs(1);
+
+/// The most bytes of a question that has a body.
+const MOST_ASKED: usize = 1 << 10;
 
 /// How long a connection may take to ask.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -193,6 +196,9 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Bo
         let (status, words) = refused.words();
         return of_reply(&refusal(status, words), request.headers());
     }
+    if request.method() == Method::POST {
+        return stop(request, shared).await;
+    }
     if request.method() != Method::GET && request.method() != Method::HEAD {
         let mut response = of_reply(&refusal(405, "only GET is served"), request.headers());
         response
@@ -217,6 +223,41 @@ async fn respond(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Bo
         Failure::store("the question could not be answered; this is a bug").reply()
     });
     of_reply(&reply, request.headers())
+}
+
+/// Answers the one question that changes something: `POST /api/v1/runs/ID/stop`, with the run's token as
+/// `{"token": …}`. A form of another site cannot send JSON, and has been refused by its origin before.
+async fn stop(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Body> {
+    let nothing = HeaderMap::new();
+    let target = request.uri().path_and_query().map_or("/", |t| t.as_str());
+    let ask = Ask::parse(target).unwrap_or_default();
+    let path: Vec<&str> = ask.path.iter().map(String::as_str).collect();
+    let ["api", "v1", "runs", id, "stop"] = path.as_slice() else {
+        let mut response = of_reply(&refusal(405, "only GET is served here"), &nothing);
+        let allowed = HeaderValue::from_static("GET, HEAD");
+        response.headers_mut().insert(header::ALLOW, allowed);
+        return response;
+    };
+    let json = request.headers().get(header::CONTENT_TYPE);
+    if json.and_then(|v| v.to_str().ok()) != Some("application/json") {
+        return of_reply(
+            &refusal(415, "the token comes as JSON: {\"token\": …}"),
+            &nothing,
+        );
+    }
+    let body = Limited::new(request.into_body(), MOST_ASKED)
+        .collect()
+        .await;
+    let value = body.ok().map(http_body_util::Collected::to_bytes);
+    let value: Option<serde_json::Value> = value.and_then(|b| serde_json::from_slice(&b).ok());
+    let Some(token) = value.as_ref().and_then(|v| v["token"].as_str()) else {
+        return of_reply(
+            &refusal(400, "the run's token is missing: {\"token\": …}"),
+            &nothing,
+        );
+    };
+    let answer = live::stop(shared.site.root(), id, token);
+    of_reply(&answer.unwrap_or_else(|failure| failure.reply()), &nothing)
 }
 
 /// Checks who asks: the page's own files hold no data and need no token.
