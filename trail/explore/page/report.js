@@ -88,7 +88,7 @@ function tableOf(lines) {
   const [head, ...body] = rows;
   const number = (cell) => /^[−+-]?[\d.,]+( ?%|×)?$/.test(plain(cell).trim());
   const cell = (tag) => (c) => h(tag, { scope: tag === "th" ? "col" : null, class: tag === "td" && number(c) ? "number" : plain(c).length > 60 ? "long" : null }, inline(trimmed(c)));
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table of the report" }, h("table", {}, h("thead", {}, h("tr", { id: `L${head.line}` }, head.cells.map(cell("th")))),
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Table at line ${head.line} of the report` }, h("table", {}, h("thead", {}, h("tr", { id: `L${head.line}` }, head.cells.map(cell("th")))),
     h("tbody", {}, body.map((row) => h("tr", { id: `L${row.line}` }, row.cells.map(cell("td")))))));
 }
 

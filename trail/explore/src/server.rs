@@ -239,15 +239,15 @@ async fn stop(request: Request<Incoming>, shared: Arc<Shared>) -> Response<Body>
         return response;
     };
     let json = request.headers().get(header::CONTENT_TYPE);
-    if json.and_then(|v| v.to_str().ok()) != Some("application/json") {
-        return of_reply(
-            &refusal(415, "the token comes as JSON: {\"token\": …}"),
-            &nothing,
-        );
-    }
+    let is_json = json.and_then(|v| v.to_str().ok()) == Some("application/json");
+    // What is not read could reset the connection before the answer has arrived.
     let body = Limited::new(request.into_body(), MOST_ASKED)
         .collect()
         .await;
+    if !is_json {
+        let told = "the token comes as JSON: {\"token\": …}";
+        return of_reply(&refusal(415, told), &nothing);
+    }
     let value = body.ok().map(http_body_util::Collected::to_bytes);
     let value: Option<serde_json::Value> = value.and_then(|b| serde_json::from_slice(&b).ok());
     let Some(token) = value.as_ref().and_then(|v| v["token"].as_str()) else {
