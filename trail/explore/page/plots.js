@@ -205,7 +205,7 @@ async function frontier(context) {
     notes: ["Dashed, from mark to mark: configurations that no other one beats in both. Hollow: the others. What lies between marks was not measured.",
       gpus ? `${gpus} GPUs and ${price === null ? "no price" : `$ ${price} per GPU and hour`} as typed here; no table declares them.` : "Type how many GPUs are deployed for output per GPU; the number of GPUs is never guessed.",
       "A user's speed is the decode rate of a request, from its first to its last token."],
-    figure: figureText({ kind: "scatter", name: "frontier", table: found.name, x: speed.name, y: "output_throughput", series: roles.series, facet: roles.facet, kept, frontier: ["higher", "higher"], derived: gpus ? { analyze: found.name.split(".")[0], from: found.name.split(".")[1], axes: found.axes.map((a) => a.axis), speed: speed.name, gpus, price } : null, title: cost ? "Cost against speed for a user" : "Output against speed for a user", caption: gpus ? `${gpus} GPUs${price === null ? "" : `, $ ${price} per GPU and hour`}, declared in the query.` : "Output of the whole server." }),
+    figure: figureText({ kind: "scatter", name: "frontier", table: found.name, x: speed.name, y: "output_throughput", series: roles.series, facet: roles.facet, kept, frontier: ["higher", "higher"], derived: gpus ? { analyze: found.name.split(".")[0], from: found.name.split(".")[1], axes: found.axes.map((a) => a.axis), speed: speed.name, gpus, price } : null, title: cost ? "Cost against speed for a user" : "Output against speed for a user", caption: gpus ? "GPUs and price as the query of the table declares them." : "Output of the whole server." }),
   });
 }
 
@@ -237,7 +237,7 @@ async function latency(context) {
     controls: [select("Of", LATENCIES, metric, (value) => again({ metric: value })), ...axisControls(axes, roles, again), ...controls, select("Up", [["share", "share of requests"], ["tail", "tail, −log10(1 − share)"]], tail ? "tail" : "share", (value) => again({ up: value === "tail" ? value : null })), select("Across", [["log", "logarithmic"], ["none", "linear"]], log ? "log" : "none", (value) => again({ log: value === "none" ? value : null }))],
     picture: (width) => plotOf(panels, { x: { label: `${label}${unit}${log ? ", log" : ""}; ${rate ? "more" : "less"} is better`, log }, y: { label: tail ? "−log10(1 − share)" : "share of requests" }, names: series.map((s, k) => ({ series: k, text: s === null ? "" : labelled(roles.series, s) })), width, label: `Distribution of ${label} over requests, ${found.groups.length} curves; the same as a table follows` }),
     notes: [`${found.definition}. Requests of all repetitions together; ${plural(Math.max(0, least), "request")} in the smallest curve, ${Math.max(...n).toLocaleString("en-US")} in the largest.`, least < 1000 ? "A p99 needs about 1,000 requests: read the top of a curve of fewer with care." : null, failed ? `${plural(failed, "request")} failed and ${failed === 1 ? "has" : "have"} no place in a curve.` : null, ...kept.map((k) => `Only ${k.axis} ${k.label}.`)].filter(Boolean),
-    figure: figureText({ kind: "ecdf", name: `${metric}_distribution`, requests: stage.name, x: metric, series: roles.series, facet: roles.facet, kept, logX: log, title: `Distribution of ${metric.replaceAll("_", " ")}`, caption: "Over the requests of all repetitions." }),
+    figure: figureText({ kind: "ecdf", name: `${metric}_distribution`, requests: stage.name, x: metric, series: roles.series, facet: roles.facet, kept, logX: log, title: `Distribution of ${metric.replaceAll("_", " ")}`, caption: "The requests of the repetitions together." }),
   });
 }
 
@@ -290,7 +290,7 @@ async function goodput(context) {
     title: "Goodput under bounds", columns: [...found.axes, "requests", "ok", "meet every bound", "share", "goodput (req/s)"], rows: () => current().map((r) => [...r.cell.labels, r.cell.requests, r.cell.ok, r.n, r.share, r.rate]),
     controls: [...sliders, select("Up", [["rate", "goodput (req/s)"], ["share", "share of requests"]], share ? "share" : "rate", (value) => again({ of: value === "share" ? value : null })), ...axisControls(axes, roles, again), ...controls], picture,
     notes: ["Counted from the rows. A request that failed meets no bound, nor does one for which a bounded metric is undefined; goodput is what meets every bound ÷ the time from the first request sent to the last one done.", ...kept.map((k) => `Only ${k.axis} ${k.label}.`)],
-    figure: chosen.length ? figureText({ kind: "goodput", name: "goodput", load: stage.name, x: along, y: share ? "slo_pass_rate" : "goodput", series: roles.series, facet: roles.facet, kept, bounds: chosen, repeats: axes.filter((a) => a.repeats).map((a) => a.axis), title: "Goodput under the bounds", caption: `Bounds: ${chosen.map(([m, s]) => `${m} ≤ ${s}`).join(", ")}.` }) : null,
+    figure: chosen.length ? figureText({ kind: "goodput", name: "goodput", load: stage.name, x: along, y: share ? "slo_pass_rate" : "goodput", series: roles.series, facet: roles.facet, kept, bounds: chosen, repeats: axes.filter((a) => a.repeats).map((a) => a.axis), title: "Goodput under the bounds", caption: "The bounds are those of the table of objectives; mean over repetitions." }) : null,
   });
   tell();
   context.shown.insertBefore(total, context.shown.children[2] ?? null);

@@ -170,10 +170,7 @@ pub(crate) fn marks_of(
         text.push_str(" Cross: no value.");
     }
     if settings.frontier.is_some() {
-        text.push_str(
-            " Dashed, from mark to mark: those that no other one beats in both; hollow, the others. \
-             What lies between marks was not measured.",
-        );
+        text.push_str(" Dashed line: the frontier. Hollow mark: off the frontier.");
     }
     Ok(text)
 }
