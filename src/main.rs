@@ -11,6 +11,7 @@ mod evidence;
 mod exit;
 mod folder;
 mod locks;
+mod main_table;
 mod other_words;
 mod place;
 mod progress;

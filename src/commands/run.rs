@@ -15,6 +15,7 @@ use crate::answers::{self, Answer};
 use crate::args::{Global, PlanArgs, RunArgs};
 use crate::dry_run;
 use crate::exit::Stop;
+use crate::main_table;
 use crate::progress::{Progress, Show};
 use crate::project::shown;
 use crate::quiet;
@@ -104,6 +105,9 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
         say(&json_of(&summary, &reports, &gates, &claims).to_string());
     } else {
         tell(arguments, &summary, &reports, &gates);
+        if !arguments.quiet {
+            tell_table(&session, &store);
+        }
         tell_answers(&claims, &reports);
         tell_next(arguments, &session, &reports);
     }
@@ -419,6 +423,15 @@ fn tell(arguments: &RunArgs, summary: &RunSummary, reports: &[PathBuf], gates: &
     }
     say(&format!("trail digest {}", summary.trail));
     say(&format!("lock         {}", shown(&summary.lock)));
+}
+
+/// Says the main table of results, if there is one. What was measured does not depend on it.
+fn tell_table(session: &Session, store: &Store) {
+    let experiment = &session.experiment;
+    let lock = crate::cells::read_lock(&experiment.file, experiment.profile.as_deref());
+    if let Ok(Some(text)) = lock.and_then(|lock| main_table::of(&lock, store)) {
+        say(&text);
+    }
 }
 
 /// Says what the study answers, and where a browser finds the report.

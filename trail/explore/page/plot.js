@@ -5,7 +5,7 @@ import { h, svg } from "./dom.js";
 import { kind } from "./colour.js";
 import { digits, ticks } from "./format.js";
 
-const PAD = { left: 62, right: 14, top: 22, bottom: 46 };
+const PAD = { left: 62, right: 22, top: 22, bottom: 46 };
 const DASHES = ["", "6 3", "2 3", "8 3 2 3"];
 
 // The ticks of a logarithmic axis: 1, 2 and 5 of each decade, or the decades alone if there are many.

@@ -18,6 +18,7 @@ export async function studiesView(main) {
     else ticked.splice(ticked.indexOf(study), 1);
     compare.disabled = ticked.length !== 2;
   };
+  const several = list.studies.length > 1;
   const rows = list.studies.map((study) => {
     const title = study.profile ? `${study.experiment} (${study.profile})` : study.experiment;
     const states = Object.entries(study.counts).map(([state, n]) => `${n} ${state}`).join(", ");
@@ -26,7 +27,7 @@ export async function studiesView(main) {
     const box = h("input", { type: "checkbox", "aria-label": `Compare ${title}`, onchange: (event) => tick(study, event.target) });
     return {
       text: [title, about.question, about.title, study.lock, study.trail, states, claims, ...(about.engines ?? []), ...(about.hosts ?? [])].join(" ").toLowerCase(),
-      row: h("tr", {}, h("td", {}, list.studies.length > 1 ? box : null), h("td", { class: "long" }, h("a", { href: address(["study", study.id]) }, title), about.question ? h("div", { class: "soft" }, about.question) : null),
+      row: h("tr", {}, several ? h("td", {}, box) : null, h("td", { class: "long question" }, h("a", { href: address(["study", study.id]) }, title), about.question ? h("div", { class: "soft" }, about.question) : null),
         h("td", {}, h("a", { href: address(["study", study.id, "report"]), "aria-label": `Report of ${title}` }, "report")), h("td", {}, claims || "no claims"), h("td", { class: "wrap" }, states),
         h("td", { class: "number" }, study.measurements.toLocaleString("en-US")), h("td", { class: "number" }, String(study.measured_again)),
         h("td", { title: about.measured_from ? `from ${about.measured_from} to ${about.measured_to}` : null }, about.measured_to ? ago(about.measured_to) : "–"),
@@ -42,8 +43,8 @@ export async function studiesView(main) {
   show("");
   replace(main, h("h1", {}, "Studies"),
     runs.runs.length ? h("p", {}, "Runs: ", runs.runs.slice(0, 8).map((run, i) => [i ? ", " : "", h("a", { href: address(["run", run.id]) }, run.id)])) : null,
-    h("div", { class: "row" }, h("label", {}, "Search", h("input", { type: "search", oninput: (e) => show(e.target.value) })), count, list.studies.length > 1 ? compare : null),
-    rows.length ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Studies" }, h("table", {}, h("thead", {}, h("tr", {}, ["tick", "study", "its report", "claims", "cells", "measurements", "measured again", "measured", "engine", "machine", "trail digest", "lock"].map((t, i) => h("th", { scope: "col", class: i === 5 || i === 6 ? "number" : null }, t)))), body)) : null,
+    h("div", { class: "row" }, h("label", {}, "Search", h("input", { type: "search", oninput: (e) => show(e.target.value) })), count, several ? compare : null),
+    rows.length ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Studies" }, h("table", {}, h("thead", {}, h("tr", {}, [...(several ? ["tick"] : []), "study", "its report", "claims", "cells", "measurements", "measured again", "measured", "engine", "machine", "trail digest", "lock"].map((t) => h("th", { scope: "col", class: t === "measurements" || t === "measured again" ? "number" : null }, t)))), body)) : null,
     (list.broken ?? []).map((message) => h("p", { class: "error" }, message)),
     rows.length ? null : h("p", {}, "No experiment has run here yet. ", h("code", {}, "benchtrail run EXPERIMENT"), " measures one."));
 }

@@ -1,0 +1,130 @@
+//! What a run ends with: the first table of results, its usual columns, a screen of its rows.
+
+use artifacts::{Scalar, Store, Table};
+use explore::Catalogue;
+use pipeline::lock::Lock;
+
+use crate::columns::Columns;
+use crate::exit::Stop;
+use crate::terminal;
+
+/// Rows that are shown.
+const ROWS: usize = 12;
+
+/// The columns that are shown where a table has them, by how their names begin.
+const USUAL: [&str; 4] = [
+    "output_throughput",
+    "ttft_ms_p50",
+    "tpot_ms_p50",
+    "e2e_latency_ms_p50",
+];
+
+/// Returns the main table of a study as text with its name as a heading; `None` if no analysis has
+/// one: a table of means, else one of cells.
+///
+/// # Errors
+/// If a table cannot be read.
+pub(crate) fn of(lock: &Lock, store: &Store) -> Result<Option<String>, Stop> {
+    let catalogue = Catalogue::read(lock, store).map_err(Stop::failed)?;
+    let mut found: Option<(String, Table)> = None;
+    for (name, entry) in &catalogue.tables {
+        let one = entry.stage.cells.len() == 1 && !name.ends_with(".lineage");
+        if !one || entry.sample.rows.is_none_or(|rows| rows == 0) {
+            continue;
+        }
+        let table = Table::from_parquet(store.get(&entry.sample.digest)?).map_err(Stop::failed)?;
+        let operator = table.metadata("operator");
+        let is = |wanted: &str| operator.as_deref() == Some(wanted);
+        if columns(&table).is_empty() || !(is("aggregate") || is("cell-summary")) {
+            continue;
+        }
+        let is_last_word = is("aggregate");
+        if is_last_word || found.is_none() {
+            found = Some((name.clone(), table));
+        }
+        if is_last_word {
+            break;
+        }
+    }
+    found.map(|(name, table)| text(&name, &table)).transpose()
+}
+
+/// Returns the usual columns of a table: the value itself, or its mean.
+fn columns(table: &Table) -> Vec<String> {
+    let names = table.names();
+    let usual = USUAL.iter().filter_map(|usual| {
+        let is = |name: &&String| *name == usual || **name == format!("{usual}_mean");
+        names.iter().find(is).cloned()
+    });
+    usual.collect()
+}
+
+fn text(name: &str, table: &Table) -> Result<String, Stop> {
+    let keys = table.metadata("keys").unwrap_or_default();
+    let keys = keys.split(',').filter(|key| table.has(key));
+    let keys: Vec<String> = keys.map(str::to_owned).collect();
+    let shown: Vec<String> = keys.iter().cloned().chain(columns(table)).collect();
+    let heading = shown.iter().map(|column| match table.unit(column) {
+        Some(unit) if unit != "1" => format!("{column} [{unit}]"),
+        _ => column.clone(),
+    });
+    let right: Vec<usize> = (keys.len()..shown.len()).collect();
+    let mut rows = Vec::new();
+    for row in 0..table.rows().min(ROWS) {
+        let value = |column: &String| table.value(column, row).map(|value| words(&value));
+        let line: Result<Vec<String>, _> = shown.iter().map(value).collect();
+        rows.push(line.map_err(Stop::failed)?);
+    }
+    let laid_out = Columns::new(heading.collect(), rows, &right).laid_out(terminal::width());
+    let more = table.rows().saturating_sub(ROWS);
+    let rest = match more {
+        0 => String::new(),
+        more => format!("\n… and {more} more rows of {name}"),
+    };
+    Ok(format!("{name}:\n{laid_out}{rest}"))
+}
+
+/// Writes a value with four significant digits.
+fn words(value: &Scalar) -> String {
+    match value {
+        Scalar::Null => "n/a".to_owned(),
+        Scalar::Float(number) if number.is_finite() && *number != 0.0 => {
+            let digits = 3 - number.abs().log10().floor() as i32;
+            format!("{number:.*}", digits.clamp(0, 9) as usize)
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use artifacts::Column;
+
+    use super::*;
+
+    #[test]
+    fn the_usual_columns_are_shown_with_units_and_four_digits_and_the_rest_is_counted() {
+        let rows = 0..14_i64;
+        let columns = vec![
+            Column::int("clients", rows.clone().map(Some)),
+            Column::float(
+                "output_throughput_mean",
+                rows.clone().map(|r| Some(81.234_56 + r as f64)),
+            )
+            .unit("tok/s"),
+            Column::float("ttft_ms_p50", rows.map(|r| (r > 0).then_some(0.012_345))).unit("ms"),
+        ];
+        let table = Table::with_metadata(columns, &[("keys", "clients")]).unwrap();
+        let text = text("results.means", &table).unwrap();
+        for part in [
+            "results.means:",
+            "output_throughput_mean [tok/s]",
+            "81.23",
+            "0.01235",
+            "n/a",
+            "… and 2 more rows",
+        ] {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+    }
+}
