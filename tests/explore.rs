@@ -812,12 +812,15 @@ fn a_page_stops_a_run_with_its_token_as_ctrl_c_does() {
         .stderr(Stdio::null())
         .spawn()
         .expect("it starts");
-    let token = project.path().join("reports/long/stop-token");
-    while !fs::read_to_string(&token).is_ok_and(|text| text.len() > 8) {
-        assert!(
-            run.try_wait().expect("it can be asked").is_none(),
-            "it ended before it could be stopped"
-        );
+    let folder = project.path().join("reports/long");
+    let token = folder.join("stop-token");
+    let is_whole = |file: &str, least: usize| {
+        let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
+        text.len() >= least && text.contains('\n')
+    };
+    while !(is_whole("stop-token", 33) && is_whole("events.jsonl", 100)) {
+        let ended = run.try_wait().expect("it can be asked");
+        assert!(ended.is_none(), "it ended before it could be stopped");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     let token = fs::read_to_string(&token).expect("a token");
