@@ -30,6 +30,7 @@ mod publish;
 mod readme;
 mod real_engine;
 mod remeasured;
+mod sceptic;
 mod sql;
 mod ssh;
 mod tampering;

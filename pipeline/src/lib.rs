@@ -51,5 +51,5 @@ pub use ready::unready;
 pub use stage::{
     Adopted, Artifact, CellStatus, Class, Content, Control, Coordinates, Done, Execution, Failure,
     Inert, Input, InputCell, Job, Json, Lease, LedgerLine, Library, Media, Needed, Output, Problem,
-    Progress, Registry, Shipped, StageKind, Step, Study,
+    Progress, Registry, Shared, Shipped, StageKind, Step, Study,
 };

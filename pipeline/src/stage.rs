@@ -698,6 +698,16 @@ impl Job<'_> {
     }
 }
 
+/// What the verdicts of a pure cell share with the rest of the study.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shared {
+    /// The cells of the study that end in verdicts, this one among them: what one of them may get wrong by
+    /// chance, all of them may together.
+    pub cells: usize,
+    /// The axis of the design's A/A arm, the arm's label and the label it stands for.
+    pub control: Option<(String, String, String)>,
+}
+
 /// A stage kind. One value serves all stages of the kind, from any thread.
 pub trait StageKind: Send + Sync {
     /// Returns the name used in the experiment as `kind:`.
@@ -812,6 +822,16 @@ pub trait StageKind: Send + Sync {
     /// Returns canonical parameters of a pure stage for a study that looks at its figures after each
     /// block and may stop: its intervals must hold at every look.
     fn looked_at_repeatedly(&self, parameters: Json) -> Json {
+        parameters
+    }
+
+    /// Returns whether a pure cell of these canonical parameters ends in verdicts that can be wrong by chance.
+    fn decides(&self, _parameters: &Json) -> bool {
+        false
+    }
+
+    /// Tells the canonical parameters of a pure stage what its verdicts share with others of the study.
+    fn sharing(&self, parameters: Json, _shared: &Shared) -> Json {
         parameters
     }
 

@@ -92,10 +92,25 @@ pub(super) fn power(arguments: &PowerArgs, global: &Global) -> Result<(), Stop> 
 fn beside(stage: &str, power: &Power) -> Vec<String> {
     let mut lines = Vec::new();
     let share = |count: u64| format!("{:.1} %", 100.0 * count as f64 / power.studies as f64);
-    if power.tables.len() > 1 {
+    let named = |keep: fn(&Simulated) -> bool| {
+        let names = power.tables.iter().filter(|t| keep(t));
+        let names: Vec<&str> = names.map(|t| t.table.as_str()).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    };
+    let apart = named(|t| !t.check && t.level_of_its_own);
+    let apart = apart.map_or_else(String::new, |names| {
+        format!("; to the level of the study adds that of {names}")
+    });
+    if power.tables.iter().any(|t| !t.check) {
         lines.push(format!(
-            "{stage}: {} of the studies without an effect have a false verdict in some table; each table is a family of its own",
+            "{stage}: {} of the studies without an effect have a false verdict in any table{apart}",
             share(power.any_different)
+        ));
+    }
+    if let Some(names) = named(|t| t.check) {
+        lines.push(format!(
+            "{stage}: checks are counted apart: in {} of the studies without an effect, {names} finds a difference",
+            share(power.any_check_different)
         ));
     }
     if let Some(blocks) = power.blocks {

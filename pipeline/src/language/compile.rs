@@ -18,7 +18,7 @@ use super::stages::{drafts, order};
 use super::tree::{Node, Value};
 use super::{check_name, needs, parse};
 use crate::experiment::{Axis, Experiment, Order, Stage};
-use crate::stage::{Class, Json, Library, Registry, StageKind, Step};
+use crate::stage::{Class, Json, Library, Registry, Shared, StageKind, Step};
 use crate::suggest::remedy;
 
 /// What the user asks for beside the file.
@@ -243,6 +243,12 @@ fn compile(
         }
         _ => None,
     };
+    let kinds = declared_order.iter().map(|i| drafts[*i].kind);
+    share(
+        &mut stages,
+        &kinds.collect::<Option<Vec<_>>>()?,
+        design.as_ref().and_then(|design| arm(design, &axes)),
+    );
     let profile = profile.map(|(name, _)| name);
     let parts = Parts {
         root,
@@ -289,6 +295,40 @@ fn look_repeatedly(stages: &mut [Stage], kinds: &[&dyn StageKind]) {
     for (stage, kind) in pure.filter(|(stage, _)| stage.class == Class::Pure) {
         for set in &mut stage.parameter_sets {
             *set = kind.looked_at_repeatedly(std::mem::take(set));
+        }
+    }
+}
+
+/// Returns the axis of the A/A arm, its label, and the label that it stands for.
+fn arm(design: &crate::design::Design, axes: &[AxisDraft]) -> Option<(String, String, String)> {
+    let control = design.control?;
+    let axis = &axes[control.axis];
+    let label = |at: u16| axis.labels[usize::from(at)].to_string();
+    let (arm, stands_for) = (label(control.label), label(control.stands_for));
+    Some((axis.name.clone(), arm, stands_for))
+}
+
+/// Tells each pure stage with verdicts what they share with those of others.
+fn share(
+    stages: &mut [Stage],
+    kinds: &[&dyn StageKind],
+    control: Option<(String, String, String)>,
+) {
+    let decides = |stage: &Stage, kind: &&dyn StageKind, set: u32| {
+        stage.class == Class::Pure && kind.decides(&stage.parameter_sets[set as usize])
+    };
+    let cells = stages.iter().zip(kinds).flat_map(|(stage, kind)| {
+        let cells = stage.cells.iter();
+        cells.filter(move |cell| decides(stage, kind, cell.parameters))
+    });
+    let cells = cells.count();
+    let shared = Shared { cells, control };
+    let pure = stages.iter_mut().zip(kinds);
+    for (stage, kind) in pure.filter(|(stage, _)| stage.class == Class::Pure) {
+        for set in &mut stage.parameter_sets {
+            if kind.decides(set) {
+                *set = kind.sharing(std::mem::take(set), &shared);
+            }
         }
     }
 }

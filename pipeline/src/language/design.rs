@@ -483,12 +483,17 @@ impl DesignDraft {
                 "the unit `{}` is not expanded over `{name}`",
                 drafts[unit].name
             );
-            let over = drafts[unit]
-                .over
-                .iter()
-                .map(|a| axes[*a].name.as_str())
-                .filter(|a| *a != BLOCK);
-            let hint = format!("an A/A arm is a launch: take one of {}", list(over));
+            let over = drafts[unit].over.iter().map(|a| axes[*a].name.as_str());
+            let over: Vec<&str> = over.filter(|a| *a != BLOCK).collect();
+            let hint = match over.as_slice() {
+                [] => format!(
+                    "an A/A arm is a launch: expand the unit over it (`over: [{name}]`), or remove `control`"
+                ),
+                over => format!(
+                    "an A/A arm is a launch: take one of {}",
+                    list(over.iter().copied())
+                ),
+            };
             sink.add(self.mistake("control", "axis", message, hint));
         }
         Some(unit)

@@ -14,8 +14,10 @@ use serde_json::json;
 
 use crate::frame::{Frame, Spec};
 use crate::intake;
-use crate::operator::{Context, Operator, Scope};
+use crate::make::{Maker, Witness, tests};
+use crate::operator::{Operator, Scope};
 use crate::operators::ALL;
+use crate::operators::family::Shares;
 use crate::operators::looks::{Looks, TESTING};
 use crate::surroundings::Surroundings;
 
@@ -44,7 +46,7 @@ impl StageKind for Analyze {
     }
 
     fn semantic_version(&self) -> u32 {
-        9
+        10
     }
 
     fn class(&self) -> Class {
@@ -111,6 +113,14 @@ impl StageKind for Analyze {
             }
         }
         parameters
+    }
+
+    fn decides(&self, parameters: &Json) -> bool {
+        planned(parameters).is_ok_and(|tables| tables.iter().any(tests))
+    }
+
+    fn sharing(&self, parameters: Json, shared: &pipeline::Shared) -> Json {
+        Shares::put(shared, parameters)
     }
 
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
@@ -273,6 +283,22 @@ pub(crate) fn run(
     run_holding(parameters, inputs, store, seed, control, intake::HOLD)
 }
 
+/// Shows which table is made.
+struct Shown<'a> {
+    control: &'a Control,
+    at: u64,
+    of: u64,
+}
+
+impl Witness for Shown<'_> {
+    fn starts(&mut self, table: &Planned) -> Result<(), Failure> {
+        let what = format!("table {}", table.name);
+        self.control.progress(self.at, Some(self.of), what);
+        self.at += 1;
+        Ok(())
+    }
+}
+
 /// The same with a bound of its own on the bytes of rows held, which decides nothing but time.
 pub(crate) fn run_holding(
     parameters: &Json,
@@ -287,31 +313,24 @@ pub(crate) fn run_holding(
     let surroundings = Surroundings::new(&loads);
     let mut tables: BTreeMap<String, Frame> = BTreeMap::new();
     let mut done = Done::default();
-    for (i, table) in planned.iter().enumerate() {
-        control.check()?;
-        control.progress(
-            i as u64,
-            Some(planned.len() as u64),
-            format!("table {}", table.name),
-        );
-        let operator = operator(&table.operator)
-            .ok_or_else(|| Failure::failed(format!("there is no operator `{}`", table.operator)))?;
-        let context = Context {
-            loads: &loads,
-            surroundings: &surroundings,
-            tables: &tables,
-            seed,
-            control,
-        };
-        let frame = operator
-            .run(&table.parameters, &context)
-            .and_then(Frame::settle)
-            .map_err(|mut f| {
-                f.reason = format!("table `{}` ({}): {}", table.name, table.operator, f.reason);
-                f
-            })?;
-        tables.insert(table.name.clone(), frame);
-    }
+    let maker = Maker {
+        loads: &loads,
+        surroundings: &surroundings,
+        seed,
+        control,
+        shares: &Shares::of(parameters),
+        absent: 0,
+    };
+    let mut progress = Shown {
+        control,
+        at: 0,
+        of: planned.len() as u64,
+    };
+    maker.make(
+        &planned.iter().collect::<Vec<_>>(),
+        &mut tables,
+        &mut progress,
+    )?;
     // Each table is laid out by itself, in parallel; the outputs stand in the order of the tables.
     let outputs = |table: &Planned| {
         let mut notes = table.parameters.clone();

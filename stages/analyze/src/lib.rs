@@ -9,6 +9,7 @@ mod columns;
 mod frame;
 mod intake;
 mod kind;
+mod make;
 mod operator;
 mod operators;
 pub mod power;
@@ -28,6 +29,8 @@ mod tests;
 mod tests_of_awkward_nulls;
 #[cfg(test)]
 mod tests_of_conditions;
+#[cfg(test)]
+mod tests_of_families;
 #[cfg(test)]
 mod tests_of_mfu;
 #[cfg(test)]

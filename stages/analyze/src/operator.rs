@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::frame::{Frame, Spec};
 use crate::intake::{AGGREGATE, Load};
+use crate::operators::family::Pending;
 use crate::surroundings::Surroundings;
 
 /// One way to make a table, as the stage sees it: [`TypedOperator`] without its types.
@@ -35,13 +36,35 @@ pub(crate) trait Operator: Send + Sync {
     ///
     /// # Errors
     /// If the inputs do not fit, in words for the user.
-    fn run(&self, parameters: &Json, context: &Context<'_>) -> Result<Frame, Failure>;
+    fn run(&self, parameters: &Json, context: &Context<'_>) -> Result<Made, Failure>;
+}
+
+/// What an operator made.
+pub(crate) enum Made {
+    /// The table.
+    Table(Frame),
+    /// Its tests, which are decided together with those of other tables.
+    Tests(Pending),
+}
+
+impl From<Frame> for Made {
+    fn from(frame: Frame) -> Self {
+        Self::Table(frame)
+    }
+}
+
+impl From<Pending> for Made {
+    fn from(pending: Pending) -> Self {
+        Self::Tests(pending)
+    }
 }
 
 /// One way to make a table. One file of `operators` each.
 pub(crate) trait TypedOperator: Send + Sync {
     /// The parameters.
     type Parameters: Serialize + DeserializeOwned + schemars::JsonSchema;
+    /// A table, or the tests that decide it.
+    type Made: Into<Made>;
     /// The name in `operator:`.
     const NAME: &'static str;
     /// What it computes, in one sentence.
@@ -60,7 +83,7 @@ pub(crate) trait TypedOperator: Send + Sync {
     ///
     /// # Errors
     /// If the inputs do not fit, in words for the user.
-    fn run(given: &Self::Parameters, context: &Context<'_>) -> Result<Frame, Failure>;
+    fn run(given: &Self::Parameters, context: &Context<'_>) -> Result<Self::Made, Failure>;
 }
 
 impl<O: TypedOperator> Operator for O {
@@ -90,10 +113,10 @@ impl<O: TypedOperator> Operator for O {
         })
     }
 
-    fn run(&self, parameters: &Json, context: &Context<'_>) -> Result<Frame, Failure> {
+    fn run(&self, parameters: &Json, context: &Context<'_>) -> Result<Made, Failure> {
         let given = serde_json::from_value(parameters.clone())
             .map_err(|e| Failure::failed(format!("parameters: {e}")))?;
-        O::run(&given, context)
+        O::run(&given, context).map(Into::into)
     }
 }
 

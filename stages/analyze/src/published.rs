@@ -8,8 +8,9 @@ use pipeline::{Control, Failure, Json};
 use serde_json::json;
 
 use crate::frame::{Frame, Level, Row, Spec};
-use crate::operator::Context;
-use crate::operators::{ALL, verdict};
+use crate::kind::Planned;
+use crate::make::{Maker, Witness};
+use crate::operators::family::{Asked, Family, Hypothesis, Shares, decide};
 use crate::surroundings::Surroundings;
 
 /// Reads a published table: key columns as they are, every other as numbers.
@@ -53,25 +54,46 @@ pub(crate) fn table(text: &str, keys: &[&str], numbers: &[&str]) -> Frame {
 }
 
 pub(crate) fn run(operator: &str, parameters: &Json, frame: Frame) -> Frame {
-    let made = made(operator, parameters, frame).unwrap();
-    made.settle().unwrap()
+    let tables = [("made", operator, parameters.clone())];
+    made(&tables, frame, &Json::Null)
+        .unwrap()
+        .remove("made")
+        .unwrap()
 }
 
 pub(crate) fn failure(operator: &str, parameters: &Json, frame: Frame) -> String {
-    made(operator, parameters, frame).unwrap_err().reason
+    let tables = [("made", operator, parameters.clone())];
+    let failure = made(&tables, frame, &Json::Null).err().unwrap().reason;
+    let prefix = format!("table `made` ({operator}): ");
+    failure.strip_prefix(&prefix).unwrap().to_owned()
 }
 
-fn made(operator: &str, parameters: &Json, frame: Frame) -> Result<Frame, Failure> {
-    let operator = ALL.iter().find(|o| o.name() == operator).unwrap();
-    let tables = BTreeMap::from([("t".to_owned(), frame)]);
-    let context = Context {
+/// Makes tables of `t`, each given with its name and operator, as one cell whose parameters are `shared`.
+pub(crate) fn made(
+    tables: &[(&str, &str, Json)],
+    frame: Frame,
+    shared: &Json,
+) -> Result<BTreeMap<String, Frame>, Failure> {
+    struct Nobody;
+    impl Witness for Nobody {}
+    let planned = |(name, operator, parameters): &(&str, &str, Json)| Planned {
+        name: (*name).to_owned(),
+        operator: (*operator).to_owned(),
+        parameters: parameters.clone(),
+    };
+    let planned: Vec<Planned> = tables.iter().map(planned).collect();
+    let mut tables = BTreeMap::from([("t".to_owned(), frame)]);
+    let maker = Maker {
         loads: &[],
         surroundings: &Surroundings::new(&[]),
-        tables: &tables,
         seed: 164,
         control: &Control::quiet(),
+        shares: &Shares::of(shared),
+        absent: 0,
     };
-    operator.run(parameters, &context)
+    let planned: Vec<&Planned> = planned.iter().collect();
+    maker.make(&planned, &mut tables, &mut Nobody)?;
+    Ok(tables)
 }
 
 fn at(frame: &Frame, key: &[&str]) -> usize {
@@ -261,20 +283,24 @@ fn the_published_decisions_follow_from_holm_and_the_interval() {
         .map(|row| number(row, "wilcoxon_p_raw"))
         .collect();
     // The adjustment is that of the comparison operators.
-    let tests: Vec<(usize, Option<f64>)> = raw.iter().map(|p| (0, Some(*p))).collect();
-    let columns = ["tok_s".to_owned()];
-    let adjusted = verdict::adjust(
-        &tests,
-        verdict::Family::Table,
-        0.05,
-        (&columns, &["workload".to_owned()]),
-    );
+    let test = |p: &f64| Hypothesis::new(0, Some(*p), ("vllm", "sglang"), &[]);
+    let asked = Asked {
+        family: Family::Table,
+        alpha: 0.05,
+        columns: vec!["tok_s".to_owned()],
+        by: vec!["workload".to_owned()],
+        from: "t".to_owned(),
+        axis: "engine".to_owned(),
+        contest: false,
+        tests: raw.iter().map(test).collect(),
+    };
+    let (adjusted, _) = decide(&[("compared", &asked)], 0, &Shares::default());
     assert_eq!(
-        adjusted[0].family.as_deref(),
-        Some("tok_s by workload (5 tests)")
+        adjusted[0][0].family.as_deref(),
+        Some("this table at 5 %: tok_s by workload (5 tests)")
     );
     let (mut rejected, mut rest) = (Vec::new(), Vec::new());
-    for (row, adjusted) in every.zip(adjusted) {
+    for (row, adjusted) in every.zip(&adjusted[0]) {
         let decision = adjusted.decision.unwrap();
         assert!((decision.adjusted_p - number(row, "wilcoxon_p_holm")).abs() <= 5.0 * 0.5e-6);
         let interval = statistics::Interval {

@@ -17,7 +17,12 @@ use crate::intake::{Load, Rows};
 use crate::operator::{Context, Draft, items};
 
 /// Where the samples beside a cell lie.
-const SAMPLED: [&str; 3] = ["host_telemetry", "gpu_telemetry", "process_telemetry"];
+const SAMPLED: [&str; 4] = [
+    "host_telemetry",
+    "gpu_telemetry",
+    "process_telemetry",
+    "server_host_telemetry",
+];
 
 /// What was sampled beside the load cells that enter.
 pub(crate) struct Surroundings<'a> {
@@ -77,6 +82,7 @@ fn sampled(rows: &Rows<'_>, coordinates: Coordinates) -> Result<Cell, Failure> {
         host: table(SAMPLED[0]),
         gpu: table(SAMPLED[1]),
         processes: table(SAMPLED[2]),
+        server_host: table(SAMPLED[3]),
         window: fact("window_from_ns").zip(fact("window_to_ns")),
     };
     Ok(Cell {

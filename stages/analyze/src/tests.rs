@@ -526,7 +526,9 @@ fn the_planted_truths_are_found() {
     // The other metric is the same everywhere, and belongs to no family.
     assert_eq!(
         comparison.text("family").unwrap()[at],
-        Some("all columns (1 test)")
+        Some(
+            "the study at 5 %, 5 tests in comparison, crossing, independent, places: all columns (1 test)"
+        )
     );
     let at = row(&comparison, &[("metric", "ttft_ms_p50")]);
     assert_eq!(comparison.float("wilcoxon_p").unwrap()[at], None);

@@ -260,7 +260,10 @@ fn contenders_are_told_apart_only_where_their_units_show_it() {
     assert_eq!(of("rank_shown"), ["1", "1", "3"]);
     assert_eq!(of("not_told_apart_from"), ["b", "a", "null"]);
     assert_eq!(of("rank_high"), ["2", "2", "3"]);
-    assert_eq!(of("evidence"), ["n (declared): y (3 tests)"; 3]);
+    assert_eq!(
+        of("evidence"),
+        ["n (declared): the study at 5 %: y (3 tests)"; 3]
+    );
     let p: f64 = of("friedman_p")[0].parse().unwrap();
     assert!(p < 0.05, "{p}");
 }
@@ -695,9 +698,12 @@ fn one_family_for_the_table_unless_declared_otherwise_and_intervals_agree_with_h
     let (table, each) = (compare("table"), compare("per-column"));
     assert_eq!(
         column(&table, &["y"], "family").to_string(),
-        "all columns (2 tests)"
+        "this table at 5 %: all columns (2 tests)"
     );
-    assert_eq!(column(&each, &["y"], "family").to_string(), "y (1 test)");
+    assert_eq!(
+        column(&each, &["y"], "family").to_string(),
+        "each column at 5 %: y (1 test)"
+    );
     for found in [&table, &each] {
         for metric in ["y", "z"] {
             let of = |name: &str| float(found, &[metric], name).unwrap();

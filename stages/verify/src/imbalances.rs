@@ -33,6 +33,7 @@ fn samples<'a>(cell: &'a Cell<'_>) -> Option<Samples<'a>> {
         host: table("host_telemetry"),
         gpu: table("gpu_telemetry"),
         processes: table("process_telemetry"),
+        server_host: table("server_host_telemetry"),
         window: cell.fact("window_from_ns").zip(cell.fact("window_to_ns")),
     })
 }

@@ -152,12 +152,14 @@ fn sampled(side: &Side<'_>, cell: &str) -> Result<Option<Conditions>, CompareErr
     let fact = |name: &str| *facts.as_ref()?.int(name).ok()?.first()?;
     let (host, gpu) = (table("host_telemetry")?, table("gpu_telemetry")?);
     let processes = table("process_telemetry")?;
+    let server_host = table("server_host_telemetry")?;
     let samples = Samples {
         host: host.as_ref(),
         gpu: gpu.as_ref(),
         processes: processes.as_ref(),
+        server_host: server_host.as_ref(),
         window: fact("window_from_ns").zip(fact("window_to_ns")),
     };
-    let known = host.is_some() || gpu.is_some();
+    let known = host.is_some() || gpu.is_some() || server_host.is_some();
     Ok(known.then(|| samples.conditions()))
 }

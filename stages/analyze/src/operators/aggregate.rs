@@ -128,6 +128,7 @@ fn columns(of: &[Spec], over: &[String], confidence: f64) -> Columns<'static, Gr
 
 impl TypedOperator for Aggregate {
     type Parameters = Parameters;
+    type Made = Frame;
     const NAME: &'static str = "aggregate";
     const SUMMARY: &'static str = "Rows combined over named axes: n, mean, std, min, max, \
         interval over units and CV of named columns.";

@@ -199,6 +199,7 @@ fn columns(given: &Parameters) -> Columns<'_, Ladder> {
 
 impl TypedOperator for Breakdown {
     type Parameters = Parameters;
+    type Made = Frame;
     const NAME: &'static str = "breakdown";
     const SUMMARY: &'static str = "The smallest N at which a named rule holds, where the units of replication resolve it, and between which values it lies where they do not.";
     const SOURCE: &'static str = "The rule is a parameter with a name: published studies use different ones under the same word. Each value of the ladder has an interval over the units, all of them together at level 0.95 (Bonferroni); the rule surely holds where an interval lies beyond its bound, and may hold where one reaches over it. The smallest N of the means alone, `observed_n`, changes from study to study of one truth.";

@@ -364,6 +364,7 @@ fn rates(columns: Columns<'static, Summary>) -> Columns<'static, Summary> {
 
 impl TypedOperator for CellSummary {
     type Parameters = Parameters;
+    type Made = Frame;
     const NAME: &'static str = "cell-summary";
     const SUMMARY: &'static str = "One row per load cell: counts, throughput over the window, and the distribution of each metric.";
     const SOURCE: &'static str = "Quantiles are type 7 of Hyndman & Fan (Am. Stat. 50, 1996), the default of NumPy and R, with the interval of order statistics (Conover 1999, section 3.2), which speaks of this one cell and of no other launch. Under open arrivals requests wait in one queue: the interval is that of the effective number of requests (Geyer, Statist. Sci. 7, 1992). A quantile that so many values cannot bound is null unless `quantiles: all`. The window runs from the first byte sent to the last answer ended.";

@@ -180,6 +180,7 @@ fn round(share: f64) -> f64 {
 
 impl TypedOperator for Censored {
     type Parameters = Parameters;
+    type Made = Frame;
     const NAME: &'static str = "censored";
     const SUMMARY: &'static str = "Latency quantiles in which requests that hung or timed out \
         count as larger than a bound.";

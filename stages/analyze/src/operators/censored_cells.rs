@@ -90,6 +90,7 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Cells> {
 
 impl TypedOperator for CensoredCells {
     type Parameters = Parameters;
+    type Made = Frame;
     const NAME: &'static str = "censored-cells";
     const SUMMARY: &'static str = "A latency combined over cells; hung and timed-out cells count \
         as larger than a limit.";

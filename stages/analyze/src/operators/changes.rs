@@ -105,6 +105,7 @@ fn columns(of: &[Spec], better: Option<Better>) -> Columns<'static, Vec<Change>>
 
 impl TypedOperator for Changes {
     type Parameters = Parameters;
+    type Made = Frame;
     const NAME: &'static str = "changes";
     const SUMMARY: &'static str = "Phase over phase: before, after, change, and change in percent of before, at every other coordinate.";
     const SOURCE: &'static str = "The base of the percentage is the earlier phase. Percentages computed from values that were first rounded can differ in their last digit.";

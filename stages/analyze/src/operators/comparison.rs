@@ -11,14 +11,15 @@ use statistics::{Bootstrap, BootstrapKind, GENERATOR, Interval, UnitEffect};
 use crate::columns::{Columns, Value};
 use crate::frame::{Frame, Level, Missing, Span, Spec, text};
 use crate::operator::{Context, Draft};
+use crate::operators::family::{Adjusted, Asked as Question, Family, Hypothesis};
 use crate::operators::looks::Looks;
 use crate::operators::pairs::Sides;
 use crate::operators::units::{Scale, Units, outward};
-use crate::operators::verdict::{Adjusted, Case, Family, VERDICTS, Verdict, adjust};
+use crate::operators::verdict::{Case, VERDICTS, Verdict};
 use crate::surroundings::{self, Asked, Judge, Unlike};
 
 /// The settings of both kinds of comparison.
-#[derive(Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct Terms {
     /// The table that holds both sides.
@@ -50,10 +51,11 @@ pub(crate) struct Terms {
     /// How often the study looks at what it found. A design with `until` sets it.
     #[serde(default, skip_serializing_if = "Looks::is_once")]
     pub(crate) looks: Looks,
-    /// Which tests form one family for the adjustment of p values and intervals.
+    /// With which tests those of this table share the level, for the adjustment of p values and intervals.
     #[serde(default)]
     pub(crate) family: Family,
-    /// The chance of a false `different` anywhere in a family.
+    /// The chance of a false `different` anywhere in the family: of a study whose tables ask for different ones, the
+    /// largest holds for the whole, and each for its tables.
     #[serde(default = "alpha")]
     pub(crate) alpha: f64,
     /// A bootstrap interval of the mean difference beside the one that decides, for comparison with
@@ -292,22 +294,26 @@ impl Terms {
     /// The columns of the p values.
     pub(crate) fn p<'a, T: 'a>(columns: Columns<'a, Judged<T>>) -> Columns<'a, Judged<T>> {
         let p = "two-sided p value of the test that decides; null where it is undefined";
-        let bh = "p adjusted by Benjamini and Hochberg within the family, for screening";
+        let bh = "p adjusted by Benjamini and Hochberg within the table, of a family per column within the column, for screening";
+        let level = "the two-sided level at which this test was decided: its share of the level of its family";
         columns
             .with(Spec::float("p", "1", p), |j| j.test.p)
             .with(
                 Spec::float(
                     "holm_p",
                     "1",
-                    "p adjusted by Holm's step-down within the family",
+                    "p adjusted by Holm's step-down within the family, weighted where several tables share the level",
                 ),
                 |j| j.adjusted.decision.map(|d| d.adjusted_p),
             )
             .with(Spec::float("bh_p", "1", bh), |j| j.adjusted.bh)
             .with(
-                Spec::text("family", "the family of tests and its size"),
+                Spec::text("family", "the family of tests, its level and its size"),
                 |j| j.adjusted.family.clone(),
             )
+            .with(Spec::float("family_level", "1", level), |j| {
+                j.adjusted.decision.map(|d| d.alpha)
+            })
             .with(Spec::int("family_size", "1", "tests in the family"), |j| {
                 j.adjusted.decision.map(|d| d.family)
             })
@@ -393,20 +399,35 @@ impl Terms {
         columns
     }
 
-    /// Makes the table of comparisons: adjusts their p values within their families and decides.
+    /// Returns what the table asks of its family.
+    pub(crate) fn question<T>(&self, tests: &[Compared<T>]) -> Question {
+        let (a, b) = self.pair.labels();
+        let test = |t: &Compared<T>| Hypothesis::new(t.column, t.p, (&a, &b), &t.lineage);
+        Question {
+            family: self.family,
+            alpha: self.alpha,
+            columns: self.columns.clone(),
+            by: self.by.clone(),
+            from: self.from.clone(),
+            axis: self.pair.axis.clone(),
+            contest: false,
+            tests: tests.iter().map(test).collect(),
+        }
+    }
+
+    /// Makes the table of comparisons from decided tests.
     ///
     /// # Errors
     /// If what was sampled beside the cells cannot be read.
     pub(crate) fn table<T>(
         &self,
         context: &Context<'_>,
-        tests: Vec<Compared<T>>,
+        (tests, adjusted): (Vec<Compared<T>>, Vec<Adjusted>),
         columns: &Columns<'_, Judged<T>>,
-        (from, units): (&Frame, &Units),
+        units: &Units,
         missing: Vec<Missing>,
     ) -> Result<Frame, Failure> {
-        let raw: Vec<(usize, Option<f64>)> = tests.iter().map(|t| (t.column, t.p)).collect();
-        let adjusted = adjust(&raw, self.family, self.alpha, (&self.columns, &self.by));
+        let from = context.table(&self.from)?;
         let unlike = self.unlike(context, &tests, units)?;
         let row = |((mut test, adjusted), unlike): ((Compared<T>, Adjusted), Option<Unlike>)| {
             if let Some(unlike) = &unlike {

@@ -72,6 +72,7 @@ fn columns(tool: Tool) -> Columns<'static, Vec<Figure>> {
 
 impl TypedOperator for Compat {
     type Parameters = Parameters;
+    type Made = Frame;
     const NAME: &'static str = "compat";
     const SUMMARY: &'static str = "The figures that vLLM's, SGLang's, guidellm's or aiperf's \
         benchmark would print, one row per cell.";

@@ -99,6 +99,7 @@ fn columns() -> Columns<'static, Association> {
 
 impl TypedOperator for Correlation {
     type Parameters = Parameters;
+    type Made = Frame;
     const NAME: &'static str = "correlation";
     const SUMMARY: &'static str =
         "Pearson's, Spearman's and Kendall's correlation of pairs of columns, with p values.";

@@ -7,18 +7,19 @@ use serde::{Deserialize, Serialize};
 use statistics::{Interval, UnitEffect, unit_effect_rounded};
 
 use crate::columns::{Columns, listed, missing_spec};
-use crate::frame::{Frame, Level, Row, Span, Spec, spans};
+use crate::frame::{Frame, Level, Missing, Row, Span, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator, unless};
 use crate::operators::comparison::position;
+use crate::operators::family::{Adjusted, Asked as Question, Family, Hypothesis, Pending};
 use crate::operators::looks::Looks;
 use crate::operators::pairs::{Better, Pair, Sides, matched, rung};
 use crate::operators::units::{Scale, Units, averaged, outward};
-use crate::operators::verdict::{Adjusted, Case, Family, Verdict, adjust};
+use crate::operators::verdict::{Case, Verdict};
 use crate::surroundings::{self, Asked, Judge, Unlike};
 
 pub(crate) struct Crossover;
 
-#[derive(Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
     /// The table that holds both sides.
@@ -41,7 +42,10 @@ pub(crate) struct Parameters {
     /// The scale of the effect: `ratio` needs values above 0, `difference` takes any.
     #[serde(default)]
     scale: Scale,
-    /// The chance of a winner anywhere in the table that is none.
+    /// With which tests those of this table share the level.
+    #[serde(default)]
+    family: Family,
+    /// The chance of a false verdict anywhere in the family; here, of a winner that is none.
     #[serde(default = "alpha")]
     alpha: f64,
     /// How often the study looks at what it found. A design with `until` sets it.
@@ -61,6 +65,8 @@ struct Rung {
     n: f64,
     effect: Result<UnitEffect, String>,
     mean: Option<f64>,
+    /// The rows that it rests on.
+    used: Vec<Span>,
     adjusted: Adjusted,
 }
 
@@ -190,7 +196,7 @@ fn columns(given: &Parameters, unit: &str) -> Columns<'static, Course> {
             },
         )
         .with(
-            Spec::text("family", "the family of tests and its size"),
+            Spec::text("family", "the family of tests, its level and its size"),
             |c| c.rungs.iter().find_map(|r| r.adjusted.family.clone()),
         )
         .with(missing_spec(), |c| c.missing.clone())
@@ -198,9 +204,10 @@ fn columns(given: &Parameters, unit: &str) -> Columns<'static, Course> {
 
 impl TypedOperator for Crossover {
     type Parameters = Parameters;
+    type Made = Pending;
     const NAME: &'static str = "crossover";
     const SUMMARY: &'static str = "The first value on a ladder at which another side is shown to be better, and between which values the winner changes.";
-    const SOURCE: &'static str = "At each value of the ladder Student's t of the units' effects, one family over all values and ladders of the table (Holm). Sides that were measured under different conditions have no winner. A winner is a side shown to be better; a crossover needs one winner before and the other after. The change of sign of the means alone, `observed_at`, is reported by nearly every study of two equal sides.";
+    const SOURCE: &'static str = "At each value of the ladder Student's t of the units' effects, one family over all values and ladders of the table, which shares the level of the study with its other tables (weighted Holm). Sides that were measured under different conditions have no winner. A winner is a side shown to be better; a crossover needs one winner before and the other after. The change of sign of the means alone, `observed_at`, is reported by nearly every study of two equal sides.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let of = draft.column(&given.from, &given.column)?;
@@ -210,7 +217,7 @@ impl TypedOperator for Crossover {
         unless(problems, || columns(given, unit).specs())
     }
 
-    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Pending, Failure> {
         let from = context.table(&given.from)?;
         let wanted = [given.column.clone()];
         let matched = matched(from, &given.from, &given.pair, &given.average, &wanted)?;
@@ -244,48 +251,88 @@ impl TypedOperator for Crossover {
                 spans(&given.from, used),
             ));
         }
-        let tests: Vec<(usize, Option<f64>)> = courses
-            .iter()
-            .flat_map(|(_, rungs, _)| rungs)
-            .map(|r| (0, r.effect.as_ref().ok().map(|e| given.looks.p(e))))
-            .collect();
-        let by = [keys.as_slice(), std::slice::from_ref(&given.ladder)].concat();
-        let adjusted = adjust(&tests, Family::Table, given.alpha, (&wanted, &by));
-        let mut adjusted = adjusted.into_iter();
-        let unit_of_column = from.declared(&given.column)?.unit.unwrap_or_default();
-        let columns = columns(given, &unit_of_column);
-        let around = Frame {
-            level: Level::Marginal,
-            specs: columns.specs(),
-            rows: Vec::new(),
-            missing: matched.missing,
-            keys,
-        };
         let (a, b) = given.pair.labels();
-        let asked = Asked {
-            axis: &given.pair.axis,
-            labels: &[a, b],
-            unit: units.axes(),
-            may_differ: &given.conditions_may_differ,
+        let test = |rung: &Rung| {
+            let p = rung.effect.as_ref().ok().map(|e| given.looks.p(e));
+            Hypothesis::new(0, p, (&a, &b), &rung.used)
         };
-        let behind = courses.iter().flat_map(|(_, _, lineage)| lineage);
-        let unlike = Judge::new(context)?.unlike(&asked, behind);
-        let mut rows: Vec<Row> = Vec::new();
-        for (key, mut rungs, mut lineage) in courses {
-            if let Some(unlike) = &unlike {
-                lineage.extend(unlike.samples.iter().cloned());
-                lineage.sort();
-            }
-            for rung in &mut rungs {
-                rung.adjusted = adjusted.next().unwrap_or_default();
-            }
-            let missing = around.missing_at(&around.keys, &key);
-            let why = unlike.as_ref().map(Unlike::reason);
-            let course = course(given, rungs, missing, (&units, why));
-            rows.push(columns.row(key, &course, lineage));
-        }
-        Ok(Frame { rows, ..around })
+        let tests = courses.iter().flat_map(|(_, rungs, _)| rungs).map(test);
+        let question = Question {
+            family: given.family,
+            alpha: given.alpha,
+            by: [keys.as_slice(), std::slice::from_ref(&given.ladder)].concat(),
+            columns: wanted.to_vec(),
+            from: given.from.clone(),
+            axis: given.pair.axis.clone(),
+            contest: false,
+            tests: tests.collect(),
+        };
+        let around = Around {
+            units,
+            keys,
+            missing: matched.missing,
+        };
+        let given = given.clone();
+        Ok(Pending::new(question, move |adjusted, context| {
+            table(&given, courses, around, adjusted, context)
+        }))
     }
+}
+
+/// What stands around the ladders.
+struct Around {
+    units: Units,
+    keys: Vec<String>,
+    missing: Vec<Missing>,
+}
+
+/// Makes the table from decided tests.
+fn table(
+    given: &Parameters,
+    courses: Vec<(Vec<Scalar>, Vec<Rung>, Vec<Span>)>,
+    Around {
+        units,
+        keys,
+        missing,
+    }: Around,
+    adjusted: Vec<Adjusted>,
+    context: &Context<'_>,
+) -> Result<Frame, Failure> {
+    let from = context.table(&given.from)?;
+    let mut adjusted = adjusted.into_iter();
+    let unit_of_column = from.declared(&given.column)?.unit.unwrap_or_default();
+    let columns = columns(given, &unit_of_column);
+    let around = Frame {
+        level: Level::Marginal,
+        specs: columns.specs(),
+        rows: Vec::new(),
+        missing,
+        keys,
+    };
+    let (a, b) = given.pair.labels();
+    let asked = Asked {
+        axis: &given.pair.axis,
+        labels: &[a, b],
+        unit: units.axes(),
+        may_differ: &given.conditions_may_differ,
+    };
+    let behind = courses.iter().flat_map(|(_, _, lineage)| lineage);
+    let unlike = Judge::new(context)?.unlike(&asked, behind);
+    let mut rows: Vec<Row> = Vec::new();
+    for (key, mut rungs, mut lineage) in courses {
+        if let Some(unlike) = &unlike {
+            lineage.extend(unlike.samples.iter().cloned());
+            lineage.sort();
+        }
+        for rung in &mut rungs {
+            rung.adjusted = adjusted.next().unwrap_or_default();
+        }
+        let missing = around.missing_at(&around.keys, &key);
+        let why = unlike.as_ref().map(Unlike::reason);
+        let course = course(given, rungs, missing, (&units, why));
+        rows.push(columns.row(key, &course, lineage));
+    }
+    Ok(Frame { rows, ..around })
 }
 
 /// The effect of the units at one value of the ladder.
@@ -304,9 +351,13 @@ fn tested(given: &Parameters, n: f64, pairs: &[&Pair], (units, at): (&Units, &[u
             .collect::<Vec<f64>>()
     });
     let mean = effects.as_deref().filter(|e| !e.is_empty());
+    let valued = pairs
+        .iter()
+        .filter(|pair| pair.a[0].is_some() && pair.b[0].is_some());
     Rung {
         n,
         mean: mean.map(|e| e.iter().sum::<f64>() / e.len() as f64),
+        used: spans(&given.from, valued.flat_map(|pair| pair.rows.concat())),
         effect: match &effects {
             _ if units.is_none() => Err(units.none()),
             None => Err(scale.refusal()),

@@ -247,6 +247,7 @@ impl Spread {
 
 impl TypedOperator for Distribution {
     type Parameters = Parameters;
+    type Made = Frame;
     const NAME: &'static str = "distribution";
     const SUMMARY: &'static str = "The distribution of TPOT, ITL, ICL or any metric of a request: per cell, or pooled over declared axes.";
     const SOURCE: &'static str = "Exact quantiles of type 7 (Hyndman & Fan 1996) over the values themselves: pooled quantiles are those of all values together, never means of quantiles. ITL is per token and null where a chunk's tokens are unknown; several tools print the gap between chunks under that name, which is ICL here. The interval of a pooled quantile holds all values up to which a t interval of the units' shares of values holds the quantile's probability (Woodruff, JASA 47, 1952, with units as clusters): only units are independent.";

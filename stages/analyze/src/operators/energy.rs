@@ -83,6 +83,7 @@ fn columns() -> Columns<'static, Taken> {
 
 impl TypedOperator for Energy {
     type Parameters = Parameters;
+    type Made = Frame;
     const NAME: &'static str = "energy";
     const SUMMARY: &'static str = "One row per load cell: the GPUs' energy over the measured window, and output tokens per joule.";
     const SOURCE: &'static str = "Samples of `gpu_telemetry`. A GPU's own counter of energy is exact, but is read at the samples only, so its value at the window's two ends is interpolated. Power is what the sensor averages, over a second on many GPUs, so short windows would take it from what came before; it is integrated by the trapezoid rule only where there is no counter. Power at the window's two ends is interpolated, or held from a sample at most five intervals away. A gap of more than five intervals leaves the energy undefined. What is published as \"tok/W\" is tok/s/W, the same as tok/J.";

@@ -236,6 +236,7 @@ fn columns(given: &Parameters) -> Columns<'static, Figure> {
 
 impl TypedOperator for Fit {
     type Parameters = Parameters;
+    type Made = Frame;
     const NAME: &'static str = "fit";
     const SUMMARY: &'static str =
         "A scaling model fitted over a ladder by nonlinear least squares, one row per parameter.";

@@ -109,6 +109,7 @@ fn columns() -> Columns<'static, Attained> {
 
 impl TypedOperator for Goodput {
     type Parameters = Parameters;
+    type Made = Frame;
     const NAME: &'static str = "goodput";
     const SUMMARY: &'static str =
         "Requests per second that meet every bound of a named objective, and their share.";

@@ -159,6 +159,7 @@ fn columns() -> Columns<'static, Outcome> {
 
 impl TypedOperator for Identity {
     type Parameters = Parameters;
+    type Made = Frame;
     const NAME: &'static str = "identity";
     const SUMMARY: &'static str = "Whether columns agree as their definitions say: product and quotient against a column, row by row.";
     const SOURCE: &'static str = "For instance output_throughput = request_throughput · output_tokens_mean, goodput = slo_pass_rate · request_throughput where no request failed, e2e latency ≥ TTFT, efficiency = speedup ÷ N. The tolerance and the rounding are declared, since a published value that misses one may fit another.";

@@ -66,6 +66,7 @@ fn columns(of: &[Spec], ladder: &str) -> Columns<'static, Rung> {
 
 impl TypedOperator for LatencyMultipliers {
     type Parameters = Parameters;
+    type Made = Frame;
     const NAME: &'static str = "latency-multipliers";
     const SUMMARY: &'static str = "Latencies at N clients over the same latencies at one.";
     const SOURCE: &'static str = "latency(N) ÷ latency(1), the same statistic of the same metric on both sides. The multiplier is computed in each launch, and `over: [block]` takes the launches together, with an interval over them.";

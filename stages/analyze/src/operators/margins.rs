@@ -111,6 +111,7 @@ fn columns(of: &[Spec], given: &Parameters) -> Columns<'static, Margin> {
 
 impl TypedOperator for Margins {
     type Parameters = Parameters;
+    type Made = Frame;
     const NAME: &'static str = "margins";
     const SUMMARY: &'static str = "Joint values, the margins of every subset of the axes, and the whole, with the check that they agree.";
     const SOURCE: &'static str = "Every joint value counts once. In a complete table the mean of the margins of either axis is the mean of the whole; where a joint value is missing they differ, by `…_margin_gap`, and a sentence about \"the mean\" must say which. A key that is in none of `axes`, `by` and `over` is refused.";

@@ -254,6 +254,7 @@ fn definition(
 
 impl TypedOperator for Mfu {
     type Parameters = Parameters;
+    type Made = Frame;
     const NAME: &'static str = "mfu";
     const SUMMARY: &'static str =
         "Model FLOP utilisation: 2 · P · tokens per second ÷ the peak of the devices.";

@@ -15,6 +15,7 @@ mod crossover;
 
 mod distribution;
 mod energy;
+pub(crate) mod family;
 mod fit;
 mod goodput;
 mod identity;

@@ -134,6 +134,7 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Curve> {
 
 impl TypedOperator for Monotonicity {
     type Parameters = Parameters;
+    type Made = Frame;
     const NAME: &'static str = "monotonicity";
     const SUMMARY: &'static str = "Whether a column goes one way along a ladder, its steepest step, and every crossing of a threshold.";
     const SOURCE: &'static str = "A step is the difference of neighbouring values of the ladder. A first crossing says little where the curve comes back: read it with `recrosses`. A value equal to the threshold is not below it.";

@@ -13,12 +13,13 @@ use crate::columns::{Columns, missing_spec};
 use crate::frame::{Frame, Level, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::comparison::{Compared, Judged, Terms, corrected, own, position};
+use crate::operators::family::Pending;
 use crate::operators::pairs::{Pair, matched};
 use crate::operators::units::{Scale, Units, averaged};
 
 pub(crate) struct PairedComparison;
 
-#[derive(Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct Parameters {
     #[serde(flatten)]
@@ -258,6 +259,7 @@ fn tests<'a>(
 
 impl TypedOperator for PairedComparison {
     type Parameters = Parameters;
+    type Made = Pending;
     const NAME: &'static str = "paired-comparison";
     const SUMMARY: &'static str = "Two sides over matched coordinates, paired within units of replication: effect with interval, adjusted p, smallest detectable effect, verdict.";
     const SOURCE: &'static str = "Within a unit (a block in which both sides were started) the values of a side are averaged over `average`, and the log ratios or differences of its pairs over the keys that are not in `by`; n is the number of units. Student's t of the units' effects, whose interval inverts the test, so that both agree (to the spread of values that were rounded the variance of rounding is added); the exact p of all sign flips stands beside. Holm (Scand. J. Statist. 6, 1979) within the family, with intervals at the level of each step; Benjamini & Hochberg (JRSS B 57, 1995). Smallest detectable effect: noncentral t, power 80 %. Equivalence by two one-sided t tests (Schuirmann 1987): without a declared margin a large p is no evidence of equality. For published data another test may decide: Wilcoxon (Biometrics 1, 1945) as scipy.stats.wilcoxon, exact for at most 200 deltas other than 0, ties included; sign test exact; permutation of signs, enumerated for at most 20 units; their interval is not computed. A bootstrap interval (Efron & Tibshirani 1993; xoshiro256++, Blackman & Vigna, ACM TOMS 47, 2021) is made where it is asked for, and decides nothing. Rank-biserial after Kerby (2014).";
@@ -267,7 +269,7 @@ impl TypedOperator for PairedComparison {
         Ok(columns(given).specs())
     }
 
-    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Pending, Failure> {
         let terms = &given.terms;
         terms.holds(given.test.word(), given.test == Test::PairedT)?;
         let from = context.table(&terms.from)?;
@@ -320,13 +322,14 @@ impl TypedOperator for PairedComparison {
                 tests.push(compare(given, &place, &pairs, context.seed));
             }
         }
-        terms.table(
-            context,
-            tests,
-            &columns(given),
-            (from, &units),
-            around.missing,
-        )
+        let given = given.clone();
+        let question = given.terms.question(&tests);
+        Ok(Pending::new(question, move |adjusted, context| {
+            let (decided, columns) = ((tests, adjusted), columns(&given));
+            given
+                .terms
+                .table(context, decided, &columns, &units, around.missing)
+        }))
     }
 }
 

@@ -101,6 +101,7 @@ fn columns(of: &[Spec], sides: &Sides) -> Columns<'static, Contrast> {
 
 impl TypedOperator for PairedDeltas {
     type Parameters = Parameters;
+    type Made = Frame;
     const NAME: &'static str = "paired-deltas";
     const SUMMARY: &'static str = "Delta (a − b) and ratio (a ÷ b) at every coordinate at which both sides were measured, over the units of replication.";
     const SOURCE: &'static str = "The sign convention is a − b, the base of the ratio is b. Ratios are formed within each unit and averaged as logarithms. The intervals are those of single ratios: for a verdict, in a family, there is `paired-comparison`.";

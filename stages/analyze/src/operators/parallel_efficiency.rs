@@ -83,6 +83,7 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Rung> {
 
 impl TypedOperator for ParallelEfficiency {
     type Parameters = Parameters;
+    type Made = Frame;
     const NAME: &'static str = "parallel-efficiency";
     const SUMMARY: &'static str = "Throughput at N clients ÷ (N × throughput at one), with speedup and the serial reference 1/N.";
     const SOURCE: &'static str = "throughput(N) ÷ (N · throughput(1)). A server that serves one request at a time has efficiency 1/N, so that curve is the reference, not 0. Rungs of one launch share their anchor: the efficiency is computed in each launch, and `over: [block]` takes the launches together, with an interval over them.";

@@ -65,6 +65,7 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Rung> {
 
 impl TypedOperator for PerClientEfficiency {
     type Parameters = Parameters;
+    type Made = Frame;
     const NAME: &'static str = "per-client-efficiency";
     const SUMMARY: &'static str =
         "The rate one client gets among N ÷ the rate it gets at the base of the ladder.";

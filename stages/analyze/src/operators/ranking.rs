@@ -9,15 +9,15 @@ use statistics::{friedman, indirect_effect, kruskal_wallis, mid_ranks, unit_effe
 use crate::columns::{Columns, listed};
 use crate::frame::{Frame, Level, Row, Span, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator};
+use crate::operators::family::{Adjusted, Asked as Question, Family, Hypothesis, Pending};
 use crate::operators::looks::Looks;
 use crate::operators::pairs::{Better, contested};
 use crate::operators::units::{Mean, Scale, Units, averaged};
-use crate::operators::verdict::{Adjusted, Family, adjust};
 use crate::surroundings::{self, Asked, Judge, Unlike};
 
 pub(crate) struct Ranking;
 
-#[derive(Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
     /// The table that holds the contenders.
@@ -35,7 +35,10 @@ pub(crate) struct Parameters {
     /// Without units no two contenders are told apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unit: Option<Vec<String>>,
-    /// The chance that any two equal contenders of the table are told apart.
+    /// With which tests those of this table share the level.
+    #[serde(default)]
+    family: Family,
+    /// The chance of a false verdict anywhere in the family; here, that two equal contenders are told apart.
     #[serde(default = "alpha")]
     alpha: f64,
     /// How often the study looks at what it found. A design with `until` sets it.
@@ -175,10 +178,11 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Contender> {
 
 impl TypedOperator for Ranking {
     type Parameters = Parameters;
+    type Made = Pending;
     const NAME: &'static str = "ranking";
     const SUMMARY: &'static str = "The rank of each label of an axis at every coordinate, with \
         those it cannot be told apart from and how stable its rank is over the units.";
-    const SOURCE: &'static str = "`rank` is standard competition ranking (1, 2, 2, 4), `mid_rank` fractional ranking (1, 2.5, 2.5, 4), both of the means over the units. Two contenders are told apart by Student's t of the units' log ratios (differences where a value is not above 0), one family over all pairs and contests of the table (Holm). Where no unit has both, as with systems on machines of their own, Welch's t of the units' logarithms takes its place. Ties do not chain: each is told pair by pair. Friedman (JASA 32, 1937), or Kruskal & Wallis (JASA 47, 1952) where no unit has two contenders, exact where feasible, asks whether there is anything to rank.";
+    const SOURCE: &'static str = "`rank` is standard competition ranking (1, 2, 2, 4), `mid_rank` fractional ranking (1, 2.5, 2.5, 4), both of the means over the units. Two contenders are told apart by Student's t of the units' log ratios (differences where a value is not above 0), one family over all pairs and contests of the table, which shares the level of the study with its other tables (weighted Holm). Where no unit has both, as with systems on machines of their own, Welch's t of the units' logarithms takes its place. Ties do not chain: each is told pair by pair. Friedman (JASA 32, 1937), or Kruskal & Wallis (JASA 47, 1952) where no unit has two contenders, exact where feasible, asks whether there is anything to rank.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let (from, column) = (given.from.as_str(), given.column.as_str());
@@ -188,12 +192,10 @@ impl TypedOperator for Ranking {
         crate::operator::unless(problems, || columns(&of, given).specs())
     }
 
-    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Pending, Failure> {
         let from = context.table(&given.from)?;
         let among = from.key_position(&given.among, &given.from)?;
         let units = Units::of(given.unit.as_deref(), from, &given.from)?;
-        let columns = columns(&from.declared(&given.column)?, given);
-        let keys = from.keys_without(units.axes());
         let mut apart = units.axes().to_vec();
         apart.push(given.among.clone());
         let contest_keys = from.keys_without(&apart);
@@ -212,47 +214,76 @@ impl TypedOperator for Ranking {
                 (0..n).flat_map(move |i| (i + 1..n).map(move |j| (c, i, j)))
             })
             .collect();
-        let p = |(c, i, j): &(usize, usize, usize)| match units.is_none() {
-            true => None,
-            false => contests[*c].p(*i, *j, given.looks),
-        };
-        let tests: Vec<(usize, Option<f64>)> = pairs.iter().map(|pair| (0, p(pair))).collect();
-        let wanted = [given.column.clone()];
-        let adjusted = adjust(&tests, Family::Table, given.alpha, (&wanted, &contest_keys));
-        let asked = Asked {
-            axis: &given.among,
-            labels: &[],
-            unit: units.axes(),
-            may_differ: &given.conditions_may_differ,
-        };
-        let behind = contests.iter().flat_map(|contest| &contest.lineage);
-        let unlike = Judge::new(context)?.unlike(&asked, behind);
-        let mut rows = Vec::new();
-        for (c, contest) in contests.iter().enumerate() {
-            let told: Vec<(usize, usize, &Adjusted)> = pairs
-                .iter()
-                .zip(&adjusted)
-                .filter(|((of, ..), _)| *of == c)
-                .map(|((_, i, j), adjusted)| (*i, *j, adjusted))
-                .collect();
-            let told = Told {
-                pairs: told,
-                unlike: unlike.as_ref(),
+        let test = |(c, i, j): &(usize, usize, usize)| {
+            let [a, b] = [i, j].map(|at| &contests[*c].contenders[*at]);
+            let p = match units.is_none() {
+                true => None,
+                false => contests[*c].p(*i, *j, given.looks),
             };
-            rows.extend(contest.rows(given, (from, &keys), &told, (&units, &columns)));
-        }
-        Ok(Frame {
-            level: if units.is_none() {
-                from.level
-            } else {
-                Level::Marginal
-            },
-            keys,
-            specs: columns.specs(),
-            rows,
-            missing: from.missing.clone(),
-        })
+            let used = spans(&given.from, [a.rows.clone(), b.rows.clone()].concat());
+            Hypothesis::new(0, p, (&a.label, &b.label), &used)
+        };
+        let question = Question {
+            family: given.family,
+            alpha: given.alpha,
+            columns: vec![given.column.clone()],
+            by: contest_keys,
+            from: given.from.clone(),
+            axis: given.among.clone(),
+            contest: true,
+            tests: pairs.iter().map(test).collect(),
+        };
+        let given = given.clone();
+        Ok(Pending::new(question, move |adjusted, context| {
+            table(&given, &contests, (&pairs, &adjusted), &units, context)
+        }))
     }
+}
+
+/// Makes the table from decided tests.
+fn table(
+    given: &Parameters,
+    contests: &[Contest],
+    (pairs, adjusted): (&[(usize, usize, usize)], &[Adjusted]),
+    units: &Units,
+    context: &Context<'_>,
+) -> Result<Frame, Failure> {
+    let from = context.table(&given.from)?;
+    let columns = columns(&from.declared(&given.column)?, given);
+    let keys = from.keys_without(units.axes());
+    let asked = Asked {
+        axis: &given.among,
+        labels: &[],
+        unit: units.axes(),
+        may_differ: &given.conditions_may_differ,
+    };
+    let behind = contests.iter().flat_map(|contest| &contest.lineage);
+    let unlike = Judge::new(context)?.unlike(&asked, behind);
+    let mut rows = Vec::new();
+    for (c, contest) in contests.iter().enumerate() {
+        let told: Vec<(usize, usize, &Adjusted)> = pairs
+            .iter()
+            .zip(adjusted)
+            .filter(|((of, ..), _)| *of == c)
+            .map(|((_, i, j), adjusted)| (*i, *j, adjusted))
+            .collect();
+        let told = Told {
+            pairs: told,
+            unlike: unlike.as_ref(),
+        };
+        rows.extend(contest.rows(given, (from, &keys), &told, (units, &columns)));
+    }
+    Ok(Frame {
+        level: if units.is_none() {
+            from.level
+        } else {
+            Level::Marginal
+        },
+        keys,
+        specs: columns.specs(),
+        rows,
+        missing: from.missing.clone(),
+    })
 }
 
 /// What tells the contenders of a contest apart.
@@ -283,6 +314,8 @@ struct Entry {
     label: String,
     /// A row of it, for its key.
     row: usize,
+    /// Those with a value.
+    rows: Vec<usize>,
     /// The mean of each unit.
     units: Vec<(Vec<Scalar>, f64)>,
     value: Option<f64>,
@@ -305,7 +338,11 @@ impl Contest {
             });
             let units = averaged(values);
             let plain: Vec<f64> = units.iter().map(|(_, v)| *v).collect();
+            let valued = rows
+                .iter()
+                .filter(|row| from.number(**row, &given.column).is_some());
             Entry {
+                rows: valued.copied().collect(),
                 label: label(rows[0]).to_string(),
                 row: rows[0],
                 value: Mean::over(&plain, 0.95).map(|m| m.value),

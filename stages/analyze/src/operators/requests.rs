@@ -35,6 +35,7 @@ fn columns<'a>() -> Columns<'static, Timing<'a>> {
 
 impl TypedOperator for Requests {
     type Parameters = OfLoad;
+    type Made = Frame;
     const NAME: &'static str = "requests";
     const SUMMARY: &'static str = "One row per measured request, with the metrics of a request.";
     const SOURCE: &'static str = "The metrics of a request are defined in [load.md](load.md#per-request), with what public tools mean by the same names; TPOT here excludes the tokens of the first chunk, not one token.";

@@ -82,6 +82,7 @@ impl Stands {
 
 impl TypedOperator for Sql {
     type Parameters = Parameters;
+    type Made = Frame;
     const NAME: &'static str = "sql";
     const SUMMARY: &'static str =
         "The answer to one SQL query over tables above it and over raw request rows.";

@@ -117,6 +117,7 @@ fn columns() -> Columns<'static, Steady> {
 
 impl TypedOperator for SteadyState {
     type Parameters = OfLoad;
+    type Made = Frame;
     const NAME: &'static str = "steady-state";
     const SUMMARY: &'static str = "The window in which all clients of a closed loop are busy, and throughput and latency inside it.";
     const SOURCE: &'static str = "From the latest first request of a client to the earliest last answer: outside it the server has fewer clients than the cell says, and a short cell is mostly outside. Its columns are named apart from those over the whole window (`cell-summary`), which stay the headline. Inside, latencies are those of requests wholly inside, which leaves out long ones at the edges.";

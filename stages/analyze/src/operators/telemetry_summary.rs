@@ -240,6 +240,7 @@ fn columns() -> Columns<'static, Sampled> {
 
 impl TypedOperator for TelemetrySummary {
     type Parameters = OfLoad;
+    type Made = Frame;
     const NAME: &'static str = "telemetry-summary";
     const SUMMARY: &'static str = "One row per load cell: mean and maximum of what was sampled beside the load, within the measured window.";
     const SOURCE: &'static str = "Plain means of samples at a fixed interval, which are means over time. Energy has an operator of its own.";

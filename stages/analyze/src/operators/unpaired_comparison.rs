@@ -13,12 +13,13 @@ use crate::columns::{Columns, missing_spec};
 use crate::frame::{Frame, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator, items};
 use crate::operators::comparison::{Compared, Judged, Terms, corrected, own};
+use crate::operators::family::Pending;
 use crate::operators::pairs::all_declared;
 use crate::operators::units::{Scale, Units, averaged};
 
 pub(crate) struct UnpairedComparison;
 
-#[derive(Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct Parameters {
     #[serde(flatten)]
@@ -154,6 +155,7 @@ fn columns(given: &Parameters) -> Columns<'static, Judged<Unpaired>> {
 
 impl TypedOperator for UnpairedComparison {
     type Parameters = Parameters;
+    type Made = Pending;
     const NAME: &'static str = "unpaired-comparison";
     const SUMMARY: &'static str = "Two sides whose units of replication are independent: effect with interval, adjusted p, smallest detectable effect, verdict.";
     const SOURCE: &'static str = "The rows of one unit are averaged on the scale, over the coordinates that both sides have, each taken against the mean of its coordinate, so that a unit in which one was not measured is not moved by it; a unit is a value. Welch's t (Biometrika 34, 1947) of the units' logarithms or values, each side with at least three units, whose interval inverts the test (to the spread of rounded values the variance of rounding is added); the exact p of all choices of labels stands beside. For published data another test may decide: Student with pooled variance; Mann–Whitney as scipy.stats.mannwhitneyu (exact where feasible, ties included: two sides of 40); permutation of labels, enumerated up to a million choices, else (hits + 1) ÷ (resamples + 1); their interval is not computed. Where both sides were started in the same blocks, `paired-comparison` sees smaller differences. A key in none of `over`, `by` and `pair` is refused.";
@@ -172,7 +174,7 @@ impl TypedOperator for UnpairedComparison {
         crate::operator::unless(problems, || columns(given).specs())
     }
 
-    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Pending, Failure> {
         let terms = &given.terms;
         terms.holds(given.test.word(), false)?;
         let from = context.table(&terms.from)?;
@@ -219,7 +221,14 @@ impl TypedOperator for UnpairedComparison {
             }
         }
         let missing = from.missing.clone();
-        terms.table(context, tests, &columns(given), (from, &units), missing)
+        let given = given.clone();
+        let question = given.terms.question(&tests);
+        Ok(Pending::new(question, move |adjusted, context| {
+            let (decided, columns) = ((tests, adjusted), columns(&given));
+            given
+                .terms
+                .table(context, decided, &columns, &units, missing)
+        }))
     }
 }
 

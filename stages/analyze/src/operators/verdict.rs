@@ -1,27 +1,12 @@
-//! Verdicts on effects: families of tests, and the one place where an effect gets its word.
+//! Verdicts on effects: the one place where an effect gets its word.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use statistics::{
-    HolmDecision, UnitEffect, benjamini_hochberg, holm_decisions, smallest_detectable,
-};
+use statistics::{HolmDecision, UnitEffect, smallest_detectable};
 
 use crate::operators::looks::Looks;
 use crate::operators::units::{POWER, Scale};
-
-/// Which tests form one family for the adjustment of p values.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Family {
-    /// All tests of the table.
-    #[default]
-    Table,
-    /// The tests of one column: the chance of a false verdict then holds for each column by itself.
-    PerColumn,
-}
 
 /// What can be said of an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,61 +34,6 @@ impl Verdict {
 
 /// What a column of verdicts says of itself.
 pub(crate) const VERDICTS: &str = "different (the adjusted interval excludes no effect, and the estimate exceeds the margin), equivalent (within a declared margin), no evidence (of a difference: no evidence of equality), or undecidable";
-
-/// A test with its place in its family.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Adjusted {
-    pub(crate) decision: Option<HolmDecision>,
-    pub(crate) bh: Option<f64>,
-    pub(crate) family: Option<String>,
-}
-
-/// Adjusts the p values of tests, each given as (column, raw p), within their families. A test that
-/// could not be made belongs to none.
-pub(crate) fn adjust(
-    tests: &[(usize, Option<f64>)],
-    family: Family,
-    alpha: f64,
-    (columns, by): (&[String], &[String]),
-) -> Vec<Adjusted> {
-    let families: Vec<Option<usize>> = match family {
-        Family::Table => vec![None],
-        Family::PerColumn => (0..columns.len()).map(Some).collect(),
-    };
-    let over = if by.is_empty() {
-        String::new()
-    } else {
-        format!(" by {}", by.join(", "))
-    };
-    let mut adjusted = vec![Adjusted::default(); tests.len()];
-    for family in families {
-        let members: Vec<(usize, f64)> = tests
-            .iter()
-            .enumerate()
-            .filter(|(_, (column, _))| family.is_none_or(|c| c == *column))
-            .filter_map(|(i, (_, p))| Some((i, (*p)?)))
-            .collect();
-        let raw: Vec<f64> = members.iter().map(|(_, p)| *p).collect();
-        let what = match family {
-            Some(column) => columns[column].clone(),
-            None if columns.len() == 1 => columns[0].clone(),
-            None => "all columns".to_owned(),
-        };
-        let p: Vec<Option<f64>> = raw.iter().copied().map(Some).collect();
-        let decisions = holm_decisions(&p, alpha);
-        let size = raw.len();
-        let tests = if size == 1 { "test" } else { "tests" };
-        for (((i, _), decision), bh) in members.iter().zip(decisions).zip(benjamini_hochberg(&raw))
-        {
-            adjusted[*i] = Adjusted {
-                decision,
-                bh: Some(bh),
-                family: Some(format!("{what}{over} ({size} {tests})")),
-            };
-        }
-    }
-    adjusted
-}
 
 /// The smallest detectable effects in standard deviations, by units and level, each computed once.
 static FACTORS: Mutex<BTreeMap<(usize, u64), Option<f64>>> = Mutex::new(BTreeMap::new());
@@ -200,7 +130,7 @@ impl Case<'_> {
 
 #[cfg(test)]
 mod tests {
-    use statistics::unit_effect;
+    use statistics::{holm_decisions, unit_effect};
 
     use super::*;
 
@@ -208,16 +138,14 @@ mod tests {
         let effect = unit_effect(effects);
         let refusal = effect.as_ref().err().map(ToString::to_string);
         let p = effect.as_ref().ok().map(|e| e.p);
-        let tests: Vec<(usize, Option<f64>)> = [p]
+        let tests: Vec<Option<f64>> = [p]
             .into_iter()
             .chain(family.iter().map(|p| Some(*p)))
-            .map(|p| (0, p))
             .collect();
-        let columns = ["y".to_owned()];
-        let adjusted = adjust(&tests, Family::Table, 0.05, (&columns, &[]));
+        let decisions = holm_decisions(&tests, 0.05);
         let case = Case {
             effect: effect.as_ref().map_err(|_| refusal.as_deref().unwrap()),
-            decision: adjusted[0].decision,
+            decision: decisions[0],
             scale: Scale::Ratio,
             margin,
             alpha: 0.05,

@@ -68,6 +68,7 @@ fn columns(given: &Parameters) -> Columns<'static, Tally> {
 
 impl TypedOperator for Wins {
     type Parameters = Parameters;
+    type Made = Frame;
     const NAME: &'static str = "wins";
     const SUMMARY: &'static str =
         "How often each label of an axis has the best value, strictly and under one tie rule.";

@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 
 use artifacts::Scalar;
 use contract::Settings;
-use pipeline::{Control, Json, Library, relative_half_width};
+use pipeline::{Json, Library, relative_half_width};
 use statistics::{Normals, least_for_quantile, normal_quantile};
 
 use super::{LoadCell, LoadStage, Study};
 use crate::frame::{Frame, Level, Row, Spec, Type};
 use crate::kind::{Planned, operator};
-use crate::operator::{Context, Scope};
+use crate::operator::Scope;
 use crate::operators::units::LEVEL;
-use crate::surroundings::Surroundings;
 
 /// The operators whose tables have rows for each load cell, and are simulated themselves.
 pub(super) const OF_CELLS: [&str; 3] = ["cell-summary", "distribution", "goodput"];
@@ -116,26 +115,6 @@ fn spread_of_quantile(p: f64) -> f64 {
     (p * (1.0 - p)).sqrt() / density
 }
 
-/// Makes one table of others.
-pub(super) fn run(
-    table: &Planned,
-    tables: &BTreeMap<String, Frame>,
-    seed: u64,
-    control: &Control,
-) -> Result<Frame, String> {
-    let operator = operator(&table.operator).ok_or("there is no such operator")?;
-    let context = Context {
-        loads: &[],
-        surroundings: &Surroundings::new(&[]),
-        tables,
-        seed,
-        control,
-    };
-    let frame = operator.run(&table.parameters, &context);
-    let frame = frame.and_then(Frame::settle);
-    frame.map_err(|failure| format!("table `{}`: {}", table.name, failure.reason))
-}
-
 /// What one study has drawn before its tables are.
 pub(super) struct Drawn<'a> {
     /// The logarithm of the figure that ends the study, of each cell by its load stage; empty without a rule.
@@ -184,28 +163,20 @@ impl<'a> Drawn<'a> {
         drawn
     }
 
-    /// Makes the tables that a question reads, with noise and without an effect.
-    pub(super) fn tables(
+    /// Makes the tables of cells among the steps, with noise and without an effect.
+    pub(super) fn cells(
         &self,
         study: &Study,
-        steps: &[Step<'_>],
-        control: &Control,
+        steps: &[&Step<'_>],
         normals: &mut Normals,
     ) -> Result<BTreeMap<String, Frame>, String> {
         let mut tables = BTreeMap::new();
         for step in steps {
-            let (name, frame) = match step {
-                Step::Cells { name, load, made } => {
-                    let frame = self.frame(study, load, made, normals);
-                    let frame = frame.settle().map_err(|failure| failure.reason)?;
-                    ((*name).to_owned(), frame)
-                }
-                Step::Table(table) => {
-                    let frame = run(table, &tables, study.seed, control)?;
-                    (table.name.clone(), frame)
-                }
-            };
-            tables.insert(name, frame);
+            if let Step::Cells { name, load, made } = step {
+                let frame = self.frame(study, load, made, normals);
+                let frame = frame.settle().map_err(|failure| failure.reason)?;
+                tables.insert((*name).to_owned(), frame);
+            }
         }
         Ok(tables)
     }

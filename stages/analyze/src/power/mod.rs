@@ -8,14 +8,20 @@
 mod draw;
 mod question;
 
+use std::collections::BTreeMap;
+
 use pipeline::{Control, Coordinates, Failure, Json};
 use rayon::prelude::*;
 use serde::Serialize;
 use statistics::Normals;
 
+use crate::frame::Frame;
 use crate::kind::{Planned, planned};
-use crate::power::draw::{Drawn, OF_CELLS};
+use crate::make::{Maker, Witness, shares_the_study};
+use crate::operators::family::Shares;
+use crate::power::draw::{Drawn, OF_CELLS, Step};
 use crate::power::question::{Question, Seen};
+use crate::surroundings::Surroundings;
 
 /// A load stage as it is planned.
 #[derive(Clone, Debug)]
@@ -79,6 +85,10 @@ pub struct Simulated {
     pub a: String,
     /// The side it is compared with; of a ranking, all others.
     pub b: String,
+    /// Whether its sides should not differ, as those of the design's A/A arm.
+    pub check: bool,
+    /// Whether its level is not that of the study, but adds to it.
+    pub level_of_its_own: bool,
     /// Why the table cannot be simulated, or why every verdict is `undecidable`; else null.
     pub refused: Option<String>,
     /// Comparisons in the table.
@@ -109,8 +119,10 @@ pub struct AtEffect {
 pub struct Power {
     /// Simulated studies.
     pub studies: u64,
-    /// Studies without any effect in which any row of any table is `different`.
+    /// Studies without any effect in which any row of any table is `different`, checks aside.
     pub any_different: u64,
+    /// Studies without any effect in which any row of any check is `different`.
+    pub any_check_different: u64,
     /// Each table of comparisons.
     pub tables: Vec<Simulated>,
     /// The tables that are not simulated, because they end in no verdict of a test.
@@ -146,37 +158,28 @@ pub fn simulate(
     let effects: Vec<f64> = std::iter::once(0.0)
         .chain(effects.iter().copied())
         .collect();
-    // The blocks that a study took, and what each question saw of it or why it refused.
-    type Simulated = (usize, Vec<Result<Vec<Seen>, String>>);
-    let one = |number: u64| -> Result<Simulated, Failure> {
-        control.check()?;
-        let mut normals = Normals::new(study.seed, number);
-        let drawn = Drawn::new(study, &mut normals);
-        let seen = questions.iter().map(|question| {
-            let steps = question.steps.as_ref().map_err(Clone::clone)?;
-            // Each table has numbers of its own, but for the figure that ends the study.
-            let tables = drawn.tables(study, steps, control, &mut normals)?;
-            effects
-                .iter()
-                .map(|effect| question.seen(&tables, *effect, study.seed, control))
-                .collect()
-        });
-        let seen = seen.collect();
-        Ok((drawn.blocks, seen))
-    };
-    let seen: Vec<Result<_, Failure>> = (0..studies).into_par_iter().map(one).collect();
+    let simulation = Simulation::new(study, &all, &questions, &effects, control);
+    let seen: Vec<Result<_, Failure>> = (0..studies)
+        .into_par_iter()
+        .map(|number| simulation.study(number))
+        .collect();
     let mut power = Power {
         studies,
         any_different: 0,
+        any_check_different: 0,
         tables: questions.iter().map(|c| c.empty(&effects)).collect(),
         others: others(&all, &questions),
         blocks: study.until.is_some().then_some(0.0),
     };
     for study in seen {
         let (blocks, study) = study?;
-        let any =
-            |seen: &Result<Vec<Seen>, String>| seen.as_ref().is_ok_and(|s| s[0].different > 0);
-        power.any_different += u64::from(study.iter().any(any));
+        let any = |check: bool| {
+            let of = questions.iter().zip(&study);
+            let mut of = of.filter(|(question, _)| question.check == check);
+            of.any(|(_, seen)| seen.as_ref().is_ok_and(|s| s[0].different > 0))
+        };
+        power.any_different += u64::from(any(false));
+        power.any_check_different += u64::from(any(true));
         power.blocks = power.blocks.map(|b| b + blocks as f64 / studies as f64);
         for (sum, seen) in power.tables.iter_mut().zip(study) {
             sum.add(seen);
@@ -188,6 +191,190 @@ pub fn simulate(
         }
     }
     Ok(power)
+}
+
+/// What each question saw at each effect, or why it refused.
+type Answers = Vec<Result<Vec<Seen>, String>>;
+
+/// What is the same for every simulated study.
+struct Simulation<'a> {
+    study: &'a Study,
+    questions: &'a [Question<'a>],
+    effects: &'a [f64],
+    control: &'a Control,
+    /// How the tables of cells are drawn.
+    cells: Vec<&'a Step<'a>>,
+    /// The tables that are made of them, in order.
+    made: Vec<&'a Planned>,
+    /// Questions whose effects are on the same numbers.
+    groups: Vec<Vec<usize>>,
+    shares: Shares,
+    absent: usize,
+}
+
+impl<'a> Simulation<'a> {
+    fn new(
+        study: &'a Study,
+        all: &'a [Planned],
+        questions: &'a [Question<'a>],
+        effects: &'a [f64],
+        control: &'a Control,
+    ) -> Self {
+        let steps = || questions.iter().flat_map(|q| q.steps.iter().flatten());
+        let mut cells: BTreeMap<&str, &Step<'_>> = BTreeMap::new();
+        for step in steps() {
+            if let Step::Cells { name, .. } = step {
+                cells.entry(name).or_insert(step);
+            }
+        }
+        let wanted = |table: &&Planned| {
+            let between = |step: &Step<'_>| matches!(step, Step::Table(t) if t.name == table.name);
+            let asks = |q: &Question<'_>| q.steps.is_ok() && q.table.name == table.name;
+            questions.iter().any(asks) || steps().any(between)
+        };
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        for (i, question) in questions
+            .iter()
+            .enumerate()
+            .filter(|(_, q)| q.steps.is_ok())
+        {
+            let same = |group: &&mut Vec<usize>| questions[group[0]].changes_the_same(question);
+            match groups.iter_mut().find(same) {
+                Some(group) => group.push(i),
+                None => groups.push(vec![i]),
+            }
+        }
+        let absent = questions.iter().filter(|q| q.steps.is_err() && !q.check);
+        Self {
+            study,
+            questions,
+            effects,
+            control,
+            cells: cells.into_values().collect(),
+            made: all.iter().filter(wanted).collect(),
+            groups,
+            shares: Shares::of(&study.parameters),
+            absent: absent.filter(|q| shares_the_study(q.table)).count(),
+        }
+    }
+
+    /// Simulates one study: the blocks that it took, and what was seen. All its tables are of the same numbers,
+    /// and share its level.
+    fn study(&self, number: u64) -> Result<(usize, Answers), Failure> {
+        self.control.check()?;
+        let mut normals = Normals::new(self.study.seed, number);
+        let drawn = Drawn::new(self.study, &mut normals);
+        let cells = drawn
+            .cells(self.study, &self.cells, &mut normals)
+            .map_err(Failure::failed)?;
+        let refused = |q: &Question<'_>| match &q.steps {
+            Ok(_) => Ok(Vec::new()),
+            Err(why) => Err(why.clone()),
+        };
+        let mut answers: Answers = self.questions.iter().map(refused).collect();
+        for effect in self.effects {
+            // Without an effect one study answers all questions.
+            let all = [(0..self.questions.len()).collect::<Vec<_>>()];
+            let groups = if *effect == 0.0 {
+                &all[..]
+            } else {
+                &self.groups
+            };
+            for group in groups {
+                let changed = Changed::new(self.questions, group, *effect);
+                let made = self.tables(cells.clone(), changed)?;
+                for question in group {
+                    let Ok(seen) = &mut answers[*question] else {
+                        continue;
+                    };
+                    match made.seen(&self.questions[*question], *effect) {
+                        Ok(one) => seen.push(one),
+                        Err(why) => answers[*question] = Err(why),
+                    }
+                }
+            }
+        }
+        Ok((drawn.blocks, answers))
+    }
+
+    /// Makes all tables of one study.
+    fn tables<'b>(
+        &self,
+        mut tables: BTreeMap<String, Frame>,
+        mut changed: Changed<'b>,
+    ) -> Result<Tables<'b>, Failure> {
+        for (name, frame) in &mut tables {
+            changed.made(name, frame);
+        }
+        let maker = Maker {
+            loads: &[],
+            surroundings: &Surroundings::new(&[]),
+            seed: self.study.seed,
+            control: self.control,
+            shares: &self.shares,
+            absent: self.absent,
+        };
+        maker.make(&self.made, &mut tables, &mut changed)?;
+        Ok(Tables { tables, changed })
+    }
+}
+
+/// The tables of a study, and what went wrong while they were made.
+struct Tables<'a> {
+    tables: BTreeMap<String, Frame>,
+    changed: Changed<'a>,
+}
+
+impl Tables<'_> {
+    fn seen(&self, question: &Question<'_>, effect: f64) -> Result<Seen, String> {
+        match self.changed.failures.get(&question.table.name) {
+            Some(why) => Err(why.clone()),
+            None => question.seen(&self.tables, effect),
+        }
+    }
+}
+
+/// Puts an effect on the numbers that some questions read.
+struct Changed<'a> {
+    /// The one that says which rows, and the columns of all; `None` without an effect.
+    question: Option<(&'a Question<'a>, Vec<String>)>,
+    effect: f64,
+    /// Why tables could not be made, by name.
+    failures: BTreeMap<String, String>,
+}
+
+impl<'a> Changed<'a> {
+    fn new(questions: &'a [Question<'a>], group: &[usize], effect: f64) -> Self {
+        let first = group.first().filter(|_| effect != 0.0);
+        let columns = || {
+            let all = group.iter().flat_map(|q| questions[*q].columns());
+            let mut all: Vec<String> = all.cloned().collect();
+            all.sort();
+            all.dedup();
+            all
+        };
+        Self {
+            question: first.map(|first| (&questions[*first], columns())),
+            effect,
+            failures: BTreeMap::new(),
+        }
+    }
+}
+
+impl Witness for Changed<'_> {
+    fn made(&mut self, name: &str, frame: &mut Frame) {
+        let reads = |q: &&(&Question<'_>, Vec<String>)| q.0.reads(name);
+        if let Some((question, columns)) = self.question.as_ref().filter(reads)
+            && let Err(why) = question.change(frame, columns, self.effect)
+        {
+            self.failures.insert(question.table.name.clone(), why);
+        }
+    }
+
+    fn failed(&mut self, table: &Planned, failure: Failure) -> Result<(), Failure> {
+        self.failures.insert(table.name.clone(), failure.reason);
+        Ok(())
+    }
 }
 
 /// Returns the tables that are neither simulated nor described by numbers that are.

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::Scalar;
-use pipeline::{Control, Json};
+use pipeline::Json;
 
-use super::draw::{OF_CELLS, Step, cells, run};
+use super::draw::{OF_CELLS, Step, cells};
 use super::{AtEffect, Simulated, Study};
 use crate::frame::Frame;
 use crate::kind::{Planned, sources};
+use crate::operators::family::Shares;
 use crate::operators::pairs::rung;
 
 /// The answers of one table of one study.
@@ -37,11 +38,14 @@ pub(super) struct Question<'a> {
     columns: Vec<String>,
     /// Whether lower values are better.
     lower: bool,
+    /// Whether its sides should not differ: what it finds is no verdict of the study.
+    pub(super) check: bool,
     /// The tables that it is made from, in order; or why they cannot be simulated.
     pub(super) steps: Result<Vec<Step<'a>>, String>,
 }
 
 /// What a table asks.
+#[derive(PartialEq)]
 enum Kind {
     /// Does the first side differ?
     Difference,
@@ -77,6 +81,7 @@ impl<'a> Question<'a> {
             .iter()
             .map(|p| (p.name.clone(), Json::Null))
             .collect();
+        let shares = Shares::of(&study.parameters);
         let of = |table: &'a Planned| {
             let kind = Kind::of(table)?;
             let (given, pair) = (&table.parameters, &table.parameters["pair"]);
@@ -87,26 +92,23 @@ impl<'a> Question<'a> {
                     all.map(text).collect()
                 }
             };
-            let ranking = matches!(kind, Kind::Ranking);
+            let (axis, a, b) = match kind {
+                Kind::Ranking => (
+                    text(&given["among"]),
+                    String::new(),
+                    "the others".to_owned(),
+                ),
+                _ => (text(&pair["axis"]), text(&pair["a"]), text(&pair["b"])),
+            };
+            let sides = [a.clone(), b.clone()];
             Some(Self {
                 table,
+                check: given["family"] == "check" || shares.is_control(&axis, &sides),
                 kind,
                 from: text(&given["from"]),
-                axis: text(if ranking {
-                    &given["among"]
-                } else {
-                    &pair["axis"]
-                }),
-                a: if ranking {
-                    String::new()
-                } else {
-                    text(&pair["a"])
-                },
-                b: if ranking {
-                    "the others".to_owned()
-                } else {
-                    text(&pair["b"])
-                },
+                axis,
+                a,
+                b,
                 columns,
                 lower: given["better"] == "lower",
                 steps: steps(study, planned, &known, table),
@@ -128,6 +130,11 @@ impl<'a> Question<'a> {
                 _ => self.a.clone(),
             },
             b: self.b.clone(),
+            check: self.check,
+            level_of_its_own: matches!(
+                self.table.parameters["family"].as_str(),
+                Some("table" | "per-column")
+            ),
             refused: self.steps.as_ref().err().cloned(),
             rows: 0,
             at: match &self.steps {
@@ -137,72 +144,104 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// Makes the table with an effect on the first side, and looks at what it says.
-    pub(super) fn seen(
+    /// Whether another question puts its effect on the same numbers.
+    pub(super) fn changes_the_same(&self, other: &Self) -> bool {
+        let of = |q: &Self| (q.from.clone(), q.axis.clone(), q.a.clone());
+        let turned = self.kind == Kind::Difference || self.lower == other.lower;
+        self.kind == other.kind && of(self) == of(other) && turned
+    }
+
+    /// Whether its effect is on the numbers of this table.
+    pub(super) fn reads(&self, table: &str) -> bool {
+        self.from == table
+    }
+
+    pub(super) fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// Puts an effect on the first side in some columns of the table that is read.
+    ///
+    /// # Errors
+    /// If the table has no such sides.
+    pub(super) fn change(
         &self,
-        tables: &BTreeMap<String, Frame>,
+        from: &mut Frame,
+        columns: &[String],
         effect: f64,
-        seed: u64,
-        control: &Control,
-    ) -> Result<Seen, String> {
-        let from = tables
-            .get(&self.from)
-            .ok_or("the table it reads is not made")?;
-        let position = |name: &str| {
-            let found = from.keys.iter().position(|key| key == name);
-            found.ok_or_else(|| format!("`{name}` is no key of `{}`", self.from))
-        };
-        let side = position(&self.axis)?;
-        let mut changed = from.clone();
+    ) -> Result<(), String> {
+        let side = self.position(from, &self.axis)?;
         match &self.kind {
             Kind::Difference => {
                 let by = |key: &[Scalar]| match key[side].to_string() == self.a {
                     true => 1.0 + effect,
                     false => 1.0,
                 };
-                changed.multiply(&self.columns, by);
-                let made = self.made(changed, seed, control)?;
-                Ok(self.difference(&made))
+                from.multiply(columns, by);
             }
             Kind::Crossover { ladder } => {
-                let ladder = position(ladder)?;
-                let rungs = rungs(from, ladder)?;
-                let [.., _, _] = rungs.as_slice() else {
-                    return Err("one value on the ladder has no crossover".to_owned());
-                };
-                let middle = rungs[(rungs.len() - 1) / 2];
-                let by = |key: &[Scalar]| match key[ladder].as_f64() {
+                let (at, middle) = (self.position(from, ladder)?, self.middle(from, ladder)?);
+                let by = |key: &[Scalar]| match key[at].as_f64() {
                     _ if key[side].to_string() != self.a => 1.0,
                     Some(n) if n > middle => 1.0 + effect,
                     _ => 1.0 / (1.0 + effect),
                 };
-                changed.multiply(&self.columns, by);
-                let made = self.made(changed, seed, control)?;
-                Ok(self.crossover(&made, effect, middle))
+                from.multiply(columns, by);
             }
             Kind::Ranking => {
                 let first = from.rows.first().map(|row| row.key[side].to_string());
-                let better = if self.lower {
-                    1.0 / (1.0 + effect)
-                } else {
-                    1.0 + effect
+                let better = match self.lower {
+                    true => 1.0 / (1.0 + effect),
+                    false => 1.0 + effect,
                 };
                 let by = |key: &[Scalar]| match Some(key[side].to_string()) == first {
                     true => better,
                     false => 1.0,
                 };
-                changed.multiply(&self.columns, by);
-                let made = self.made(changed, seed, control)?;
-                let among = made.key_position(&self.axis, &self.table.name);
-                let among = among.map_err(|failure| failure.reason)?;
-                Ok(ranking(&made, among, &first.unwrap_or_default(), effect))
+                from.multiply(columns, by);
             }
         }
+        Ok(())
     }
 
-    fn made(&self, from: Frame, seed: u64, control: &Control) -> Result<Frame, String> {
-        let tables = BTreeMap::from([(self.from.clone(), from)]);
-        run(self.table, &tables, seed, control)
+    /// Looks at what the table says of an effect.
+    ///
+    /// # Errors
+    /// If it could not be made, or cannot answer.
+    pub(super) fn seen(
+        &self,
+        tables: &BTreeMap<String, Frame>,
+        effect: f64,
+    ) -> Result<Seen, String> {
+        let from = tables
+            .get(&self.from)
+            .ok_or("the table it reads is not made")?;
+        let side = self.position(from, &self.axis)?;
+        let made = tables.get(&self.table.name).ok_or("it is not made")?;
+        Ok(match &self.kind {
+            Kind::Difference => self.difference(made),
+            Kind::Crossover { ladder } => self.crossover(made, effect, self.middle(from, ladder)?),
+            Kind::Ranking => {
+                let first = from.rows.first().map(|row| row.key[side].to_string());
+                let among = made.key_position(&self.axis, &self.table.name);
+                let among = among.map_err(|failure| failure.reason)?;
+                ranking(made, among, &first.unwrap_or_default(), effect)
+            }
+        })
+    }
+
+    fn position(&self, from: &Frame, name: &str) -> Result<usize, String> {
+        let found = from.keys.iter().position(|key| key == name);
+        found.ok_or_else(|| format!("`{name}` is no key of `{}`", self.from))
+    }
+
+    /// Returns the value of the ladder after which the winner changes.
+    fn middle(&self, from: &Frame, ladder: &str) -> Result<f64, String> {
+        let rungs = rungs(from, self.position(from, ladder)?)?;
+        let [.., _, _] = rungs.as_slice() else {
+            return Err("one value on the ladder has no crossover".to_owned());
+        };
+        Ok(rungs[(rungs.len() - 1) / 2])
     }
 
     fn difference(&self, frame: &Frame) -> Seen {

@@ -213,6 +213,7 @@ mod tests {
             ]);
             let samples = Samples {
                 host: Some(&host.unwrap()),
+                server_host: None,
                 gpu: None,
                 processes: None,
                 window: None,

@@ -39,7 +39,7 @@ impl Bound {
 }
 
 /// Every condition that is compared.
-pub(crate) const CONDITIONS: [Condition; 11] = [
+pub(crate) const CONDITIONS: [Condition; 18] = [
     Condition {
         name: "foreign-load",
         what: "share of all processors that other programs used",
@@ -106,6 +106,50 @@ pub(crate) const CONDITIONS: [Condition; 11] = [
         bound: Bound::Absolute(0.5),
         of: |s| s.mean(s.gpu?, "compute_processes"),
     },
+    // Of the server's machine, where it is another one. What the server itself uses there cannot be told
+    // from what others use, so their load is what ran before the first request.
+    Condition {
+        name: "server-threads",
+        what: "threads that ran or waited on the server's machine before the load",
+        bound: Bound::Absolute(2.0),
+        of: |s| s.first(s.server_host?, "runnable"),
+    },
+    Condition {
+        name: "server-steal",
+        what: "share of the time of the processors of the server's machine that other guests took",
+        bound: Bound::Absolute(0.02),
+        of: |s| s.mean(s.server_host?, "cpu_steal"),
+    },
+    Condition {
+        name: "server-memory-pressure",
+        what: "share of time in which some task on the server's machine waited for memory",
+        bound: Bound::Absolute(0.02),
+        of: |s| s.mean(s.server_host?, "memory_pressure"),
+    },
+    Condition {
+        name: "server-network-errors",
+        what: "packets lost or damaged at the server's machine during a cell",
+        bound: Bound::Absolute(5.0),
+        of: |s| s.rise(s.server_host?, "network_errors"),
+    },
+    Condition {
+        name: "server-frequency",
+        what: "MHz of the processors of the server's machine before the load",
+        bound: Bound::Relative(0.05),
+        of: |s| s.first(s.server_host?, "frequency_mhz"),
+    },
+    Condition {
+        name: "server-temperature",
+        what: "°C of the hottest thermal zone of the server's machine before the load",
+        bound: Bound::Absolute(8.0),
+        of: |s| s.first(s.server_host?, "temperature_c"),
+    },
+    Condition {
+        name: "server-throttling",
+        what: "slowdowns of processors of the server's machine for heat during a cell",
+        bound: Bound::Absolute(5.0),
+        of: |s| s.rise(s.server_host?, "throttles"),
+    },
 ];
 
 /// The conditions of one cell, in the order of [`names`]; `None` where nothing was sampled.
@@ -128,6 +172,8 @@ pub fn names() -> Vec<&'static str> {
 pub struct Samples<'a> {
     /// Its table `host_telemetry`.
     pub host: Option<&'a Table>,
+    /// Its table `server_host_telemetry`: of the server's machine, where it is another one.
+    pub server_host: Option<&'a Table>,
     /// Its table `gpu_telemetry`.
     pub gpu: Option<&'a Table>,
     /// Its table `process_telemetry`.
@@ -189,10 +235,30 @@ impl Samples<'_> {
         Some(at_first.iter().sum::<f64>() / at_first.len() as f64)
     }
 
-    /// Returns by how much a counter rose.
+    /// Returns by how much a counter rose, over all sources of the table.
     fn rise(&self, table: &Table, column: &str) -> Option<f64> {
         let all = Self::values(table, column)?;
-        Some(all.last()?.1 - all.first()?.1)
+        let Ok(sources) = table.text("source") else {
+            return Some(all.last()?.1 - all.first()?.1);
+        };
+        // Every source counts for itself; a value that is null has none.
+        let known = table
+            .float(column)
+            .ok()
+            .map(|v| v.iter().map(Option::is_some).collect());
+        let known = known.or_else(|| {
+            let whole = table.int(column).ok()?;
+            Some(whole.iter().map(Option::is_some).collect::<Vec<bool>>())
+        })?;
+        let sources = sources.into_iter().zip(known).filter(|(_, known)| *known);
+        let mut risen: Vec<(Option<&str>, f64, f64)> = Vec::new();
+        for ((source, _), (_, value)) in sources.zip(all) {
+            match risen.iter_mut().find(|(of, ..)| *of == source) {
+                Some((_, _, last)) => *last = value,
+                None => risen.push((source, value, value)),
+            }
+        }
+        (!risen.is_empty()).then(|| risen.iter().map(|(_, first, last)| last - first).sum())
     }
 
     /// Returns the processors that server and client kept busy, on average.
@@ -257,6 +323,7 @@ mod tests {
         ]);
         let samples = |window| Samples {
             host: None,
+            server_host: None,
             gpu: gpu.as_ref().ok(),
             processes: None,
             window,
@@ -264,5 +331,36 @@ mod tests {
         assert_eq!(gpu_throttling(&samples(None)), Some(0.5));
         assert_eq!(gpu_throttling(&samples(Some((0, 1)))), Some(0.0));
         assert_eq!(gpu_throttling(&samples(Some((4, 9)))), None);
+    }
+
+    #[test]
+    fn the_machine_of_a_server_has_conditions_of_its_own_over_all_its_sources() {
+        let hosts = Table::new(vec![
+            Column::int("at_ns", [0, 0, 5, 5].map(Some)),
+            Column::text("source", ["one", "two", "one", "two"].map(Some)),
+            Column::int("runnable", [Some(3), Some(5), Some(40), Some(40)]),
+            Column::int("network_errors", [Some(100), Some(7), None, Some(9)]),
+            Column::int("throttles", [Some(1), Some(50), Some(4), Some(50)]),
+            Column::float("temperature_c", [None, Some(60.0), Some(90.0), Some(90.0)]),
+        ])
+        .unwrap();
+        let samples = Samples {
+            host: None,
+            server_host: Some(&hosts),
+            gpu: None,
+            processes: None,
+            window: None,
+        };
+        let conditions = samples.conditions();
+        let of = |name: &str| {
+            let at = names().iter().position(|n| *n == name).unwrap();
+            conditions.get(at)
+        };
+        assert_eq!(of("server-threads"), Some(4.0));
+        assert_eq!(of("server-network-errors"), Some(2.0));
+        assert_eq!(of("server-throttling"), Some(3.0));
+        assert_eq!(of("server-temperature"), Some(60.0));
+        assert_eq!(of("server-steal"), None);
+        assert_eq!(of("temperature"), None);
     }
 }

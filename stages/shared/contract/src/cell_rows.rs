@@ -29,12 +29,17 @@ pub struct CellRows {
     /// The scrapes of the server's own metrics, if there.
     pub server_metrics: Option<Table>,
     /// What was sampled beside the load, by the table's name: `host_telemetry`,
-    /// `process_telemetry`, `gpu_telemetry`, each with its digest, if there.
+    /// `process_telemetry`, `gpu_telemetry`, `server_host_telemetry`, each with its digest, if there.
     pub beside: BTreeMap<&'static str, (Digest, Table)>,
 }
 
 /// The tables sampled beside a load that the pure stages read.
-const BESIDE: [&str; 3] = ["host_telemetry", "process_telemetry", "gpu_telemetry"];
+const BESIDE: [&str; 4] = [
+    "host_telemetry",
+    "process_telemetry",
+    "gpu_telemetry",
+    "server_host_telemetry",
+];
 
 /// The most tokens that one request can have: sums over 2³¹ rows then fit an `i64`.
 const MOST_TOKENS: i64 = u32::MAX as i64;

@@ -8,7 +8,7 @@ use crate::random;
 use crate::refusal::{Refusal, all_finite};
 use crate::sample::sum;
 use crate::selection::Selection;
-use crate::unit::{LEAST_UNITS, unit_effect};
+use crate::unit::unit_effect;
 
 /// The least number of units that can be resampled or left out in turn.
 pub(crate) const LEAST_RESAMPLED: usize = 5;
@@ -41,7 +41,8 @@ pub struct LaunchQuantile {
 /// quantiles it is not moved by the bias of quantiles of few requests.
 ///
 /// # Errors
-/// If there are fewer than three launches, a launch has fewer requests than bound the quantile
+/// If there are fewer than five launches (with three, values farther out are accepted again, and the interval covers up to
+/// 98 %), a launch has fewer requests than bound the quantile
 /// ([`crate::least_for_quantile`] at 95 %: 72 for p95, 368 for p99), or a value is not finite.
 ///
 /// # Panics
@@ -51,9 +52,8 @@ pub fn launch_quantile(
     p: f64,
     level: f64,
 ) -> Result<LaunchQuantile, Refusal> {
-    let n = launches.len();
-    if n < LEAST_UNITS {
-        let least = LEAST_UNITS;
+    let (n, least) = (launches.len(), LEAST_RESAMPLED);
+    if n < least {
         return Err(Refusal::TooFewUnits { n, least });
     }
     let least = least_for_quantile(p, 0.95);
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn the_quantile_over_launches_lies_within_its_interval() {
-        let launches = launches(4, 200);
+        let launches = launches(5, 200);
         for p in [0.5, 0.9, 0.95] {
             let quantile = launch_quantile(&launches, p, 0.95).unwrap();
             let (low, high) = (quantile.interval.low, quantile.interval.high);
@@ -244,8 +244,8 @@ mod tests {
     #[test]
     fn a_quantile_of_few_requests_or_launches_is_refused() {
         assert_eq!(
-            launch_quantile(&launches(2, 100), 0.5, 0.95),
-            Err(Refusal::TooFewUnits { n: 2, least: 3 })
+            launch_quantile(&launches(4, 100), 0.5, 0.95),
+            Err(Refusal::TooFewUnits { n: 4, least: 5 })
         );
         let unbounded = Refusal::QuantileUnbounded {
             n: 24,

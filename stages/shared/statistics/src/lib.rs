@@ -37,6 +37,7 @@ mod rounding;
 mod sample;
 mod selection;
 mod sequential;
+mod shared_level;
 mod stratified;
 mod studentised_range;
 mod survival;
@@ -90,6 +91,7 @@ pub use sequential::{
     ANYTIME_SPREAD, LEAST_LOOK, MOST_LOOKS, Spending, anytime_critical, anytime_interval,
     anytime_level, e_value, look_levels,
 };
+pub use shared_level::{SharedTest, shared_decisions};
 pub use stratified::{StratifiedRanks, Trend, kendall_trend, tarone_family, van_elteren};
 pub use survival::{Step, Survival, kaplan_meier};
 pub use tests_of_location::{

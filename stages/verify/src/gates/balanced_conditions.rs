@@ -36,7 +36,9 @@ impl TypedGate for BalancedConditions {
     const NAME: &'static str = "balanced-conditions";
     const SUMMARY: &'static str = "The sides of a comparison were measured under the same conditions, as sampled beside \
         each cell: load and threads of other programs, steal, memory pressure, network \
-        errors, other processes on the GPUs, and frequency and temperature before the load. \
+        errors, other processes on the GPUs, and frequency and temperature before the load; of a \
+        server on another machine, the same of that machine, with the threads that ran there \
+        before the load. \
         With an axis `block`, a condition fails if the sides differ by more than matters and \
         a paired t test over blocks confirms it, Holm-adjusted over conditions and pairs of \
         sides. Without blocks, it fails if they differ by twice what matters. Each pair of \

@@ -85,8 +85,13 @@ impl TypedGate for Stalls {
                 format!("longest silence {} ms", show(longest as f64 / 1e6))
             } else {
                 format!(
-                    "{} silences, the longest {} s; usual are {} ms. {}",
+                    "{} {}, the longest {} s; usual are {} ms. {}",
                     stalls.len(),
+                    if stalls.len() == 1 {
+                        "silence"
+                    } else {
+                        "silences"
+                    },
                     show(longest as f64 / 1e9),
                     show(usual.median() / 1e6),
                     cause(rows, stalls[0])

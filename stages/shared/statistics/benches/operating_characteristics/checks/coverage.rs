@@ -103,9 +103,7 @@ fn quantiles() -> Table {
                         holds(&quantile.interval, truth)
                     };
                     let column = format!("{launches} launches");
-                    // With three, values farther out are accepted again: it covers more.
-                    let bounds = if launches == 3 { (0.93, 0.99) } else { NOMINAL };
-                    let check = Check::new((row.clone(), column), bounds, over);
+                    let check = Check::new((row.clone(), column), NOMINAL, over);
                     checks.push(check.costing(size * launches / 2_000 + 1));
                 }
             }

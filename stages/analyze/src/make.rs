@@ -1,0 +1,181 @@
+//! The tables of one cell, one after the other: those with tests wait until the tests of all are known, because
+//! the tables of a study share its level.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pipeline::{Control, Failure, Json};
+
+use crate::frame::Frame;
+use crate::intake::Load;
+use crate::kind::{Planned, operator, sources};
+use crate::operator::{Context, Made};
+use crate::operators::family::{Asked, Pending, Shares, decide, decide_late};
+use crate::operators::looks::TESTING;
+use crate::surroundings::Surroundings;
+
+/// What tables are made from.
+pub(crate) struct Maker<'a> {
+    pub(crate) loads: &'a [Load<'a>],
+    pub(crate) surroundings: &'a Surroundings<'a>,
+    pub(crate) seed: u64,
+    pub(crate) control: &'a Control,
+    pub(crate) shares: &'a Shares,
+    /// Tables of the cell that have a share of its level and are not made.
+    pub(crate) absent: usize,
+}
+
+/// Hears of the tables while they are made.
+pub(crate) trait Witness {
+    /// A table is about to be made.
+    fn starts(&mut self, _table: &Planned) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// A table was made; it may change it.
+    fn made(&mut self, _name: &str, _frame: &mut Frame) {}
+
+    /// A table could not be made: an error ends the cell.
+    fn failed(&mut self, _table: &Planned, failure: Failure) -> Result<(), Failure> {
+        Err(failure)
+    }
+}
+
+impl Maker<'_> {
+    /// Makes tables in order, each after those it is made from, and adds them to `tables`.
+    ///
+    /// # Errors
+    /// The first failure that the witness does not take.
+    pub(crate) fn make(
+        &self,
+        planned: &[&Planned],
+        tables: &mut BTreeMap<String, Frame>,
+        witness: &mut dyn Witness,
+    ) -> Result<(), Failure> {
+        let (first, after) = split(planned);
+        let mut waiting: Vec<(&Planned, Pending)> = Vec::new();
+        for table in first {
+            match self.one(table, tables, witness)? {
+                Some(Made::Tests(pending)) => waiting.push((table, pending)),
+                Some(Made::Table(frame)) => self.settle(table, frame, tables, witness)?,
+                None => {}
+            }
+        }
+        let others = after.iter().filter(|table| shares_the_study(table)).count();
+        let others = others + self.absent;
+        let asked: Vec<(&str, &Asked)> = waiting
+            .iter()
+            .map(|(table, pending)| (table.name.as_str(), &pending.asked))
+            .collect();
+        let (decided, share) = decide(&asked, others, self.shares);
+        for ((table, pending), adjusted) in waiting.into_iter().zip(decided) {
+            self.finish(table, pending, adjusted, tables, witness)?;
+        }
+        for table in after {
+            match self.one(table, tables, witness)? {
+                Some(Made::Tests(pending)) => {
+                    let adjusted = decide_late(&pending.asked, share, self.shares);
+                    self.finish(table, pending, adjusted, tables, witness)?;
+                }
+                Some(Made::Table(frame)) => self.settle(table, frame, tables, witness)?,
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn context<'b>(&'b self, tables: &'b BTreeMap<String, Frame>) -> Context<'b> {
+        Context {
+            loads: self.loads,
+            surroundings: self.surroundings,
+            tables,
+            seed: self.seed,
+            control: self.control,
+        }
+    }
+
+    fn one(
+        &self,
+        table: &Planned,
+        tables: &BTreeMap<String, Frame>,
+        witness: &mut dyn Witness,
+    ) -> Result<Option<Made>, Failure> {
+        self.control.check()?;
+        witness.starts(table)?;
+        let operator = operator(&table.operator)
+            .ok_or_else(|| Failure::failed(format!("there is no operator `{}`", table.operator)))?;
+        match operator.run(&table.parameters, &self.context(tables)) {
+            Ok(made) => Ok(Some(made)),
+            Err(failure) => witness.failed(table, named(table, failure)).map(|()| None),
+        }
+    }
+
+    fn finish(
+        &self,
+        table: &Planned,
+        pending: Pending,
+        adjusted: Vec<crate::operators::family::Adjusted>,
+        tables: &mut BTreeMap<String, Frame>,
+        witness: &mut dyn Witness,
+    ) -> Result<(), Failure> {
+        match pending.finish(adjusted, &self.context(tables)) {
+            Ok(frame) => self.settle(table, frame, tables, witness),
+            Err(failure) => witness.failed(table, named(table, failure)),
+        }
+    }
+
+    fn settle(
+        &self,
+        table: &Planned,
+        frame: Frame,
+        tables: &mut BTreeMap<String, Frame>,
+        witness: &mut dyn Witness,
+    ) -> Result<(), Failure> {
+        match frame.settle() {
+            Ok(mut frame) => {
+                witness.made(&table.name, &mut frame);
+                tables.insert(table.name.clone(), frame);
+                Ok(())
+            }
+            Err(failure) => witness.failed(table, named(table, failure)),
+        }
+    }
+}
+
+fn named(table: &Planned, mut failure: Failure) -> Failure {
+    failure.reason = format!(
+        "table `{}` ({}): {}",
+        table.name, table.operator, failure.reason
+    );
+    failure
+}
+
+pub(crate) fn tests(table: &Planned) -> bool {
+    TESTING.contains(&table.operator.as_str())
+}
+
+/// Whether the tests of a table take part in the level of the study.
+pub(crate) fn shares_the_study(table: &Planned) -> bool {
+    tests(table) && table.parameters["family"] == "study"
+}
+
+/// Splits tables into those that are made from no verdict, and those that are made from some.
+fn split<'a>(planned: &[&'a Planned]) -> (Vec<&'a Planned>, Vec<&'a Planned>) {
+    let known = planned.iter().map(|p| (p.name.clone(), Json::Null));
+    let known: serde_json::Map<String, Json> = known.collect();
+    let mut waits: BTreeSet<&str> = BTreeSet::new();
+    let (mut first, mut after) = (Vec::new(), Vec::new());
+    for table in planned.iter().copied() {
+        let of_verdicts = sources(&table.parameters, &known)
+            .iter()
+            .any(|source| waits.contains(source.as_str()));
+        if of_verdicts || tests(table) {
+            waits.insert(&table.name);
+        }
+        if of_verdicts {
+            after.push(table);
+        } else {
+            first.push(table);
+        }
+    }
+    (first, after)
+}

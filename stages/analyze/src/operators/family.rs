@@ -1,0 +1,429 @@
+//! Families of tests: which of them share a level, within a table and over the tables of a study.
+
+use std::collections::BTreeMap;
+
+use pipeline::{Failure, Json};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use statistics::{HolmDecision, SharedTest, benjamini_hochberg, shared_decisions};
+
+use crate::frame::{Frame, Span};
+use crate::operator::Context;
+use crate::operators::units::short;
+
+/// Which tests share a level: the chance of any false verdict among them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Family {
+    /// All tests of the study, whatever their table, but for those of other families.
+    #[default]
+    Study,
+    /// All tests of the table: the chance holds for the table by itself and adds to that of the study.
+    Table,
+    /// The tests of one column: the chance holds for each column by itself and adds to that of the study.
+    PerColumn,
+    /// Checks, whose sides should not differ, with those of the design's A/A arm: they share a level of their own.
+    Check,
+}
+
+/// A test with its place in its family.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Adjusted {
+    pub(crate) decision: Option<HolmDecision>,
+    pub(crate) bh: Option<f64>,
+    pub(crate) family: Option<String>,
+}
+
+/// A test before it is decided. What could not be tested has no p value, and belongs to no family.
+#[derive(Clone, Debug)]
+pub(crate) struct Hypothesis {
+    /// The position of its column.
+    pub(crate) column: usize,
+    pub(crate) p: Option<f64>,
+    /// The sides, in order of their labels.
+    pub(crate) sides: [String; 2],
+    /// The rows that it rests on, in order.
+    pub(crate) rows: Vec<usize>,
+}
+
+impl Hypothesis {
+    pub(crate) fn new(column: usize, p: Option<f64>, (a, b): (&str, &str), used: &[Span]) -> Self {
+        let mut rows: Vec<usize> = used.iter().flat_map(|span| span.start..span.end).collect();
+        rows.sort_unstable();
+        rows.dedup();
+        Self {
+            column,
+            p,
+            sides: [a.min(b).to_owned(), a.max(b).to_owned()],
+            rows,
+        }
+    }
+}
+
+/// What a table asks of its family.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) family: Family,
+    pub(crate) alpha: f64,
+    pub(crate) columns: Vec<String>,
+    /// The axes of which each value has tests of its own.
+    pub(crate) by: Vec<String>,
+    /// The table that is read.
+    pub(crate) from: String,
+    /// The axis of the sides.
+    pub(crate) axis: String,
+    /// Whether the sides are contenders among others, whose order is a result even where two of them should not
+    /// differ.
+    pub(crate) contest: bool,
+    pub(crate) tests: Vec<Hypothesis>,
+}
+
+impl Asked {
+    /// Describes tests for people: of what, and how many.
+    fn words(&self, column: Option<usize>, tests: usize) -> String {
+        let what = match (column, self.columns.as_slice()) {
+            (Some(column), columns) => &columns[column],
+            (None, [one]) => one,
+            (None, _) => "all columns",
+        };
+        let over = match self.by.as_slice() {
+            [] => String::new(),
+            axes => format!(" by {}", axes.join(", ")),
+        };
+        format!("{what}{over} ({})", counted(tests))
+    }
+}
+
+fn counted(tests: usize) -> String {
+    format!("{tests} {}", if tests == 1 { "test" } else { "tests" })
+}
+
+/// Makes the rows of a table once its tests are decided.
+type Finish = Box<dyn FnOnce(Vec<Adjusted>, &Context<'_>) -> Result<Frame, Failure>>;
+
+/// A table that waits for the decisions on its tests.
+pub(crate) struct Pending {
+    pub(crate) asked: Asked,
+    finish: Finish,
+}
+
+impl Pending {
+    pub(crate) fn new(
+        asked: Asked,
+        finish: impl FnOnce(Vec<Adjusted>, &Context<'_>) -> Result<Frame, Failure> + 'static,
+    ) -> Self {
+        let finish = Box::new(finish);
+        Self { asked, finish }
+    }
+
+    /// Makes the table.
+    ///
+    /// # Errors
+    /// If what it is made from cannot be read.
+    pub(crate) fn finish(
+        self,
+        adjusted: Vec<Adjusted>,
+        context: &Context<'_>,
+    ) -> Result<Frame, Failure> {
+        (self.finish)(adjusted, context)
+    }
+}
+
+/// The A/A arm of the design.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Arm {
+    axis: String,
+    label: String,
+    stands_for: String,
+}
+
+/// What the verdicts of a cell share with those of the rest of the study, as its parameters say it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shares {
+    /// The cells that share the level; 0 is 1.
+    cells: usize,
+    control: Option<Arm>,
+}
+
+impl Shares {
+    /// Adds what a cell shares to its parameters.
+    pub(crate) fn put(shared: &pipeline::Shared, mut parameters: Json) -> Json {
+        if shared.cells > 1 {
+            parameters["cells_that_decide"] = shared.cells.into();
+        }
+        if let Some((axis, label, stands_for)) = shared.control.clone() {
+            let arm = Arm {
+                axis,
+                label,
+                stands_for,
+            };
+            parameters["control"] = contract::canonical(&arm);
+        }
+        parameters
+    }
+
+    pub(crate) fn of(parameters: &Json) -> Self {
+        let cells = parameters["cells_that_decide"].as_u64();
+        Self {
+            cells: cells.and_then(|n| usize::try_from(n).ok()).unwrap_or(1),
+            control: serde_json::from_value(parameters["control"].clone()).ok(),
+        }
+    }
+
+    /// Whether the sides of a test are those of the A/A arm.
+    pub(crate) fn is_control(&self, axis: &str, sides: &[String; 2]) -> bool {
+        let is = |arm: &Arm| {
+            arm.axis == axis && sides.contains(&arm.label) && sides.contains(&arm.stands_for)
+        };
+        self.control.as_ref().is_some_and(is)
+    }
+
+    fn cells(&self) -> f64 {
+        self.cells.max(1) as f64
+    }
+
+    fn level(&self, alpha: f64) -> String {
+        match self.cells {
+            0 | 1 => percent(alpha),
+            n => format!("{}, shared by {n} cells", percent(alpha)),
+        }
+    }
+}
+
+fn percent(share: f64) -> String {
+    // Without the digits that a division by a number of tables leaves.
+    format!(
+        "{} %",
+        short((1e5 * share).round() / 1e3)
+            .trim_end_matches('0')
+            .trim_end_matches('.')
+    )
+}
+
+/// Decides the tests of tables that wait together, each given with its name. `others` more tables have tests
+/// that are not known yet; the second value is the share of the level that each of them has.
+pub(crate) fn decide(
+    tables: &[(&str, &Asked)],
+    others: usize,
+    shares: &Shares,
+) -> (Vec<Vec<Adjusted>>, f64) {
+    let empty = |(_, asked): &(&str, &Asked)| vec![Adjusted::default(); asked.tests.len()];
+    let mut adjusted: Vec<Vec<Adjusted>> = tables.iter().map(empty).collect();
+    let (mut study, mut checks) = (Joint::default(), Joint::default());
+    for (table, (_, asked)) in tables.iter().enumerate() {
+        match asked.family {
+            Family::Table | Family::PerColumn => adjusted[table] = alone(asked, 1.0, None),
+            Family::Study | Family::Check => {
+                for (i, test) in asked
+                    .tests
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, t)| t.p.is_some())
+                {
+                    let check = asked.family == Family::Check
+                        || !asked.contest && shares.is_control(&asked.axis, &test.sides);
+                    let joint = if check { &mut checks } else { &mut study };
+                    joint.add(asked, (table, i), shares);
+                }
+                screened(asked, &mut adjusted[table]);
+            }
+        }
+    }
+    let other = study.decide(tables, others, ("the study", shares), &mut adjusted);
+    checks.decide(tables, 0, ("checks", shares), &mut adjusted);
+    (adjusted, other)
+}
+
+/// Decides the tests of a table that was made from verdicts, with its share of the level.
+pub(crate) fn decide_late(asked: &Asked, share: f64, shares: &Shares) -> Vec<Adjusted> {
+    let share = share / shares.cells();
+    match asked.family {
+        Family::Study => {
+            let has = percent(asked.alpha * share);
+            let scope = format!(
+                "the study at {}, of which it has {has}",
+                percent(asked.alpha)
+            );
+            alone(asked, share, Some(&scope))
+        }
+        Family::Check => alone(
+            asked,
+            1.0,
+            Some(&format!("checks at {}", percent(asked.alpha))),
+        ),
+        Family::Table | Family::PerColumn => alone(asked, 1.0, None),
+    }
+}
+
+/// Adjusts by Benjamini and Hochberg within a table.
+fn screened(asked: &Asked, adjusted: &mut [Adjusted]) {
+    let made = asked.tests.iter().enumerate();
+    let made: Vec<(usize, f64)> = made.filter_map(|(i, t)| Some((i, t.p?))).collect();
+    let raw: Vec<f64> = made.iter().map(|(_, p)| *p).collect();
+    for ((i, _), bh) in made.iter().zip(benjamini_hochberg(&raw)) {
+        adjusted[*i].bh = Some(bh);
+    }
+}
+
+/// Decides the tests of one table by Holm's procedure, with a share of its level.
+fn alone(asked: &Asked, share: f64, scope: Option<&str>) -> Vec<Adjusted> {
+    let mut adjusted = vec![Adjusted::default(); asked.tests.len()];
+    let families: Vec<Option<usize>> = match asked.family {
+        Family::PerColumn => (0..asked.columns.len()).map(Some).collect(),
+        _ => vec![None],
+    };
+    for family in families {
+        let of = |test: &Hypothesis| family.is_none_or(|column| column == test.column);
+        let members = asked.tests.iter().enumerate().filter(|(_, t)| of(t));
+        let members: Vec<(usize, f64)> = members.filter_map(|(i, t)| Some((i, t.p?))).collect();
+        let tests = members.iter().map(|(_, p)| SharedTest {
+            p: p / share,
+            alpha: asked.alpha,
+            table: 0,
+            part_of: None,
+        });
+        let (decisions, _) = shared_decisions(&tests.collect::<Vec<_>>(), 0);
+        let raw: Vec<f64> = members.iter().map(|(_, p)| *p).collect();
+        let scope = match (scope, family) {
+            (Some(scope), _) => scope.to_owned(),
+            (None, None) => format!("this table at {}", percent(asked.alpha)),
+            (None, Some(_)) => format!("each column at {}", percent(asked.alpha)),
+        };
+        let words = format!("{scope}: {}", asked.words(family, members.len()));
+        let found = members.iter().zip(decisions).zip(benjamini_hochberg(&raw));
+        for (((i, _), decision), bh) in found {
+            adjusted[*i] = Adjusted {
+                decision: Some(HolmDecision {
+                    alpha: decision.alpha * share,
+                    ..decision
+                }),
+                bh: Some(bh),
+                family: Some(words.clone()),
+            };
+        }
+    }
+    adjusted
+}
+
+/// What a test is of: the table read, the axis of the sides, the sides, the column.
+type Of<'a> = (&'a str, &'a str, &'a [String; 2], &'a str);
+
+/// Tests that share a level over tables.
+#[derive(Default)]
+struct Joint<'a> {
+    tests: Vec<SharedTest>,
+    rows: Vec<&'a [usize]>,
+    /// The tests of one thing.
+    of: BTreeMap<Of<'a>, Vec<usize>>,
+    /// For each row of a table, its test.
+    places: Vec<((usize, usize), usize)>,
+}
+
+impl<'a> Joint<'a> {
+    /// Adds a test. One that was made before, of the same values with the same result, is the same test.
+    fn add(&mut self, asked: &'a Asked, place: (usize, usize), shares: &Shares) {
+        let test = &asked.tests[place.1];
+        let Some(p) = test.p else { return };
+        let alpha = asked.alpha / shares.cells();
+        let of = (
+            asked.from.as_str(),
+            asked.axis.as_str(),
+            &test.sides,
+            asked.columns[test.column].as_str(),
+        );
+        let known = self.of.entry(of).or_default();
+        let same = known.iter().copied().find(|k| {
+            let other = &self.tests[*k];
+            let agrees = (other.p - p).abs() <= 1e-9 * p.max(other.p);
+            agrees && other.alpha == alpha && self.rows[*k] == test.rows
+        });
+        let number = same.unwrap_or_else(|| {
+            known.push(self.tests.len());
+            self.rows.push(&test.rows);
+            self.tests.push(SharedTest {
+                p,
+                alpha,
+                table: place.0,
+                part_of: None,
+            });
+            self.tests.len() - 1
+        });
+        self.places.push((place, number));
+    }
+
+    /// Finds of each test the smallest one of the same thing of whose values its own are a part.
+    fn find_parts(&mut self) {
+        for known in self.of.values_mut() {
+            known.sort_by_key(|k| (self.rows[*k].len(), *k));
+            for (i, part) in known.iter().enumerate() {
+                let rows = self.rows[*part];
+                let larger = known[i..]
+                    .iter()
+                    .filter(|k| self.rows[**k].len() > rows.len());
+                let holds = |k: &&usize| {
+                    let whole = self.rows[**k];
+                    rows.iter().all(|row| whole.binary_search(row).is_ok())
+                };
+                self.tests[*part].part_of = larger.into_iter().find(holds).copied();
+            }
+        }
+    }
+
+    /// Decides all tests, and returns the share of the level that each other table has.
+    fn decide(
+        mut self,
+        tables: &[(&str, &Asked)],
+        others: usize,
+        (scope, shares): (&str, &Shares),
+        adjusted: &mut [Vec<Adjusted>],
+    ) -> f64 {
+        self.find_parts();
+        let (decisions, other) = shared_decisions(&self.tests, others);
+        let mut names: Vec<usize> = self.places.iter().map(|((table, _), _)| *table).collect();
+        names.dedup();
+        let among = match names.len() + others {
+            0 | 1 => String::new(),
+            _ => {
+                let listed: Vec<&str> = names.iter().map(|t| tables[*t].0).collect();
+                let later = match others {
+                    0 => String::new(),
+                    n => format!(" and {n} more"),
+                };
+                format!(
+                    ", {} in {}{later}",
+                    counted(self.tests.len()),
+                    listed.join(", ")
+                )
+            }
+        };
+        for table in names {
+            let asked = tables[table].1;
+            let mine = || self.places.iter().filter(|((t, _), _)| *t == table);
+            let wholes = mine().filter_map(|(_, test)| self.tests[*test].part_of);
+            let mut wholes: Vec<usize> = wholes.map(|whole| self.tests[whole].table).collect();
+            wholes.sort_unstable();
+            wholes.dedup();
+            let wholes: Vec<&str> = wholes.iter().map(|t| tables[*t].0).collect();
+            let parts = match wholes.as_slice() {
+                [] => String::new(),
+                wholes => format!(", parts of {}", wholes.join(", ")),
+            };
+            let words = format!(
+                "{scope} at {}{among}: {}{parts}",
+                shares.level(asked.alpha),
+                asked.words(None, mine().count())
+            );
+            for ((_, row), test) in mine() {
+                let decision = decisions[*test];
+                let place = &mut adjusted[table][*row];
+                place.decision = Some(HolmDecision {
+                    // Against the level of the whole study, which is what its cells share.
+                    adjusted_p: (decision.adjusted_p * shares.cells()).min(1.0),
+                    ..decision
+                });
+                place.family = Some(words.clone());
+            }
+        }
+        other
+    }
+}

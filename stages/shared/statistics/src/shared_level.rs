@@ -1,0 +1,397 @@
+//! One level for all tables of a study: weighted Holm along the tree of what is part of what.
+
+use crate::HolmDecision;
+
+/// The share of the level that is kept for tests that are parts of others. Without it, effects that cancel
+/// in the whole could never be found in its parts.
+const FOR_PARTS: f64 = 0.1;
+
+/// The share of a rejected test's level that goes to the other tests of its group; the rest goes to its parts.
+const TO_THE_GROUP: f64 = 0.75;
+
+/// From so many tests on, those that reach the level of a step are rejected together: that only makes the
+/// levels written down for some of them smaller.
+const ONE_BY_ONE: usize = 2_000;
+
+/// A test of a study that has several tables.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SharedTest {
+    /// The p value.
+    pub p: f64,
+    /// The level that its table asks for, at most that of the study.
+    pub alpha: f64,
+    /// The number of its table.
+    pub table: usize,
+    /// The position of the test whose values this one takes a part of: it comes before it, or after it, and the
+    /// chain of these ends.
+    pub part_of: Option<usize>,
+}
+
+/// The tests of one table that are parts of one test, or of none.
+type Group = Vec<usize>;
+
+/// Which test is part of which.
+struct Tree<'a> {
+    tests: &'a [SharedTest],
+    /// The groups of tests that are part of no other, a group for each table.
+    roots: Vec<Group>,
+    /// The groups of the parts of each test.
+    parts: Vec<Vec<Group>>,
+    /// The parts of each table that has some.
+    reserved: Vec<Group>,
+    /// The tests, parts before what they are part of.
+    upward: Vec<usize>,
+    /// Tables that have a share, and no test here.
+    others: usize,
+}
+
+fn grouped(tests: &[SharedTest], members: impl Iterator<Item = usize>) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for test in members {
+        let same = |group: &&mut Group| tests[group[0]].table == tests[test].table;
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push(test),
+            None => groups.push(vec![test]),
+        }
+    }
+    groups
+}
+
+impl<'a> Tree<'a> {
+    fn new(tests: &'a [SharedTest], others: usize) -> Self {
+        let all = || 0..tests.len();
+        let mut children: Vec<Group> = vec![Vec::new(); tests.len()];
+        for test in all() {
+            if let Some(whole) = tests[test].part_of {
+                children[whole].push(test);
+            }
+        }
+        let roots = grouped(tests, all().filter(|t| tests[*t].part_of.is_none()));
+        let mut upward: Vec<usize> = roots.iter().flatten().copied().collect();
+        let mut at = 0;
+        while at < upward.len() {
+            upward.extend(&children[upward[at]]);
+            at += 1;
+        }
+        assert_eq!(upward.len(), tests.len(), "a test is part of itself");
+        upward.reverse();
+        Self {
+            roots,
+            reserved: grouped(tests, all().filter(|t| tests[*t].part_of.is_some())),
+            parts: children
+                .into_iter()
+                .map(|parts| grouped(tests, parts.into_iter()))
+                .collect(),
+            tests,
+            upward,
+            others,
+        }
+    }
+
+    /// Returns the share of the level of each test that is not rejected, given those that are. It depends on
+    /// the set of the rejected alone and grows with it, and the shares add up to at most 1: so Bonferroni's
+    /// inequality holds the level at the set of all false hypotheses, and with it at every smaller one.
+    fn shares(&self, rejected: &[bool]) -> Vec<f64> {
+        let mut step = Shares {
+            rejected,
+            settled: vec![false; self.tests.len()],
+            shares: vec![0.0; self.tests.len()],
+        };
+        for test in &self.upward {
+            let parts = self.parts[*test].iter().flatten();
+            step.settled[*test] = rejected[*test] && parts.into_iter().all(|p| step.settled[*p]);
+        }
+        let unrejected = |group: &&Group| group.iter().any(|t| !rejected[*t]);
+        let reserved: Vec<&Group> = self.reserved.iter().filter(unrejected).collect();
+        for group in &reserved {
+            let left: Vec<usize> = group.iter().copied().filter(|t| !rejected[*t]).collect();
+            for test in &left {
+                step.shares[*test] += FOR_PARTS / (reserved.len() * left.len()) as f64;
+            }
+        }
+        let whole = if reserved.is_empty() {
+            1.0
+        } else {
+            1.0 - FOR_PARTS
+        };
+        self.divide(&self.roots, self.others, whole, &mut step);
+        step.shares
+    }
+
+    /// Divides a share among groups in which something is left, and as many others.
+    fn divide(&self, groups: &[Group], others: usize, share: f64, step: &mut Shares<'_>) {
+        let open = |group: &&Group| group.iter().any(|t| !step.settled[*t]);
+        let open: Vec<&Group> = groups.iter().filter(open).collect();
+        let each = share / (open.len() + others) as f64;
+        for group in open {
+            self.within(group, each, step);
+        }
+    }
+
+    /// Divides the share of a group: the rejected pass theirs on, in part to the others, in part downward.
+    fn within(&self, group: &Group, share: f64, step: &mut Shares<'_>) {
+        let of = |keep: &dyn Fn(usize) -> bool| -> Vec<usize> {
+            group.iter().copied().filter(|t| keep(*t)).collect()
+        };
+        let left = of(&|t| !step.rejected[t]);
+        let open = of(&|t| step.rejected[t] && !step.settled[t]);
+        let each = share / (left.len() + open.len()) as f64;
+        let passed = if left.is_empty() {
+            1.0
+        } else {
+            1.0 - TO_THE_GROUP
+        };
+        for test in &left {
+            let from_others = TO_THE_GROUP * open.len() as f64 / left.len() as f64;
+            step.shares[*test] += each * (1.0 + from_others);
+        }
+        for test in open {
+            self.divide(&self.parts[test], 0, each * passed, step);
+        }
+    }
+}
+
+/// One step of the procedure.
+struct Shares<'a> {
+    rejected: &'a [bool],
+    /// Rejected, and all its parts, too.
+    settled: Vec<bool>,
+    shares: Vec<f64>,
+}
+
+/// Returns the decisions on all tests of a study, so that the chance of any false rejection is at most the
+/// largest `alpha` among them, and among tests of a smaller one at most that.
+///
+/// Each table whose tests are part of no other has an equal share of the level, and each test an equal share of its
+/// table's. A rejected test passes its share on: three quarters to the others of its group, a quarter to its parts, all
+/// to one where the other is settled; what a table no longer needs goes to the other tables. A tenth is kept
+/// for parts whose whole is not rejected. With one table, and no parts, this is Holm's procedure. It is a sequentially
+/// rejective, weighted Bonferroni procedure (Bretz, Maurer, Brannath & Posch, Statist. Med. 28, 2009; Goeman & Solari,
+/// Ann. Statist. 38, 2010). As with [`holm_decisions`](crate::holm_decisions), the interval at the level of a decision
+/// excludes no effect exactly where it rejects.
+///
+/// `others` tables have an equal share, and no test here; that share is the second value.
+///
+/// # Panics
+/// If a level is not strictly between 0 and 1, or a test is part of itself.
+pub fn shared_decisions(tests: &[SharedTest], others: usize) -> (Vec<HolmDecision>, f64) {
+    let inside = |t: &SharedTest| t.alpha > 0.0 && t.alpha < 1.0;
+    assert!(tests.iter().all(inside), "a level lies between 0 and 1");
+    let tree = Tree::new(tests, others);
+    let tables = tree.roots.len() + others;
+    let kept = if tree.reserved.is_empty() {
+        0.0
+    } else {
+        FOR_PARTS
+    };
+    let other = if tables == 0 {
+        1.0
+    } else {
+        (1.0 - kept) / tables as f64
+    };
+    let most = tests.iter().map(|t| t.alpha).fold(0.0, f64::max);
+    // A table that asks for less takes part with p values that are larger by as much.
+    let scaled: Vec<f64> = tests.iter().map(|t| t.p * (most / t.alpha)).collect();
+    let mut rejected = vec![false; tests.len()];
+    let mut decisions: Vec<Option<HolmDecision>> = vec![None; tests.len()];
+    let decide = |test: usize, adjusted: f64, share: f64| HolmDecision {
+        adjusted_p: (adjusted * (tests[test].alpha / most)).min(1.0),
+        rejected: adjusted <= most,
+        alpha: tests[test].alpha * share,
+        family: tests.len(),
+    };
+    let (mut level, mut last) = (0.0_f64, None);
+    loop {
+        let shares = tree.shares(&rejected);
+        let left: Vec<usize> = (0..tests.len()).filter(|t| !rejected[*t]).collect();
+        let ratio = |t: usize| scaled[t] / shares[t];
+        let Some(next) = left
+            .iter()
+            .copied()
+            .min_by(|a, b| ratio(*a).total_cmp(&ratio(*b)))
+        else {
+            break;
+        };
+        level = level.max(ratio(next));
+        if level > most {
+            last.get_or_insert_with(|| shares.clone());
+        }
+        if level >= 1.0 {
+            for test in left {
+                decisions[test] = Some(decide(test, 1.0, shares[test]));
+            }
+            break;
+        }
+        let together = |t: &usize| tests.len() > ONE_BY_ONE && ratio(*t) <= level;
+        for test in left.into_iter().filter(|t| *t == next || together(t)) {
+            decisions[test] = Some(decide(test, level, shares[test]));
+            rejected[test] = true;
+        }
+    }
+    // What is not rejected was decided by the shares at the end.
+    let decided = |(test, decision): (usize, Option<HolmDecision>)| {
+        let decision = decision.expect("every test is decided");
+        match &last {
+            Some(shares) if !decision.rejected => HolmDecision {
+                alpha: tests[test].alpha * shares[test],
+                ..decision
+            },
+            _ => decision,
+        }
+    };
+    (
+        decisions.into_iter().enumerate().map(decided).collect(),
+        other,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::holm_decisions;
+
+    fn test(p: f64, table: usize, part_of: Option<usize>) -> SharedTest {
+        SharedTest {
+            p,
+            alpha: 0.05,
+            table,
+            part_of,
+        }
+    }
+
+    fn read(tests: &[SharedTest]) -> Vec<(bool, f64)> {
+        let (decisions, _) = shared_decisions(tests, 0);
+        decisions.iter().map(|d| (d.rejected, d.alpha)).collect()
+    }
+
+    fn close(found: &[(bool, f64)], expected: &[(bool, f64)]) {
+        assert_eq!(found.len(), expected.len());
+        for (found, expected) in found.iter().zip(expected) {
+            assert_eq!(found.0, expected.0, "{found:?}");
+            assert!(
+                (found.1 - expected.1).abs() < 1e-12,
+                "{found:?}, not {expected:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn two_tables_share_the_level_and_one_passes_on_what_it_no_longer_needs() {
+        let tests = [
+            test(0.01, 0, None),
+            test(0.02, 0, None),
+            test(0.03, 1, None),
+        ];
+        // 0.01 ≤ 0.05/4; then 0.02 ≤ 0.05/2; then all of 0.05 is left for the other table.
+        close(
+            &read(&tests),
+            &[(true, 0.0125), (true, 0.025), (true, 0.05)],
+        );
+        let (_, other) = shared_decisions(&tests, 1);
+        assert!((other - 1.0 / 3.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn parts_wait_for_their_whole_and_then_inherit_its_level() {
+        // A whole with two parts, and a second whole without any.
+        let wholes = |p: f64| [test(p, 0, None), test(0.9, 0, None)];
+        let parts = [test(0.004, 1, Some(0)), test(0.9, 1, Some(0))];
+        let (reserve, own) = (0.005, 0.0225);
+        let mut tests = wholes(0.03).to_vec();
+        tests.extend(parts);
+        let waiting = [
+            (false, own),
+            (false, own),
+            (false, reserve / 2.0),
+            (false, reserve / 2.0),
+        ];
+        close(&read(&tests), &waiting);
+        // Rejected at 0.0225, the first whole passes three quarters of it to the second one; the part of 0.004
+        // then has 0.0025 + 0.0225/8, and passes that on to its sister.
+        tests[0].p = 0.02;
+        let inherited = [
+            (true, own),
+            (false, 1.75 * own),
+            (true, reserve / 2.0 + own / 8.0),
+            (false, reserve + own / 4.0),
+        ];
+        close(&read(&tests), &inherited);
+        // A part far enough below its reserve is rejected without its whole.
+        tests[0].p = 0.9;
+        tests[2].p = 0.0024;
+        assert!(read(&tests)[2].0);
+    }
+
+    #[test]
+    fn a_table_that_asks_for_less_is_held_to_it() {
+        let mut tests = [test(0.012, 0, None), test(0.012, 1, None)];
+        assert!(read(&tests).iter().all(|(rejected, _)| *rejected));
+        tests[1].alpha = 0.01;
+        let (decisions, _) = shared_decisions(&tests, 0);
+        assert!(decisions[0].rejected && !decisions[1].rejected);
+        assert!(decisions[1].adjusted_p > 0.01 && decisions[1].alpha <= 0.01);
+    }
+
+    /// Tests with parts, two levels deep at most.
+    fn trees() -> impl Strategy<Value = Vec<SharedTest>> {
+        let one = (
+            0.0..0.2_f64,
+            0_usize..3,
+            any::<prop::sample::Index>(),
+            any::<bool>(),
+        );
+        prop::collection::vec(one, 1..12).prop_map(|drawn| {
+            let mut tests: Vec<SharedTest> = Vec::new();
+            for (i, (p, table, whole, part)) in drawn.into_iter().enumerate() {
+                let whole = (part && i > 0).then(|| whole.index(i));
+                // A part lies in another table than its whole.
+                let table = whole.map_or(table, |w| tests[w].table + 1 + table);
+                tests.push(test(p, table, whole));
+            }
+            tests
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn one_table_without_parts_is_holms_procedure(p in prop::collection::vec(0.0..0.2_f64, 1..30)) {
+            let tests: Vec<SharedTest> = p.iter().map(|p| test(*p, 0, None)).collect();
+            let expected = holm_decisions(&p.iter().copied().map(Some).collect::<Vec<_>>(), 0.05);
+            for (found, expected) in shared_decisions(&tests, 0).0.iter().zip(expected) {
+                let expected = expected.unwrap();
+                prop_assert_eq!(found.rejected, expected.rejected);
+                prop_assert!((found.adjusted_p - expected.adjusted_p).abs() < 1e-12);
+                prop_assert!((found.alpha - expected.alpha).abs() < 1e-12);
+            }
+        }
+
+        #[test]
+        fn shares_add_up_to_at_most_the_level_and_grow_with_what_is_rejected(
+            tests in trees(), first in any::<u64>(), more in any::<u64>(), others in 0_usize..3,
+        ) {
+            let tree = Tree::new(&tests, others);
+            let of = |bits: u64| (0..tests.len()).map(|i| bits >> i & 1 == 1).collect::<Vec<_>>();
+            let (few, many) = (of(first & more), of(first | more));
+            let (before, after) = (tree.shares(&few), tree.shares(&many));
+            for (shares, rejected) in [(&before, &few), (&after, &many)] {
+                let left = shares.iter().zip(rejected).filter(|(_, r)| !**r);
+                prop_assert!(left.map(|(share, _)| share).sum::<f64>() <= 1.0 + 1e-12);
+            }
+            for i in (0..tests.len()).filter(|i| !many[*i]) {
+                prop_assert!(after[i] >= before[i] - 1e-12, "{} {} {}", i, before[i], after[i]);
+                prop_assert!(before[i] > 0.0);
+            }
+        }
+
+        #[test]
+        fn intervals_at_the_level_of_a_decision_agree_with_it(tests in trees()) {
+            let (decisions, _) = shared_decisions(&tests, 0);
+            for (test, decision) in tests.iter().zip(decisions) {
+                prop_assert_eq!(decision.rejected, decision.adjusted_p <= test.alpha);
+                prop_assert_eq!(decision.rejected, test.p <= decision.alpha * (1.0 + 1e-12));
+            }
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! Studies that nobody would put into a textbook, in which nothing differs: each is run by the binary, with eleven
+//! tables that ask ten questions of it, and hardly any study may have a false verdict anywhere.
+//!
+//! `SCEPTIC_SEEDS=200 cargo test --release --test cli sceptic -- --nocapture` runs each study with so many seeds, and
+//! prints how often each question was answered wrongly.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+
+use crate::support::Project;
+
+/// What is replaced in the text of a study.
+#[derive(Clone, Copy)]
+struct Awkward {
+    name: &'static str,
+    design: &'static str,
+    /// The noise of all servers.
+    noise: &'static str,
+    clients: &'static str,
+    /// More settings of the load stage, a line each.
+    load: &'static [&'static str],
+    /// What lies at the end of the file.
+    end: &'static str,
+    /// What kind of arrivals.
+    arrival: &'static str,
+}
+
+const FIVE: &str = "{blocks: 5, control: {axis: side, label: b, as: b-again}}";
+const USUAL: &str = "{launch: 0.03, cell: 0.015, step: 0.05}";
+
+const PLAIN: Awkward = Awkward {
+    name: "five blocks",
+    design: FIVE,
+    noise: USUAL,
+    clients: "[1, 4, 8]",
+    load: &[],
+    end: "",
+    arrival: "{closed-loop: {clients: \"${clients}\"}}",
+};
+
+const DESIGNS: [Awkward; 15] = [
+    PLAIN,
+    Awkward {
+        name: "three blocks",
+        design: "{blocks: 3, control: {axis: side, label: b, as: b-again}}",
+        ..PLAIN
+    },
+    Awkward {
+        name: "two launches",
+        design: "{launches: 2, control: {axis: side, label: b, as: b-again}}",
+        ..PLAIN
+    },
+    Awkward {
+        name: "eight blocks there and back",
+        design: "{blocks: 8, order: abba, control: {axis: side, label: b, as: b-again}}",
+        ..PLAIN
+    },
+    Awkward {
+        name: "a Latin square",
+        design: "{blocks: 4, order: latin-square, control: {axis: side, label: b, as: b-again}}",
+        ..PLAIN
+    },
+    Awkward {
+        name: "until it is known",
+        design: "{blocks: 3, until: {relative-half-width: 12 %, of: output_throughput, at-most: 8 blocks}, control: {axis: side, label: b, as: b-again}}",
+        ..PLAIN
+    },
+    Awkward {
+        name: "every value the same",
+        noise: "{launch: 0, cell: 0, step: 0}",
+        ..PLAIN
+    },
+    Awkward {
+        name: "blocks that differ by 30 %",
+        noise: "{launch: 0.03, cell: 0.015, step: 0.05, block: 0.3}",
+        ..PLAIN
+    },
+    Awkward {
+        name: "noisy steps, quiet launches",
+        noise: "{launch: 0, cell: 0, step: 0.5}",
+        ..PLAIN
+    },
+    Awkward {
+        name: "a launch that failed",
+        end: "overrides:
+  - where: {stage: ladder, side: a, block: 3}
+    set: {simulate.faults: {http-errors: {share: 1}}}
+    reason: nothing answers
+",
+        ..PLAIN
+    },
+    Awkward {
+        name: "unequal numbers of blocks",
+        load: &["exclude: [{where: {side: a, block: [4, 5]}, reason: no time was left}]"],
+        ..PLAIN
+    },
+    Awkward {
+        name: "a level that one side lacks",
+        load: &["exclude: [{where: {side: a, clients: 8}, reason: no time was left}]"],
+        ..PLAIN
+    },
+    Awkward {
+        name: "a machine that slows down",
+        end: "overrides:
+  - {where: {stage: ladder, block: 1}, set: {simulate.clock: {spread: 2 h, drift: 0.02}}, reason: it gets warm}
+  - {where: {stage: ladder, block: 2}, set: {simulate.clock: {start: 2 h, spread: 2 h, drift: 0.02}}, reason: it gets warm}
+  - {where: {stage: ladder, block: 3}, set: {simulate.clock: {start: 4 h, spread: 2 h, drift: 0.02}}, reason: it gets warm}
+  - {where: {stage: ladder, block: 4}, set: {simulate.clock: {start: 6 h, spread: 2 h, drift: 0.02}}, reason: it gets warm}
+  - {where: {stage: ladder, block: 5}, set: {simulate.clock: {start: 8 h, spread: 2 h, drift: 0.02}}, reason: it gets warm}
+",
+        ..PLAIN
+    },
+    Awkward {
+        name: "open arrivals",
+        clients: "[4, 16, 32]",
+        arrival: "{poisson: {rate: \"${clients}\"}}",
+        ..PLAIN
+    },
+    Awkward {
+        name: "a ladder of two",
+        clients: "[2, 8]",
+        ..PLAIN
+    },
+];
+
+/// The text of a study in which the first side decodes in so many ms, and all others in 10.
+fn text(design: &Awkward, seed: u64, first: u32) -> String {
+    let mut load = String::new();
+    for line in design.load {
+        let _ = writeln!(load, "    {line}");
+    }
+    let Awkward {
+        design: declared,
+        noise,
+        clients,
+        end,
+        arrival,
+        ..
+    } = design;
+    format!(
+        r#"experiment: sceptic
+title: Nothing differs
+question: Is anything shown that is not there?
+seed: {seed}
+design: {declared}
+axes:
+  side:
+    a: {{name: a, step: {first} ms}}
+    b: {{name: b, step: 10 ms}}
+    c: {{name: c, step: 10 ms}}
+  clients: {clients}
+workloads:
+  short:
+    description: Prompts of 8 random words, answers of 8 tokens.
+    prompts: {{words: {{length: 8}}}}
+    output: {{tokens: 8}}
+stages:
+  ladder:
+    kind: load
+    over: [side, clients]
+    workload: short
+    arrival: {arrival}
+    requests: 12
+{load}    simulate:
+      name: ${{side.name}}
+      server: {{slots: 8, prefill: {{fixed: 5 ms}}, decode: {{fixed: "${{side.step}}"}}, noise: {noise}}}
+  checks:
+    kind: verify
+    needs: [ladder]
+    gates: [{{gate: row-status, severity: exclude, reason: a cell that failed has no value}}]
+  results:
+    kind: analyze
+    needs: [ladder, checks]
+    tables:
+      cells: {{operator: cell-summary}}
+      goodput:
+        operator: goodput
+        objectives: [{{name: quick, all: [{{metric: e2e_latency_ms, at-most: 90}}]}}]
+      anchor: {{operator: sql, keys: [side, block], query: "SELECT side, block, avg(output_throughput) AS first FROM cells WHERE clients <= 4 GROUP BY side, block"}}
+      scaled: {{operator: sql, keys: [side, clients, block], query: "SELECT cells.side, cells.clients, cells.block, output_throughput / first AS scaling FROM cells JOIN anchor ON anchor.side = cells.side AND anchor.block = cells.block"}}
+      coarse: {{operator: sql, keys: [side, clients, block], query: "SELECT side, clients, block, round(output_throughput / 10) AS tens, e2e_latency_ms_p50 - 80 AS above FROM cells"}}
+      comparison: {{operator: paired-comparison, from: cells, pair: {{axis: side, a: a, b: b}}, columns: [output_throughput, ttft_ms_p50, e2e_latency_ms_p50]}}
+      control: {{operator: paired-comparison, from: cells, pair: {{axis: side, a: b-again, b: b}}, columns: [output_throughput]}}
+      cellwise: {{operator: paired-comparison, from: cells, by: [clients], pair: {{axis: side, a: a, b: b}}, columns: [output_throughput, ttft_ms_p50]}}
+      crossing: {{operator: crossover, from: cells, pair: {{axis: side, a: a, b: b}}, ladder: clients, column: output_throughput, better: higher}}
+      ranked: {{operator: ranking, from: cells, among: side, column: e2e_latency_ms_p50, better: lower}}
+      apart: {{operator: unpaired-comparison, from: cells, over: [clients, block], pair: {{axis: side, a: c, b: b}}, columns: [output_throughput]}}
+      ties: {{operator: paired-comparison, from: coarse, pair: {{axis: side, a: a, b: b}}, columns: [tens], scale: difference}}
+      negative: {{operator: paired-comparison, from: coarse, by: [clients], pair: {{axis: side, a: a, b: b}}, columns: [above], scale: difference}}
+      anchored: {{operator: paired-comparison, from: scaled, by: [clients], pair: {{axis: side, a: a, b: b}}, columns: [scaling]}}
+      shares: {{operator: paired-comparison, from: goodput, pair: {{axis: side, a: a, b: b}}, columns: [slo_pass_rate], scale: difference}}
+{end}"#
+    )
+}
+
+/// The tables of comparisons; `control` is a check.
+const COMPARISONS: [&str; 8] = [
+    "comparison",
+    "control",
+    "cellwise",
+    "apart",
+    "ties",
+    "negative",
+    "anchored",
+    "shares",
+];
+
+/// Runs a study, and returns by table how many rows find something; the key `least` counts those that say the first
+/// side is lower, `undecidable` those without an answer.
+fn found(project: &Project, name: &str, text: &str) -> BTreeMap<String, u64> {
+    let file = format!("experiments/{name}.yaml");
+    fs::write(project.path().join(&file), text).expect("it can be written");
+    // A study in which cells fail ends with another code.
+    project.run(["run", &file, "--no-dry-run", "--keep-going"]);
+    let mut query: Vec<String> = Vec::new();
+    for table in COMPARISONS {
+        query.push(format!(
+            "SELECT '{table}' AS t, count(*) AS n FROM {table} WHERE verdict = 'different'"
+        ));
+    }
+    query.push("SELECT 'crossing', count(first_winner) FROM crossing".to_owned());
+    query.push("SELECT 'ranked', count(*) FROM ranked WHERE rank_shown > 1".to_owned());
+    query.push(
+        "SELECT 'least', count(*) FROM comparison WHERE verdict = 'different' AND higher = 'b'"
+            .to_owned(),
+    );
+    query.push(
+        "SELECT 'undecidable', count(*) FROM comparison WHERE verdict = 'undecidable'".to_owned(),
+    );
+    let shown = project.run(["sql", &file, &query.join(" UNION ALL "), "--json"]);
+    let shown = shown.ok().json();
+    let row = |row: &serde_json::Value| {
+        let name = row["t"].as_str().expect("a name").to_owned();
+        (name, row["n"].as_u64().expect("a count"))
+    };
+    shown["rows"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .map(row)
+        .collect()
+}
+
+fn is_verdict(name: &str) -> bool {
+    !["control", "least", "undecidable"].contains(&name)
+}
+
+/// Five in a hundred, and three standard errors of so many studies.
+fn bound(studies: u64) -> f64 {
+    let studies = studies as f64;
+    studies * 0.05 + 3.0 * (studies * 0.05 * 0.95).sqrt()
+}
+
+#[test]
+fn whatever_is_awkward_about_a_study_hardly_any_verdict_of_it_is_false() {
+    let project = Project::new();
+    let seeds = std::env::var("SCEPTIC_SEEDS").map_or(1, |n| n.parse().expect("a number"));
+    let (mut studies, mut wrong, mut checks) = (0_u64, 0_u64, 0_u64);
+    for design in &DESIGNS {
+        let mut of_design: BTreeMap<String, u64> = BTreeMap::new();
+        let mut any = 0;
+        for seed in 1..=seeds {
+            let found = found(&project, "sceptic", &text(design, seed, 10));
+            studies += 1;
+            let false_verdict = found.iter().any(|(table, n)| is_verdict(table) && *n > 0);
+            any += u64::from(false_verdict);
+            checks += u64::from(found["control"] > 0);
+            if ["two launches", "every value the same"].contains(&design.name) {
+                assert_eq!(found["undecidable"], 3, "{}: {found:?}", design.name);
+                assert!(!false_verdict, "{}: {found:?}", design.name);
+            }
+            for (table, n) in found {
+                *of_design.entry(table).or_default() += u64::from(n > 0);
+            }
+        }
+        wrong += any;
+        println!(
+            "{}: {any} of {seeds} have a false verdict: {of_design:?}",
+            design.name
+        );
+        assert!(
+            any as f64 <= bound(seeds).max(1.0),
+            "{}: {of_design:?}",
+            design.name
+        );
+    }
+    println!("{wrong} of {studies} studies have a false verdict; {checks} a check that fails");
+    assert!(wrong as f64 <= bound(studies), "{wrong} of {studies}");
+    assert!(checks as f64 <= bound(studies), "{checks} of {studies}");
+}
+
+#[test]
+fn a_side_that_is_slower_is_found_in_the_awkward_studies_that_can_find_it() {
+    let project = Project::new();
+    for name in [
+        "five blocks",
+        "a launch that failed",
+        "unequal numbers of blocks",
+        "blocks that differ by 30 %",
+    ] {
+        let design = DESIGNS
+            .iter()
+            .find(|d| d.name == name)
+            .expect("it is there");
+        let found = found(&project, "sceptic", &text(design, 1, 14));
+        assert!(
+            found["comparison"] >= 1 && found["least"] >= 1,
+            "{name}: {found:?}"
+        );
+        assert_eq!(found["control"], 0, "{name}: {found:?}");
+    }
+}
