@@ -283,3 +283,55 @@ fn compare(printed: &str, said: &str, line: usize) {
     }
     assert_eq!(printed, said, "{PAGE}:{line}; BLESS=1 accepts the new text");
 }
+
+/// The reports that ship, each with its archive beside it.
+const REPORTS: [&str; 4] = [
+    "docs/first-report",
+    "docs/gpu-study/two-engines",
+    "docs/gpu-study/prefix-cache",
+    "docs/planted-grid",
+];
+
+/// The numbers with a decimal point or a sign of multiplication in the tables of a report, each with its line.
+fn numbers(report: &str) -> Vec<(usize, &str)> {
+    let decimal = |cell: &&str| {
+        let digits = cell.trim_end_matches('×');
+        digits.contains('.') && digits.parse::<f64>().is_ok()
+    };
+    let rows = report
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| line.starts_with('|'));
+    rows.filter_map(|(i, line)| Some((i + 1, line.split('|').map(str::trim).find(decimal)?)))
+        .collect()
+}
+
+#[test]
+fn a_number_of_every_report_that_ships_leads_to_its_rows_where_there_is_no_store() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for folder in REPORTS {
+        let clone = tempfile::tempdir().expect("a folder");
+        crate::support::copy_folder(&root.join(folder), clone.path());
+        let report = clone.path().join("report.md");
+        let text = fs::read_to_string(&report).expect("a report");
+        let numbers = numbers(&text);
+        assert!(numbers.len() > 20, "{folder}");
+        let (line, number) = numbers[numbers.len() / 2];
+        let why = Command::new(BINARY)
+            .arg("why")
+            .arg(format!("{}:{line}", report.display()))
+            .arg(number)
+            .current_dir(clone.path())
+            .output()
+            .expect("the binary starts");
+        let said = String::from_utf8_lossy(&why.stdout);
+        assert!(
+            why.status.success(),
+            "{folder}:{line} {number}: {said}{why:?}"
+        );
+        assert!(
+            said.contains("requests"),
+            "{folder}:{line} {number}: {said}"
+        );
+    }
+}

@@ -346,6 +346,7 @@ fn the_long_report_in_the_docs_is_the_one_rendered() {
         for name in ["report.md", "report.trace.parquet"] {
             fs::copy(rendered.join(name), shown.join(name)).expect("a copy");
         }
+        publish(&shown.join("planted-grid.smoke.tar.zst"));
     }
     let read = |path: &Path| {
         fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
@@ -377,6 +378,31 @@ fn the_long_report_in_the_docs_is_the_one_rendered() {
             name.display()
         );
     }
+}
+
+/// Writes the archive of the grid, without what is large and leads to no number.
+fn publish(to: &Path) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bundle = folder.path().join("bundle");
+    let bundle = bundle.to_str().expect("a path of text");
+    let publish = [
+        "publish",
+        GRID[0],
+        GRID[1],
+        "--author",
+        "The Benchtrail authors",
+        "--archive",
+    ];
+    let leave = [
+        "--without",
+        "prompts",
+        "--without",
+        "chunks",
+        "--out",
+        bundle,
+    ];
+    grid().run(publish.into_iter().chain(leave)).ok();
+    fs::copy(folder.path().join("bundle.tar.zst"), to).expect("a copy");
 }
 
 #[test]
