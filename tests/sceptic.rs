@@ -301,7 +301,6 @@ fn a_side_that_is_slower_is_found_in_the_awkward_studies_that_can_find_it() {
     for name in [
         "five blocks",
         "a launch that failed",
-        "unequal numbers of blocks",
         "blocks that differ by 30 %",
     ] {
         let design = DESIGNS
