@@ -258,6 +258,11 @@ fn bound(studies: u64) -> f64 {
 }
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    reason = "a developer asks for many seeds, and reads what came out"
+)]
 fn whatever_is_awkward_about_a_study_hardly_any_verdict_of_it_is_false() {
     let project = Project::new();
     let seeds = std::env::var("SCEPTIC_SEEDS").map_or(1, |n| n.parse().expect("a number"));
