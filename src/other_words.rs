@@ -10,15 +10,49 @@ const WORDS: &[(&str, &str)] = &[
     ("--endpoint", "--api"),
     ("--endpoint-type", "--api"),
     ("--dataset-name", "--dataset"),
-    ("--save-result", "--out"),
-    ("--result-dir", "--out"),
-    ("--output-file", "--out"),
     ("--artifact-dir", "--out"),
     ("--disable-stream", "--no-stream"),
 ];
 
+/// Commands that other tools have, and what they are here.
+const COMMANDS: &[(&str, &str)] = &[
+    ("bench", "load"),
+    ("benchmark", "load"),
+    ("profile", "load"),
+    ("perf", "load"),
+    ("new", "init"),
+    ("create", "init"),
+    ("start", "run"),
+    ("exec", "run"),
+    ("check", "plan"),
+    ("validate", "plan"),
+    ("lint", "plan"),
+    ("compare", "diff"),
+    ("query", "sql"),
+    ("results", "show"),
+    ("trace", "why"),
+    ("view", "explore"),
+    ("ui", "explore"),
+    ("dashboard", "explore"),
+    ("render", "report"),
+    ("clean", "gc"),
+    ("prune", "gc"),
+    ("version", "--version"),
+];
+
 /// Puts our word in the place of the parser's guess where the unknown option is another tool's.
 pub(crate) fn with_our_word(mut error: Error) -> Error {
+    if let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand)
+        && let Some((_, ours)) = COMMANDS.iter().find(|(theirs, _)| theirs == given)
+    {
+        let kind = match ours.starts_with("--") {
+            true => ContextKind::SuggestedArg,
+            false => ContextKind::SuggestedSubcommand,
+        };
+        error.remove(ContextKind::SuggestedSubcommand);
+        error.insert(kind, ContextValue::Strings(vec![(*ours).to_owned()]));
+        return error;
+    }
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else {
         return error;
     };
@@ -57,6 +91,18 @@ mod tests {
     }
 
     #[test]
+    fn a_command_of_another_tool_is_answered_with_ours() {
+        let cli = Cli::command();
+        for (theirs, ours) in COMMANDS {
+            assert!(cli.find_subcommand(theirs).is_none(), "{theirs}");
+            let known = ours.starts_with("--") || cli.find_subcommand(ours).is_some();
+            assert!(known, "{ours}");
+            let told = with_our_word(Cli::try_parse_from(["benchtrail", theirs]).unwrap_err());
+            assert!(told.to_string().contains(&format!("'{ours}'")), "{told}");
+        }
+    }
+
+    #[test]
     fn an_option_of_another_tool_is_answered_with_ours() {
         let told = |arguments: &[&str]| {
             let all = ["benchtrail", "load", "--url", "http://127.0.0.1:1"]
@@ -65,7 +111,7 @@ mod tests {
             with_our_word(Cli::try_parse_from(all).unwrap_err()).to_string()
         };
         assert!(told(&["--backend", "vllm"]).contains("'--api'"));
-        assert!(told(&["--save-result"]).contains("'--out'"));
+        assert!(told(&["--artifact-dir", "x"]).contains("'--out'"));
         assert!(told(&["--concurency", "5"]).contains("'--concurrency'"));
     }
 }

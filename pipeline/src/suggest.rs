@@ -39,7 +39,13 @@ pub fn remedy<'a>(
         0 => format!("there are no {what}"),
         1..=LISTED => format!("the {what} are {}", list(names)),
         count => {
-            names.sort_by_key(|name| distance(word, name));
+            // Who types a part of a name means one that has it.
+            let typed = word.to_lowercase();
+            let has = |name: &str| {
+                let mut parts = name.split(['-', '_']);
+                parts.any(|part| part.to_lowercase().starts_with(&typed))
+            };
+            names.sort_by_key(|name| (!has(name), distance(word, name)));
             format!(
                 "of the {count} {what}, the most similar are {}",
                 list(names[..OFFERED].iter().copied())
@@ -83,6 +89,11 @@ mod tests {
             "of the 40 workloads, the most similar are `workload-3`, `workload-0`, `workload-1`, \
              `workload-2`"
         );
+        let mut names = names;
+        names.push("row-status".to_owned());
+        let part = remedy("row", "gates", names.iter().map(String::as_str));
+        assert!(part.contains("similar are `row-status`"), "{part}");
+        names.pop();
         assert!(list(names.iter().map(String::as_str)).ends_with("`workload-19`, and 20 more"));
     }
 }

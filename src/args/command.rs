@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use super::{
     AuditArgs, CalibrateArgs, DiffArgs, DoctorArgs, ExploreArgs, FsckArgs, GcArgs, Global,
-    InitArgs, KeygenArgs, ListArgs, LoadArgs, LsArgs, PlanArgs, PowerArgs, PublishArgs,
+    InitArgs, KeygenArgs, ListArgs, LoadArgs, LsArgs, PlanArgs, PowerArgs, PublishArgs, ReportArgs,
     ReproduceArgs, RunArgs, SchemaArgs, ShowArgs, SqlArgs, StatusArgs, VerifyArgs, WhyArgs,
 };
 
@@ -166,6 +166,16 @@ written out, totals, relations between columns, sentences that one table can ans
 if there is a finding, and 2 if a document could not be audited: its format is not read, or no table was
 read in it and no data was given. See docs/foreign-audit.md.")]
     Audit(AuditArgs),
+    /// Write the report of a run of `load`, or that of a finished study again.
+    #[command(after_long_help = "Examples:
+  benchtrail load http://127.0.0.1:8000 --concurrency 1,8,64 --out rows
+  benchtrail report rows                                    writes rows/report.md, which `why` can follow
+  benchtrail report experiments/quickstart.yaml --out again.md
+  benchtrail report quickstart.tar.zst --out theirs.md
+
+Of a folder that `load --out` wrote, this also writes the study of its rows, `study.yaml`: a file to change.
+Nothing is measured.")]
+    Report(ReportArgs),
     /// Write a finished study as a directory that others can check and reproduce.
     #[command(after_long_help = "Examples:
   benchtrail publish experiments/quickstart.yaml --author 'Ada Lovelace'

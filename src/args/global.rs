@@ -22,7 +22,7 @@ pub(crate) struct Global {
 }
 
 /// Which experiment, in which form.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ExperimentArgs {
     /// The experiment's YAML file.
     pub(crate) experiment: PathBuf,

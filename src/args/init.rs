@@ -68,17 +68,24 @@ pub(crate) struct ListArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Listed {
     /// Engines that a provision stage can name.
+    #[value(alias = "engine")]
     Engines,
     /// Models that a provision stage can name.
+    #[value(alias = "model")]
     Models,
     /// Workloads that a load stage can name.
+    #[value(alias = "workload")]
     Workloads,
     /// Gates of verify stages.
+    #[value(alias = "gate")]
     Gates,
     /// Operators of analyze stages.
+    #[value(alias = "operator")]
     Operators,
     /// Templates of report stages.
+    #[value(alias = "template")]
     Templates,
     /// APIs that the load generator speaks.
+    #[value(alias = "api")]
     Apis,
 }

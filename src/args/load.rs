@@ -5,13 +5,17 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args};
 
 use super::values::{
-    parse_api, parse_bound, parse_count, parse_header, parse_level, parse_ramp, parse_rate,
-    parse_span, parse_step, parse_tool,
+    parse_api, parse_bound, parse_count, parse_header, parse_layout, parse_level, parse_ramp,
+    parse_rate, parse_span, parse_step, parse_tool,
 };
 
 /// Arguments of `load`.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("arrivals"))]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line"
+)]
 pub(crate) struct LoadArgs {
     /// URL of the server, such as `http://127.0.0.1:8080` or `https://engine.example`.
     #[arg(value_name = "URL", required_unless_present = "url")]
@@ -94,6 +98,9 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "N", visible_alias = "num-prompts", aliases = ["num-requests", "request-count", "max-requests"],
           help_heading = "When requests arrive", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: Option<u64>,
+    /// Do not try the server with one short request before many are sent at once.
+    #[arg(long, help_heading = "When requests arrive")]
+    pub(crate) no_preflight: bool,
     /// Number of warm-up requests to send first; they are not counted.
     #[arg(
         long,
@@ -234,6 +241,25 @@ pub(crate) struct LoadArgs {
     /// Write requests, chunks, cell, prompts and telemetry as Parquet files to this folder.
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub(crate) out: Option<PathBuf>,
+    /// Also write the result as a file in another tool's layout, with every request, for what reads such
+    /// files.
+    #[arg(long, conflicts_with = "search", help_heading = "Results")]
+    pub(crate) save_result: bool,
+    /// Layout of --save-result.
+    #[arg(long, value_name = "TOOL", default_value = "vllm", value_parser = parse_layout(), help_heading = "Results")]
+    pub(crate) result_format: String,
+    /// Folder of --save-result [default: this one].
+    #[arg(long, value_name = "DIR", help_heading = "Results")]
+    pub(crate) result_dir: Option<PathBuf>,
+    /// File of --save-result [default: a name made of layout, level, model and time].
+    #[arg(
+        long,
+        value_name = "FILE",
+        visible_alias = "output-file",
+        conflicts_with = "search",
+        help_heading = "Results"
+    )]
+    pub(crate) result_filename: Option<PathBuf>,
     /// Print only the result.
     #[arg(long, short, help_heading = "Results")]
     pub(crate) quiet: bool,

@@ -15,7 +15,7 @@ mod values;
 pub(crate) use self::bundle::{KeygenArgs, PublishArgs, ReproduceArgs, VerifyArgs};
 pub(crate) use self::init::{InitArgs, ListArgs, Listed};
 pub(crate) use self::load::LoadArgs;
-pub(crate) use self::report::{AuditArgs, ExploreArgs, WhyArgs};
+pub(crate) use self::report::{AuditArgs, ExploreArgs, ReportArgs, WhyArgs};
 pub(crate) use calibrate::CalibrateArgs;
 pub(crate) use command::{Cli, Command};
 pub(crate) use global::{ExperimentArgs, Global, Selection};

@@ -14,6 +14,23 @@ pub(crate) struct WhyArgs {
     pub(crate) number: Option<String>,
 }
 
+/// Arguments of `report`.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// A folder that `load --out` wrote, an experiment's YAML file, a lock, or a bundle.
+    pub(crate) study: PathBuf,
+    /// Use a profile of the experiment.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Shorthand for `--profile smoke`.
+    #[arg(long, conflicts_with = "profile")]
+    pub(crate) smoke: bool,
+    /// File to write the report to; figures and trace go beside it [default: `report.md`, of a folder
+    /// of rows in that folder].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
 /// Arguments of `audit`.
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
@@ -37,8 +54,8 @@ pub(crate) struct AuditArgs {
 /// Arguments of `explore`.
 #[derive(Debug, Args)]
 pub(crate) struct ExploreArgs {
-    /// What to look at: an experiment's YAML file, a lock, a published bundle, or a folder
-    /// [default: every study of the project].
+    /// What to look at: an experiment's YAML file, a lock, a published bundle, a folder that `load --out`
+    /// wrote, or any other folder [default: every study of the project].
     pub(crate) what: Option<PathBuf>,
     /// Use a profile of the experiment.
     #[arg(long, value_name = "NAME")]

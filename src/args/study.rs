@@ -9,7 +9,7 @@ use super::{ExperimentArgs, Selection};
 use crate::trust::Answer;
 
 /// Arguments of `run`.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a switch of the command line"
@@ -55,7 +55,7 @@ pub(crate) struct RunArgs {
 }
 
 /// Consent to what an experiment starts.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Trust {
     /// Start the programs that the experiment names, without asking whether you trust them; remembered
     /// for this folder. For CI.
@@ -118,8 +118,8 @@ pub(crate) struct LsArgs {
 /// Arguments of `show`.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    /// A digest (its first characters are enough), an experiment's YAML file, a Parquet file, or a
-    /// folder that `load --out` wrote.
+    /// A digest (its first characters are enough), an experiment's YAML file, a bundle, a Parquet file, or
+    /// a folder that `load --out` wrote.
     pub(crate) source: String,
     /// In an experiment: `STAGE.OUTPUT` or `STAGE[axis=label,…].OUTPUT`; without an output, the record.
     /// In a folder: the table.
@@ -144,7 +144,7 @@ pub(crate) struct ShowArgs {
 /// Arguments of `sql`.
 #[derive(Debug, Args)]
 pub(crate) struct SqlArgs {
-    /// The experiment's YAML file, a Parquet file, or a folder that `load --out` wrote.
+    /// The experiment's YAML file, a bundle, a Parquet file, or a folder that `load --out` wrote.
     pub(crate) experiment: PathBuf,
     /// One SELECT [default: list the tables].
     pub(crate) query: Option<String>,
@@ -168,7 +168,7 @@ pub(crate) struct SqlArgs {
 /// Arguments of `diff`.
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    /// The older study: a lock, an experiment's YAML file, or a bundle.
+    /// The older study: a lock, an experiment's YAML file, a bundle, or a folder that `load --out` wrote.
     pub(crate) a: PathBuf,
     /// The newer study.
     pub(crate) b: Option<PathBuf>,

@@ -24,6 +24,11 @@ pub(super) fn parse_tool() -> PossibleValuesParser {
     PossibleValuesParser::new(contract::compat::Tool::ALL.map(contract::compat::Tool::word))
 }
 
+/// Reads the name of a tool in whose layout a result can be written.
+pub(super) fn parse_layout() -> PossibleValuesParser {
+    PossibleValuesParser::new(load::LAYOUTS.map(contract::compat::Tool::word))
+}
+
 /// Reads `N` or `A..B`, both ends included.
 pub(super) fn parse_count(text: &str) -> Result<(u32, u32), String> {
     let number = |part: &str| part.trim().parse::<u32>().ok();

@@ -1,16 +1,11 @@
 //! `diff`: two studies side by side.
 
-use std::path::Path;
-
-use artifacts::Store;
-use bundle::Bundle;
 use compare::{Outcome, Rule, Side, Test, compare};
-use pipeline::lock::Lock;
 use serde_json::json;
 
 use crate::args::{DiffArgs, ExperimentArgs, Global, PlanArgs, Selection};
 use crate::exit::Stop;
-use crate::project::{Project, shown};
+use crate::study::Study;
 use crate::terminal::say;
 
 pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
@@ -47,10 +42,10 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
         conditions_may_differ: arguments.conditions_may_differ.clone(),
     };
     let (first, second) = (
-        Source::open(&arguments.a, profile, global)?,
-        Source::open(b, profile, global)?,
+        Study::open(&arguments.a, profile, global)?,
+        Study::open(b, profile, global)?,
     );
-    let (older, newer) = (first.side()?, second.side()?);
+    let (older, newer) = (side(&first)?, side(&second)?);
     let found = compare(&older, &newer, &rule).map_err(Stop::failed)?;
     let outcome = found.outcome();
     if global.json {
@@ -121,50 +116,11 @@ fn since_its_lock(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
     )
 }
 
-/// Where one of the studies is.
-struct Source {
-    name: String,
-    lock: Lock,
-    store: Store,
-    /// A bundle that was unpacked goes when this does.
-    _bundle: Option<Bundle>,
-}
-
-impl Source {
-    fn open(path: &Path, profile: Option<&str>, global: &Global) -> Result<Self, Stop> {
-        let name = shown(path);
-        let is = |extension: &str| path.extension().is_some_and(|e| e == extension);
-        if path.is_dir() || is("zst") {
-            let bundle = Bundle::open(path)?;
-            let (lock, store) = (bundle.lock()?, bundle.store()?);
-            return Ok(Self {
-                name,
-                lock,
-                store,
-                _bundle: Some(bundle),
-            });
-        }
-        let lock = if is("lock") {
-            let lock = Lock::read(path).map_err(Stop::failed)?;
-            lock.ok_or_else(|| Stop::nothing(format!("{name}: there is no such lock")))?
-        } else {
-            crate::cells::read_lock(path, profile)?
-        };
-        let store = Project::of(Some(path), global.store.as_deref())?.open_existing()?;
-        Ok(Self {
-            name,
-            lock,
-            store,
-            _bundle: None,
-        })
-    }
-
-    fn side(&self) -> Result<Side<'_>, Stop> {
-        Side::read(self.name.clone(), self.lock.clone(), &self.store).map_err(|e| {
-            Stop::failed(e).hint(
-                "compare a lock on the machine that has its store, or compare a bundle, which \
-                 includes one",
-            )
-        })
-    }
+fn side(study: &Study) -> Result<Side<'_>, Stop> {
+    Side::read(study.name.clone(), study.lock.clone(), &study.store).map_err(|e| {
+        Stop::failed(e).hint(
+            "compare a lock on the machine that has its store, or compare a bundle, which \
+             includes one",
+        )
+    })
 }

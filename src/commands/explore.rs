@@ -4,16 +4,15 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bundle::Bundle;
 use explore::{Chunks, ServeError, Server, Site};
-use pipeline::lock::Lock;
 use serde_json::json;
 
 use crate::args::{ExploreArgs, Global};
-use crate::cells::lock_file;
 use crate::exit::Stop;
 use crate::locks::find_locks;
 use crate::project::{Project, shown};
+use crate::small;
+use crate::study::{Kept, Study, is_bundle};
 use crate::terminal::{bytes, complain, say};
 
 /// A site, and what must live as long as it does.
@@ -21,7 +20,7 @@ struct Opened {
     site: Site,
     /// The study asked for, if it was one.
     study: Option<PathBuf>,
-    _bundle: Option<Bundle>,
+    _kept: Option<Kept>,
     _project: Option<Project>,
 }
 
@@ -40,62 +39,41 @@ fn open(arguments: &ExploreArgs, global: &Global) -> Result<Opened, Stop> {
         false => arguments.profile.as_deref(),
     };
     let what = arguments.what.as_deref();
-    if let Some(path) = what.filter(|path| is_bundle(path)) {
-        let bundle = Bundle::open(path)?;
-        let lock = bundle.lock_file();
-        let (root, store) = (bundle.root().to_owned(), bundle.store()?);
-        let known = lock.clone();
+    let is_study = |path: &&Path| !path.is_dir() || is_bundle(path) || small::is_one(path);
+    if let Some(path) = what.filter(is_study) {
+        let Study {
+            lock_file,
+            root,
+            store,
+            kept,
+            ..
+        } = Study::open(path, profile, global)?;
+        let known = lock_file.clone();
         return Ok(Opened {
             site: Site::new(&root, store, Box::new(move || Ok(vec![known.clone()]))),
-            study: Some(lock),
-            _bundle: Some(bundle),
+            study: Some(lock_file),
+            _kept: Some(kept),
             _project: None,
         });
     }
-    let inside = what.map(|path| match path.is_dir() {
-        true => path.join("any"),
-        false => path.to_owned(),
-    });
+    let inside = what.map(|path| path.join("any"));
     let project = Project::of(inside.as_deref(), global.store.as_deref())?;
     let store = project.open_existing()?;
-    let study = what.filter(|path| !path.is_dir());
-    let study = study.map(|path| lock_of(path, profile)).transpose()?;
     let root = std::path::absolute(&project.root).map_err(Stop::machine)?;
-    let (below, one) = (root.clone(), study.clone());
-    let find = move || match &one {
-        Some(lock) => Ok(vec![lock.clone()]),
-        None => {
-            let mut found = Vec::new();
-            match find_locks(&below, &mut found) {
-                Ok(()) => Ok(found),
-                Err(_) => Err(format!("{}: its locks cannot be read", below.display())),
-            }
+    let below = root.clone();
+    let find = move || {
+        let mut found = Vec::new();
+        match find_locks(&below, &mut found) {
+            Ok(()) => Ok(found),
+            Err(_) => Err(format!("{}: its locks cannot be read", below.display())),
         }
     };
     Ok(Opened {
         site: Site::new(&root, store, Box::new(find)),
-        study,
-        _bundle: None,
+        study: None,
+        _kept: None,
         _project: Some(project),
     })
-}
-
-/// Returns whether a path is a published bundle.
-fn is_bundle(path: &Path) -> bool {
-    path.join(bundle::MANIFEST).is_file() || path.to_string_lossy().ends_with(".tar.zst")
-}
-
-/// Returns the lock of an experiment, or the file itself if it is one.
-fn lock_of(path: &Path, profile: Option<&str>) -> Result<PathBuf, Stop> {
-    let lock = match path.extension().is_some_and(|e| e == "lock") {
-        true => path.to_owned(),
-        false => lock_file(path, profile),
-    };
-    match Lock::read(&lock).map_err(Stop::failed)? {
-        Some(_) => std::path::absolute(lock).map_err(Stop::machine),
-        None => Err(Stop::nothing(format!("there is no {}", shown(&lock)))
-            .hint("`benchtrail run EXPERIMENT` writes it")),
-    }
 }
 
 /// Serves until the process ends.
@@ -115,7 +93,7 @@ fn serve(opened: Opened, address: SocketAddr, global: &Global) -> Result<(), Sto
     let Opened {
         site,
         study: _,
-        _bundle,
+        _kept,
         _project,
     } = opened;
     let server = Server::bind(Arc::new(site), address, token)?;

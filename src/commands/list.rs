@@ -74,9 +74,21 @@ fn all(what: Listed, entries: &BTreeMap<String, Entry>, global: &Global) -> Resu
     }
     let rows: Vec<Vec<String>> = entries
         .iter()
-        .map(|(name, entry)| vec![name.clone(), entry.summary.clone(), entry.origin.clone()])
+        .map(|(name, entry)| vec![name.clone(), entry.origin.clone(), entry.summary.clone()])
         .collect();
-    say(&columns(&[word(what), "", "from"], &rows, &[]));
+    say(&columns(
+        &[
+            word(what),
+            if what == Listed::Gates {
+                "severity"
+            } else {
+                "from"
+            },
+            "",
+        ],
+        &rows,
+        &[],
+    ));
     if let Some(name) = entries.keys().next() {
         say(&format!(
             "\n`benchtrail list {} {name}` shows one in full.",

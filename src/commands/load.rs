@@ -19,6 +19,8 @@ use pipeline::suggest::remedy;
 use serde_json::{Value, json};
 
 use super::load_compat::{compat, compat_json, compat_table};
+use super::load_preflight::try_once;
+use super::load_save;
 use super::load_search::search;
 use super::load_study::LoadStudy;
 use super::load_sweep::{self, Sweep};
@@ -39,6 +41,7 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
             .hint("give one level, where --search begins"));
     }
     let settings = checked_settings(arguments, &levels[0].arrival)?;
+    load_save::check(arguments, several)?;
     // Without a folder nothing would be left of the samples.
     let wanted = arguments.out.is_some() || arguments.hung_below.is_some();
     let telemetry = if wanted {
@@ -87,6 +90,12 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
     };
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;
+    let one_by_one =
+        |level: &Levelled| matches!(level.arrival, DirectArrival::ClosedLoop { clients: 1 });
+    if !arguments.no_preflight && !one_by_one(&levels[0]) {
+        let like = direct(arguments, &levels[0].arrival)?;
+        try_once(&like, &server, &target, &cancelled)?;
+    }
     let level = |settings: Settings, arrival: &DirectArrival, folder: &Path| {
         let one = Level {
             arguments,
@@ -256,6 +265,7 @@ impl Level<'_> {
             .finish()
             .map_err(|e| Stop::machine(format!("the rows cannot be read again: {e}")))?;
         let compat = compat(arguments, &result, &slo)?;
+        load_save::save(arguments, target, &spec, &result, &slo)?;
         let mut document = json_of(arguments.seed, target, &spec, &result, &summary, &slo);
         if arguments.out.is_some() {
             let stage = direct(arguments, self.arrival)?.stage();
@@ -294,6 +304,7 @@ impl Level<'_> {
         if logs || self.several && !quiet {
             let at = match (spec.arrival.clients(), spec.arrival.rate()) {
                 _ if !self.several => String::new(),
+                (Some(1), _) => " with 1 client".to_owned(),
                 (Some(clients), _) => format!(" with {clients} clients"),
                 (None, Some(rate)) => format!(" at {rate} req/s"),
                 (None, None) => " at once".to_owned(),
@@ -353,8 +364,13 @@ impl Run {
 /// Returns the settings in full. They go the way of an experiment's: the same checks, the same
 /// search for workloads, the same meaning.
 fn checked_settings(arguments: &LoadArgs, arrival: &DirectArrival) -> Result<Settings, Stop> {
-    let direct = direct(arguments, arrival)?;
-    let experiment = json!({ "experiment": "load", "seed": arguments.seed, "stages": { "load": direct.stage() } });
+    settings_of(&direct(arguments, arrival)?, arguments.seed)
+}
+
+/// The same of what a run asks for.
+pub(super) fn settings_of(direct: &DirectLoad, seed: u64) -> Result<Settings, Stop> {
+    let experiment =
+        json!({ "experiment": "load", "seed": seed, "stages": { "load": direct.stage() } });
     let options = Options {
         user_folders: user_folders(),
         partial: true,
@@ -431,7 +447,10 @@ fn prompts(arguments: &LoadArgs) -> Result<DirectPrompts, Stop> {
     if let Some(file) = &arguments.dataset {
         return dataset_prompts(file)
             .map(DirectPrompts::Dataset)
-            .map_err(Stop::usage);
+            .map_err(|e| {
+                Stop::usage(e)
+                    .hint("name a file of ShareGPT JSON, JSON Lines, CSV or a Mooncake trace")
+            });
     }
     Ok(if let Some((from, to)) = arguments.prompt_tokens {
         let tokenizer = arguments.tokenizer.clone();
@@ -518,6 +537,9 @@ impl Server<'_> {
     /// Adds what to do.
     fn explain(&self, error: &TargetError) -> Stop {
         match error {
+            TargetError::Url(_) if !self.url.contains("://") => {
+                Stop::usage(error).hint(format!("write http://{}", self.url))
+            }
             TargetError::Url(_) => {
                 Stop::usage(error).hint("write it as http://HOST:PORT or https://HOST:PORT")
             }

@@ -20,6 +20,22 @@ pub(super) fn compat(
         return Ok(None);
     };
     let tool = Tool::from_word(word).expect("the parser admits only words of tools");
+    let cell = rows_of(result)?;
+    let figures = figures(tool, &contract::timings(&cell), &bounds_of(slo));
+    Ok(Some((tool, figures)))
+}
+
+/// Returns the bounds as the tools' formulas take them.
+pub(super) fn bounds_of(slo: &Slo) -> Bounds {
+    Bounds {
+        ttft_ms: slo.ttft_ms,
+        tpot_ms: slo.tpot_ms,
+        e2e_ms: slo.e2e_ms,
+    }
+}
+
+/// Reads the rows of a run again, all of them.
+pub(super) fn rows_of(result: &LoadFiles) -> Result<CellRows, Stop> {
     let table = |name: &str| -> Result<(Digest, Table), Stop> {
         let file = result.tables.iter().find(|t| t.name == name);
         let file = file.ok_or_else(|| Stop::machine(format!("the run wrote no table `{name}`")))?;
@@ -30,16 +46,10 @@ pub(super) fn compat(
         Ok((digest, Table::from_parquet(bytes).map_err(|e| wrong(&e))?))
     };
     let (requests, chunks) = (table("requests")?, table("chunks")?);
-    let cell = CellRows::of((requests.0, &requests.1), (chunks.0, &chunks.1))?;
-    let bounds = Bounds {
-        ttft_ms: slo.ttft_ms,
-        tpot_ms: slo.tpot_ms,
-        e2e_ms: slo.e2e_ms,
-    };
-    Ok(Some((
-        tool,
-        figures(tool, &contract::timings(&cell), &bounds),
-    )))
+    Ok(CellRows::of(
+        (requests.0, &requests.1),
+        (chunks.0, &chunks.1),
+    )?)
 }
 
 /// Returns the figures as a table.

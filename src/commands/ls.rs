@@ -4,17 +4,19 @@ use pipeline::place::{CellPattern, cell_text};
 use serde_json::json;
 
 use crate::args::{Global, LsArgs};
-use crate::cells::{find_cells, parse_pattern, read_lock, read_record};
+use crate::cells::{find_cells, parse_pattern, read_record};
 use crate::columns::columns;
 use crate::exit::Stop;
-use crate::project::Project;
+use crate::study::Study;
 use crate::terminal::{bytes, say};
 
 pub(super) fn ls(arguments: &LsArgs, global: &Global) -> Result<(), Stop> {
     let experiment = &arguments.experiment;
-    let lock = read_lock(&experiment.experiment, experiment.profile().as_deref())?;
-    let store =
-        Project::of(Some(&experiment.experiment), global.store.as_deref())?.open_existing()?;
+    let Study { lock, store, .. } = &Study::open(
+        &experiment.experiment,
+        experiment.profile().as_deref(),
+        global,
+    )?;
     let patterns = match &arguments.cells {
         Some(text) => vec![parse_pattern(text)?],
         None => lock
@@ -26,9 +28,9 @@ pub(super) fn ls(arguments: &LsArgs, global: &Global) -> Result<(), Stop> {
     let mut rows = Vec::new();
     let mut list = Vec::new();
     for pattern in &patterns {
-        let (stage, cells) = find_cells(pattern, &lock)?;
+        let (stage, cells) = find_cells(pattern, lock)?;
         for cell in cells.into_iter().filter(|c| c.record.is_some()) {
-            let record = read_record(&store, &stage.name, cell)?;
+            let record = read_record(store, &stage.name, cell)?;
             let name = cell_text(&stage.name, &cell.coordinates);
             for (output, artifact) in record.outputs.iter().chain(&record.evidence) {
                 if pattern

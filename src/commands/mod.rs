@@ -12,6 +12,8 @@ mod keygen;
 mod list;
 mod load;
 mod load_compat;
+mod load_preflight;
+mod load_save;
 mod load_search;
 mod load_study;
 mod load_sweep;
@@ -20,6 +22,7 @@ mod ls;
 mod plan;
 mod power;
 mod publish;
+mod report;
 mod reproduce;
 mod run;
 mod schema;
@@ -53,6 +56,7 @@ pub(crate) fn execute(cli: &Cli) -> Result<(), Stop> {
         Command::Why(arguments) => why::why(arguments, global),
         Command::Explore(arguments) => explore::explore(arguments, global),
         Command::Audit(arguments) => audit::audit(arguments, global),
+        Command::Report(arguments) => report::report(arguments, global),
         Command::Publish(arguments) => publish::publish(arguments, global),
         Command::Verify(arguments) => verify::verify(arguments, global),
         Command::Reproduce(arguments) => reproduce::reproduce(arguments, global),

@@ -8,7 +8,9 @@ use std::sync::atomic::AtomicBool;
 
 use artifacts::Store;
 use pipeline::record::Build;
-use pipeline::{CellStatus, Event, LedgerLine, Media, Plan, RunOptions, RunSummary, StudyResult};
+use pipeline::{
+    Artifact, CellStatus, Event, LedgerLine, Media, Plan, RunOptions, RunSummary, StudyResult,
+};
 use serde_json::{Value, json};
 
 use crate::answers::{self, Answer};
@@ -198,7 +200,8 @@ fn write_reports(
                 .into_owned();
             path.set_file_name(format!("{stem}-{}.md", result_name(result)));
         }
-        if write_report(store, result, &path)? {
+        let outputs = result.outputs.iter();
+        if write_report(store, outputs.map(|(name, a)| (name.as_str(), a)), &path)? {
             written.push(path);
         }
     }
@@ -230,17 +233,21 @@ fn plain(label: &str) -> String {
 
 /// Writes one report: `NAME.md`, `NAME.trace.parquet`, `NAME.statements.parquet` and its other tables
 /// likewise, and every other output under its name.
-/// Returns false if the result holds no report.
-fn write_report(store: &Store, result: &StudyResult, path: &Path) -> Result<bool, Stop> {
+/// Returns false if the outputs hold no report.
+pub(super) fn write_report<'a>(
+    store: &Store,
+    outputs: impl Iterator<Item = (&'a str, &'a Artifact)> + Clone,
+    path: &Path,
+) -> Result<bool, Stop> {
     let folder = path
         .parent()
         .filter(|p| !p.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
-    if !result.outputs.contains_key("report") {
+    if !outputs.clone().any(|(name, _)| name == "report") {
         return Ok(false);
     }
-    for (name, artifact) in &result.outputs {
-        let target = match name.as_str() {
+    for (name, artifact) in outputs {
+        let target = match name {
             "report" => path.to_owned(),
             "trace" => trace_file(path),
             "html" => path.with_extension("html"),

@@ -6,9 +6,10 @@ use artifacts::{Digest, Store, Table};
 use serde_json::Value;
 
 use crate::args::{Global, ShowArgs};
-use crate::cells::{find_cells, parse_pattern, read_lock, read_record};
+use crate::cells::{find_cells, parse_pattern, read_record};
 use crate::exit::Stop;
 use crate::project::Project;
+use crate::study::Study;
 use crate::table_view::View;
 use crate::terminal::{say, write_raw};
 
@@ -24,17 +25,21 @@ pub(super) fn show(arguments: &ShowArgs, global: &Global) -> Result<(), Stop> {
         all_columns: "choose columns with `--columns NAMES`",
     };
     let path = Path::new(&arguments.source);
-    if crate::folder::is_loose(path) {
+    // Of a folder of rows, a dot leads into the study that it is.
+    let inside = arguments
+        .what
+        .as_deref()
+        .is_some_and(|what| what.contains(['.', '[']) && !what.ends_with(".parquet"));
+    if crate::folder::is_loose(path) && !inside {
         return loose(path, arguments, &view, global);
     }
-    let (store, digest) = if arguments.source.starts_with("b3:") {
+    let (digest, bytes) = if arguments.source.starts_with("b3:") {
         let store = Project::of(None, global.store.as_deref())?.open_existing()?;
         let digest = by_start(&store, &arguments.source)?;
-        (store, digest)
+        (digest, store.get(&digest)?)
     } else {
-        in_experiment(arguments, global)?
+        in_study(arguments, global)?
     };
-    let bytes = store.get(&digest)?;
     if arguments.raw {
         return write_raw(&bytes).map_err(|e| Stop::machine(format!("standard output: {e}")));
     }
@@ -120,16 +125,15 @@ fn by_start(store: &Store, text: &str) -> Result<Digest, Stop> {
     }
 }
 
-/// Returns the artifact that the arguments name in an experiment.
-fn in_experiment(arguments: &ShowArgs, global: &Global) -> Result<(Store, Digest), Stop> {
-    let file = Path::new(&arguments.source);
+/// Returns the artifact that the arguments name in a study.
+fn in_study(arguments: &ShowArgs, global: &Global) -> Result<(Digest, Vec<u8>), Stop> {
     let profile = if arguments.smoke {
         Some("smoke")
     } else {
         arguments.profile.as_deref()
     };
-    let lock = read_lock(file, profile)?;
-    let store = Project::of(Some(file), global.store.as_deref())?.open_existing()?;
+    let study = Study::open(Path::new(&arguments.source), profile, global)?;
+    let Study { lock, store, .. } = &study;
     let Some(what) = &arguments.what else {
         return Err(Stop::usage("which artifact?").hint(format!(
             "`benchtrail ls {}` lists them; `benchtrail show {} STAGE.OUTPUT` shows one",
@@ -137,7 +141,7 @@ fn in_experiment(arguments: &ShowArgs, global: &Global) -> Result<(Store, Digest
         )));
     };
     let pattern = parse_pattern(what)?;
-    let (stage, cells) = find_cells(&pattern, &lock)?;
+    let (stage, cells) = find_cells(&pattern, lock)?;
     let [cell] = cells.as_slice() else {
         let example = pipeline::place::cell_text(&stage.name, &cells[0].coordinates);
         return Err(
@@ -147,14 +151,14 @@ fn in_experiment(arguments: &ShowArgs, global: &Global) -> Result<(Store, Digest
     };
     let Some(output) = &pattern.output else {
         return match cell.record {
-            Some(record) => Ok((store, record)),
+            Some(record) => Ok((record, store.get(&record)?)),
             None => Err(Stop::nothing(format!(
                 "`{what}` has no record: it is {}",
                 cell.status.word()
             ))),
         };
     };
-    let record = read_record(&store, &stage.name, cell)?;
+    let record = read_record(store, &stage.name, cell)?;
     let artifact = record
         .outputs
         .get(output)
@@ -172,5 +176,5 @@ fn in_experiment(arguments: &ShowArgs, global: &Global) -> Result<(Store, Digest
             ))
             .hint(format!("it has: {}", names.join(", ")))
         })?;
-    Ok((store, artifact.digest))
+    Ok((artifact.digest, store.get(&artifact.digest)?))
 }

@@ -1,16 +1,16 @@
 //! `sql`: a query over the tables of an experiment.
 
-use artifacts::{Store, Table};
+use artifacts::{Column, Store, Table};
 use explore::{Catalogue, CatalogueError, csv};
 use pipeline::{CellStatus, Coordinates};
 use query::{Limits, QueryError};
 use serde_json::json;
 
 use crate::args::{Global, SqlArgs};
-use crate::cells::read_lock;
 use crate::columns::columns;
 use crate::exit::Stop;
-use crate::project::{Project, shown};
+use crate::project::shown;
+use crate::study::Study;
 use crate::table_view::View;
 use crate::terminal::{bytes, complain, say};
 
@@ -29,14 +29,12 @@ pub(super) fn sql(arguments: &SqlArgs, global: &Global) -> Result<(), Stop> {
     if crate::folder::is_loose(&arguments.experiment) {
         return loose(arguments, rows, global);
     }
-    let lock = read_lock(&arguments.experiment, profile)?;
-    let store =
-        Project::of(Some(&arguments.experiment), global.store.as_deref())?.open_existing()?;
-    let catalogue = Catalogue::read(&lock, &store)?;
+    let Study { lock, store, .. } = &Study::open(&arguments.experiment, profile, global)?;
+    let catalogue = Catalogue::read(lock, store)?;
     let Some(query) = &arguments.query else {
-        return list(&catalogue, &store, global);
+        return list(&catalogue, store, arguments.csv, global);
     };
-    let (answer, notes) = catalogue.ask(query, &store, &Limits::default())?;
+    let (answer, notes) = catalogue.ask(query, store, &Limits::default())?;
     for note in notes {
         complain(&format!("note: {note}"));
     }
@@ -63,16 +61,23 @@ fn loose(arguments: &SqlArgs, rows: Option<(usize, usize)>, global: &Global) -> 
         Ok(Table::from_parquet(bytes)?)
     };
     let Some(query) = &arguments.query else {
-        let mut lines = Vec::new();
+        let (mut lines, mut objects) = (Vec::new(), Vec::new());
         for name in &names {
             let table = read(name)?;
+            objects.push(json!({"table": name, "rows": table.rows(), "columns": table.names()}));
             lines.push(vec![
                 name.clone(),
                 table.rows().to_string(),
                 table.names().join(", "),
             ]);
         }
-        say(&columns(&["table", "rows", "columns"], &lines, &[1]));
+        if global.json {
+            say(&serde_json::Value::Array(objects).to_string());
+        } else if arguments.csv {
+            say(&list_as_csv(&["table", "rows", "columns"], &lines)?);
+        } else {
+            say(&columns(&["table", "rows", "columns"], &lines, &[1]));
+        }
         return Ok(());
     };
     let mentioned = query::mentioned(query);
@@ -132,7 +137,12 @@ fn print(
 }
 
 /// Lists the tables with their columns.
-fn list(catalogue: &Catalogue<'_>, store: &Store, global: &Global) -> Result<(), Stop> {
+fn list(
+    catalogue: &Catalogue<'_>,
+    store: &Store,
+    as_csv: bool,
+    global: &Global,
+) -> Result<(), Stop> {
     let (mut lines, mut objects) = (Vec::new(), Vec::new());
     for (name, entry) in catalogue
         .tables
@@ -165,6 +175,15 @@ fn list(catalogue: &Catalogue<'_>, store: &Store, global: &Global) -> Result<(),
     }
     if global.json {
         say(&serde_json::Value::Array(objects).to_string());
+    } else if as_csv {
+        // A name without the quotes that SQL wants.
+        for line in &mut lines {
+            line[0] = line[0].trim_matches('"').to_owned();
+        }
+        say(&list_as_csv(
+            &["table", "also", "cells", "columns"],
+            &lines,
+        )?);
     } else {
         say(&columns(
             &["table", "also", "cells", "columns"],
@@ -173,6 +192,17 @@ fn list(catalogue: &Catalogue<'_>, store: &Store, global: &Global) -> Result<(),
         ));
     }
     Ok(())
+}
+
+/// Returns a list as CSV, quoted as the answers to queries are.
+fn list_as_csv(heading: &[&str], lines: &[Vec<String>]) -> Result<String, Stop> {
+    let column = |i: usize| lines.iter().map(move |line| Some(line[i].as_str()));
+    let all = heading.iter().enumerate();
+    let table = Table::new(
+        all.map(|(i, name)| Column::text(*name, column(i)))
+            .collect(),
+    )?;
+    Ok(csv(&table)?.trim_end_matches('\n').to_owned())
 }
 
 /// Returns the names of the axes in coordinates as text.

@@ -24,6 +24,24 @@ pub(super) fn why(arguments: &WhyArgs, global: &Global) -> Result<(), Stop> {
             ..Query::default()
         };
     }
+    if query
+        .report
+        .extension()
+        .is_some_and(|e| e == "yaml" || e == "yml")
+    {
+        let name = query
+            .report
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy();
+        return Err(Stop::usage(format!(
+            "{} is an experiment, not a report",
+            shown(&query.report)
+        ))
+        .hint(format!(
+            "give the report that `run` wrote, such as reports/{name}/report.md:12"
+        )));
+    }
     let document = open_document(&query.report)?;
     if query.line.is_none() && query.text.is_none() {
         return Err(

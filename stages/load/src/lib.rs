@@ -15,6 +15,7 @@ mod client_health;
 mod dataset;
 mod direct;
 mod drive;
+mod export;
 mod extent;
 mod figure;
 mod files;
@@ -65,6 +66,7 @@ pub use dataset::dataset_prompts;
 pub use direct::{
     DirectArrival, DirectLoad, DirectPrompts, DirectSearch, DirectServer, TargetError,
 };
+pub use export::{LAYOUTS, ResultFacts, result_file, stamp};
 pub use extent::{Cancel, Extent};
 pub use files::{Beside, LoadFiles, run_load_into};
 pub use headers::header_problem;

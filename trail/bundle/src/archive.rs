@@ -83,8 +83,12 @@ pub fn manifest_of(archive: &Path) -> Result<Manifest, BundleError> {
     let malformed = |what: String| BundleError::Malformed(archive.to_owned(), what);
     let damaged = |e: io::Error| malformed(format!("a damaged archive: {e}"));
     let file = fs::File::open(archive).map_err(|e| BundleError::Io(archive.to_owned(), e))?;
-    let stream = StreamingDecoder::new(io::BufReader::new(file))
-        .map_err(|e| malformed(format!("no zstd archive: {e}")))?;
+    let stream = StreamingDecoder::new(io::BufReader::new(file)).map_err(|_| {
+        BundleError::NotABundle(
+            archive.to_owned(),
+            "it is neither a directory nor a .tar.zst archive".to_owned(),
+        )
+    })?;
     let mut tar = tar::Archive::new(stream);
     let first = tar.entries().map_err(damaged)?.next();
     let mut entry = first
@@ -114,8 +118,12 @@ pub fn unpack(archive: &Path, into: &Path) -> Result<String, BundleError> {
     let malformed = |what: String| BundleError::Malformed(archive.to_owned(), what);
     let damaged = |e: io::Error| malformed(format!("a damaged archive: {e}"));
     let file = fs::File::open(archive).map_err(|e| BundleError::Io(archive.to_owned(), e))?;
-    let stream = StreamingDecoder::new(io::BufReader::new(file))
-        .map_err(|e| malformed(format!("no zstd archive: {e}")))?;
+    let stream = StreamingDecoder::new(io::BufReader::new(file)).map_err(|_| {
+        BundleError::NotABundle(
+            archive.to_owned(),
+            "it is neither a directory nor a .tar.zst archive".to_owned(),
+        )
+    })?;
     let mut tar = tar::Archive::new(stream);
     let mut expected: Option<Expected> = None;
     for entry in tar.entries().map_err(damaged)? {

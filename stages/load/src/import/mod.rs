@@ -4,7 +4,7 @@
 //! key. When the cell executes, the file is read as its tool writes it (`vllm`, `sglang`,
 //! `guidellm`, `aiperf`, `genai_perf`, `csv`, `parquet`) into [`rows::Imported`], and that
 //! becomes the tables a measured cell has, with the original file beside them. What a file does
-//! not hold is null.
+//! not hold is null. What `benchtrail load --out` wrote are such tables already (`own`).
 
 mod aiperf;
 mod arrays;
@@ -14,6 +14,7 @@ mod file;
 mod genai_perf;
 mod guidellm;
 mod json;
+mod own;
 mod parquet;
 mod rows;
 mod settings;
@@ -29,3 +30,18 @@ mod vllm;
 
 pub use settings::{ColumnSource, Import, Tool, Unit};
 pub(crate) use stage::{canonical, run};
+
+/// Reads the text of a result file into the rows that an import has.
+#[cfg(test)]
+pub(crate) fn read_text(tool: &str, text: &str) -> Vec<contract::Request> {
+    use contract::Row as _;
+    let import = serde_json::json!({ "tool": tool, "file": "result" });
+    let import: Import = serde_json::from_value(import).expect("settings of an import");
+    let imported = stage::read(&import, text.as_bytes()).unwrap_or_else(|e| panic!("{tool}: {e}"));
+    let tables = tables::tables(&import, &imported, "b3:").expect("tables");
+    let (_, requests) = tables
+        .iter()
+        .find(|(name, _)| *name == "requests")
+        .expect("rows");
+    contract::Request::read(requests).expect("rows as they are declared")
+}

@@ -32,6 +32,9 @@ pub struct Import {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub digest: Option<String>,
+    /// For `benchtrail`: the digests of the tables beside the file, by name. Filled in while planning.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tables: BTreeMap<String, String>,
 }
 
 /// Who wrote a result file.
@@ -52,6 +55,8 @@ pub enum Tool {
     Csv,
     /// A Parquet file, a request a row.
     Parquet,
+    /// `requests.parquet` as `benchtrail load --out` wrote it; the tables beside it come along.
+    Benchtrail,
 }
 
 impl Tool {
@@ -65,6 +70,7 @@ impl Tool {
             Self::GenaiPerf => "genai-perf",
             Self::Csv => "csv",
             Self::Parquet => "parquet",
+            Self::Benchtrail => "benchtrail",
         }
     }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::json::{At, ImportError, documents};
 use super::rows::Imported;
 use super::settings::{Import, Tool};
-use super::{aiperf, columns, csv, file, genai_perf, guidellm, parquet, sglang, tables, vllm};
+use super::{aiperf, columns, csv, file, genai_perf, guidellm, own, parquet, sglang, tables, vllm};
 
 /// Returns the canonical parameters: what the file holds, by its digest, and how it is read.
 pub(crate) fn canonical(
@@ -47,6 +47,14 @@ pub(crate) fn canonical(
                     );
                 }
                 import.digest = Some(digest);
+                if import.tool == Tool::Benchtrail {
+                    match own::beside(&pattern, &path, library) {
+                        Ok(tables) => import.tables = tables,
+                        Err(e) => {
+                            problems.push(Problem::at(&["import", "file"], e.message).hint(e.hint));
+                        }
+                    }
+                }
             }
             Err(e) => problems.push(Problem::at(&["import", "file"], e.message).hint(e.hint)),
         }
@@ -62,6 +70,9 @@ pub(crate) fn canonical(
 
 /// Executes the cell: reads the file and returns its rows as tables.
 pub(crate) fn run(import: &Import, job: &Job<'_>) -> Result<Done, Failure> {
+    if import.tool == Tool::Benchtrail {
+        return own::run(import, job);
+    }
     let fail = |e: Unusable| Failure::failed(e.message).hint(e.hint);
     let digest = import.digest.as_deref().unwrap_or_default();
     let (source, bytes) = sources::bytes_of(digest).map_err(fail)?;
@@ -141,9 +152,12 @@ fn rows_of(import: &Import, bytes: &[u8]) -> Result<Imported, ImportError> {
     match import.tool {
         Tool::Vllm => vllm::read(&one),
         Tool::Sglang => sglang::read(&one),
-        Tool::Guidellm | Tool::Aiperf | Tool::GenaiPerf | Tool::Csv | Tool::Parquet => {
-            unreachable!("read above")
-        }
+        Tool::Guidellm
+        | Tool::Aiperf
+        | Tool::GenaiPerf
+        | Tool::Csv
+        | Tool::Parquet
+        | Tool::Benchtrail => unreachable!("read above"),
     }
 }
 
@@ -219,6 +233,6 @@ fn media(tool: Tool) -> Media {
     match tool {
         Tool::Vllm | Tool::Guidellm | Tool::GenaiPerf => Media::Json,
         Tool::Sglang | Tool::Aiperf | Tool::Csv => Media::Text,
-        Tool::Parquet => Media::Parquet,
+        Tool::Parquet | Tool::Benchtrail => Media::Parquet,
     }
 }

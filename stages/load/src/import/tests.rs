@@ -25,6 +25,7 @@ fn import(tool: Tool) -> Import {
         entry: None,
         columns: Default::default(),
         digest: None,
+        tables: Default::default(),
     }
 }
 

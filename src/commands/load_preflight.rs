@@ -1,0 +1,86 @@
+//! One short request before many are sent at once: if the server refuses it, it would refuse them all.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use contract::RequestStatus;
+use load::{
+    Beside, DirectArrival, DirectLoad, DirectPrompts, Ending, LoadSpec, Origin, Target, Telemetry,
+    run_load_into,
+};
+use pipeline::stage::{Control, Coordinates};
+
+use super::load::{Server, settings_of};
+use crate::exit::Stop;
+
+/// The seed of the request: its prompt shares no start with those of the run, so that it fills no cache for
+/// them.
+const SEED: u64 = 1_640_164_017;
+
+/// Sends one request and waits for its answer.
+///
+/// `like` gives the delivery and the time limits.
+///
+/// # Errors
+/// If the server refuses the request in a way that no other request would change.
+pub(super) fn try_once(
+    like: &DirectLoad,
+    server: &Server<'_>,
+    target: &Target,
+    cancelled: &Arc<AtomicBool>,
+) -> Result<(), Stop> {
+    let one = DirectLoad {
+        arrival: DirectArrival::ClosedLoop { clients: 1 },
+        prompts: DirectPrompts::Words(8, 8),
+        output_tokens: Some((1, 1)),
+        requests: Some(1),
+        warmup: 0,
+        hung_below_w: None,
+        search: None,
+        ..like.clone()
+    };
+    let machine = |e: &dyn std::fmt::Display| Stop::machine(format!("a first request: {e}"));
+    let folder = tempfile::tempdir().map_err(|e| machine(&e))?;
+    let settings = settings_of(&one, SEED)?;
+    let origin = Origin {
+        seed: SEED,
+        replicate: Coordinates::default(),
+    };
+    let answered = send(settings, origin, target, folder.path(), cancelled)?;
+    match answered {
+        (Ending::Refused(words), _) => Err(server.refusal(target, &words)),
+        (_, Some(words)) => Err(server.refusal(target, &words)),
+        (Ending::Stopped(..), _) => Err(Stop::interrupted()),
+        _ => Ok(()),
+    }
+}
+
+/// Returns how it ended, and the words of an answer that says that the request itself is wrong.
+fn send(
+    settings: load::Settings,
+    origin: Origin,
+    target: &Target,
+    folder: &Path,
+    cancelled: &Arc<AtomicBool>,
+) -> Result<(Ending, Option<String>), Stop> {
+    let target = Target {
+        metrics: None,
+        ..target.clone()
+    };
+    let spec = LoadSpec::for_target(settings, origin, &target, folder).map_err(Stop::usage)?;
+    let control = Control::new(Arc::clone(cancelled), None, Box::new(|_| {}));
+    let beside = Beside::new(Telemetry::none());
+    let mut wrong = None;
+    let result = run_load_into(&spec, &target, &beside, folder, &control, &mut |row, _| {
+        let of_the_client = |code: &i64| (400..500).contains(code) && *code != 429;
+        if row.status == RequestStatus::HttpError
+            && row.http_status.is_some_and(|c| of_the_client(&c))
+        {
+            wrong = row.error.clone();
+        }
+        Ok(())
+    });
+    let result = result.map_err(|e| Stop::failed(e).hint("check --url"))?;
+    Ok((result.ending, wrong))
+}

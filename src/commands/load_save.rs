@@ -1,0 +1,117 @@
+//! `load --save-result`: the run as a result file of another tool.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use contract::compat::Tool;
+use load::{LoadFiles, LoadSpec, ResultFacts, Slo, Target, result_file, stamp};
+
+use super::load_compat::{bounds_of, rows_of};
+use crate::args::LoadArgs;
+use crate::exit::Stop;
+use crate::terminal::complain;
+
+/// Returns whether a file is asked for.
+fn is_asked(arguments: &LoadArgs) -> bool {
+    arguments.save_result || arguments.result_filename.is_some()
+}
+
+fn layout(arguments: &LoadArgs) -> Tool {
+    Tool::from_word(&arguments.result_format).expect("the parser admits only words of tools")
+}
+
+/// Looks before anything is measured whether the file can be written.
+pub(super) fn check(arguments: &LoadArgs, several: bool) -> Result<(), Stop> {
+    if !is_asked(arguments) {
+        return Ok(());
+    }
+    let tool = layout(arguments);
+    if let Some(folder) = &arguments.result_dir {
+        fs::create_dir_all(folder)
+            .map_err(|e| Stop::machine(format!("{}: {e}", folder.display())))?;
+    }
+    let Some(file) = &arguments.result_filename else {
+        return Ok(());
+    };
+    // SGLang appends a line for each result.
+    if tool == Tool::Sglang {
+        return Ok(());
+    }
+    let path = in_folder(arguments, file);
+    if several {
+        return Err(Stop::usage(format!(
+            "one file cannot hold several levels in the layout of {}",
+            tool.word()
+        ))
+        .hint(
+            "name a folder with --result-dir instead of the file, or use --result-format sglang",
+        ));
+    }
+    match path.exists() {
+        true => Err(Stop::usage(format!("{} already exists", path.display()))
+            .hint("choose another file with --result-filename")),
+        false => Ok(()),
+    }
+}
+
+fn in_folder(arguments: &LoadArgs, file: &Path) -> PathBuf {
+    match &arguments.result_dir {
+        Some(folder) => folder.join(file),
+        None => file.to_owned(),
+    }
+}
+
+/// Writes the file that was asked for, if one was.
+pub(super) fn save(
+    arguments: &LoadArgs,
+    target: &Target,
+    spec: &LoadSpec,
+    result: &LoadFiles,
+    slo: &Slo,
+) -> Result<(), Stop> {
+    if !is_asked(arguments) {
+        return Ok(());
+    }
+    let tool = layout(arguments);
+    let facts = ResultFacts {
+        api: target.api.word().to_owned(),
+        model: target.model.clone(),
+        clients: spec.arrival.clients(),
+        rate: spec.arrival.rate(),
+        burstiness: arguments.burstiness.unwrap_or(1.0),
+        planned: result.cell.expected_requests,
+        started_unix_ns: result.cell.started_unix_ns,
+    };
+    let cell = rows_of(result)?;
+    let text = result_file(tool, &facts, &contract::timings(&cell), &bounds_of(slo));
+    let name = match &arguments.result_filename {
+        Some(file) => file.clone(),
+        None => default_name(tool, &facts),
+    };
+    let path = in_folder(arguments, &name);
+    let wrong = |e: std::io::Error| Stop::machine(format!("{}: {e}", path.display()));
+    let mut file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .map_err(wrong)?;
+    file.write_all(text.as_bytes()).map_err(wrong)?;
+    if !arguments.quiet {
+        complain(&format!("{}: as {} writes it", path.display(), tool.word()));
+    }
+    Ok(())
+}
+
+/// Layout, level, model and time, as vLLM names its files.
+fn default_name(tool: Tool, facts: &ResultFacts) -> PathBuf {
+    let level = match (facts.clients, facts.rate) {
+        (Some(clients), _) => format!("concurrency{clients}"),
+        (None, Some(rate)) => format!("{rate}qps"),
+        (None, None) => "infqps".to_owned(),
+    };
+    let model = facts.model.rsplit('/').next().unwrap_or_default();
+    let extension = if tool == Tool::Vllm { "json" } else { "jsonl" };
+    let time = stamp(facts.started_unix_ns);
+    format!("{}-{level}-{model}-{time}.{extension}", tool.word()).into()
+}

@@ -1,0 +1,98 @@
+//! `report`: the report of a study that has run, written again; of a folder of `load --out`, its first.
+
+use std::path::{Path, PathBuf};
+
+use pipeline::CellStatus;
+use serde_json::json;
+
+use super::run::{self, write_report};
+use crate::args::{ExperimentArgs, Global, ReportArgs, RunArgs};
+use crate::cells::read_record;
+use crate::exit::Stop;
+use crate::project::shown;
+use crate::small;
+use crate::study::Study;
+use crate::terminal::say;
+
+pub(super) fn report(arguments: &ReportArgs, global: &Global) -> Result<(), Stop> {
+    let what = &arguments.study;
+    if small::is_one(what) {
+        return of_folder(arguments, global);
+    }
+    let profile = match arguments.smoke {
+        true => Some("smoke"),
+        false => arguments.profile.as_deref(),
+    };
+    let study = Study::open(what, profile, global)?;
+    let written = write_again(&study, arguments.out.as_deref())?;
+    if written.is_empty() {
+        return Err(
+            Stop::nothing(format!("{} has no finished report", study.name)).hint(
+                "a stage of kind `report` renders one; `benchtrail status` shows what became of it",
+            ),
+        );
+    }
+    if global.json {
+        say(&json!({ "reports": written }).to_string());
+    } else {
+        written.iter().for_each(|report| say(&shown(report)));
+    }
+    Ok(())
+}
+
+/// Writes the study of the rows into their folder and runs it there, so that `why` and `explore` find
+/// what they need.
+fn of_folder(arguments: &ReportArgs, global: &Global) -> Result<(), Stop> {
+    let folder = &arguments.study;
+    let report = arguments.out.clone();
+    let run = RunArgs {
+        experiment: ExperimentArgs {
+            experiment: small::write(folder)?,
+            set: Vec::new(),
+            profile: None,
+            smoke: false,
+        },
+        // What the gates bar is told in the report, which is there all the same.
+        keep_going: true,
+        report: Some(report.unwrap_or_else(|| folder.join("report.md"))),
+        no_dry_run: true,
+        quiet: true,
+        ..RunArgs::default()
+    };
+    run::run(&run, global)
+}
+
+/// Writes the reports that a lock names, and returns where.
+fn write_again(study: &Study, out: Option<&Path>) -> Result<Vec<PathBuf>, Stop> {
+    let mut found = Vec::new();
+    for stage in &study.lock.stages {
+        for cell in stage.cells.iter().filter(|c| c.status == CellStatus::Ok) {
+            let record = read_record(&study.store, &stage.name, cell)?;
+            if record.outputs.contains_key("report") && record.outputs.contains_key("trace") {
+                found.push((stage, cell, record));
+            }
+        }
+    }
+    let several = found.len() > 1;
+    let mut written = Vec::new();
+    for (i, (stage, _, record)) in found.iter().enumerate() {
+        let mut path = out.map_or_else(|| PathBuf::from("report.md"), Path::to_owned);
+        if several {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            let name = format!("{stem}-{}-{}.md", stage.name, i + 1);
+            path.set_file_name(name);
+        }
+        if out.is_none() && path.exists() {
+            return Err(Stop::usage(format!("{} already exists", path.display()))
+                .hint("choose another file with `--out FILE.md`"));
+        }
+        let outputs = record
+            .outputs
+            .iter()
+            .map(|(name, artifact)| (name.as_str(), artifact));
+        if write_report(&study.store, outputs, &path)? {
+            written.push(path);
+        }
+    }
+    Ok(written)
+}

@@ -1,0 +1,214 @@
+//! A folder that `load --out` wrote as a study in small: its rows, imported as they are, with the
+//! summaries, gates and the report of any other study.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use artifacts::Store;
+use pipeline::lock::Lock;
+use pipeline::record::Build;
+use pipeline::{RunOptions, RunSummary};
+
+use crate::args::{ExperimentArgs, Global};
+use crate::exit::Stop;
+use crate::folder::{ROWS, is_load};
+use crate::session::Session;
+
+/// The study that is written into the folder itself.
+pub(crate) const FILE: &str = "study.yaml";
+
+/// Folders of a sweep's levels begin so; the axis that their names' rest labels.
+const SWEEPS: [(&str, &str); 2] = [("concurrency-", "concurrency"), ("rate-", "request_rate")];
+
+/// Returns whether a path is a folder of a run of `load`, or of its levels.
+pub(crate) fn is_one(path: &Path) -> bool {
+    is_load(path) || !levels(path).is_empty()
+}
+
+/// Returns the levels of a sweep: the axis, the start of the folders' names, and the labels in
+/// ascending order. Nothing if the folder is none of a sweep.
+fn levels(folder: &Path) -> Vec<(&'static str, &'static str, String)> {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        for (start, axis) in SWEEPS {
+            let Some(label) = name.strip_prefix(start) else {
+                continue;
+            };
+            if label.parse::<f64>().is_ok() && is_load(&entry.path()) {
+                found.push((axis, start, label.to_owned()));
+            }
+        }
+    }
+    let level = |label: &str| label.parse::<f64>().unwrap_or(f64::INFINITY);
+    found.sort_by(|a, b| a.0.cmp(b.0).then(level(&a.2).total_cmp(&level(&b.2))));
+    // A folder has the levels of one sweep; of two, the first is taken.
+    let first = found.first().map(|(axis, _, _)| *axis);
+    found.retain(|(axis, _, _)| Some(*axis) == first);
+    found
+}
+
+/// Returns the study of a folder as YAML; `base` is what paths of its files begin with.
+fn text(name: &str, folder: &Path, base: &Path) -> String {
+    let levels = levels(folder);
+    let file = |inside: &str| {
+        let path = base.join(inside);
+        serde_json::Value::from(path.display().to_string()).to_string()
+    };
+    let mut text = format!(
+        "# What a run of `benchtrail load --out` left, as a study.\nexperiment: {name}\nseed: 1\n"
+    );
+    // Labels are of one type: where one is `inf`, all are text, which no figure has on an axis.
+    let numbers = levels.iter().all(|(_, _, label)| label != "inf");
+    let sweep = levels.first().map(|(axis, start, _)| (*axis, *start));
+    if let Some((axis, _)) = sweep {
+        let labels = levels.iter().map(|(_, _, label)| match numbers {
+            true => label.clone(),
+            false => format!("{label:?}"),
+        });
+        let labels: Vec<String> = labels.collect();
+        let _ = writeln!(text, "axes:\n  {axis}: [{}]", labels.join(", "));
+    }
+    text.push_str("stages:\n  load:\n    kind: load\n");
+    let rows = match sweep {
+        Some((axis, start)) => {
+            let _ = writeln!(text, "    over: [{axis}]");
+            file(&format!("{start}${{{axis}}}/{ROWS}"))
+        }
+        None => file(ROWS),
+    };
+    let _ = write!(
+        text,
+        "    import: {{tool: benchtrail, file: {rows}}}\n  \
+         checks: {{kind: verify, needs: [load]}}\n  \
+         results: {{kind: analyze, needs: [load, checks], tables: {{cells: {{operator: cell-summary}}}}}}\n  \
+         report:\n    kind: report\n    needs: [load, checks, results]\n"
+    );
+    if let Some((axis, _)) = sweep.filter(|_| numbers) {
+        let unit = if axis == "concurrency" {
+            "clients"
+        } else {
+            "req/s"
+        };
+        text.push_str("    figures:\n");
+        for (name, column, title, y) in [
+            (
+                "throughput",
+                "output_throughput",
+                "Output throughput over the levels",
+                "output throughput (tok/s)",
+            ),
+            (
+                "first_token",
+                "ttft_ms_p50",
+                "Median time to first token over the levels",
+                "time to first token, median (ms)",
+            ),
+        ] {
+            let _ = writeln!(
+                text,
+                "      {name}: {{kind: ladder, table: results.cells, x: {axis}, y: {column}, \
+                 title: {title}, caption: One run a level., x-label: \"{unit}\", y-label: \"{y}\"}}"
+            );
+        }
+    }
+    text
+}
+
+/// Returns a name that an experiment may have, made of the folder's.
+fn name_of(folder: &Path) -> String {
+    let full = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    let last = full.file_name().unwrap_or_default().to_string_lossy();
+    let kept = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    let name: String = last
+        .chars()
+        .map(|c| if kept(c) { c } else { '-' })
+        .take(58)
+        .collect();
+    match name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        true => name,
+        false => format!("load-{name}"),
+    }
+}
+
+/// Writes the study into the folder, unless one is there, and returns its file.
+///
+/// # Errors
+/// If the folder cannot be written.
+pub(crate) fn write(folder: &Path) -> Result<PathBuf, Stop> {
+    let file = folder.join(FILE);
+    if !file.exists() {
+        std::fs::write(&file, text(&name_of(folder), folder, Path::new("")))
+            .map_err(|e| Stop::machine(format!("{}: {e}", file.display())))?;
+    }
+    Ok(file)
+}
+
+/// The study of a folder, executed in a temporary folder: the folder itself stays as it is.
+pub(crate) struct Small {
+    pub(crate) lock: Lock,
+    pub(crate) lock_file: PathBuf,
+    pub(crate) store: Store,
+    pub(crate) work: tempfile::TempDir,
+}
+
+/// Imports and summarizes a folder.
+///
+/// # Errors
+/// If a table of it cannot be read.
+pub(crate) fn open(folder: &Path) -> Result<Small, Stop> {
+    let fault = |e: std::io::Error| Stop::machine(format!("a temporary folder: {e}"));
+    let work = pipeline::temporary::folder(&std::env::temp_dir(), "benchtrail-load");
+    let work = work.map_err(fault)?;
+    std::fs::create_dir(work.path().join(".benchtrail")).map_err(fault)?;
+    let full = std::path::absolute(folder).map_err(fault)?;
+    let file = work.path().join(FILE);
+    std::fs::write(&file, text("load", &full, &full)).map_err(fault)?;
+    let arguments = ExperimentArgs {
+        experiment: file.clone(),
+        set: Vec::new(),
+        profile: None,
+        smoke: false,
+    };
+    let global = Global {
+        store: None,
+        json: false,
+    };
+    let session = Session::open(&arguments, &global)?;
+    let store = session.project.open()?;
+    let options = RunOptions {
+        // A gate that fails is a result, and what it bars is told in the report.
+        keep_going: true,
+        build: Build {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            describe: None,
+        },
+        ..RunOptions::default()
+    };
+    let RunSummary { ledger, .. } = pipeline::run(
+        &session.experiment,
+        &session.registry,
+        &store,
+        &options,
+        &|_| {},
+    )?;
+    let broken = ledger
+        .iter()
+        .find(|line| line.stage == "load" && line.status != pipeline::CellStatus::Ok);
+    if let Some(line) = broken {
+        let reason = line.reason.as_deref().unwrap_or("it cannot be read");
+        return Err(Stop::failed(format!("{}: {reason}", folder.display())));
+    }
+    let lock_file = file.with_extension("lock");
+    let lock = Lock::read(&lock_file).map_err(Stop::failed)?;
+    let lock = lock.ok_or_else(|| Stop::failed(format!("{}: no lock", folder.display())))?;
+    Ok(Small {
+        lock,
+        lock_file,
+        store,
+        work,
+    })
+}

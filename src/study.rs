@@ -1,0 +1,100 @@
+//! A study that has run, wherever it lies: beside its lock, in a bundle, or in a folder of `load --out`.
+
+use std::path::{Path, PathBuf};
+
+use artifacts::Store;
+use bundle::Bundle;
+use pipeline::lock::Lock;
+
+use crate::args::Global;
+use crate::cells::{lock_file, read_lock};
+use crate::exit::Stop;
+use crate::project::{Project, shown};
+use crate::small::{self, Small};
+
+/// What must stay while a study is read.
+pub(crate) enum Kept {
+    Project { _project: Project },
+    Bundle { _bundle: Box<Bundle> },
+    Small { _work: tempfile::TempDir },
+}
+
+/// A study, its lock and its store.
+pub(crate) struct Study {
+    /// As the user named it.
+    pub(crate) name: String,
+    pub(crate) lock: Lock,
+    pub(crate) lock_file: PathBuf,
+    /// The folder that its paths begin at.
+    pub(crate) root: PathBuf,
+    pub(crate) store: Store,
+    pub(crate) kept: Kept,
+}
+
+impl Study {
+    /// Opens an experiment that has run, a lock, a bundle (a folder or `.tar.zst`), or a folder that
+    /// `load --out` wrote.
+    ///
+    /// # Errors
+    /// If it is none of these, has not run, or its store is not there.
+    pub(crate) fn open(path: &Path, profile: Option<&str>, global: &Global) -> Result<Self, Stop> {
+        let name = shown(path);
+        if small::is_one(path) {
+            let Small {
+                lock,
+                lock_file,
+                store,
+                work,
+            } = small::open(path)?;
+            return Ok(Self {
+                name,
+                lock,
+                lock_file,
+                root: work.path().to_owned(),
+                store,
+                kept: Kept::Small { _work: work },
+            });
+        }
+        if is_bundle(path) {
+            let bundle = Bundle::open(path)?;
+            return Ok(Self {
+                name,
+                lock: bundle.lock()?,
+                lock_file: bundle.lock_file(),
+                root: bundle.root().to_owned(),
+                store: bundle.store()?,
+                kept: Kept::Bundle {
+                    _bundle: Box::new(bundle),
+                },
+            });
+        }
+        if path.is_dir() {
+            return Err(Stop::usage(format!("{name} is a folder, but no study")).hint(
+                "give an experiment's YAML file, a lock, a bundle, or a folder that `load --out` wrote",
+            ));
+        }
+        let (lock, lock_file) = if path.extension().is_some_and(|e| e == "lock") {
+            let lock = Lock::read(path).map_err(Stop::failed)?;
+            let lock =
+                lock.ok_or_else(|| Stop::nothing(format!("{name}: there is no such lock")))?;
+            (lock, path.to_owned())
+        } else {
+            (read_lock(path, profile)?, lock_file(path, profile))
+        };
+        let project = Project::of(Some(path), global.store.as_deref())?;
+        let store = project.open_existing()?;
+        Ok(Self {
+            name,
+            lock,
+            lock_file: std::path::absolute(lock_file).map_err(Stop::machine)?,
+            root: std::path::absolute(&project.root).map_err(Stop::machine)?,
+            store,
+            kept: Kept::Project { _project: project },
+        })
+    }
+}
+
+/// Returns whether a path is a published bundle.
+pub(crate) fn is_bundle(path: &Path) -> bool {
+    path.join(bundle::MANIFEST).is_file() || path.to_string_lossy().ends_with(".tar.zst")
+}

@@ -1,0 +1,225 @@
+//! What `load --out` and `--save-result` leave, opened by the other commands and by the import.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use load::reference::{Behaviour, Fault, ReferenceServer};
+
+use crate::{Outcome, faulty, outcome, run, server};
+
+/// Runs the binary in a folder, which is a project of its own.
+fn ask(folder: &Path, arguments: &[&str]) -> Outcome {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_benchtrail"));
+    command
+        .args(arguments)
+        .current_dir(folder)
+        .env("XDG_CONFIG_HOME", "/nowhere")
+        .env_remove("BENCHTRAIL_STORE");
+    outcome(&mut command)
+}
+
+/// A server that takes as long as a server may: rows of a faster one are barred by the usual gates.
+fn plausible() -> ReferenceServer {
+    server(Behaviour {
+        ttft: Duration::from_millis(20),
+        gap: Duration::from_millis(2),
+        ..Behaviour::default()
+    })
+}
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    fs::create_dir(folder.path().join(".benchtrail")).expect("a store folder");
+    folder
+}
+
+#[test]
+fn a_folder_of_rows_is_a_study_that_every_command_opens() {
+    let server = plausible();
+    let folder = folder();
+    let here = folder.path();
+    for name in ["a", "b"] {
+        let out = here.join(name);
+        let out = out.to_str().expect("UTF-8");
+        run(&server.url(), &["--requests", "6", "--out", out]).ok();
+    }
+    let before = fs::read_dir(here.join("a")).expect("a folder").count();
+    let shown = ask(here, &["show", "a", "load.requests", "--json"]).ok();
+    assert_eq!(shown.json()["rows"][5]["status"], "ok");
+    let cells = ask(here, &["show", "a", "results.cells"]).ok();
+    assert!(cells.stdout.contains("ttft_ms_p50"), "{}", cells.stdout);
+    let diff = ask(here, &["diff", "a", "b"]).ok();
+    assert!(diff.stdout.contains("from a to b"), "{}", diff.stdout);
+    assert!(
+        diff.stdout.contains("no replication of launches"),
+        "{}",
+        diff.stdout
+    );
+    ask(here, &["explore", "a", "--export", "a.html"]).ok();
+    assert!(fs::metadata(here.join("a.html")).expect("a page").len() > 50_000);
+    assert!(
+        ask(here, &["ls", "a"])
+            .ok()
+            .stdout
+            .contains("load.requests")
+    );
+    let after = fs::read_dir(here.join("a")).expect("a folder").count();
+    assert_eq!(after, before, "reading changes nothing in the folder");
+
+    let told = ask(here, &["report", "a"]).ok();
+    assert!(told.stdout.contains("a/report.md"), "{}", told.stdout);
+    let report = fs::read_to_string(here.join("a/report.md")).expect("a report");
+    assert!(report.contains("`results.cells`"), "{report}");
+    let why = told
+        .stdout
+        .lines()
+        .find_map(|l| l.trim().strip_prefix("benchtrail why "));
+    let (place, number) = why.expect("a command").split_once(" '").expect("a number");
+    ask(here, &["why", place, number.trim_end_matches('\'')]).ok();
+    ask(here, &["audit", "a/report.md"]).ok();
+    // The report of a study that has run is written again.
+    ask(here, &["report", "a/study.yaml", "--out", "again.md"]).ok();
+    assert_eq!(
+        fs::read_to_string(here.join("again.md")).expect("a report"),
+        report
+    );
+    let none = ask(here, &["diff", "a", "."]);
+    assert_eq!(none.code, Some(2));
+    assert!(
+        none.stderr.contains("a folder, but no study"),
+        "{}",
+        none.stderr
+    );
+}
+
+#[test]
+fn a_folder_of_levels_is_a_study_with_an_axis() {
+    let server = plausible();
+    let folder = folder();
+    let here = folder.path();
+    for (name, levels) in [
+        ("clients", ["--concurrency", "1,4"]),
+        ("rates", ["--rate", "200,inf"]),
+    ] {
+        let out = here.join(name);
+        let out = out.to_str().expect("UTF-8");
+        let more = [levels[0], levels[1], "--requests", "6", "--out", out];
+        run(&server.url(), &more).ok();
+    }
+    let query = "select concurrency, count(*) as n from requests group by concurrency";
+    let counted = ask(here, &["sql", "clients", query, "--csv"]).ok();
+    assert_eq!(counted.stdout.trim(), "concurrency,n\n1,6\n4,6");
+    let report = ask(here, &["report", "clients"]).ok();
+    assert!(
+        report.stdout.contains("6 cells") || report.stdout.contains("5 cells"),
+        "{}",
+        report.stdout
+    );
+    let text = fs::read_to_string(here.join("clients/report.md")).expect("a report");
+    assert!(text.contains("throughput.svg"), "{text}");
+    ask(here, &["report", "rates"]).ok();
+    let listed = ask(here, &["sql", "rates", "--csv"]).ok();
+    assert!(
+        listed.stdout.starts_with("table,also,cells,columns\n"),
+        "{}",
+        listed.stdout
+    );
+    assert!(
+        listed.stdout.contains("\nload.requests,"),
+        "{}",
+        listed.stdout
+    );
+}
+
+#[test]
+fn a_table_that_is_damaged_is_named() {
+    let server = server(Behaviour::default());
+    let folder = folder();
+    let out = folder.path().join("rows");
+    run(
+        &server.url(),
+        &["--requests", "2", "--out", out.to_str().expect("UTF-8")],
+    )
+    .ok();
+    fs::write(out.join("chunks.parquet"), "PAR1 cut off").expect("a file");
+    let told = ask(folder.path(), &["diff", "rows", "rows"]);
+    assert_eq!(told.code, Some(1), "{}", told.stdout);
+    assert!(told.stderr.contains("chunks.parquet"), "{}", told.stderr);
+}
+
+#[test]
+fn a_result_in_the_layout_of_another_tool_is_imported_with_the_same_figures() {
+    let server = server(Behaviour::default());
+    let folder = folder();
+    let here = folder.path();
+    for (tool, file) in [
+        ("vllm", "v.json"),
+        ("sglang", "s.jsonl"),
+        ("aiperf", "a.jsonl"),
+    ] {
+        let path = here.join(file);
+        let path = path.to_str().expect("UTF-8");
+        let format = [
+            "--save-result",
+            "--result-format",
+            tool,
+            "--result-filename",
+            path,
+        ];
+        let more = [
+            &["--requests", "8", "--concurrency", "2", "--json"][..],
+            &format,
+        ]
+        .concat();
+        let shown = run(&server.url(), &more).ok().json();
+        let experiment = format!(
+            "experiment: theirs\nseed: 1\nstages:\n  rows: {{kind: load, import: {{tool: {tool}, file: {file}}}}}\n"
+        );
+        fs::write(here.join("theirs.yaml"), experiment).expect("a file");
+        ask(here, &["run", "theirs.yaml", "--quiet"]).ok();
+        let query = "select count(*) as n, sum(output_tokens) as tokens, \
+                     median((first_token_ns - sent_ns) / 1e6) as ttft from requests where status = 'ok'";
+        let answer = ask(here, &["sql", "theirs.yaml", query, "--json"])
+            .ok()
+            .json();
+        let row = &answer["rows"][0];
+        assert_eq!(row["n"], 8, "{tool}");
+        assert_eq!(row["tokens"], shown["output_tokens"], "{tool}");
+        let (ours, theirs) = (&shown["ttft_ms"]["p50"], &row["ttft"]);
+        let apart = ours.as_f64().expect("a number") - theirs.as_f64().expect("a number");
+        assert!(apart.abs() < 1e-3, "{tool}: {ours} {theirs}");
+        // A result is not replaced; SGLang appends a line.
+        let again = run(&server.url(), &[&["--requests", "2"][..], &format].concat());
+        let expected = if tool == "sglang" { Some(0) } else { Some(2) };
+        assert_eq!(again.code, expected, "{tool}: {}", again.stderr);
+    }
+}
+
+#[test]
+fn a_server_that_refuses_is_asked_once_however_many_clients_there_are() {
+    for levels in [
+        ["--concurrency", "64"],
+        ["--rate", "inf"],
+        ["--concurrency", "32,64"],
+    ] {
+        let server = faulty(Fault::Status(404));
+        let shown = run(
+            &server.url(),
+            &[&["--requests", "200"][..], &levels].concat(),
+        );
+        assert_eq!(shown.code, Some(1));
+        assert!(
+            shown.stderr.contains("refuses every request"),
+            "{}",
+            shown.stderr
+        );
+        assert_eq!(server.truth(1).len(), 1, "{levels:?}");
+    }
+    // Who wants no further request at the server says so.
+    let server = server(Behaviour::default());
+    let more = ["--requests", "4", "--concurrency", "4", "--no-preflight"];
+    run(&server.url(), &more).ok();
+    assert_eq!(server.truth(4).len(), 4);
+}
