@@ -8,6 +8,7 @@ mod support;
 mod abuse;
 mod behaviour;
 mod cache;
+mod catalogue;
 mod crash;
 mod docs;
 mod dry_run;

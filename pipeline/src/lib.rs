@@ -17,6 +17,7 @@ pub mod language;
 pub mod lease;
 pub mod lock;
 mod name;
+mod not_run;
 pub mod place;
 pub mod plan;
 pub mod process;
@@ -43,6 +44,7 @@ pub use language::{
 };
 pub use lease::Leases;
 pub use name::{NameError, OutputName};
+pub use not_run::not_run;
 pub use plan::{
     Counts, Decision, DesignPlan, Lack, LaunchedCells, NoiseSource, Plan, PlanOptions, PlannedCell,
     Reason, Smallest, launched_cells, measures_here, plan, relative_half_width, smallest_effect,

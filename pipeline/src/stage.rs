@@ -779,6 +779,12 @@ pub trait StageKind: Send + Sync {
         None
     }
 
+    /// Returns what cells of these parameters need of a machine, in words for people: programs, weights,
+    /// devices. For the page of a study that was not run.
+    fn requires(&self, _parameters: &Json) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Returns whether what a measurement of these parameters finds depends on what else this
     /// machine does meanwhile: not where rows are drawn from a model or read from a file.
     fn measures_here(&self, _parameters: &Json) -> bool {

@@ -98,6 +98,7 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     drop(stopper);
     let summary = summary?;
     let reports = write_reports(&session, &store, &summary, arguments.report.as_deref())?;
+    let not_run = write_not_run(&session, &plan)?;
     let gates = outcomes(&store, &session, &summary)?;
     let mut claims = Vec::new();
     for result in &summary.results {
@@ -112,6 +113,12 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
         }
         tell_answers(&claims, &reports);
         tell_next(arguments, &session, &reports);
+        if let Some(page) = &not_run {
+            complain(&format!(
+                "nothing was measured; what is missing: {}",
+                page.display()
+            ));
+        }
     }
     if summary.interrupted {
         return Err(Stop::interrupted());
@@ -206,6 +213,23 @@ fn write_reports(
         }
     }
     Ok(written)
+}
+
+/// Writes the page of a study that cannot be measured here; returns where.
+fn write_not_run(session: &Session, plan: &Plan) -> Result<Option<PathBuf>, Stop> {
+    let experiment = &session.experiment;
+    let Some(page) = pipeline::not_run(experiment, plan, &session.registry) else {
+        return Ok(None);
+    };
+    let report = session
+        .project
+        .report_file(&experiment.name, experiment.profile.as_deref());
+    let file = report.with_file_name("not-run.md");
+    let written = file.parent().map_or(Ok(()), fs::create_dir_all);
+    written
+        .and_then(|()| fs::write(&file, page))
+        .map_err(|e| Stop::machine(format!("{}: {e}", file.display())))?;
+    Ok(Some(file))
 }
 
 fn result_name(result: &StudyResult) -> String {

@@ -8,6 +8,7 @@
 use serde_json::Map;
 
 use super::diagnostics::{Mistake, MistakeKind, Span};
+use super::interpolate::merged;
 use super::settings::{DurationText, PercentText};
 use super::tree::{Node, Value};
 use crate::stage::{Json, Step};
@@ -65,6 +66,10 @@ impl<'a> Checker<'a> {
                 Ok(values) => {
                     let mut found: Vec<Mistake> = Vec::new();
                     for value in values {
+                        // A field that a label leaves open.
+                        if matches!(value.value, Value::Null) {
+                            continue;
+                        }
                         for mut mistake in plain.check(schema, &value, route) {
                             mistake.message = format!("{} (from `{text}`)", mistake.message);
                             if !found.contains(&mistake) {
@@ -75,6 +80,19 @@ impl<'a> Checker<'a> {
                     out.append(&mut found);
                 }
                 Err(mistake) => out.push(mistake),
+            }
+            return;
+        }
+        if self.expand.is_some()
+            && let Some(parts) = merged(node)
+        {
+            // Each part may say some of it; what is missing in all is told of the whole.
+            for part in parts {
+                let mut found = Vec::new();
+                self.node(schema, part, route, &mut found);
+                let here = route.len();
+                found.retain(|m| m.kind != MistakeKind::MissingKey || m.route.len() > here);
+                out.append(&mut found);
             }
             return;
         }

@@ -9,6 +9,7 @@ use super::check::Checker;
 use super::design;
 use super::diagnostics::{Diagnostics, Mistake, MistakeKind, Sink, Span};
 use super::expand::{Context, expand, inclusions};
+use super::extends::extended;
 use super::grammar::file_schema;
 use super::interpolate::{Scope, Values};
 use super::library::{Files, Layers};
@@ -49,7 +50,11 @@ pub fn load_text(
     let sink = Sink::default();
     let source = sink.add_source(file, text);
     let experiment = match parse::parse(text, source) {
-        Ok(root) => compile(&root, file, registry, options, files, &sink),
+        Ok(root) => extended(root, file, files, &sink).and_then(|(root, read)| {
+            let mut experiment = compile(&root, file, registry, options, files, &sink)?;
+            experiment.sources.extend(read);
+            Some(experiment)
+        }),
         Err(mistakes) => {
             mistakes.into_iter().for_each(|m| sink.add(m));
             None
@@ -164,17 +169,15 @@ fn compile(
         sink,
         overrides,
     };
-    let stages: Vec<_> = drafts
-        .iter()
-        .zip(&included)
-        .map(|(draft, cells)| {
-            if draft.broken {
-                None
-            } else {
-                expand(draft, &axes, &drafts, cells, &context)
-            }
-        })
-        .collect();
+    // What is left out of a stage is left out of those that need it, so they come later.
+    let mut stages: Vec<Option<Stage>> = drafts.iter().map(|_| None).collect();
+    let in_order: Vec<usize> = order.clone().unwrap_or_else(|| (0..drafts.len()).collect());
+    for i in in_order {
+        let (draft, cells) = (&drafts[i], &included[i]);
+        if !draft.broken {
+            stages[i] = expand(draft, &axes, &drafts, (cells, &stages), &context);
+        }
+    }
     let order = order?;
     if !options.partial && stages.iter().any(Option::is_none) {
         // What can be told of the others is told now: all mistakes come at once.

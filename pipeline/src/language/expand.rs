@@ -11,7 +11,7 @@ use super::axes::AxisDraft;
 use super::check::Checker;
 use super::diagnostics::{Mistake, Sink, Span};
 use super::grammar::common_schema;
-use super::interpolate::{Scope, Values};
+use super::interpolate::{MERGE, Scope, Values, merged};
 use super::library::Layers;
 use super::settings::DurationText;
 use super::stages::{Choice, Draft, choice, coordinates, included, path_remedy};
@@ -134,10 +134,15 @@ pub(crate) fn expand(
     draft: &Draft,
     axes: &[AxisDraft],
     drafts: &[Draft],
-    inclusions: &[(Vec<u16>, String, Span)],
+    (inclusions, before_it): (&[(Vec<u16>, String, Span)], &[Option<Stage>]),
     context: &Context,
 ) -> Option<Stage> {
     let kind = draft.kind?;
+    let gone = if kind.class() == Class::Pure {
+        Vec::new()
+    } else {
+        gone(draft, before_it)
+    };
     let before = context.sink.count();
     let over = &draft.over;
     let counts: Vec<usize> = over.iter().map(|axis| axes[*axis].declared).collect();
@@ -217,7 +222,7 @@ pub(crate) fn expand(
                 out = out.or_else(|| Some(reason(rule.node).unwrap_or_default()));
             }
         }
-        match out {
+        match out.or_else(|| gone.iter().find_map(|gone| gone.reason(&at))) {
             Some(reason) => excluded.push(Excluded {
                 at: at.into_boxed_slice(),
                 reason,
@@ -359,6 +364,52 @@ pub(crate) fn expand(
     })
 }
 
+/// The cells that a needed stage leaves out, of which each cell of the stage needs one.
+struct Gone<'s> {
+    /// For each axis of the needed stage, its position in the stage's own `over`.
+    positions: Vec<usize>,
+    reasons: HashMap<&'s [u16], &'s str>,
+}
+
+impl Gone<'_> {
+    /// Returns why the cell that a cell needs is left out, if it is.
+    fn reason(&self, at: &[u16]) -> Option<String> {
+        let needed: Vec<u16> = self
+            .positions
+            .iter()
+            .map(|position| at[*position])
+            .collect();
+        self.reasons
+            .get(needed.as_slice())
+            .map(|reason| (*reason).to_owned())
+    }
+}
+
+/// Returns what the needed stages leave out, of those whose every axis the stage is expanded over: only
+/// then is it one cell that a cell needs.
+fn gone<'s>(draft: &Draft, stages: &'s [Option<Stage>]) -> Vec<Gone<'s>> {
+    let needed = draft
+        .needs
+        .iter()
+        .filter_map(|needed| stages[*needed].as_ref());
+    needed
+        .filter(|stage| !stage.excluded.is_empty())
+        .filter_map(|stage| {
+            let position = |axis: &usize| draft.over.iter().position(|own| own == axis);
+            let positions = stage
+                .over
+                .iter()
+                .map(position)
+                .collect::<Option<Vec<_>>>()?;
+            let reasons = stage.excluded.iter().map(|e| (&*e.at, e.reason.as_str()));
+            Some(Gone {
+                positions,
+                reasons: reasons.collect(),
+            })
+        })
+        .collect()
+}
+
 /// Finds two cells of a measurement that only their labels tell apart: their parameters are the same,
 /// and so are their labels at the positions that decide something beside the parameters. Cells that
 /// are included or overridden have a stated reason to be what they are.
@@ -462,6 +513,24 @@ fn is_arm(at: &[u16], over: &[usize], axes: &[AxisDraft]) -> bool {
     labels.any(|(axis, label)| axes[*axis].arm.is_some_and(|arm| arm.label == *label))
 }
 
+/// Leaves out the settings whose placeholder is a field that the label does not have.
+fn without_absent(written: &Node, resolved: Node) -> Node {
+    let Value::Map(entries) = resolved.value else {
+        return resolved;
+    };
+    let absent = |key: &str, value: &Node| {
+        let by_placeholder = written.get(key).is_some_and(|node| node.text().is_some());
+        by_placeholder && matches!(value.value, Value::Null)
+    };
+    let kept = entries
+        .into_iter()
+        .filter(|(key, value)| !absent(&key.text, value));
+    Node {
+        span: resolved.span,
+        value: Value::Map(kept.collect()),
+    }
+}
+
 /// The distinct parameter sets of a stage.
 #[derive(Default)]
 struct Sets {
@@ -473,6 +542,12 @@ impl Variant {
     /// Applies overrides to a stage's settings and checks the outcome.
     fn new(draft: &Draft, scope: &Scope, overrides: &[(&Node, usize)], context: &Context) -> Self {
         let mut settings = draft.settings.clone();
+        let mapping = |text: &str| {
+            let values = scope.values(text, draft.span, &[]).unwrap_or_default();
+            values
+                .iter()
+                .any(|value| matches!(value.value, Value::Map(_)))
+        };
         let mut limits = [
             draft.node.get("timeout").cloned(),
             draft.node.get("retries").cloned(),
@@ -501,7 +576,7 @@ impl Variant {
                     }
                     path => {
                         let parts: Vec<&str> = path.split('.').collect();
-                        if !put(&mut settings, &parts, key, value) {
+                        if !put(&mut settings, &parts, key, value, &mapping) {
                             let message = format!("the path `{path}` does not exist");
                             context.sink.add(
                                 Mistake::new(key.span, &route, message).hint(path_remedy(draft)),
@@ -589,7 +664,7 @@ impl Variant {
             return None;
         }
         let mut settings = match scope.resolve(&self.settings, Some(at)) {
-            Ok(settings) => settings.json(),
+            Ok(settings) => without_absent(&self.settings, settings).json(),
             Err(mistake) => {
                 context.sink.add(Mistake {
                     route: draft.route(&[]),
@@ -753,8 +828,54 @@ fn reason(node: &Node) -> Option<String> {
     Some(node.get("reason")?.text()?.trim().to_owned())
 }
 
-/// Puts a value at a dotted path of settings; false if a part on the way is no mapping.
-fn put(node: &mut Node, path: &[&str], key: &Key, value: &Node) -> bool {
+/// Makes a mapping that a placeholder stands for, or one that is merged, ready to have a key put into it:
+/// what is put merges over the rest.
+fn open(node: &mut Node, mapping: &dyn Fn(&str) -> bool) {
+    let span = node.span;
+    let empty = || Node {
+        span,
+        value: Value::Map(Vec::new()),
+    };
+    let parts = match (&node.value, merged(node)) {
+        (Value::Text(text), _) if text.starts_with("${") && mapping(text) => {
+            vec![node.clone(), empty()]
+        }
+        (_, Some(parts)) => {
+            let mut parts = parts.to_vec();
+            if !parts
+                .last()
+                .is_some_and(|last| matches!(last.value, Value::Map(_)))
+            {
+                parts.push(empty());
+            }
+            parts
+        }
+        _ => return,
+    };
+    let key = Key {
+        text: MERGE.to_owned(),
+        span,
+    };
+    let parts = Node {
+        span,
+        value: Value::List(parts),
+    };
+    node.value = Value::Map(vec![(key, parts)]);
+}
+
+/// Puts a value at a dotted path of settings; false if a part on the way is no mapping. `mapping` tells whether
+/// a placeholder stands for one.
+fn put(
+    node: &mut Node,
+    path: &[&str],
+    key: &Key,
+    value: &Node,
+    mapping: &dyn Fn(&str) -> bool,
+) -> bool {
+    if path.is_empty() {
+        return false;
+    }
+    open(node, mapping);
     let Value::Map(entries) = &mut node.value else {
         return false;
     };
@@ -763,6 +884,13 @@ fn put(node: &mut Node, path: &[&str], key: &Key, value: &Node) -> bool {
     };
     if first.is_empty() {
         return false;
+    }
+    if let [(only, parts)] = entries.as_mut_slice()
+        && only.text == MERGE
+        && let Value::List(parts) = &mut parts.value
+        && let Some(last) = parts.last_mut()
+    {
+        return put(last, path, key, value, mapping);
     }
     let position = entries
         .iter()
@@ -786,7 +914,7 @@ fn put(node: &mut Node, path: &[&str], key: &Key, value: &Node) -> bool {
             entries[position].1 = value.clone();
             true
         }
-        rest => put(&mut entries[position].1, rest, key, value),
+        rest => put(&mut entries[position].1, rest, key, value, mapping),
     }
 }
 

@@ -35,6 +35,8 @@ use crate::stage::{Json, Registry};
     reason = "only its schema is used: the tree is read with its places"
 )]
 pub(crate) struct ExperimentFile {
+    /// Another experiment that this file changes: a path from the folder of the experiment that is run.
+    extends: Option<String>,
     /// The experiment's name; the lock and the reports are named after it.
     #[schemars(length(min = 1))]
     experiment: String,
@@ -292,6 +294,14 @@ pub(crate) fn common_schema() -> Json {
 /// registered stage kind, and the definitions of every collection.
 pub fn experiment_schema(registry: &Registry) -> Schema {
     let mut root = file_schema();
+    // What a file that extends another leaves out may stand in that one.
+    let required = root["required"].take();
+    root["if"] = json!({ "required": ["extends"] });
+    root["then"] = json!({ "required": ["experiment"] });
+    root["else"] = json!({ "required": required });
+    if let Some(root) = root.as_object_mut() {
+        root.remove("required");
+    }
     let mut definitions = root["$defs"].as_object().cloned().unwrap_or_default();
     let mut stages = Vec::new();
     for kind in &registry.kinds {

@@ -7,9 +7,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::axes::AxisDraft;
 use super::diagnostics::{Mistake, MistakeKind, Span};
+use super::library::merge;
 use super::tree::{Node, Value, scalar_json};
 use crate::stage::{Json, Step};
-use crate::suggest::remedy;
+use crate::suggest::{closest, remedy};
+
+/// The only key of a mapping that stands for several, merged in their order.
+pub(crate) const MERGE: &str = "merge";
+
+/// Returns the parts of a mapping that stands for several.
+pub(crate) fn merged(node: &Node) -> Option<&[Node]> {
+    match node.entries() {
+        [(key, parts)] if key.text == MERGE && matches!(parts.value, Value::List(_)) => {
+            Some(parts.items())
+        }
+        _ => None,
+    }
+}
 
 /// The most values of one placeholder text that are looked at.
 const MAX_VALUES: usize = 65_536;
@@ -84,6 +98,11 @@ impl Scope<'_> {
                     .map(|item| self.resolve(item, at))
                     .collect::<Result<_, _>>()?,
             ),
+            Value::Map(_) if merged(node).is_some() => {
+                let parts = merged(node).unwrap_or_default().iter();
+                let parts = parts.map(|part| self.resolve(part, at));
+                return Ok(one_of(node, parts.collect::<Result<_, _>>()?));
+            }
             Value::Map(entries) => Value::Map(
                 entries
                     .iter()
@@ -283,6 +302,13 @@ impl Scope<'_> {
                     .flatten()
                     .map(|(k, _)| k.as_str())
                     .collect();
+                // Another label has it, so the name is right, and nothing here looks like it misspelt:
+                // this label leaves it open.
+                let pointer = format!("/{}", path.replace('.', "/"));
+                let known = |fields: &Json| fields.pointer(&pointer).is_some();
+                if closest(field, here.iter().copied()).is_none() && axis.fields.iter().any(known) {
+                    return Ok(Some(Json::Null));
+                }
                 let message = format!(
                     "`{}` of the axis `{name}` has no field `{field}`",
                     axis.labels[label]
@@ -301,6 +327,31 @@ impl Scope<'_> {
         }
         Ok(Some(value.clone()))
     }
+}
+
+/// Merges resolved mappings; parts that are absent add nothing. As long as a part is still a placeholder,
+/// they stay apart.
+fn one_of(node: &Node, parts: Vec<Node>) -> Node {
+    let known = |part: &Node| matches!(part.value, Value::Map(_) | Value::Null);
+    if !parts.iter().all(known) {
+        let (key, list) = &node.entries()[0];
+        let list = Node {
+            span: list.span,
+            value: Value::List(parts),
+        };
+        return Node {
+            span: node.span,
+            value: Value::Map(vec![(key.clone(), list)]),
+        };
+    }
+    let empty = Node {
+        span: node.span,
+        value: Value::Map(Vec::new()),
+    };
+    let given = parts
+        .into_iter()
+        .filter(|part| !matches!(part.value, Value::Null));
+    given.fold(empty, |below, above| merge(&below, &above))
 }
 
 /// Calls back for every text with a placeholder.

@@ -43,6 +43,7 @@ mod design;
 mod diagnostics;
 mod disk;
 mod expand;
+mod extends;
 mod grammar;
 mod interpolate;
 mod library;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use pipeline::{Experiment, NoFiles, Options, Order, Stage, load_text};
+use pipeline::{Experiment, Files, NoFiles, Options, Order, Stage, load_text};
 use serde_json::json;
 
 use crate::kinds::registry;
@@ -423,4 +423,146 @@ fn the_canonical_form_has_parameters_put_in_and_axes_left() {
     );
     assert_eq!(spec["axes"]["concurrency"]["declared"], 4);
     assert_eq!(spec["seed"], 164);
+}
+
+/// Files that lie in memory, by path.
+struct InMemory(&'static [(&'static str, &'static str)]);
+
+impl Files for InMemory {
+    fn read(&self, path: &Path) -> Result<Option<String>, String> {
+        let found = self.0.iter().find(|(name, _)| Path::new(name) == path);
+        Ok(found.map(|(_, text)| (*text).to_owned()))
+    }
+
+    fn list(&self, _: &Path) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+fn extending(
+    text: &str,
+    files: &'static [(&'static str, &'static str)],
+) -> Result<Experiment, String> {
+    let (registry, _) = registry();
+    let options = Options::default();
+    load_text(
+        text,
+        Path::new("demo.yaml"),
+        &registry,
+        &options,
+        &InMemory(files),
+    )
+    .map_err(|e| e.to_string())
+}
+
+#[test]
+fn an_experiment_that_extends_another_changes_what_it_says_and_overrides_it_further() {
+    let base = &[("base.yaml", VALID)];
+    let same = extending("experiment: demo\nextends: base.yaml\n", base).unwrap();
+    let whole = valid(VALID);
+    assert_eq!(same.stages.len(), whole.stages.len());
+    for (a, b) in same.stages.iter().zip(&whole.stages) {
+        assert_eq!(a.parameter_sets, b.parameter_sets);
+        assert_eq!(a.cells.len(), b.cells.len());
+    }
+    assert_eq!(same.sources.len(), whole.sources.len() + 1);
+    assert_eq!(same.sources.last().unwrap().name, "base.yaml");
+    let other = extending("experiment: other\nextends: base.yaml\nseed: 5\n", base).unwrap();
+    assert_eq!((other.seed, other.name.as_str()), (5, "other"));
+    let overridden = "experiment: demo\nextends: base.yaml\noverrides:\n  - where: {stage: server}\n    set: {retries: 1}\n    reason: once more\n";
+    let count = |experiment: &Experiment| experiment.spec["overrides"].as_array().unwrap().len();
+    let more = extending(overridden, base).unwrap();
+    assert_eq!(count(&more), count(&whole) + 1);
+}
+
+#[test]
+fn an_experiment_that_cannot_be_extended_says_where_and_what_to_do() {
+    let missing = extending("experiment: demo\nextends: nowhere.yaml\n", &[]).unwrap_err();
+    assert!(
+        missing.contains("there is no experiment `nowhere.yaml` to extend"),
+        "{missing}"
+    );
+    assert!(missing.contains("demo.yaml:2:10"), "{missing}");
+    let circle = extending(
+        "experiment: demo\nextends: a.yaml\n",
+        &[
+            ("a.yaml", "extends: b.yaml\n"),
+            ("b.yaml", "extends: a.yaml\n"),
+        ],
+    );
+    let circle = circle.unwrap_err();
+    assert!(circle.contains("`a.yaml` extends itself"), "{circle}");
+    let broken = extending(
+        "experiment: demo\nextends: a.yaml\n",
+        &[("a.yaml", "seed: [\n")],
+    );
+    assert!(broken.unwrap_err().contains("a.yaml:"));
+}
+
+#[test]
+fn what_a_needed_stage_leaves_out_is_left_out_of_those_that_need_it() {
+    let text = VALID.replace(
+        "    exclusive: [host]\n",
+        "    exclusive: [host]\n    exclude:\n      - where: {configuration: serial}\n        reason: it does not start\n",
+    );
+    let experiment = valid(&text);
+    let ladder = stage(&experiment, "ladder");
+    let left_out = ladder
+        .excluded
+        .iter()
+        .filter(|cell| cell.reason == "it does not start");
+    // Of 2 x 2 x 4 x 3 cells half belong to `serial`, of which 2 x 3 are left out for another reason.
+    assert_eq!(left_out.count(), 24 - 6);
+    assert_eq!(ladder.cells.len(), 24 - 6 + 1);
+    assert_eq!(ladder.excluded.len(), 24 + 6);
+}
+
+#[test]
+fn settings_of_several_axes_merge_in_their_order_and_overrides_reach_into_them() {
+    let text = VALID
+        .replace(
+            "batched: {slots: 8}",
+            "batched: {slots: 8, settings: {a: 1, b: 1}}",
+        )
+        .replace("serial: {slots: 1}", "serial: {slots: 1, settings: {b: 2}}")
+        .replace(
+            "settings: {parallel: \"${configuration.slots}\", name: \"server-${configuration}\"}",
+            "settings: {merge: [\"${configuration.settings}\", {b: 3, c: 3}]}",
+        );
+    let of = |experiment: &Experiment| stage(experiment, "server").parameter_sets.clone();
+    let sets = of(&valid(&text));
+    assert_eq!(sets[0]["settings"], json!({"a": 1, "b": 3, "c": 3}));
+    assert_eq!(sets[1]["settings"], json!({"b": 3, "c": 3}));
+    let overridden = format!(
+        "{text}  - where: {{stage: server, configuration: serial}}\n    set: {{settings.d: 4}}\n    reason: more\n"
+    );
+    assert_eq!(
+        of(&valid(&overridden))[1]["settings"],
+        json!({"b": 3, "c": 3, "d": 4})
+    );
+    let placeholder = overridden.replace(
+        "{merge: [\"${configuration.settings}\", {b: 3, c: 3}]}",
+        "\"${configuration.settings}\"",
+    );
+    assert_eq!(
+        of(&valid(&placeholder))[1]["settings"],
+        json!({"b": 2, "d": 4})
+    );
+}
+
+#[test]
+fn a_field_that_only_other_labels_have_is_absent() {
+    let text = VALID
+        .replace("batched: {slots: 8}", "batched: {slots: 8, warm: 3}")
+        .replace(
+            "    requests: ${requests}\n",
+            "    requests: ${requests}\n    warmup: ${configuration.warm}\n",
+        );
+    let experiment = valid(&text);
+    let sets = &stage(&experiment, "ladder").parameter_sets;
+    assert!(sets.iter().any(|set| set["warmup"] == 3));
+    assert!(sets.iter().any(|set| set.get("warmup").is_none()));
+    let misspelt = text.replace("${configuration.warm}", "${configuration.wram}");
+    let error = load(&misspelt, &Options::default()).unwrap_err();
+    assert!(error.contains("has no field `wram`"), "{error}");
 }

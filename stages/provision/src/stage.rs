@@ -225,6 +225,23 @@ impl StageKind for Provision {
         schemars::schema_for!(Settings)
     }
 
+    fn requires(&self, parameters: &Json) -> Vec<String> {
+        let Ok(parameters) = serde_json::from_value::<Parameters>(parameters.clone()) else {
+            return Vec::new();
+        };
+        let first = parameters.engines.first();
+        let engine = first.map(|engine| {
+            let Named { name, definition } = engine;
+            format!(
+                "engine {} {} ({name})",
+                definition.title, definition.version
+            )
+        });
+        let model = &parameters.model;
+        let model = format!("model {} ({})", model.definition.title, model.name);
+        engine.into_iter().chain([model]).collect()
+    }
+
     fn canonical(&self, settings: &Json, library: &dyn Library) -> Result<Json, Vec<Problem>> {
         let settings: Settings = serde_json::from_value(settings.clone())
             .map_err(|e| vec![Problem::at(&[], e.to_string())])?;

@@ -1,0 +1,189 @@
+//! What there is to read of a study that cannot be measured here: its plan, what it needs, what is
+//! missing, and no number of a result.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use crate::experiment::{Experiment, Stage};
+use crate::plan::{Decision, Plan};
+use crate::stage::{Class, Registry};
+
+/// The most labels of an axis that are listed.
+const LABELS: usize = 24;
+
+/// Returns the page of a study of which nothing is measured and nothing can be, as Markdown; `None` if
+/// some measurement is cached or can be made.
+pub fn not_run(experiment: &Experiment, plan: &Plan, registry: &Registry) -> Option<String> {
+    let measurement = |stage: &str| {
+        let found = experiment.stages.iter().find(|s| s.name == stage);
+        found.is_some_and(|s| s.class == Class::Measurement)
+    };
+    let mut measured = plan
+        .cells
+        .iter()
+        .filter(|cell| measurement(&cell.stage))
+        .peekable();
+    let cannot = |decision: &Decision| {
+        matches!(
+            decision,
+            Decision::Blocked { .. } | Decision::Excluded { .. }
+        )
+    };
+    if plan.lacks.is_empty() || measured.peek().is_none() || !measured.all(|c| cannot(&c.decision))
+    {
+        return None;
+    }
+    let mut page = String::new();
+    let text = |key: &str| experiment.spec[key].as_str().map(cell);
+    let title = text("title").unwrap_or_else(|| cell(&experiment.name));
+    let _ = writeln!(page, "# Not run: {title}\n");
+    let _ = writeln!(
+        page,
+        "Nothing of this study was measured: this machine lacks what it needs. This page is its plan and what \
+         is missing. It has no results.\n"
+    );
+    if let Some(question) = text("question") {
+        let _ = writeln!(page, "> {question}\n");
+    }
+    missing(&mut page, plan);
+    required(&mut page, experiment, registry);
+    planned(&mut page, experiment, plan);
+    left_out(&mut page, experiment);
+    Some(page)
+}
+
+/// Writes what this machine lacks, with the remedies.
+fn missing(page: &mut String, plan: &Plan) {
+    let _ = writeln!(
+        page,
+        "## What is missing here\n\n| missing | remedy |\n|---|---|"
+    );
+    for lack in &plan.lacks {
+        let hint = lack.hint.as_deref().unwrap_or("–");
+        let _ = writeln!(page, "| {} | {} |", cell(&lack.reason), cell(hint));
+    }
+    page.push('\n');
+}
+
+/// Writes what the stages say they need, each thing once with the stages that need it.
+fn required(page: &mut String, experiment: &Experiment, registry: &Registry) {
+    let mut needed: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for stage in &experiment.stages {
+        let kind = registry.kinds.iter().find(|kind| kind.name() == stage.kind);
+        for parameters in &stage.parameter_sets {
+            for thing in kind
+                .map(|kind| kind.requires(parameters))
+                .unwrap_or_default()
+            {
+                needed.entry(thing).or_default().insert(&stage.name);
+            }
+        }
+        for name in &stage.exclusive {
+            let thing = format!("{name}, for one cell at a time");
+            needed.entry(thing).or_default().insert(&stage.name);
+        }
+    }
+    if needed.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        page,
+        "## What the study needs\n\n| needed | by the stages |\n|---|---|"
+    );
+    for (thing, stages) in needed {
+        let stages: Vec<String> = stages
+            .into_iter()
+            .map(|stage| format!("`{stage}`"))
+            .collect();
+        let _ = writeln!(page, "| {} | {} |", cell(&thing), stages.join(", "));
+    }
+    page.push('\n');
+}
+
+/// Writes axes and stages with how many cells they have.
+fn planned(page: &mut String, experiment: &Experiment, plan: &Plan) {
+    let _ = writeln!(page, "## The plan\n\n| axis | labels |\n|---|---|");
+    for axis in &experiment.axes {
+        let mut labels: Vec<String> = axis.labels.iter().map(|l| cell(&l.to_string())).collect();
+        let more = labels.len().saturating_sub(LABELS);
+        labels.truncate(LABELS);
+        if more > 0 {
+            labels.push(format!("and {more} more"));
+        }
+        let _ = writeln!(page, "| {} | {} |", cell(&axis.name), labels.join(", "));
+    }
+    let _ = writeln!(
+        page,
+        "\n| stage | kind | over | cells planned | left out |\n|---|---|---|---:|---:|"
+    );
+    for counts in &plan.stages {
+        let Some(stage) = experiment.stages.iter().find(|s| s.name == counts.stage) else {
+            continue;
+        };
+        let over: Vec<String> = stage
+            .over
+            .iter()
+            .map(|axis| cell(&experiment.axes[*axis].name))
+            .collect();
+        let excluded = counts.counts.excluded;
+        let _ = writeln!(
+            page,
+            "| {} | {} | {} | {} | {excluded} |",
+            cell(&stage.name),
+            stage.kind,
+            over.join(", "),
+            counts.counts.sum() - excluded,
+        );
+    }
+    page.push('\n');
+}
+
+/// Writes why cells are left out, with how many.
+fn left_out(page: &mut String, experiment: &Experiment) {
+    let reasons = |stage: &Stage| {
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        for excluded in &stage.excluded {
+            *counts.entry(excluded.reason.clone()).or_default() += 1;
+        }
+        counts
+    };
+    if experiment
+        .stages
+        .iter()
+        .all(|stage| stage.excluded.is_empty())
+    {
+        return;
+    }
+    let _ = writeln!(
+        page,
+        "## Left out by the experiment\n\n| stage | cells | reason |\n|---|---:|---|"
+    );
+    for stage in &experiment.stages {
+        for (reason, count) in reasons(stage) {
+            let _ = writeln!(
+                page,
+                "| {} | {count} | {} |",
+                cell(&stage.name),
+                cell(&reason)
+            );
+        }
+    }
+    page.push('\n');
+}
+
+/// Returns a text for a cell of a table or a line: what stands for itself and breaks none.
+fn cell(text: &str) -> String {
+    let mut out = String::new();
+    for c in text
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .chars()
+    {
+        if matches!(c, '|' | '<' | '>' | '[' | ']' | '*' | '_' | '\\' | '#') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
