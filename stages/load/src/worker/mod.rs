@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use self::process::{Process, Said};
 use self::rows::Rows;
+use crate::extent::Extent;
 use crate::prompts::Prompt;
 use crate::random::Origin;
 use crate::run::{CellFacts, Ending, LoadResult, LoadSpec};
@@ -49,11 +50,16 @@ pub(crate) fn run(
     for (given, what) in [
         (spec.workload.sessions.is_some(), "sessions"),
         (spec.workload.structured.is_some(), "structured output"),
+        (
+            spec.extent != Extent::default(),
+            "`duration`, `max-in-flight` and `cancel`",
+        ),
     ] {
         if given {
             let message = format!("an in-process engine does not know {what}");
-            return Err(Failure::failed(message)
-                .hint("use another workload, or an engine that is a server"));
+            return Err(
+                Failure::failed(message).hint("leave them out, or use an engine that is a server")
+            );
         }
     }
     let prompts = prompts(&spec)?;
