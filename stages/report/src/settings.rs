@@ -367,7 +367,7 @@ fn check_figure(figure: &Named<FigureSettings>, problems: &mut Vec<Problem>) {
         FigureKind::Ladder => need(settings.y.is_none(), "y"),
         FigureKind::Ecdf => {}
         FigureKind::Box | FigureKind::Scatter | FigureKind::Timeline => {
-            need(settings.y.is_none(), "y")
+            need(settings.y.is_none(), "y");
         }
         FigureKind::Bubble => {
             need(settings.y.is_none(), "y");

@@ -130,9 +130,9 @@ fn each(
         let states = States::of(&batch)?;
         let columns = COLUMNS.iter().map(|column| batch.ints(column));
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
-        for row in 0..batch.rows() {
+        for (row, phase) in phases.iter().enumerate() {
             let times = std::array::from_fn(|i| columns[i].get(row));
-            hear(first + row, &times, phases[row], states.status(row));
+            hear(first + row, &times, *phase, states.status(row));
         }
         first += batch.rows();
     }
@@ -354,7 +354,7 @@ mod tests {
     #[test]
     fn more_requests_than_can_be_drawn_are_counted_and_not_listed() {
         let mut span = Span::new(0, 1_000_000, 100);
-        for row in 0..ONE_BY_ONE as i64 + 1 {
+        for row in 0..=ONE_BY_ONE as i64 {
             let row_at = usize::try_from(row).unwrap();
             span.add(
                 row_at,

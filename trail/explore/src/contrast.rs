@@ -250,8 +250,10 @@ pub(crate) fn replicates(study: &Study, store: &Store) -> Result<BTreeSet<String
 
 /// Values of both sides: by coordinate, then by unit, each averaged.
 struct Pairs {
-    at: Vec<(Vec<Value>, BTreeMap<String, [Option<f64>; 2]>)>,
+    at: Vec<(Vec<Value>, ByUnit)>,
 }
+
+type ByUnit = BTreeMap<String, [Option<f64>; 2]>;
 
 impl Pairs {
     fn of(
