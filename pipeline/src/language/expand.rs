@@ -55,13 +55,16 @@ struct Rule<'n> {
     hits: usize,
 }
 
+/// A cell that is included beyond the product: its position on each axis, why, and where it is written.
+pub(crate) type Inclusion = (Vec<u16>, String, Span);
+
 /// Adds the labels of included cells to the axes, and returns the cells.
 pub(crate) fn inclusions(
     draft: &Draft,
     axes: &mut [AxisDraft],
     parameters: &Values,
     sink: &Sink,
-) -> Vec<(Vec<u16>, String, Span)> {
+) -> Vec<Inclusion> {
     let mut found = Vec::new();
     for (i, include) in draft
         .node
@@ -134,7 +137,7 @@ pub(crate) fn expand(
     draft: &Draft,
     axes: &[AxisDraft],
     drafts: &[Draft],
-    (inclusions, before_it): (&[(Vec<u16>, String, Span)], &[Option<Stage>]),
+    (inclusions, before_it): (&[Inclusion], &[Option<Stage>]),
     context: &Context,
 ) -> Option<Stage> {
     let kind = draft.kind?;
