@@ -204,6 +204,10 @@ try {
     assert.match(await text(), /Requests over time/);
     await p.click("main tbody a[href*='/request/']");
     assert.match(await text(), /^Request \d+/);
+    for (const view of ["plots", "plots?plot=latency&metric=e2e_latency_ms", "plots?plot=goodput", "plots?plot=time", "compare"]) {
+      await p.go(`file://${project}/hostile.html#/study/experiments~hostile.smoke/${view}`);
+      await p.until("document.querySelector('main .plot svg')");
+    }
   });
   console.log(`${step} views, all as they should be`);
 } catch (error) {

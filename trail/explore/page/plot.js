@@ -56,7 +56,7 @@ export function plotOf(panels, { x, y, names = [], width = 900, height = 340, la
   const legend = names.length > 1 || names[0]?.text ? legendOf(names, width) : { height: 0, marks: [] };
   const all = [...panels.flatMap((p) => (p.lines ?? []).flatMap((l) => l.points)), ...panels.flatMap((p) => (p.marks ?? []).map((m) => [m.x, m.y]))];
   const total = legend.height + down * tall;
-  const root = svg("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${width} ${total}`, width, height: total, role: "img", "aria-label": label, color: "currentColor", "font-family": "system-ui, sans-serif", "font-size": 11 }, legend.marks);
+  const root = svg("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${width} ${total}`, width, height: total, role: panels.some((p) => (p.marks ?? []).some((m) => m.href && !m.small)) ? "group" : "img", "aria-label": label, color: "currentColor", "font-family": "system-ui, sans-serif", "font-size": 11 }, legend.marks);
   panels.forEach((panel, i) => {
     const [column, row] = [i % across, Math.floor(i / across)];
     const left = column * wide + PAD.left;
@@ -83,8 +83,12 @@ export function plotOf(panels, { x, y, names = [], width = 900, height = 340, la
     for (const mark of panel.marks ?? []) {
       if (!ax.fits(mark.x) || !ay.fits(mark.y)) continue;
       const drawn = shape(mark.series, ax.at(mark.x), ay.at(mark.y), mark.small ? 2 : 3.6, { hollow: mark.hollow, opacity: mark.opacity }, quiet ? null : mark.title);
-      // Small marks are many: a table beside the plot has them for the keyboard.
-      part.append(mark.href ? svg("a", { href: mark.href, "aria-label": mark.title, tabindex: mark.small ? "-1" : null }, drawn) : drawn);
+      // Small marks are many: the pointer opens them, and the keyboard has the table below the plot.
+      if (mark.href && mark.small) {
+        drawn.setAttribute("cursor", "pointer");
+        drawn.addEventListener("click", () => { location.hash = mark.href; });
+      }
+      part.append(mark.href && !mark.small ? svg("a", { href: mark.href, "aria-label": mark.title }, drawn) : drawn);
     }
     root.append(part);
   });
