@@ -21,7 +21,7 @@ use crate::headers::header_problem;
 use crate::import;
 use crate::prompts::check_pack;
 use crate::random::Origin;
-use crate::reset::empty_cache;
+use crate::reset::empty_caches;
 use crate::run::{Ending, LoadSpec, Target};
 use crate::search;
 use crate::settings::{Settings, WorkloadChoice};
@@ -261,12 +261,7 @@ impl StageKind for Load {
         } = settings.clone();
         let (mut target, beside) = target(job, api, api_key_env, telemetry)?;
         target.headers.extend(settings.headers.clone());
-        let emptied = empty_cache(
-            &target,
-            beside.reset_cache.as_deref(),
-            &beside.counters,
-            job.control,
-        )?;
+        let emptied = empty_caches(&target, &beside, job.control)?;
         target.cache_reset = emptied.as_ref().map(|emptied| emptied.how);
         if settings.search.is_some() {
             return search::run(job, &settings, &origin, &target, &beside);

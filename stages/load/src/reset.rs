@@ -14,7 +14,8 @@ use net::{Ask, Site};
 use pipeline::stage::{Control, Failure};
 use serde_json::json;
 
-use crate::api::{Adapter as _, Delivery};
+use crate::api::{Adapter as _, Api, Delivery};
+use crate::files::Beside;
 use crate::get::{Endpoint, LIMIT};
 use crate::prompts::Prompt;
 use crate::run::Target;
@@ -42,11 +43,68 @@ pub(crate) struct Emptied {
     pub(crate) doubt: Option<String>,
 }
 
+/// Empties the cache of a server, or of each member of a group; `None` if none can do so. What is told
+/// of a group is the worst of its members.
+///
+/// # Errors
+/// If the cell is stopped meanwhile.
+pub(crate) fn empty_caches(
+    target: &Target,
+    beside: &Beside,
+    control: &Control,
+) -> Result<Option<Emptied>, Failure> {
+    if beside.members.is_empty() {
+        let path = beside.reset_cache.as_deref();
+        return empty_cache(target, path, &beside.counters, control);
+    }
+    let mut worst: Option<Emptied> = None;
+    for member in &beside.members {
+        let of_member = Target {
+            base_url: member.base_url.clone(),
+            model: member.model.clone(),
+            metrics: member.metrics.clone(),
+            api: member.api,
+            path: match member.api {
+                Api::OpenaiCompletions => member.endpoints.completions.clone(),
+                Api::OpenaiChat => member.endpoints.chat.clone(),
+                _ => None,
+            },
+            ..target.clone()
+        };
+        let path = member.endpoints.reset_cache.as_deref();
+        let Some(emptied) = empty_cache(&of_member, path, &member.counters, control)? else {
+            continue;
+        };
+        let emptied = Emptied {
+            doubt: emptied
+                .doubt
+                .map(|doubt| format!("{}: {doubt}", member.name)),
+            ..emptied
+        };
+        if worst
+            .as_ref()
+            .is_none_or(|worst| severity(worst.how) < severity(emptied.how))
+        {
+            worst = Some(emptied);
+        }
+    }
+    Ok(worst)
+}
+
+fn severity(how: CacheReset) -> u8 {
+    match how {
+        CacheReset::Proven => 0,
+        CacheReset::NoHits => 1,
+        CacheReset::Unproven => 2,
+        CacheReset::Failed => 3,
+    }
+}
+
 /// Empties the cache of a server that can do so; `None` if it cannot.
 ///
 /// # Errors
 /// If the cell is stopped meanwhile.
-pub(crate) fn empty_cache(
+fn empty_cache(
     target: &Target,
     path: Option<&str>,
     counters: &Counters,
@@ -245,7 +303,6 @@ fn own_prompt(target: &Target) -> (String, serde_json::Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::Api;
     use std::io::{Read, Write};
     use std::net::TcpListener;
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -370,6 +427,45 @@ mod tests {
             .unwrap();
         assert_eq!(emptied.how, CacheReset::Failed);
         assert_eq!(emptied.doubt.unwrap(), "/reset answered 400: `busy`");
+    }
+
+    #[test]
+    fn every_member_of_a_group_is_emptied_and_the_worst_is_told() {
+        let member = |name: &str, stub: &Stub, path: Option<&str>| contract::LiveMember {
+            name: name.to_owned(),
+            base_url: stub.url.clone(),
+            metrics: Some("/metrics".to_owned()),
+            counters: counters(),
+            endpoints: contract::Endpoints {
+                reset_cache: path.map(str::to_owned),
+                ..contract::Endpoints::default()
+            },
+            ..contract::LiveMember::default()
+        };
+        let stubs = [Does::Empties, Does::Empties, Does::SaysSo].map(Stub::new);
+        let [one, two, wrong] = &stubs;
+        let target = Target::new("http://127.0.0.1:1", "m", Api::OpenaiCompletions);
+        let empty = |members: Vec<contract::LiveMember>| {
+            let beside = Beside {
+                members,
+                ..Beside::new(crate::telemetry::Telemetry::none())
+            };
+            empty_caches(&target, &beside, &Control::quiet()).unwrap()
+        };
+        let (a, b) = (
+            member("a-0", one, Some("/reset")),
+            member("b-0", two, Some("/reset")),
+        );
+        let good = empty(vec![member("router-0", wrong, None), a.clone(), b]).unwrap();
+        assert_eq!((good.how, good.doubt), (CacheReset::Proven, None));
+        for stub in [one, two] {
+            assert_eq!(stub.prompts.load(Ordering::SeqCst), 3);
+            assert!(stub.held.lock().unwrap().is_empty());
+        }
+        let bad = empty(vec![member("c-0", wrong, Some("/reset")), a]).unwrap();
+        assert_eq!(bad.how, CacheReset::Failed);
+        assert!(bad.doubt.unwrap().starts_with("c-0: /reset was called"));
+        assert_eq!(empty(vec![member("router-0", wrong, None)]), None);
     }
 
     #[test]

@@ -41,6 +41,10 @@ fn described<'a>(
                     None => flatten("", &document, &mut flat),
                 }
                 flat.retain(|key, _| is_own(data, output, key));
+                // What generates without a server speaks no API.
+                if output == "server" && is_worker(data, &document["engine"]["name"])? {
+                    flat.remove("api");
+                }
                 sides.push((&cell.coordinates, flat));
             }
             Err(Miss::Unread) => unread = true,
@@ -48,6 +52,20 @@ fn described<'a>(
         }
     }
     if unread { Err(Miss::Unread) } else { Ok(sides) }
+}
+
+/// Whether an engine generates in a worker, as its definition says in the environment.
+fn is_worker(data: &Data, engine: &Json) -> Result<bool, Miss> {
+    for input in data.stages().iter().filter(|s| s.kind == "provision") {
+        for artifact in ok(input).filter_map(|cell| cell.outputs.get("environment")) {
+            let environment = data.by_digest(&artifact.digest)?;
+            let program = &environment["engine"]["definition"]["launch"]["program"];
+            if environment["engine"]["name"] == *engine && program.get("worker").is_some() {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// Whether a descriptor is the place to tell a value: a server repeats the environment it runs in, both

@@ -50,6 +50,19 @@ const ITEMS: &[(&str, &[&str])] = &[
     ("Pinned packages", &["environment.software.notable"]),
     ("CUDA of torch", &["environment.software.cuda"]),
     ("Lock SHA-256", &["environment.software.lock"]),
+    ("Container image", &["host.image", "server.facets.image"]),
+    (
+        "Image digest",
+        &["host.image_digest", "server.facets.image_digest"],
+    ),
+    (
+        "Container runtime",
+        &["host.container_runtime", "server.facets.container_runtime"],
+    ),
+    (
+        "Network of the container",
+        &["host.container_network", "server.facets.container_network"],
+    ),
     ("Engine package", &["environment.engine.packages.0.name"]),
     (
         "Package SHA-256",
@@ -62,6 +75,14 @@ const ITEMS: &[(&str, &[&str])] = &[
             "environment.model.name",
             "server.model.title",
         ],
+    ),
+    (
+        "Draft model",
+        &["environment.draft.title", "server.draft.title"],
+    ),
+    (
+        "SHA-256 of the draft model",
+        &["environment.draft.sha256", "server.draft.sha256"],
     ),
     (
         "Weights SHA-256",
@@ -225,12 +246,19 @@ fn commands(data: &Data) -> Result<Table, Miss> {
     let mut rows: Vec<[String; 3]> = Vec::new();
     for input in data.stages().iter().filter(|s| s.kind == "serve") {
         let sides = sides(data, input)?;
+        let inherited = inherited(data, &input.stage)?;
         for (title, (_, facets)) in sides.titles(&input.stage).into_iter().zip(&sides.groups) {
             let parts =
                 ["program", "arguments"].map(|part| facets.get(&format!("server.command.{part}")));
             let command: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
             if !command.is_empty() {
-                rows.push([input.stage.clone(), title, command.join(" ")]);
+                let variables = variables(facets, &inherited);
+                let words = variables.iter().map(String::as_str).chain(command);
+                rows.push([
+                    input.stage.clone(),
+                    title,
+                    words.collect::<Vec<_>>().join(" "),
+                ]);
             }
         }
     }
@@ -238,6 +266,65 @@ fn commands(data: &Data) -> Result<Table, Miss> {
     let column = |i: usize| Column::text(names[i], rows.iter().map(|r| Some(r[i].clone())));
     let table = Table::with_metadata((0..3).map(column).collect(), &[("keys", "stage,server")]);
     Ok(table.map_err(|e| e.to_string())?)
+}
+
+/// Returns the variables that a server was started with, as a shell takes them: those set with their
+/// values, and those inherited as references. What may be a secret is told by its name.
+fn variables(facets: &Facets, inherited: &BTreeSet<String>) -> Vec<String> {
+    let of = |part: &'static str| {
+        facets
+            .iter()
+            .filter_map(move |(key, value)| Some((key.strip_prefix(part)?, value)))
+    };
+    let set: BTreeMap<&str, &String> = of("server.command.environment.").collect();
+    let inherited = inherited
+        .iter()
+        .filter(|name| !set.contains_key(name.as_str()));
+    let set = set.iter().map(|(name, value)| {
+        if is_secret(name) {
+            return format!("{name}=…");
+        }
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+        match value.chars().all(plain) {
+            true => format!("{name}={value}"),
+            false => format!("{name}='{}'", value.replace('\'', r"'\''")),
+        }
+    });
+    let inherited = inherited.map(|name| format!("{name}=\"${name}\""));
+    set.chain(inherited).collect()
+}
+
+/// Returns the names of the variables that were set when a server inherited them: its host tells, in the
+/// provision stage that it needs. Of several such stages it is not known which one is whose.
+fn inherited(data: &Data, stage: &str) -> Result<BTreeSet<String>, Miss> {
+    let Ok(study) = data.study() else {
+        return Ok(BTreeSet::new());
+    };
+    let needs = study.spec.pointer(&format!("/stages/{stage}/needs"));
+    let needs = needs
+        .and_then(|needs| needs.as_array())
+        .into_iter()
+        .flatten();
+    let needs: Vec<&str> = needs.filter_map(|need| need.as_str()).collect();
+    let of = |input: &&pipeline::stage::Input| {
+        input.kind == "provision" && needs.contains(&input.stage.as_str())
+    };
+    let mut provisions = data.stages().iter().filter(of);
+    let (Some(only), None) = (provisions.next(), provisions.next()) else {
+        return Ok(BTreeSet::new());
+    };
+    let sides = sides(data, only)?;
+    let facets = sides.groups.iter().flat_map(|(_, facets)| facets);
+    let names = facets.filter(|(_, value)| is_told(value));
+    let names = names.filter_map(|(key, _)| key.strip_prefix("host.inherited."));
+    Ok(names.map(str::to_owned).collect())
+}
+
+/// Whether the name of a variable looks as if its value were a secret.
+fn is_secret(name: &str) -> bool {
+    const WORDS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
+    let name = name.to_ascii_uppercase();
+    WORDS.iter().any(|word| name.contains(word))
 }
 
 /// Writes the settings of a server that are not its engine's defaults; `None` if it tells no settings.

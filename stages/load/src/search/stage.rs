@@ -42,13 +42,23 @@ pub(crate) fn run(
         warnings.extend(best.warnings);
         observations.extend(best.observations);
     }
+    let found = &files.found;
+    let summary = json!({
+        "kept": found.kept.map(super::Level::number),
+        "missed": found.missed.map(super::Level::number),
+        "undecided": found.undecided.map(|undecided| undecided.level.number()),
+        "unit": found.probes.first().map(|probe| probe.level.unit()),
+        "probes": found.probes.len(),
+        "requests": found.requests(),
+    });
+    // A search that was stopped has one, too: it is the bracket until then.
+    observations.insert("search".to_owned(), summary);
     if let Some(failure) = files.failure {
         return Err(Failure {
             evidence: outputs,
             ..failure.observed(observations, warnings)
         });
     }
-    let found = &files.found;
     warnings.extend(found.undecided.map(|undecided| undecided.to_string()));
     match (found.kept, found.missed) {
         (None, Some(missed)) => warnings.push(format!("the bounds are missed at {missed} already")),
@@ -59,15 +69,6 @@ pub(crate) fn run(
         }
         _ => {}
     }
-    let summary = json!({
-        "kept": found.kept.map(super::Level::number),
-        "missed": found.missed.map(super::Level::number),
-        "undecided": found.undecided.map(|undecided| undecided.level.number()),
-        "unit": found.probes.first().map(|probe| probe.level.unit()),
-        "probes": found.probes.len(),
-        "requests": found.requests(),
-    });
-    observations.insert("search".to_owned(), summary);
     Ok(Done {
         outputs,
         warnings,
