@@ -16,6 +16,7 @@ pub(crate) fn registry() -> Registry {
         kinds: vec![
             Box::new(provision::Provision),
             Box::new(serve::Serve::default()),
+            Box::new(program::Run),
             Box::new(load::Load),
             Box::new(calibrate::Calibrate::default()),
             Box::new(verify::Verify),

@@ -154,6 +154,10 @@ pub struct Registry {
     pub collections: Vec<(&'static str, schemars::Schema)>,
 }
 
+/// How the reason of a cell begins that was skipped because it cannot do its work on this machine: a tool
+/// or a permission is missing. What sees the whole study is made without it.
+pub const BLOCKED: &str = "blocked: ";
+
 /// What became of a planned cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

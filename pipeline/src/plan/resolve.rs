@@ -213,6 +213,11 @@ impl Session<'_> {
                 bad.get_or_insert_with(|| (text, status, reason.to_owned()));
             }
             match bad {
+                // What tells of the whole study also tells that a part of it was blocked here.
+                Some((_, CellStatus::Skipped, reason))
+                    if fine == 0
+                        && node.class == LockClass::Study
+                        && reason.contains(crate::stage::BLOCKED) => {}
                 Some((text, status, reason)) if count == 1 || node.stage.class != Class::Pure => {
                     return Some(format!("`{text}` is {}: {reason}", status.word()));
                 }

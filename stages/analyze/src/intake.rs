@@ -9,7 +9,7 @@ use artifacts::{Scalar, Store, Table};
 use contract::{CellRows, LineageSource, Metric, NarrowRows, SourceArtifact};
 use pipeline::design::is_not_needed;
 use pipeline::place::CellName;
-use pipeline::{CellStatus, Control, Coordinates, Failure, Input, InputCell};
+use pipeline::{CellStatus, Control, Coordinates, Failure, Input, InputCell, Media};
 use rayon::prelude::*;
 
 use crate::frame::Missing;
@@ -43,6 +43,20 @@ pub(crate) struct Origin<'a> {
     cell: &'a InputCell,
 }
 
+impl Load<'_> {
+    /// Returns the names of the tables that any cell has.
+    pub(crate) fn tables(&self) -> BTreeSet<String> {
+        let outputs = self.cells.iter().flat_map(|(_, rows)| {
+            let (Rows::Held(_, from) | Rows::Stored(from)) = rows;
+            &from.cell.outputs
+        });
+        outputs
+            .filter(|(_, artifact)| artifact.media == Media::Parquet)
+            .map(|(name, _)| name.clone())
+            .collect()
+    }
+}
+
 impl Rows<'_> {
     /// Returns where the cell lies on the axes.
     pub(crate) fn coordinates(&self) -> &Coordinates {
@@ -73,7 +87,8 @@ impl Rows<'_> {
         let at = &from.cell.coordinates;
         let wrong = |e: &dyn std::fmt::Display| {
             Failure::failed(format!(
-                "`{name}` of the load cell {at} cannot be read: {e}"
+                "`{name}` of the cell {at} of `{}` cannot be read: {e}",
+                from.stage
             ))
         };
         let bytes = from.store.get(&artifact.digest).map_err(|e| wrong(&e))?;
@@ -141,10 +156,14 @@ pub(crate) fn loads<'a>(
 ) -> Result<Vec<Load<'a>>, Failure> {
     let measured: Vec<&Input> = inputs.iter().filter(|i| i.kind == "load").collect();
     if measured.is_empty() {
+        // Tables of programs are read by queries, and no gate is about them.
+        if inputs.iter().any(|i| i.kind == "run") {
+            return Ok(Vec::new());
+        }
         return Err(
             Failure::failed("the stage does not need a load stage").hint(
                 "an analyze stage needs the load stage whose rows it analyzes, and a verify stage \
-             over it",
+             over it; or a run stage whose tables a query reads",
             ),
         );
     }
@@ -158,6 +177,45 @@ pub(crate) fn loads<'a>(
         .into_iter()
         .map(|input| load(input, &verdicts, store, control, weight <= hold))
         .collect()
+}
+
+/// Reads where the tables of programs lie. No gate is about them: what a program says of itself
+/// decides whether its cell is ok.
+pub(crate) fn programs<'a>(inputs: &'a [Input], store: &'a Store) -> Vec<Load<'a>> {
+    let program = |input: &'a Input| {
+        let axes = input.cells.first().map(|cell| cell.coordinates.0.iter());
+        let mut program = Load {
+            stage: input.stage.clone(),
+            axes: axes
+                .into_iter()
+                .flatten()
+                .map(|(name, _)| name.clone())
+                .collect(),
+            cells: Vec::new(),
+            missing: Vec::new(),
+        };
+        for cell in &input.cells {
+            let reason = cell.reason.as_deref().unwrap_or_default();
+            if cell.status == CellStatus::Ok {
+                let at = cell.coordinates.0.iter().map(|(_, value)| value.clone());
+                let stage = &input.stage;
+                program
+                    .cells
+                    .push((at.collect(), Rows::Stored(Origin { store, stage, cell })));
+            } else if !(cell.status == CellStatus::Excluded && is_not_needed(reason)) {
+                program.missing.push(Missing {
+                    at: cell.coordinates.0.clone(),
+                    why: format!("{}: {reason}", cell.status.word()),
+                });
+            }
+        }
+        program
+            .cells
+            .sort_by(|a, b| contract::compare_all(&a.0, &b.0));
+        program
+    };
+    let programs = inputs.iter().filter(|i| i.kind == "run");
+    programs.map(program).collect()
 }
 
 /// What verification says: the stages it covered, and why a cell may not enter.

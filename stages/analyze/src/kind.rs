@@ -310,11 +310,13 @@ pub(crate) fn run_holding(
 ) -> Result<Done, Failure> {
     let planned = planned(parameters)?;
     let loads = intake::loads(inputs, store, control, hold)?;
+    let programs = intake::programs(inputs, store);
     let surroundings = Surroundings::new(&loads);
     let mut tables: BTreeMap<String, Frame> = BTreeMap::new();
     let mut done = Done::default();
     let maker = Maker {
         loads: &loads,
+        programs: &programs,
         surroundings: &surroundings,
         seed,
         control,
@@ -343,7 +345,7 @@ pub(crate) fn run_holding(
     for pair in outputs {
         done.outputs.extend(pair?);
     }
-    for load in &loads {
+    for load in loads.iter().chain(&programs) {
         for missing in &load.missing {
             let at = Coordinates(missing.at.clone());
             done.warnings.push(format!(

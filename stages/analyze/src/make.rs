@@ -16,6 +16,7 @@ use crate::surroundings::Surroundings;
 /// What tables are made from.
 pub(crate) struct Maker<'a> {
     pub(crate) loads: &'a [Load<'a>],
+    pub(crate) programs: &'a [Load<'a>],
     pub(crate) surroundings: &'a Surroundings<'a>,
     pub(crate) seed: u64,
     pub(crate) control: &'a Control,
@@ -86,6 +87,7 @@ impl Maker<'_> {
     fn context<'b>(&'b self, tables: &'b BTreeMap<String, Frame>) -> Context<'b> {
         Context {
             loads: self.loads,
+            programs: self.programs,
             surroundings: self.surroundings,
             tables,
             seed: self.seed,

@@ -301,6 +301,8 @@ pub(crate) fn items<'a>(key: &str, list: &'a [String]) -> Vec<(Vec<Step>, &'a st
 /// What an operator may see while it makes a table.
 pub(crate) struct Context<'a> {
     pub(crate) loads: &'a [Load<'a>],
+    /// The stages whose programs left tables.
+    pub(crate) programs: &'a [Load<'a>],
     pub(crate) surroundings: &'a Surroundings<'a>,
     pub(crate) tables: &'a BTreeMap<String, Frame>,
     pub(crate) seed: u64,

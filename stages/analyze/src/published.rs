@@ -85,6 +85,7 @@ pub(crate) fn made(
     let mut tables = BTreeMap::from([("t".to_owned(), frame)]);
     let maker = Maker {
         loads: &[],
+        programs: &[],
         surroundings: &Surroundings::new(&[]),
         seed: 164,
         control: &Control::quiet(),

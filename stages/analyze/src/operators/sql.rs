@@ -19,7 +19,7 @@ pub(crate) struct Sql;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// One SELECT. It may read the tables above it by name, and the raw rows of a load stage as `"STAGE.requests"`, `"STAGE.chunks"` and the other [tables of a load cell](columns.md), with the axes as columns.
+    /// One SELECT. It may read the tables above it by name, and the raw rows of a load stage as `"STAGE.requests"`, `"STAGE.chunks"` and the other [tables of a load cell](columns.md), with the axes as columns. Tables of a [run stage](run.md) are named alike.
     query: String,
     /// The result columns that name a row; none if there is one row.
     #[serde(default)]
@@ -175,6 +175,28 @@ fn shapes(query: &str, scope: &Scope<'_>) -> Vec<Shape> {
             shapes.push(Shape {
                 name: name.clone(),
                 columns: table.empty_columns(),
+                open: true,
+            });
+        }
+    }
+    // A table of a program: which ones there are is known when the stages are connected. A name that
+    // looks like that of a load cell's table is a slip.
+    let known: Vec<&str> = contract::LOAD_TABLES
+        .iter()
+        .map(|table| table.name)
+        .collect();
+    let of_program = |name: &&String| {
+        name.rsplit_once('.').is_some_and(|(stage, output)| {
+            !stage.is_empty()
+                && !known.contains(&output)
+                && !contract::did_you_mean(output, &known).starts_with("did you mean")
+        })
+    };
+    for name in mentioned.iter().filter(of_program) {
+        if shapes.iter().all(|shape| shape.name != *name) {
+            shapes.push(Shape {
+                name: name.clone(),
+                columns: Vec::new(),
                 open: true,
             });
         }
@@ -335,8 +357,17 @@ impl Sources {
             for spec in contract::LOAD_TABLES {
                 let name = format!("{}.{}", load.stage, spec.name);
                 if mentioned.contains(&name.to_lowercase()) {
-                    let (table, spans) = raw_table(load, spec)?;
+                    let (table, spans) = raw_table(load, spec.name, Some(spec))?;
                     self.add(&name, &table, spans, load.missing.clone())?;
+                }
+            }
+        }
+        for program in context.programs {
+            for output in program.tables() {
+                let name = format!("{}.{output}", program.stage);
+                if mentioned.contains(&name.to_lowercase()) {
+                    let (table, spans) = raw_table(program, &output, None)?;
+                    self.add(&name, &table, spans, program.missing.clone())?;
                 }
             }
         }
@@ -365,7 +396,17 @@ impl Sources {
                     let tables = contract::LOAD_TABLES.iter();
                     tables.map(|spec| format!("{}.{}", load.stage, spec.name))
                 });
-                let known: Vec<String> = context.tables.keys().cloned().chain(raw).collect();
+                let of_programs = context.programs.iter().flat_map(|program| {
+                    let tables = program.tables().into_iter();
+                    tables.map(|output| format!("{}.{output}", program.stage))
+                });
+                let known: Vec<String> = context
+                    .tables
+                    .keys()
+                    .cloned()
+                    .chain(raw)
+                    .chain(of_programs)
+                    .collect();
                 failure.hint(contract::did_you_mean(
                     name,
                     &known.iter().map(String::as_str).collect::<Vec<_>>(),
@@ -388,16 +429,23 @@ impl Sources {
 }
 
 /// Returns the raw rows of all cells under each other, the axes before them.
-fn raw_table(load: &Load, spec: &TableSpec) -> Result<(Table, Vec<Span>), Failure> {
+fn raw_table(
+    load: &Load,
+    output: &str,
+    spec: Option<&TableSpec>,
+) -> Result<(Table, Vec<Span>), Failure> {
     let wrong =
         |e: artifacts::TableError| Failure::failed(format!("rows of `{}`: {e}", load.stage));
     let (mut tables, mut spans_of_all, mut axes) =
         (Vec::new(), Vec::new(), vec![Vec::new(); load.axes.len()]);
     for (at, cell) in &load.cells {
-        let Some((source, table)) = cell.table(spec.name)? else {
+        let Some((source, table)) = cell.table(output)? else {
             continue;
         };
-        let table = spec.view(&table).map_err(wrong)?;
+        let table = match spec {
+            Some(spec) => spec.view(&table).map_err(wrong)?,
+            None => table,
+        };
         for (values, value) in axes.iter_mut().zip(at) {
             values.extend(std::iter::repeat_n(value.clone(), table.rows()));
         }
@@ -418,28 +466,33 @@ fn raw_table(load: &Load, spec: &TableSpec) -> Result<(Table, Vec<Span>), Failur
         let Some(first) = parts.next() else { continue };
         let mut whole = first.map_err(wrong)?;
         for part in parts {
-            extend(&mut whole.data, part.map_err(wrong)?.data);
+            extend(&mut whole.data, part.map_err(wrong)?.data).map_err(|()| {
+                let message = format!("the cells of `{}` have other types in `{name}`", load.stage);
+                Failure::failed(message)
+            })?;
         }
         columns.push(whole);
     }
     if columns.is_empty() {
         return Err(Failure::failed(format!(
-            "no cell of `{}` has a table `{}`",
-            load.stage, spec.name
+            "no cell of `{}` has a table `{output}`",
+            load.stage
         )));
     }
     Ok((Table::new(columns).map_err(wrong)?, spans_of_all))
 }
 
-/// Appends values of the same type: both come from one definition of the columns.
-fn extend(all: &mut ColumnData, more: ColumnData) {
+/// Appends values of the same type: both come from one definition of the columns, unless a study gives
+/// the cells of a program other ones.
+fn extend(all: &mut ColumnData, more: ColumnData) -> Result<(), ()> {
     match (all, more) {
         (ColumnData::Int(all), ColumnData::Int(more)) => all.extend(more),
         (ColumnData::Float(all), ColumnData::Float(more)) => all.extend(more),
         (ColumnData::Text(all), ColumnData::Text(more)) => all.extend(more),
         (ColumnData::Bool(all), ColumnData::Bool(more)) => all.extend(more),
-        (all, more) => unreachable!("one definition has two types: {all:?}, {more:?}"),
+        _ => return Err(()),
     }
+    Ok(())
 }
 
 /// Makes the answer a derived table.

@@ -308,6 +308,7 @@ impl<'a> Simulation<'a> {
         }
         let maker = Maker {
             loads: &[],
+            programs: &[],
             surroundings: &Surroundings::new(&[]),
             seed: self.study.seed,
             control: self.control,

@@ -1,0 +1,206 @@
+//! One execution of the program: started so that it cannot outlive us, watched, and stopped with all
+//! that it started.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pipeline::enclosure::Enclosure;
+use pipeline::process::{Spawner, stop};
+use pipeline::{Failure, Job};
+
+/// How often it is looked at.
+const POLL: Duration = Duration::from_millis(20);
+
+/// How often the size of what it wrote is looked at.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// How long it may take to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How many of the last lines of its log an error quotes.
+const QUOTED_LINES: usize = 3;
+
+/// What is executed, and where.
+pub(crate) struct Launch<'a> {
+    /// The program and all its arguments.
+    pub(crate) line: Vec<String>,
+    pub(crate) environment: BTreeMap<String, String>,
+    pub(crate) inherit: &'a [String],
+    /// The virtual environment whose programs come first.
+    pub(crate) venv: Option<PathBuf>,
+    /// Its working folder.
+    pub(crate) folder: &'a Path,
+    /// The file that its output goes to.
+    pub(crate) log: &'a Path,
+    /// The folder whose size is bounded, and the bound in bytes.
+    pub(crate) budget: Option<(&'a Path, u64)>,
+}
+
+/// Runs it to its end.
+///
+/// # Errors
+/// If it cannot be started, must stop, or writes more than it may.
+pub(crate) fn run(launch: &Launch<'_>, job: &Job<'_>) -> Result<ExitStatus, Failure> {
+    let trouble = |what: &str, e: io::Error| Failure::failed(format!("the program: {what}: {e}"));
+    let exe = std::env::current_exe().map_err(|e| trouble("this program's file", e))?;
+    let spawner = Arc::new(Spawner::new(exe).map_err(|e| trouble("the thread that starts it", e))?);
+    let (program, arguments) = launch
+        .line
+        .split_first()
+        .ok_or_else(|| Failure::failed("there is no program"))?;
+    let mut command = spawner.command(program);
+    command.args(arguments);
+    surround(&mut command, launch).map_err(|e| trouble("its environment", e))?;
+    let log = File::create(launch.log).map_err(|e| trouble("its log", e))?;
+    let errors = log.try_clone().map_err(|e| trouble("its log", e))?;
+    command
+        .current_dir(launch.folder)
+        .stdin(Stdio::null())
+        .stdout(log)
+        .stderr(errors);
+    let mut child = spawner
+        .spawn(command)
+        .map_err(|e| trouble("it cannot be started", e))?;
+    let noted = Enclosure::of(child.id()).and_then(|enclosure| {
+        let lease = job.leases.register(child.id())?;
+        Ok((enclosure, lease))
+    });
+    let (enclosure, _lease) = match noted {
+        Ok(noted) => noted,
+        Err(e) => {
+            let _ = stop(&mut child, Duration::ZERO);
+            return Err(trouble("its lease cannot be noted", e));
+        }
+    };
+    let mut looked = Instant::now();
+    let ended = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break Ok(status),
+            Ok(None) => {}
+            Err(e) => break Err(trouble("it cannot be watched", e)),
+        }
+        if let Err(stopped) = job.control.check() {
+            break Err(stopped);
+        }
+        if looked.elapsed() >= LOOK {
+            looked = Instant::now();
+            if let Err(over) = within(launch.budget) {
+                break Err(over);
+            }
+        }
+        thread::sleep(POLL);
+    };
+    let stopped = stop(&mut child, GRACE).map(drop).and(enclosure.empty());
+    let status = ended?;
+    stopped.map_err(|e| trouble("what it started cannot be stopped", e))?;
+    within(launch.budget)?;
+    Ok(status)
+}
+
+/// Gives a command the variables that it may see, and no others.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a program inherits the variables that the study names"
+)]
+fn surround(command: &mut Command, launch: &Launch<'_>) -> io::Result<()> {
+    command.env_clear();
+    let names = ["HOME", "PATH", "TMPDIR"].into_iter();
+    for name in names.chain(launch.inherit.iter().map(String::as_str)) {
+        if let Some(value) = std::env::var_os(name) {
+            command.env(name, value);
+        }
+    }
+    if let Some(venv) = &launch.venv {
+        let outside = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::iter::once(venv.join("bin")).chain(std::env::split_paths(&outside));
+        let path = std::env::join_paths(folders).map_err(io::Error::other)?;
+        command.env("PATH", path).env("VIRTUAL_ENV", venv);
+    }
+    command.envs(&launch.environment);
+    Ok(())
+}
+
+/// Returns where a program is that the study names.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a program is looked for on the search path"
+)]
+pub(crate) fn find(name: &str, venv: Option<&Path>) -> Option<PathBuf> {
+    if name.contains('/') {
+        return Some(PathBuf::from(name)).filter(|path| path.is_file());
+    }
+    let outside = std::env::var_os("PATH").unwrap_or_default();
+    let own = venv.map(|venv| venv.join("bin"));
+    own.into_iter()
+        .chain(std::env::split_paths(&outside))
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file())
+}
+
+/// Returns the digest of a variable's value; null if it is not set. Records are published, so the value
+/// itself is not told.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "these values reach the program, so they are part of what was measured"
+)]
+pub(crate) fn variable(name: &str) -> Option<String> {
+    let value = std::env::var_os(name)?;
+    Some(artifacts::Digest::of(value.as_encoded_bytes()).to_string())
+}
+
+fn within(budget: Option<(&Path, u64)>) -> Result<(), Failure> {
+    let Some((folder, most)) = budget else {
+        return Ok(());
+    };
+    let size =
+        size_of(folder).map_err(|e| Failure::failed(format!("{}: {e}", folder.display())))?;
+    if size <= most {
+        return Ok(());
+    }
+    let mib = most >> 20;
+    Err(
+        Failure::failed(format!("the program wrote more than its {mib} MiB"))
+            .hint("let it write less, or raise `budget-mib`"),
+    )
+}
+
+fn size_of(folder: &Path) -> io::Result<u64> {
+    let (mut size, mut open) = (0, vec![folder.to_owned()]);
+    while let Some(next) = open.pop() {
+        for entry in fs::read_dir(next)? {
+            // A file may go while it is looked at.
+            let Ok(entry) = entry else { continue };
+            let Ok(metadata) = fs::symlink_metadata(entry.path()) else {
+                continue;
+            };
+            if metadata.is_dir() {
+                open.push(entry.path());
+            } else {
+                size += metadata.len();
+            }
+        }
+    }
+    Ok(size)
+}
+
+/// What a log says last, to follow a sentence.
+pub(crate) fn last_words(log: &str) -> String {
+    let lines: Vec<&str> = log
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .collect();
+    match lines[lines.len().saturating_sub(QUOTED_LINES)..]
+        .join(" / ")
+        .as_str()
+    {
+        "" => "; it printed nothing".to_owned(),
+        last => format!("; it printed last: {last}"),
+    }
+}

@@ -1,0 +1,315 @@
+//! What a run stage says, and what is wrong with it.
+
+use std::collections::BTreeMap;
+
+use pipeline::{Library, Problem, sources};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a run stage says.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(extend("x-other-words" = {
+    "command": "`program:` and `arguments:`",
+    "cmd": "`program:` and `arguments:`",
+    "script": "a key of `program:`",
+    "args": "`arguments:`",
+    "env": "`environment:` for values, `inherit:` for names",
+    "outputs": "`tables:` and `blobs:`",
+    "artifacts": "`blobs:`",
+    "python": "`interpreter:`",
+}))]
+pub struct Settings {
+    /// What is executed.
+    pub program: Program,
+    /// What executes a script, with its own arguments.
+    #[serde(default = "interpreter")]
+    pub interpreter: Vec<String>,
+    /// The arguments. `{out}` is the folder for its outputs, `{inputs}` that of the outputs of the
+    /// needed stages, `{files}` that of `files`, `{url}` and `{model}` the server that the stage
+    /// needs and the name of its model, `{seed}` the experiment's seed.
+    #[serde(default)]
+    #[schemars(with = "Vec<serde_json::Value>")]
+    pub arguments: Vec<Word>,
+    /// Files that it reads, by the name that they get in `{files}`. They are pinned by their digest.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
+    /// Variables set for it; the same placeholders as in `arguments`.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
+    pub environment: BTreeMap<String, Word>,
+    /// Names of the variables that it inherits besides `PATH`, `HOME` and `TMPDIR`.
+    #[serde(default)]
+    pub inherit: Vec<String>,
+    /// A command that must succeed before the program is started, for instance one that asks whether
+    /// counters are accessible. If it fails, the cell is blocked, with what it said.
+    #[serde(default)]
+    pub check: Vec<String>,
+    /// Tables that it leaves, by name.
+    #[serde(default)]
+    pub tables: BTreeMap<String, TableSettings>,
+    /// Other files that it leaves in `{out}`, by the name of the output.
+    #[serde(default)]
+    pub blobs: BTreeMap<String, String>,
+    /// The most that it may write into `{out}`, in MiB.
+    #[serde(default = "budget")]
+    #[schemars(range(min = 1))]
+    pub budget_mib: u64,
+}
+
+/// A text. A number or a boolean, as labels of axes often are, is written as YAML writes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Word(pub String);
+
+impl<'de> Deserialize<'de> for Word {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        match pipeline::Json::deserialize(from)? {
+            pipeline::Json::String(text) => Ok(Self(text)),
+            pipeline::Json::Number(number) => Ok(Self(number.to_string())),
+            pipeline::Json::Bool(is) => Ok(Self(is.to_string())),
+            other => Err(serde::de::Error::custom(format!(
+                "an argument or a variable is a text, a number or a boolean, not {other}"
+            ))),
+        }
+    }
+}
+
+/// What is executed.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Program {
+    /// A file of the experiment, pinned by its digest; canonical parameters hold the digest.
+    Script(String),
+    /// A program on the search path, or in the venv of a needed provision stage. The digest of its
+    /// file is part of the key.
+    Installed(String),
+}
+
+/// A table that the program leaves.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct TableSettings {
+    /// The file in `{out}`: `.csv` with a heading, or `.jsonl` with an object in each line.
+    pub file: String,
+    /// Its columns by name. A column of the file that is not declared is an error.
+    pub columns: BTreeMap<String, ColumnSettings>,
+    /// The columns that name a row.
+    #[serde(default)]
+    pub keys: Vec<String>,
+}
+
+/// A column.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ColumnSettings {
+    /// What its values are. An empty field of a CSV file is null.
+    #[serde(rename = "type")]
+    pub kind: ColumnType,
+    /// The unit of its numbers, for instance `ms`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub unit: Option<String>,
+    /// What it means.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub description: Option<String>,
+}
+
+/// What the values of a column are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ColumnType {
+    /// Whole numbers.
+    Integer,
+    /// Numbers.
+    Number,
+    /// Texts.
+    Text,
+    /// `true` or `false`.
+    Boolean,
+}
+
+fn interpreter() -> Vec<String> {
+    ["python3", "-B"].map(str::to_owned).to_vec()
+}
+
+fn budget() -> u64 {
+    1024
+}
+
+/// The placeholders of arguments and variables.
+pub(crate) const PLACEHOLDERS: [&str; 6] = ["out", "inputs", "files", "url", "model", "seed"];
+
+/// The names that the stage gives its own outputs.
+const OWN: [&str; 2] = ["log", "run"];
+
+/// Returns the words that stand in braces in a text, if they are made of lower-case letters.
+pub(crate) fn placeholders(text: &str) -> impl Iterator<Item = &str> {
+    text.split('{').skip(1).filter_map(|rest| {
+        let (name, _) = rest.split_once('}')?;
+        (!name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase())).then_some(name)
+    })
+}
+
+impl Settings {
+    /// Returns whether a placeholder is used anywhere.
+    pub(crate) fn mentions(&self, name: &str) -> bool {
+        let words = self.arguments.iter().chain(self.environment.values());
+        let texts = words.map(|word| &word.0).chain(&self.check);
+        texts
+            .flat_map(|text| placeholders(text))
+            .any(|used| used == name)
+    }
+
+    /// Names files by their digests.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the settings.
+    pub(crate) fn pin(mut self, library: &dyn Library) -> Result<Self, Vec<Problem>> {
+        let mut problems = self.problems();
+        if let Program::Script(file) = &mut self.program {
+            pin(library, file, &["program", "script"], &mut problems);
+        }
+        for (name, file) in &mut self.files {
+            pin(library, file, &["files", name], &mut problems);
+        }
+        if problems.is_empty() {
+            Ok(self)
+        } else {
+            Err(problems)
+        }
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let of = |key: &str, text: &String| (vec![key.to_owned()], text.clone());
+        let arguments = self.arguments.iter().map(|word| of("arguments", &word.0));
+        let check = self.check.iter().map(|text| of("check", text));
+        let variables = self.environment.iter().map(|(name, word)| {
+            let route = vec!["environment".to_owned(), name.clone()];
+            (route, word.0.clone())
+        });
+        for (route, text) in arguments.chain(check).chain(variables) {
+            for unknown in placeholders(&text).filter(|name| !PLACEHOLDERS.contains(name)) {
+                let route: Vec<&str> = route.iter().map(String::as_str).collect();
+                let message = format!("`{{{unknown}}}` stands for nothing");
+                problems.push(Problem::at(&route, message).hint(pipeline::suggest::remedy(
+                    unknown,
+                    "placeholders",
+                    PLACEHOLDERS,
+                )));
+            }
+        }
+        if self.tables.is_empty() && self.blobs.is_empty() {
+            let problem = Problem::at(
+                &[],
+                "the program leaves nothing: there are neither `tables` nor `blobs`",
+            );
+            problems.push(problem.hint("declare what it writes into `{out}`"));
+        }
+        for (name, table) in &self.tables {
+            problems.extend(table.problems(name));
+        }
+        for (key, name, file) in self
+            .tables
+            .iter()
+            .map(|(name, table)| ("tables", name, &table.file))
+            .chain(self.blobs.iter().map(|(name, file)| ("blobs", name, file)))
+        {
+            if OWN.contains(&name.as_str()) || (key == "blobs" && self.tables.contains_key(name)) {
+                let problem = Problem::at_key(&[key, name], format!("the name `{name}` is taken"));
+                problems.push(problem.hint("choose another one"));
+            }
+            if !is_inside(file) {
+                let problem = Problem::at(
+                    &[key, name],
+                    format!("`{file}` is not a file below `{{out}}`"),
+                );
+                problems
+                    .push(problem.hint("write its path from there, for instance `answers.csv`"));
+            }
+        }
+        for name in self.files.keys().filter(|name| !is_inside(name)) {
+            let problem = Problem::at_key(
+                &["files", name],
+                format!("`{name}` is not the name of a file"),
+            );
+            problems.push(problem.hint("write a relative path without `..`"));
+        }
+        if self.interpreter.is_empty() {
+            problems.push(
+                Problem::at(&["interpreter"], "there is no interpreter")
+                    .hint("write the program and its arguments, for instance `[python3, -B]`"),
+            );
+        }
+        problems
+    }
+}
+
+impl TableSettings {
+    fn problems(&self, name: &str) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let extension = self.file.rsplit('.').next().unwrap_or_default();
+        if !matches!(extension, "csv" | "jsonl") {
+            let problem = Problem::at(
+                &["tables", name, "file"],
+                format!("`{}` is no table", self.file),
+            );
+            problems.push(
+                problem.hint("write a `.csv` or a `.jsonl` file, or declare it under `blobs`"),
+            );
+        }
+        if self.columns.is_empty() {
+            problems.push(
+                Problem::at(&["tables", name, "columns"], "the table has no columns")
+                    .hint("declare each column: `score: {type: number}`"),
+            );
+        }
+        for key in self
+            .keys
+            .iter()
+            .filter(|key| !self.columns.contains_key(*key))
+        {
+            let names = self.columns.keys().map(String::as_str);
+            let problem = Problem::at(
+                &["tables", name, "keys"],
+                format!("there is no column `{key}`"),
+            );
+            problems.push(problem.hint(pipeline::suggest::remedy(key, "columns", names)));
+        }
+        for (column, of) in &self.columns {
+            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+            if column.is_empty() || !column.chars().all(plain) {
+                let message = format!("`{column}` is not a valid name for a column");
+                problems.push(
+                    Problem::at_key(&["tables", name, "columns", column], message)
+                        .hint("use lower-case letters, digits and underscores"),
+                );
+            }
+            if of.unit.is_some() && !matches!(of.kind, ColumnType::Integer | ColumnType::Number) {
+                problems.push(
+                    Problem::at(
+                        &["tables", name, "columns", column, "unit"],
+                        "only numbers have a unit",
+                    )
+                    .hint("remove `unit`, or correct `type`"),
+                );
+            }
+        }
+        problems
+    }
+}
+
+/// Returns whether a path stays below the folder that it begins at.
+fn is_inside(path: &str) -> bool {
+    !path.is_empty() && path.split('/').all(|part| !matches!(part, "" | "." | ".."))
+}
+
+/// Replaces a file's path by its digest.
+fn pin(library: &dyn Library, file: &mut String, route: &[&str], problems: &mut Vec<Problem>) {
+    match sources::read(library, file) {
+        Ok((source, _)) => *file = source.digest.to_string(),
+        Err(e) => problems.push(Problem::at(route, e.message).hint(e.hint)),
+    }
+}

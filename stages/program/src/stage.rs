@@ -1,0 +1,521 @@
+//! The kind itself: what enters the key, what is asked before, and one execution.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use artifacts::Digest;
+use contract::{LiveEnvironment, LiveServer};
+use pipeline::stage::BLOCKED;
+use pipeline::{
+    CellStatus, Class, Consent, Content, Done, Effect, Failure, Input, Job, Json, Library, Media,
+    Needed, Output, Problem, StageKind, What, sources,
+};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::inputs;
+use crate::launch::{self, Launch, last_words};
+use crate::settings::{Program, Settings, placeholders};
+use crate::tables;
+
+/// The file by which a program tells why it has no result.
+const TOLD: &str = "status.json";
+
+/// How many bytes of its log are kept: the end.
+const LOG: usize = 1 << 20;
+
+/// The run kind.
+#[derive(Debug, Default)]
+pub struct Run;
+
+/// What a program tells of itself.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Told {
+    status: ToldStatus,
+    reason: String,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum ToldStatus {
+    /// Something that it needs is missing or locked here.
+    Blocked,
+    /// It ran, but what it left cannot be made a table.
+    Unconvertible,
+}
+
+impl StageKind for Run {
+    fn name(&self) -> &'static str {
+        "run"
+    }
+
+    fn semantic_version(&self) -> u32 {
+        1
+    }
+
+    fn class(&self) -> Class {
+        Class::Measurement
+    }
+
+    fn uses_one(&self, _gives: &dyn Fn(&str) -> bool) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("serve", "asks one server"),
+            ("provision", "runs in one environment"),
+        ]
+    }
+
+    fn schema(&self) -> schemars::Schema {
+        schemars::schema_for!(Settings)
+    }
+
+    fn canonical(&self, settings: &Json, library: &dyn Library) -> Result<Json, Vec<Problem>> {
+        let settings: Settings = serde_json::from_value(settings.clone())
+            .map_err(|e| vec![Problem::at(&[], e.to_string())])?;
+        Ok(json!(settings.pin(library)?))
+    }
+
+    /// What decides a result beside the study: the processor, and the bytes of what is executed.
+    fn facets(&self, parameters: &Json) -> Result<BTreeMap<String, Json>, Failure> {
+        let settings = read(parameters)?;
+        let mut facets = BTreeMap::from([
+            ("os".to_owned(), json!(std::env::consts::OS)),
+            ("arch".to_owned(), json!(std::env::consts::ARCH)),
+            ("cpu_model".to_owned(), json!(cpu_model())),
+        ]);
+        let executed = settings.executed();
+        let digest = launch::find(executed, None)
+            .map(|path| digest_of(&path))
+            .transpose();
+        let digest =
+            digest.map_err(|e| Failure::failed(format!("`{executed}` cannot be read: {e}")))?;
+        facets.insert("program".to_owned(), json!(digest.map(|d| d.to_string())));
+        if !settings.inherit.is_empty() {
+            let values = settings
+                .inherit
+                .iter()
+                .map(|name| (name.clone(), launch::variable(name)));
+            facets.insert(
+                "inherited".to_owned(),
+                json!(values.collect::<BTreeMap<_, _>>()),
+            );
+        }
+        Ok(facets)
+    }
+
+    fn effects(
+        &self,
+        parameters: &Json,
+        _inputs: &[Input],
+        _store: &artifacts::Store,
+    ) -> Result<Vec<Effect>, Failure> {
+        let settings = read(parameters)?;
+        let script = settings.script()?;
+        let checked = (!settings.check.is_empty()).then(|| Effect {
+            what: What::Start {
+                purpose: "a check of what a program needs".to_owned(),
+                program: settings.check.iter().take(1).cloned().collect(),
+                arguments: settings.check.iter().skip(1).cloned().collect(),
+                environment: settings.variables(),
+                inherits: settings.inherit.clone(),
+                script: None,
+            },
+            consent: Some(settings.consent()),
+        });
+        let program = match &settings.program {
+            Program::Script(_) => {
+                let interpreter = settings.interpreter.iter().cloned();
+                interpreter.chain(["{launcher}".to_owned()]).collect()
+            }
+            Program::Installed(name) => vec![name.clone()],
+        };
+        let started = Effect {
+            what: What::Start {
+                purpose: "a program of the study".to_owned(),
+                program,
+                arguments: settings
+                    .arguments
+                    .iter()
+                    .map(|word| word.0.clone())
+                    .collect(),
+                environment: settings.variables(),
+                inherits: settings.inherit.clone(),
+                script,
+            },
+            consent: Some(settings.consent()),
+        };
+        Ok(checked.into_iter().chain([started]).collect())
+    }
+
+    fn fits(
+        &self,
+        parameters: &Json,
+        needs: &[Needed<'_>],
+        _library: &dyn Library,
+    ) -> Result<(), Vec<Problem>> {
+        let Ok(settings) = read(parameters) else {
+            return Ok(());
+        };
+        let server = ["url", "model"]
+            .into_iter()
+            .find(|name| settings.mentions(name));
+        match server {
+            Some(name) if Needed::of_kind(needs, "serve").is_none() => {
+                let message = format!("`{{{name}}}` is of a server, but the stage needs none");
+                Err(vec![
+                    Problem::at(&["arguments"], message).hint("add a serve stage to `needs`"),
+                ])
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
+        let settings = read(job.parameters)?;
+        job.control.permits(&settings.consent())?;
+        let prepared = Prepared::of(&settings, job)?;
+        if !settings.check.is_empty() {
+            job.control
+                .progress(0, None, "checking what the program needs");
+            prepared.check(&settings, job)?;
+        }
+        job.control.progress(0, None, "running the program");
+        let status = launch::run(&prepared.launch(&settings), job);
+        let log = prepared.log_text();
+        let kept = Output::text("log", Media::Text, log.clone());
+        let status = match status {
+            Ok(status) => status,
+            Err(failure) => return Err(prepared.leave(&settings, failure).evidence(kept)),
+        };
+        if let Some(told) = prepared.told() {
+            let failure = match told
+                .map_err(|why| Failure::failed(format!("the program's {TOLD}: {why}")))?
+            {
+                Told {
+                    status: ToldStatus::Blocked,
+                    reason,
+                } => Failure::new(CellStatus::Skipped, format!("{BLOCKED}{reason}")),
+                Told {
+                    status: ToldStatus::Unconvertible,
+                    reason,
+                } => prepared.leave(
+                    &settings,
+                    Failure::failed(format!("unconvertible: {reason}")),
+                ),
+            };
+            return Err(failure.evidence(kept));
+        }
+        if !status.success() {
+            let reason = format!("the program ended with {status}{}", last_words(&log));
+            return Err(prepared
+                .leave(&settings, Failure::failed(reason))
+                .evidence(kept));
+        }
+        let mut outputs = match prepared.outputs(&settings) {
+            Ok(outputs) => outputs,
+            Err(failure) => return Err(prepared.leave(&settings, failure).evidence(kept)),
+        };
+        outputs.push(kept);
+        Ok(Done {
+            outputs,
+            ..Done::default()
+        })
+    }
+
+    fn rehearse(&self, job: &Job<'_>, slowdown: f64) -> Result<Done, Failure> {
+        let settings = read(job.parameters)?;
+        let mut done = Done::default();
+        for (name, declared) in &settings.tables {
+            let table = tables::made_up(declared, slowdown).map_err(Failure::failed)?;
+            done.outputs.push(Output::table(name, &table)?);
+        }
+        for name in settings.blobs.keys() {
+            done.outputs
+                .push(Output::text(name, Media::Binary, "made up"));
+        }
+        Ok(done)
+    }
+}
+
+fn read(parameters: &Json) -> Result<Settings, Failure> {
+    serde_json::from_value(parameters.clone())
+        .map_err(|e| Failure::failed(format!("invalid parameters of a run stage: {e}")))
+}
+
+fn cpu_model() -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+fn digest_of(path: &Path) -> std::io::Result<Digest> {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_mmap_rayon(path.canonicalize()?)?;
+    Ok(Digest::from_bytes(*hasher.finalize().as_bytes()))
+}
+
+impl Settings {
+    /// Returns the program that this machine executes.
+    fn executed(&self) -> &str {
+        match &self.program {
+            Program::Script(_) => self.interpreter.first().map_or("", String::as_str),
+            Program::Installed(name) => name,
+        }
+    }
+
+    fn variables(&self) -> BTreeMap<String, String> {
+        let variables = self.environment.iter();
+        variables
+            .map(|(name, word)| (name.clone(), word.0.clone()))
+            .collect()
+    }
+
+    /// Returns the text of the script.
+    fn script(&self) -> Result<Option<String>, Failure> {
+        let Program::Script(digest) = &self.program else {
+            return Ok(None);
+        };
+        let (_, bytes) =
+            sources::bytes_of(digest).map_err(|e| Failure::failed(e.message).hint(e.hint))?;
+        Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// What a user consents to: everything that decides what is executed.
+    fn consent(&self) -> Consent {
+        Consent {
+            definition: json!({
+                "run": self.program, "interpreter": self.interpreter, "arguments": self.arguments,
+                "files": self.files, "environment": self.environment, "inherit": self.inherit, "check": self.check,
+            }),
+            texts: BTreeMap::new(),
+            arguments: BTreeMap::new(),
+        }
+    }
+}
+
+/// The folders of one execution, and what stands for the placeholders.
+struct Prepared {
+    work: PathBuf,
+    out: PathBuf,
+    log: PathBuf,
+    program: PathBuf,
+    venv: Option<PathBuf>,
+    values: BTreeMap<&'static str, String>,
+}
+
+impl Prepared {
+    /// Makes the folders and lays out what the program reads.
+    fn of(settings: &Settings, job: &Job<'_>) -> Result<Self, Failure> {
+        let at = |name: &str| job.scratch.join(name);
+        let (work, out) = (at("work"), at("out"));
+        let trouble =
+            |e: std::io::Error| Failure::failed(format!("{}: {e}", job.scratch.display()));
+        for folder in [&work, &out, &at("files"), &at("inputs")] {
+            fs::create_dir_all(folder).map_err(trouble)?;
+        }
+        let program = at("program");
+        if let Program::Script(digest) = &settings.program {
+            place(digest, &program)?;
+        }
+        for (name, digest) in &settings.files {
+            let path = at("files").join(name);
+            fs::create_dir_all(path.parent().unwrap_or(&path)).map_err(trouble)?;
+            place(digest, &path)?;
+        }
+        if settings.mentions("inputs") {
+            inputs::lay_out(job.inputs, job.store, &at("inputs"))?;
+        }
+        let text = |path: &Path| path.display().to_string();
+        let mut values = BTreeMap::from([
+            ("out", text(&absolute(&out)?)),
+            ("files", text(&absolute(&at("files"))?)),
+            ("inputs", text(&absolute(&at("inputs"))?)),
+            ("seed", job.seed.to_string()),
+        ]);
+        if let Some(server) = live::<LiveServer>(job, "serve")? {
+            if server.worker.is_some() && (settings.mentions("url")) {
+                return Err(Failure::failed(
+                    "the engine has no server, so there is no `{url}`",
+                ));
+            }
+            values.insert("url", server.base_url);
+            values.insert("model", server.model);
+        }
+        let venv = live::<LiveEnvironment>(job, "provision")?.and_then(|live| live.venv);
+        Ok(Self {
+            log: at("program.log"),
+            program: absolute(&program)?,
+            work,
+            out,
+            venv,
+            values,
+        })
+    }
+
+    fn fill(&self, text: &str) -> String {
+        let mut filled = text.to_owned();
+        for name in placeholders(text) {
+            if let Some(value) = self.values.get(name) {
+                filled = filled.replace(&format!("{{{name}}}"), value);
+            }
+        }
+        filled
+    }
+
+    /// Returns a program where it is: in the venv, or on the search path.
+    fn found(&self, name: &str) -> String {
+        let found = launch::find(name, self.venv.as_deref());
+        found.map_or_else(|| name.to_owned(), |path| path.display().to_string())
+    }
+
+    fn launch<'a>(&'a self, settings: &'a Settings) -> Launch<'a> {
+        let arguments = settings.arguments.iter().map(|word| self.fill(&word.0));
+        let line = match &settings.program {
+            Program::Script(_) => {
+                let (first, rest) = settings.interpreter.split_first().expect("it was checked");
+                let script = self.program.display().to_string();
+                let own = std::iter::once(self.found(first)).chain(rest.iter().cloned());
+                own.chain([script]).chain(arguments).collect()
+            }
+            Program::Installed(name) => {
+                std::iter::once(self.found(name)).chain(arguments).collect()
+            }
+        };
+        self.launching(
+            settings,
+            line,
+            &self.log,
+            Some((&self.out, settings.budget_mib << 20)),
+        )
+    }
+
+    fn launching<'a>(
+        &'a self,
+        settings: &'a Settings,
+        line: Vec<String>,
+        log: &'a Path,
+        budget: Option<(&'a Path, u64)>,
+    ) -> Launch<'a> {
+        let variables = settings.variables().into_iter();
+        Launch {
+            line,
+            environment: variables
+                .map(|(name, text)| (name, self.fill(&text)))
+                .collect(),
+            inherit: &settings.inherit,
+            venv: self.venv.clone(),
+            folder: &self.work,
+            log,
+            budget,
+        }
+    }
+
+    /// Asks the check whether the program can do its work here.
+    fn check(&self, settings: &Settings, job: &Job<'_>) -> Result<(), Failure> {
+        let mut line: Vec<String> = settings.check.iter().map(|text| self.fill(text)).collect();
+        if let Some(first) = line.first_mut() {
+            if launch::find(first, self.venv.as_deref()).is_none() {
+                let reason = format!("{BLOCKED}the program `{first}` is not on the search path");
+                return Err(Failure::new(CellStatus::Skipped, reason));
+            }
+            *first = self.found(first);
+        }
+        let log = self.log.with_extension("check");
+        let status = launch::run(&self.launching(settings, line, &log, None), job)?;
+        if status.success() {
+            return Ok(());
+        }
+        let said = fs::read(&log).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        let last = said.lines().rfind(|line| !line.trim().is_empty());
+        let last = last.map_or_else(|| status.to_string(), |line| line.trim().to_owned());
+        let failure = Failure::new(CellStatus::Skipped, format!("{BLOCKED}{last}"));
+        Err(failure.evidence(Output::text("log", Media::Text, said)))
+    }
+
+    fn log_text(&self) -> String {
+        let bytes = fs::read(&self.log).unwrap_or_default();
+        let end = &bytes[bytes.len().saturating_sub(LOG)..];
+        String::from_utf8_lossy(end).into_owned()
+    }
+
+    fn told(&self) -> Option<Result<Told, String>> {
+        let bytes = fs::read(self.out.join(TOLD)).ok()?;
+        Some(serde_json::from_slice(&bytes).map_err(|e| e.to_string()))
+    }
+
+    /// Returns the declared outputs.
+    ///
+    /// # Errors
+    /// If one is missing, or not as declared.
+    fn outputs(&self, settings: &Settings) -> Result<Vec<Output>, Failure> {
+        let mut outputs = Vec::new();
+        for (name, declared) in &settings.tables {
+            let table = tables::read(&self.out, declared)
+                .map_err(|why| Failure::failed(format!("the table `{name}`: {why}")))?;
+            outputs.push(Output::table(name, &table)?);
+        }
+        for (name, file) in &settings.blobs {
+            let blob = self.blob(name, file);
+            outputs.push(blob.ok_or_else(|| {
+                Failure::failed(format!("the program left no file `{file}` (`{name}`)"))
+            })?);
+        }
+        Ok(outputs)
+    }
+
+    fn blob(&self, name: &str, file: &str) -> Option<Output> {
+        let path = self.out.join(file);
+        // A link could lead anywhere.
+        let plain = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file());
+        plain.then(|| Output {
+            name: name.to_owned(),
+            media: Media::Binary,
+            content: Content::File(path),
+            rows: None,
+        })
+    }
+
+    /// Adds to a failure the blobs that there are.
+    fn leave(&self, settings: &Settings, failure: Failure) -> Failure {
+        let left = settings
+            .blobs
+            .iter()
+            .filter_map(|(name, file)| self.blob(name, file));
+        left.fold(failure, Failure::evidence)
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).map_err(|e| Failure::failed(format!("{}: {e}", path.display())))
+}
+
+/// Puts a file of the study where the program finds it.
+fn place(digest: &str, to: &Path) -> Result<(), Failure> {
+    let (_, bytes) =
+        sources::bytes_of(digest).map_err(|e| Failure::failed(e.message).hint(e.hint))?;
+    fs::write(to, bytes).map_err(|e| Failure::failed(format!("{}: {e}", to.display())))
+}
+
+/// Reads how the one live cell of a kind is reached.
+fn live<T: serde::de::DeserializeOwned>(job: &Job<'_>, kind: &str) -> Result<Option<T>, Failure> {
+    let Some(input) = job.input_of_kind(kind) else {
+        return Ok(None);
+    };
+    let [cell] = &input.cells[..] else {
+        let message = format!(
+            "a program uses one cell of `{}`, which gives {}",
+            input.stage,
+            input.cells.len()
+        );
+        return Err(Failure::failed(message).hint("expand this stage over the same axes"));
+    };
+    if cell.status != CellStatus::Ok {
+        let reason = cell.reason.as_deref().unwrap_or("no reason given");
+        let reason = format!("`{}` is {}: {reason}", input.stage, cell.status.word());
+        return Err(Failure::new(CellStatus::Skipped, reason));
+    }
+    let live = cell.live.clone().map(serde_json::from_value).transpose();
+    live.map_err(|e| Failure::failed(format!("`{}` is unreadable: {e}", input.stage)))
+}

@@ -1,0 +1,291 @@
+//! Tables that a program wrote, checked against what the study declares of them.
+
+use std::fs;
+use std::path::Path;
+
+use artifacts::{Column, Scalar, Table};
+use serde_json::Value;
+
+use crate::settings::{ColumnSettings, ColumnType, TableSettings};
+
+/// Reads a table that the program left in its folder.
+///
+/// # Errors
+/// If there is none, it cannot be read, or it is not as declared: the file, the line and the reason.
+pub(crate) fn read(folder: &Path, declared: &TableSettings) -> Result<Table, String> {
+    let path = folder.join(&declared.file);
+    let bytes = fs::read(&path).map_err(|e| format!("`{}`: {e}", declared.file))?;
+    let rows = match declared.file.ends_with(".csv") {
+        true => csv_rows(&bytes, declared),
+        false => json_rows(&bytes, declared),
+    };
+    let rows = rows.map_err(|(line, why)| format!("`{}`, line {line}: {why}", declared.file))?;
+    table(declared, &rows)
+}
+
+/// Makes up a table of the same shape.
+pub(crate) fn made_up(declared: &TableSettings, slowdown: f64) -> Result<Table, String> {
+    let row = |number: i32| {
+        let value = |column: &ColumnSettings| match column.kind {
+            ColumnType::Integer => Scalar::Int(number.into()),
+            ColumnType::Number => Scalar::Float(f64::from(number) * slowdown),
+            ColumnType::Text => Scalar::Text(format!("made up {number}")),
+            ColumnType::Boolean => Scalar::Bool(number == 1),
+        };
+        declared.columns.values().map(value).collect()
+    };
+    table(declared, &[row(1), row(2)])
+}
+
+/// A row: a value for each declared column.
+type Row = Vec<Scalar>;
+
+/// What is wrong, and in which line.
+type Wrong = (usize, String);
+
+fn table(declared: &TableSettings, rows: &[Row]) -> Result<Table, String> {
+    let column = |(at, (name, of)): (usize, (&String, &ColumnSettings))| {
+        let values = rows.iter().map(|row| row[at].clone());
+        let column = match of.kind {
+            ColumnType::Integer => Column::int(
+                name,
+                values.map(|v| match v {
+                    Scalar::Int(value) => Some(value),
+                    _ => None,
+                }),
+            ),
+            ColumnType::Number => Column::float(name, values.map(|v| v.as_f64())),
+            ColumnType::Text => Column::text(name, values.map(|v| v.as_str().map(str::to_owned))),
+            ColumnType::Boolean => Column::boolean(
+                name,
+                values.map(|v| match v {
+                    Scalar::Bool(value) => Some(value),
+                    _ => None,
+                }),
+            ),
+        };
+        let column = match &of.unit {
+            Some(unit) => column.unit(unit),
+            None => column,
+        };
+        match &of.description {
+            Some(text) => column.describe(text),
+            None => column,
+        }
+    };
+    let columns = declared.columns.iter().enumerate().map(column).collect();
+    let keys = declared.keys.join(",");
+    let notes = [("keys", keys.as_str())];
+    let notes = if keys.is_empty() { &[] } else { &notes[..] };
+    if let Some(twice) = repeated(declared, rows) {
+        return Err(format!(
+            "`{}`: two rows have the same keys: {twice}",
+            declared.file
+        ));
+    }
+    Table::with_metadata(columns, notes).map_err(|e| e.to_string())
+}
+
+/// Returns keys that two rows share.
+fn repeated(declared: &TableSettings, rows: &[Row]) -> Option<String> {
+    if declared.keys.is_empty() {
+        return None;
+    }
+    let places: Vec<usize> = declared
+        .keys
+        .iter()
+        .filter_map(|key| declared.columns.keys().position(|name| name == key))
+        .collect();
+    let mut seen = std::collections::BTreeSet::new();
+    rows.iter()
+        .map(|row| {
+            places
+                .iter()
+                .map(|at| row[*at].to_string())
+                .collect::<Vec<_>>()
+        })
+        .find(|key| !seen.insert(key.clone()))
+        .map(|key| key.join(", "))
+}
+
+fn csv_rows(bytes: &[u8], declared: &TableSettings) -> Result<Vec<Row>, Wrong> {
+    let mut reader = csv::ReaderBuilder::new()
+        .trim(csv::Trim::All)
+        .from_reader(bytes);
+    let line = |position: Option<&csv::Position>| {
+        position.map_or(1, |p| usize::try_from(p.line()).unwrap_or(usize::MAX))
+    };
+    let wrong = |e: csv::Error| (line(e.position()), e.to_string());
+    let names: Vec<String> = reader
+        .headers()
+        .map_err(wrong)?
+        .iter()
+        .map(str::to_owned)
+        .collect();
+    undeclared(names.iter().map(String::as_str), declared).map_err(|why| (1, why))?;
+    if let Some(missing) = declared.columns.keys().find(|name| !names.contains(*name)) {
+        return Err((1, format!("the column `{missing}` is missing")));
+    }
+    let mut rows = Vec::new();
+    for record in reader.records() {
+        let record = record.map_err(wrong)?;
+        let at = line(record.position());
+        let mut row = Row::new();
+        for (name, of) in &declared.columns {
+            let place = names.iter().position(|n| n == name).unwrap_or_default();
+            let text = record.get(place).unwrap_or_default();
+            row.push(
+                of.kind
+                    .parse(text)
+                    .map_err(|why| (at, format!("`{name}`: {why}")))?,
+            );
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+fn json_rows(bytes: &[u8], declared: &TableSettings) -> Result<Vec<Row>, Wrong> {
+    let text = std::str::from_utf8(bytes).map_err(|e| (1, e.to_string()))?;
+    let mut rows = Vec::new();
+    for (number, line) in text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty())
+    {
+        let at = number + 1;
+        let value: Value = serde_json::from_str(line).map_err(|e| (at, e.to_string()))?;
+        let Value::Object(object) = &value else {
+            return Err((at, "it is no object".to_owned()));
+        };
+        undeclared(object.keys().map(String::as_str), declared).map_err(|why| (at, why))?;
+        let mut row = Row::new();
+        for (name, of) in &declared.columns {
+            let value = object.get(name).unwrap_or(&Value::Null);
+            row.push(
+                of.kind
+                    .take(value)
+                    .map_err(|why| (at, format!("`{name}`: {why}")))?,
+            );
+        }
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+fn undeclared<'a>(
+    mut names: impl Iterator<Item = &'a str>,
+    declared: &TableSettings,
+) -> Result<(), String> {
+    match names.find(|name| !declared.columns.contains_key(*name)) {
+        Some(name) => Err(format!("the column `{name}` is not declared")),
+        None => Ok(()),
+    }
+}
+
+impl ColumnType {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Integer => "a whole number",
+            Self::Number => "a finite number",
+            Self::Text => "a text",
+            Self::Boolean => "`true` or `false`",
+        }
+    }
+
+    fn parse(self, text: &str) -> Result<Scalar, String> {
+        if text.is_empty() {
+            return Ok(Scalar::Null);
+        }
+        let read = match self {
+            Self::Integer => text.parse().ok().map(Scalar::Int),
+            Self::Number => text
+                .parse()
+                .ok()
+                .filter(|n: &f64| n.is_finite())
+                .map(Scalar::Float),
+            Self::Text => Some(Scalar::Text(text.to_owned())),
+            Self::Boolean => match text {
+                "true" | "True" => Some(Scalar::Bool(true)),
+                "false" | "False" => Some(Scalar::Bool(false)),
+                _ => None,
+            },
+        };
+        read.ok_or_else(|| format!("`{text}` is not {}", self.word()))
+    }
+
+    fn take(self, value: &Value) -> Result<Scalar, String> {
+        let read = match (self, value) {
+            (_, Value::Null) => Some(Scalar::Null),
+            (Self::Integer, value) => value.as_i64().map(Scalar::Int),
+            (Self::Number, value) => value.as_f64().map(Scalar::Float),
+            (Self::Text, Value::String(text)) => Some(Scalar::Text(text.clone())),
+            (Self::Boolean, Value::Bool(is)) => Some(Scalar::Bool(*is)),
+            _ => None,
+        };
+        read.ok_or_else(|| format!("`{value}` is not {}", self.word()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn declared(file: &str) -> TableSettings {
+        serde_json::from_value(serde_json::json!({
+            "file": file, "keys": ["id"],
+            "columns": {
+                "id": {"type": "text"}, "n": {"type": "integer"}, "ms": {"type": "number", "unit": "ms"},
+                "right": {"type": "boolean"},
+            },
+        }))
+        .expect("settings")
+    }
+
+    fn read_text(file: &str, text: &str) -> Result<Table, String> {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join(file), text).expect("a file");
+        read(folder.path(), &declared(file))
+    }
+
+    #[test]
+    fn both_formats_give_the_same_table() {
+        let csv = read_text("t.csv", "n,id,ms,right\n1,a,2.5,true\n,b,,False\n").expect("a table");
+        let lines = "{\"id\": \"a\", \"n\": 1, \"ms\": 2.5, \"right\": true}\n\n{\"id\": \"b\", \"right\": false}\n";
+        let json = read_text("t.jsonl", lines).expect("a table");
+        assert_eq!(
+            csv.to_parquet().expect("bytes"),
+            json.to_parquet().expect("bytes")
+        );
+        assert_eq!(csv.unit("ms").as_deref(), Some("ms"));
+        assert_eq!(csv.int("n").expect("a column"), [Some(1), None]);
+    }
+
+    #[test]
+    fn what_is_not_as_declared_is_told_with_its_line() {
+        for (text, told) in [
+            (
+                "id,n,ms,right\na,x,1,true\n",
+                "line 2: `n`: `x` is not a whole number",
+            ),
+            (
+                "id,n,ms,right\na,1,NaN,true\n",
+                "line 2: `ms`: `NaN` is not a finite number",
+            ),
+            ("id,n,ms\na,1,1\n", "line 1: the column `right` is missing"),
+            (
+                "id,n,ms,right,more\n",
+                "line 1: the column `more` is not declared",
+            ),
+            (
+                "id,n,ms,right\na,1,1,true\na,2,1,true\n",
+                "two rows have the same keys: a",
+            ),
+        ] {
+            let why = read_text("t.csv", text).expect_err("it is wrong");
+            assert!(why.contains(told), "{why}");
+        }
+        let why = read_text("t.jsonl", "{\"id\": 3}\n").expect_err("it is wrong");
+        assert!(why.contains("line 1: `id`: `3` is not a text"), "{why}");
+    }
+}

@@ -1,0 +1,282 @@
+//! Stages of kind `run`: programs of a study, with declared outputs.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::Project;
+
+/// Asks a server for a few tokens, and writes what it says.
+const ASK: &str = r#"
+import json, sys, urllib.request
+url, model, out = sys.argv[1:4]
+rows = []
+for line in open(sys.argv[4]):
+    asked = json.loads(line)
+    body = {"model": model, "prompt": asked["prompt"], "max_tokens": 4, "temperature": 0}
+    request = urllib.request.Request(url + "/v1/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+    answer = json.load(urllib.request.urlopen(request))
+    rows.append({"question": asked["id"], "tokens": answer["usage"]["completion_tokens"], "right": bool(answer["choices"][0]["text"])})
+with open(out + "/graded.jsonl", "w") as file:
+    file.writelines(json.dumps(row) + "\n" for row in rows)
+open(out + "/transcript.txt", "w").write(f"{len(rows)} questions")
+print("asked", len(rows))
+"#;
+
+const QUALITY: &str = r#"
+experiment: quality
+question: Does the server answer at all?
+seed: 3
+stages:
+  machine: {kind: provision, engine: llama-cpp, model: smollm2-135m-instruct}
+  server: {kind: serve, needs: [machine], settings: {parallel: 2, context: 512, threads: 1}}
+  quality:
+    kind: run
+    needs: [server]
+    program: {script: ask.py}
+    arguments: ["{url}", "{model}", "{out}", "{files}/questions.jsonl"]
+    files: {questions.jsonl: questions.jsonl}
+    tables:
+      graded:
+        file: graded.jsonl
+        keys: [question]
+        columns:
+          question: {type: text}
+          tokens: {type: integer, unit: tokens}
+          right: {type: boolean, description: whether there was an answer}
+    blobs: {transcript: transcript.txt}
+  made:
+    kind: analyze
+    needs: [quality]
+    tables:
+      share:
+        operator: sql
+        query: select count(*) as questions, avg(right) as share_right, sum(tokens) as tokens from "quality.graded"
+  report: {kind: report, needs: [machine, server, quality, made]}
+"#;
+
+fn ask(project: &Project, study: &str, query: &str) -> Value {
+    let answer = project.run(["sql", study, query, "--json"]).ok().json();
+    answer.get("rows").unwrap_or(&answer).clone()
+}
+
+fn write(project: &Project, name: &str, text: &str) {
+    let path = project.path().join("experiments").join(name);
+    fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    fs::write(path, text).expect("a file");
+}
+
+#[test]
+fn a_script_asks_the_server_and_its_table_is_followed_to_the_script() {
+    let project = Project::finished();
+    write(&project, "quality.yaml", QUALITY);
+    write(&project, "ask.py", ASK);
+    write(
+        &project,
+        "questions.jsonl",
+        "{\"id\": \"a\", \"prompt\": \"One two\"}\n{\"id\": \"b\", \"prompt\": \"Red and\"}\n",
+    );
+    let study = "experiments/quality.yaml";
+    let ran = project.run(["run", study]);
+    assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);
+    let graded = ask(
+        &project,
+        study,
+        "select question, tokens from graded order by question",
+    );
+    assert_eq!(
+        graded,
+        json!([{"question": "a", "tokens": 4}, {"question": "b", "tokens": 4}])
+    );
+    let share = ask(
+        &project,
+        study,
+        "select questions, share_right, tokens from share",
+    );
+    assert_eq!(
+        share,
+        json!([{"questions": 2, "share_right": 1.0, "tokens": 8}])
+    );
+    let report =
+        fs::read_to_string(project.path().join("reports/quality/report.md")).expect("the report");
+    let line = report
+        .lines()
+        .position(|line| line.starts_with('|') && line.contains(" 8 "));
+    let place = format!("reports/quality/report.md:{}", line.expect("the table") + 1);
+    let why = project.run(["why", &place, "8"]).ok();
+    for part in ["made.share row 0", "quality", "graded 0..2", "record b3:"] {
+        assert!(why.stdout.contains(part), "{}", why.stdout);
+    }
+    let again = project.run(["plan", study]).ok();
+    assert!(
+        again.stdout.contains("nothing to execute"),
+        "{}",
+        again.stdout
+    );
+
+    // The bytes of the script and of its files decide.
+    write(
+        &project,
+        "questions.jsonl",
+        "{\"id\": \"a\", \"prompt\": \"One two three\"}\n",
+    );
+    let changed = project.run(["plan", study]).ok();
+    assert!(
+        changed.stdout.contains("questions.jsonl"),
+        "{}",
+        changed.stdout
+    );
+}
+
+/// A study of one script over an axis, without a server.
+fn study(script: &str, more: &str) -> Project {
+    let project = Project::new();
+    write(&project, "do.py", script);
+    let text = format!(
+        r#"
+experiment: programs
+question: What does a program leave?
+seed: 7
+axes: {{size: [1, 2]}}
+stages:
+  work:
+    kind: run
+    over: [size]
+    program: {{script: do.py}}
+    arguments: ["{{out}}", "${{size}}", "{{seed}}"]
+    tables:
+      found: {{file: found.csv, keys: [name], columns: {{name: {{type: text}}, time: {{type: number, unit: ms}}}}}}
+    blobs: {{trace: trace.bin}}
+    {more}
+  made:
+    kind: analyze
+    needs: [work]
+    tables:
+      worst: {{operator: sql, keys: [size], query: select size, max(time) as time from "work.found" group by size}}
+  report: {{kind: report, needs: [work, made]}}
+"#
+    );
+    write(&project, "programs.yaml", &text);
+    project
+}
+
+const STUDY: &str = "experiments/programs.yaml";
+
+#[test]
+fn cells_of_a_program_are_joined_under_their_axes_with_their_units() {
+    let script = "import sys\nout, size, seed = sys.argv[1:]\n\
+                  open(out + '/found.csv', 'w').write(f'name,time\\na,{size}.5\\nb,{seed}\\n')\n\
+                  open(out + '/trace.bin', 'wb').write(bytes(10))\n";
+    let project = study(script, "");
+    let ran = project.run(["run", STUDY, "--trust"]);
+    assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);
+    let worst = ask(
+        &project,
+        STUDY,
+        "select size, time from worst order by size",
+    );
+    assert_eq!(
+        worst,
+        json!([{"size": 1, "time": 7.0}, {"size": 2, "time": 7.0}])
+    );
+    let shown = project.run(["show", STUDY, "work[size=1].found"]).ok();
+    assert!(shown.stdout.contains("time [ms]"), "{}", shown.stdout);
+}
+
+#[test]
+fn a_program_that_is_blocked_skips_its_cell_with_the_reason() {
+    let script = "import json, sys\n\
+                  json.dump({'status': 'blocked', 'reason': 'counters are locked'}, open(sys.argv[1] + '/status.json', 'w'))\n";
+    let project = study(script, "");
+    let ran = project.run(["run", STUDY, "--trust", "--no-dry-run", "--json"]);
+    let reports: Vec<String> =
+        serde_json::from_value(ran.json()["reports"].clone()).expect("paths");
+    let report = reports.iter().find(|path| path.ends_with(".md"));
+    let report = report.expect("the report is made without it");
+    let report = fs::read_to_string(project.path().join(report)).expect("a file");
+    assert!(report.contains("counters are locked"), "{report}");
+    let status = project.run(["status", STUDY]);
+    assert!(
+        status.stdout.contains("blocked: counters are locked"),
+        "{}",
+        status.stdout
+    );
+
+    let project = study(script, "check: [no-such-profiler, --version]");
+    project.run(["run", STUDY, "--trust", "--keep-going", "--no-dry-run"]);
+    let status = project.run(["status", STUDY]);
+    let told = "blocked: the program `no-such-profiler` is not on the search path";
+    assert!(status.stdout.contains(told), "{}", status.stdout);
+}
+
+#[test]
+fn what_a_program_leaves_must_be_as_declared_and_within_its_budget() {
+    for (script, more, told) in [
+        ("", "", "the table `found`: `found.csv`: No such file"),
+        (
+            "import sys\nopen(sys.argv[1] + '/found.csv', 'w').write('name,time\\na,fast\\n')\n",
+            "",
+            "the table `found`: `found.csv`, line 2: `time`: `fast` is not a finite number",
+        ),
+        (
+            "import sys\nopen(sys.argv[1] + '/trace.bin', 'wb').write(bytes(3 << 20))\n",
+            "budget-mib: 2",
+            "the program wrote more than its 2 MiB",
+        ),
+        (
+            "print('first')\nraise SystemExit('no model')\n",
+            "",
+            "exit status: 1; it printed last: ",
+        ),
+        (
+            "import json, sys\nopen(sys.argv[1] + '/trace.bin', 'wb').write(bytes(9))\n\
+             json.dump({'status': 'unconvertible', 'reason': 'no kernels in it'}, open(sys.argv[1] + '/status.json', 'w'))\n",
+            "",
+            "unconvertible: no kernels in it",
+        ),
+    ] {
+        let project = study(script, more);
+        let ran = project.run(["run", STUDY, "--trust", "--no-dry-run"]);
+        assert_eq!(ran.code, Some(1), "{told}: {}\n{}", ran.stdout, ran.stderr);
+        let status = project.run(["status", STUDY]);
+        assert!(status.stdout.contains(told), "{told}: {}", status.stdout);
+    }
+}
+
+#[test]
+fn mistakes_in_a_run_stage_are_told_while_planning() {
+    let project = study("", "check: [\"{nothing}\"]");
+    let text = fs::read_to_string(project.path().join(STUDY)).expect("the study");
+    let text = text
+        .replace("found.csv", "../found.csv")
+        .replace("\"${size}\"", "\"{url}\"");
+    write(&project, "programs.yaml", &text);
+    let told = project.run(["plan", STUDY]);
+    for part in [
+        "`{nothing}` stands for nothing",
+        "`../found.csv` is not a file below `{out}`",
+    ] {
+        assert!(told.stderr.contains(part), "{}", told.stderr);
+    }
+    write(
+        &project,
+        "programs.yaml",
+        &text
+            .replace("../found.csv", "found.csv")
+            .replace("{nothing}", "true"),
+    );
+    let told = project.run(["plan", STUDY]);
+    let said = "`{url}` is of a server, but the stage needs none";
+    assert!(told.stderr.contains(said), "{}{}", told.stdout, told.stderr);
+}
+
+#[test]
+fn a_program_of_a_project_is_asked_about() {
+    let project = study("", "");
+    let mut command = project.command(["run", STUDY, "--no-dry-run"]);
+    command.env_remove("BENCHTRAIL_TRUST");
+    let ran = command.output().expect("it runs");
+    let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert_eq!(ran.status.code(), Some(2), "{told}");
+    assert!(told.contains("a program of the study"), "{told}");
+}
