@@ -185,6 +185,39 @@ pub(crate) fn text(effect: &StageEffect) -> String {
             );
             lines.join("\n")
         }
+        What::Contain {
+            image,
+            pinned,
+            runtime,
+            arguments,
+            gpus,
+            mounts,
+            caches,
+        } => {
+            let by = runtime.as_ref();
+            let by = by.map_or(String::new(), |by| format!(", by {}", quoted(by)));
+            let mut lines = vec![head(&format!(
+                "runs the engine in a container of {image}{by}"
+            ))];
+            if !pinned {
+                lines.push("  whatever image that is now; the store keeps which".to_owned());
+            }
+            if !arguments.is_empty() {
+                let words: Vec<String> = arguments.iter().map(|w| quoted(w)).collect();
+                lines.push(format!("  with {}", words.join(" ")));
+            }
+            lines.extend(
+                gpus.iter()
+                    .map(|gpus| format!("  which sees the GPUs {gpus}")),
+            );
+            for (paths, does) in [(mounts, "reads"), (caches, "reads and writes")] {
+                let told = paths.iter();
+                lines.extend(
+                    told.map(|(inside, here)| format!("  which {does} {here}, as {inside}")),
+                );
+            }
+            lines.join("\n")
+        }
         What::Resolve { weights, revision } => {
             let at = revision.as_ref();
             let at = at.map_or(String::new(), |revision| format!(" at {revision}"));

@@ -79,6 +79,28 @@ pub enum What {
         #[serde(skip_serializing_if = "Vec::is_empty")]
         assertions: Vec<String>,
     },
+    /// Runs the programs of a cell in a container.
+    Contain {
+        /// The image.
+        image: String,
+        /// Whether the study pins it by a digest.
+        pinned: bool,
+        /// The runtime, if the study names one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        runtime: Option<String>,
+        /// Arguments that the study gives the runtime.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        arguments: Vec<String>,
+        /// The GPUs that it sees.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        gpus: Option<String>,
+        /// What of this machine it can read, by the path inside.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        mounts: BTreeMap<String, String>,
+        /// What of this machine it can write, by the path inside.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        caches: BTreeMap<String, String>,
+    },
     /// Lets an engine fetch weights by their name; nothing checks their bytes.
     Resolve {
         /// The name.

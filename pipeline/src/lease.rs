@@ -8,6 +8,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,10 @@ pub struct LeaseDocument {
     pub cell: String,
     /// The boot of the machine and the process namespace in which the numbers hold.
     pub scope: Scope,
+    /// The command that ends what the process started on somebody else's care: a container lives
+    /// on when the client that started it is gone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removal: Vec<String>,
 }
 
 /// Where process numbers mean something.
@@ -100,6 +105,14 @@ impl Leases {
     /// # Errors
     /// If there is no such process, or the file cannot be written.
     pub fn register(&self, pid: u32) -> io::Result<LeaseFile> {
+        self.register_with(pid, Vec::new())
+    }
+
+    /// Notes the same, and the command that ends what lives on when the process is gone.
+    ///
+    /// # Errors
+    /// As [`Leases::register`].
+    pub fn register_with(&self, pid: u32, removal: Vec<String>) -> io::Result<LeaseFile> {
         let process = stat(pid)?
             .ok_or_else(|| io::Error::other(format!("process {pid} has already ended")))?;
         let document = LeaseDocument {
@@ -111,6 +124,7 @@ impl Leases {
             experiment: self.experiment.clone(),
             cell: self.cell.clone(),
             scope: Scope::here()?,
+            removal,
         };
         fs::create_dir_all(&self.folder)?;
         let path = self
@@ -218,7 +232,23 @@ fn reap(document: &LeaseDocument, here: &Scope) -> io::Result<Option<bool>> {
     }
     // What left the group still carries the mark.
     let left = crate::enclosure::kill_left_behind(document.process)?;
-    Ok(Some(ours || left))
+    let removed = remove(&document.removal);
+    Ok(Some(ours || left || removed))
+}
+
+/// Ends what a process left in somebody else's care; returns whether there was something.
+fn remove(command: &[String]) -> bool {
+    let Some((program, arguments)) = command.split_first() else {
+        return false;
+    };
+    // What was removed in time is no more to be found, which is no failure of this run.
+    Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
 }
 
 #[cfg(test)]
@@ -234,6 +264,7 @@ mod tests {
             experiment: "study".into(),
             cell: "server[]".into(),
             scope,
+            removal: Vec::new(),
         }
     }
 

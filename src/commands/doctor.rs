@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use engines::Engine;
-use provision::{Machine, Unmet, unmet};
+use provision::{Brought, Machine, Unmet, unmet};
 use serde_json::{Value, json};
 
 use crate::args::{DoctorArgs, ExperimentArgs, Global};
@@ -241,7 +241,7 @@ fn for_experiment(file: &Path, machine: &Machine, global: &Global) -> Result<Vec
         .filter(|s| s.kind == "provision")
     {
         for parameters in &stage.parameter_sets {
-            let brought = parameters.get("environment").is_some();
+            let brought = Brought::by(parameters);
             // The engine first, then those that stand in for it, in this order.
             let engines = parameters
                 .get("engines")
@@ -253,7 +253,8 @@ fn for_experiment(file: &Path, machine: &Machine, global: &Global) -> Result<Vec
                     Stop::usage(p.first().map_or_else(String::new, |p| p.message.clone()))
                 })?;
                 let missing = unmet(&engine, machine, brought);
-                let module = provision::missing_module(&engine, machine).filter(|_| !brought);
+                let module = provision::missing_module(&engine, machine)
+                    .filter(|_| brought == Brought::Nothing);
                 findings.push(match (missing.as_slice(), module) {
                     ([], Some(failure)) => Finding {
                         what: format!("engine {name} (stage `{}`)", stage.name),

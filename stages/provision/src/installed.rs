@@ -16,6 +16,7 @@ use pipeline::{Failure, Json};
 use serde_json::json;
 
 use crate::machine::Machine;
+use crate::surroundings::Brought;
 
 /// The most bytes of a script's first line.
 const LINE: u64 = 4096;
@@ -33,11 +34,11 @@ const SECRET: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CRED
 pub(crate) fn facets(
     engine: &Engine,
     machine: &Machine,
-    brought: bool,
+    brought: Brought,
 ) -> Result<BTreeMap<String, Json>, Failure> {
     let mut facets = BTreeMap::new();
     if let Program::Installed(name) = &engine.launch.program
-        && !brought
+        && brought == Brought::Nothing
         && let Some(path) = machine.program(name)
     {
         let identity = program(&path).map_err(|e| {
@@ -50,7 +51,7 @@ pub(crate) fn facets(
     }
     // A worker runs in the interpreter on the search path, with what is installed beside it.
     if engine.is_worker()
-        && !brought
+        && brought == Brought::Nothing
         && let Some(path) = machine.program("python3")
     {
         let identity = interpreted(&path)
@@ -58,7 +59,11 @@ pub(crate) fn facets(
         facets.insert("program".to_owned(), identity);
     }
     if !engine.launch.inherit.is_empty() {
-        let kept = |name: &&String| !brought || !engines::is_kept_out(name);
+        let kept = |name: &&String| match brought {
+            Brought::Nothing => true,
+            Brought::Program => !engines::is_kept_out(name),
+            Brought::System => places::passes(name),
+        };
         let names: Vec<String> = engine.launch.inherit.iter().filter(kept).cloned().collect();
         facets.insert("inherited".to_owned(), inherited(&names));
     }

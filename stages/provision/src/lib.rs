@@ -1,11 +1,12 @@
 //! The provision stage: host probes, engines and weights.
 //!
 //! Outputs: `environment` (what was prepared: engine, packages, model, the host's identity;
-//! nothing ephemeral) and `host` (the host's identity); for an environment made from pins also
-//! `software` (a row for each distribution) and `lock`. What was observed of the host in this
+//! nothing ephemeral) and `host` (the host's identity); for an environment that a study names also
+//! `software` (a row for each distribution, or image and labels), and for a venv `lock`. What was observed of the host in this
 //! run is in the record, with the reason of each probe that failed under `unavailable`. While
 //! it is alive: where the program and the weights lie.
 
+mod container;
 mod environment;
 mod fetch;
 mod installed;
@@ -16,15 +17,18 @@ mod probe;
 mod remote;
 mod requirements;
 mod stage;
+mod surroundings;
 mod unpack;
 mod unpacked;
 mod venv;
 mod weights;
 
+pub use container::ContainerSettings;
 pub use machine::{Gpu, Machine};
 pub use module::missing_module;
 pub use remote::answer;
 pub use requirements::{Unmet, unmet};
 pub use stage::{Provision, Settings};
+pub use surroundings::{Brought, EnvironmentSettings};
 pub use unpacked::{Unpacked, check_unpacked, remove_unpacked};
-pub use venv::{EnvironmentSettings, VenvSettings};
+pub use venv::VenvSettings;

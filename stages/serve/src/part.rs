@@ -12,7 +12,7 @@ use pipeline::{
 };
 use serde_json::json;
 
-use crate::describe::describe;
+use crate::describe::{describe, drafts};
 use crate::probe::probe;
 use crate::ready;
 use crate::start::{Manner, Server, ToLaunch, attach, start};
@@ -59,9 +59,12 @@ impl<'a> Part<'a> {
 
     /// Starts the engine, or reaches the one that runs, and what tells of it.
     pub(crate) fn effects(&self) -> Vec<Effect> {
-        let start = self
-            .engine
-            .start(&self.settings, self.name(), self.revision());
+        let start = self.engine.start(
+            &self.settings,
+            self.name(),
+            self.revision(),
+            drafts(&self.environment),
+        );
         let reached = self.engine.exporters.values().map(|exporter| Effect {
             what: What::Reach {
                 url: exporter.url.clone(),
@@ -94,6 +97,7 @@ impl<'a> Part<'a> {
         let paths = Paths {
             model: live.model_path.clone(),
             packages: live.packages.clone().unwrap_or_default(),
+            draft: live.draft_path.clone(),
             ..Paths::placeholders(self.name(), self.revision())
         };
         let rendered = render(&self.engine, &self.settings, &paths);

@@ -15,6 +15,7 @@ use pipeline::enclosure::Enclosure;
 use pipeline::lease::LeaseFile;
 use pipeline::process::{Spawner, stat, stop};
 use pipeline::{CellStatus, Failure, Job, Media, Output};
+use places::Containment;
 use regex_lite::Regex;
 
 /// The variables every engine inherits from us.
@@ -43,6 +44,8 @@ pub(crate) struct Process {
     stopped: bool,
     /// Dropped, it tells the other host to stop what it started.
     pulse: Option<Sender<()>>,
+    /// The container that the engine runs in, if our child is the client of a runtime.
+    container: Option<Contained>,
     enclosure: Enclosure,
     // Dropped after the process was stopped: the file first, then the thread the child hangs on.
     _lease: LeaseFile,
@@ -57,10 +60,13 @@ impl Process {
         live: &LiveEnvironment,
         rendered: &Rendered,
         log: &str,
-        hanging: Hanging,
+        hanging: Hanging<'_>,
         job: &Job<'_>,
     ) -> Result<Self, Failure> {
-        let program = &live.bin;
+        let container = match hanging {
+            Hanging::OnUs(contained) => contained,
+            Hanging::OnAPipe => None,
+        };
         let trouble =
             |what: &str, e: io::Error| Failure::failed(format!("{}: {what}: {e}", engine.title));
         let path = job.scratch.join(format!("{log}.log"));
@@ -68,19 +74,31 @@ impl Process {
         let log = File::create(&path).map_err(|e| trouble("its log", e))?;
         let errors = log.try_clone().map_err(|e| trouble("its log", e))?;
         let reader = File::open(&path).map_err(|e| trouble("its log", e))?;
-        let (executable, first) = program
+        let whole: Vec<String> = match &container {
+            Some(contained) => contained.line.clone(),
+            None => live
+                .bin
+                .iter()
+                .chain(&rendered.arguments)
+                .cloned()
+                .collect(),
+        };
+        let (executable, arguments) = whole
             .split_first()
             .ok_or_else(|| Failure::failed("there is no program to start"))?;
         let mut command = spawner.command(executable);
-        command.args(first).args(&rendered.arguments);
-        match hanging {
-            Hanging::OnUs => {
+        command.args(arguments);
+        match (hanging, &container) {
+            (Hanging::OnUs(_), None) => {
                 prepare_environment(&mut command, &engine.launch.inherit, live.venv.as_deref())
                     .map_err(|e| trouble("its environment", e))?;
                 command.envs(&rendered.environment).stdin(Stdio::null());
             }
             // A client of the user's that runs with all that the user has.
-            Hanging::OnAPipe => {
+            (Hanging::OnUs(_), Some(_)) => {
+                command.stdin(Stdio::null());
+            }
+            (Hanging::OnAPipe, _) => {
                 command.stdin(Stdio::piped());
             }
         }
@@ -95,7 +113,8 @@ impl Process {
         });
         await_own_group(&child).map_err(|e| trouble("it cannot be watched", e))?;
         let noted = Enclosure::of(child.id()).and_then(|enclosure| {
-            let lease = job.leases.register(child.id())?;
+            let removal = container.map_or_else(Vec::new, Contained::removal);
+            let lease = job.leases.register_with(child.id(), removal)?;
             Ok((enclosure, lease))
         });
         let (enclosure, lease) = match noted {
@@ -122,14 +141,28 @@ impl Process {
             grace: Duration::try_from_secs_f64(engine.stop.grace_s).unwrap_or_default(),
             stopped: false,
             pulse,
+            container: container.cloned(),
             enclosure,
             _lease: lease,
             _spawner: spawner.clone(),
         })
     }
 
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+    /// Returns the process that leads those of the engine. In a container it is not our child,
+    /// which is only the runtime's client.
+    ///
+    /// # Errors
+    /// If the runtime does not tell.
+    pub(crate) fn pid(&self) -> Result<u32, Failure> {
+        let Some(contained) = &self.container else {
+            return Ok(self.child.id());
+        };
+        contained.containment.pid(&contained.name).map_err(|why| {
+            Failure::failed(format!(
+                "the container {} has no process: {why}",
+                contained.name
+            ))
+        })
     }
 
     pub(crate) fn log_path(&self) -> &Path {
@@ -281,17 +314,39 @@ impl Process {
                 std::thread::sleep(Duration::from_millis(20));
             }
         }
-        let stopped = stop(&mut self.child, self.grace).map(drop);
+        // The client may be killed without its container, so the container goes first.
+        let removed = match &self.container {
+            Some(contained) => contained
+                .containment
+                .remove(&contained.name, self.grace)
+                .map_err(io::Error::other),
+            None => Ok(()),
+        };
+        let stopped = stop(&mut self.child, self.grace).map(drop).and(removed);
         // What left the process group, by starting a session of its own for instance.
         stopped.and(self.enclosure.empty())
     }
 }
 
+/// A container by its name, and the command that starts it.
+#[derive(Clone, Debug)]
+pub(crate) struct Contained {
+    pub(crate) containment: Containment,
+    pub(crate) name: String,
+    pub(crate) line: Vec<String>,
+}
+
+impl Contained {
+    fn removal(&self) -> Vec<String> {
+        self.containment.removal(&self.name)
+    }
+}
+
 /// On whom a process hangs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hanging {
-    /// It is ours: the kernel ends it when we end.
-    OnUs,
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Hanging<'a> {
+    /// It is ours: the kernel ends it when we end. A container is not; it is removed.
+    OnUs(Option<&'a Contained>),
     /// It stands for one on another host, which ends when the pipe to it does.
     OnAPipe,
 }

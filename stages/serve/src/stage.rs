@@ -237,7 +237,10 @@ pub(crate) fn live(
         // Of a server on another host the process here is only the client.
         pid: match server.elsewhere {
             Some(_) => None,
-            None => server.process.as_ref().map(|p| i64::from(p.pid())),
+            None => {
+                let pid = server.process.as_ref().map(|process| process.pid());
+                pid.transpose()?.map(i64::from)
+            }
         },
         log_path: server.process.as_ref().map(|p| p.log_path().to_owned()),
         model: server.model.clone(),

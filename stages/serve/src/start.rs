@@ -8,16 +8,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use contract::{LiveElsewhere, LiveEnvironment};
-use engines::{Engine, Launch, Paths, Peer, render};
+use engines::{Engine, Launch, Paths, Peer, Rendered, render};
 use net::{Ask, Site, SiteError};
 use pipeline::process::Spawner;
 use pipeline::{CellStatus, Failure, Job, Json, Lease, Output};
+use places::{Containment, Inside, container_name};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::elsewhere::Elsewhere;
 use crate::probe::check_exporters;
-use crate::process::{Hanging, Process};
+use crate::process::{Contained, Hanging, Process};
 use crate::ready::{self, Life, NotReady, Wanted};
 
 const HOST: &str = "127.0.0.1";
@@ -200,6 +201,7 @@ pub(crate) fn start(
         manner,
     } = *launch;
     let there = Elsewhere::of(live)?;
+    let containment = Containment::of(&live.container).map_err(Failure::failed)?;
     let mut attempt = 1;
     loop {
         // What the engine listens on, and where we reach it.
@@ -211,10 +213,14 @@ pub(crate) fn start(
         let paths = Paths {
             model: live.model_path.clone(),
             model_name: name.to_owned(),
-            host: HOST.to_owned(),
+            host: containment
+                .as_ref()
+                .map_or(HOST, Containment::listens_on)
+                .to_owned(),
             port: port.to_string(),
             packages: live.packages.clone().unwrap_or_default(),
             revision: revision.map(str::to_owned),
+            draft: live.draft_path.clone(),
         };
         job.control
             .progress(0, Some(3), format!("starting {}", engine.title));
@@ -224,7 +230,10 @@ pub(crate) fn start(
         let mut process = match &there {
             Some(there) => there.start(spawner, launch, rendered, [here, port], job)?,
             None => {
-                let hanging = Hanging::OnUs;
+                let contained = containment
+                    .as_ref()
+                    .map(|containment| contained(containment, launch, &rendered, here));
+                let hanging = Hanging::OnUs(contained.as_ref());
                 Process::start(spawner, engine, live, &rendered, &manner.log, hanging, job)?
             }
         };
@@ -246,6 +255,35 @@ pub(crate) fn start(
             Err(_) if attempt < PORT_ATTEMPTS && lost_its_port(&mut process) => attempt += 1,
             Err(failure) => return Err(failure),
         }
+    }
+}
+
+/// Returns the container that an engine is to run in.
+fn contained(
+    containment: &Containment,
+    launch: &ToLaunch<'_>,
+    rendered: &Rendered,
+    port: u16,
+) -> Contained {
+    let command: Vec<String> = launch
+        .live
+        .bin
+        .iter()
+        .chain(&rendered.arguments)
+        .cloned()
+        .collect();
+    let name = container_name();
+    let inside = Inside {
+        command: &command,
+        environment: &rendered.environment,
+        inherit: &launch.engine.launch.inherit,
+        port: Some(port),
+        grace: Duration::try_from_secs_f64(launch.engine.stop.grace_s).unwrap_or_default(),
+    };
+    Contained {
+        line: containment.command(&name, &inside),
+        containment: containment.clone(),
+        name,
     }
 }
 

@@ -58,6 +58,9 @@ print(json.dumps({'python': platform.python_version(), 'implementation': platfor
     'free_threaded': bool(sysconfig.get_config_var('Py_GIL_DISABLED')), 'cuda': cuda, 'distributions': found}))
 ";
 
+/// The command that tells what is installed beside the interpreter on the search path.
+pub(crate) const TELL: [&str; 5] = ["python3", "-I", "-B", "-c", SCRIPT];
+
 /// Runs one assertion after the other in one process; each is an expression that must be true, or
 /// statements.
 const ASSERT: &str = r"
@@ -100,19 +103,40 @@ pub(super) fn read(environment: &Path, lock: &str) -> Result<InstalledSoftware, 
     clean(&mut command);
     let unreadable = |e: String| Failure::failed(format!("what is installed cannot be read: {e}"));
     let said = probe::answer(command, LIMIT).map_err(unreadable)?;
-    let told: Told = serde_json::from_str(said.trim()).map_err(|e| unreadable(e.to_string()))?;
-    let distributions = told.distributions.into_iter();
-    let distributions: BTreeMap<String, String> = distributions
-        .map(|(name, version)| (normalized(&name), version))
-        .collect();
+    let software = parse("venv", &said).map_err(|e| unreadable(e.to_string()))?;
     Ok(InstalledSoftware {
-        environment: "venv".to_owned(),
+        lock: crate::fetch::sha256_text(lock),
+        ..software
+    })
+}
+
+/// Reads what an interpreter told of itself; `None` if that is not what was asked for.
+pub(crate) fn told(environment: &str, said: &str) -> Option<InstalledSoftware> {
+    let software = parse(environment, said).ok()?;
+    let named = NOTABLE
+        .iter()
+        .filter_map(|name| Some((name, software.distributions.get(*name)?)));
+    Some(InstalledSoftware {
+        notable: named
+            .map(|(name, version)| format!("{name}=={version}"))
+            .collect(),
+        ..software
+    })
+}
+
+fn parse(environment: &str, said: &str) -> Result<InstalledSoftware, serde_json::Error> {
+    let told: Told = serde_json::from_str(said.trim())?;
+    let distributions = told.distributions.into_iter();
+    Ok(InstalledSoftware {
+        environment: environment.to_owned(),
         python: format!("{} {}", told.implementation, told.python),
         free_threaded: told.free_threaded,
         cuda: told.cuda,
-        lock: crate::fetch::sha256_text(lock),
+        lock: String::new(),
         notable: Vec::new(),
-        distributions,
+        distributions: distributions
+            .map(|(name, version)| (normalized(&name), version))
+            .collect(),
     })
 }
 

@@ -20,19 +20,10 @@ use pipeline::{Consent, Effect, Library, Problem, Step, What, sources};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use facts::{promised, table};
+pub(crate) use facts::{TELL, promised, table, told};
 pub(crate) use interpreter::find as interpreter;
 pub(crate) use pins::normalized;
 pub(crate) use place::{Installed, prepare};
-
-/// What the engine's program is installed in.
-#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum EnvironmentSettings {
-    /// A virtual environment of Python packages, made from pins and shared by all studies with
-    /// the same ones.
-    Venv(VenvSettings),
-}
 
 /// A virtual environment.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
@@ -57,13 +48,6 @@ pub struct VenvSettings {
     /// expressions that must be true (`torch.cuda.is_available()`), in this order.
     #[serde(default)]
     pub assertions: Vec<String>,
-}
-
-/// An environment in canonical parameters.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) enum EnvironmentRecipe {
-    Venv(VenvRecipe),
 }
 
 /// A virtual environment in canonical parameters.
@@ -137,11 +121,10 @@ pub(crate) fn effect(recipe: &VenvRecipe) -> Effect {
 
 /// Makes settings canonical: pins in one form and order, the lock by its digest.
 pub(crate) fn canonical(
-    settings: EnvironmentSettings,
+    venv: VenvSettings,
     library: &dyn Library,
     problems: &mut Vec<Problem>,
-) -> EnvironmentRecipe {
-    let EnvironmentSettings::Venv(venv) = settings;
+) -> VenvRecipe {
     let route = |key: &str| vec!["environment".to_owned(), "venv".to_owned(), key.to_owned()];
     let mut add = |steps: Vec<Step>, message: String, hint: &str| {
         problems.push(Problem {
@@ -194,13 +177,13 @@ pub(crate) fn canonical(
                 None
             }
         });
-    EnvironmentRecipe::Venv(VenvRecipe {
+    VenvRecipe {
         python: venv.python,
         packages: pins::sorted(&venv.packages),
         overrides: pins::sorted(&venv.overrides),
         lock,
         assertions: venv.assertions,
-    })
+    }
 }
 
 /// Tells that a distribution is not what the engine comes in, if a pin looks like a slip.

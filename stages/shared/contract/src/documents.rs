@@ -21,6 +21,9 @@ pub struct Environment {
     pub engine: EngineIdentity,
     /// The model.
     pub model: ModelIdentity,
+    /// The model that drafts tokens for it, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub draft: Option<ModelIdentity>,
     /// What identifies the machine, by facet.
     pub facets: BTreeMap<String, Value>,
     /// What is installed in the environment that the engine runs in, if a study pins one.
@@ -32,7 +35,7 @@ pub struct Environment {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InstalledSoftware {
-    /// The kind of environment: `venv`.
+    /// The kind of environment: `venv` or `container`.
     pub environment: String,
     /// The interpreter with its exact version, for instance `CPython 3.12.7`.
     pub python: String,
@@ -40,7 +43,8 @@ pub struct InstalledSoftware {
     pub free_threaded: bool,
     /// The version of CUDA that the installed torch was built for; `None` without torch or CUDA.
     pub cuda: Option<String>,
-    /// The SHA-256 of the lock's text.
+    /// The SHA-256 of the lock's text; empty for a container, whose image says it.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub lock: String,
     /// The distributions that a reader looks for first, as `name==version`.
     pub notable: Vec<String>,
@@ -85,6 +89,8 @@ crate::words! {
         Worker = "a worker, run by the installed interpreter",
         /// A virtual environment that Benchtrail made from the study's pins.
         Venv = "a venv of pinned packages",
+        /// A container of an image that the study names.
+        Container = "a container",
         /// A server that was running before.
         Running = "running already",
     }
@@ -226,6 +232,9 @@ pub struct ServerDescriptor {
     pub counters: Counters,
     /// The model.
     pub model: ModelIdentity,
+    /// The model that drafts tokens for it, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub draft: Option<ModelIdentity>,
     /// The name the model is served under.
     pub model_name: String,
     /// The settings, defaults filled in.
@@ -416,9 +425,15 @@ pub struct LiveEnvironment {
     pub packages: Option<String>,
     /// The file of the weights, or the name that the engine resolves.
     pub model_path: String,
+    /// The file of the draft model's weights, or the name that the engine resolves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub draft_path: Option<String>,
     /// The virtual environment that the program runs in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub venv: Option<PathBuf>,
+    /// What the container that the program runs in is started from. Paths are then those inside.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub container: Value,
     /// The host that all of this is on, if it is not this machine.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub place: Value,
@@ -519,4 +534,12 @@ pub struct LiveMember {
     pub log_events: BTreeMap<String, EventPattern>,
     /// If it runs on another host: what samples that host.
     pub elsewhere: Option<LiveElsewhere>,
+    /// The name that the model has there.
+    pub model: String,
+    /// The API it speaks.
+    pub api: Api,
+    /// Where its endpoints are.
+    pub endpoints: Endpoints,
+    /// What it calls its counters.
+    pub counters: Counters,
 }

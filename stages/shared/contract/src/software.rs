@@ -11,6 +11,10 @@ crate::words! {
         Runtime = "runtime",
         /// What the machine brings.
         System = "system",
+        /// The image of a container; its version is the digest of its configuration.
+        Image = "image",
+        /// A label of that image.
+        Label = "label",
     }
 }
 

@@ -328,6 +328,9 @@ impl Engine {
                         "revision" => "put it into `revision-arguments`, which are left out where \
                                        the model pins no revision"
                             .to_owned(),
+                        "draft" => "put it into `draft-arguments`, which are left out where the \
+                                    provision stage names no draft model"
+                            .to_owned(),
                         _ => remedy(name, "placeholders", known),
                     };
                     wrong.push(Problem::at(&["launch", key], message).hint(hint));
@@ -346,6 +349,11 @@ impl Engine {
                 "revision-arguments",
                 self.launch.revision_arguments.iter().collect(),
                 &["revision"],
+            ),
+            texts(
+                "draft-arguments",
+                self.launch.draft_arguments.iter().collect(),
+                &["draft"],
             ),
         ];
         let mut launch = self

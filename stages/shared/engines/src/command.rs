@@ -22,6 +22,8 @@ pub struct Paths {
     pub packages: String,
     /// `{revision}`: the revision of weights that the engine itself resolves, if it is pinned.
     pub revision: Option<String>,
+    /// `{draft}`: the path or id of the weights of the draft model, if there is one.
+    pub draft: Option<String>,
 }
 
 /// The placeholders of arguments and environment.
@@ -49,6 +51,16 @@ impl Paths {
             port: own("port"),
             packages: own("packages"),
             revision: revision.map(str::to_owned),
+            draft: None,
+        }
+    }
+
+    /// Returns the same with a draft model that stands for itself.
+    #[must_use]
+    pub fn drafting(self, drafts: Drafts) -> Self {
+        Self {
+            draft: (drafts == Drafts::Yes).then(|| "{draft}".to_owned()),
+            ..self
         }
     }
 
@@ -85,6 +97,7 @@ impl Paths {
             "port" => Some(&self.port),
             "packages" => Some(&self.packages),
             "revision" => self.revision.as_deref(),
+            "draft" => self.draft.as_deref(),
             _ => None,
         }
     }
@@ -99,13 +112,24 @@ pub struct Rendered {
     pub environment: BTreeMap<String, String>,
 }
 
+/// Whether an engine has a draft model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drafts {
+    /// The provision stage names one.
+    Yes,
+    /// It names none.
+    No,
+}
+
 /// Returns the arguments and environment of a launch: the fixed arguments, then the flags of
 /// the settings in the order of their names, lists last. Where a variable is set by the launch
 /// and by a setting, the setting decides.
 pub fn render(engine: &Engine, resolved: &BTreeMap<String, Json>, paths: &Paths) -> Rendered {
     let pinned = paths.revision.iter();
     let pinned = pinned.flat_map(|_| &engine.launch.revision_arguments);
-    let fixed = engine.launch.arguments.iter().chain(pinned);
+    let drafts = paths.draft.iter();
+    let drafts = drafts.flat_map(|_| &engine.launch.draft_arguments);
+    let fixed = engine.launch.arguments.iter().chain(pinned).chain(drafts);
     let fixed = fixed.map(|a| paths.fill(a));
     // A setting's value is never searched for placeholders.
     let given = || {
@@ -140,6 +164,8 @@ pub fn template(
     resolved: &BTreeMap<String, Json>,
     model_name: &str,
     revision: Option<&str>,
+    drafts: Drafts,
 ) -> Rendered {
-    render(engine, resolved, &Paths::placeholders(model_name, revision))
+    let paths = Paths::placeholders(model_name, revision).drafting(drafts);
+    render(engine, resolved, &paths)
 }

@@ -7,7 +7,7 @@ use pipeline::effect::{Consent, Effect, What};
 use pipeline::{Json, Library};
 use serde_json::json;
 
-use crate::command::template;
+use crate::command::{Drafts, template};
 use crate::engine::{Engine, Program};
 use crate::package::Package;
 use crate::settings::{Setting, SettingType};
@@ -69,7 +69,13 @@ impl Engine {
     }
 
     /// Returns the effect of starting it with these settings, or of reaching it where it runs.
-    pub fn start(&self, settings: &Settings, model_name: &str, revision: Option<&str>) -> Effect {
+    pub fn start(
+        &self,
+        settings: &Settings,
+        model_name: &str,
+        revision: Option<&str>,
+        drafts: Drafts,
+    ) -> Effect {
         let program = match &self.launch.program {
             Program::Running(url) => {
                 return Effect {
@@ -88,7 +94,7 @@ impl Engine {
             }
             Program::Installed(name) => vec![name.clone()],
         };
-        let rendered = template(self, settings, model_name, revision);
+        let rendered = template(self, settings, model_name, revision, drafts);
         let what = What::Start {
             purpose: self.title.clone(),
             program,

@@ -184,6 +184,10 @@ pub struct Launch {
     /// added where the engine itself resolves the weights and their definition pins a revision.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub revision_arguments: Vec<String>,
+    /// Arguments that hand it the weights of a draft model, with the placeholder `{draft}`: added where
+    /// the provision stage names one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub draft_arguments: Vec<String>,
     /// Arguments that tell it of the members of other roles of its group, by the name that a stage
     /// connects a role to. They follow all other arguments.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -16,7 +16,7 @@ mod running;
 mod settings;
 mod shipped;
 
-pub use command::{Paths, Rendered, render, template};
+pub use command::{Drafts, Paths, Rendered, render, template};
 pub use consent::executed_by;
 pub use engine::{
     Engine, KEPT_OUT, KnownFailure, Launch, Library, Limit, Log, Program, Ready, Requirements,

@@ -102,6 +102,10 @@ pub struct NamedWeights {
     /// The exact revision the name stands for, for instance a commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
+    /// Whether the hub gives them to certain users only. A token is then looked for before anything
+    /// starts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub gated: bool,
 }
 
 impl Weights {

@@ -25,6 +25,7 @@ fn paths() -> Paths {
         port: "4321".into(),
         packages: "/p".into(),
         revision: None,
+        draft: None,
     }
 }
 
@@ -114,7 +115,7 @@ fn what_is_filled_in_is_not_searched_for_placeholders() {
 fn the_template_of_a_command_holds_nothing_of_this_machine() {
     let engine = engine("llama-cpp");
     let resolved = resolve(&engine.settings, &serde_json::Map::new()).unwrap();
-    let template = template(&engine, &resolved, "tiny", None);
+    let template = template(&engine, &resolved, "tiny", None, engines::Drafts::No);
     assert!(template.arguments.contains(&"{port}".to_owned()));
     assert_eq!(
         template.environment["LD_LIBRARY_PATH"],
@@ -169,6 +170,26 @@ fn a_pinned_revision_reaches_the_engine_and_none_leaves_no_trace() {
             .any(|w| w == ["--revision", "abc"])
     );
     assert!(!line(None).iter().any(|a| a.contains("revision")));
+}
+
+#[test]
+fn a_draft_model_reaches_the_engine_and_none_leaves_no_trace() {
+    let mut engine = engine("llama-cpp");
+    engine.launch.draft_arguments = ["--model-draft", "{draft}"].map(str::to_owned).to_vec();
+    let resolved = resolve(&engine.settings, &serde_json::Map::new()).unwrap();
+    let line = |draft: Option<&str>| {
+        let paths = Paths {
+            draft: draft.map(str::to_owned),
+            ..paths()
+        };
+        render(&engine, &resolved, &paths).arguments
+    };
+    assert!(
+        line(Some("/w/d.gguf"))
+            .windows(2)
+            .any(|w| w == ["--model-draft", "/w/d.gguf"])
+    );
+    assert!(!line(None).iter().any(|a| a.contains("draft")));
 }
 
 #[test]

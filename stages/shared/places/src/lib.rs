@@ -1,4 +1,4 @@
-//! Where processes run: this machine, or a host that the user's OpenSSH client reaches.
+//! Where processes run: this machine, a container, or a host that the user's OpenSSH client reaches.
 //!
 //! Another host is spoken to by commands. Benchtrail puts its own binary there, by digest, and
 //! starts it with the hidden command [`COMMAND`]; what that binary can do here it can do there:
@@ -7,10 +7,15 @@
 //! or a killed Benchtrail leaves nothing behind.
 
 mod beat;
+mod container;
 mod host;
 mod settings;
 
 pub use beat::{Heard, PULSE, SILENCE, beat, listen};
+pub use container::{
+    Containment, Inside, LEASE_LABEL, Network, PACKAGES, Runtime, WEIGHTS, name as container_name,
+    passes, sweep,
+};
 pub use host::{Host, digest_of, said};
 pub use settings::{Place, Ssh};
 

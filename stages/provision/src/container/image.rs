@@ -1,0 +1,566 @@
+//! Finding an image, and what is in it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use artifacts::{Digest, Table};
+use contract::{InstalledSoftware, Row, SoftwareKind, SoftwareRow};
+use pipeline::{Failure, Job, Json, sources};
+use places::{Containment, PACKAGES, Runtime, WEIGHTS};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{ContainerSettings, is_pinned};
+use crate::machine::Machine;
+use crate::prepare::text;
+use crate::venv;
+
+/// The folder, under the store's, of what tags stood for.
+const FOLDER: &str = "images";
+
+/// How long the runtime may take to answer.
+const ANSWER: Duration = Duration::from_secs(120);
+
+/// How long it may take to fetch an image: some have 30 GB.
+const FETCH: Duration = Duration::from_secs(4 * 3600);
+
+/// A container that is ready to be started, as often as wanted.
+#[derive(Clone, Debug)]
+pub(crate) struct Ready {
+    pub(crate) containment: Containment,
+    image: Image,
+    runtime_version: String,
+    pub(crate) software: Option<InstalledSoftware>,
+}
+
+/// What a runtime tells of an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Image {
+    /// The digest of its configuration, which names its layers.
+    id: String,
+    /// Names by which others can fetch the same one: `name@sha256:…`.
+    published: Vec<String>,
+    os: String,
+    arch: String,
+    labels: BTreeMap<String, String>,
+}
+
+/// What a tag stood for when it was first asked for.
+#[derive(Serialize, Deserialize)]
+struct Resolved {
+    image: String,
+    id: String,
+    published: Option<String>,
+}
+
+impl Ready {
+    /// Returns what identifies the environment, by facet.
+    pub(crate) fn facets(&self, recipe: &ContainerSettings) -> BTreeMap<String, Json> {
+        let mut facets = promised(recipe);
+        let mut add = |name: &str, value: Json| facets.insert(name.to_owned(), value);
+        add("container_runtime", json!(self.runtime_version));
+        add("image_digest", json!(self.image.id));
+        add(
+            "image_platform",
+            json!(format!("{}/{}", self.image.os, self.image.arch)),
+        );
+        if !self.image.labels.is_empty() {
+            add("image_labels", json!(self.image.labels));
+        }
+        facets
+    }
+
+    /// Mounts a file or folder of this machine, which can be read inside.
+    pub(crate) fn mount(&mut self, here: &str, inside: &str) {
+        self.containment.arguments.extend(bind(here, inside, true));
+    }
+
+    /// Mounts the folder of the unpacked packages; returns its path inside.
+    pub(crate) fn mount_packages(&mut self, folder: &str) -> String {
+        self.mount(folder, PACKAGES);
+        PACKAGES.to_owned()
+    }
+
+    /// Mounts weights below a folder named `place`; returns their path inside.
+    ///
+    /// # Errors
+    /// If it is a folder with links that lead out of it.
+    pub(crate) fn mount_weights(&mut self, path: &str, place: &str) -> Result<String, Failure> {
+        let here = Path::new(path);
+        let trouble = |e: io::Error| Failure::failed(format!("{path}: {e}"));
+        let whole = here.canonicalize().map_err(trouble)?;
+        if whole.is_dir()
+            && let Some(link) = leads_out(&whole).map_err(trouble)?
+        {
+            let message = format!(
+                "{link} is a link to a file outside of {path}, which a container does not see"
+            );
+            return Err(
+                Failure::failed(message).hint("copy the folder with its files: `cp -rL FROM TO`")
+            );
+        }
+        let name = here
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or("weights");
+        let inside = format!("{WEIGHTS}/{place}/{name}");
+        self.mount(whole.to_str().unwrap_or(path), &inside);
+        Ok(inside)
+    }
+
+    /// Runs a program in a container and returns what it prints.
+    pub(crate) fn answer(&self, command: &[&str]) -> Result<String, String> {
+        let name = places::container_name();
+        let line = self.containment.command(
+            &name,
+            &places::Inside {
+                command: &command
+                    .iter()
+                    .map(|word| (*word).to_owned())
+                    .collect::<Vec<_>>(),
+                environment: &BTreeMap::new(),
+                inherit: &[],
+                port: None,
+                grace: Duration::from_secs(1),
+            },
+        );
+        let rest: Vec<&str> = line[1 + self.containment.runtime.arguments.len()..]
+            .iter()
+            .map(String::as_str)
+            .collect();
+        let said = self.containment.runtime.ask(&rest, ANSWER, &|| true);
+        if said.is_err() {
+            // It was stopped, perhaps only its client.
+            let _gone = self.containment.remove(&name, Duration::from_secs(1));
+        }
+        said
+    }
+}
+
+/// Returns a link below a folder that leads to a file outside of it.
+fn leads_out(folder: &Path) -> io::Result<Option<String>> {
+    let mut open = vec![folder.to_owned()];
+    while let Some(next) = open.pop() {
+        for entry in fs::read_dir(next)? {
+            let path = entry?.path();
+            let metadata = fs::symlink_metadata(&path)?;
+            if metadata.is_symlink() && !path.canonicalize().is_ok_and(|to| to.starts_with(folder))
+            {
+                return Ok(Some(path.display().to_string()));
+            }
+            if metadata.is_dir() {
+                open.push(path);
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn bind(here: &str, inside: &str, read_only: bool) -> [String; 2] {
+    let end = if read_only { ",readonly" } else { "" };
+    [
+        "--mount".to_owned(),
+        format!("type=bind,source={here},target={inside}{end}"),
+    ]
+}
+
+/// Returns what identifies the environment before its image is looked at.
+pub(crate) fn promised(recipe: &ContainerSettings) -> BTreeMap<String, Json> {
+    let mut facets = BTreeMap::from([("image".to_owned(), json!(recipe.image))]);
+    let network = json!(recipe.network);
+    facets.insert("container_network".to_owned(), network);
+    for (name, value) in [
+        ("container_gpus", &recipe.gpus),
+        ("container_shm", &recipe.shm),
+        ("container_user", &recipe.user),
+    ] {
+        if let Some(value) = value {
+            facets.insert(name.to_owned(), json!(value));
+        }
+    }
+    if !recipe.run_arguments.is_empty() {
+        facets.insert(
+            "container_arguments".to_owned(),
+            json!(recipe.run_arguments),
+        );
+    }
+    facets
+}
+
+/// Finds the runtime of a study.
+///
+/// # Errors
+/// If there is none.
+pub(crate) fn runtime(recipe: &ContainerSettings, machine: &Machine) -> Result<Runtime, Failure> {
+    let wanted: Vec<String> = match &recipe.runtime {
+        Some(path) if path.contains('/') => vec![placed(path)?],
+        Some(name) => vec![name.clone()],
+        None => ["podman", "docker"].map(str::to_owned).to_vec(),
+    };
+    let found = wanted.iter().find_map(|name| machine.program(name));
+    let Some(program) = found else {
+        let message = format!(
+            "no container runtime is on the search path: {}",
+            wanted.join(", ")
+        );
+        let hint = "on Debian: apt install podman; another one is named by `runtime:`";
+        return Err(Failure::failed(message).hint(hint));
+    };
+    Ok(Runtime {
+        program: program.display().to_string(),
+        arguments: recipe.runtime_arguments.clone(),
+    })
+}
+
+/// Returns where a path of the study lies.
+fn placed(path: &str) -> Result<String, Failure> {
+    let path = sources::remembered(path);
+    let whole = std::path::absolute(&path)
+        .map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?;
+    text(&whole)
+}
+
+/// Finds the image, fetching it if the runtime has it not, and what is in it.
+///
+/// # Errors
+/// If there is no runtime, or it has no such image and cannot fetch it.
+pub(crate) fn prepare(
+    recipe: &ContainerSettings,
+    machine: &Machine,
+    job: &Job<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Ready, Failure> {
+    let runtime = runtime(recipe, machine)?;
+    let version = ask(&runtime, &["--version"], ANSWER, job)
+        .map_err(|why| Failure::failed(format!("`{}`: {why}", runtime.program)))?;
+    job.control
+        .progress(0, None, "looking for what earlier runs left");
+    if let Err(why) = places::sweep(&runtime) {
+        let failure = Failure::failed(format!("the container runtime does not work: {why}"));
+        return Err(failure.hint(format!("see what `{} ps` says", runtime.program)));
+    }
+    job.control
+        .progress(0, None, format!("looking for the image {}", recipe.image));
+    let image = find(recipe, &runtime, job, warnings)?;
+    let mut ready = Ready {
+        containment: Containment {
+            arguments: arguments(recipe, &runtime)?,
+            runtime,
+            image: image.id.clone(),
+            network: recipe.network,
+        },
+        runtime_version: version.trim().lines().next().unwrap_or_default().to_owned(),
+        image,
+        software: None,
+    };
+    job.control.progress(0, None, "looking into the image");
+    // An image without Python has no distributions to tell of.
+    ready.software = ready
+        .answer(&venv::TELL)
+        .ok()
+        .and_then(|said| venv::told("container", &said));
+    Ok(ready)
+}
+
+/// Returns the arguments of `run` that a study decides.
+fn arguments(recipe: &ContainerSettings, runtime: &Runtime) -> Result<Vec<String>, Failure> {
+    let mut all = recipe.run_arguments.clone();
+    let mut add = |option: &str, value: String| all.extend([option.to_owned(), value]);
+    match recipe.gpus.as_deref() {
+        None => {}
+        Some("all") if runtime.is_docker() => add("--gpus", "all".to_owned()),
+        // The quotes keep the comma from being read as the next option.
+        Some(some) if runtime.is_docker() => add("--gpus", format!("\"device={some}\"")),
+        Some(some) => some
+            .split(',')
+            .for_each(|gpu| add("--device", format!("nvidia.com/gpu={gpu}"))),
+    }
+    if let Some(size) = &recipe.shm {
+        add("--shm-size", size.clone());
+    }
+    if let Some(user) = &recipe.user {
+        add("--user", user.clone());
+    }
+    for (paths, read_only) in [(&recipe.mounts, true), (&recipe.caches, false)] {
+        for (inside, here) in paths {
+            let here = placed(here)?;
+            if !Path::new(&here).exists() {
+                let failure =
+                    Failure::failed(format!("{here}, which is to be mounted, does not exist"));
+                return Err(failure.hint("correct the path, or make the folder"));
+            }
+            all.extend(bind(&here, inside, read_only));
+        }
+    }
+    Ok(all)
+}
+
+fn ask(runtime: &Runtime, rest: &[&str], limit: Duration, job: &Job<'_>) -> Result<String, String> {
+    runtime.ask(rest, limit, &|| job.control.check().is_ok())
+}
+
+fn find(
+    recipe: &ContainerSettings,
+    runtime: &Runtime,
+    job: &Job<'_>,
+    warnings: &mut Vec<String>,
+) -> Result<Image, Failure> {
+    let wanted = recipe.image.as_str();
+    if is_pinned(wanted) {
+        return inspect(runtime, wanted, job).or_else(|_| fetch(runtime, wanted, job));
+    }
+    let file = job
+        .store
+        .root()
+        .join(FOLDER)
+        .join(format!("{}.json", Digest::of(wanted.as_bytes()).hex()));
+    let trouble = |e: io::Error| Failure::failed(format!("{}: {e}", file.display()));
+    let known: Option<Resolved> = match fs::read(&file) {
+        Ok(bytes) => serde_json::from_slice(&bytes).ok(),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => None,
+        Err(e) => return Err(trouble(e)),
+    };
+    let Some(known) = known else {
+        let image = inspect(runtime, wanted, job).or_else(|_| fetch(runtime, wanted, job))?;
+        let resolved = Resolved {
+            image: wanted.to_owned(),
+            id: image.id.clone(),
+            published: image.published_as(wanted),
+        };
+        fs::create_dir_all(job.store.root().join(FOLDER)).map_err(trouble)?;
+        crate::environment::note(&file, &resolved).map_err(trouble)?;
+        warnings.push(format!(
+            "the image {wanted} is {} from now on in this store; to pin it for everybody, write `image: {}`",
+            image.id,
+            resolved.published.as_deref().unwrap_or(&image.id)
+        ));
+        return Ok(image);
+    };
+    if let Ok(now) = inspect(runtime, wanted, job)
+        && now.id != known.id
+    {
+        warnings.push(format!(
+            "the tag {wanted} now names another image than the one that this store resolved it to: {}, not {}; \
+             to measure the new one, write `image: {}`",
+            now.id, known.id, now.id
+        ));
+    }
+    let image = inspect(runtime, &known.id, job).or_else(|gone| match &known.published {
+        Some(published) => fetch(runtime, published, job),
+        None => Err(gone),
+    });
+    let failure = match image {
+        Ok(image) if image.id == known.id => return Ok(image),
+        Ok(image) => Failure::failed(format!(
+            "{wanted} came as {}, not as {}",
+            image.id, known.id
+        )),
+        Err(failure) => failure,
+    };
+    Err(Failure::failed(format!(
+        "the image that {wanted} was resolved to cannot be had any more: {}",
+        failure.reason
+    ))
+    .hint(format!(
+        "name another one in `image:`, or remove {} to resolve the tag again",
+        file.display()
+    )))
+}
+
+fn fetch(runtime: &Runtime, wanted: &str, job: &Job<'_>) -> Result<Image, Failure> {
+    job.control
+        .progress(0, None, format!("fetching the image {wanted}"));
+    if let Err(why) = ask(runtime, &["pull", "--quiet", wanted], FETCH, job) {
+        job.control.check()?;
+        let failure = Failure::failed(format!(
+            "the image {wanted} is not there and cannot be fetched: {why}"
+        ));
+        return Err(failure.hint("build or load it, or correct `image:`"));
+    }
+    inspect(runtime, wanted, job)
+}
+
+fn inspect(runtime: &Runtime, wanted: &str, job: &Job<'_>) -> Result<Image, Failure> {
+    let said = ask(runtime, &["image", "inspect", wanted], ANSWER, job)
+        .map_err(|why| Failure::failed(format!("the image {wanted}: {why}")))?;
+    let told: Json = serde_json::from_str(&said).map_err(|e| {
+        Failure::failed(format!(
+            "what the runtime tells of {wanted} is unreadable: {e}"
+        ))
+    })?;
+    Image::read(&told[0])
+        .ok_or_else(|| Failure::failed(format!("the runtime does not tell the digest of {wanted}")))
+}
+
+impl Image {
+    /// Reads what docker or podman tells.
+    fn read(told: &Json) -> Option<Self> {
+        let id = told["Id"].as_str()?;
+        let text = |key: &str| told[key].as_str().unwrap_or("unknown").to_owned();
+        let labels = [&told["Config"]["Labels"], &told["Labels"]];
+        let labels = labels.iter().find_map(|labels| labels.as_object());
+        let labels = labels.into_iter().flatten();
+        let published = told["RepoDigests"].as_array().into_iter().flatten();
+        Some(Self {
+            id: format!("sha256:{}", id.trim_start_matches("sha256:")),
+            published: published
+                .filter_map(|name| name.as_str().map(str::to_owned))
+                .collect(),
+            os: text("Os"),
+            arch: text("Architecture"),
+            labels: labels
+                .filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())))
+                .collect(),
+        })
+    }
+
+    /// Returns the name with a digest under which it was fetched; `None` for one that was built here.
+    fn published_as(&self, wanted: &str) -> Option<String> {
+        let (name, _) = wanted.rsplit_once(':')?;
+        let fetched = self
+            .published
+            .iter()
+            .filter(|known| !known.starts_with("localhost/"));
+        fetched
+            .filter(|known| {
+                known
+                    .split('@')
+                    .next()
+                    .is_some_and(|known| known.ends_with(name))
+            })
+            .min()
+            .cloned()
+    }
+}
+
+/// Returns the table `software`: the image, its labels, and the distributions in it.
+pub(crate) fn table(ready: &Ready, recipe: &ContainerSettings, machine: &Machine) -> Table {
+    let row = |kind, name: &str, version: Option<String>, named| SoftwareRow {
+        kind,
+        name: name.to_owned(),
+        version,
+        named,
+    };
+    let mut rows = vec![
+        row(
+            SoftwareKind::Image,
+            &recipe.image,
+            Some(ready.image.id.clone()),
+            true,
+        ),
+        row(
+            SoftwareKind::System,
+            "container-runtime",
+            Some(ready.runtime_version.clone()),
+            false,
+        ),
+    ];
+    let driver = machine.gpus.as_ref().ok().and_then(|all| all.first());
+    rows.push(row(
+        SoftwareKind::System,
+        "gpu-driver",
+        driver.map(|gpu| gpu.driver.clone()),
+        false,
+    ));
+    for (name, value) in &ready.image.labels {
+        rows.push(row(SoftwareKind::Label, name, Some(value.clone()), false));
+    }
+    if let Some(software) = &ready.software {
+        rows.push(row(
+            SoftwareKind::Interpreter,
+            "python",
+            Some(software.python.clone()),
+            false,
+        ));
+        rows.push(row(
+            SoftwareKind::Runtime,
+            "cuda",
+            software.cuda.clone(),
+            false,
+        ));
+        for (name, version) in &software.distributions {
+            rows.push(row(
+                SoftwareKind::Distribution,
+                name,
+                Some(version.clone()),
+                false,
+            ));
+        }
+    }
+    SoftwareRow::table(&rows).expect("the table is declared")
+}
+
+#[cfg(test)]
+mod tests {
+    use places::Network;
+
+    use super::*;
+
+    /// As podman 4.3.1 tells it, and as docker does: without labels, with a digest's algorithm.
+    #[test]
+    fn both_runtimes_are_understood() {
+        let podman = json!({
+            "Id": "ab", "RepoDigests": ["localhost/x@sha256:1", "registry.example.org/a/x@sha256:2"],
+            "Os": "linux", "Architecture": "amd64", "Labels": {"version": "1"}, "Config": {"Labels": {"version": "1"}},
+        });
+        let image = Image::read(&podman).expect("an image");
+        assert_eq!(image.id, "sha256:ab");
+        assert_eq!(image.labels["version"], "1");
+        assert_eq!(
+            image.published_as("registry.example.org/a/x:3").as_deref(),
+            Some("registry.example.org/a/x@sha256:2")
+        );
+        assert_eq!(
+            image.published_as("localhost/x:3"),
+            None,
+            "nobody else can fetch it"
+        );
+        let docker = json!({"Id": "sha256:ab", "RepoDigests": [], "Os": "linux", "Architecture": "amd64",
+            "Config": {"Labels": null}});
+        let other = Image::read(&docker).expect("an image");
+        assert_eq!((other.id, other.labels.len()), ("sha256:ab".to_owned(), 0));
+        assert_eq!(Image::read(&json!({})), None);
+    }
+
+    #[test]
+    fn gpus_are_named_as_each_runtime_wants_them() {
+        let recipe = |gpus: &str| ContainerSettings {
+            image: "a:1".into(),
+            runtime: None,
+            runtime_arguments: Vec::new(),
+            run_arguments: Vec::new(),
+            gpus: Some(gpus.to_owned()),
+            shm: None,
+            mounts: BTreeMap::from([("/m".to_owned(), "/usr".to_owned())]),
+            caches: BTreeMap::new(),
+            user: None,
+            network: Network::Host,
+        };
+        let of = |program: &str, gpus: &str| {
+            let runtime = Runtime {
+                program: program.to_owned(),
+                arguments: Vec::new(),
+            };
+            arguments(&recipe(gpus), &runtime)
+                .expect("it exists")
+                .join(" ")
+        };
+        let mount = "--mount type=bind,source=/usr,target=/m,readonly";
+        assert_eq!(of("/usr/bin/docker", "all"), format!("--gpus all {mount}"));
+        assert_eq!(
+            of("docker", "0,1"),
+            format!("--gpus \"device=0,1\" {mount}")
+        );
+        assert_eq!(
+            of("podman", "all"),
+            format!("--device nvidia.com/gpu=all {mount}")
+        );
+        assert_eq!(
+            of("podman", "0,1"),
+            format!("--device nvidia.com/gpu=0 --device nvidia.com/gpu=1 {mount}")
+        );
+    }
+}

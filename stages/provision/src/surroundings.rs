@@ -1,0 +1,82 @@
+//! What the engine's program is installed in: one of the kinds of environment that a study can ask for.
+
+use pipeline::{Effect, Json, Library, Problem};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::container::{self, ContainerSettings};
+use crate::venv::{self, VenvRecipe, VenvSettings};
+
+/// What the engine's program is installed in.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum EnvironmentSettings {
+    /// A virtual environment of Python packages, made from pins and shared by all studies with
+    /// the same ones.
+    Venv(VenvSettings),
+    /// A container of an image, by docker, podman, or a runtime with the same command line.
+    Container(ContainerSettings),
+}
+
+/// An environment in canonical parameters.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) enum EnvironmentRecipe {
+    Venv(VenvRecipe),
+    Container(ContainerSettings),
+}
+
+/// What an environment brings, so that this machine need not have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Brought {
+    /// Nothing: the engine uses what is installed.
+    Nothing,
+    /// The program and its packages.
+    Program,
+    /// All but the kernel and the hardware.
+    System,
+}
+
+impl Brought {
+    /// Returns what the environment in canonical parameters brings.
+    pub fn by(parameters: &Json) -> Self {
+        let environment = parameters.get("environment").cloned();
+        let recipe = environment.and_then(|e| serde_json::from_value(e).ok());
+        EnvironmentRecipe::brought(recipe.as_ref())
+    }
+}
+
+impl EnvironmentSettings {
+    /// Makes it canonical, and tells what is wrong with it.
+    pub(crate) fn canonical(
+        self,
+        library: &dyn Library,
+        problems: &mut Vec<Problem>,
+    ) -> EnvironmentRecipe {
+        match self {
+            Self::Venv(venv) => EnvironmentRecipe::Venv(venv::canonical(venv, library, problems)),
+            Self::Container(container) => {
+                EnvironmentRecipe::Container(container::canonical(container, library, problems))
+            }
+        }
+    }
+}
+
+impl EnvironmentRecipe {
+    /// Returns what making it does.
+    pub(crate) fn effect(&self) -> Effect {
+        match self {
+            Self::Venv(venv) => venv::effect(venv),
+            Self::Container(container) => container::effect(container),
+        }
+    }
+
+    /// Returns what an environment brings.
+    pub(crate) fn brought(recipe: Option<&Self>) -> Brought {
+        match recipe {
+            None => Brought::Nothing,
+            Some(Self::Venv(_)) => Brought::Program,
+            Some(Self::Container(_)) => Brought::System,
+        }
+    }
+}

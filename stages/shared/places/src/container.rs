@@ -1,0 +1,408 @@
+//! Containers, by the command line of the user's own runtime: docker, podman, or what behaves like
+//! one of them. A container is started in the foreground, so that the runtime's client prints the
+//! engine's log and ends with it, under a name that says who started it: so whoever comes later can
+//! remove it.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pipeline::process::ProcessId;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The label that names the process that a container hangs on: number and start time.
+pub const LEASE_LABEL: &str = "benchtrail.lease";
+
+/// Where packages and launchers lie in a container.
+pub const PACKAGES: &str = "/benchtrail/packages";
+
+/// Where weights lie in a container.
+pub const WEIGHTS: &str = "/benchtrail/weights";
+
+/// Variables that name paths of this machine, which mean nothing in a container.
+const OF_THIS_MACHINE: [&str; 14] = [
+    "CONDA_PREFIX",
+    "CUDA_HOME",
+    "CUDA_PATH",
+    "HF_HOME",
+    "HF_HUB_CACHE",
+    "HOME",
+    "HUGGINGFACE_HUB_CACHE",
+    "LD_LIBRARY_PATH",
+    "PATH",
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "TMPDIR",
+    "VIRTUAL_ENV",
+    "XDG_CACHE_HOME",
+];
+
+/// How long the runtime may take to answer a question.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// How long it may take to remove a container, beyond the engine's own time.
+const REMOVAL: Duration = Duration::from_secs(60);
+
+const POLL: Duration = Duration::from_millis(20);
+
+/// How the server in a container is reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Network {
+    /// The container shares the network of this machine; the server listens on 127.0.0.1.
+    #[default]
+    Host,
+    /// The container has a network of its own, and its port is published to 127.0.0.1. The way of
+    /// each byte is then longer by the runtime's forwarding.
+    Published,
+}
+
+/// The command line of a container runtime.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Runtime {
+    /// The program.
+    pub program: String,
+    /// Arguments before its own command.
+    pub arguments: Vec<String>,
+}
+
+impl Runtime {
+    /// Returns whether GPUs are named as docker does. Others take them by CDI.
+    pub fn is_docker(&self) -> bool {
+        let name = self.program.rsplit('/').next().unwrap_or_default();
+        name.contains("docker")
+    }
+
+    /// Returns a command line of the runtime.
+    pub fn line(&self, rest: &[&str]) -> Vec<String> {
+        let own = std::iter::once(&self.program).chain(&self.arguments);
+        own.cloned()
+            .chain(rest.iter().map(|word| (*word).to_owned()))
+            .collect()
+    }
+
+    /// Returns what the runtime answers.
+    ///
+    /// # Errors
+    /// If it cannot be run, fails, takes longer than the limit, or `go_on` says to stop.
+    pub fn ask(
+        &self,
+        rest: &[&str],
+        limit: Duration,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<String, String> {
+        run(&self.line(rest), limit, go_on)
+    }
+}
+
+/// Runs a command to its end and returns what it printed.
+fn run(line: &[String], limit: Duration, go_on: &dyn Fn() -> bool) -> Result<String, String> {
+    let (program, arguments) = line.split_first().ok_or("there is no program")?;
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| format!("`{program}`: {e}"))?;
+    let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
+    let drain = thread::spawn(move || {
+        let mut text = Vec::new();
+        // What cannot be read is not said; the exit status decides.
+        let _ = err.as_mut().map(|e| e.read_to_end(&mut text));
+        text
+    });
+    let read = thread::spawn(move || {
+        let mut text = Vec::new();
+        let _ = out.as_mut().map(|o| o.read_to_end(&mut text));
+        text
+    });
+    let deadline = Instant::now() + limit;
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) if Instant::now() < deadline && go_on() => thread::sleep(POLL),
+            Ok(None) | Err(_) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!(
+                    "`{program}` was stopped after {} s",
+                    limit.as_secs()
+                ));
+            }
+        }
+    };
+    let said = read.join().unwrap_or_default();
+    let told = drain.join().unwrap_or_default();
+    if status.success() {
+        return Ok(String::from_utf8_lossy(&said).into_owned());
+    }
+    let told = String::from_utf8_lossy(&told);
+    let last = told.lines().rfind(|line| !line.trim().is_empty());
+    Err(last.map_or_else(|| status.to_string(), |line| line.trim().to_owned()))
+}
+
+/// What containers of an engine are started from: a runtime, an image, and what they are given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Containment {
+    /// The runtime.
+    pub runtime: Runtime,
+    /// The image, by the digest of its configuration.
+    pub image: String,
+    /// Arguments of `run`: devices, mounts, user and what the study adds.
+    pub arguments: Vec<String>,
+    /// How the server is reached.
+    pub network: Network,
+}
+
+/// One container: what runs in it, and how it is started.
+#[derive(Clone, Debug)]
+pub struct Inside<'a> {
+    /// The program and all its arguments.
+    pub command: &'a [String],
+    /// Variables set for it.
+    pub environment: &'a BTreeMap<String, String>,
+    /// Names of the variables that it inherits.
+    pub inherit: &'a [String],
+    /// The port that it listens on.
+    pub port: Option<u16>,
+    /// How long it may take to stop.
+    pub grace: Duration,
+}
+
+impl Containment {
+    /// Reads what an environment says of its container; `None` if it has none.
+    ///
+    /// # Errors
+    /// If it is no containment.
+    pub fn of(document: &Value) -> Result<Option<Self>, String> {
+        if document.is_null() {
+            return Ok(None);
+        }
+        serde_json::from_value(document.clone())
+            .map(Some)
+            .map_err(|e| format!("the environment's container is unreadable: {e}"))
+    }
+
+    /// Returns the address that a server in it listens on.
+    pub fn listens_on(&self) -> &'static str {
+        match self.network {
+            Network::Host => "127.0.0.1",
+            // Of the container's own network; outside of it, only the published port is reached.
+            Network::Published => "0.0.0.0",
+        }
+    }
+
+    /// Returns the command that starts a container in the foreground and removes it at its end.
+    pub fn command(&self, name: &str, inside: &Inside<'_>) -> Vec<String> {
+        let mut line = self.runtime.line(&["run", "--rm", "--name", name]);
+        let mut add = |option: &str, value: String| {
+            line.push(option.to_owned());
+            line.push(value);
+        };
+        add("--label", format!("{LEASE_LABEL}={}", lease_of(name)));
+        // The client prints the log; a second copy would grow on the disk.
+        add("--log-driver", "none".to_owned());
+        add("--stop-timeout", inside.grace.as_secs().max(1).to_string());
+        match (self.network, inside.port) {
+            (Network::Host, _) => add("--network", "host".to_owned()),
+            (Network::Published, Some(port)) => {
+                add("--publish", format!("127.0.0.1:{port}:{port}"));
+            }
+            (Network::Published, None) => {}
+        }
+        for (variable, value) in inside.environment {
+            add("--env", format!("{variable}={value}"));
+        }
+        for variable in inside.inherit.iter().filter(|name| passes(name)) {
+            // By name: the value stays out of the command line.
+            add("--env", variable.clone());
+        }
+        line.extend(self.arguments.iter().cloned());
+        let (program, arguments) = match inside.command.split_first() {
+            Some((program, arguments)) => (program.as_str(), arguments),
+            None => ("", &[][..]),
+        };
+        line.extend(["--entrypoint".to_owned(), program.to_owned()]);
+        line.push(self.image.clone());
+        line.extend(arguments.iter().cloned());
+        line
+    }
+
+    /// Returns the number that the first process of a container has on this machine.
+    ///
+    /// # Errors
+    /// If there is no such container, or it runs no more.
+    pub fn pid(&self, name: &str) -> Result<u32, String> {
+        let format = ["container", "inspect", "--format", "{{.State.Pid}}", name];
+        let said = self.runtime.ask(&format, ANSWER, &|| true)?;
+        match said.trim().parse() {
+            Ok(0) => Err("the container does not run".to_owned()),
+            Ok(pid) => Ok(pid),
+            Err(_) => Err(format!("it is `{}`", said.trim())),
+        }
+    }
+
+    /// Stops a container, in its own time, and removes it. One that is gone is no error.
+    ///
+    /// # Errors
+    /// If it is still there afterwards, or nobody can tell.
+    pub fn remove(&self, name: &str, grace: Duration) -> Result<(), String> {
+        let seconds = grace.as_secs().max(1).to_string();
+        // Whether it worked, the list tells.
+        let _stopped = self.runtime.ask(
+            &["stop", "--time", &seconds, name],
+            grace + REMOVAL,
+            &|| true,
+        );
+        let removed = run(&self.removal(name), grace + REMOVAL, &|| true);
+        let filter = format!("name=^{name}$");
+        let listed = ["ps", "--all", "--quiet", "--filter", &filter];
+        match self.runtime.ask(&listed, ANSWER, &|| true) {
+            Ok(left) if left.trim().is_empty() => Ok(()),
+            Ok(_) => Err(removed
+                .err()
+                .unwrap_or_else(|| format!("the container {name} is still there"))),
+            Err(why) => Err(why),
+        }
+    }
+
+    /// Returns the command that removes a container, whatever its state.
+    pub fn removal(&self, name: &str) -> Vec<String> {
+        self.runtime.line(&["rm", "--force", name])
+    }
+}
+
+/// Removes the containers that processes which are gone left behind; returns how many.
+///
+/// # Errors
+/// If the runtime cannot be asked.
+pub fn sweep(runtime: &Runtime) -> Result<usize, String> {
+    let filter = format!("label={LEASE_LABEL}");
+    let listed = ["ps", "--all", "--filter", &filter, "--format", "{{.Names}}"];
+    let names = runtime.ask(&listed, ANSWER, &|| true)?;
+    let mut removed = 0;
+    for name in names.split_whitespace() {
+        let Some(owner) = owner_of(name) else {
+            continue;
+        };
+        if owner.is_alive().unwrap_or(true) {
+            continue;
+        }
+        runtime.ask(&["rm", "--force", name], REMOVAL, &|| true)?;
+        removed += 1;
+    }
+    Ok(removed)
+}
+
+/// Returns a name that no other container has: this process, and a number that it uses once.
+pub fn name() -> String {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let own = ProcessId::own().map_or((0, 0), |own| (own.pid, own.start_time));
+    format!("benchtrail-{}-{}-{number}", own.0, own.1)
+}
+
+fn lease_of(name: &str) -> String {
+    owner_of(name).map_or_else(
+        || name.to_owned(),
+        |owner| format!("{}-{}", owner.pid, owner.start_time),
+    )
+}
+
+fn owner_of(name: &str) -> Option<ProcessId> {
+    let mut parts = name.strip_prefix("benchtrail-")?.split('-');
+    Some(ProcessId {
+        pid: parts.next()?.parse().ok()?,
+        start_time: parts.next()?.parse().ok()?,
+    })
+}
+
+/// Returns whether a variable means the same in a container.
+pub fn passes(variable: &str) -> bool {
+    !OF_THIS_MACHINE.contains(&variable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn containment(network: Network) -> Containment {
+        Containment {
+            runtime: Runtime {
+                program: "podman".into(),
+                arguments: vec!["--root".into(), "/r".into()],
+            },
+            image: "sha256:aa".into(),
+            arguments: vec!["--shm-size".into(), "8g".into()],
+            network,
+        }
+    }
+
+    #[test]
+    fn a_container_is_named_labelled_and_removed_and_secrets_go_by_name() {
+        let command = ["vllm", "serve", "--port", "8000"].map(str::to_owned);
+        let inherit = ["HF_TOKEN", "CUDA_HOME"].map(str::to_owned);
+        let inside = Inside {
+            command: &command,
+            environment: &BTreeMap::from([("A".to_owned(), "b c".to_owned())]),
+            inherit: &inherit,
+            port: Some(8000),
+            grace: Duration::from_secs(7),
+        };
+        let line = containment(Network::Host).command("benchtrail-5-77-0", &inside);
+        assert_eq!(
+            line,
+            [
+                "podman",
+                "--root",
+                "/r",
+                "run",
+                "--rm",
+                "--name",
+                "benchtrail-5-77-0",
+                "--label",
+                "benchtrail.lease=5-77",
+                "--log-driver",
+                "none",
+                "--stop-timeout",
+                "7",
+                "--network",
+                "host",
+                "--env",
+                "A=b c",
+                "--env",
+                "HF_TOKEN",
+                "--shm-size",
+                "8g",
+                "--entrypoint",
+                "vllm",
+                "sha256:aa",
+                "serve",
+                "--port",
+                "8000"
+            ]
+        );
+        let published = containment(Network::Published).command("x", &inside);
+        assert!(
+            published
+                .windows(2)
+                .any(|w| w == ["--publish", "127.0.0.1:8000:8000"])
+        );
+        assert!(!published.contains(&"--network".to_owned()));
+    }
+
+    #[test]
+    fn the_name_of_a_container_says_who_started_it() {
+        let own = ProcessId::own().expect("a process");
+        assert_eq!(owner_of(&name()), Some(own));
+        for other in ["postgres", "benchtrail-", "benchtrail-x-y-0"] {
+            assert_eq!(owner_of(other), None, "{other}");
+        }
+    }
+}

