@@ -224,6 +224,11 @@ impl Session<'_> {
                 _ if fine == 0 && count == 0 => {
                     return Some(format!("no cell of `{name}` has its coordinates"));
                 }
+                Some((_, CellStatus::Skipped, reason))
+                    if fine == 0 && reason.contains(crate::stage::BLOCKED) =>
+                {
+                    return Some(format!("no cell of `{name}` is ok: {reason}"));
+                }
                 _ if fine == 0 => return Some(format!("no cell of `{name}` is ok")),
                 _ => {}
             }
