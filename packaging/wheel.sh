@@ -9,6 +9,11 @@ out=${1:-dist} profile=${2:-release}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
+folder=$profile; [ "$profile" = dev ] && folder=debug
+cargo build --locked --profile "$profile" --bin benchtrail
+binary=${CARGO_TARGET_DIR:-target}/$folder/benchtrail
+packaging/shell-files.sh "$binary" packaging/wheel.data/data/share
+
 python3 -m venv "$work/build"
 "$work/build/bin/pip" install --quiet 'maturin>=1.9,<2'
 mkdir -p "$out"
@@ -20,10 +25,13 @@ python3 -m venv "$work/user"
 mkdir "$work/study"
 (
     cd "$work/study"
-    PATH="$work/user/bin:$PATH"
+    export PATH="$work/user/bin:$PATH"
     benchtrail --version
     benchtrail init mine --yes
     benchtrail plan mine.yaml | tail -1
     benchtrail list engines >/dev/null
+    python -c 'import benchtrail; print("import benchtrail:", benchtrail.version())'
+    test -f "$work/user/share/man/man1/benchtrail-run.1"
+    test -f "$work/user/share/bash-completion/completions/benchtrail"
 )
 ls -l "$wheel"

@@ -26,6 +26,10 @@ const COMMANDS: &[&str] = &[
     "gc",
     "doctor",
     "schema",
+    "report",
+    "history",
+    "completions",
+    "man",
 ];
 
 #[test]

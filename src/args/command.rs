@@ -3,9 +3,10 @@
 use clap::{Parser, Subcommand};
 
 use super::{
-    AuditArgs, CalibrateArgs, DiffArgs, DoctorArgs, ExploreArgs, FsckArgs, GcArgs, Global,
-    InitArgs, KeygenArgs, ListArgs, LoadArgs, LsArgs, PlanArgs, PowerArgs, PublishArgs, ReportArgs,
-    ReproduceArgs, RunArgs, SchemaArgs, ShowArgs, SqlArgs, StatusArgs, VerifyArgs, WhyArgs,
+    AuditArgs, CalibrateArgs, CompletionsArgs, DiffArgs, DoctorArgs, ExploreArgs, FsckArgs, GcArgs,
+    Global, HistoryArgs, InitArgs, KeygenArgs, ListArgs, LoadArgs, LsArgs, ManArgs, PlanArgs,
+    PowerArgs, PublishArgs, ReportArgs, ReproduceArgs, RunArgs, SchemaArgs, ShowArgs, SqlArgs,
+    StatusArgs, VerifyArgs, WhyArgs,
 };
 
 /// A benchmark with its trail: declare a study of LLM serving engines in one YAML file, rerun only
@@ -212,6 +213,16 @@ changed if its mean over the launches moved by at least the threshold, and the p
 adjusted by Holm over all results, is at most alpha. A test needs three launches in each study.
 `--gate` judges each column over all coordinates.")]
     Diff(DiffArgs),
+    /// Show how a figure changed over the commits of a study's lock, with change points.
+    #[command(after_long_help = "Examples:
+  benchtrail history experiments/regression.yaml results.means.output_throughput_mean
+  benchtrail history experiments/regression.yaml results.cells.ttft_ms_p50 --where clients=8
+  benchtrail history experiments/regression.yaml results.cells.ttft_ms_p50 --figure ttft.svg --csv
+
+The lock must be committed, and the store must still have the results that older locks name (`gc` keeps those
+of earlier runs of this store). Nothing is measured. Several rows with the same labels, such as blocks, are
+shown by their median. A change point is a description of the series, not a test: see docs/diff.md.")]
+    History(HistoryArgs),
     /// Create a pair of Ed25519 keys for signing bundles.
     #[command(after_long_help = "Examples:
   benchtrail keygen study                 writes study.key (secret) and study.pub (public)")]
@@ -233,6 +244,17 @@ adjusted by Holm over all results, is at most alpha. A test needs three launches
   benchtrail doctor
   benchtrail doctor experiments/quickstart.yaml")]
     Doctor(DoctorArgs),
+    /// Print a completion script for a shell.
+    #[command(after_long_help = "Examples:
+  benchtrail completions bash > ~/.local/share/bash-completion/completions/benchtrail
+  benchtrail completions zsh > ~/.zfunc/_benchtrail          `fpath` must have that folder
+  benchtrail completions fish > ~/.config/fish/completions/benchtrail.fish")]
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write one for each command.
+    #[command(after_long_help = "Examples:
+  benchtrail man | man -l -
+  benchtrail man --out ~/.local/share/man/man1             one page for each command")]
+    Man(ManArgs),
     /// Print the JSON Schema of experiments, or the columns of the tables, as JSON.
     #[command(after_long_help = "Examples:
   benchtrail schema > experiment.schema.json

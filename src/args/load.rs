@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args};
 
 use super::values::{
-    parse_api, parse_bound, parse_count, parse_header, parse_layout, parse_level, parse_ramp,
-    parse_rate, parse_span, parse_step, parse_tool,
+    parse_api, parse_bound, parse_count, parse_duration, parse_header, parse_layout, parse_level,
+    parse_ramp, parse_rate, parse_span, parse_step, parse_tool,
 };
 
 /// Arguments of `load`.
@@ -45,7 +45,7 @@ pub(crate) struct LoadArgs {
 
     /// Closed loop with N clients; each sends its next request once its last is answered
     /// [default: 1]. Several levels, as in `1,8,64`, are run one after the other.
-    #[arg(long, value_name = "N,…", value_delimiter = ',', visible_alias = "max-concurrency", group = "arrivals",
+    #[arg(long, value_name = "N,…", value_delimiter = ',', group = "arrivals",
           help_heading = "When requests arrive", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) concurrency: Vec<u32>,
     /// Poisson arrivals at R requests per second, independent of the server; `inf` sends all at once.
@@ -93,8 +93,19 @@ pub(crate) struct LoadArgs {
         help_heading = "When requests arrive"
     )]
     pub(crate) burstiness: Option<f64>,
-    /// Number of requests to measure [default: 64; with steps or a ramp, what fits; with a trace,
-    /// all of it].
+    /// With --rate, --constant, steps, a ramp or a trace: at most N requests in flight; who comes when so
+    /// many are waits, and its latency from the schedule counts the wait. Without any of them, the same as
+    /// --concurrency.
+    #[arg(long, value_name = "N", conflicts_with_all = ["concurrency", "burst"], help_heading = "When requests arrive",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_concurrency: Option<u32>,
+    /// Begin requests for this long, as in `30 s` or `30`; those in flight are waited for. With --requests,
+    /// whichever ends first.
+    #[arg(long, value_name = "SPAN", value_parser = parse_duration, aliases = ["max-seconds", "benchmark-duration"],
+          conflicts_with_all = ["search", "burst"], help_heading = "When requests arrive")]
+    pub(crate) duration: Option<String>,
+    /// Number of requests to measure [default: 64; with --duration, steps or a ramp, what fits; with a
+    /// trace, all of it].
     #[arg(long, value_name = "N", visible_alias = "num-prompts", aliases = ["num-requests", "request-count", "max-requests"],
           help_heading = "When requests arrive", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: Option<u64>,

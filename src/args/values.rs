@@ -67,6 +67,15 @@ pub(super) fn parse_span(text: &str) -> Result<String, String> {
     load::Span::parse(text).map(|_| text.to_owned())
 }
 
+/// Reads how long a run takes: a span of time, or a number of seconds as other tools take it.
+pub(super) fn parse_duration(text: &str) -> Result<String, String> {
+    match text.trim().parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds.is_finite() => Ok(format!("{seconds} s")),
+        Ok(_) => Err("expected a time above 0, such as `30 s`".to_owned()),
+        Err(_) => parse_span(text),
+    }
+}
+
 /// Reads two spans of time, separated by a comma.
 pub(super) fn parse_spans(text: &str) -> Result<(String, String), String> {
     let (first, second) = text

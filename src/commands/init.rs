@@ -19,7 +19,8 @@ struct Wish {
     server: Server,
     workloads: Vec<String>,
     levels: Levels,
-    requests: u64,
+    /// The line that says how many requests, or for how long.
+    extent: String,
     repetitions: u32,
 }
 
@@ -119,7 +120,7 @@ fn wish(arguments: &InitArgs, asks: bool) -> Result<Wish, Stop> {
         server,
         workloads,
         levels,
-        requests: arguments.requests,
+        extent: format!("requests: {}", arguments.requests),
         repetitions: arguments.repetitions,
     })
 }
@@ -160,7 +161,14 @@ fn from_load(arguments: &InitArgs, name: String, folder: &Path) -> Result<Wish, 
         },
         workloads,
         levels,
-        requests: stage["requests"].as_u64().unwrap_or(arguments.requests),
+        extent: match (&stage["requests"], stage["duration"].as_str()) {
+            (Value::Number(requests), None) => format!("requests: {requests}"),
+            (Value::Number(requests), Some(duration)) => {
+                format!("requests: {requests}\n    duration: {duration}")
+            }
+            (_, Some(duration)) => format!("duration: {duration}"),
+            _ => format!("requests: {}", arguments.requests),
+        },
         repetitions: arguments.repetitions,
     })
 }
@@ -317,7 +325,7 @@ fn text(wish: &Wish) -> String {
         Levels::Rates(_) => "    arrival: {poisson: {rate: \"${rate}\"}}".to_owned(),
         Levels::As(arrival) => format!("    arrival: {arrival}"),
     });
-    add(&format!("    requests: {}", wish.requests));
+    add(&format!("    {}", wish.extent));
     add("  checks: {kind: verify, needs: [server, ladder]}    # the usual gates");
     add("  results:");
     add("    kind: analyze");

@@ -156,6 +156,15 @@ pub(super) struct Levelled {
 
 /// Returns the levels that the arguments ask for; at least one.
 fn levels(arguments: &LoadArgs) -> Vec<Levelled> {
+    // All at once, but never more than so many in flight: that is a closed loop, as vLLM means it.
+    if let (Some(clients), [rate]) = (arguments.max_concurrency, arguments.rate.as_slice())
+        && rate.is_infinite()
+    {
+        return vec![Levelled {
+            level: f64::from(clients),
+            arrival: DirectArrival::ClosedLoop { clients },
+        }];
+    }
     if !arguments.rate.is_empty() {
         let arrival = |rate: f64| match arguments.burstiness {
             _ if rate.is_infinite() => DirectArrival::Burst,
@@ -299,7 +308,8 @@ impl Level<'_> {
         quiet: bool,
     ) -> (Control, ProgressBar) {
         let planned = spec.prompts.count(Phase::Measured);
-        let bar = bar(planned as u64, quiet);
+        let timed = self.arguments.duration.is_some();
+        let bar = bar((!timed).then_some(planned as u64), quiet);
         let logs = !quiet && !is_watched();
         if logs || self.several && !quiet {
             let at = match (spec.arrival.clients(), spec.arrival.rate()) {
@@ -309,8 +319,12 @@ impl Level<'_> {
                 (None, Some(rate)) => format!(" at {rate} req/s"),
                 (None, None) => " at once".to_owned(),
             };
+            let what = match &self.arguments.duration {
+                Some(duration) => format!("requests for {duration}"),
+                None => format!("{planned} requests"),
+            };
             complain(&logged(&format!(
-                "sending {planned} requests{at} to {} …",
+                "sending {what}{at} to {} …",
                 target.base_url
             )));
         }
@@ -318,7 +332,10 @@ impl Level<'_> {
         let tell = move |progress: pipeline::stage::Progress| {
             shown.set_position(progress.done);
             if logs && pace.lock().expect("no listener panics").due(Instant::now()) {
-                complain(&logged(&format!("{} of {planned} requests", progress.done)));
+                complain(&logged(&match timed {
+                    true => format!("{} requests", progress.done),
+                    false => format!("{} of {planned} requests", progress.done),
+                }));
             }
         };
         (
@@ -405,6 +422,11 @@ fn direct(arguments: &LoadArgs, arrival: &DirectArrival) -> Result<DirectLoad, S
         prompts: prompts(arguments)?,
         output_tokens: arguments.output_tokens,
         requests: arguments.requests,
+        duration: arguments.duration.clone(),
+        max_in_flight: match arrival {
+            DirectArrival::ClosedLoop { .. } => None,
+            _ => arguments.max_concurrency,
+        },
         warmup: arguments.warmup,
         streamed: !arguments.no_stream,
         connect_timeout: arguments.connect_timeout.clone(),
@@ -438,7 +460,7 @@ fn arrival(arguments: &LoadArgs) -> DirectArrival {
     } else if arguments.burst {
         DirectArrival::Burst
     } else {
-        let clients = 1;
+        let clients = arguments.max_concurrency.unwrap_or(1);
         DirectArrival::ClosedLoop { clients }
     }
 }
@@ -575,13 +597,17 @@ pub(super) fn slo(arguments: &LoadArgs) -> Slo {
     }
 }
 
-fn bar(requests: u64, quiet: bool) -> ProgressBar {
+/// Returns a bar over so many requests; over none where time ends the run.
+fn bar(requests: Option<u64>, quiet: bool) -> ProgressBar {
     if quiet || !is_watched() {
         return ProgressBar::hidden();
     }
-    let template = "{bar:30} {pos} of {len} requests  {elapsed} elapsed";
-    ProgressBar::new(requests)
-        .with_style(ProgressStyle::with_template(template).expect("the template is right"))
+    let template = match requests {
+        Some(_) => "{bar:30} {pos} of {len} requests  {elapsed} elapsed",
+        None => "{spinner} {pos} requests  {elapsed} elapsed",
+    };
+    let bar = requests.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
+    bar.with_style(ProgressStyle::with_template(template).expect("the template is right"))
 }
 
 /// Makes the folder for the tables before anything is measured; earlier rows are not replaced.

@@ -35,6 +35,8 @@ pub(super) fn try_once(
         prompts: DirectPrompts::Words(8, 8),
         output_tokens: Some((1, 1)),
         requests: Some(1),
+        duration: None,
+        max_in_flight: None,
         warmup: 0,
         hung_below_w: None,
         search: None,

@@ -7,6 +7,8 @@ mod doctor;
 mod explore;
 mod fsck;
 mod gc;
+mod history;
+mod history_figure;
 mod init;
 mod keygen;
 mod list;
@@ -26,6 +28,7 @@ mod report;
 mod reproduce;
 mod run;
 mod schema;
+mod shell;
 mod show;
 mod sql;
 mod status;
@@ -65,6 +68,9 @@ pub(crate) fn execute(cli: &Cli) -> Result<(), Stop> {
         Command::Fsck(arguments) => fsck::fsck(arguments, global),
         Command::Gc(arguments) => gc::gc(arguments, global),
         Command::Doctor(arguments) => doctor::doctor(arguments, global),
+        Command::Completions(arguments) => shell::completions(arguments),
+        Command::Man(arguments) => shell::man(arguments, global),
+        Command::History(arguments) => history::history(arguments, global),
         Command::Schema(arguments) => schema::schema(arguments),
     }
 }

@@ -3,6 +3,7 @@
 mod folders;
 mod keys;
 mod running;
+mod shell;
 mod tls;
 
 use std::fs;

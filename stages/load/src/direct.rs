@@ -113,6 +113,10 @@ pub struct DirectLoad {
     pub output_tokens: Option<(u32, u32)>,
     /// Measured requests; else a default, or as many as the arrivals say.
     pub requests: Option<u64>,
+    /// For how long requests are begun, such as `30 s`.
+    pub duration: Option<String>,
+    /// The most in flight of open arrivals.
+    pub max_in_flight: Option<u32>,
     /// Requests before the measured ones.
     pub warmup: u64,
     /// Whether answers are streamed.
@@ -170,6 +174,12 @@ impl DirectLoad {
                 "longest": search.longest,
             });
         }
+        if let Some(duration) = &self.duration {
+            stage["duration"] = json!(duration);
+        }
+        if let Some(most) = self.max_in_flight {
+            stage["max-in-flight"] = json!(most);
+        }
         if let Some(requests) = self.requests.or_else(|| self.default_requests()) {
             stage["requests"] = json!(requests);
         }
@@ -190,9 +200,10 @@ impl DirectLoad {
         }
     }
 
-    /// Steps, ramps and traces say themselves how many requests there are.
+    /// Steps, ramps and traces say themselves how many requests there are, and so does a duration.
     fn default_requests(&self) -> Option<u64> {
         match (&self.arrival, &self.search) {
+            (_, None) if self.duration.is_some() => None,
             (
                 DirectArrival::Steps(_) | DirectArrival::Ramp { .. } | DirectArrival::Trace { .. },
                 _,
@@ -386,6 +397,8 @@ mod tests {
             prompts: DirectPrompts::Default,
             output_tokens: None,
             requests: None,
+            duration: None,
+            max_in_flight: None,
             warmup: 0,
             streamed: true,
             connect_timeout: span(),
@@ -414,6 +427,17 @@ mod tests {
             ..steps
         };
         assert_eq!(asked.stage()["requests"], 7);
+        let timed = DirectLoad {
+            duration: Some("30 s".to_owned()),
+            max_in_flight: Some(8),
+            ..plain()
+        };
+        let stage = timed.stage();
+        assert!(stage.get("requests").is_none());
+        assert_eq!(
+            (&stage["duration"], &stage["max-in-flight"]),
+            (&json!("30 s"), &json!(8))
+        );
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 mod block_anova;
 mod bootstrap;
+mod change_points;
 mod correlation;
 mod dependence;
 mod dip;
@@ -48,6 +49,7 @@ mod wilcoxon;
 
 pub use block_anova::{BlockAnova, block_anova};
 pub use bootstrap::{Bootstrap, BootstrapKind, Interval};
+pub use change_points::{Segment, segments};
 pub use correlation::{Correlation, CorrelationKind, correlation};
 pub use dependence::{
     BatchMeans, EffectiveSize, autoregressive_share, batch_means, effective_size,

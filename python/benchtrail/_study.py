@@ -1,0 +1,171 @@
+"""Studies that have run: their cells and tables."""
+
+from __future__ import annotations
+
+import io
+import json
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional
+
+from benchtrail._binary import PathLike, ask, run
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+
+@dataclass(frozen=True)
+class Output:
+    """An output of a cell: a table, a document or a text."""
+
+    name: str
+    digest: str
+    """BLAKE3 of its bytes, ``b3:…``."""
+    bytes: int
+    rows: Optional[int]
+    """The rows of a table; None for anything else."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """An executed cell: a stage at one label of each of its axes."""
+
+    stage: str
+    coordinates: str
+    """Its labels as the command line writes them, ``block=1,clients=8``; empty without axes."""
+    outputs: Mapping[str, Output]
+    _study: "Study" = field(repr=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        """The name on the command line, ``ladder[block=1,clients=8]``."""
+        return f"{self.stage}[{self.coordinates}]" if self.coordinates else self.stage
+
+    def table(self, output: str) -> "Table":
+        """Returns a table of this cell, byte for byte as it is stored."""
+        return Table(self.bytes(output))
+
+    def bytes(self, output: str) -> bytes:
+        """Returns the bytes of an output."""
+        return run(["show", self._study.path, f"{self.name}.{output}", "--raw", *self._study.options])
+
+
+@dataclass(frozen=True)
+class TableInfo:
+    """A table that a study has: the rows of all ok cells of a stage, with their axes as columns."""
+
+    name: str
+    """``STAGE.OUTPUT``."""
+    columns: List[str]
+    cells: Optional[int]
+
+
+class Table:
+    """Rows in columns with units, as Parquet.
+
+    Nothing is parsed before you ask for it; the readers are those that you have installed.
+    """
+
+    def __init__(self, parquet: bytes) -> None:
+        self.parquet = parquet
+        """The table as a Parquet file."""
+
+    @property
+    def units(self) -> Dict[str, str]:
+        """The unit of each column that has one, such as ``{"ttft_ms_p50": "ms"}``; ``1`` is a number."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "table.parquet"
+            file.write_bytes(self.parquet)
+            units = ask(["show", file, "--rows", "0..1"])["units"]
+        return {str(name): str(unit) for name, unit in units.items()}
+
+    def arrow(self) -> "pyarrow.Table":
+        """Returns a pyarrow table; units are in the fields' metadata. Needs pyarrow."""
+        import pyarrow.parquet
+
+        return pyarrow.parquet.read_table(io.BytesIO(self.parquet))
+
+    def pandas(self) -> "pandas.DataFrame":
+        """Returns a pandas frame; units are in ``.attrs["units"]``. Needs pandas and pyarrow."""
+        import pandas
+
+        frame = pandas.read_parquet(io.BytesIO(self.parquet))
+        frame.attrs["units"] = self.units
+        return frame
+
+    def polars(self) -> "polars.DataFrame":
+        """Returns a polars frame. polars keeps no metadata: ``units`` has the units. Needs polars."""
+        import polars
+
+        return polars.read_parquet(io.BytesIO(self.parquet))
+
+    def rows(self) -> List[Dict[str, Any]]:
+        """Returns every row as a dictionary. Needs nothing; for tables that fit into a notebook's memory."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "table.parquet"
+            file.write_bytes(self.parquet)
+            document = json.loads(run(["show", file, "--json"]))
+        rows: List[Dict[str, Any]] = document["rows"]
+        return rows
+
+    def save(self, file: PathLike) -> None:
+        """Writes the table as a Parquet file."""
+        Path(file).write_bytes(self.parquet)
+
+    def __repr__(self) -> str:
+        return f"Table({len(self.parquet)} bytes of Parquet)"
+
+
+class Study:
+    """A study that has run. ``open`` makes one."""
+
+    def __init__(self, path: PathLike, profile: Optional[str] = None, store: Optional[PathLike] = None) -> None:
+        self.path = Path(path)
+        self.options: List[str] = []
+        if profile is not None:
+            self.options += ["--profile", profile]
+        if store is not None:
+            self.options += ["--store", str(store)]
+
+    def tables(self) -> List[TableInfo]:
+        """Lists the tables of the study, by name."""
+        listed = ask(["sql", self.path, *self.options])
+        return [TableInfo(t["table"], list(t["columns"]), t.get("cells")) for t in listed]
+
+    def cells(self, stage: Optional[str] = None) -> List[Cell]:
+        """Lists the executed cells of the study, or of one stage."""
+        chosen = [] if stage is None else [stage]
+        found: Dict[tuple[str, str], Dict[str, Output]] = {}
+        for line in ask(["ls", self.path, *chosen, *self.options]):
+            artifact = line["artifact"]
+            output = Output(line["output"], artifact["digest"], artifact["bytes"], artifact.get("rows"))
+            found.setdefault((line["stage"], line["coordinates"]), {})[output.name] = output
+        return [Cell(stage, at, outputs, self) for (stage, at), outputs in found.items()]
+
+    def table(self, name: str) -> Table:
+        """Returns a table by its name, ``STAGE.OUTPUT``: the rows of all ok cells, with axes as columns."""
+        quoted = name.replace('"', '""')
+        return self.sql(f'select * from "{quoted}"')
+
+    def sql(self, query: str) -> Table:
+        """Returns the answer to one SELECT over the tables of the study; docs/sql.md has what it may contain."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "answer.parquet"
+            run(["sql", self.path, query, "--parquet", file, *self.options])
+            return Table(file.read_bytes())
+
+    def __repr__(self) -> str:
+        return f"Study({str(self.path)!r})"
+
+
+def open(path: PathLike, *, profile: Optional[str] = None, store: Optional[PathLike] = None) -> Study:
+    """Opens an experiment that has run, its lock, a bundle, or a folder that ``load --out`` wrote.
+
+    Raises BenchtrailError if it is none of these, or has not run.
+    """
+    study = Study(path, profile, store)
+    study.tables()
+    return study
