@@ -274,7 +274,10 @@ fn mistakes_in_a_run_stage_are_told_while_planning() {
 fn a_program_of_a_project_is_asked_about() {
     let project = study("", "");
     let mut command = project.command(["run", STUDY, "--no-dry-run"]);
-    command.env_remove("BENCHTRAIL_TRUST");
+    let state = tempfile::tempdir().expect("a folder");
+    command
+        .env_remove("BENCHTRAIL_TRUST")
+        .env("XDG_STATE_HOME", state.path());
     let ran = command.output().expect("it runs");
     let told = String::from_utf8_lossy(&ran.stderr).into_owned();
     assert_eq!(ran.status.code(), Some(2), "{told}");
