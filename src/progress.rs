@@ -250,7 +250,12 @@ impl Progress {
                     .unwrap_or_default();
                 let text = format!("{place}{cell}: {count}{what}{figures}{last}");
                 match &self.live {
-                    Some(live) => live.cell.set_message(plain(&text).into_owned()),
+                    Some(live) => {
+                        // What does not fit is cut at the end, so the figures stand before the coordinates.
+                        let (stage, at) = cell.split_at(cell.find('[').unwrap_or(cell.len()));
+                        let text = format!("{place}{stage}: {count}{what}{figures}{last}  {at}");
+                        live.cell.set_message(plain(&text).into_owned());
+                    }
                     None if !self.show.is_quiet() && self.is_due() => self.say(&text),
                     None => {}
                 }
