@@ -144,7 +144,7 @@ mod tests {
         let values: Vec<f64> = (0..40)
             .map(|i| {
                 (if i < 17 { 3.0 } else { 3.4 })
-                    + 0.05 * ((i * i * 37 + i * 11) % 101) as f64 / 101.0
+                    + 0.05 * f64::from((i * i * 37 + i * 11) % 101) / 101.0
             })
             .collect();
         let moved: Vec<f64> = values.iter().map(|v| v * 1000.0 + 1e6).collect();
