@@ -4,6 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
+use std::process::Stdio;
 
 use crate::support::{Outcome, Project};
 
@@ -35,6 +36,55 @@ fn a_source_touched_or_rewritten_with_the_same_meaning_executes_nothing() {
     assert_eq!(executed(&project), 0);
     project.edit(STUDY, "seed: 164", "seed:   164   # the same");
     assert_eq!(executed(&project), 0);
+}
+
+#[test]
+fn a_stage_edited_that_gives_the_same_bytes_executes_nothing_after_it() {
+    let project = Project::new();
+    let gates = "- {gate: census}";
+    let with = |alpha: &str| format!("- {{gate: duplicates, alpha: {alpha}}}\n      {gates}");
+    project.edit(STUDY, gates, &with("0.0001"));
+    assert!(executed(&project) > 2);
+    // The gate asks for more, and finds the same: what reads its tables has nothing new to read.
+    project.edit(STUDY, "alpha: 0.0001", "alpha: 0.00009");
+    assert_eq!(executed(&project), 1);
+    assert_eq!(executed(&project), 0);
+}
+
+#[test]
+fn a_run_killed_with_its_stage_goes_on_unattended_and_reads_nothing_that_is_half_written() {
+    let expected = fs::read(finished().path().join(REPORT)).expect("the report");
+    let project = Project::new();
+    let file = project.path().join(STUDY);
+    let text = fs::read_to_string(&file).expect("the study");
+    let report = "\n  report: {kind: report, needs: [ladder, checks, results]}\n";
+    fs::write(&file, text + report).expect("writable");
+    let mut child = project
+        .command(["run", STUDY, "--quiet"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary starts");
+    // Something is being written.
+    let objects = project.path().join(".benchtrail/objects");
+    while fs::read_dir(&objects).map_or(0, Iterator::count) == 0 {
+        let ended = child.try_wait().expect("the child can be asked");
+        assert_eq!(ended, None, "it ended before it was killed");
+    }
+    child.kill().expect("SIGKILL");
+    child.wait().expect("the child is reaped");
+    executed(&project);
+    project.run(["fsck"]).ok();
+    assert_eq!(executed(&project), 0);
+    let report = fs::read(project.path().join(REPORT)).expect("the report");
+    let digest = |text: &[u8]| -> Vec<String> {
+        let text = String::from_utf8_lossy(text);
+        text.lines()
+            .filter(|line| line.starts_with('|'))
+            .map(str::to_owned)
+            .collect()
+    };
+    assert_eq!(digest(&report), digest(&expected), "the same tables");
 }
 
 #[test]

@@ -6,7 +6,9 @@
 mod support;
 
 mod abuse;
+mod asked;
 mod behaviour;
+mod bounds;
 mod cache;
 mod catalogue;
 mod container;

@@ -81,6 +81,8 @@ impl ColumnReader {
             .collect();
         let places = (0..names.len()).filter(|i| columns.contains(&names[*i].as_str()));
         let mask = ProjectionMask::roots(found.parquet_schema(), places);
+        let part = |from: u64, length: usize| kept.get_bytes(from, length);
+        untrusted::check_pages(found.metadata(), |leaf| mask.leaf_included(leaf), part)?;
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(kept, found);
         let batches = builder
             .with_projection(mask)

@@ -8,6 +8,8 @@ mod column_reader;
 mod digest;
 mod document;
 mod key;
+mod pages;
+mod schemas;
 mod store;
 mod table;
 mod table_columns;

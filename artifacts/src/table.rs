@@ -20,9 +20,10 @@ use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use parquet::file::reader::ChunkReader as _;
 use serde::{Deserialize, Serialize};
 
-use crate::untrusted;
+use crate::{schemas, untrusted};
 
 /// One value of a table, an axis or a parameter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -596,8 +597,11 @@ impl Table {
         let bytes = bytes.into();
         let length = bytes.len() as u64;
         let read = || {
-            let builder = ParquetRecordBatchReaderBuilder::try_new(bytes)?;
+            let builder = ParquetRecordBatchReaderBuilder::try_new(bytes.clone())?;
             untrusted::check(builder.metadata(), length)?;
+            untrusted::check_values(builder.metadata(), length)?;
+            let part = |from: u64, length: usize| bytes.get_bytes(from, length);
+            untrusted::check_pages(builder.metadata(), |_| true, part)?;
             let schema = builder.schema().clone();
             let rows = usize::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
             let reader = builder
@@ -607,6 +611,7 @@ impl Table {
             Ok((schema, batches))
         };
         let (schema, batches) = untrusted::guarded(read).map_err(unreadable)?;
+        let schema = schemas::shared(schema);
         // A batch may end with a row group, so there may be several. The schema is the
         // batches' own: theirs lacks the table-wide notes.
         let batch = match batches.first() {

@@ -3,8 +3,11 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use bytes::Bytes;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+
+use crate::pages;
 
 /// Refuses metadata whose places and counts cannot be those of a file of this length in bytes.
 ///
@@ -30,17 +33,66 @@ pub(crate) fn check(metadata: &ParquetMetaData, length: u64) -> Result<(), Parqu
 }
 
 fn lies_within(chunk: &ColumnChunkMetaData, length: u64) -> bool {
+    let ends = place(chunk).and_then(|(from, bytes)| from.checked_add(bytes));
+    chunk.uncompressed_size() >= 0
+        && chunk.num_values() >= 0
+        && ends.is_some_and(|end| end <= length)
+}
+
+/// Returns where a column's pages begin, and how many bytes they are.
+fn place(chunk: &ColumnChunkMetaData) -> Option<(u64, u64)> {
     let start = chunk
         .dictionary_page_offset()
         .unwrap_or(i64::MAX)
         .min(chunk.data_page_offset());
-    let place = |n: i64| u64::try_from(n).ok();
-    let (Some(from), Some(bytes)) = (place(start), place(chunk.compressed_size())) else {
-        return false;
-    };
-    chunk.uncompressed_size() >= 0
-        && chunk.num_values() >= 0
-        && from.checked_add(bytes).is_some_and(|end| end <= length)
+    let number = |n: i64| u64::try_from(n).ok();
+    Some((number(start)?, number(chunk.compressed_size())?))
+}
+
+/// Refuses pages that declare more bytes than can come out of them, in the columns that are to be
+/// read; `bytes` returns so many bytes from a place on.
+///
+/// # Errors
+/// If a page does, or its header cannot be read.
+pub(crate) fn check_pages(
+    metadata: &ParquetMetaData,
+    reads: impl Fn(usize) -> bool,
+    bytes: impl Fn(u64, usize) -> Result<Bytes, ParquetError>,
+) -> Result<(), ParquetError> {
+    for group in metadata.row_groups() {
+        let chunks = group.columns().iter().enumerate();
+        for (_, chunk) in chunks.filter(|(i, _)| reads(*i)) {
+            let (from, length) =
+                place(chunk).ok_or_else(|| broken("a column does not lie within the file"))?;
+            let length = usize::try_from(length).map_err(|e| broken(&e.to_string()))?;
+            pages::check(&bytes(from, length)?, chunk.compression()).map_err(broken)?;
+        }
+    }
+    Ok(())
+}
+
+/// How many values a table in memory may have, rows times columns, if its file is small: runs of one
+/// value and nulls take no place in a file.
+const MOST_VALUES: u64 = 1 << 28;
+
+/// How many values a byte of a large file may stand for.
+const VALUES_OF_A_BYTE: u64 = 8;
+
+/// Refuses a table that says it has more values than a file of this length in bytes may have.
+///
+/// # Errors
+/// If it does.
+pub(crate) fn check_values(metadata: &ParquetMetaData, length: u64) -> Result<(), ParquetError> {
+    let file = metadata.file_metadata();
+    let columns = file.schema_descr().num_columns() as u64;
+    let rows = u64::try_from(file.num_rows()).unwrap_or(u64::MAX);
+    let most = MOST_VALUES.max(length.saturating_mul(VALUES_OF_A_BYTE));
+    if rows.saturating_mul(columns) > most {
+        return Err(broken(&format!(
+            "it says that it has {rows} rows of {columns} columns, more than {most} values"
+        )));
+    }
+    Ok(())
 }
 
 fn broken(what: &str) -> ParquetError {

@@ -123,22 +123,6 @@ impl Rows<'_> {
 /// tables are the same either way.
 pub(crate) const HOLD: u64 = 256 << 20;
 
-/// What a request and a chunk take in memory, about, in bytes.
-const REQUEST: u64 = 800;
-const CHUNK: u64 = 72;
-
-/// Returns what the rows of a cell take in memory, about.
-fn weight(cell: &InputCell) -> u64 {
-    let rows = |name: &str| {
-        cell.outputs
-            .get(name)
-            .map_or(0, |a| a.rows.unwrap_or(a.bytes))
-    };
-    rows("requests")
-        .saturating_mul(REQUEST)
-        .saturating_add(rows("chunks").saturating_mul(CHUNK))
-}
-
 /// Why an imported cell without rows cannot enter an operator on rows.
 pub(crate) const AGGREGATE: &str =
     "the imported file holds only aggregates and no request rows; see the cell's table `summary`";
@@ -171,7 +155,7 @@ pub(crate) fn loads<'a>(
     let weight = measured
         .iter()
         .flat_map(|i| &i.cells)
-        .map(weight)
+        .map(CellRows::weight)
         .fold(0, u64::saturating_add);
     measured
         .into_iter()

@@ -6,7 +6,7 @@
 //! and the renderer fetches it and starts over, so that lookups need no store.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use artifacts::{Digest, Store, Table, at_path};
 use pipeline::place::Condition;
@@ -24,10 +24,27 @@ pub struct Data {
     tables: Mutex<BTreeMap<Digest, Arc<Table>>>,
     documents: Mutex<BTreeMap<Digest, Arc<Json>>>,
     wanted: Mutex<BTreeSet<Digest>>,
+    known: OnceLock<Known>,
     /// The name of the report's stage: what the tables it derives itself are outputs of.
     own_stage: String,
     derived: Mutex<BTreeMap<String, (Digest, Arc<Table>)>>,
     opened: Mutex<BTreeMap<String, Arc<Opened>>>,
+}
+
+/// What the digests of inputs stand for: asked once for each of thousands.
+#[derive(Debug)]
+struct Known {
+    tables: BTreeSet<Digest>,
+    records: BTreeSet<Digest>,
+}
+
+/// Returns what a report reads of a record: how many attempts there were, and the claims that were
+/// stated before. The rest of thousands of records is not kept.
+fn what_is_read_of(record: &mut Json) -> Json {
+    let attempts = record.get("attempts").and_then(Json::as_array);
+    let attempts = vec![Json::Null; attempts.map_or(0, Vec::len)];
+    let claims = record.get_mut("claims").map_or(Json::Null, Json::take);
+    serde_json::json!({ "attempts": attempts, "claims": claims })
 }
 
 /// Why a lookup has no answer; `None` as message means the artifact is not in memory yet.
@@ -92,6 +109,19 @@ impl Data {
             .iter()
             .map(|(name, (_, table))| (name.clone(), table.clone()))
             .collect()
+    }
+
+    /// Returns what the digests of inputs stand for.
+    fn known(&self) -> &Known {
+        self.known.get_or_init(|| {
+            let cells = || self.stages.iter().flat_map(|s| &s.cells);
+            let outputs = cells().flat_map(|c| c.outputs.values());
+            let tables = outputs.filter(|a| a.media == Media::Parquet);
+            Known {
+                tables: tables.map(|a| a.digest).collect(),
+                records: cells().filter_map(|c| c.record).collect(),
+            }
+        })
     }
 
     /// Returns a document by its digest alone, for instance a record.
@@ -178,18 +208,15 @@ impl Data {
         let wanted = std::mem::take(&mut *lock(&self.wanted));
         for digest in &wanted {
             let bytes = store.get(digest).map_err(|e| e.to_string())?;
-            let media = self
-                .stages
-                .iter()
-                .flat_map(|s| &s.cells)
-                .flat_map(|c| c.outputs.values())
-                .find(|a| a.digest == *digest)
-                .map(|a| a.media);
-            if media == Some(Media::Parquet) {
-                let table = Table::from_parquet(bytes).map_err(|e| format!("{digest}: {e}"))?;
+            let wrong = |e: &dyn std::fmt::Display| format!("{digest}: {e}");
+            if self.known().tables.contains(digest) {
+                let table = Table::from_parquet(bytes).map_err(|e| wrong(&e))?;
                 lock(&self.tables).insert(*digest, Arc::new(table));
             } else {
-                let json = serde_json::from_slice(&bytes).map_err(|e| format!("{digest}: {e}"))?;
+                let mut json: Json = serde_json::from_slice(&bytes).map_err(|e| wrong(&e))?;
+                if self.known().records.contains(digest) {
+                    json = what_is_read_of(&mut json);
+                }
                 lock(&self.documents).insert(*digest, Arc::new(json));
             }
         }

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use artifacts::{Table, TableError};
 use contract::{CensusRow, Row as _};
 use pipeline::CellStatus;
+use rayon::prelude::*;
 
 use crate::finding::Finding;
 use crate::gates::files;
-use crate::study::Stage;
+use crate::study::{Cell, Stage};
 
 /// Makes the table `census`.
 pub(crate) fn census_table(
@@ -17,14 +18,6 @@ pub(crate) fn census_table(
 ) -> Result<Table, TableError> {
     let with = |s: &Stage<'_>, status: CellStatus| {
         s.cells.iter().filter(|c| c.input.status == status).count()
-    };
-    let rows = |s: &Stage<'_>, keep: &dyn Fn(&contract::Request) -> bool| {
-        s.cells
-            .iter()
-            .filter_map(|c| c.rows.as_ref())
-            .flat_map(|r| &r.requests)
-            .filter(|r| keep(r))
-            .count()
     };
     let barred = |s: &Stage<'_>| {
         let cells: std::collections::BTreeSet<Option<usize>> = findings
@@ -37,7 +30,7 @@ pub(crate) fn census_table(
     let count = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
     let row = |s: &Stage<'_>| {
         let status = |status| count(with(s, status));
-        let gaps = gaps(s);
+        let rows = Rows::of(s);
         CensusRow {
             stage: s.name.to_owned(),
             sources: Some(sources(s)).filter(|text| !text.is_empty()),
@@ -54,16 +47,12 @@ pub(crate) fn census_table(
             skipped: status(CellStatus::Skipped),
             interrupted: status(CellStatus::Interrupted),
             barred: count(barred(s)),
-            rows_measured: count(rows(s, &|r| r.is_measured())),
-            rows_measured_ok: count(rows(s, &|r| r.is_measured() && r.is_ok())),
-            rows_warmup: count(rows(s, &|r| !r.is_measured() && !r.superseded)),
-            rows_superseded: count(rows(s, &|r| r.superseded)),
-            rows_missing: gaps.iter().filter(|gap| **gap > 0).sum(),
-            rows_unexpected: gaps
-                .iter()
-                .filter(|gap| **gap < 0)
-                .map(|gap| gap.abs())
-                .sum(),
+            rows_measured: rows.measured,
+            rows_measured_ok: rows.measured_ok,
+            rows_warmup: rows.warmup,
+            rows_superseded: rows.superseded,
+            rows_missing: rows.missing,
+            rows_unexpected: rows.unexpected,
             files_odd: count(files(s).len()),
             rows_expected: s
                 .cells
@@ -77,29 +66,61 @@ pub(crate) fn census_table(
     Table::with_metadata(columns, &[("keys", "stage"), ("level", "marginal")])
 }
 
-/// Returns, for each ok cell that says what it planned, how many measured rows are missing;
-/// below 0 if there are more.
-fn gaps(stage: &Stage<'_>) -> Vec<i64> {
-    let gap = |c: &crate::study::Cell<'_>| {
-        Some(c.fact("expected_requests")? - c.rows.as_ref()?.measured().count() as i64)
-    };
-    stage.cells.iter().filter_map(gap).collect()
+/// The rows of cells, counted.
+#[derive(Default)]
+struct Rows {
+    measured: i64,
+    measured_ok: i64,
+    warmup: i64,
+    superseded: i64,
+    /// Measured rows that cells said they planned and do not have, or have beyond that.
+    missing: i64,
+    unexpected: i64,
+}
+
+impl Rows {
+    fn of(stage: &Stage<'_>) -> Self {
+        let counted = stage.cells.par_iter().map(Self::of_cell);
+        counted.reduce(Self::default, |a, b| Self {
+            measured: a.measured + b.measured,
+            measured_ok: a.measured_ok + b.measured_ok,
+            warmup: a.warmup + b.warmup,
+            superseded: a.superseded + b.superseded,
+            missing: a.missing + b.missing,
+            unexpected: a.unexpected + b.unexpected,
+        })
+    }
+
+    fn of_cell(cell: &Cell<'_>) -> Self {
+        let Some(rows) = cell.answers() else {
+            return Self::default();
+        };
+        let count = |keep: &dyn Fn(&contract::Request) -> bool| {
+            let kept = rows.requests.iter().filter(|r| keep(r)).count();
+            i64::try_from(kept).unwrap_or(i64::MAX)
+        };
+        let measured = count(&|r| r.is_measured());
+        let gap = cell
+            .fact("expected_requests")
+            .map_or(0, |planned| planned.saturating_sub(measured));
+        Self {
+            measured,
+            measured_ok: count(&|r| r.is_measured() && r.is_ok()),
+            warmup: count(&|r| !r.is_measured() && !r.superseded),
+            superseded: count(&|r| r.superseded),
+            missing: gap.max(0),
+            unexpected: gap.min(0).saturating_abs(),
+        }
+    }
 }
 
 /// Returns the sources of a stage's ok cells, each with its count if there are several.
 pub(crate) fn sources(stage: &Stage<'_>) -> String {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    for cell in stage
-        .cells
-        .iter()
-        .filter_map(|c| c.rows.as_ref()?.cell.as_ref())
-    {
-        let source = cell
-            .text("source")
-            .ok()
-            .and_then(|s| s.first().copied().flatten());
+    for cell in stage.cells.iter().filter(|c| c.has_facts()) {
+        let source = cell.fact_text("source");
         *counts
-            .entry(source.unwrap_or("unknown").to_owned())
+            .entry(source.unwrap_or_else(|| "unknown".to_owned()))
             .or_default() += 1;
     }
     match counts.len() {

@@ -621,7 +621,7 @@ fn bytes_that_were_tampered_with_are_no_result_and_are_named() {
         std::fs::set_permissions(&path, permissions).unwrap();
         std::fs::write(&path, bytes).unwrap();
     }
-    let failure = run(&canonical(&settings), &inputs, &store, &Control::quiet())
+    let failure = run(&canonical(&settings), &inputs, &store, &Control::quiet(), 1)
         .err()
         .unwrap();
     for place in ["configuration=batched,rep=1", "configuration=serial,rep=2"] {

@@ -42,6 +42,10 @@ pub(crate) trait Gate: Send + Sync {
     fn label(&self, _parameters: &Json) -> String {
         self.name().to_owned()
     }
+    /// Returns whether it judges each cell by itself: then it sees a stage in groups of cells.
+    fn judges_cells_alone(&self) -> bool {
+        false
+    }
     /// Judges one stage.
     fn judge(&self, parameters: &Json, stage: &Stage<'_>) -> Result<Vec<Judgement>, Failure>;
 }
@@ -53,6 +57,8 @@ pub(crate) trait TypedGate: Send + Sync {
     const NAME: &'static str;
     const SUMMARY: &'static str;
     const SEVERITY: Severity;
+    /// See [`Gate::judges_cells_alone`].
+    const CELLS_ALONE: bool = false;
     /// Judges one stage.
     fn judge(&self, parameters: &Self::Parameters, stage: &Stage<'_>) -> Vec<Judgement>;
     /// See [`Gate::resolve`].
@@ -96,6 +102,10 @@ impl<G: TypedGate> Gate for G {
         }
     }
 
+    fn judges_cells_alone(&self) -> bool {
+        G::CELLS_ALONE
+    }
+
     fn judge(&self, parameters: &Json, stage: &Stage<'_>) -> Result<Vec<Judgement>, Failure> {
         let parameters = serde_json::from_value(parameters.clone())
             .map_err(|e| Failure::failed(format!("gate {}: {e}", G::NAME)))?;
@@ -117,7 +127,7 @@ pub(crate) fn each(
                 observed,
                 expected,
                 evidence,
-            } = judge(cell, cell.rows.as_ref()?);
+            } = judge(cell, &*cell.rows()?);
             Some(Judgement {
                 cell: Some(i),
                 outcome,
@@ -225,16 +235,23 @@ pub(crate) fn percent(change: f64) -> String {
     format!("{:+.1} %", 100.0 * change)
 }
 
+/// How many places or findings are named.
+pub(crate) const SHOWN: usize = 5;
+
 /// Names the first few of a list of places or findings.
 pub(crate) fn listed(found: &[String]) -> Option<String> {
-    const SHOWN: usize = 5;
-    let more = found.len().saturating_sub(SHOWN);
+    listed_of(found, found.len())
+}
+
+/// Names the first few of so many places or findings; `first` are at least as many as are named.
+pub(crate) fn listed_of(first: &[String], count: usize) -> Option<String> {
+    let more = count.saturating_sub(SHOWN);
     let tail = if more > 0 {
         format!("; and {more} more")
     } else {
         String::new()
     };
-    (!found.is_empty()).then(|| format!("{}{tail}", found[..found.len().min(SHOWN)].join("; ")))
+    (count > 0).then(|| format!("{}{tail}", first[..first.len().min(SHOWN)].join("; ")))
 }
 
 /// Names the first few of a list of rows.

@@ -1,7 +1,8 @@
 //! What was sampled beside the cells of a stage, and the table `imbalances`.
 
 use artifacts::{Column, Table, TableError};
-use conditions::{Compared, Measured, Samples};
+use conditions::{Compared, Conditions, Measured, Samples};
+use rayon::prelude::*;
 
 use crate::study::{Cell, Stage};
 
@@ -13,12 +14,12 @@ pub(crate) fn imbalances(
     alpha: f64,
     may_differ: &[String],
 ) -> Vec<Compared> {
-    let measured = stage.cells.iter().filter_map(|cell| {
+    let measured = stage.cells.par_iter().filter_map(|cell| {
         let label = |axis: &str| cell.input.coordinates.get(axis).map(ToString::to_string);
         Some(Measured {
             side: label(across)?,
             unit: label("block").unwrap_or_default(),
-            conditions: samples(cell)?.conditions(),
+            conditions: sampled(cell)?,
         })
     });
     let measured: Vec<Measured> = measured.collect();
@@ -26,16 +27,17 @@ pub(crate) fn imbalances(
 }
 
 /// Returns what was sampled beside a cell; `None` if it is not ok.
-fn samples<'a>(cell: &'a Cell<'_>) -> Option<Samples<'a>> {
-    let rows = cell.rows.as_ref()?;
+fn sampled(cell: &Cell<'_>) -> Option<Conditions> {
+    let rows = cell.rows()?;
     let table = |name: &str| rows.beside.get(name).map(|(_, table)| table);
-    Some(Samples {
+    let samples = Samples {
         host: table("host_telemetry"),
         gpu: table("gpu_telemetry"),
         processes: table("process_telemetry"),
         server_host: table("server_host_telemetry"),
         window: cell.fact("window_from_ns").zip(cell.fact("window_to_ns")),
-    })
+    };
+    Some(samples.conditions())
 }
 
 /// One row of the table: the load stage, the axis, and what differs.

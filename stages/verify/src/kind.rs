@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::census::census_table;
 use crate::comparability::{comparability_table, pairs};
-use crate::finding::{Finding, Outcome, Severity, exclusions_table, gates_table};
+use crate::finding::{Finding, Judgement, Outcome, Severity, exclusions_table, gates_table};
 use crate::gate::{Gate, Unresolved};
 use crate::gates::{ALL, BalanceParameters, ComparabilityParameters};
 use crate::imbalances::{Imbalance, imbalances, imbalances_table};
@@ -130,7 +130,13 @@ impl StageKind for Verify {
     }
 
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
-        run(job.parameters, job.inputs, job.store, job.control)
+        run(
+            job.parameters,
+            job.inputs,
+            job.store,
+            job.control,
+            study::HOLD,
+        )
     }
 
     /// Judges as ever, but no cell is barred: what a gate finds in made-up rows says nothing.
@@ -139,7 +145,7 @@ impl StageKind for Verify {
         for gate in parameters["gates"].as_array_mut().into_iter().flatten() {
             gate["severity"] = json!(Severity::Warn);
         }
-        run(&parameters, job.inputs, job.store, job.control)
+        run(&parameters, job.inputs, job.store, job.control, study::HOLD)
     }
 }
 
@@ -246,40 +252,32 @@ pub(crate) fn run(
     inputs: &[Input],
     store: &Store,
     control: &Control,
+    hold: u64,
 ) -> Result<Done, Failure> {
     let planned: Vec<Planned> = parameters
         .get("gates")
         .cloned()
         .and_then(|g| serde_json::from_value(g).ok())
         .ok_or_else(|| Failure::failed("the canonical parameters hold no gates"))?;
-    let stages = study::stages(inputs, store, control)?;
+    let stages = study::stages(inputs, store, control, hold)?;
     let mut axes: Vec<String> = Vec::new();
     for axis in stages.iter().flat_map(|s| &s.axes) {
         if !axes.contains(axis) {
             axes.push(axis.clone());
         }
     }
+    let judged = judged(&planned, &stages, control, hold)?;
     let mut findings = Vec::new();
-    for (i, planned) in planned.iter().enumerate() {
-        control.check()?;
-        control.progress(i as u64, None, format!("gate {}", planned.gate));
-        let gate = gate(&planned.gate)
-            .ok_or_else(|| Failure::failed(format!("there is no gate `{}`", planned.gate)))?;
-        for stage in &stages {
-            for judgement in gate.judge(&planned.parameters, stage)? {
-                let (gate, severity, reason) = (
-                    gate.label(&planned.parameters),
-                    planned.severity,
-                    planned.reason.clone(),
-                );
-                findings.push(Finding {
-                    stage,
-                    gate,
-                    severity,
-                    reason,
-                    judgement,
-                });
-            }
+    for (planned, of_stages) in planned.iter().zip(judged) {
+        let gate = known_gate(&planned.gate)?.label(&planned.parameters);
+        for (stage, judgements) in stages.iter().zip(of_stages) {
+            findings.extend(judgements.into_iter().map(|judgement| Finding {
+                stage,
+                gate: gate.clone(),
+                severity: planned.severity,
+                reason: planned.reason.clone(),
+                judgement,
+            }));
         }
     }
     let mut compared = Vec::new();
@@ -347,6 +345,49 @@ pub(crate) fn run(
         ));
     }
     Ok(done)
+}
+
+fn known_gate(name: &str) -> Result<&'static dyn Gate, Failure> {
+    gate(name).ok_or_else(|| Failure::failed(format!("there is no gate `{name}`")))
+}
+
+/// Judges every stage by every gate: by gate, then by stage. Gates that judge cells alone see groups
+/// of cells, each read once for all of them.
+fn judged(
+    planned: &[Planned],
+    stages: &[study::Stage<'_>],
+    control: &Control,
+    hold: u64,
+) -> Result<Vec<Vec<Vec<Judgement>>>, Failure> {
+    let gates = planned.iter().map(|p| known_gate(&p.gate));
+    let gates = gates.collect::<Result<Vec<_>, _>>()?;
+    let none = || stages.iter().map(|_| Vec::new()).collect();
+    let mut judged: Vec<Vec<Vec<Judgement>>> = gates.iter().map(|_| none()).collect();
+    let tell = |gate: usize| {
+        control.check()?;
+        control.progress(gate as u64, None, format!("gate {}", planned[gate].gate));
+        Ok::<_, Failure>(())
+    };
+    for (s, stage) in stages.iter().enumerate() {
+        let alone = |gate: &&(usize, &&dyn Gate)| gate.1.judges_cells_alone();
+        stage.in_groups(control, hold / 4, |first, group| {
+            for (g, gate) in gates.iter().enumerate().filter(|g| alone(&g)) {
+                tell(g)?;
+                let found = gate.judge(&planned[g].parameters, group)?;
+                judged[g][s].extend(found.into_iter().map(|judgement| Judgement {
+                    cell: judgement.cell.map(|cell| first + cell),
+                    ..judgement
+                }));
+            }
+            Ok(())
+        })?;
+        for (g, gate) in gates.iter().enumerate().filter(|g| !alone(&g)) {
+            tell(g)?;
+            judged[g][s] = gate.judge(&planned[g].parameters, stage)?;
+            stage.settled()?;
+        }
+    }
+    Ok(judged)
 }
 
 /// Returns the sides that were measured under other conditions, with their stage.

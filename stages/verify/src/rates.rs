@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::faults::{descriptor, physical_roofs};
 use crate::finding::Outcome;
 use crate::gates::ALL;
-use crate::study::{Cell, Server, Stage};
+use crate::study::{Cell, Rows, Server, Stage};
 
 /// What the tests below counted when this was written, for the documentation: gate, false alarms, the
 /// same of the bare test, power with every cell at fault, power with one.
@@ -149,7 +149,10 @@ impl Run {
         let whole = |i: usize, cell: &mut Cell<'_>| {
             let half = self.inputs.len() / 2;
             cell.server = Some(servers[i / half].clone());
-            let rows = cell.rows.as_mut().unwrap();
+            let Rows::Held(rows) = &mut cell.rows else {
+                return;
+            };
+            let rows = Arc::make_mut(rows);
             rows.requests
                 .iter_mut()
                 .for_each(|r| r.cached_prompt_tokens = Some(0));
@@ -187,7 +190,7 @@ impl Run {
                 };
                 Cell {
                     input,
-                    rows: Some(rows),
+                    rows: Rows::Held(Arc::new(rows)),
                     server: None,
                     store: None,
                 }
@@ -205,6 +208,7 @@ impl Run {
             name: "ladder",
             axes,
             cells,
+            failure: Default::default(),
             instrument: None,
         })
     }

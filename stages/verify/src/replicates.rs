@@ -31,7 +31,7 @@ pub(crate) fn rest(cell: &Cell<'_>, axes: &[String]) -> String {
 pub(crate) fn groups(stage: &Stage<'_>, axes: &[String]) -> BTreeMap<String, Vec<usize>> {
     let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (i, cell) in stage.cells.iter().enumerate() {
-        if cell.rows.is_some() {
+        if cell.is_ok() {
             groups.entry(rest(cell, axes)).or_default().push(i);
         }
     }

@@ -1,9 +1,11 @@
 //! What gates look at: every planned cell of the load stages, with its rows.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use arrow_schema::SchemaRef;
 use artifacts::{Scalar, Store, Table};
 use contract::CellRows;
 use pipeline::{CellStatus, Control, Coordinates, Failure, Input, InputCell, Json};
@@ -20,42 +22,114 @@ pub(crate) struct Server {
 }
 
 /// One planned cell of a load stage.
+#[derive(Clone)]
 pub(crate) struct Cell<'a> {
     pub(crate) input: &'a InputCell,
-    /// Its rows, if it is ok.
-    pub(crate) rows: Option<CellRows>,
+    pub(crate) rows: Rows<'a>,
     /// The server it was measured on, if the verify stage needs the serve stage, too.
     pub(crate) server: Option<Arc<Server>>,
     /// Where its other outputs lie; `None` for cells made up in memory.
     pub(crate) store: Option<&'a Store>,
 }
 
+/// The rows of one cell.
+#[derive(Clone)]
+pub(crate) enum Rows<'a> {
+    /// The cell is not ok.
+    None,
+    /// Read already.
+    Held(Arc<CellRows>),
+    /// Read whenever a gate asks for them: the rows of all cells together would not fit.
+    Stored(Arc<Stored<'a>>),
+}
+
+/// Where the rows of a cell lie, and what is known of it without them.
+pub(crate) struct Stored<'a> {
+    store: &'a Store,
+    stage: &'a str,
+    /// The columns of the table `cell`, and its one row.
+    facts: Option<(SchemaRef, Vec<Scalar>)>,
+    failure: Failed,
+}
+
+/// The first failure of reading rows for a gate.
+pub(crate) type Failed = Arc<Mutex<Option<Failure>>>;
+
+/// How many bytes of rows are held; of what is more, the gates that judge cells alone see groups of
+/// that size, and the others read the requests again. The judgements are the same either way.
+pub(crate) const HOLD: u64 = 256 << 20;
+
 impl Cell<'_> {
+    /// Returns whether the cell is ok, and so has rows.
+    pub(crate) fn is_ok(&self) -> bool {
+        !matches!(self.rows, Rows::None)
+    }
+
+    /// Returns everything that was measured, if the cell is ok. It may be read for that, and what
+    /// is wrong then is told by [`Stage::settled`].
+    pub(crate) fn rows(&self) -> Option<Cow<'_, CellRows>> {
+        self.read(CellRows::read)
+    }
+
+    /// Returns the requests and what the cell says of itself, if it is ok; chunks and samples may
+    /// not be there.
+    pub(crate) fn answers(&self) -> Option<Cow<'_, CellRows>> {
+        self.read(CellRows::read_answers)
+    }
+
+    fn read(
+        &self,
+        read: fn(&Store, &str, &InputCell) -> Result<CellRows, Failure>,
+    ) -> Option<Cow<'_, CellRows>> {
+        match &self.rows {
+            Rows::None => None,
+            Rows::Held(rows) => Some(Cow::Borrowed(rows)),
+            Rows::Stored(from) => match read(from.store, from.stage, self.input) {
+                Ok(rows) => Some(Cow::Owned(rows)),
+                Err(failure) => {
+                    let mut first = from.failure.lock().unwrap_or_else(PoisonError::into_inner);
+                    first.get_or_insert(failure);
+                    None
+                }
+            },
+        }
+    }
+
+    /// Returns whether the cell says anything of itself.
+    pub(crate) fn has_facts(&self) -> bool {
+        match &self.rows {
+            Rows::None => false,
+            Rows::Held(rows) => rows.cell.is_some(),
+            Rows::Stored(from) => from.facts.is_some(),
+        }
+    }
+
+    /// Returns a value from the cell's one-row table about itself.
+    fn fact_value(&self, column: &str) -> Option<Scalar> {
+        match &self.rows {
+            Rows::None => None,
+            Rows::Held(rows) => rows.cell.as_ref()?.value(column, 0).ok(),
+            Rows::Stored(from) => {
+                let (schema, values) = from.facts.as_ref()?;
+                values.get(schema.index_of(column).ok()?).cloned()
+            }
+        }
+    }
+
     /// Returns a number from the cell's one-row table about itself.
     pub(crate) fn fact(&self, column: &str) -> Option<i64> {
-        self.rows
-            .as_ref()?
-            .cell
-            .as_ref()?
-            .int(column)
-            .ok()?
-            .first()
-            .copied()
-            .flatten()
+        match self.fact_value(column)? {
+            Scalar::Int(value) => Some(value),
+            _ => None,
+        }
     }
 
     /// Returns a word from the cell's one-row table about itself.
     pub(crate) fn fact_text(&self, column: &str) -> Option<String> {
-        self.rows
-            .as_ref()?
-            .cell
-            .as_ref()?
-            .text(column)
-            .ok()?
-            .first()
-            .copied()
-            .flatten()
-            .map(str::to_owned)
+        match self.fact_value(column)? {
+            Scalar::Text(value) => Some(value),
+            _ => None,
+        }
     }
 
     /// Reads one of the cell's tables; `None` if it has none of that name.
@@ -63,17 +137,10 @@ impl Cell<'_> {
     /// # Errors
     /// If the artifact is missing, damaged, or no table.
     pub(crate) fn table(&self, name: &str) -> Result<Option<Table>, Failure> {
-        let (Some(store), Some(artifact)) = (self.store, self.input.outputs.get(name)) else {
+        let Some(store) = self.store else {
             return Ok(None);
         };
-        let at = &self.input.coordinates;
-        let wrong = |e: &dyn std::fmt::Display| {
-            Failure::failed(format!(
-                "`{name}` of the load cell {at} cannot be read: {e}"
-            ))
-        };
-        let bytes = store.get(&artifact.digest).map_err(|e| wrong(&e))?;
-        Table::from_parquet(bytes).map(Some).map_err(|e| wrong(&e))
+        Ok(CellRows::table(store, self.input, name)?.map(|(_, table)| table))
     }
 
     /// Returns the coordinates without one axis, as text.
@@ -103,12 +170,14 @@ pub(crate) struct Stage<'a> {
     pub(crate) name: &'a str,
     pub(crate) axes: Vec<String>,
     pub(crate) cells: Vec<Cell<'a>>,
+    /// What went wrong when rows were read for a gate.
+    pub(crate) failure: Failed,
     /// What a calibration of the load generator covers, if one is among the inputs.
     pub(crate) instrument: Option<Json>,
 }
 
 /// Reads every load stage among the inputs, cells in parallel: the result does not depend on
-/// the number of threads.
+/// the number of threads. Of cells that together take more than `hold` bytes the rows are read later.
 ///
 /// # Errors
 /// If there is none, or an artifact cannot be read.
@@ -116,19 +185,30 @@ pub(crate) fn stages<'a>(
     inputs: &'a [Input],
     store: &'a Store,
     control: &Control,
+    hold: u64,
 ) -> Result<Vec<Stage<'a>>, Failure> {
     let servers = servers(inputs, store)?;
     let mut stages = Vec::new();
     let instrument = instrument(inputs, store)?;
-    for input in inputs.iter().filter(|i| i.kind == "load") {
+    let loads = || inputs.iter().filter(|i| i.kind == "load");
+    let weights = loads().flat_map(|i| &i.cells).map(CellRows::weight);
+    let held = weights.fold(0, u64::saturating_add) <= hold;
+    for input in loads() {
         let (done, total) = (AtomicU64::new(0), input.cells.len() as u64);
+        let failure = Failed::default();
         let read = |cell: &'a InputCell| -> Result<Cell<'a>, Failure> {
             control.check()?;
-            let ok = cell.status == CellStatus::Ok;
-            let rows = if ok {
-                Some(CellRows::read(store, &input.stage, cell)?)
-            } else {
-                None
+            let rows = match cell.status {
+                CellStatus::Ok if held => {
+                    Rows::Held(Arc::new(CellRows::read(store, &input.stage, cell)?))
+                }
+                CellStatus::Ok => Rows::Stored(Arc::new(Stored {
+                    store,
+                    stage: &input.stage,
+                    facts: facts(store, cell)?,
+                    failure: Arc::clone(&failure),
+                })),
+                _ => Rows::None,
             };
             control.progress(
                 done.fetch_add(1, Ordering::Relaxed) + 1,
@@ -167,6 +247,7 @@ pub(crate) fn stages<'a>(
             name: &input.stage,
             axes: axes.unwrap_or_default(),
             cells,
+            failure,
             instrument,
         });
     }
@@ -175,6 +256,16 @@ pub(crate) fn stages<'a>(
             .hint("a verify stage needs the load stages whose rows it counts"));
     }
     Ok(stages)
+}
+
+/// Reads what a cell says of itself.
+fn facts(store: &Store, cell: &InputCell) -> Result<Option<(SchemaRef, Vec<Scalar>)>, Failure> {
+    let Some((_, table)) = CellRows::table(store, cell, "cell")? else {
+        return Ok(None);
+    };
+    let value = |name: String| table.value(&name, 0).unwrap_or(Scalar::Null);
+    let values = table.names().into_iter().map(value).collect();
+    Ok(Some((table.batch().schema(), values)))
 }
 
 /// Reads the descriptors of the serve stages among the inputs.
@@ -242,7 +333,67 @@ fn instrument(inputs: &[Input], store: &Store) -> Result<Option<Json>, Failure> 
         .map_err(|e| wrong(&e))
 }
 
-impl Stage<'_> {
+impl<'a> Stage<'a> {
+    /// Says what went wrong when rows were read for a gate.
+    ///
+    /// # Errors
+    /// If something did.
+    pub(crate) fn settled(&self) -> Result<(), Failure> {
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure.take().map_or(Ok(()), Err)
+    }
+
+    /// Shows the stage in groups of cells whose rows are held, each with the place of its first
+    /// cell: all at once if they are held already.
+    ///
+    /// # Errors
+    /// As `look`, and if rows cannot be read.
+    pub(crate) fn in_groups(
+        &self,
+        control: &Control,
+        hold: u64,
+        mut look: impl FnMut(usize, &Stage<'a>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let stored = |cell: &Cell<'_>| matches!(cell.rows, Rows::Stored(_));
+        if !self.cells.iter().any(stored) {
+            return look(0, self);
+        }
+        let mut from = 0;
+        while from < self.cells.len() {
+            let mut weight = 0_u64;
+            let fits = |cell: &&Cell<'_>| {
+                weight = weight.saturating_add(CellRows::weight(cell.input));
+                weight <= hold
+            };
+            let rest = &self.cells[from..];
+            let group = &rest[..rest.iter().take_while(fits).count().max(1)];
+            let read = |cell: &Cell<'a>| -> Result<Cell<'a>, Failure> {
+                control.check()?;
+                let rows = match &cell.rows {
+                    Rows::Stored(at) => {
+                        Rows::Held(Arc::new(CellRows::read(at.store, at.stage, cell.input)?))
+                    }
+                    held => held.clone(),
+                };
+                Ok(Cell {
+                    rows,
+                    ..cell.clone()
+                })
+            };
+            let cells: Vec<Result<Cell<'a>, Failure>> = group.par_iter().map(read).collect();
+            let group = Stage {
+                name: self.name,
+                axes: self.axes.clone(),
+                cells: cells.into_iter().collect::<Result<_, _>>()?,
+                failure: Arc::clone(&self.failure),
+                instrument: self.instrument.clone(),
+            };
+            look(from, &group)?;
+            from += group.cells.len();
+        }
+        Ok(())
+    }
+
     /// Returns the labels that occur on each axis.
     pub(crate) fn labels(&self) -> Vec<Vec<Scalar>> {
         (0..self.axes.len())

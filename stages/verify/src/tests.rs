@@ -135,7 +135,20 @@ fn a_gate_in_sql_that_reads_a_column_of_no_table_is_refused_while_planning() {
 }
 
 pub(crate) fn verify(store: &Store, inputs: &[Input], settings: &Json) -> Done {
-    run(&canonical(settings), inputs, store, &Control::quiet()).unwrap()
+    let run = |hold| run(&canonical(settings), inputs, store, &Control::quiet(), hold).unwrap();
+    let done = run(u64::MAX);
+    // Cells read one after the other are judged as if all were in memory.
+    let alone = run(1);
+    assert_eq!(done.warnings, alone.warnings);
+    for (all, alone) in done.outputs.iter().zip(&alone.outputs) {
+        let bytes = |output: &Output| match &output.content {
+            Content::Bytes(bytes) => bytes.clone(),
+            Content::File(path) => std::fs::read(path).unwrap(),
+        };
+        assert_eq!(all.name, alone.name);
+        assert!(bytes(all) == bytes(alone), "output {}", all.name);
+    }
+    done
 }
 
 pub(crate) fn table(done: &Done, name: &str) -> Table {
@@ -521,7 +534,7 @@ fn a_gate_in_sql_that_is_no_predicate_is_refused() {
         ),
     ] {
         let settings = json!({"gates": [{"gate": "sql", "name": "mine", "query": query}]});
-        let failure = run(&canonical(&settings), &inputs, &store, &Control::quiet())
+        let failure = run(&canonical(&settings), &inputs, &store, &Control::quiet(), 1)
             .err()
             .unwrap();
         assert_eq!(

@@ -41,6 +41,14 @@ const BESIDE: [&str; 4] = [
     "server_host_telemetry",
 ];
 
+/// What a request, a chunk, and a byte of another table's file take in memory, about, in bytes.
+const REQUEST: u64 = 800;
+const CHUNK: u64 = 72;
+const PER_BYTE: u64 = 4;
+
+/// What a table takes in memory that has hardly a row, in bytes: some dozen columns.
+const TABLE: u64 = 16 << 10;
+
 /// The most tokens that one request can have: sums over 2³¹ rows then fit an `i64`.
 const MOST_TOKENS: i64 = u32::MAX as i64;
 
@@ -75,52 +83,81 @@ impl CellRows {
     /// If the cell lacks its `requests`, an artifact is missing or damaged, or a column is not
     /// as the load stage writes it.
     pub fn read(store: &Store, stage: &str, cell: &InputCell) -> Result<Self, Failure> {
-        let at = &cell.coordinates;
-        let wrong = |name: &str, e: &dyn std::fmt::Display| {
-            Failure::failed(format!(
-                "`{name}` of the load cell {at} cannot be read: {e}"
-            ))
-        };
-        let table = |name: &str| -> Result<Option<(Digest, Table)>, Failure> {
-            let Some(artifact) = cell.outputs.get(name) else {
-                return Ok(None);
-            };
-            let bytes = store.get(&artifact.digest).map_err(|e| wrong(name, &e))?;
-            let table = Table::from_parquet(bytes).map_err(|e| wrong(name, &e))?;
-            Ok(Some((artifact.digest, table)))
-        };
-        let (requests_digest, requests) =
-            table("requests")?.ok_or_else(|| wrong("requests", &"the cell has no such output"))?;
-        let requests = Request::read(&requests).map_err(|e| wrong("requests", &e))?;
-        let (chunks_digest, chunks) = match table("chunks")? {
-            Some((digest, table)) => (
-                Some(digest),
-                Chunk::read(&table).map_err(|e| wrong("chunks", &e))?,
-            ),
-            None => (None, Vec::new()),
-        };
+        let table = |name: &str| Self::table(store, cell, name);
+        let mut rows = Self::read_answers(store, stage, cell)?;
+        if let Some((digest, chunks)) = table("chunks")? {
+            let chunks = Chunk::read(&chunks).map_err(|e| unreadable(cell, "chunks", &e))?;
+            (rows.chunks_digest, rows.chunks) = (Some(digest), chunks);
+        }
+        for name in BESIDE {
+            rows.beside.extend(table(name)?.map(|found| (name, found)));
+        }
+        rows.server_metrics = table("server_metrics")?.map(|(_, table)| table);
+        Ok(rows)
+    }
+
+    /// Reads only the requests of an `ok` load cell and the row about the cell itself: neither
+    /// chunks nor what was sampled beside.
+    ///
+    /// # Errors
+    /// As [`CellRows::read`].
+    pub fn read_answers(store: &Store, stage: &str, cell: &InputCell) -> Result<Self, Failure> {
+        let wrong = |e: &dyn std::fmt::Display| unreadable(cell, "requests", e);
+        let (requests_digest, requests) = Self::table(store, cell, "requests")?
+            .ok_or_else(|| wrong(&"the cell has no such output"))?;
+        let requests = Request::read(&requests).map_err(|e| wrong(&e))?;
         if let Some(row) = requests.iter().find(|row| !is_countable(row)) {
             let (id, attempt) = (row.request_id, row.attempt);
             let told = format!("request {id}, attempt {attempt}: its token counts cannot be");
-            return Err(wrong("requests", &told));
-        }
-        let mut beside = BTreeMap::new();
-        for name in BESIDE {
-            beside.extend(table(name)?.map(|found| (name, found)));
+            return Err(wrong(&told));
         }
         Ok(Self {
             place: CellName {
                 stage: stage.to_owned(),
-                coordinates: at.clone(),
+                coordinates: cell.coordinates.clone(),
             },
             requests_digest,
             requests,
-            chunks_digest,
-            chunks,
-            cell: table("cell")?.map(|(_, table)| table),
-            server_metrics: table("server_metrics")?.map(|(_, table)| table),
-            beside,
+            chunks_digest: None,
+            chunks: Vec::new(),
+            cell: Self::table(store, cell, "cell")?.map(|(_, table)| table),
+            server_metrics: None,
+            beside: BTreeMap::new(),
         })
+    }
+
+    /// Reads a table of a load cell; `None` if it has none of this name.
+    ///
+    /// # Errors
+    /// If the artifact is missing, damaged, or no table.
+    pub fn table(
+        store: &Store,
+        cell: &InputCell,
+        name: &str,
+    ) -> Result<Option<(Digest, Table)>, Failure> {
+        let Some(artifact) = cell.outputs.get(name) else {
+            return Ok(None);
+        };
+        let bytes = store
+            .get(&artifact.digest)
+            .map_err(|e| unreadable(cell, name, &e))?;
+        let table = Table::from_parquet(bytes).map_err(|e| unreadable(cell, name, &e))?;
+        Ok(Some((artifact.digest, table)))
+    }
+
+    /// Returns what the rows of a cell take in memory, about, in bytes.
+    pub fn weight(cell: &InputCell) -> u64 {
+        let output = |name: &str| cell.outputs.get(name);
+        let rows = |name: &str| output(name).map_or(0, |a| a.rows.unwrap_or(a.bytes));
+        let sampled = ["cell", "server_metrics"].into_iter().chain(BESIDE);
+        let sampled = sampled.filter_map(output).map(|artifact| {
+            let values = artifact.bytes.saturating_mul(PER_BYTE);
+            values.saturating_add(TABLE)
+        });
+        rows("requests")
+            .saturating_mul(REQUEST)
+            .saturating_add(rows("chunks").saturating_mul(CHUNK))
+            .saturating_add(sampled.fold(0, u64::saturating_add))
     }
 
     /// Takes the tables `requests` and `chunks` as the load stage writes them.
@@ -163,6 +200,13 @@ impl CellRows {
     pub fn measured(&self) -> impl Iterator<Item = &Request> {
         self.requests.iter().filter(|r| r.is_measured())
     }
+}
+
+fn unreadable(cell: &InputCell, name: &str, e: &dyn std::fmt::Display) -> Failure {
+    let at = &cell.coordinates;
+    Failure::failed(format!(
+        "`{name}` of the load cell {at} cannot be read: {e}"
+    ))
 }
 
 /// Returns by how much a counter of the server, summed over its labels, rose from the first to

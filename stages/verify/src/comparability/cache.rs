@@ -9,21 +9,21 @@ use super::facets::Values;
 use crate::study::{Cell, Stage};
 
 /// In how many cells of a server each prompt was sent.
-pub(crate) type Sent<'a> = BTreeMap<usize, BTreeMap<&'a str, u32>>;
+pub(crate) type Sent = BTreeMap<usize, BTreeMap<String, u32>>;
 
 /// The share of prompt tokens that may be cached all the same, such as a template's opening.
 const OPENING: f64 = 0.05;
 
 /// Counts the cells of each server that sent a prompt.
-pub(crate) fn sent<'a>(stage: &'a Stage<'_>) -> Sent<'a> {
+pub(crate) fn sent(stage: &Stage<'_>) -> Sent {
     let mut sent = Sent::new();
     for cell in &stage.cells {
-        let (Some(rows), Some(server)) = (&cell.rows, &cell.server) else {
+        let (Some(rows), Some(server)) = (cell.answers(), &cell.server) else {
             continue;
         };
         let of_server = sent.entry(Arc::as_ptr(server).addr()).or_default();
-        for digest in digests(rows) {
-            *of_server.entry(digest).or_default() += 1;
+        for digest in digests(&rows) {
+            *of_server.entry(digest.to_owned()).or_default() += 1;
         }
     }
     sent
@@ -38,10 +38,10 @@ fn digests(rows: &CellRows) -> BTreeSet<&str> {
 
 /// Returns whether a cell began with a cold cache, as far as its prompts go; `None` if nobody knows.
 /// Nothing is said of a cell without a server.
-pub(crate) fn values(cell: &Cell<'_>, sent: &Sent<'_>) -> Values {
+pub(crate) fn values(cell: &Cell<'_>, sent: &Sent) -> Values {
     let is = |text: String| Some(BTreeMap::from([(String::new(), text)]));
     let cold = || is("cold".to_owned());
-    let (Some(rows), Some(server)) = (&cell.rows, &cell.server) else {
+    let (Some(rows), Some(server)) = (cell.answers(), &cell.server) else {
         return Some(BTreeMap::new());
     };
     if cell

@@ -148,7 +148,7 @@ fn has_its_revision(descriptor: &Json) -> bool {
 
 fn prompts(cell: &Cell<'_>) -> Values {
     let mut digests = BTreeMap::new();
-    for request in cell.rows.as_ref()?.measured() {
+    for request in cell.answers()?.measured() {
         *digests
             .entry(request.prompt_digest.clone()?)
             .or_insert(0_u64) += 1;

@@ -34,12 +34,7 @@ pub(crate) struct Pair {
 /// a facet (`settings`) or something in it (`settings.parallel`), is declared to differ.
 pub(crate) fn pairs(stage: &Stage<'_>, across: &str, varies: &[String]) -> Vec<Pair> {
     let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-    for (i, cell) in stage
-        .cells
-        .iter()
-        .enumerate()
-        .filter(|(_, c)| c.rows.is_some())
-    {
+    for (i, cell) in stage.cells.iter().enumerate().filter(|(_, c)| c.is_ok()) {
         groups.entry(cell.without(across)).or_default().push(i);
     }
     let sent = cache::sent(stage);
@@ -53,7 +48,7 @@ pub(crate) fn pairs(stage: &Stage<'_>, across: &str, varies: &[String]) -> Vec<P
             };
             FACETS
                 .iter()
-                .map(|f| (*f, cell.rows.as_ref().and_then(|_| value(f))))
+                .map(|f| (*f, cell.is_ok().then(|| value(f)).flatten()))
                 .collect()
         })
         .collect();
@@ -70,12 +65,9 @@ pub(crate) fn pairs(stage: &Stage<'_>, across: &str, varies: &[String]) -> Vec<P
             .iter()
             .map(|facet| {
                 let (status, differing, detail) = if *facet == "prompt-tokens" {
-                    let both = stage.cells[a]
-                        .rows
-                        .as_ref()
-                        .zip(stage.cells[b].rows.as_ref());
+                    let both = stage.cells[a].answers().zip(stage.cells[b].answers());
                     let (status, detail) =
-                        both.map_or((Status::Unknown, None), |(a, b)| tokens::compare(a, b));
+                        both.map_or((Status::Unknown, None), |(a, b)| tokens::compare(&a, &b));
                     (status, Vec::new(), detail)
                 } else {
                     difference(facet, known[a][facet].as_ref(), known[b][facet].as_ref())

@@ -20,6 +20,7 @@ impl TypedGate for CalibratedRange {
     const SUMMARY: &'static str = "The load is within the range that a needed `calibrate` stage \
         covers, in chunks per second over all streams and in requests in flight.";
     const SEVERITY: Severity = Severity::Warn;
+    const CELLS_ALONE: bool = true;
 
     fn judge(&self, _parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |_, rows| {

@@ -51,7 +51,7 @@ impl TypedGate for Census {
         let with_rows = stage
             .cells
             .iter()
-            .filter(|c| c.rows.as_ref().is_some_and(|r| r.measured().count() > 0));
+            .filter(|c| c.answers().is_some_and(|r| r.measured().count() > 0));
         let with_rows = with_rows.count();
         let unplanned = stage.unplanned();
         let mut seen = BTreeSet::new();
@@ -123,9 +123,7 @@ const SOMETIMES: [&str; 11] = [
 ];
 
 fn is_imported(cell: &Cell<'_>) -> bool {
-    let facts = cell.rows.as_ref().and_then(|rows| rows.cell.as_ref());
-    let source = facts.and_then(|facts| facts.text("source").ok()?.first().copied().flatten());
-    source == Some("imported")
+    cell.fact_text("source").as_deref() == Some("imported")
 }
 
 /// Returns which engine served a cell, as far as is known.
@@ -163,7 +161,7 @@ fn odd_files(cells: &[&Cell<'_>], judged: impl Fn(&str) -> bool) -> Vec<String> 
 /// Returns what files of ok cells are missing or unexpected: those that some cells have and others
 /// have not, and files whose rows are not as many as were recorded.
 pub(crate) fn files(stage: &Stage<'_>) -> Vec<String> {
-    let ok: Vec<&Cell<'_>> = stage.cells.iter().filter(|c| c.rows.is_some()).collect();
+    let ok: Vec<&Cell<'_>> = stage.cells.iter().filter(|c| c.is_ok()).collect();
     // What an imported cell has is what its tool wrote.
     let own: Vec<&Cell<'_>> = ok.iter().copied().filter(|c| !is_imported(c)).collect();
     let mut found = Vec::new();
@@ -179,7 +177,7 @@ pub(crate) fn files(stage: &Stage<'_>) -> Vec<String> {
         found.extend(odd_files(cells, own));
     }
     for cell in ok {
-        let rows = cell.rows.as_ref().map(|r| r.requests.len() as u64);
+        let rows = cell.answers().map(|r| r.requests.len() as u64);
         let recorded = cell.input.outputs.get("requests").and_then(|a| a.rows);
         if let (Some(rows), Some(recorded)) = (rows, recorded)
             && rows != recorded

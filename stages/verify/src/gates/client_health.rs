@@ -23,6 +23,7 @@ impl TypedGate for ClientHealth {
     const NAME: &'static str = "client-health";
     const SUMMARY: &'static str = "The server, not the client, was the bottleneck: the verdict of the cell's own client is `client_ok`.";
     const SEVERITY: Severity = Severity::Exclude;
+    const CELLS_ALONE: bool = true;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |_, rows| {

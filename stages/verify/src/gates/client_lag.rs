@@ -27,6 +27,7 @@ impl TypedGate for ClientLag {
     const SUMMARY: &'static str =
         "The client sent requests on time: p99 of the send lag is within the bound.";
     const SEVERITY: Severity = Severity::Warn;
+    const CELLS_ALONE: bool = true;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |_, rows| {

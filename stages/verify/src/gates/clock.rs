@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use contract::CellRows;
+use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{TypedGate, Verdict, each, listed, show};
+use crate::gate::{SHOWN, TypedGate, Verdict, each, listed_of, show};
 use crate::study::{Cell, Stage};
 
 pub(crate) struct Clock;
@@ -104,9 +105,9 @@ impl TypedGate for Clock {
             if let Some(others) = overlaps.get(&cell.input.coordinates.to_string()) {
                 wrong.push(format!(
                     "measured at the same time as {} other cells",
-                    others.len()
+                    others.count
                 ));
-                evidence = listed(others);
+                evidence = listed_of(&others.first, others.count);
             }
             let observed = match (wrong.is_empty(), started) {
                 (false, _) => wrong.join("; "),
@@ -196,13 +197,28 @@ fn wall_steps(stage: &Stage<'_>) -> BTreeMap<String, i64> {
     starts.windows(2).filter_map(step).collect()
 }
 
+/// The cells that another overlaps: how many, and the first few.
+#[derive(Default)]
+struct Others {
+    count: usize,
+    first: Vec<String>,
+}
+
+impl Others {
+    fn add(&mut self, cell: &str) {
+        self.count += 1;
+        if self.first.len() < SHOWN {
+            self.first.push(cell.to_owned());
+        }
+    }
+}
+
 /// Returns, for each cell that overlaps another, the others.
-fn overlaps(stage: &Stage<'_>, tolerance: i64) -> BTreeMap<String, Vec<String>> {
+fn overlaps(stage: &Stage<'_>, tolerance: i64) -> BTreeMap<String, Others> {
     let span = |cell: &Cell<'_>| {
         let start = cell.fact("started_unix_ns")?;
         let last = cell
-            .rows
-            .as_ref()?
+            .answers()?
             .requests
             .iter()
             .filter_map(|r| r.done_ns)
@@ -213,16 +229,16 @@ fn overlaps(stage: &Stage<'_>, tolerance: i64) -> BTreeMap<String, Vec<String>> 
             cell.input.coordinates.to_string(),
         ))
     };
-    let mut spans: Vec<(i64, i64, String)> = stage.cells.iter().filter_map(span).collect();
+    let mut spans: Vec<(i64, i64, String)> = stage.cells.par_iter().filter_map(span).collect();
     spans.sort();
-    let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut found: BTreeMap<String, Others> = BTreeMap::new();
     for (i, (_, end, a)) in spans.iter().enumerate() {
         for (_, _, b) in spans[i + 1..]
             .iter()
             .take_while(|(start, _, _)| *start < end.saturating_sub(tolerance))
         {
-            found.entry(a.clone()).or_default().push(b.clone());
-            found.entry(b.clone()).or_default().push(a.clone());
+            found.entry(a.clone()).or_default().add(b);
+            found.entry(b.clone()).or_default().add(a);
         }
     }
     found

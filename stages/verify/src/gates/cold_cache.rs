@@ -45,6 +45,7 @@ impl TypedGate for ColdCache {
         proof counts that its cache was emptied before the cell (`cache_reset`). Use this gate in \
         studies that need cold caches. This is a count, not a test.";
     const SEVERITY: Severity = Severity::Fail;
+    const CELLS_ALONE: bool = true;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |cell, rows| {

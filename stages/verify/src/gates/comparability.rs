@@ -79,11 +79,7 @@ impl TypedGate for Comparability {
             of.entry(pair.a).or_default().push(pair);
             of.entry(pair.b).or_default().push(pair);
         }
-        let cells = stage
-            .cells
-            .iter()
-            .enumerate()
-            .filter(|(_, c)| c.rows.is_some());
+        let cells = stage.cells.iter().enumerate().filter(|(_, c)| c.is_ok());
         cells
             .map(|(i, _)| match of.get(&i) {
                 None => Verdict::not_judged("no other cell to compare with", &expected).of_cell(i),

@@ -28,6 +28,7 @@ impl TypedGate for ContextCeiling {
         length with fewer tokens than requested. The limit comes from the server's descriptor if \
         the verify stage also needs the serve stage. This is a count, not a test.";
     const SEVERITY: Severity = Severity::Fail;
+    const CELLS_ALONE: bool = true;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |cell, rows| {

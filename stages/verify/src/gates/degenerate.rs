@@ -39,6 +39,7 @@ impl TypedGate for Degenerate {
         rows have tokens, time passed (otherwise throughput is null), its durations are not all \
         equal, and no ok row took as long as the time limit. This is a count, not a test.";
     const SEVERITY: Severity = Severity::Fail;
+    const CELLS_ALONE: bool = true;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |cell, rows| {

@@ -23,6 +23,7 @@ impl TypedGate for DeliveredLength {
     const SUMMARY: &'static str =
         "Each ok answer has as many tokens as were requested, within the tolerance.";
     const SEVERITY: Severity = Severity::Warn;
+    const CELLS_ALONE: bool = true;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |_, rows| {

@@ -129,7 +129,10 @@ impl TypedGate for Duplicates {
 fn rows(stage: &Stage<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
     for (cell, requests) in stage.cells.iter().enumerate() {
-        for r in requests.rows.iter().flat_map(|rows| rows.measured()) {
+        let Some(requests) = requests.answers() else {
+            continue;
+        };
+        for r in requests.measured() {
             let (Some(sent), Some(first), Some(last), Some(done)) =
                 (r.sent_ns, r.first_token_ns, r.last_token_ns, r.done_ns)
             else {
@@ -187,69 +190,107 @@ fn at_least(count: usize, mean: f64) -> f64 {
     (1.0 - below).max(term).min(1.0)
 }
 
-/// The log latencies of a cell by request, and a pattern of which lie above their median.
+/// The log latencies of a cell by request, in the order of the requests, and a pattern of which lie
+/// above their median.
 struct Pattern {
-    logs: BTreeMap<i64, f64>,
+    logs: Vec<(i64, f64)>,
     bits: u64,
+}
+
+impl Pattern {
+    /// Returns whether at most one in eight of the first requests lies on the other side of the
+    /// median.
+    fn may_be_near(&self, other: &Self) -> bool {
+        let common = self.logs.len().min(64) as u32;
+        self.logs.len() == other.logs.len() && (self.bits ^ other.bits).count_ones() * 8 <= common
+    }
 }
 
 /// Names pairs of cells that differ by less than `within`, and by less than `nearer` of what other
 /// cells differ by.
 fn near_copies(stage: &Stage<'_>, parameters: &Parameters) -> Vec<String> {
     let patterns: Vec<Option<Pattern>> = stage.cells.par_iter().map(pattern).collect();
-    let pairs: Vec<(usize, usize)> = (0..patterns.len())
-        .flat_map(|a| (a + 1..patterns.len()).map(move |b| (a, b)))
-        .filter(|(a, b)| match (&patterns[*a], &patterns[*b]) {
-            (Some(x), Some(y)) => {
-                let common = x.logs.len().min(y.logs.len()).min(64) as u32;
-                x.logs.len() == y.logs.len() && (x.bits ^ y.bits).count_ones() * 8 <= common
-            }
-            _ => false,
-        })
-        .collect();
-    let axes = replicates::axes(stage, None);
-    let groups: Vec<Vec<usize>> = replicates::groups(stage, &axes).into_values().collect();
-    let between = |a: usize, b: usize| distance(patterns[a].as_ref()?, patterns[b].as_ref()?);
-    let least = |distances: &mut dyn Iterator<Item = Option<f64>>| {
-        distances.flatten().take(WITNESSES).reduce(f64::min)
-    };
-    // What cells differ by: each of the two from its own other repetitions. Where there are none, the
-    // repetitions of other coordinates say, which may be noisier: a copy must be nearer then.
-    let usual = |a: usize, b: usize| -> Option<f64> {
-        let own = groups.iter().filter(|g| g.contains(&a) || g.contains(&b));
-        let own = own.flat_map(|g| g.iter().copied());
-        let (of_a, of_b): (Vec<usize>, Vec<usize>) = own
-            .filter(|i| *i != a && *i != b)
-            .partition(|i| groups.iter().any(|g| g.contains(i) && g.contains(&a)));
-        let mut own = of_a
-            .into_iter()
-            .map(|i| between(a, i))
-            .chain(of_b.into_iter().map(|i| between(b, i)));
-        least(&mut own).or_else(|| {
-            let others = groups.iter().filter(|g| !g.contains(&a) && !g.contains(&b));
-            let mut others = others.filter_map(|g| Some(between(*g.first()?, *g.get(1)?)));
-            least(&mut others).map(|distance| distance / 4.0)
-        })
-    };
-    let near = |(a, b): &(usize, usize)| -> Option<String> {
-        let (own, usual) = (between(*a, *b)?, usual(*a, *b)?);
-        let limit = parameters.within.min(parameters.nearer * usual);
-        (own < limit).then(|| {
+    let usual = Usual::of(stage, &patterns);
+    let near = |a: usize, b: usize| -> Option<String> {
+        let (x, y) = (patterns[a].as_ref()?, patterns[b].as_ref()?);
+        // Most pairs end here: of 10,000 cells there are 50 million.
+        let own = x
+            .may_be_near(y)
+            .then(|| distance(x, y))?
+            .filter(|own| *own < parameters.within)?;
+        let usual = usual.between(a, b)?;
+        (own < parameters.nearer * usual).then(|| {
             let at = |i: usize| &stage.cells[i].input.coordinates;
             format!(
                 "{} and {} differ by {:.2} % where cells differ by {:.1} % at least",
-                at(*a),
-                at(*b),
+                at(a),
+                at(b),
                 100.0 * own,
                 100.0 * usual
             )
         })
     };
-    pairs.par_iter().filter_map(near).collect()
+    let all = (0..patterns.len()).into_par_iter();
+    all.flat_map_iter(|a| (a + 1..patterns.len()).filter_map(move |b| near(a, b)))
+        .collect()
+}
+
+/// By how much cells differ that are no copies.
+struct Usual<'a> {
+    patterns: &'a [Option<Pattern>],
+    /// The ok cells of each coordinate, repetitions together.
+    groups: Vec<Vec<usize>>,
+    /// For each cell that is ok, its group.
+    group_of: Vec<Option<usize>>,
+}
+
+impl<'a> Usual<'a> {
+    fn of(stage: &Stage<'_>, patterns: &'a [Option<Pattern>]) -> Self {
+        let axes = replicates::axes(stage, None);
+        let groups: Vec<Vec<usize>> = replicates::groups(stage, &axes).into_values().collect();
+        let mut group_of = vec![None; patterns.len()];
+        for (group, cells) in groups.iter().enumerate() {
+            for cell in cells {
+                group_of[*cell] = Some(group);
+            }
+        }
+        Self {
+            patterns,
+            groups,
+            group_of,
+        }
+    }
+
+    /// Returns the least distance of each of two cells from its own other repetitions. Where there
+    /// are none, the repetitions of other coordinates say, which may be noisier: a copy must be
+    /// nearer then.
+    fn between(&self, a: usize, b: usize) -> Option<f64> {
+        let distance =
+            |a: usize, b: usize| distance(self.patterns[a].as_ref()?, self.patterns[b].as_ref()?);
+        let least = |distances: &mut dyn Iterator<Item = Option<f64>>| {
+            distances.flatten().take(WITNESSES).reduce(f64::min)
+        };
+        let (of_a, of_b) = (self.group_of[a]?, self.group_of[b]?);
+        let others = |group: usize| {
+            let cells = self.groups[group].iter().copied();
+            cells.filter(move |i| *i != a && *i != b)
+        };
+        let beside_b = (of_a != of_b).then(|| others(of_b)).into_iter().flatten();
+        let mut own = others(of_a)
+            .map(|i| distance(a, i))
+            .chain(beside_b.map(|i| distance(b, i)));
+        least(&mut own).or_else(|| {
+            let others = self.groups.iter().enumerate();
+            let others = others.filter(|(group, _)| *group != of_a && *group != of_b);
+            let mut others = others.filter_map(|(_, g)| Some(distance(*g.first()?, *g.get(1)?)));
+            least(&mut others).map(|distance| distance / 4.0)
+        })
+    }
 }
 
 fn pattern(cell: &crate::study::Cell<'_>) -> Option<Pattern> {
-    let ok = cell.rows.as_ref()?.measured().filter(|r| r.is_ok());
+    let rows = cell.answers()?;
+    let ok = rows.measured().filter(|r| r.is_ok());
     let logs: BTreeMap<i64, f64> = ok
         .filter_map(|r| Some((r.request_id, (r.done_ns? - r.sent_ns?) as f64)))
         .filter(|(_, latency)| *latency > 0.0)
@@ -258,7 +299,8 @@ fn pattern(cell: &crate::study::Cell<'_>) -> Option<Pattern> {
     if logs.len() < COMMON {
         return None;
     }
-    let values: Vec<f64> = logs.values().copied().collect();
+    let logs: Vec<(i64, f64)> = logs.into_iter().collect();
+    let values: Vec<f64> = logs.iter().map(|(_, log)| *log).collect();
     let middle = median(&values)?;
     // Latencies that are all alike say nothing of where they come from.
     let spread: Vec<f64> = values.iter().map(|v| (v - middle).abs()).collect();
@@ -276,10 +318,12 @@ fn pattern(cell: &crate::study::Cell<'_>) -> Option<Pattern> {
 /// log ratios from their median (one cell may be the other scaled) and of the differences from
 /// theirs over the median latency (or shifted).
 fn distance(a: &Pattern, b: &Pattern) -> Option<f64> {
-    let common = a
-        .logs
-        .iter()
-        .filter_map(|(id, x)| Some((*x, *b.logs.get(id)?)));
+    let mut of_b = b.logs.iter().peekable();
+    let common = a.logs.iter().filter_map(|(id, x)| {
+        while of_b.next_if(|(other, _)| other < id).is_some() {}
+        of_b.next_if(|(other, _)| other == id)
+            .map(|(_, y)| (*x, *y))
+    });
     let common: Vec<(f64, f64)> = common.collect();
     if common.len() < COMMON {
         return None;

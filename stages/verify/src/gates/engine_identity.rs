@@ -92,7 +92,7 @@ fn fallen(metrics: &Table) -> Option<Vec<String>> {
 
 fn one_identity(stage: &Stage<'_>) -> Judgement {
     let expected = "one version of each engine, one digest of each model, one host";
-    let ok: Vec<_> = stage.cells.iter().filter(|c| c.rows.is_some()).collect();
+    let ok: Vec<_> = stage.cells.iter().filter(|c| c.is_ok()).collect();
     let known = ok.iter().filter(|c| c.server.is_some()).count();
     let mut identities: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
     for server in ok.iter().filter_map(|c| c.server.as_deref()) {

@@ -23,6 +23,7 @@ impl TypedGate for ExpectedRows {
     const SUMMARY: &'static str =
         "Each cell has as many measured and warm-up rows as were planned.";
     const SEVERITY: Severity = Severity::Fail;
+    const CELLS_ALONE: bool = true;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |cell, rows| {

@@ -59,6 +59,7 @@ impl TypedGate for Identities {
     const SUMMARY: &'static str = "Times are in order, lags and counts consistent, chunks within their requests: \
                                    latency ≥ TTFT + (n − 1)·TPOT.";
     const SEVERITY: Severity = Severity::Fail;
+    const CELLS_ALONE: bool = true;
 
     fn judge(&self, _parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |_, rows| {

@@ -65,8 +65,8 @@ impl TypedGate for OneMode {
         let tested: Vec<(String, f64, Modes)> = groups
             .into_par_iter()
             .filter_map(|(at, cells)| {
-                let rows = cells.iter().filter_map(|c| stage.cells[*c].rows.as_ref());
-                let values: Vec<f64> = rows.flat_map(freed).collect();
+                let rows = cells.iter().filter_map(|c| stage.cells[*c].answers());
+                let values: Vec<f64> = rows.flat_map(|rows| freed(&rows)).collect();
                 let sample = Sample::new(values).ok()?;
                 let modes = Modes::of(sample.values())?;
                 (sample.len() >= REQUESTS).then(|| (at, dip_test(&sample).p, modes))

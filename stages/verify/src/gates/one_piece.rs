@@ -31,6 +31,7 @@ impl TypedGate for OnePiece {
         time. If a proxy buffers answers, or the server writes them whole, TPOT is 0 and TTFT is \
         late, and neither describes the server. This is a count, not a test.";
     const SEVERITY: Severity = Severity::Warn;
+    const CELLS_ALONE: bool = true;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
         share_problems(settings, &[("share", parameters.share)])

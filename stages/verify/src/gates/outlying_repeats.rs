@@ -1,5 +1,7 @@
 //! `outlying-repeats`: is one measurement far from the others of its coordinate?
 
+use std::collections::BTreeMap;
+
 use contract::Settings;
 use pipeline::Problem;
 use schemars::JsonSchema;
@@ -72,16 +74,24 @@ impl TypedGate for OutlyingRepeats {
             .into_values()
             .map(|cells| levels(stage, &cells, outer))
             .collect();
+        // The same for every cell of one repetition.
+        let mut noises: BTreeMap<&str, Option<Noise>> = BTreeMap::new();
+        for (_, level) in groups.iter().flatten() {
+            let repetition = level.repetition.as_str();
+            noises
+                .entry(repetition)
+                .or_insert_with(|| Noise::but(repetition, &groups));
+        }
         let mut judged = Vec::new();
         for group in &groups {
             for (at, (cell, level)) in group.iter().enumerate() {
-                let noise =
-                    (group.len() >= REPETITIONS).then(|| Noise::but(&level.repetition, &groups));
-                let verdict = match noise.flatten() {
+                let noise = noises.get(level.repetition.as_str());
+                let noise = noise.filter(|_| group.len() >= REPETITIONS);
+                let verdict = match noise.and_then(Option::as_ref) {
                     Some(noise) => {
                         let others = group.iter().enumerate().filter(|(i, _)| *i != at);
                         let others: Vec<f64> = others.map(|(_, (_, l))| l.log).collect();
-                        judge(level, &others, &noise, parameters, &expected)
+                        judge(level, &others, noise, parameters, &expected)
                     }
                     _ => Verdict::not_judged(
                         format!(
@@ -141,12 +151,14 @@ struct Level {
 /// Returns the levels of the cells of one coordinate. Under open arrivals the time per token is
 /// freed from the number of answers generated meanwhile, by one line for all of them.
 fn levels(stage: &Stage<'_>, cells: &[usize], axis: &str) -> Vec<(usize, Level)> {
-    let rows = |cell: usize| stage.cells[cell].rows.as_ref();
-    let open = cells.iter().all(|c| rows(*c).is_some_and(is_open));
+    let rows = |cell: &usize| stage.cells[*cell].answers();
+    let open = cells
+        .iter()
+        .all(|c| rows(c).is_some_and(|rows| is_open(&rows)));
     let mut values: Vec<Vec<f64>> = if open {
         let timed: Vec<Vec<(f64, f64)>> = cells
             .iter()
-            .map(|c| rows(*c).map(timed).unwrap_or_default())
+            .map(|c| rows(c).map(|rows| timed(&rows)).unwrap_or_default())
             .collect();
         let mut factors = factors(&timed.concat()).into_iter();
         timed
@@ -154,7 +166,7 @@ fn levels(stage: &Stage<'_>, cells: &[usize], axis: &str) -> Vec<(usize, Level)>
             .map(|t| factors.by_ref().take(t.len()).collect())
             .collect()
     } else {
-        let in_order = |c: &usize| rows(*c).map(|rows| Latency::E2e.in_order(rows));
+        let in_order = |c: &usize| rows(c).map(|rows| Latency::E2e.in_order(&rows));
         cells
             .iter()
             .map(|c| in_order(c).unwrap_or_default())
@@ -162,7 +174,7 @@ fn levels(stage: &Stage<'_>, cells: &[usize], axis: &str) -> Vec<(usize, Level)>
     };
     let level = |(cell, values): (&usize, &mut Vec<f64>)| {
         let log = median(values).filter(|m| *m > 0.0)?.ln();
-        let series = Latency::E2e.throughout(rows(*cell)?).values.into_iter();
+        let series = Latency::E2e.throughout(&*rows(cell)?).values.into_iter();
         let logs = Sample::new(series.filter(|v| *v > 0.0).map(f64::ln)).ok();
         // A median has π/2 times the variance of a mean of as many values.
         let error = logs

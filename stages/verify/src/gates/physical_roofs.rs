@@ -93,6 +93,7 @@ impl TypedGate for PhysicalRoofs {
                                    facts are not known are not judged. This is not a test: what it flags cannot happen, unless a fact \
                                    is wrong or a cache or speculation is not told.";
     const SEVERITY: Severity = Severity::Fail;
+    const CELLS_ALONE: bool = true;
 
     fn resolve(&self, values: &mut Values, library: &dyn Library) -> Result<(), Unresolved> {
         let Some(name) = values

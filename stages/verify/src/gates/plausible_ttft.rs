@@ -38,6 +38,7 @@ impl TypedGate for PlausibleTtft {
         wrong place, a first event without text, or a cache in front of the server breaks \
         this bound. This is a bound, not a test.";
     const SEVERITY: Severity = Severity::Fail;
+    const CELLS_ALONE: bool = true;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |_, rows| {

@@ -61,7 +61,7 @@ impl TypedGate for PossibleScaling {
             .cells
             .iter()
             .enumerate()
-            .filter_map(|(i, cell)| Some(at_once(parameters, cell, cell.rows.as_ref()?).of_cell(i)))
+            .filter_map(|(i, cell)| Some(at_once(parameters, cell, &*cell.answers()?).of_cell(i)))
             .collect();
         judged.push(scaling(parameters, stage).of_stage());
         judged
@@ -145,7 +145,7 @@ struct Delivered {
 }
 
 fn delivered(parameters: &Parameters, cell: &Cell<'_>) -> Option<Delivered> {
-    let rows = cell.rows.as_ref()?;
+    let rows = cell.answers()?;
     let clients = cell.fact("clients").or_else(|| {
         let mut ids: Vec<i64> = rows.measured().filter_map(|r| r.client_id).collect();
         ids.sort_unstable();
@@ -252,7 +252,8 @@ fn counts_clients(stage: &Stage<'_>, axis: &str) -> bool {
     let mut several = std::collections::BTreeSet::new();
     for cell in &stage.cells {
         let told = cell.fact("clients").or_else(|| {
-            let ids = cell.rows.as_ref()?.measured().filter_map(|r| r.client_id);
+            let rows = cell.answers()?;
+            let ids = rows.measured().filter_map(|r| r.client_id);
             Some(ids.max()? + 1)
         });
         let (Some(label), Some(n)) = (cell.input.coordinates.get(axis), told) else {

@@ -42,8 +42,8 @@ impl TypedGate for Repeats {
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         let axes = replicates::axes(stage, parameters.axis.as_deref());
         let middle = |cell: usize| {
-            let rows = stage.cells[cell].rows.as_ref()?;
-            median(&Latency::E2e.in_order(rows))
+            let rows = stage.cells[cell].answers()?;
+            median(&Latency::E2e.in_order(&rows))
         };
         let groups: BTreeMap<String, Vec<Option<f64>>> = replicates::groups(stage, &axes)
             .into_iter()

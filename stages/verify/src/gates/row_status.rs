@@ -25,6 +25,7 @@ impl TypedGate for RowStatus {
     const SUMMARY: &'static str = "Every measured row is ok, except for at most the declared \
         share.";
     const SEVERITY: Severity = Severity::Fail;
+    const CELLS_ALONE: bool = true;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |_, rows| {

@@ -53,12 +53,7 @@ impl TypedGate for SamePrompts {
             }];
         }
         let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-        for (i, cell) in stage
-            .cells
-            .iter()
-            .enumerate()
-            .filter(|(_, c)| c.rows.is_some())
-        {
+        for (i, cell) in stage.cells.iter().enumerate().filter(|(_, c)| c.is_ok()) {
             let rest = cell.without(&parameters.across);
             groups.entry(rest).or_default().push(i);
         }
@@ -132,7 +127,7 @@ struct Prompts {
 impl Prompts {
     fn of(cell: &Cell<'_>) -> Self {
         let (mut digests, mut tokens) = (Vec::new(), BTreeMap::new());
-        for request in cell.rows.iter().flat_map(|r| r.measured()) {
+        for request in cell.answers().iter().flat_map(|r| r.measured()) {
             let digest = request.prompt_digest.clone().unwrap_or_default();
             let known = tokens
                 .entry(digest.clone())

@@ -97,6 +97,10 @@ impl Gate for Sql {
             .to_owned()
     }
 
+    fn judges_cells_alone(&self) -> bool {
+        true
+    }
+
     fn judge(&self, parameters: &Json, stage: &Stage<'_>) -> Result<Vec<Judgement>, Failure> {
         let given: Parameters = serde_json::from_value(parameters.clone())
             .map_err(|e| Failure::failed(format!("gate sql: {e}")))?;
@@ -105,9 +109,9 @@ impl Gate for Sql {
             .cells
             .par_iter()
             .enumerate()
-            .filter_map(|(i, cell)| Some((i, cell, cell.rows.as_ref()?)))
+            .filter_map(|(i, cell)| Some((i, cell, cell.rows()?)))
             .map(|(i, cell, rows)| {
-                judge(&given, &mentioned, i, cell, rows).map_err(|why| at_cell(&given, cell, &why))
+                judge(&given, &mentioned, i, cell, &rows).map_err(|why| at_cell(&given, cell, &why))
             })
             .collect();
         judged.into_iter().collect()

@@ -51,6 +51,7 @@ impl TypedGate for Stalls {
         it has requests; it is the median of their longest silences. This is a bound, not a \
         test.";
     const SEVERITY: Severity = Severity::Warn;
+    const CELLS_ALONE: bool = true;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |cell, rows| {

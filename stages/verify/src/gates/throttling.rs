@@ -46,6 +46,7 @@ impl TypedGate for Throttling {
         a slowdown for heat, and at most `share` of the GPUs' samples give a reason that \
         limits their clocks. This is a count, not a test.";
     const SEVERITY: Severity = Severity::Warn;
+    const CELLS_ALONE: bool = true;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |_, rows| {

@@ -29,6 +29,7 @@ impl TypedGate for TokenAccounting {
         timings, the chunks and its own counter. A counter that is asked for, or that the \
         engine's definition names, and that was not scraped is not judged.";
     const SEVERITY: Severity = Severity::Fail;
+    const CELLS_ALONE: bool = true;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |cell, rows| {

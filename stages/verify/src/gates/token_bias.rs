@@ -91,9 +91,9 @@ impl Gate for TokenBias {
             .map_err(|e| Failure::failed(format!("gate token-bias: {e}")))?;
         let mut judged = Vec::new();
         for (i, cell) in stage.cells.iter().enumerate() {
-            if let Some(rows) = &cell.rows {
+            if let Some(rows) = cell.rows() {
                 let prompts = cell.table("prompts")?;
-                let verdict = accounts(rows, prompts.as_ref(), parameters.tolerance)
+                let verdict = accounts(&rows, prompts.as_ref(), parameters.tolerance)
                     .map_err(|e| Failure::failed(format!("gate token-bias: {e}")))?;
                 judged.push(verdict.of_cell(i));
             }
@@ -230,13 +230,13 @@ fn sides(parameters: &Parameters, across: &str, stage: &Stage<'_>) -> Verdict {
     // By everything but side and repetition, and prompt; then by side.
     let mut answers: BTreeMap<(String, String), BTreeMap<String, Answers>> = BTreeMap::new();
     for cell in &stage.cells {
-        let (Some(rows), Some(label)) = (&cell.rows, cell.input.coordinates.get(across)) else {
+        let (Some(rows), Some(label)) = (cell.rows(), cell.input.coordinates.get(across)) else {
             continue;
         };
         let mut but = hidden.clone();
         but.push(across.to_owned());
         collect(
-            rows,
+            &rows,
             &replicates::rest(cell, &but),
             &label.to_string(),
             &mut answers,

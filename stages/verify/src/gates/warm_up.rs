@@ -74,7 +74,7 @@ impl TypedGate for WarmUp {
             parameters.metric.name(),
             percent(parameters.effect)
         );
-        let split = |rows| {
+        let split = |rows: &contract::CellRows| {
             let mut series = parameters.metric.since_the_start(rows);
             let n = series.values.len();
             let start = ((n as f64 * parameters.start).ceil() as usize).min(n);
@@ -85,7 +85,7 @@ impl TypedGate for WarmUp {
             .cells
             .par_iter()
             .enumerate()
-            .filter_map(|(i, cell)| Some((i, split(cell.rows.as_ref()?))))
+            .filter_map(|(i, cell)| Some((i, split(&*cell.answers()?))))
             .collect();
         let (mut tests, mut found, mut strata, mut changes) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());

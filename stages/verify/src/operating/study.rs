@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::server::{Draws, Flight, Senders, Server, Work, serve};
 use super::{Arrivals, Fault};
-use crate::study::{Cell, Server as Described, Stage};
+use crate::study::{Cell, Rows, Server as Described, Stage};
 
 /// Requests of a cell.
 const REQUESTS: usize = 40;
@@ -164,7 +164,7 @@ impl Made {
         let cells = self.inputs.iter().zip(&self.rows).enumerate();
         let cells = cells.map(|(i, (input, rows))| Cell {
             input,
-            rows: Some(rows.clone()),
+            rows: Rows::Held(Arc::new(rows.clone())),
             server: Some(servers[i / half].clone()),
             store: None,
         });
@@ -174,6 +174,7 @@ impl Made {
                 .map(str::to_owned)
                 .to_vec(),
             cells: cells.collect(),
+            failure: Default::default(),
             instrument: None::<Json>,
         })
     }

@@ -1,0 +1,57 @@
+//! Schemas in memory: the tables of one kind share one. A study has thousands of small tables with
+//! the same columns, whose names, units and meanings are larger than their values.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use arrow_schema::{Schema, SchemaRef};
+
+/// How many schemas are known at once. A program has some dozens; files of somebody else may have any.
+const MOST: usize = 1024;
+
+type Known = HashMap<u64, Weak<Schema>>;
+
+static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+
+/// Returns the schema that equals this one and is in use already, else this one.
+pub(crate) fn shared(schema: SchemaRef) -> SchemaRef {
+    let mut hasher = DefaultHasher::new();
+    for field in schema.fields() {
+        field.name().hash(&mut hasher);
+    }
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = known.get_or_insert_default();
+    let entry = hasher.finish();
+    match known.get(&entry).and_then(Weak::upgrade) {
+        Some(same) if same == schema => return same,
+        Some(_) => return schema,
+        None => {}
+    }
+    if known.len() >= MOST {
+        known.retain(|_, schema| schema.strong_count() > 0);
+    }
+    if known.len() < MOST {
+        known.insert(entry, Arc::downgrade(&schema));
+    }
+    schema
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Column, Table};
+
+    #[test]
+    fn tables_that_are_read_share_a_schema_if_it_is_the_same_to_the_unit() {
+        let of = |unit: &str, value: f64| {
+            let column = Column::float("schemas_test", [Some(value)]).unit(unit);
+            let bytes = Table::new(vec![column]).unwrap().to_parquet().unwrap();
+            Table::from_parquet(bytes).unwrap()
+        };
+        let (one, two, other) = (of("ms", 1.0), of("ms", 2.0), of("s", 1.0));
+        let schema = |table: &Table| table.batch().schema();
+        assert!(std::sync::Arc::ptr_eq(&schema(&one), &schema(&two)));
+        assert_eq!(other.unit("schemas_test").as_deref(), Some("s"));
+        assert_eq!(two.unit("schemas_test").as_deref(), Some("ms"));
+    }
+}

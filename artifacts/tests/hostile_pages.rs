@@ -1,0 +1,138 @@
+//! Parquet files whose pages and footers declare gigabytes: refused before room is made for them. The
+//! process may have 1 GiB; an allocation beyond that ends it, and with it the test.
+
+use std::sync::Arc;
+
+use artifacts::{Column, ColumnReader, Digest, Store, Table};
+use parquet::file::metadata::{
+    ColumnChunkMetaData, FileMetaData, ParquetMetaData, ParquetMetaDataReader,
+    ParquetMetaDataWriter, RowGroupMetaData,
+};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+fn bound_memory() {
+    let limit = Rlimit {
+        current: Some(1 << 30),
+        maximum: getrlimit(Resource::As).maximum,
+    };
+    setrlimit(Resource::As, limit).expect("a lower limit can always be set");
+}
+
+/// A table of one column of truth values, which has no dictionary: one page.
+fn sample() -> Vec<u8> {
+    let column = Column::boolean("ok", (0..5000).map(|i| Some(i % 3 == 0)));
+    Table::new(vec![column]).unwrap().to_parquet().unwrap()
+}
+
+fn metadata(bytes: &[u8]) -> ParquetMetaData {
+    let bytes = bytes::Bytes::copy_from_slice(bytes);
+    ParquetMetaDataReader::new()
+        .parse_and_finish(&bytes)
+        .unwrap()
+}
+
+fn varint(mut value: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+    bytes
+}
+
+/// Returns a file around the pages of a column, which say of themselves what they like.
+fn file(pages: &[u8], like: &ParquetMetaData, rows: i64) -> Vec<u8> {
+    let group = &like.row_groups()[0];
+    let chunk: ColumnChunkMetaData = group
+        .column(0)
+        .clone()
+        .into_builder()
+        .set_data_page_offset(4)
+        .set_total_compressed_size(pages.len() as i64)
+        .set_num_values(rows)
+        .build()
+        .unwrap();
+    let group = RowGroupMetaData::builder(group.schema_descr_ptr())
+        .set_num_rows(rows)
+        .set_column_metadata(vec![chunk])
+        .build()
+        .unwrap();
+    let file = like.file_metadata();
+    let file = FileMetaData::new(
+        file.version(),
+        rows,
+        file.created_by().map(str::to_owned),
+        file.key_value_metadata().cloned(),
+        Arc::clone(&file.schema_descr_ptr()),
+        None,
+    );
+    let mut bytes = b"PAR1".to_vec();
+    bytes.extend(pages);
+    let metadata = ParquetMetaData::new(file, vec![group]);
+    ParquetMetaDataWriter::new(&mut bytes, &metadata)
+        .finish()
+        .unwrap();
+    bytes
+}
+
+/// Returns the sample's page with another size in its header.
+fn declaring(full: u64) -> Vec<u8> {
+    let bytes = sample();
+    let chunk = metadata(&bytes).row_groups()[0].column(0).clone();
+    let from = chunk.data_page_offset() as usize;
+    let page = &bytes[from..from + chunk.compressed_size() as usize];
+    // Field 1, the type; field 2, the size: both numbers.
+    assert_eq!((page[0], page[2]), (0x15, 0x15), "{:x?}", &page[..4]);
+    let size = page[3..].iter().position(|b| b & 0x80 == 0).unwrap() + 1;
+    [&page[..3], &varint(full << 1), &page[3 + size..]].concat()
+}
+
+fn refused(bytes: &[u8]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let digest: Digest = store.put(bytes).unwrap();
+    let whole = Table::from_parquet(bytes.to_vec()).unwrap_err().to_string();
+    let some = ColumnReader::open(&store, &digest, &["ok"]);
+    let some = some.and_then(|batches| batches.collect::<Result<Vec<_>, _>>());
+    assert!(some.is_err(), "the other reader: {whole}");
+    whole
+}
+
+#[test]
+fn the_forger_of_these_tests_makes_files_that_can_be_read() {
+    let bytes = sample();
+    let like = metadata(&bytes);
+    let full = like.row_groups()[0].column(0).uncompressed_size();
+    // The size in the header is that of the page alone; any size that is believed fails later.
+    let page = declaring(u64::try_from(full).unwrap().min(700));
+    let made = file(&page, &like, 5000);
+    let error = Table::from_parquet(made).err().map(|e| e.to_string());
+    let declared = "declares more bytes";
+    assert!(error.is_none_or(|e| !e.contains(declared)));
+}
+
+#[test]
+fn a_page_that_declares_gigabytes_is_refused_before_room_is_made_for_them() {
+    bound_memory();
+    let like = metadata(&sample());
+    for full in [i32::MAX as u64, 1 << 30, 3 << 28, 100_000_000] {
+        let error = refused(&file(&declaring(full), &like, 5000));
+        assert!(error.contains("declares more bytes"), "{full}: {error}");
+    }
+}
+
+#[test]
+fn rows_that_a_footer_only_declares_take_no_memory() {
+    bound_memory();
+    let bytes = sample();
+    let like = metadata(&bytes);
+    let chunk = like.row_groups()[0].column(0).clone();
+    let from = chunk.data_page_offset() as usize;
+    let page = &bytes[from..from + chunk.compressed_size() as usize];
+    for rows in [1_i64 << 29, 1 << 40, i64::MAX] {
+        let made = file(page, &like, rows);
+        let error = Table::from_parquet(made).unwrap_err().to_string();
+        assert!(error.contains("values"), "{rows}: {error}");
+    }
+}

@@ -1,0 +1,146 @@
+//! The question before something is started, asked at a real terminal: `script` of util-linux makes a
+//! pseudo-terminal and is the user's shell there.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::process::{Child, Command, Stdio};
+
+use crate::support::{BINARY, Project};
+
+/// An experiment with an engine of its own: a script that leaves a file, and ends.
+const STUDY: &str = "experiment: asked\nseed: 1\n\
+    engines:\n  own:\n    title: Own\n    version: \"1\"\n    launch:\n\
+    \x20     program: {installed: sh}\n      arguments: [\"-c\", \"touch started; exit 1\", \"{port}\"]\n\
+    models:\n  none: {title: None, weights: {named: {id: nothing}}}\n\
+    workloads:\n  short:\n    description: Four words.\n    prompts: {words: {length: 4}}\n    output: {tokens: 1}\n\
+    stages:\n  env: {kind: provision, engine: own, model: none}\n\
+    \x20 server: {kind: serve, needs: [env]}\n\
+    \x20 ladder:\n    kind: load\n    needs: [server]\n    workload: short\n\
+    \x20   arrival: {closed-loop: {clients: 1}}\n    requests: 1\n";
+
+struct Terminal {
+    project: Project,
+    state: tempfile::TempDir,
+}
+
+impl Terminal {
+    /// Returns a terminal, or `None` and why where the system has no `script`.
+    fn new() -> Option<Self> {
+        let there = Command::new("script")
+            .arg("--version")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        if !there.is_ok_and(|status| status.success()) {
+            writeln!(
+                std::io::stderr(),
+                "skipped: there is no `script` of util-linux, so nobody can be asked at a terminal"
+            )
+            .ok();
+            return None;
+        }
+        let project = Project::new();
+        fs::write(project.path().join("asked.yaml"), STUDY).expect("writable");
+        Some(Self {
+            project,
+            state: tempfile::tempdir().expect("a temporary folder"),
+        })
+    }
+
+    fn run(&self) -> Child {
+        let plain = self.project.command([""]);
+        let mut command = Command::new("script");
+        command
+            .args(["--quiet", "--return", "--command"])
+            .arg(format!("exec {BINARY} run --no-dry-run asked.yaml"))
+            .arg("/dev/null")
+            .current_dir(self.project.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        for (name, value) in plain.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command
+            .env("SHELL", "/bin/sh")
+            .env("TERM", "dumb")
+            .env_remove("BENCHTRAIL_TRUST")
+            .env("XDG_STATE_HOME", self.state.path());
+        command.spawn().expect("script starts")
+    }
+
+    /// Answers the question once it is asked; returns the exit code and all that was shown.
+    fn answer(&self, keys: &[u8]) -> (Option<i32>, String) {
+        let mut child = self.run();
+        let mut shown = Vec::new();
+        let mut screen = child.stdout.take().expect("piped");
+        let mut keyboard = child.stdin.take().expect("piped");
+        let mut byte = [0];
+        while !shown.ends_with(b"this folder [no]") {
+            let n = screen.read(&mut byte).expect("the terminal can be read");
+            assert!(
+                n > 0,
+                "nothing was asked: {}",
+                String::from_utf8_lossy(&shown)
+            );
+            shown.push(byte[0]);
+        }
+        assert!(!self.started(), "it was started before an answer");
+        keyboard.write_all(keys).expect("the terminal takes keys");
+        // The keyboard stays: its end would be an answer, too.
+        screen
+            .read_to_end(&mut shown)
+            .expect("the terminal can be read");
+        let status = child.wait().expect("script ends");
+        drop(keyboard);
+        (status.code(), String::from_utf8_lossy(&shown).into_owned())
+    }
+
+    fn started(&self) -> bool {
+        self.project.path().join("started").exists()
+    }
+
+    fn remembered(&self) -> bool {
+        let folder = self.state.path().join("benchtrail/trust");
+        fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some())
+    }
+}
+
+#[test]
+fn at_a_terminal_only_yes_starts_what_an_experiment_brings() {
+    let Some(terminal) = Terminal::new() else {
+        return;
+    };
+    // An empty line, no, what is not yes, the end of input; each ends as without a terminal.
+    for keys in ["\n", "no\n", "yess\n", "\u{4}"] {
+        let (code, shown) = terminal.answer(keys.as_bytes());
+        assert_eq!(code, Some(2), "{keys:?}: {shown}");
+        assert!(shown.contains("nothing was started"), "{keys:?}: {shown}");
+        assert!(!terminal.started() && !terminal.remembered(), "{keys:?}");
+    }
+    // Ctrl-C at the question.
+    let (code, shown) = terminal.answer(b"\x03");
+    assert_eq!(code, Some(130), "{shown}");
+    assert!(!terminal.started() && !terminal.remembered());
+    // The engine ends at once: the run fails, after it was started.
+    let (code, shown) = terminal.answer(b"yes\n");
+    assert_eq!(code, Some(1), "{shown}");
+    assert!(terminal.started() && terminal.remembered(), "{shown}");
+    // Not asked again: nobody has to answer.
+    fs::remove_file(terminal.project.path().join("started")).expect("removable");
+    let mut again = terminal.run();
+    let keyboard = again.stdin.take();
+    let mut shown = String::new();
+    let screen = again.stdout.as_mut().expect("piped");
+    screen.read_to_string(&mut shown).expect("UTF-8");
+    assert_eq!(
+        again.wait().expect("script ends").code(),
+        Some(1),
+        "{shown}"
+    );
+    assert!(!shown.contains("this folder [no]"), "{shown}");
+    drop(keyboard);
+}
