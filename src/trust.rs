@@ -78,11 +78,22 @@ fn can_ask() -> bool {
     io::stdin().is_terminal() && is_watched()
 }
 
+/// Returns the folder that a consent is for, so that it can be told from others.
+fn folder(session: &Session) -> PathBuf {
+    let root = &session.project.root;
+    let named = if root.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        root
+    };
+    named.canonicalize().unwrap_or_else(|_| named.to_owned())
+}
+
 fn ask(session: &Session, asked: &[(&StageEffect, &Consent)]) -> bool {
     complain(&format!(
         "{} starts what this user has not run before from {}:",
         shown(&session.experiment.file),
-        shown(&session.project.root)
+        shown(&folder(session))
     ));
     for (effect, _) in asked {
         complain(&text(effect));

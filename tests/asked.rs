@@ -8,9 +8,10 @@ use std::process::{Child, Command, Stdio};
 use crate::support::{BINARY, Project};
 
 /// An experiment with an engine of its own: a script that leaves a file, and ends.
+/// `STARTED` stands for the file.
 const STUDY: &str = "experiment: asked\nseed: 1\n\
     engines:\n  own:\n    title: Own\n    version: \"1\"\n    launch:\n\
-    \x20     program: {installed: sh}\n      arguments: [\"-c\", \"touch started; exit 1\", \"{port}\"]\n\
+    \x20     program: {installed: sh}\n      arguments: [\"-c\", \"touch STARTED; exit 1\", \"{port}\"]\n\
     models:\n  none: {title: None, weights: {named: {id: nothing}}}\n\
     workloads:\n  short:\n    description: Four words.\n    prompts: {words: {length: 4}}\n    output: {tokens: 1}\n\
     stages:\n  env: {kind: provision, engine: own, model: none}\n\
@@ -40,7 +41,9 @@ impl Terminal {
             return None;
         }
         let project = Project::new();
-        fs::write(project.path().join("asked.yaml"), STUDY).expect("writable");
+        let marker = project.path().join("started");
+        let study = STUDY.replace("STARTED", marker.to_str().expect("UTF-8"));
+        fs::write(project.path().join("asked.yaml"), study).expect("writable");
         Some(Self {
             project,
             state: tempfile::tempdir().expect("a temporary folder"),

@@ -47,7 +47,7 @@ fn run(project: &Project, cells: u64, arguments: &[&str]) -> Outcome {
 }
 
 #[test]
-fn a_study_of_many_cells_is_tried_run_and_reproduced_within_its_memory() {
+fn a_study_of_many_cells_is_tried_and_run_within_its_memory() {
     let cells = cells();
     let project = Project::new();
     let repetitions = format!("to: {}}}", cells.div_ceil(8));
