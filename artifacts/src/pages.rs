@@ -44,6 +44,9 @@ pub(crate) fn check(mut chunk: &[u8], compression: Compression) -> Result<(), &'
     Ok(())
 }
 
+/// The type of what ends a struct.
+const STOP: u8 = 0;
+
 struct Header<'a> {
     rest: &'a [u8],
 }
@@ -54,10 +57,10 @@ impl Header<'_> {
         let (mut full, mut kept) = (None, None);
         let mut id = 0;
         loop {
-            let (kind, next) = match self.field(id)? {
-                None => return full.zip(kept),
-                Some(field) => field,
-            };
+            let (kind, next) = self.field(id)?;
+            if kind == STOP {
+                return full.zip(kept);
+            }
             id = next;
             match (id, kind) {
                 (2, 5) => full = Some(self.number()?),
@@ -67,18 +70,14 @@ impl Header<'_> {
         }
     }
 
-    /// Reads the head of a field: its type and number; `None` within if the struct ends.
-    #[expect(
-        clippy::option_option,
-        reason = "the end of a struct is not the end of the bytes"
-    )]
-    fn field(&mut self, last: i64) -> Option<Option<(u8, i64)>> {
+    /// Reads the head of a field: its type and number; the type is [`STOP`] where the struct ends.
+    fn field(&mut self, last: i64) -> Option<(u8, i64)> {
         let byte = self.byte()?;
         let (delta, kind) = (byte >> 4, byte & 0x0f);
         Some(match (kind, delta) {
-            (0, _) => None,
-            (_, 0) => Some((kind, self.number()?)),
-            _ => Some((kind, last.checked_add(i64::from(delta))?)),
+            (STOP, _) => (STOP, last),
+            (_, 0) => (kind, self.number()?),
+            _ => (kind, last.checked_add(i64::from(delta))?),
         })
     }
 
@@ -105,7 +104,11 @@ impl Header<'_> {
             }
             12 => {
                 let mut id = 0;
-                while let Some((kind, next)) = self.field(id)? {
+                loop {
+                    let (kind, next) = self.field(id)?;
+                    if kind == STOP {
+                        break;
+                    }
                     id = next;
                     self.skip(kind, depth)?;
                 }

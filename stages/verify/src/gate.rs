@@ -127,7 +127,7 @@ pub(crate) fn each(
                 observed,
                 expected,
                 evidence,
-            } = judge(cell, &*cell.rows()?);
+            } = judge(cell, &cell.rows()?);
             Some(Judgement {
                 cell: Some(i),
                 outcome,
