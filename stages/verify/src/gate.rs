@@ -127,7 +127,7 @@ pub(crate) fn each(
                 observed,
                 expected,
                 evidence,
-            } = judge(cell, &cell.rows()?);
+            } = judge(cell, cell.rows()?.as_ref());
             Some(Judgement {
                 cell: Some(i),
                 outcome,

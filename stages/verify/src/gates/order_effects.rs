@@ -136,7 +136,7 @@ impl TypedGate for OrderEffects {
 
 /// Returns when a cell was measured, with its median latency.
 fn measured(cell: &Cell<'_>, metric: Latency) -> Option<(Option<i64>, f64)> {
-    let middle = median(&metric.in_order(&cell.answers()?))?;
+    let middle = median(&metric.in_order(cell.answers()?.as_ref()))?;
     Some((cell.fact("started_unix_ns"), middle))
 }
 

@@ -174,7 +174,10 @@ fn levels(stage: &Stage<'_>, cells: &[usize], axis: &str) -> Vec<(usize, Level)>
     };
     let level = |(cell, values): (&usize, &mut Vec<f64>)| {
         let log = median(values).filter(|m| *m > 0.0)?.ln();
-        let series = Latency::E2e.throughout(&rows(cell)?).values.into_iter();
+        let series = Latency::E2e
+            .throughout(rows(cell)?.as_ref())
+            .values
+            .into_iter();
         let logs = Sample::new(series.filter(|v| *v > 0.0).map(f64::ln)).ok();
         // A median has π/2 times the variance of a mean of as many values.
         let error = logs

@@ -61,7 +61,9 @@ impl TypedGate for PossibleScaling {
             .cells
             .iter()
             .enumerate()
-            .filter_map(|(i, cell)| Some(at_once(parameters, cell, &cell.answers()?).of_cell(i)))
+            .filter_map(|(i, cell)| {
+                Some(at_once(parameters, cell, cell.answers()?.as_ref()).of_cell(i))
+            })
             .collect();
         judged.push(scaling(parameters, stage).of_stage());
         judged

@@ -63,7 +63,9 @@ impl TypedGate for Stationarity {
             .cells
             .par_iter()
             .enumerate()
-            .filter_map(|(i, cell)| Some((i, parameters.metric.throughout(&cell.answers()?))))
+            .filter_map(|(i, cell)| {
+                Some((i, parameters.metric.throughout(cell.answers()?.as_ref())))
+            })
             .collect();
         let (mut tests, mut found, mut changes, mut series) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());

@@ -85,7 +85,7 @@ impl TypedGate for WarmUp {
             .cells
             .par_iter()
             .enumerate()
-            .filter_map(|(i, cell)| Some((i, split(&cell.answers()?))))
+            .filter_map(|(i, cell)| Some((i, split(cell.answers()?.as_ref()))))
             .collect();
         let (mut tests, mut found, mut strata, mut changes) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());
