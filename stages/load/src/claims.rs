@@ -1,6 +1,6 @@
 //! What a server can claim to have counted. A count that cannot be must not enter a sum.
 
-use crate::api::Told;
+use apis::Reading;
 
 /// The most tokens of one request that are believed: far beyond any context window, and small
 /// enough that 2³¹ of them add up in an `i64`.
@@ -8,7 +8,7 @@ const MOST_TOKENS: i64 = u32::MAX as i64;
 
 /// Returns what is wrong with the counts of one event, whatever was asked for, and removes
 /// them: no arithmetic on them is safe.
-pub(crate) fn refuse_unthinkable(told: &mut Told) -> Option<String> {
+pub(crate) fn refuse_unthinkable(told: &mut Reading) -> Option<String> {
     let counts = [
         ("output", &mut told.output_tokens),
         ("reasoning", &mut told.reasoning_tokens),
@@ -64,8 +64,9 @@ pub(crate) fn impossible_cache(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{Adapter as _, Api};
-    use crate::sse::{Division, divide};
+    use apis::Adapter as _;
+    use apis::{Division, divide};
+    use contract::Api;
 
     #[test]
     fn output_is_believed_up_to_what_was_asked_for_and_came() {
@@ -87,10 +88,10 @@ mod tests {
     #[test]
     fn counts_beyond_all_reason_are_removed_whatever_they_count() {
         for count in [-1, i64::MIN, i64::MAX, MOST_TOKENS + 1] {
-            let mut told = Told {
+            let mut told = Reading {
                 output_tokens: Some(count),
                 prompt_tokens: Some(7),
-                ..Told::default()
+                ..Reading::default()
             };
             told.server.cached_prompt_tokens = Some(count);
             let wrong = refuse_unthinkable(&mut told).unwrap();

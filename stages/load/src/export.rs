@@ -375,7 +375,7 @@ mod tests {
         let measured = timings(&cell);
         for tool in LAYOUTS {
             let text = result_file(tool, &facts(), &measured, &Bounds::default());
-            let read = crate::import::read_text(tool.word(), &text);
+            let read = import::read_text(tool.word(), &text).unwrap();
             assert_eq!(read.len(), 8, "{}", tool.word());
             for (ours, theirs) in measured.iter().map(|t| t.request).zip(&read) {
                 let of = |what: &str| format!("{} {what} of {}", tool.word(), ours.request_id);

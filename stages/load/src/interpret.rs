@@ -4,13 +4,14 @@ use artifacts::Digest;
 use contract::{Chunk, Request, RequestStatus, TokenSource};
 use serde_json::Value;
 
-use crate::api::{Adapter, Api, Delivery, Server, Text, error_in};
 use crate::claims;
 use crate::measure::{Attempt, End, Stop};
 use crate::prompts::{Counter, FileCounter, Prompt};
-use crate::sse::{Division, divide};
 use crate::structured::Validator;
 use crate::wire;
+use apis::{Adapter, Delivery, Server, Text, error_in};
+use apis::{Division, divide};
+use contract::Api;
 
 /// The longest error text kept, in characters.
 const ERROR_LENGTH: usize = 300;

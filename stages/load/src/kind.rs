@@ -12,13 +12,11 @@ use pipeline::stage::{
 use pipeline::suggest::remedy;
 use serde_json::json;
 
-use crate::api::Api;
 use crate::arrival::Arrival;
 use crate::extent;
 use crate::figure::figure;
 use crate::files::{Beside, LoadFiles, run_load_into};
 use crate::headers::header_problem;
-use crate::import;
 use crate::prompts::check_pack;
 use crate::random::Origin;
 use crate::reset::empty_caches;
@@ -32,6 +30,7 @@ use crate::telemetry::Telemetry;
 use crate::trace::read_trace;
 use crate::worker;
 use crate::workload::{Tokenizer, Workload, pin, pin_file};
+use contract::Api;
 
 /// The `load` kind.
 #[derive(Clone, Copy, Debug, Default)]

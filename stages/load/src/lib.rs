@@ -1,14 +1,13 @@
 //! The load stage: the load generator.
 //!
 //! Settings become prompts in a file and times drawn before the clock starts (`settings`,
-//! `workload`, `prompts`, `arrival`); requests are rendered to bytes ahead of their turn (`api`,
-//! `render`). The measuring thread sends and stamps
-//! (`measure`); another thread takes the bytes apart (`wire`, `sse`, `interpret`) and makes rows
+//! `workload`, `prompts`, `arrival`); requests are rendered to bytes ahead of their turn (`render`, with
+//! the crate `apis`). The measuring thread sends and stamps
+//! (`measure`); another thread takes the bytes apart (`wire`, `interpret`) and makes rows
 //! of them (`rows`). [`run_load`] does all of that against any server; [`Load`] wraps it as a
 //! stage kind. In place of a server, rows can be drawn from a declared model of one (`simulate`).
 //! [`mod@reference`] is a server of known timing and known faults to test against.
 
-mod api;
 mod arrival;
 mod claims;
 mod client_health;
@@ -21,7 +20,6 @@ mod figure;
 mod files;
 mod get;
 mod headers;
-mod import;
 mod interpret;
 mod kind;
 mod measure;
@@ -45,7 +43,6 @@ mod settings;
 mod sheet;
 mod simulate;
 mod span;
-mod sse;
 mod structured;
 mod summarizer;
 mod summary;
@@ -59,7 +56,7 @@ mod wire;
 mod worker;
 mod workload;
 
-pub use api::Delivery;
+pub use apis::Delivery;
 pub use arrival::{Arrival, ClosedLoop, Gamma, Level, Process, Ramp, Rate, Steps};
 pub use client_health::{ClientHealth, ClientVerdict};
 pub use dataset::dataset_prompts;
@@ -70,7 +67,6 @@ pub use export::{LAYOUTS, ResultFacts, result_file, stamp};
 pub use extent::{Cancel, Extent};
 pub use files::{Beside, LoadFiles, run_load_into};
 pub use headers::header_problem;
-pub use import::{ColumnSource, Import, Tool, Unit};
 pub use kind::{Load, target};
 pub use models::{ModelsError, list_models};
 pub use net::ApiKey;

@@ -6,12 +6,12 @@ use std::ops::Range;
 use contract::Phase;
 use net::ApiKey;
 
-use crate::api::{Adapter, Delivery, Exchange};
 use crate::measure::{Ahead, Planned};
 use crate::peer::Peer;
 use crate::prompts::Prompt;
 use crate::run::{LoadSpec, Target};
 use crate::wire;
+use apis::{Adapter as _, Delivery, Exchange, Generation};
 
 /// Renders requests to bytes.
 pub(crate) struct Renderer<'a> {
@@ -34,13 +34,19 @@ impl Renderer<'_> {
             .cloned()
             .chain(target.api_key.as_ref().map(ApiKey::header))
             .collect();
-        let body = target.api.body(
-            &target.model,
-            &spec.workload,
-            prompt,
+        let workload = &spec.workload;
+        let body = target.api.body(&Generation {
+            model: &target.model,
+            prompt: &prompt.text,
+            output_tokens: prompt.output_tokens,
+            output_mode: prompt.output_mode,
+            system: workload.system.as_deref(),
             history,
-            spec.delivery,
-        );
+            schema: workload.structured.as_ref().and_then(|s| s.schema.as_ref()),
+            sampling: &workload.sampling,
+            delivery: spec.delivery,
+            extra: &workload.extra,
+        });
         let body = serde_json::to_vec(&body).expect("a JSON value always serializes");
         wire::post(&self.peer.address, path, &headers, &body)
     }

@@ -7,20 +7,19 @@
 //! cache is emptied again, so that our prompt is not in it either. Each of the three requests asks
 //! for one token.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use contract::{CacheReset, Counters};
+use apis::{Adapter as _, Delivery, Generation, Sampling};
+use contract::{CacheReset, Counters, OutputMode};
 use net::{Ask, Site};
 use pipeline::stage::{Control, Failure};
 use serde_json::json;
 
-use crate::api::{Adapter as _, Api, Delivery};
 use crate::files::Beside;
 use crate::get::{Endpoint, LIMIT};
-use crate::prompts::Prompt;
 use crate::run::Target;
 use crate::scrape::parse;
-use crate::workload::{OutputMode, Workload};
 
 /// A server may refuse while it ends requests of an earlier cell, and counts a request only when
 /// it has answered.
@@ -271,28 +270,23 @@ impl Counted<'_> {
 /// Returns the path and body of a request for one token after a prompt that no workload has.
 fn own_prompt(target: &Target) -> (String, serde_json::Value) {
     let sentence = "Benchtrail looks whether this sentence is still in the cache. ";
-    let prompt = Prompt {
-        phase: contract::Phase::Warmup,
-        index: 0,
-        session: None,
-        turn: None,
-        think_ns: 0,
-        text: sentence.repeat(SENTENCES),
-        tokens: None,
+    let greedy = Sampling {
+        temperature: 0.0,
+        top_p: None,
+        seed: None,
+    };
+    let body = target.api.body(&Generation {
+        model: &target.model,
+        prompt: &sentence.repeat(SENTENCES),
         output_tokens: 1,
         output_mode: OutputMode::Cap,
-        prefix: None,
-        part: None,
-    };
-    let workload: Workload = serde_json::from_value(json!({
-        "prompts": {"words": {"length": 1}}, "output": {"tokens": 1},
-        "sampling": {"temperature": 0},
-    }))
-    .expect("a workload of one word");
-    let delivery = Delivery::Whole;
-    let body = target
-        .api
-        .body(&target.model, &workload, &prompt, &[], delivery);
+        system: None,
+        history: &[],
+        schema: None,
+        sampling: &greedy,
+        delivery: Delivery::Whole,
+        extra: &BTreeMap::new(),
+    });
     let path = target.path.clone();
     (
         path.unwrap_or_else(|| target.api.path(false).to_owned()),
@@ -303,6 +297,7 @@ fn own_prompt(target: &Target) -> (String, serde_json::Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use contract::Api;
     use std::io::{Read, Write};
     use std::net::TcpListener;
     use std::sync::atomic::{AtomicUsize, Ordering};

@@ -10,7 +10,6 @@ use contract::{CacheReset, Chunk, Phase, Request, RequestStatus, RowSource, Serv
 use net::ApiKey;
 use pipeline::stage::{CellStatus, Control};
 
-use crate::api::{Api, Delivery};
 use crate::arrival::Arrival;
 use crate::client_health::ClientHealth;
 use crate::drive::{Company, Driven, Start, drive};
@@ -27,6 +26,8 @@ use crate::summary::{Slo, Summary};
 use crate::tally::Tally;
 use crate::telemetry::{Absent, Companion};
 use crate::workload::{ChatTemplate, Tokenizer, Workload};
+use apis::Delivery;
+use contract::Api;
 
 /// What is sent, and when.
 #[derive(Clone, Debug)]

@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use import::Import;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Api, Delivery};
 use crate::arrival::Arrival;
 use crate::extent::Cancel;
-use crate::import::Import;
 use crate::search::Search;
 use crate::simulate::Simulation;
 use crate::span::Span;
 use crate::telemetry::Telemetry;
 use crate::workload::Workload;
+use apis::Delivery;
+use contract::Api;
 
 /// The settings of a load stage. `workload` and `arrival` are required unless something stands
 /// in for the server.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use contract::RequestStatus;
 
-use crate::api::Exchange;
 use crate::prompts::Prompt;
+use apis::Exchange;
 
 /// The turns so far of each session under way.
 #[derive(Debug, Default)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+pub use apis::Sampling;
 pub use contract::OutputMode;
 use pipeline::stage::Json;
 use schemars::JsonSchema;
@@ -203,30 +204,4 @@ pub struct Output {
     /// Whether that is a cap or an exact demand.
     #[serde(default)]
     pub mode: OutputMode,
-}
-
-/// How output is sampled.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Sampling {
-    /// The temperature; 0 is greedy.
-    #[serde(default)]
-    #[schemars(range(min = 0))]
-    pub temperature: f64,
-    /// The top-p cut, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub top_p: Option<f64>,
-    /// The seed sent to the engine, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seed: Option<u64>,
-}
-
-impl Default for Sampling {
-    fn default() -> Self {
-        Self {
-            temperature: 0.0,
-            top_p: None,
-            seed: Some(1),
-        }
-    }
 }

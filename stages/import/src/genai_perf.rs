@@ -7,15 +7,14 @@
 
 use std::collections::BTreeMap;
 
+use apis::{Adapter as _, Division, Text, divide};
 use artifacts::Digest;
-use contract::{RequestStatus, TokenSource};
+use contract::{Api, RequestStatus, TokenSource};
 use serde_json::Value;
 
-use super::json::{At, ImportError};
-use super::rows::{Imported, Row};
-use super::stage::index;
-use crate::api::{Adapter, Api};
-use crate::sse::{Division, divide};
+use crate::json::{At, ImportError};
+use crate::rows::{Imported, Row};
+use crate::stage::index;
 
 /// Refuses a file of aggregates.
 pub(crate) fn aggregates() -> ImportError {
@@ -305,17 +304,17 @@ impl Told {
                     .get_or_insert(format!("a response is not JSON: {start}"));
                 continue;
             };
-            let told = Api::OpenaiChat.read(&value);
-            let text = match told.text {
-                Some(crate::api::Text::New(text)) => text,
+            let said = Api::OpenaiChat.read(&value);
+            let text = match said.text {
+                Some(Text::New(text)) => text,
                 _ => String::new(),
             };
-            self.text(*moment, &(told.reasoning.unwrap_or_default() + &text));
-            self.output_tokens = told.output_tokens.or(self.output_tokens);
-            self.prompt_tokens = told.prompt_tokens.or(self.prompt_tokens);
-            self.cached_prompt_tokens = told.cached_prompt_tokens.or(self.cached_prompt_tokens);
-            self.finish_reason = told.finish_reason.or(self.finish_reason.take());
-            self.error = self.error.take().or(told.error);
+            self.text(*moment, &(said.reasoning.unwrap_or_default() + &text));
+            self.output_tokens = said.output_tokens.or(self.output_tokens);
+            self.prompt_tokens = said.prompt_tokens.or(self.prompt_tokens);
+            self.cached_prompt_tokens = said.cached_prompt_tokens.or(self.cached_prompt_tokens);
+            self.finish_reason = said.finish_reason.or(self.finish_reason.take());
+            self.error = self.error.take().or(said.error);
         }
     }
 }

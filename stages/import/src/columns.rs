@@ -3,9 +3,9 @@
 use contract::{Phase, RequestStatus, Word};
 use pipeline::stage::Problem;
 
-use super::json::ImportError;
-use super::rows::{Clock, Imported, Row};
-use super::settings::{ColumnSource, Import, Unit};
+use crate::json::ImportError;
+use crate::rows::{Clock, Imported, Row};
+use crate::settings::{ColumnSource, Import, Unit};
 
 /// One value of a table.
 #[derive(Clone, Debug, PartialEq)]

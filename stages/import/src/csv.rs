@@ -1,7 +1,7 @@
 //! CSV with a heading.
 
-use super::columns::{Field, Sheet};
-use super::json::ImportError;
+use crate::columns::{Field, Sheet};
+use crate::json::ImportError;
 
 /// Reads a CSV file: the heading names the columns, every field is text, an empty one is null.
 pub(crate) fn read(bytes: &[u8]) -> Result<Sheet, ImportError> {

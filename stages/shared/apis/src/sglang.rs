@@ -2,33 +2,41 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Ask, Text, Told, insert};
+use super::{Generation, Reading, Text, insert};
 
-pub(super) fn body(ask: &Ask<'_>) -> Map<String, Value> {
+pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut sampling = Map::new();
     insert(
         &mut sampling,
         "max_new_tokens",
-        Some(ask.prompt.output_tokens),
+        Some(generation.output_tokens),
     );
-    insert(&mut sampling, "temperature", Some(ask.sampling.temperature));
-    insert(&mut sampling, "top_p", ask.sampling.top_p);
-    insert(&mut sampling, "sampling_seed", ask.sampling.seed);
-    insert(&mut sampling, "ignore_eos", ask.exact().then_some(true));
+    insert(
+        &mut sampling,
+        "temperature",
+        Some(generation.sampling.temperature),
+    );
+    insert(&mut sampling, "top_p", generation.sampling.top_p);
+    insert(&mut sampling, "sampling_seed", generation.sampling.seed);
+    insert(
+        &mut sampling,
+        "ignore_eos",
+        generation.exact().then_some(true),
+    );
     // The schema as text, not as an object.
     insert(
         &mut sampling,
         "json_schema",
-        ask.schema.map(Value::to_string),
+        generation.schema.map(Value::to_string),
     );
     let mut body = Map::new();
-    insert(&mut body, "text", Some(ask.text()));
+    insert(&mut body, "text", Some(generation.text()));
     body.insert("sampling_params".to_owned(), json!(sampling));
-    insert(&mut body, "stream", Some(ask.streamed()));
+    insert(&mut body, "stream", Some(generation.streamed()));
     body
 }
 
-pub(super) fn read(event: &Value) -> Told {
+pub(super) fn read(event: &Value) -> Reading {
     let meta = &event["meta_info"];
     let reason = &meta["finish_reason"];
     let finish_reason = reason["type"]
@@ -36,7 +44,7 @@ pub(super) fn read(event: &Value) -> Told {
         .or_else(|| reason.as_str())
         .map(str::to_owned);
     let aborted = finish_reason.as_deref() == Some("abort");
-    Told {
+    Reading {
         text: event["text"].as_str().map(|t| Text::SoFar(t.to_owned())),
         output_tokens: meta["completion_tokens"].as_i64(),
         prompt_tokens: meta["prompt_tokens"].as_i64(),
@@ -49,6 +57,6 @@ pub(super) fn read(event: &Value) -> Told {
         }),
         last: finish_reason.is_some(),
         finish_reason,
-        ..Told::default()
+        ..Reading::default()
     }
 }

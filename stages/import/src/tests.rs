@@ -5,17 +5,17 @@ use contract::{RequestStatus, TokenSource};
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::json::ImportError;
-use super::rows::{Clock, Imported};
-use super::settings::{ColumnSource, Import, Tool, Unit};
-use super::stage::read;
-use super::tables::tables;
+use crate::json::ImportError;
+use crate::rows::{Clock, Imported};
+use crate::settings::{ColumnSource, Import, Tool, Unit};
+use crate::stage::read;
+use crate::tables::tables;
 
-const VLLM: &str = include_str!("../../tests/import/vllm.json");
-const SGLANG: &str = include_str!("../../tests/import/sglang.jsonl");
-const GUIDELLM: &str = include_str!("../../tests/import/guidellm.json");
-const AIPERF: &str = include_str!("../../tests/import/aiperf.jsonl");
-const AIPERF_AGGREGATES: &str = include_str!("../../tests/import/profile_export_aiperf.json");
+const VLLM: &str = include_str!("../tests/files/vllm.json");
+const SGLANG: &str = include_str!("../tests/files/sglang.jsonl");
+const GUIDELLM: &str = include_str!("../tests/files/guidellm.json");
+const AIPERF: &str = include_str!("../tests/files/aiperf.jsonl");
+const AIPERF_AGGREGATES: &str = include_str!("../tests/files/profile_export_aiperf.json");
 
 fn import(tool: Tool) -> Import {
     Import {
@@ -266,7 +266,7 @@ fn a_file_of_aggregates_has_a_summary_and_no_rows() {
 fn every_tool_becomes_the_declared_tables() {
     let csv = "start,ttft_ms,tokens,error\n1,50.25,8,\n2,,,\"lost\"\n";
     let files = with_rows().into_iter().chain([
-        (Tool::GenaiPerf, super::tests_of_genai_perf::GENAI_PERF),
+        (Tool::GenaiPerf, super::tests_genai_perf::GENAI_PERF),
         (Tool::Aiperf, AIPERF_AGGREGATES),
     ]);
     let mut all: Vec<(Import, Imported)> = files

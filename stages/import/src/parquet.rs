@@ -9,8 +9,8 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use artifacts::Table;
 
-use super::columns::{Field, Sheet};
-use super::json::ImportError;
+use crate::columns::{Field, Sheet};
+use crate::json::ImportError;
 
 /// Reads a Parquet file whole. Columns of other types than numbers, text and truth values are
 /// named in the error only if the map asks for them.

@@ -4,13 +4,13 @@ use pipeline::sources::{self, Unusable};
 use pipeline::stage::{Content, Done, Failure, Job, Json, Library, Media, Output, Problem};
 use serde_json::json;
 
-use super::json::{At, ImportError, documents};
-use super::rows::Imported;
-use super::settings::{Import, Tool};
-use super::{aiperf, columns, csv, file, genai_perf, guidellm, own, parquet, sglang, tables, vllm};
+use crate::json::{At, ImportError, documents};
+use crate::rows::Imported;
+use crate::settings::{Import, Tool};
+use crate::{aiperf, columns, csv, file, genai_perf, guidellm, own, parquet, sglang, tables, vllm};
 
 /// Returns the canonical parameters: what the file holds, by its digest, and how it is read.
-pub(crate) fn canonical(
+pub fn canonical(
     mut import: Import,
     given: &Json,
     library: &dyn Library,
@@ -69,7 +69,7 @@ pub(crate) fn canonical(
 }
 
 /// Executes the cell: reads the file and returns its rows as tables.
-pub(crate) fn run(import: &Import, job: &Job<'_>) -> Result<Done, Failure> {
+pub fn run(import: &Import, job: &Job<'_>) -> Result<Done, Failure> {
     if import.tool == Tool::Benchtrail {
         return own::run(import, job);
     }

@@ -1,40 +1,43 @@
-use contract::{Phase, Word as _};
+use contract::Word as _;
 
 use super::*;
 
-fn prompt(text: &str, mode: OutputMode) -> Prompt {
-    Prompt {
-        phase: Phase::Measured,
-        index: 0,
-        session: None,
-        turn: None,
-        think_ns: 0,
-        text: text.to_owned(),
-        tokens: None,
-        output_tokens: 9,
-        output_mode: mode,
-        prefix: None,
-        part: None,
+/// What a test asks of every API; it changes what it is about.
+struct Asked {
+    system: Option<&'static str>,
+    schema: Option<Value>,
+    sampling: Sampling,
+    output_mode: OutputMode,
+    extra: BTreeMap<String, Value>,
+}
+
+impl Default for Asked {
+    fn default() -> Self {
+        Self {
+            system: None,
+            schema: None,
+            sampling: Sampling::default(),
+            output_mode: OutputMode::Cap,
+            extra: BTreeMap::new(),
+        }
     }
 }
 
-fn workload(more: &Value) -> Workload {
-    let mut workload = json!({"prompts": {"words": {"length": 1}}, "output": {"tokens": 1}});
-    workload
-        .as_object_mut()
-        .unwrap()
-        .extend(more.as_object().unwrap().clone());
-    serde_json::from_value(workload).unwrap()
-}
-
-fn body(api: Api, more: &Value, history: &[Exchange]) -> Value {
-    api.body(
-        "m",
-        &workload(more),
-        &prompt("and you?", OutputMode::Cap),
-        history,
-        Delivery::Streamed,
-    )
+impl Asked {
+    fn body(&self, api: Api, history: &[Exchange]) -> Value {
+        api.body(&Generation {
+            model: "m",
+            prompt: "and you?",
+            output_tokens: 9,
+            output_mode: self.output_mode,
+            system: self.system,
+            history,
+            schema: self.schema.as_ref(),
+            sampling: &self.sampling,
+            delivery: Delivery::Streamed,
+            extra: &self.extra,
+        })
+    }
 }
 
 fn talk() -> Vec<Exchange> {
@@ -47,7 +50,11 @@ fn talk() -> Vec<Exchange> {
 #[test]
 fn chat_apis_get_the_turns_so_far_as_messages() {
     for api in [Api::OpenaiChat, Api::OllamaChat] {
-        let body = body(api, &json!({"system": "be kind"}), &talk());
+        let asked = Asked {
+            system: Some("be kind"),
+            ..Asked::default()
+        };
+        let body = asked.body(api, &talk());
         let expected = json!([
             {"role": "system", "content": "be kind"},
             {"role": "user", "content": "hello"},
@@ -69,7 +76,7 @@ fn other_apis_get_the_turns_so_far_as_text_that_goes_on_where_it_ended() {
             (Api::OllamaGenerate, "prompt"),
         ]
         .map(|(api, field)| {
-            body(api, &json!({}), history)[field]
+            Asked::default().body(api, history)[field]
                 .as_str()
                 .unwrap()
                 .to_owned()
@@ -86,7 +93,11 @@ fn other_apis_get_the_turns_so_far_as_text_that_goes_on_where_it_ended() {
 #[test]
 fn each_api_is_told_the_schema_in_its_own_words() {
     let schema = json!({"type": "object"});
-    let body = |api| body(api, &json!({"structured": {"schema": schema}}), &[]);
+    let asked = Asked {
+        schema: Some(schema.clone()),
+        ..Asked::default()
+    };
+    let body = |api| asked.body(api, &[]);
     for api in [Api::OpenaiCompletions, Api::OpenaiChat] {
         assert_eq!(
             body(api)["response_format"]["json_schema"]["schema"],
@@ -106,9 +117,8 @@ fn each_api_is_told_the_schema_in_its_own_words() {
     for api in [Api::OllamaGenerate, Api::OllamaChat] {
         assert_eq!(body(api)["format"], schema);
     }
-    assert_eq!(workload(&json!({})).structured, None);
     for api in Api::ALL.iter().copied() {
-        let plain = self::body(api, &json!({}), &[]).to_string();
+        let plain = Asked::default().body(api, &[]).to_string();
         assert!(
             !plain.contains("schema") && !plain.contains("grammar") && !plain.contains("format"),
             "{plain}"
@@ -118,17 +128,16 @@ fn each_api_is_told_the_schema_in_its_own_words() {
 
 #[test]
 fn each_api_is_told_length_sampling_and_exactness_in_its_own_words() {
-    let body = |api: Api| {
-        let workload =
-            workload(&json!({"sampling": {"temperature": 0.5, "top-p": 0.9, "seed": 3}}));
-        api.body(
-            "m",
-            &workload,
-            &prompt("x", OutputMode::Exact),
-            &[],
-            Delivery::Streamed,
-        )
+    let asked = Asked {
+        sampling: Sampling {
+            temperature: 0.5,
+            top_p: Some(0.9),
+            seed: Some(3),
+        },
+        output_mode: OutputMode::Exact,
+        ..Asked::default()
     };
+    let body = |api| asked.body(api, &[]);
     for api in [Api::OpenaiCompletions, Api::OpenaiChat] {
         let body = body(api);
         assert_eq!(
@@ -163,11 +172,12 @@ fn each_api_is_told_length_sampling_and_exactness_in_its_own_words() {
 
 #[test]
 fn extra_fields_win_over_ours() {
-    let body = body(
-        Api::OpenaiChat,
-        &json!({"extra": {"max_tokens": 1, "guided_json": {}}}),
-        &[],
-    );
+    let extra = [("max_tokens", json!(1)), ("guided_json", json!({}))];
+    let asked = Asked {
+        extra: extra.map(|(key, value)| (key.to_owned(), value)).into(),
+        ..Asked::default()
+    };
+    let body = asked.body(Api::OpenaiChat, &[]);
     assert_eq!(
         (&body["max_tokens"], &body["guided_json"]),
         (&json!(1), &json!({}))

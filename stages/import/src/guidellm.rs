@@ -6,9 +6,9 @@ use artifacts::Digest;
 use contract::RequestStatus;
 use serde_json::Value;
 
-use super::json::{At, ImportError};
-use super::rows::{Imported, Row, Statistic};
-use super::stage::index;
+use crate::json::{At, ImportError};
+use crate::rows::{Imported, Row, Statistic};
+use crate::stage::index;
 
 const SECONDS: i64 = 1_000_000_000;
 

@@ -1,22 +1,24 @@
 //! The APIs a request can be sent through, one small adapter each.
 //!
-//! An adapter knows the path, the body, how the answer is divided into events, and what one
-//! event tells. A new API is one file here and one line in `contract::Api`.
+//! An adapter knows the body of a request, how an answer is divided into events, and what one
+//! event says. The load generator sends and reads with it; `import` reads with it the answers that
+//! another tool recorded. A new API is one file here and one line in `contract::Api`.
 
+mod division;
 mod llama_cpp;
 mod ollama;
 mod openai;
 mod sglang;
 mod tgi;
 
-pub(crate) use contract::Api;
+use std::collections::BTreeMap;
+
+use contract::{Api, OutputMode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::prompts::Prompt;
-use crate::sse::Division;
-use crate::workload::{OutputMode, Sampling, Workload};
+pub use division::{Division, Event, divide};
 
 /// Whether answers arrive piece by piece or at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -29,26 +31,64 @@ pub enum Delivery {
     Whole,
 }
 
-/// What one request asks for, before an adapter puts it into a body.
-pub(crate) struct Ask<'a> {
-    pub(crate) model: &'a str,
-    pub(crate) prompt: &'a Prompt,
-    pub(crate) system: Option<&'a str>,
-    /// The turns before this one, oldest first.
-    pub(crate) history: &'a [Exchange],
-    /// The JSON Schema the answer must keep.
-    pub(crate) schema: Option<&'a Value>,
-    pub(crate) sampling: &'a Sampling,
-    pub(crate) delivery: Delivery,
+/// How output is sampled.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Sampling {
+    /// The temperature; 0 is greedy.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub temperature: f64,
+    /// The top-p cut, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    /// The seed sent to the engine, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
 }
 
-impl Ask<'_> {
+impl Default for Sampling {
+    fn default() -> Self {
+        Self {
+            temperature: 0.0,
+            top_p: None,
+            seed: Some(1),
+        }
+    }
+}
+
+/// What one request asks a server to generate, before an adapter puts it into a body.
+#[derive(Clone, Copy, Debug)]
+pub struct Generation<'a> {
+    /// The model, as the server names it.
+    pub model: &'a str,
+    /// The text of the prompt.
+    pub prompt: &'a str,
+    /// How many tokens to answer with.
+    pub output_tokens: u32,
+    /// Whether that is a cap or an exact demand.
+    pub output_mode: OutputMode,
+    /// The system message.
+    pub system: Option<&'a str>,
+    /// The turns before this one, oldest first.
+    pub history: &'a [Exchange],
+    /// The JSON Schema the answer must keep.
+    pub schema: Option<&'a Value>,
+    /// How output is sampled.
+    pub sampling: &'a Sampling,
+    /// Whether the answer is to arrive piece by piece.
+    pub delivery: Delivery,
+    /// Fields added to the body as they are; they win over ours.
+    pub extra: &'a BTreeMap<String, Value>,
+}
+
+impl Generation<'_> {
     fn streamed(&self) -> bool {
         self.delivery == Delivery::Streamed
     }
 
     fn exact(&self) -> bool {
-        self.prompt.output_mode == OutputMode::Exact
+        self.output_mode == OutputMode::Exact
     }
 
     /// The prompt as one text: the system message, the turns so far, the prompt. A turn's text
@@ -64,7 +104,7 @@ impl Ask<'_> {
             text.push_str(&turn.answered);
             text.push_str("\n\n");
         }
-        text.push_str(&self.prompt.text);
+        text.push_str(self.prompt);
         text
     }
 
@@ -80,69 +120,74 @@ impl Ask<'_> {
             messages.push(message("user", &turn.said));
             messages.push(message("assistant", &turn.answered));
         }
-        messages.push(message("user", &self.prompt.text));
+        messages.push(message("user", self.prompt));
         Value::Array(messages)
     }
 }
 
 /// A turn that is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Exchange {
+pub struct Exchange {
     /// What the user said.
-    pub(crate) said: String,
+    pub said: String,
     /// What the model answered, its reasoning left out.
-    pub(crate) answered: String,
+    pub answered: String,
 }
 
 /// Text an event brings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Text {
+pub enum Text {
     /// Only what is new.
     New(String),
     /// Everything so far.
     SoFar(String),
 }
 
-/// What one event tells; absent is absent.
+/// What one event says; what it does not say is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Told {
+pub struct Reading {
     /// Text of the answer.
-    pub(crate) text: Option<Text>,
+    pub text: Option<Text>,
     /// New text of the reasoning before the answer, where the API keeps the two apart.
-    pub(crate) reasoning: Option<String>,
+    pub reasoning: Option<String>,
     /// Tokens of the reasoning, as the usage of this event says.
-    pub(crate) reasoning_tokens: Option<i64>,
+    pub reasoning_tokens: Option<i64>,
     /// Tokens in this event, where the API sends one event a token.
-    pub(crate) tokens: Option<i64>,
+    pub tokens: Option<i64>,
     /// Output tokens so far or in all, as the usage of this event says.
-    pub(crate) output_tokens: Option<i64>,
+    pub output_tokens: Option<i64>,
     /// Prompt tokens, as the usage of this event says.
-    pub(crate) prompt_tokens: Option<i64>,
+    pub prompt_tokens: Option<i64>,
     /// Prompt tokens taken from a cache.
-    pub(crate) cached_prompt_tokens: Option<i64>,
+    pub cached_prompt_tokens: Option<i64>,
     /// Why generation ended.
-    pub(crate) finish_reason: Option<String>,
+    pub finish_reason: Option<String>,
     /// The server's own account of the request.
-    pub(crate) server: Server,
+    pub server: Server,
     /// The error the server reports inside the answer.
-    pub(crate) error: Option<String>,
+    pub error: Option<String>,
     /// Whether the answer is complete with this event.
-    pub(crate) last: bool,
+    pub last: bool,
 }
 
 /// A server's own account of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Server {
-    pub(crate) prompt_ms: Option<f64>,
-    pub(crate) predicted_ms: Option<f64>,
-    pub(crate) prompt_tokens: Option<i64>,
-    pub(crate) output_tokens: Option<i64>,
-    pub(crate) cached_prompt_tokens: Option<i64>,
+pub struct Server {
+    /// How long it worked on the prompt, ms.
+    pub prompt_ms: Option<f64>,
+    /// How long it generated, ms.
+    pub predicted_ms: Option<f64>,
+    /// Tokens of the prompt, cached ones included.
+    pub prompt_tokens: Option<i64>,
+    /// Tokens it generated.
+    pub output_tokens: Option<i64>,
+    /// Tokens of the prompt that it took from a cache.
+    pub cached_prompt_tokens: Option<i64>,
 }
 
 impl Server {
-    /// Takes over what a later event tells.
-    pub(crate) fn update(&mut self, later: Self) {
+    /// Takes over what a later event says.
+    pub fn update(&mut self, later: Self) {
         self.prompt_ms = later.prompt_ms.or(self.prompt_ms);
         self.predicted_ms = later.predicted_ms.or(self.predicted_ms);
         self.prompt_tokens = later.prompt_tokens.or(self.prompt_tokens);
@@ -151,23 +196,16 @@ impl Server {
     }
 }
 
-/// How the load generator speaks an API.
-pub(crate) trait Adapter {
+/// How requests and answers look in an API.
+pub trait Adapter {
     /// Returns how an answer is divided into events.
     fn division(self, delivery: Delivery) -> Division;
 
-    /// Returns the body of a request: ours, with the workload's extra fields on top.
-    fn body(
-        self,
-        model: &str,
-        workload: &Workload,
-        prompt: &Prompt,
-        history: &[Exchange],
-        delivery: Delivery,
-    ) -> Value;
+    /// Returns the body of a request: ours, with the extra fields on top.
+    fn body(self, generation: &Generation<'_>) -> Value;
 
-    /// Returns what one event of an answer tells.
-    fn read(self, event: &Value) -> Told;
+    /// Returns what one event of an answer says.
+    fn read(self, event: &Value) -> Reading;
 }
 
 impl Adapter for Api {
@@ -179,55 +217,37 @@ impl Adapter for Api {
         }
     }
 
-    fn body(
-        self,
-        model: &str,
-        workload: &Workload,
-        prompt: &Prompt,
-        history: &[Exchange],
-        delivery: Delivery,
-    ) -> Value {
-        let system = workload.system.as_deref();
-        let schema = workload.structured.as_ref().and_then(|s| s.schema.as_ref());
-        let ask = Ask {
-            model,
-            prompt,
-            system,
-            history,
-            schema,
-            sampling: &workload.sampling,
-            delivery,
-        };
+    fn body(self, generation: &Generation<'_>) -> Value {
         let mut body = match self {
-            Self::OpenaiCompletions => openai::completions_body(&ask),
-            Self::OpenaiChat => openai::chat_body(&ask),
-            Self::LlamaCppCompletion => llama_cpp::body(&ask),
-            Self::TgiGenerate => tgi::body(&ask),
-            Self::SglangGenerate => sglang::body(&ask),
-            Self::OllamaGenerate => ollama::generate_body(&ask),
-            Self::OllamaChat => ollama::chat_body(&ask),
+            Self::OpenaiCompletions => openai::completions_body(generation),
+            Self::OpenaiChat => openai::chat_body(generation),
+            Self::LlamaCppCompletion => llama_cpp::body(generation),
+            Self::TgiGenerate => tgi::body(generation),
+            Self::SglangGenerate => sglang::body(generation),
+            Self::OllamaGenerate => ollama::generate_body(generation),
+            Self::OllamaChat => ollama::chat_body(generation),
         };
-        for (key, value) in &workload.extra {
+        for (key, value) in generation.extra {
             body.insert(key.clone(), value.clone());
         }
         Value::Object(body)
     }
 
-    fn read(self, event: &Value) -> Told {
-        let mut told = match self {
+    fn read(self, event: &Value) -> Reading {
+        let mut reading = match self {
             Self::OpenaiCompletions | Self::OpenaiChat => openai::read(event),
             Self::LlamaCppCompletion => llama_cpp::read(event),
             Self::TgiGenerate => tgi::read(event),
             Self::SglangGenerate => sglang::read(event),
             Self::OllamaGenerate | Self::OllamaChat => ollama::read(event),
         };
-        told.error = told.error.or_else(|| error_in(event));
-        told
+        reading.error = reading.error.or_else(|| error_in(event));
+        reading
     }
 }
 
 /// Returns the text of an error object or string under `error`.
-pub(crate) fn error_in(event: &Value) -> Option<String> {
+pub fn error_in(event: &Value) -> Option<String> {
     let error = event.get("error").filter(|e| !e.is_null())?;
     let text = error
         .as_str()

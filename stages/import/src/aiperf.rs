@@ -4,8 +4,8 @@
 use contract::{RequestStatus, TokenSource};
 use serde_json::Value;
 
-use super::json::{At, ImportError};
-use super::rows::{Imported, Row, Statistic};
+use crate::json::{At, ImportError};
+use crate::rows::{Imported, Row, Statistic};
 
 const MILLISECONDS: i64 = 1_000_000;
 

@@ -1,7 +1,7 @@
 //! The aggregates in a tool's result, under the tool's own names.
 
-use super::json::{At, ImportError};
-use super::rows::Statistic;
+use crate::json::{At, ImportError};
+use crate::rows::Statistic;
 
 /// A metric of a tool: its name, its unit, what the tool means by it.
 pub(crate) type Definition = (&'static str, &'static str, &'static str);

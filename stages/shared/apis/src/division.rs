@@ -6,7 +6,7 @@
 
 /// How a body is divided into events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Division {
+pub enum Division {
     /// Server-sent events (WHATWG HTML, section 9.2.6).
     Events,
     /// One JSON document a line.
@@ -17,7 +17,7 @@ pub(crate) enum Division {
 
 impl Division {
     /// Returns what a body divided so is, for people.
-    pub(crate) fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             Self::Events => "a stream of events (text/event-stream)",
             Self::Lines => "JSON lines",
@@ -26,7 +26,7 @@ impl Division {
     }
 
     /// Returns whether a body of a media type may be divided so.
-    pub(crate) fn carried_by(self, media_type: &str) -> bool {
+    pub fn carried_by(self, media_type: &str) -> bool {
         let media_type = media_type.to_ascii_lowercase();
         match self {
             Self::Events => media_type == "text/event-stream",
@@ -37,17 +37,17 @@ impl Division {
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Event {
+pub struct Event {
     /// The `event:` field, if any.
-    pub(crate) kind: Option<String>,
+    pub kind: Option<String>,
     /// The data, lines joined by a line feed.
-    pub(crate) data: Vec<u8>,
+    pub data: Vec<u8>,
     /// The place in the body of the byte that completed the data: its line's end.
-    pub(crate) end: usize,
+    pub end: usize,
 }
 
 /// Returns the events of a body, and whether its last event was left unfinished.
-pub(crate) fn divide(body: &[u8], division: Division) -> (Vec<Event>, bool) {
+pub fn divide(body: &[u8], division: Division) -> (Vec<Event>, bool) {
     match division {
         Division::Whole => {
             let event = Event {

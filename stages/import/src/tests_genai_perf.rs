@@ -3,11 +3,11 @@
 use contract::{RequestStatus, TokenSource};
 use serde_json::json;
 
-use super::rows::Clock;
-use super::settings::Tool;
-use super::tests::{mean, near, of, refused};
+use crate::rows::Clock;
+use crate::settings::Tool;
+use crate::tests::{mean, near, of, refused};
 
-pub(super) const GENAI_PERF: &str = include_str!("../../tests/import/genai-perf.json");
+pub(super) const GENAI_PERF: &str = include_str!("../tests/files/genai-perf.json");
 
 /// A file with one request at the endpoint, its responses at 3 ns, 5 ns, …; it was sent at 1 ns.
 fn genai_perf(endpoint: &str, payload: &serde_json::Value, responses: &[&str]) -> String {

@@ -6,45 +6,51 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Ask, Server, Told, insert, new_reasoning, new_text};
+use super::{Generation, Reading, Server, insert, new_reasoning, new_text};
 
-pub(super) fn completions_body(ask: &Ask<'_>) -> Map<String, Value> {
-    let mut body = common(ask);
-    body.insert("prompt".to_owned(), Value::from(ask.text()));
+pub(super) fn completions_body(generation: &Generation<'_>) -> Map<String, Value> {
+    let mut body = common(generation);
+    body.insert("prompt".to_owned(), Value::from(generation.text()));
     body
 }
 
-pub(super) fn chat_body(ask: &Ask<'_>) -> Map<String, Value> {
-    let mut body = common(ask);
-    body.insert("messages".to_owned(), ask.messages());
+pub(super) fn chat_body(generation: &Generation<'_>) -> Map<String, Value> {
+    let mut body = common(generation);
+    body.insert("messages".to_owned(), generation.messages());
     body
 }
 
-fn common(ask: &Ask<'_>) -> Map<String, Value> {
+fn common(generation: &Generation<'_>) -> Map<String, Value> {
     let mut body = Map::new();
-    insert(&mut body, "model", Some(ask.model));
-    insert(&mut body, "max_tokens", Some(ask.prompt.output_tokens));
-    insert(&mut body, "temperature", Some(ask.sampling.temperature));
-    insert(&mut body, "top_p", ask.sampling.top_p);
-    insert(&mut body, "seed", ask.sampling.seed);
-    insert(&mut body, "ignore_eos", ask.exact().then_some(true));
-    insert(&mut body, "stream", Some(ask.streamed()));
+    insert(&mut body, "model", Some(generation.model));
+    insert(&mut body, "max_tokens", Some(generation.output_tokens));
+    insert(
+        &mut body,
+        "temperature",
+        Some(generation.sampling.temperature),
+    );
+    insert(&mut body, "top_p", generation.sampling.top_p);
+    insert(&mut body, "seed", generation.sampling.seed);
+    insert(&mut body, "ignore_eos", generation.exact().then_some(true));
+    insert(&mut body, "stream", Some(generation.streamed()));
     insert(
         &mut body,
         "response_format",
-        ask.schema.map(|schema| {
+        generation.schema.map(|schema| {
             json!({"type": "json_schema", "json_schema": {"name": "answer", "schema": schema, "strict": true}})
         }),
     );
     insert(
         &mut body,
         "stream_options",
-        ask.streamed().then(|| json!({"include_usage": true})),
+        generation
+            .streamed()
+            .then(|| json!({"include_usage": true})),
     );
     body
 }
 
-pub(super) fn read(event: &Value) -> Told {
+pub(super) fn read(event: &Value) -> Reading {
     let choice = &event["choices"][0];
     let usage = &event["usage"];
     let parts = [&choice["delta"], &choice["message"]];
@@ -58,7 +64,7 @@ pub(super) fn read(event: &Value) -> Told {
     };
     let text = choice["text"].as_str().unwrap_or_default().to_owned() + &of(&["content"]);
     let details = &usage["completion_tokens_details"];
-    Told {
+    Reading {
         text: new_text(Some(&text)),
         reasoning: new_reasoning(Some(&of(&["reasoning_content", "reasoning"]))),
         reasoning_tokens: details["reasoning_tokens"].as_i64(),
@@ -68,7 +74,7 @@ pub(super) fn read(event: &Value) -> Told {
         finish_reason: choice["finish_reason"].as_str().map(str::to_owned),
         server: timings(&event["timings"]),
         last: choice["finish_reason"].is_string(),
-        ..Told::default()
+        ..Reading::default()
     }
 }
 

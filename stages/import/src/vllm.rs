@@ -2,10 +2,10 @@
 
 use contract::RequestStatus;
 
-use super::arrays;
-use super::json::{At, ImportError};
-use super::rows::Imported;
-use super::statistics::{Definition, flat};
+use crate::arrays;
+use crate::json::{At, ImportError};
+use crate::rows::Imported;
+use crate::statistics::{Definition, flat};
 
 const DISTRIBUTIONS: &[Definition] = &[
     (

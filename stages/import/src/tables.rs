@@ -5,8 +5,8 @@ use contract::{Cell, Chunk, Phase, Request, Row as _, RowSource, ToolStatistic};
 use pipeline::stage::Json;
 use serde_json::json;
 
-use super::rows::{Clock, Imported, Row, Statistic};
-use super::settings::Import;
+use crate::rows::{Clock, Imported, Row, Statistic};
+use crate::settings::Import;
 
 /// Returns the tables under their names: `requests`, `chunks` where the file tells when chunks
 /// arrived, `cell`, and `summary` where it holds aggregates.

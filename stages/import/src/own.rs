@@ -9,8 +9,8 @@ use pipeline::sources::{self, Unusable};
 use pipeline::stage::{Content, Done, Failure, Job, Library, Media, Output};
 use serde_json::json;
 
-use super::file;
-use super::settings::Import;
+use crate::file;
+use crate::settings::Import;
 
 /// The table that `file:` names, and by which the folder is known.
 const ROWS: &str = "requests";

@@ -3,8 +3,8 @@
 use artifacts::Digest;
 use contract::RequestStatus;
 
-use super::json::{At, ImportError};
-use super::rows::{Clock, Imported, Row};
+use crate::json::{At, ImportError};
+use crate::rows::{Clock, Imported, Row};
 
 const SECONDS: i64 = 1_000_000_000;
 

@@ -1,9 +1,9 @@
 //! `sglang.bench_serving [--output-details]`: `sglang/benchmark/serving.py`, a result a line.
 
-use super::arrays;
-use super::json::{At, ImportError};
-use super::rows::Imported;
-use super::statistics::{Definition, flat};
+use crate::arrays;
+use crate::json::{At, ImportError};
+use crate::rows::Imported;
+use crate::statistics::{Definition, flat};
 
 const DISTRIBUTIONS: &[Definition] = &[
     (

@@ -2,47 +2,51 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Ask, Server, Told, insert, new_reasoning, new_text};
+use super::{Generation, Reading, Server, insert, new_reasoning, new_text};
 
-pub(super) fn generate_body(ask: &Ask<'_>) -> Map<String, Value> {
-    let mut body = common(ask);
+pub(super) fn generate_body(generation: &Generation<'_>) -> Map<String, Value> {
+    let mut body = common(generation);
     // The system message has a field of its own.
     insert(
         &mut body,
         "prompt",
         Some(
-            Ask {
+            Generation {
                 system: None,
-                ..*ask
+                ..*generation
             }
             .text(),
         ),
     );
-    insert(&mut body, "system", ask.system);
+    insert(&mut body, "system", generation.system);
     body
 }
 
-pub(super) fn chat_body(ask: &Ask<'_>) -> Map<String, Value> {
-    let mut body = common(ask);
-    body.insert("messages".to_owned(), ask.messages());
+pub(super) fn chat_body(generation: &Generation<'_>) -> Map<String, Value> {
+    let mut body = common(generation);
+    body.insert("messages".to_owned(), generation.messages());
     body
 }
 
-fn common(ask: &Ask<'_>) -> Map<String, Value> {
+fn common(generation: &Generation<'_>) -> Map<String, Value> {
     let mut options = Map::new();
-    insert(&mut options, "num_predict", Some(ask.prompt.output_tokens));
-    insert(&mut options, "temperature", Some(ask.sampling.temperature));
-    insert(&mut options, "top_p", ask.sampling.top_p);
-    insert(&mut options, "seed", ask.sampling.seed);
+    insert(&mut options, "num_predict", Some(generation.output_tokens));
+    insert(
+        &mut options,
+        "temperature",
+        Some(generation.sampling.temperature),
+    );
+    insert(&mut options, "top_p", generation.sampling.top_p);
+    insert(&mut options, "seed", generation.sampling.seed);
     let mut body = Map::new();
-    insert(&mut body, "model", Some(ask.model));
-    insert(&mut body, "stream", Some(ask.streamed()));
-    insert(&mut body, "format", ask.schema.cloned());
+    insert(&mut body, "model", Some(generation.model));
+    insert(&mut body, "stream", Some(generation.streamed()));
+    insert(&mut body, "format", generation.schema.cloned());
     body.insert("options".to_owned(), json!(options));
     body
 }
 
-pub(super) fn read(event: &Value) -> Told {
+pub(super) fn read(event: &Value) -> Reading {
     let message = &event["message"];
     let text = event["response"]
         .as_str()
@@ -52,7 +56,7 @@ pub(super) fn read(event: &Value) -> Told {
         .or_else(|| message["thinking"].as_str());
     let done = event["done"].as_bool() == Some(true);
     let ms = |key: &str| event[key].as_f64().map(|ns| ns / 1e6);
-    Told {
+    Reading {
         text: new_text(text),
         reasoning: new_reasoning(thinking),
         output_tokens: event["eval_count"].as_i64(),
@@ -64,6 +68,6 @@ pub(super) fn read(event: &Value) -> Told {
             ..Server::default()
         },
         last: done,
-        ..Told::default()
+        ..Reading::default()
     }
 }

@@ -2,39 +2,40 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Ask, Told, insert, new_text};
+use super::{Generation, Reading, insert, new_text};
 
-pub(super) fn body(ask: &Ask<'_>) -> Map<String, Value> {
+pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut parameters = Map::new();
     insert(
         &mut parameters,
         "max_new_tokens",
-        Some(ask.prompt.output_tokens),
+        Some(generation.output_tokens),
     );
     // Temperature 0 is refused; greedy is said by not sampling.
-    let greedy = ask.sampling.temperature == 0.0;
+    let greedy = generation.sampling.temperature == 0.0;
     insert(&mut parameters, "do_sample", Some(!greedy));
     insert(
         &mut parameters,
         "temperature",
-        (!greedy).then_some(ask.sampling.temperature),
+        (!greedy).then_some(generation.sampling.temperature),
     );
-    insert(&mut parameters, "top_p", ask.sampling.top_p);
-    insert(&mut parameters, "seed", ask.sampling.seed);
+    insert(&mut parameters, "top_p", generation.sampling.top_p);
+    insert(&mut parameters, "seed", generation.sampling.seed);
     insert(&mut parameters, "details", Some(true));
     insert(
         &mut parameters,
         "grammar",
-        ask.schema
+        generation
+            .schema
             .map(|schema| json!({"type": "json", "value": schema})),
     );
     let mut body = Map::new();
-    insert(&mut body, "inputs", Some(ask.text()));
+    insert(&mut body, "inputs", Some(generation.text()));
     body.insert("parameters".to_owned(), json!(parameters));
     body
 }
 
-pub(super) fn read(event: &Value) -> Told {
+pub(super) fn read(event: &Value) -> Reading {
     let token = &event["token"];
     let details = &event["details"];
     let special = token["special"].as_bool() == Some(true);
@@ -44,7 +45,7 @@ pub(super) fn read(event: &Value) -> Told {
         event["generated_text"].as_str()
     };
     let finish_reason = details["finish_reason"].as_str().map(str::to_owned);
-    Told {
+    Reading {
         text: if special { None } else { new_text(text) },
         tokens: token.is_object().then_some(1),
         output_tokens: details["generated_tokens"].as_i64(),
@@ -54,6 +55,6 @@ pub(super) fn read(event: &Value) -> Told {
             .map(|p| p.len() as i64),
         last: finish_reason.is_some(),
         finish_reason,
-        ..Told::default()
+        ..Reading::default()
     }
 }

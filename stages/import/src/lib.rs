@@ -1,0 +1,47 @@
+//! Results of other tools as rows: `import:` in a load stage.
+//!
+//! While planning, a file is found and digested (`stage`); the digest, not the path, is in the
+//! key. When the cell executes, the file is read as its tool writes it (`vllm`, `sglang`,
+//! `guidellm`, `aiperf`, `genai_perf`, `csv`, `parquet`) into [`rows::Imported`], and that
+//! becomes the tables a measured cell has, with the original file beside them. What a file does
+//! not hold is null. What `benchtrail load --out` wrote are such tables already (`own`).
+
+mod aiperf;
+mod arrays;
+mod columns;
+mod csv;
+mod file;
+mod genai_perf;
+mod guidellm;
+mod json;
+mod own;
+mod parquet;
+mod rows;
+mod settings;
+mod sglang;
+mod stage;
+mod statistics;
+mod tables;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod tests_genai_perf;
+mod vllm;
+
+pub use settings::{ColumnSource, Import, Tool, Unit};
+pub use stage::{canonical, run};
+
+/// Reads the text of a result file into the rows that an import of it has.
+///
+/// # Errors
+/// One sentence, if the tool is unknown or the text cannot be read as its file.
+pub fn read_text(tool: &str, text: &str) -> Result<Vec<contract::Request>, String> {
+    use contract::Row as _;
+    let settings = serde_json::json!({ "tool": tool, "file": "result" });
+    let import: Import = serde_json::from_value(settings).map_err(|e| e.to_string())?;
+    let imported = stage::read(&import, text.as_bytes()).map_err(|e| format!("{tool}: {e}"))?;
+    let tables = tables::tables(&import, &imported, "b3:").map_err(|e| e.to_string())?;
+    let requests = tables.iter().find(|(name, _)| *name == "requests");
+    let (_, requests) = requests.ok_or("the file holds no requests")?;
+    contract::Request::read(requests).map_err(|e| e.to_string())
+}

@@ -1,0 +1,36 @@
+//! llama.cpp's own `/completion`: no `[DONE]`; the event with `stop: true` is the last.
+
+use serde_json::{Map, Value};
+
+use super::{Generation, Reading, insert, new_text, openai};
+
+pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
+    let mut body = Map::new();
+    insert(&mut body, "prompt", Some(generation.text()));
+    insert(&mut body, "n_predict", Some(generation.output_tokens));
+    insert(
+        &mut body,
+        "temperature",
+        Some(generation.sampling.temperature),
+    );
+    insert(&mut body, "top_p", generation.sampling.top_p);
+    insert(&mut body, "seed", generation.sampling.seed);
+    insert(&mut body, "ignore_eos", generation.exact().then_some(true));
+    insert(&mut body, "json_schema", generation.schema.cloned());
+    insert(&mut body, "stream", Some(generation.streamed()));
+    body
+}
+
+pub(super) fn read(event: &Value) -> Reading {
+    let stop = event["stop"].as_bool() == Some(true);
+    Reading {
+        text: new_text(event["content"].as_str()),
+        output_tokens: event["tokens_predicted"].as_i64(),
+        prompt_tokens: event["tokens_evaluated"].as_i64(),
+        cached_prompt_tokens: event["timings"]["cache_n"].as_i64(),
+        finish_reason: stop.then(|| event["stop_type"].as_str().unwrap_or("stop").to_owned()),
+        server: openai::timings(&event["timings"]),
+        last: stop,
+        ..Reading::default()
+    }
+}
