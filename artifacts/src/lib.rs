@@ -22,8 +22,8 @@ pub use document::at_path;
 pub use key::ActionKey;
 pub use store::{
     Cached, Commit, Finding, FindingKind, FsckMode, FsckOptions, FsckReport, GcMode, GcOptions,
-    GcReport, HistoryLine, Hold, Journal, Lookup, MAX_RECORD_BYTES, Noted, ReadRecord,
-    RebuildReport, RecordView, Root, Store, StoreError, Subset, Tally,
+    GcReport, HistoryLine, Hold, Journal, Lookup, Noted, ReadRecord, RebuildReport, RecordView,
+    Root, Store, StoreError, Subset, Tally,
 };
 pub use table::{Column, ColumnData, Ratio, Scalar, Table, TableError};
 pub use table_columns::InPlace;

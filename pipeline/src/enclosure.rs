@@ -21,7 +21,7 @@ use rustix::process::{
 use crate::process::{ProcessId, ProcessStat, stat};
 
 /// The variable that carries the mark.
-pub const MARK: &str = "BENCHTRAIL_LEASE";
+pub(crate) const MARK: &str = "BENCHTRAIL_LEASE";
 
 /// How long processes that were killed may take to vanish.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -173,7 +173,7 @@ impl Experiment {
 
     /// Returns the pairs (position in `over` of `stage`, position in `over` of `needed`) of the
     /// axes both are expanded over: cells join where these labels agree.
-    pub fn shared_axes(&self, stage: usize, needed: usize) -> Vec<(usize, usize)> {
+    pub(crate) fn shared_axes(&self, stage: usize, needed: usize) -> Vec<(usize, usize)> {
         let theirs = &self.stages[needed].over;
         let ours = self.stages[stage].over.iter().enumerate();
         ours.filter_map(|(i, axis)| Some((i, theirs.iter().position(|a| a == axis)?)))

@@ -46,8 +46,8 @@ pub use lease::Leases;
 pub use name::{NameError, OutputName};
 pub use not_run::not_run;
 pub use plan::{
-    Counts, Decision, DesignPlan, Lack, LaunchedCells, NoiseSource, Plan, PlanOptions, PlannedCell,
-    Reason, Smallest, launched_cells, measures_here, plan, relative_half_width, smallest_effect,
+    Counts, Decision, DesignPlan, Lack, NoiseSource, Plan, PlanOptions, PlannedCell, Reason,
+    Smallest, launched_cells, measures_here, plan, relative_half_width,
 };
 pub use ready::unready;
 pub use stage::{

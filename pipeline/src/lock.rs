@@ -401,7 +401,7 @@ impl Lock {
     ///
     /// # Errors
     /// If the file system refuses.
-    pub fn try_place(path: &Path) -> Result<(), LockError> {
+    pub(crate) fn try_place(path: &Path) -> Result<(), LockError> {
         let trial = beside(path);
         let made = fs::File::create(&trial).and_then(|_| fs::remove_file(&trial));
         made.map_err(|e| LockError::Io(path.to_owned(), e))

@@ -24,7 +24,7 @@ pub struct NameError {
 
 impl OutputName {
     /// The most bytes of a name: file systems take 255, and an extension may be added.
-    pub const MOST_BYTES: usize = 200;
+    pub(crate) const MOST_BYTES: usize = 200;
 
     /// Checks a name.
     ///

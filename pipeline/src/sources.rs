@@ -71,7 +71,7 @@ pub fn read(library: &dyn Library, name: &str) -> Result<(Source, Vec<u8>), Unus
 }
 
 /// The largest file that settings may name, in bytes.
-pub const MOST_BYTES: u64 = 1 << 30;
+pub(crate) const MOST_BYTES: u64 = 1 << 30;
 
 /// Reads a regular file of a size that is known beforehand: a FIFO would wait for ever, and a device
 /// has no end.

@@ -579,7 +579,7 @@ impl Control {
 
     /// Sets what may happen outside of this program; without a permit everything may.
     #[must_use]
-    pub fn permitting(mut self, permit: Option<std::sync::Arc<Permit>>) -> Self {
+    pub(crate) fn permitting(mut self, permit: Option<std::sync::Arc<Permit>>) -> Self {
         self.permit = permit;
         self
     }

@@ -62,5 +62,6 @@ pub use index::{Cached, Commit, HistoryLine};
 pub use lookup::Lookup;
 pub use objects::Store;
 pub use rebuild::RebuildReport;
-pub use record::{MAX_RECORD_BYTES, ReadRecord, RecordView};
+pub(crate) use record::MAX_RECORD_BYTES;
+pub use record::{ReadRecord, RecordView};
 pub use roots::{Journal, Noted, Root};

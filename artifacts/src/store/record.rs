@@ -5,7 +5,7 @@ use crate::Digest;
 
 /// The largest record in bytes; a larger object is taken for no record, so that a rebuild
 /// need not read every table.
-pub const MAX_RECORD_BYTES: u64 = 16 << 20;
+pub(crate) const MAX_RECORD_BYTES: u64 = 16 << 20;
 
 /// A record as the store sees it.
 #[derive(Clone, Debug, PartialEq)]

@@ -30,7 +30,7 @@ use artifacts::{ActionKey, Digest, Scalar};
 use crate::stage::{CellStatus, Coordinates, Json};
 
 /// The version of the encoding; part of every domain text, and the `format` of a recipe.
-pub const ENCODING_VERSION: u32 = 1;
+pub(crate) const ENCODING_VERSION: u32 = 1;
 
 /// Appends canonical bytes to a buffer.
 #[derive(Default)]
@@ -173,7 +173,7 @@ impl Encoder {
 
 /// Returns the digest of a value's canonical bytes: equal for values that differ only in the
 /// order of mapping keys.
-pub fn value_digest(value: &Json) -> Digest {
+pub(crate) fn value_digest(value: &Json) -> Digest {
     let mut encoder = Encoder::document("value");
     encoder.value(value);
     encoder.finish()

@@ -5,7 +5,8 @@ mod encoding;
 mod recipe;
 
 pub use difference::Difference;
-pub use encoding::{ENCODING_VERSION, value_digest};
+
+pub(crate) use encoding::value_digest;
 pub(crate) use encoding::{HeadParts, key_of};
 #[cfg(test)]
 pub(crate) use recipe::tests::sample as tests_sample;

@@ -8,7 +8,7 @@ use artifacts::Scalar;
 const VALUES: [&str; 5] = ["null", "true", "false", "inf", "NaN"];
 
 /// Appends a label in its one spelling.
-pub fn push_label(text: &mut String, label: &Scalar) {
+pub(crate) fn push_label(text: &mut String, label: &Scalar) {
     let written = match label {
         Scalar::Text(value) if is_word(value) => {
             text.push_str(value);
@@ -25,7 +25,7 @@ pub fn push_label(text: &mut String, label: &Scalar) {
 }
 
 /// Appends the name of an axis, a column or a stage in its one spelling.
-pub fn push_name(text: &mut String, name: &str) {
+pub(crate) fn push_name(text: &mut String, name: &str) {
     if !name.is_empty() && name.chars().all(in_name) {
         text.push_str(name);
     } else {

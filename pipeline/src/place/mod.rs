@@ -25,7 +25,9 @@ mod tests;
 
 pub use condition::{Condition, spaced};
 pub use coordinates::{CellName, Coordinates, cell_text};
-pub use label::{LabelKey, push_label, push_name, same_label};
+pub(crate) use label::push_label;
+pub(crate) use label::push_name;
+pub use label::{LabelKey, same_label};
 pub use pattern::CellPattern;
 pub use read::PlaceError;
 pub(crate) use read::Reader;

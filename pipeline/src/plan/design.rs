@@ -83,7 +83,7 @@ pub struct Smallest {
 /// Returns the smallest ratio, less 1, of two launches' results that a paired comparison over
 /// `blocks` finds with the usual chance at the usual level; `None` for fewer than three blocks, which
 /// license no verdict.
-pub fn smallest_effect(noise: f64, blocks: usize) -> Option<f64> {
+pub(crate) fn smallest_effect(noise: f64, blocks: usize) -> Option<f64> {
     smallest_at(noise, blocks, Looks::Once)
 }
 
@@ -169,7 +169,7 @@ struct Open {
 }
 
 /// The cells of a stage, each with its block and its launch.
-pub type LaunchedCells = Vec<(Coordinates, Option<(usize, usize)>)>;
+pub(crate) type LaunchedCells = Vec<(Coordinates, Option<(usize, usize)>)>;
 
 /// Returns the planned cells of a stage, each with its launch: the block, from 0, and what tells the launch
 /// from others of the block. Without a design every cell is a launch of its own, and there is none.

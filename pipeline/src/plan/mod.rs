@@ -10,9 +10,9 @@ mod session;
 mod until;
 
 pub use build::{measures_here, plan};
-pub use design::{
-    DesignPlan, LaunchedCells, NoiseSource, Smallest, launched_cells, smallest_effect,
-};
+pub(crate) use design::LaunchedCells;
+pub(crate) use design::smallest_effect;
+pub use design::{DesignPlan, NoiseSource, Smallest, launched_cells};
 pub use document::{Counts, Decision, Lack, Plan, PlannedCell, StageCounts};
 pub use reason::Reason;
 pub(crate) use session::{Outcome, Session, State};

@@ -185,7 +185,7 @@ pub fn account(
 }
 
 /// Why there is no table of a server's account.
-pub const NO_TIMINGS: &str = "absent: the server's answers report no timings";
+pub(crate) const NO_TIMINGS: &str = "absent: the server's answers report no timings";
 
 /// Makes the table `server_account`, a row for each closed loop and metric; `None` if the server
 /// tells no timings.

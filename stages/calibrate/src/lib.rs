@@ -29,7 +29,7 @@ mod point;
 mod rehearse;
 mod result;
 
-pub use account::{Account, Accounted, NO_TIMINGS, account, account_table};
+pub use account::{Account, Accounted, account, account_table};
 pub use certificate::Certificate;
 pub use grid::{Bound, Grid, Point};
 pub use kind::Calibrate;

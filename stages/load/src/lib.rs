@@ -75,7 +75,7 @@ pub use random::Origin;
 pub use run::{CellFacts, Ending, LoadError, LoadResult, LoadSpec, Target, run_load};
 pub use search::{
     Bounds as SearchBounds, Found, Level as SearchLevel, Overload, Pooled, Probe, Rules, Search,
-    SearchFiles, Tried, Undecided, Verdict, bisect, run_search, wilson,
+    SearchFiles, Tried, Undecided, Verdict, run_search,
 };
 pub use settings::{Settings, Timeouts, WorkloadChoice};
 pub use sheet::TableFile;

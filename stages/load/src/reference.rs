@@ -249,7 +249,7 @@ impl ReferenceServer {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn write_truth(&self, mut out: impl io::Write) -> io::Result<()> {
+    pub(crate) fn write_truth(&self, mut out: impl io::Write) -> io::Result<()> {
         let begun = match self.state.behaviour.log {
             Log::Nothing => 0,
             Log::Times | Log::Everything => self.state.arrivals.load(Ordering::Relaxed),
@@ -282,7 +282,7 @@ impl Drop for ReferenceServer {
 ///
 /// # Errors
 /// If it cannot be read, or a line is none of a log.
-pub fn read_truth(log: impl io::BufRead) -> io::Result<Vec<Truth>> {
+pub(crate) fn read_truth(log: impl io::BufRead) -> io::Result<Vec<Truth>> {
     let mut truths = Vec::new();
     for line in log.lines() {
         let line = line?;

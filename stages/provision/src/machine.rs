@@ -91,7 +91,7 @@ impl Machine {
     }
 
     /// Returns whether the loader finds a shared library.
-    pub fn has_library(&self, file: &str) -> bool {
+    pub(crate) fn has_library(&self, file: &str) -> bool {
         self.libraries.as_ref().is_ok_and(|all| all.contains(file))
     }
 
@@ -149,7 +149,7 @@ impl Machine {
     }
 
     /// Returns why facets are null, by facet.
-    pub fn unavailable(&self) -> BTreeMap<String, String> {
+    pub(crate) fn unavailable(&self) -> BTreeMap<String, String> {
         let mut reasons = BTreeMap::new();
         let mut note = |name: &str, reason: Option<&String>| {
             if let Some(reason) = reason {

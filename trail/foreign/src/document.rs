@@ -100,7 +100,7 @@ impl Prose {
     }
 
     /// The numbers whose text begins in a byte range.
-    pub fn numbers_in(&self, start: usize, end: usize) -> &[Quantity] {
+    pub(crate) fn numbers_in(&self, start: usize, end: usize) -> &[Quantity] {
         let from = self.numbers.partition_point(|number| number.start < start);
         let to = self.numbers.partition_point(|number| number.start < end);
         self.numbers.get(from..to.max(from)).unwrap_or(&[])
@@ -215,7 +215,7 @@ impl Document {
     }
 
     /// The heading above a block of prose.
-    pub fn heading_of(&self, section: usize) -> &str {
+    pub(crate) fn heading_of(&self, section: usize) -> &str {
         section
             .checked_sub(1)
             .and_then(|at| self.headings.get(at))

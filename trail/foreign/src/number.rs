@@ -25,12 +25,12 @@ pub struct Quantity {
 
 impl Quantity {
     /// Whether the number is a percentage.
-    pub fn is_percent(&self) -> bool {
+    pub(crate) fn is_percent(&self) -> bool {
         self.unit == "%"
     }
 
     /// Whether it is a whole number without unit.
-    pub fn is_count(&self) -> bool {
+    pub(crate) fn is_count(&self) -> bool {
         self.half == 0.5 && self.unit.is_empty() && self.value >= 0.0
     }
 
@@ -112,7 +112,7 @@ static ROUGH: LazyLock<Regex> = LazyLock::new(|| {
 
 /// Finds the numbers of a text, left to right. Parts of names (`qwen2.5-7b`, `A100`), version numbers and
 /// dates are not numbers.
-pub fn quantities(text: &str) -> Vec<Quantity> {
+pub(crate) fn quantities(text: &str) -> Vec<Quantity> {
     let mut found = Vec::new();
     let mut from = 0;
     while let Some(matched) = NUMBER.find_at(text, from) {

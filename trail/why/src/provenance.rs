@@ -152,7 +152,7 @@ impl<'store> Provenance<'store> {
     }
 
     /// Returns whether a lock is known.
-    pub fn is_known(&self) -> bool {
+    pub(crate) fn is_known(&self) -> bool {
         self.file.is_some()
     }
 

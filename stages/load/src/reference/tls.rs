@@ -39,7 +39,7 @@ impl Identity {
     ///
     /// # Errors
     /// As [`Identity::from_pem`], or if a file cannot be read.
-    pub fn from_files(certificate: &Path, key: &Path) -> Result<Self, String> {
+    pub(crate) fn from_files(certificate: &Path, key: &Path) -> Result<Self, String> {
         let read =
             |path: &Path| std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()));
         Self::from_pem(&read(certificate)?, &read(key)?)

@@ -137,7 +137,7 @@ impl Found {
 }
 
 /// Returns the 95 % interval of a share (Wilson 1927); (0, 1) without trials.
-pub fn wilson(good: u64, n: u64) -> (f64, f64) {
+pub(crate) fn wilson(good: u64, n: u64) -> (f64, f64) {
     if n == 0 {
         return (0.0, 1.0);
     }
@@ -172,7 +172,7 @@ pub struct Rules {
 /// Searches from a level up. `probe` gets the number of the probe, its level, and how many
 /// requests to send; `watch` is shown it when it was judged. If a probe fails, what was found
 /// until then comes back with its error.
-pub fn bisect<E>(
+pub(crate) fn bisect<E>(
     (from, up_to): (Level, f64),
     rules: &Rules,
     probe: &mut dyn FnMut(usize, Level, u64) -> Result<Tried, E>,

@@ -14,7 +14,9 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-pub use bisect::{Found, Level, Pooled, Probe, Rules, Tried, Verdict, bisect, wilson};
+pub(crate) use bisect::bisect;
+pub(crate) use bisect::wilson;
+pub use bisect::{Found, Level, Pooled, Probe, Rules, Tried, Verdict};
 pub use overload::{Overload, Undecided};
 pub use run::{SearchFiles, run_search};
 pub use settings::{Bounds, Search};

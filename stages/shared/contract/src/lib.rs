@@ -44,7 +44,7 @@ pub use documents::{
     ServerCommand, ServerDescriptor, Telling, WeightsIdentity,
 };
 pub use format::{ReadError, TableFormat};
-pub use lineage::{LINEAGE, Lineage, LineageRow, LineageSource, SourceArtifact, lineage_table};
+pub use lineage::{Lineage, LineageRow, LineageSource, SourceArtifact, lineage_table};
 pub use metrics::{ChunkGaps, METRICS, Metric, Timing, metric, timings};
 pub use narrow::NarrowRows;
 pub use order::{compare, compare_all};

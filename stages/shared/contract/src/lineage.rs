@@ -10,7 +10,7 @@ use pipeline::place::CellName;
 use crate::format::{ReadError, TableFormat};
 
 /// The format of lineage tables.
-pub const LINEAGE: TableFormat = TableFormat {
+pub(crate) const LINEAGE: TableFormat = TableFormat {
     name: "lineage",
     version: 2,
 };
