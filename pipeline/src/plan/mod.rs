@@ -10,8 +10,6 @@ mod session;
 mod until;
 
 pub use build::{measures_here, plan};
-pub(crate) use design::LaunchedCells;
-pub(crate) use design::smallest_effect;
 pub use design::{DesignPlan, NoiseSource, Smallest, launched_cells};
 pub use document::{Counts, Decision, Lack, Plan, PlannedCell, StageCounts};
 pub use reason::Reason;

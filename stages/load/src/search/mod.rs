@@ -14,8 +14,6 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use bisect::bisect;
-pub(crate) use bisect::wilson;
 pub use bisect::{Found, Level, Pooled, Probe, Rules, Tried, Verdict};
 pub use overload::{Overload, Undecided};
 pub use run::{SearchFiles, run_search};

@@ -5,6 +5,7 @@ use pipeline::stage::{Control, Coordinates};
 use proptest::prelude::*;
 use serde_json::json;
 
+use super::bisect::{bisect, wilson};
 use super::settings::at_level;
 use super::*;
 use crate::random::Origin;
