@@ -2,7 +2,7 @@
 //!
 //! While planning, a file is found and digested (`stage`); the digest, not the path, is in the
 //! key. When the cell executes, the file is read as its tool writes it (`vllm`, `sglang`,
-//! `guidellm`, `aiperf`, `genai_perf`, `csv`, `parquet`) into [`rows::Imported`], and that
+//! `guidellm`, `aiperf`, `genai_perf`, `csv`, `parquet`) into `rows::Imported`, and that
 //! becomes the tables a measured cell has, with the original file beside them. What a file does
 //! not hold is null. What `benchtrail load --out` wrote are such tables already (`own`).
 

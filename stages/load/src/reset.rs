@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use apis::{Adapter as _, Delivery, Generation, Sampling};
-use contract::{CacheReset, Counters, OutputMode};
+use contract::{Api, CacheReset, Counters, OutputMode};
 use net::{Ask, Site};
 use pipeline::stage::{Control, Failure};
 use serde_json::json;
@@ -297,7 +297,6 @@ fn own_prompt(target: &Target) -> (String, serde_json::Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use contract::Api;
     use std::io::{Read, Write};
     use std::net::TcpListener;
     use std::sync::atomic::{AtomicUsize, Ordering};

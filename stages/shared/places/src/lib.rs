@@ -11,7 +11,7 @@ mod container;
 mod host;
 mod settings;
 
-pub use beat::{Heard, PULSE, SILENCE, beat, listen};
+pub use beat::{Heard, SILENCE, beat, listen};
 pub use container::{
     Containment, Inside, LEASE_LABEL, Network, PACKAGES, Runtime, WEIGHTS, name as container_name,
     passes, sweep,
