@@ -11,7 +11,7 @@ pub(crate) const PULSE: Duration = Duration::from_secs(2);
 /// seem open for hours.
 pub const SILENCE: Duration = Duration::from_secs(20);
 
-/// Writes a beat each [`PULSE`] until the pipe breaks or `stop` is dropped; then closes the pipe.
+/// Writes a beat each `PULSE` until the pipe breaks or `stop` is dropped; then closes the pipe.
 pub fn beat(mut pipe: impl Write + Send + 'static, stop: Receiver<()>) {
     let beating = move || {
         while pipe.write_all(b".").and_then(|()| pipe.flush()).is_ok() {
