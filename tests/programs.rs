@@ -152,7 +152,7 @@ stages:
     kind: analyze
     needs: [work]
     tables:
-      worst: {{operator: sql, keys: [size], query: select size, max(time) as time from "work.found" group by size}}
+      worst: {{operator: sql, keys: [size], query: 'select size, max(time) as time from "work.found" group by size'}}
   report: {{kind: report, needs: [work, made]}}
 "#
     );
