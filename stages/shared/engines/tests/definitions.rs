@@ -381,10 +381,16 @@ fn the_examples_in_the_documentation_are_valid() {
         .skip(1)
         .map(|rest| yaml::read(rest.split("```").next().expect("the example ends")))
         .collect();
-    let [study, engine, running, host, group, model] = &examples[..] else {
-        panic!("six examples, not {}", examples.len())
+    let [study, container, engine, running, host, group, model, draft] = &examples[..] else {
+        panic!("eight examples, not {}", examples.len())
     };
-    assert!(study["stages"].is_object() && host["stages"].is_object());
+    for part in [study, container, host] {
+        assert!(part["stages"].is_object());
+    }
+    assert!(container["stages"]["machine"]["environment"]["container"]["image"].is_string());
+    let drafting = &draft["engines"]["drafting"];
+    assert_eq!(drafting["extends"], "llama-cpp");
+    assert!(drafting["launch"]["draft-arguments"].is_array());
     let router = Engine::from_json(&group["engines"]["sglang-router"]).unwrap();
     assert_eq!(router.launch.peers.len(), 2);
     let running = Engine::from_json(running).unwrap();
