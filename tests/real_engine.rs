@@ -196,7 +196,7 @@ fn an_engine_killed_under_load_leaves_its_rows_and_the_next_cell_unharmed() {
     let limit = Instant::now() + Duration::from_secs(300);
     // A request of a load was answered; progress is told before that, too.
     let answered = |line: &str| {
-        serde_json::from_str::<serde_json::Value>(line).is_ok_and(|event| {
+        serde_json::from_str::<Value>(line).is_ok_and(|event| {
             event["event"] == "cell-progress"
                 && event["cell"]
                     .as_str()
