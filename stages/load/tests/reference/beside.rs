@@ -352,7 +352,7 @@ fn a_program_that_dies_in_a_run_leaves_its_rows_and_a_warning() {
     let out = tempfile::tempdir().unwrap();
     // Long enough for the end of the program to be seen.
     let behaviour = Behaviour {
-        ttft: std::time::Duration::from_millis(150),
+        ttft: Duration::from_millis(150),
         ..paced()
     };
     let run = Run {
