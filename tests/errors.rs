@@ -193,12 +193,13 @@ fn an_engine_that_this_machine_cannot_run_is_exit_code_4_with_the_remedy() {
             "engine: own",
         );
     };
-    for command in [
-        ["plan", "--smoke"].as_slice(),
-        &["run", "--smoke", "--quiet"],
+    // A run also leaves a page of what is missing, and says where.
+    for (snapshot, command) in [
+        ("lacking-engine", ["plan", "--smoke"].as_slice()),
+        ("lacking-engine-run", &["run", "--smoke", "--quiet"]),
     ] {
         refused(
-            "lacking-engine",
+            snapshot,
             &[command, &["experiments/quickstart.yaml"]].concat(),
             lacking,
             4,
