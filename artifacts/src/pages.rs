@@ -25,7 +25,7 @@ pub(crate) fn check(mut chunk: &[u8], compression: Compression) -> Result<(), &'
     let factor = match compression {
         Compression::UNCOMPRESSED => 1,
         Compression::SNAPPY => SNAPPY,
-        // The reader has no other codec, and says so.
+        // The reader reports any other codec as an error.
         _ => return Ok(()),
     };
     while !chunk.is_empty() {

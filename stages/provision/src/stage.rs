@@ -60,7 +60,7 @@ pub struct Settings {
     /// The model: the name of a definition among `models`.
     pub model: String,
     /// The model that drafts tokens for it (speculative decoding): the name of a definition among
-    /// `models`. The engine's definition says how it is told of it (`launch.draft-arguments`).
+    /// `models`. `launch.draft-arguments` in the engine's definition passes it to the engine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub draft: Option<String>,

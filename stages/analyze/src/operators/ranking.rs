@@ -32,13 +32,13 @@ pub(crate) struct Parameters {
     #[serde(default)]
     tie_within: f64,
     /// The axes whose labels are the units of replication; by default `block` where the table has it.
-    /// Without units no two contenders are told apart.
+    /// Without units, no two contenders are distinguished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unit: Option<Vec<String>>,
     /// With which tests those of this table share the level.
     #[serde(default)]
     family: Family,
-    /// The chance of a false verdict anywhere in the family; here, that two equal contenders are told apart.
+    /// The chance of a false verdict anywhere in the family; here, that two equal contenders are distinguished.
     #[serde(default = "alpha")]
     alpha: f64,
     /// How often the study looks at what it found. A design with `until` sets it.
@@ -182,7 +182,7 @@ impl TypedOperator for Ranking {
     const NAME: &'static str = "ranking";
     const SUMMARY: &'static str = "The rank of each label of an axis at every coordinate, with \
         those it cannot be told apart from and how stable its rank is over the units.";
-    const SOURCE: &'static str = "`rank` is standard competition ranking (1, 2, 2, 4), `mid_rank` fractional ranking (1, 2.5, 2.5, 4), both of the means over the units. Two contenders are told apart by Student's t of the units' log ratios (differences where a value is not above 0), one family over all pairs and contests of the table, which shares the level of the study with its other tables (weighted Holm). Where no unit has both, as with systems on machines of their own, Welch's t of the units' logarithms takes its place. Ties do not chain: each is told pair by pair. Friedman (JASA 32, 1937), or Kruskal & Wallis (JASA 47, 1952) where no unit has two contenders, exact where feasible, asks whether there is anything to rank.";
+    const SOURCE: &'static str = "`rank` is standard competition ranking (1, 2, 2, 4), `mid_rank` fractional ranking (1, 2.5, 2.5, 4), both of the means over the units. Two contenders are distinguished by Student's t of the units' log ratios (differences where a value is not above 0), one family over all pairs and contests of the table, which shares the level of the study with its other tables (weighted Holm). Where no unit has both, as with systems on machines of their own, Welch's t of the units' logarithms takes its place. Ties do not chain: each is told pair by pair. Friedman (JASA 32, 1937), or Kruskal & Wallis (JASA 47, 1952) where no unit has two contenders, exact where feasible, asks whether there is anything to rank.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let (from, column) = (given.from.as_str(), given.column.as_str());
