@@ -1,6 +1,6 @@
 """The package against the binary: a published study of the repository, and a folder of rows.
 
-Run with the binary in BENCHTRAIL_BINARY: `pytest python/tests`.
+Run with the binary in BENCHTRAIL_BINARY: `pytest packaging/python/tests`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 
 import benchtrail
 
-REPORT = Path(__file__).parents[2] / "docs" / "first-report"
+REPORT = Path(__file__).parents[3] / "docs" / "first-report"
 BUNDLE = REPORT / "quickstart.tar.zst"
 
 
