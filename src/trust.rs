@@ -109,12 +109,13 @@ fn refused(session: &Session, asked: &[(&StageEffect, &Consent)]) -> Stop {
     let file = shown(&session.experiment.file);
     let shown: Vec<String> = asked.iter().map(|(effect, _)| text(effect)).collect();
     Stop::usage(format!(
-        "{file} starts what this user has not run before from this folder; nothing was started\n{}",
+        "{file} starts programs that you have not approved for this folder; nothing was \
+        started\n{}",
         shown.join("\n")
     ))
     .hint(format!(
-        "`benchtrail plan --commands {file}` shows all of it; if you trust who wrote it, \
-         `benchtrail run --trust {file}` starts it, and this folder is not asked about it again"
+        "`benchtrail plan --commands {file}` shows all of them; if you trust the author, run \
+         `benchtrail run --trust {file}`, which also remembers your consent for this folder"
     ))
 }
 
@@ -184,11 +185,12 @@ pub(crate) fn text(effect: &StageEffect) -> String {
             if !complete {
                 lines.push("  and what they need".to_owned());
             }
-            lines.extend(
-                overrides
-                    .iter()
-                    .map(|package| format!("  {package}, whatever version others ask for")),
-            );
+            lines.extend(overrides.iter().map(|package| {
+                format!(
+                    "  {package}, in place of any version that others \
+                        request"
+                )
+            }));
             lines.extend(
                 assertions
                     .iter()

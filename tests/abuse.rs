@@ -118,7 +118,7 @@ fn a_bundle_as_published_holds_and_says_what_only_a_signature_could_show() {
     assert!(
         outcome
             .stdout
-            .contains("without a signature nobody vouches"),
+            .contains("nobody vouches for the measurements"),
         "{}",
         outcome.stdout
     );

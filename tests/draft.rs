@@ -114,8 +114,7 @@ fn a_missing_token_for_gated_weights_is_told_while_planning() {
         )
     };
     let told = plan(&[]);
-    let said =
-        "the hub gives the weights `org/closed` to certain users only, and there is no token";
+    let said = "the weights `org/closed` are gated on the hub, and there is no token";
     assert!(told.contains(said), "{told}");
     let told = plan(&[("HF_TOKEN", "hf_secret")]);
     assert!(

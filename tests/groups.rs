@@ -157,7 +157,7 @@ fn two_replicas_behind_a_balancer_are_one_server_whose_rows_name_their_members()
 fn mistakes_in_a_group_are_told_with_their_places_before_anything_starts() {
     for (from, to, told) in [
         ("load: router", "load: ruoter", "there is no role `ruoter`"),
-        ("load: router\n", "\n", "which role is loaded is not said"),
+        ("load: router\n", "\n", "the role to load is missing"),
         (
             "load: router",
             "load: replica",
@@ -171,7 +171,7 @@ fn mistakes_in_a_group_are_told_with_their_places_before_anything_starts() {
         (
             "peers: {workers: replica}",
             "peers: {workers: router}",
-            "roles tell each other of one another in a circle",
+            "the `peers` of roles form a circle",
         ),
     ] {
         let project = project(&STUDY.replace(from, to));
@@ -193,7 +193,7 @@ fn mistakes_in_a_group_are_told_with_their_places_before_anything_starts() {
         (
             ", peers: {workers: replica}",
             "",
-            "must be told of other servers as `workers`",
+            "needs the other servers as `workers`",
         ),
         (
             "peers: {workers: replica}",

@@ -204,7 +204,7 @@ fn a_run_killed_before_its_first_lock_loses_nothing() {
     assert!(had >= 4, "{unfinished}");
 
     let said = shared.run(&empty, &["gc", "--measurements"]).ok().stdout;
-    assert!(said.contains("of runs that have yet to write"), "{said}");
+    assert!(said.contains("of runs that have not written"), "{said}");
     let resumed = shared.run(&one, &["run", STUDY, "--json"]).ok().json();
     let executed = resumed["executed"].as_u64().expect("a count");
     assert_eq!(executed + had, 80, "{resumed}");

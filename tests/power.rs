@@ -198,7 +198,7 @@ fn crossovers_rankings_quantiles_and_goodput_are_simulated_and_what_is_not_is_to
     );
     let shown = project.run(["power", "experiments/kinds.yaml", "--studies", "20"]);
     let shown = shown.ok().stdout;
-    let others = "results: not simulated, for they end in no verdict of a test: won (wins)";
+    let others = "results: not simulated, because they have no test: won (wins)";
     assert!(shown.contains(others), "{shown}");
     assert!(
         shown.contains("have a false verdict in any table"),

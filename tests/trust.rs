@@ -196,7 +196,7 @@ fn what_ships_with_the_binary_asks_nothing_unless_it_is_given_whole_arguments() 
             .env("XDG_STATE_HOME", elsewhere.state.path())
             .env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
         let outcome = Outcome::from(command.output().expect("the binary starts"));
-        let asked = outcome.stderr.contains("has not run before");
+        let asked = outcome.stderr.contains("have not approved");
         // It is asked about, or it starts and ends at once.
         assert_eq!(
             outcome.code,

@@ -79,7 +79,7 @@ fn a_study_ends_when_its_figure_is_known_and_its_verdict_holds_at_every_look() {
     assert_eq!(verdict["verdict"], "different", "{verdict}");
     assert_eq!(
         verdict["verdict_reason"],
-        "rests on normality, and holds at every look"
+        "assumes normality, and holds at every look"
     );
     let method = verdict["ci_method"].as_str().unwrap();
     assert!(method.ends_with(", holds at every look"), "{method}");
@@ -106,6 +106,7 @@ fn a_test_that_holds_only_once_is_told_before_anything_is_measured() {
     );
     let outcome = project.run(["run", "experiments/until.yaml", "--quiet"]);
     assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-    let told = "the test `wilcoxon` does not hold where a study looks at it after each block";
+    let told =
+        "the test `wilcoxon` is not valid for a study that looks at its data after each block";
     assert!(outcome.stderr.contains(told), "{}", outcome.stderr);
 }

@@ -303,7 +303,7 @@ fn mistakes_in_an_environment_are_told_while_planning() {
         (
             "engine: tiny",
             "engine: llama-cpp",
-            "comes in packages of its own",
+            "has its own packages",
             "remove `environment`",
         ),
         (

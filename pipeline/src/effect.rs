@@ -182,7 +182,7 @@ impl Permit {
             return Ok(());
         }
         Err(
-            Failure::failed("nobody consented to what this cell would start").hint(
+            Failure::failed("you have not consented to what this cell would start").hint(
                 "`benchtrail plan --commands` shows it; `benchtrail run --trust` consents to it",
             ),
         )

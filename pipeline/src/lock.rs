@@ -188,7 +188,7 @@ impl fmt::Display for LockError {
         match self {
             Self::Io(path, error) => write!(
                 f,
-                "{}: {error}; the lock is written beside the experiment, so that folder must be \
+                "{}: {error}; the lock is written to the experiment's folder, which must be \
                  writable",
                 path.display()
             ),
@@ -645,7 +645,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            error.contains("study.lock") && error.contains("beside the experiment"),
+            error.contains("study.lock") && error.contains("the experiment's folder"),
             "{error}"
         );
     }

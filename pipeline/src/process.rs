@@ -316,7 +316,7 @@ impl fmt::Display for ExecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Usage => write!(f, "usage: {EXEC_COMMAND} OWNER -- PROGRAM [ARGUMENT…]"),
-            Self::Orphaned => f.write_str("the process that asked for this program has ended"),
+            Self::Orphaned => f.write_str("the process that requested this program has ended"),
             Self::Setup(error) => write!(f, "cannot bind the process to its owner: {error}"),
             Self::Exec(program, error) => {
                 write!(f, "cannot execute {}: {error}", program.display())

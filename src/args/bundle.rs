@@ -13,7 +13,7 @@ pub(crate) struct PublishArgs {
     /// Which experiment.
     #[command(flatten)]
     pub(crate) experiment: ExperimentArgs,
-    /// Name of an author to cite; repeat it for each author.
+    /// Name of an author to cite; may be repeated.
     #[arg(long, value_name = "NAME", required = true)]
     pub(crate) author: Vec<String>,
     /// License of the results, as an SPDX identifier.
@@ -28,15 +28,15 @@ pub(crate) struct PublishArgs {
     /// Private key to sign with, as written by `benchtrail keygen`.
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
-    /// A file that the study reads but that must not be copied, such as a licensed data set; the
-    /// bundle holds only its digest.
+    /// File that the study reads but that must not be copied, such as a licensed data set. The bundle
+    /// holds only its digest. May be repeated.
     #[arg(long, value_name = "FILE")]
     pub(crate) leave_out: Vec<PathBuf>,
-    /// An output of measured cells to leave out, such as `prompts` or `chunks`, so that the bundle is
-    /// smaller; it holds only their digests. Repeat it for each output.
+    /// Output of measured cells to leave out, such as `prompts` or `chunks`, for a smaller bundle. The
+    /// bundle holds only their digests. May be repeated.
     #[arg(long, value_name = "OUTPUT")]
     pub(crate) without: Vec<String>,
-    /// Switch off one rule of the search for secrets; the bundle says so.
+    /// Switch off a rule of the search for secrets. The bundle records this.
     #[arg(long, value_name = "RULE", value_parser = parse_rule())]
     pub(crate) allow: Vec<String>,
 }

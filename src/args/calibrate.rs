@@ -9,10 +9,10 @@ use super::values::{parse_api, parse_spans};
 /// Arguments of `calibrate`.
 #[derive(Debug, Args)]
 pub(crate) struct CalibrateArgs {
-    /// Numbers of clients for closed loops, separated by commas [default: 1,16,64,256].
+    /// Numbers of clients in closed loops, separated by commas [default: 1,16,64,256].
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     pub(crate) concurrency: Vec<u32>,
-    /// Rates for constant arrivals in requests per second, separated by commas [default: 50,200].
+    /// Rates of constant arrivals in requests per second, separated by commas [default: 50,200].
     #[arg(long, value_name = "R,…", value_delimiter = ',')]
     pub(crate) rate: Vec<f64>,
     /// Gaps between tokens, separated by commas [default: 10 ms,50 ms].
@@ -24,16 +24,16 @@ pub(crate) struct CalibrateArgs {
     /// Bound on the absolute error of TTFT and E2E: median and 99th percentile [default: 2 ms,20 ms].
     #[arg(long, value_name = "P50,P99", value_parser = parse_spans)]
     pub(crate) bound: Option<(String, String)>,
-    /// Measure a small grid, with one second per point.
+    /// Measure a small grid for one second per point.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Use TLS between client and reference server, with a certificate made for this run.
+    /// Use TLS between client and reference server, with a temporary certificate.
     #[arg(long)]
     pub(crate) tls: bool,
     /// Seed for the prompts.
     #[arg(long, value_name = "N", default_value_t = 164)]
     pub(crate) seed: u64,
-    /// Write calibration.parquet and instrument.json to this folder, and with --url also
+    /// Write calibration.parquet and instrument.json to this folder. With --url, also write
     /// server_account.parquet.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
@@ -41,11 +41,11 @@ pub(crate) struct CalibrateArgs {
     #[arg(long, short)]
     pub(crate) quiet: bool,
 
-    /// URL of a real server, such as `http://127.0.0.1:8080`: compare our times with those the
-    /// server reports for itself (llama.cpp does).
+    /// URL of a real server, such as `http://127.0.0.1:8080`. Compare measured times with the times
+    /// that the server reports, as llama.cpp does.
     #[arg(long, help_heading = "A real server")]
     pub(crate) url: Option<String>,
-    /// Numbers of clients for closed loops against the server, separated by commas.
+    /// Numbers of clients in closed loops against the server, separated by commas.
     #[arg(
         long,
         value_name = "N,…",

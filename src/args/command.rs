@@ -10,7 +10,7 @@ use super::{
 };
 
 /// A benchmark with its trail: declare a study of LLM serving engines in one YAML file, rerun only
-/// what changed, trace every number, publish the report.
+/// what changed, trace every number and publish the report.
 #[derive(Debug, Parser)]
 #[command(name = "benchtrail", version, max_term_width = 100, after_long_help = EXIT_CODES)]
 pub(crate) struct Cli {
@@ -30,36 +30,36 @@ Exit codes:
     2  the command line or the experiment is invalid (the message says where)
     3  the store is damaged
     4  this machine lacks something that the command needs
-    5  nothing matches: no such stage, cell, artifact or number
-    6  undecidable: the data cannot answer (`diff --gate`)
+    5  not found: no such stage, cell, artifact or number
+    6  undecided: the data do not allow a decision (`diff --gate`)
   130  interrupted (Ctrl-C); finished cells are kept";
 
 /// The commands of `benchtrail`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Write a short study that runs, as a file to change.
+    /// Write a short experiment that runs and that you can edit.
     #[command(after_long_help = "Examples:
-  benchtrail init my-study                                  asks in a terminal; `--yes` takes the defaults
+  benchtrail init my-study                                  asks questions; `--yes` accepts the defaults
   benchtrail init my-study --engine vllm --model Qwen/Qwen3-0.6B --clients 1,8,64
   benchtrail init my-study --workloads short-decode,shared-prefix --rates 1,2,4 --repetitions 5
   benchtrail init endpoint --from-url http://127.0.0.1:8000
-  benchtrail init again --from-load rows                    from what `load --out rows` has loaded")]
+  benchtrail init again --from-load rows                    the same load that wrote `--out rows`")]
     Init(InitArgs),
     /// List what an experiment can name: engines, models, workloads, gates, operators, templates, APIs.
     #[command(after_long_help = "Examples:
   benchtrail list engines
-  benchtrail list engines vllm                              one of them in full
+  benchtrail list engines vllm                              one engine in full
   benchtrail list gates row-status
   benchtrail list workloads --json
 
-Definitions in this folder (`engines/NAME.yaml` and so on) are listed, too.")]
+The list includes definitions in this folder, such as `engines/NAME.yaml`.")]
     List(ListArgs),
     /// Execute the missing cells of an experiment and render its report.
     #[command(after_long_help = "Examples:
   benchtrail run experiments/quickstart.yaml
   benchtrail run experiments/quickstart.yaml --smoke
   benchtrail run experiments/quickstart.yaml --set reps=5 --keep-going
-  benchtrail run experiments/quickstart.yaml --fresh ladder     measure again, keep old rows
+  benchtrail run experiments/quickstart.yaml --fresh ladder     measure again; old rows stay
   benchtrail run experiments/quickstart.yaml --only 'ladder[concurrency=8]'
   benchtrail run experiments/quickstart.yaml --locked           analyze again on any machine")]
     Run(RunArgs),
@@ -68,17 +68,16 @@ Definitions in this folder (`engines/NAME.yaml` and so on) are listed, too.")]
   benchtrail plan experiments/quickstart.yaml
   benchtrail plan experiments/quickstart.yaml --set output_tokens=64
   benchtrail plan experiments/quickstart.yaml --cells --json
-  benchtrail plan experiments/quickstart.yaml --dry-run      try analysis and report on made-up rows")]
+  benchtrail plan experiments/quickstart.yaml --dry-run      test analysis and report on made-up rows")]
     Plan(PlanArgs),
-    /// Simulate an experiment's comparisons: how often a verdict would be wrong, and what it would find.
+    /// Simulate an experiment's comparisons: how often they err, and which effects they find.
     #[command(after_long_help = "Examples:
   benchtrail power experiments/quickstart.yaml
   benchtrail power experiments/quickstart.yaml --set blocks=8 --effect 5
   benchtrail power experiments/quickstart.yaml --noise 2 --studies 10000 --json
 
-Nothing is measured. The cells, blocks, families and margins are the experiment's own, and the same
-operators judge the simulated cells that judge measured ones. For what is simulated, see
-docs/statistics.md.")]
+Nothing is measured. The simulation uses the experiment's own cells, blocks, families and margins, and
+the same operators as a real run. docs/statistics.md describes what is simulated.")]
     Power(PowerArgs),
     /// Show the status of every cell, as recorded in the lock.
     #[command(after_long_help = "Examples:
@@ -103,16 +102,16 @@ docs/statistics.md.")]
     #[command(after_long_help = "Examples:
   benchtrail load --url http://127.0.0.1:8080 --concurrency 8 --requests 64
   benchtrail load --url http://127.0.0.1:8080 --rate 5 --requests 300 --slo ttft=200,tpot=40
-  benchtrail load --url http://127.0.0.1:8080 --rate 1 --search 64 --slo ttft=200   highest rate that meets it
-  benchtrail load --url http://127.0.0.1:8080 --concurrency 8 --compat vllm         also vLLM's figures
+  benchtrail load --url http://127.0.0.1:8080 --rate 1 --search 64 --slo ttft=200   find the highest rate
+  benchtrail load --url http://127.0.0.1:8080 --concurrency 8 --compat vllm         add vLLM's figures
   benchtrail load --url http://127.0.0.1:8080 --constant 20 --prompt-words 100..400 --output-tokens 64
   benchtrail load --url http://127.0.0.1:8080 --workload shared-prefix --concurrency 16 --warmup 16
   benchtrail load --url http://127.0.0.1:8080 --burst --requests 32 --out rows     every row as Parquet
   benchtrail load --url http://127.0.0.1:8080 --api openai-chat --api-key-env OPENAI_API_KEY --json
 
-For the definition of every metric, and how other tools differ, see docs/load.md.")]
+docs/load.md defines every metric and says how other tools differ.")]
     Load(Box<LoadArgs>),
-    /// Measure the error of the load generator itself on this machine.
+    /// Measure the load generator's own error on this machine.
     #[command(after_long_help = "Examples:
   benchtrail calibrate --quick
   benchtrail calibrate --out calibration
@@ -121,13 +120,13 @@ For the definition of every metric, and how other tools differ, see docs/load.md
   benchtrail calibrate --quick --tls
   benchtrail calibrate --quick --url http://127.0.0.1:8080 --server-concurrency 1,8
 
-For what is compared and what the columns mean, see docs/load-accuracy.md.")]
+docs/load-accuracy.md explains the method and the columns.")]
     Calibrate(CalibrateArgs),
     /// Query the tables of an experiment in SQL.
     #[command(
-        after_long_help = "Name a table \"STAGE.OUTPUT\" (in double quotes, because of the dot), or just OUTPUT if only one stage
-has it. For a stage with axes, the table holds the rows of all its ok cells, with the axes as
-columns. For what a query may contain, see docs/sql.md.
+        after_long_help = "Write a table as \"STAGE.OUTPUT\", with double quotes because of the dot. If only one stage has that
+output, you can write just OUTPUT. The table of a stage with axes holds the rows of all ok cells and
+has the axes as columns. docs/sql.md describes the SQL that a query may use.
 
 Examples:
   benchtrail sql experiments/quickstart.yaml                list the tables
@@ -145,15 +144,15 @@ Examples:
   benchtrail why reports/quickstart/report.md:42:17
   benchtrail why reports/quickstart/report.md 0.573 --json")]
     Why(WhyArgs),
-    /// Look at studies in a browser: grid, cells, requests, and the tree of every number.
+    /// Explore studies in a browser: grid, cells, requests, and the tree behind every number.
     #[command(after_long_help = "Examples:
   benchtrail explore                                          every study of the project
   benchtrail explore experiments/quickstart.yaml --smoke
   benchtrail explore quickstart.tar.zst                       a published bundle
   benchtrail explore experiments/quickstart.yaml --export quickstart.html
-  benchtrail explore --listen 0.0.0.0:7311                    for other machines; needs the token it prints
+  benchtrail explore --listen 0.0.0.0:7311                    from other machines, with the printed token
 
-This measures nothing and changes nothing. For the views and the API, see docs/explore.md.")]
+`explore` measures nothing and changes nothing. docs/explore.md describes the views and the API.")]
     Explore(ExploreArgs),
     /// Recompute every number of a report from its artifacts, and check every digest on the way.
     #[command(after_long_help = "Examples:
@@ -161,21 +160,21 @@ This measures nothing and changes nothing. For the views and the API, see docs/e
   benchtrail audit --foreign README.md docs/results.md --sarif findings.sarif
   benchtrail audit --foreign their-report.md --data results.csv runs.parquet --page sources.html
 
-With --foreign, you audit reports that Benchtrail did not make. Without data, the audit checks arithmetic
-written out, totals, relations between columns, sentences that one table can answer, and the form. With
---data, it also traces every number to the cell or the simple derivation that yields it. The exit code is 1
-if there is a finding, and 2 if a document could not be audited: its format is not read, or no table was
-read in it and no data was given. See docs/foreign-audit.md.")]
+With --foreign, you audit reports that Benchtrail did not make. The audit checks written-out arithmetic,
+totals, relations between columns, sentences that one table can answer, and the form. With --data, it
+also traces every number to a cell or to a simple computation over cells. The exit code is 1 if there is
+a finding. It is 2 if Benchtrail cannot read a document's format, or if the document has no table and
+you gave no data. See docs/foreign-audit.md.")]
     Audit(AuditArgs),
-    /// Write the report of a run of `load`, or that of a finished study again.
+    /// Write the report of a `load --out` folder, or write the report of a finished study again.
     #[command(after_long_help = "Examples:
   benchtrail load http://127.0.0.1:8000 --concurrency 1,8,64 --out rows
-  benchtrail report rows                                    writes rows/report.md, which `why` can follow
+  benchtrail report rows                                    write rows/report.md, for use with `why`
   benchtrail report experiments/quickstart.yaml --out again.md
   benchtrail report quickstart.tar.zst --out theirs.md
 
-Of a folder that `load --out` wrote, this also writes the study of its rows, `study.yaml`: a file to change.
-Nothing is measured.")]
+For a folder that `load --out` wrote, Benchtrail also writes `study.yaml`: an experiment over its rows that
+you can edit. Nothing is measured.")]
     Report(ReportArgs),
     /// Write a finished study as a directory that others can check and reproduce.
     #[command(after_long_help = "Examples:
@@ -184,11 +183,11 @@ Nothing is measured.")]
   benchtrail publish experiments/quickstart.yaml --author 'Ada Lovelace' --key study.key --license CC0-1.0
   benchtrail publish experiments/quickstart.yaml --smoke --author 'Ada Lovelace' --out /tmp/smoke-bundle
 
-Before writing a bundle, `publish` searches it for secrets and user names. If it finds any, it writes
-nothing. If a finding is meant to be public, pass `--allow RULE`. For the contents of a bundle, see
-docs/publish.md.")]
+Before `publish` writes a bundle, it searches the contents for secrets and user names. If it finds any, it
+writes nothing. To publish a finding on purpose, pass `--allow RULE`. docs/publish.md describes the
+contents of a bundle.")]
     Publish(PublishArgs),
-    /// Check a published bundle: every byte, the signature, the lock, every number of its reports.
+    /// Check a published bundle: every byte, the signature, the lock, and every number of its reports.
     #[command(after_long_help = "Examples:
   benchtrail verify published/quickstart
   benchtrail verify quickstart.tar.zst --key study.pub")]
@@ -198,20 +197,20 @@ docs/publish.md.")]
   benchtrail reproduce published/quickstart
   benchtrail reproduce quickstart.tar.zst --json
 
-This reads only the bundle. It needs no engine, no network and no store. Measurements are taken as
-they are; the verify, analyze and report stages are executed from them.")]
+`reproduce` reads only the bundle. It needs no engine, no network and no store. It takes the
+measurements as they are, and executes the verify, analyze and report stages on them.")]
     Reproduce(ReproduceArgs),
     /// Show what changed between two studies, and whether it exceeds the measured noise.
     #[command(after_long_help = "Examples:
   benchtrail diff old/quickstart.lock experiments/quickstart.yaml
   benchtrail diff published/before published/after --column output_throughput --threshold 2
-  benchtrail diff baseline.tar.zst experiments/quickstart.yaml --gate       for CI: exits with 0, 1 or 6
+  benchtrail diff baseline.tar.zst experiments/quickstart.yaml --gate       for CI: exit code 0, 1 or 6
   benchtrail diff experiments/quickstart.yaml             one study: what changed since its lock
 
-Each study is a lock, an experiment's YAML file (meaning its lock), or a bundle. A result counts as
-changed if its mean over the launches moved by at least the threshold, and the p of the test,
-adjusted by Holm over all results, is at most alpha. A test needs three launches in each study.
-`--gate` judges each column over all coordinates.")]
+A study is a lock, an experiment's YAML file (Benchtrail then reads its lock), or a bundle. A result
+counts as changed under two conditions. Its mean over the launches moved by at least the threshold, and
+the p value of the test, Holm-adjusted over all results, is at most alpha. A test needs three launches
+in each study. `--gate` judges each column over all coordinates.")]
     Diff(DiffArgs),
     /// Show how a figure changed over the commits of a study's lock, with change points.
     #[command(after_long_help = "Examples:
@@ -219,19 +218,19 @@ adjusted by Holm over all results, is at most alpha. A test needs three launches
   benchtrail history experiments/regression.yaml results.cells.ttft_ms_p50 --where clients=8
   benchtrail history experiments/regression.yaml results.cells.ttft_ms_p50 --figure ttft.svg --csv
 
-The lock must be committed, and the store must still have the results that older locks name (`gc` keeps those
-of earlier runs of this store). Nothing is measured. Several rows with the same labels, such as blocks, are
-shown by their median. A change point is a description of the series, not a test: see docs/diff.md.")]
+The lock must be committed. The store must still have the results that older locks name; `gc` keeps the
+results of earlier runs. Nothing is measured. Rows with the same labels, such as blocks, are shown as their
+median. A change point describes the series; it is not a test. See docs/diff.md.")]
     History(HistoryArgs),
     /// Create a pair of Ed25519 keys for signing bundles.
     #[command(after_long_help = "Examples:
-  benchtrail keygen study                 writes study.key (secret) and study.pub (public)")]
+  benchtrail keygen study                 write study.key (secret) and study.pub (public)")]
     Keygen(KeygenArgs),
     /// Check every object and reference in the store.
     #[command(after_long_help = "Examples:
   benchtrail fsck
-  benchtrail fsck --subset 1/7        a seventh of the objects, for instance daily
-  benchtrail fsck --repair            quarantine damaged objects, so that the next run remakes them")]
+  benchtrail fsck --subset 1/7        hash one seventh of the objects, for example daily
+  benchtrail fsck --repair            quarantine damaged objects; the next run makes them again")]
     Fsck(FsckArgs),
     /// Remove objects that no lock reaches.
     #[command(after_long_help = "Examples:
@@ -247,13 +246,13 @@ shown by their median. A change point is a description of the series, not a test
     /// Print a completion script for a shell.
     #[command(after_long_help = "Examples:
   benchtrail completions bash > ~/.local/share/bash-completion/completions/benchtrail
-  benchtrail completions zsh > ~/.zfunc/_benchtrail          `fpath` must have that folder
+  benchtrail completions zsh > ~/.zfunc/_benchtrail          `fpath` must contain that folder
   benchtrail completions fish > ~/.config/fish/completions/benchtrail.fish")]
     Completions(CompletionsArgs),
     /// Print the manual page, or write one for each command.
     #[command(after_long_help = "Examples:
   benchtrail man | man -l -
-  benchtrail man --out ~/.local/share/man/man1             one page for each command")]
+  benchtrail man --out ~/.local/share/man/man1             one page per command")]
     Man(ManArgs),
     /// Print the JSON Schema of experiments, or the columns of the tables, as JSON.
     #[command(after_long_help = "Examples:

@@ -9,7 +9,7 @@ use clap::Args;
 pub(crate) struct HistoryArgs {
     /// The experiment's YAML file, or its lock.
     pub(crate) study: PathBuf,
-    /// The figure: STAGE.OUTPUT.COLUMN, as in `results.cells.ttft_ms_p50`.
+    /// The figure, as STAGE.OUTPUT.COLUMN, such as `results.cells.ttft_ms_p50`.
     #[arg(value_name = "TABLE.COLUMN")]
     pub(crate) figure_of: String,
     /// Use a profile of the experiment.
@@ -18,13 +18,13 @@ pub(crate) struct HistoryArgs {
     /// Shorthand for `--profile smoke`.
     #[arg(long, conflicts_with = "profile")]
     pub(crate) smoke: bool,
-    /// Only rows with this label; may be repeated.
+    /// Use only rows with this label; may be repeated.
     #[arg(long = "where", value_name = "COLUMN=LABEL", value_parser = super::global::parse_assignment)]
     pub(crate) only: Vec<(String, String)>,
-    /// The most commits to look at, from the newest.
+    /// Largest number of commits to read, starting with the newest.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) commits: u32,
-    /// Also draw the series to this SVG file.
+    /// Also draw the series as an SVG file.
     #[arg(long, value_name = "FILE")]
     pub(crate) figure: Option<PathBuf>,
     /// Print the table as CSV.

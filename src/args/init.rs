@@ -9,28 +9,26 @@ use clap::{Args, ValueEnum};
 pub(crate) struct InitArgs {
     /// The study's name; the file is NAME.yaml [default: my-study].
     pub(crate) name: Option<String>,
-    /// Engine to start, as `benchtrail list engines` names it [default: llama-cpp].
+    /// Engine to start, one of `benchtrail list engines` [default: llama-cpp].
     #[arg(long, value_name = "ENGINE", conflicts_with_all = ["from_url", "from_load"])]
     pub(crate) engine: Option<String>,
-    /// Model to serve, as `benchtrail list models` names it; for an engine that loads models by
-    /// itself, a model's id or path [default: smollm2-135m-instruct].
+    /// Model to serve, one of `benchtrail list models`. For an engine that loads models itself, the
+    /// model's id or path [default: smollm2-135m-instruct].
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
-    /// Study the server that runs at this URL, instead of starting one.
+    /// Study a running server at this URL instead of starting one.
     #[arg(long, value_name = "URL", conflicts_with = "from_load")]
     pub(crate) from_url: Option<String>,
-    /// Study what a run of `load --out DIR` has loaded: its server, requests and arrivals.
+    /// Study the server, requests and arrivals of an earlier `load --out DIR`.
     #[arg(long, value_name = "DIR")]
     pub(crate) from_load: Option<PathBuf>,
-    /// For a server that runs: the environment variable that holds its API key.
+    /// For a running server: environment variable that holds its API key.
     #[arg(long, value_name = "VARIABLE")]
     pub(crate) api_key_env: Option<String>,
-    /// For a server that runs: the API to use, as `benchtrail list apis` names it [default:
-    /// openai-chat].
+    /// For a running server: API to use, one of `benchtrail list apis` [default: openai-chat].
     #[arg(long, value_name = "API", value_parser = super::values::parse_api())]
     pub(crate) api: Option<String>,
-    /// Workloads, separated by commas, as `benchtrail list workloads` names them [default:
-    /// short-decode].
+    /// Workloads from `benchtrail list workloads`, separated by commas [default: short-decode].
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) workloads: Vec<String>,
     /// Levels of a closed loop of clients, separated by commas [default: 1,2,4].
@@ -43,13 +41,13 @@ pub(crate) struct InitArgs {
     /// Measured requests in each cell.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: u64,
-    /// How often everything is repeated, the server launched anew each time.
+    /// Number of repetitions, each with a new launch of the server.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repetitions: u32,
-    /// Ask nothing, also in a terminal.
+    /// Do not ask questions, even in a terminal.
     #[arg(long, short)]
     pub(crate) yes: bool,
-    /// Replace the file if it is there.
+    /// Replace the file if it exists.
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -60,7 +58,7 @@ pub(crate) struct ListArgs {
     /// What to list.
     #[arg(value_enum, value_name = "WHAT")]
     pub(crate) what: Listed,
-    /// Show one of them in full.
+    /// Show only this one, in full.
     pub(crate) name: Option<String>,
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct LoadArgs {
     /// URL of the server, such as `http://127.0.0.1:8080` or `https://engine.example`.
     #[arg(value_name = "URL", required_unless_present = "url")]
     pub(crate) address: Option<String>,
-    /// The same as an option.
+    /// URL of the server, as an option.
     #[arg(long, value_name = "URL", conflicts_with = "address", visible_alias = "base-url", aliases = ["target", "host"])]
     pub(crate) url: Option<String>,
     /// For https://: trust only the certificates in this PEM file [default: those that the
@@ -33,7 +33,7 @@ pub(crate) struct LoadArgs {
     /// API to use.
     #[arg(long, value_name = "API", default_value = "openai-completions", value_parser = parse_api())]
     pub(crate) api: String,
-    /// Request whole answers instead of streamed ones; there is then no time to first token.
+    /// Request whole answers instead of streamed ones. Time to first token is then not measured.
     #[arg(long)]
     pub(crate) no_stream: bool,
     /// Environment variable that holds the API key; the key itself is never stored.
@@ -43,37 +43,36 @@ pub(crate) struct LoadArgs {
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = parse_header)]
     pub(crate) headers: Vec<(String, String)>,
 
-    /// Closed loop with N clients; each sends its next request once its last is answered
-    /// [default: 1]. Several levels, as in `1,8,64`, are run one after the other.
+    /// Closed loop with N clients. Each client sends its next request when its last one is answered
+    /// [default: 1]. Several levels, such as `1,8,64`, run one after the other.
     #[arg(long, value_name = "N,…", value_delimiter = ',', group = "arrivals",
-          help_heading = "When requests arrive", value_parser = clap::value_parser!(u32).range(1..))]
+          help_heading = "Arrivals", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) concurrency: Vec<u32>,
-    /// Poisson arrivals at R requests per second, independent of the server; `inf` sends all at once.
-    /// Several levels, as in `1,2,4,inf`, are run one after the other.
+    /// Poisson arrivals at R requests per second, independent of the server. `inf` sends all requests at
+    /// once. Several levels, such as `1,2,4,inf`, run one after the other.
     #[arg(long, value_name = "R,…", value_delimiter = ',', visible_alias = "request-rate", group = "arrivals",
-          help_heading = "When requests arrive", value_parser = parse_level, allow_negative_numbers = true)]
+          help_heading = "Arrivals", value_parser = parse_level, allow_negative_numbers = true)]
     pub(crate) rate: Vec<f64>,
     /// Evenly spaced arrivals at R requests per second, independent of the server.
-    #[arg(long, value_name = "R", group = "arrivals", help_heading = "When requests arrive",
+    #[arg(long, value_name = "R", group = "arrivals", help_heading = "Arrivals",
           value_parser = parse_rate, allow_negative_numbers = true)]
     pub(crate) constant: Option<f64>,
     /// Send all requests at once.
-    #[arg(long, group = "arrivals", help_heading = "When requests arrive")]
+    #[arg(long, group = "arrivals", help_heading = "Arrivals")]
     pub(crate) burst: bool,
-    /// Steps of Poisson arrivals, each with its rate and its length in seconds, as in
-    /// `2:30,4:30,8:30`.
-    #[arg(long, value_name = "R:S,…", value_delimiter = ',', value_parser = parse_step, group = "arrivals", help_heading = "When requests arrive")]
+    /// Poisson arrivals in steps of a rate and its duration in seconds, such as `2:30,4:30,8:30`.
+    #[arg(long, value_name = "R:S,…", value_delimiter = ',', value_parser = parse_step, group = "arrivals", help_heading = "Arrivals")]
     pub(crate) steps: Vec<(f64, f64)>,
-    /// Poisson arrivals whose rate changes evenly from one value to another over S seconds.
-    #[arg(long, value_name = "FROM:TO:S", value_parser = parse_ramp, group = "arrivals", help_heading = "When requests arrive")]
+    /// Poisson arrivals whose rate changes linearly from one value to another over S seconds.
+    #[arg(long, value_name = "FROM:TO:S", value_parser = parse_ramp, group = "arrivals", help_heading = "Arrivals")]
     pub(crate) ramp: Option<(f64, f64, f64)>,
-    /// Replay the times and lengths of a recorded trace (JSON Lines or CSV); with --workload or
-    /// --prompt-words, only its times.
+    /// Replay the times and lengths of a recorded trace, in JSON Lines or CSV. With --workload or
+    /// --prompt-words, replay only the times.
     #[arg(
         long,
         value_name = "FILE",
         group = "arrivals",
-        help_heading = "When requests arrive"
+        help_heading = "Arrivals"
     )]
     pub(crate) trace: Option<String>,
     /// Replay the trace X times faster than recorded.
@@ -82,7 +81,7 @@ pub(crate) struct LoadArgs {
         value_name = "X",
         default_value_t = 1.0,
         requires = "trace",
-        help_heading = "When requests arrive"
+        help_heading = "Arrivals"
     )]
     pub(crate) speed: f64,
     /// With --rate: gamma arrivals of this shape; 1 is Poisson, smaller values give bursts.
@@ -90,27 +89,27 @@ pub(crate) struct LoadArgs {
         long,
         value_name = "SHAPE",
         requires = "rate",
-        help_heading = "When requests arrive"
+        help_heading = "Arrivals"
     )]
     pub(crate) burstiness: Option<f64>,
-    /// With --rate, --constant, steps, a ramp or a trace: at most N requests in flight; who comes when so
-    /// many are waits, and its latency from the schedule counts the wait. Without any of them, the same as
+    /// Most requests in flight with --rate, --constant, --steps, --ramp or --trace. Further arrivals wait
+    /// in line; latencies from the scheduled time include the wait. Without these options, the same as
     /// --concurrency.
-    #[arg(long, value_name = "N", conflicts_with_all = ["concurrency", "burst"], help_heading = "When requests arrive",
+    #[arg(long, value_name = "N", conflicts_with_all = ["concurrency", "burst"], help_heading = "Arrivals",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_concurrency: Option<u32>,
-    /// Begin requests for this long, as in `30 s` or `30`; those in flight are waited for. With --requests,
-    /// whichever ends first.
+    /// Send new requests for this long, such as `30 s` or `30`, then wait for those in flight. With
+    /// --requests, the limit that is reached first ends the run.
     #[arg(long, value_name = "SPAN", value_parser = parse_duration, aliases = ["max-seconds", "benchmark-duration"],
-          conflicts_with_all = ["search", "burst"], help_heading = "When requests arrive")]
+          conflicts_with_all = ["search", "burst"], help_heading = "Arrivals")]
     pub(crate) duration: Option<String>,
-    /// Number of requests to measure [default: 64; with --duration, steps or a ramp, what fits; with a
-    /// trace, all of it].
+    /// Number of requests to measure [default: 64; with --duration, --steps or --ramp, as many as fit;
+    /// with --trace, all].
     #[arg(long, value_name = "N", visible_alias = "num-prompts", aliases = ["num-requests", "request-count", "max-requests"],
-          help_heading = "When requests arrive", value_parser = clap::value_parser!(u64).range(1..))]
+          help_heading = "Arrivals", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: Option<u64>,
-    /// Do not try the server with one short request before many are sent at once.
-    #[arg(long, help_heading = "When requests arrive")]
+    /// Do not test the server with one short request first.
+    #[arg(long, help_heading = "Arrivals")]
     pub(crate) no_preflight: bool,
     /// Number of warm-up requests to send first; they are not counted.
     #[arg(
@@ -118,51 +117,51 @@ pub(crate) struct LoadArgs {
         value_name = "N",
         default_value_t = 0,
         aliases = ["num-warmups", "warmup-requests", "warmup-request-count"],
-        help_heading = "When requests arrive"
+        help_heading = "Arrivals"
     )]
     pub(crate) warmup: u64,
 
-    /// Workload by name: a shipped one, or `workloads/NAME.yaml` in this folder [default:
+    /// Name of a workload: a shipped one, or `workloads/NAME.yaml` in this folder [default:
     /// short-decode].
     #[arg(
         long,
         value_name = "NAME",
         conflicts_with = "prompt_words",
-        help_heading = "What a request asks for"
+        help_heading = "Requests"
     )]
     pub(crate) workload: Option<String>,
-    /// Prompts from a file: ShareGPT JSON, JSON Lines or CSV with `prompt`, or lengths as in Mooncake's
-    /// trace. They are used again where there are fewer than requests.
+    /// Prompts from a file: ShareGPT JSON, JSON Lines or CSV with `prompt`, or lengths in the format of
+    /// Mooncake's trace. If the file has fewer prompts than requests, prompts are repeated.
     #[arg(long, value_name = "FILE", visible_alias = "dataset-path", conflicts_with_all = ["prompt_words", "workload", "prompt_tokens"],
-          help_heading = "What a request asks for")]
+          help_heading = "Requests")]
     pub(crate) dataset: Option<String>,
-    /// Prompts of N random words, or of `A..B` words (both included), with nothing in common.
-    #[arg(long, value_name = "A..B", value_parser = parse_count, help_heading = "What a request asks for")]
+    /// Independent prompts of N random words, or of `A..B` words, both ends included.
+    #[arg(long, value_name = "A..B", value_parser = parse_count, help_heading = "Requests")]
     pub(crate) prompt_words: Option<(u32, u32)>,
     /// Prompts of N or `A..B` tokens, made of random words. The server's own tokenizer counts
-    /// them unless you give --tokenizer.
+    /// them, unless you pass --tokenizer.
     #[arg(long, value_name = "A..B", value_parser = parse_count, visible_alias = "input-len", aliases = ["random-input-len", "isl"],
-          conflicts_with_all = ["prompt_words", "workload"], help_heading = "What a request asks for")]
+          conflicts_with_all = ["prompt_words", "workload"], help_heading = "Requests")]
     pub(crate) prompt_tokens: Option<(u32, u32)>,
-    /// A `tokenizer.json` to count the tokens of --prompt-tokens.
+    /// A `tokenizer.json` that counts the tokens of --prompt-tokens.
     #[arg(
         long,
         value_name = "FILE",
         requires = "prompt_tokens",
-        help_heading = "What a request asks for"
+        help_heading = "Requests"
     )]
     pub(crate) tokenizer: Option<String>,
-    /// Output tokens to ask for, `N` or `A..B`; end of sequence is ignored if the API allows it
-    /// [default: as the workload says; 64 with --prompt-words or --prompt-tokens].
+    /// Output tokens to request, `N` or `A..B`. The end of sequence is ignored if the API allows it
+    /// [default: that of the workload; 64 with --prompt-words or --prompt-tokens].
     #[arg(long, value_name = "N", value_parser = parse_count, visible_alias = "output-len", aliases = ["random-output-len", "osl"],
-          help_heading = "What a request asks for")]
+          help_heading = "Requests")]
     pub(crate) output_tokens: Option<(u32, u32)>,
     /// Seed for prompts and random arrivals.
     #[arg(
         long,
         value_name = "N",
         default_value_t = 164,
-        help_heading = "What a request asks for"
+        help_heading = "Requests"
     )]
     pub(crate) seed: u64,
 
@@ -183,27 +182,27 @@ pub(crate) struct LoadArgs {
     pub(crate) heartbeat: String,
 
     /// Interval between telemetry samples; samples are taken only with --out.
-    #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "1 s", help_heading = "Beside the load")]
+    #[arg(long, value_name = "SPAN", value_parser = parse_span, default_value = "1 s", help_heading = "Telemetry")]
     pub(crate) telemetry_interval: String,
     /// Source of GPU telemetry: `auto`, `nvml`, `nvidia-smi` or `none`.
-    #[arg(long, value_name = "WORD", default_value = "auto", value_parser = ["auto", "nvml", "nvidia-smi", "none"], help_heading = "Beside the load")]
+    #[arg(long, value_name = "WORD", default_value = "auto", value_parser = ["auto", "nvml", "nvidia-smi", "none"], help_heading = "Telemetry")]
     pub(crate) gpu: String,
     /// Process id of the server, if it runs on this machine; its process group is sampled.
-    #[arg(long, value_name = "PID", help_heading = "Beside the load")]
+    #[arg(long, value_name = "PID", help_heading = "Telemetry")]
     pub(crate) server_pid: Option<u32>,
-    /// Call a silent server hung only if every GPU drew less than this on average meanwhile.
-    #[arg(long, value_name = "WATTS", help_heading = "Beside the load")]
+    /// Treat a silent server as hung only if the mean power of every GPU was below this meanwhile.
+    #[arg(long, value_name = "WATTS", help_heading = "Telemetry")]
     pub(crate) hung_below: Option<f64>,
-    /// Path where llama.cpp reports its slots, for slots.parquet.
-    #[arg(long, value_name = "PATH", help_heading = "Beside the load")]
+    /// Path at which llama.cpp reports its slots; the rows go to slots.parquet.
+    #[arg(long, value_name = "PATH", help_heading = "Telemetry")]
     pub(crate) slots: Option<String>,
-    /// Path where SGLang reports its state, for server_info.parquet.
-    #[arg(long, value_name = "PATH", help_heading = "Beside the load")]
+    /// Path at which SGLang reports its state; the rows go to server_info.parquet.
+    #[arg(long, value_name = "PATH", help_heading = "Telemetry")]
     pub(crate) server_info: Option<String>,
 
-    /// Search for the highest level that meets --slo, from the level of --concurrency, --rate or
-    /// --constant up to this one. At most --requests [default: 400] are judged at one level, unless
-    /// a rate needs more to show an overload.
+    /// Search for the highest level that meets --slo. The search starts at the level of --concurrency,
+    /// --rate or --constant and goes up to this one. It judges at most --requests [default: 400] per
+    /// level, unless a rate needs more to show an overload.
     #[arg(long, value_name = "LEVEL", requires = "slo", help_heading = "Search")]
     pub(crate) search: Option<f64>,
     /// Share of requests that must meet --slo.
@@ -215,7 +214,7 @@ pub(crate) struct LoadArgs {
         help_heading = "Search"
     )]
     pub(crate) attainment: f64,
-    /// Relative distance between the level kept and the level missed at which the search ends.
+    /// Relative distance between the kept and the missed level at which the search ends.
     #[arg(
         long,
         value_name = "SHARE",
@@ -224,7 +223,7 @@ pub(crate) struct LoadArgs {
         help_heading = "Search"
     )]
     pub(crate) resolution: f64,
-    /// Longest time over which requests may arrive in one probe of a rate.
+    /// Longest time during which requests may arrive in one probe of a rate.
     #[arg(
         long,
         value_name = "SPAN",
@@ -234,14 +233,15 @@ pub(crate) struct LoadArgs {
     )]
     pub(crate) longest: String,
 
-    /// Goodput bounds on `ttft`, `tpot` or `e2e`, as in `ttft=200,tpot=40` (ms) or `ttft:200ms tpot:0.04s`.
+    /// Goodput bounds on `ttft`, `tpot` or `e2e`, such as `ttft=200,tpot=40` in ms, or `ttft:200ms
+    /// tpot:0.04s`.
     #[arg(long, value_name = "BOUNDS", value_delimiter = ',', num_args = 1..=3, visible_alias = "goodput",
           value_parser = parse_bound, help_heading = "Results")]
     pub(crate) slo: Vec<(String, f64)>,
-    /// Also print the figures that another tool's formulas give for the same rows.
+    /// Also print the figures of another tool, computed with its formulas from the same rows.
     #[arg(long, value_name = "TOOL", value_parser = parse_tool(), conflicts_with = "search", help_heading = "Results")]
     pub(crate) compat: Option<String>,
-    /// Path of the server's Prometheus metrics, for server_metrics.parquet.
+    /// Path of the server's Prometheus metrics; the rows go to server_metrics.parquet.
     #[arg(
         long,
         value_name = "PATH",
@@ -249,20 +249,19 @@ pub(crate) struct LoadArgs {
         help_heading = "Results"
     )]
     pub(crate) metrics: String,
-    /// Write requests, chunks, cell, prompts and telemetry as Parquet files to this folder.
+    /// Write requests, chunks, cell, prompts and telemetry to this folder as Parquet files.
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub(crate) out: Option<PathBuf>,
-    /// Also write the result as a file in another tool's layout, with every request, for what reads such
-    /// files.
+    /// Also write a result file in the format of another tool, with every request.
     #[arg(long, conflicts_with = "search", help_heading = "Results")]
     pub(crate) save_result: bool,
-    /// Layout of --save-result.
+    /// File format of --save-result.
     #[arg(long, value_name = "TOOL", default_value = "vllm", value_parser = parse_layout(), help_heading = "Results")]
     pub(crate) result_format: String,
-    /// Folder of --save-result [default: this one].
+    /// Folder for --save-result [default: the current folder].
     #[arg(long, value_name = "DIR", help_heading = "Results")]
     pub(crate) result_dir: Option<PathBuf>,
-    /// File of --save-result [default: a name made of layout, level, model and time].
+    /// File name for --save-result [default: made of format, level, model and time].
     #[arg(
         long,
         value_name = "FILE",

@@ -25,8 +25,8 @@ pub(crate) struct ReportArgs {
     /// Shorthand for `--profile smoke`.
     #[arg(long, conflicts_with = "profile")]
     pub(crate) smoke: bool,
-    /// File to write the report to; figures and trace go beside it [default: `report.md`, of a folder
-    /// of rows in that folder].
+    /// File to write the report to; figures and trace go into the same folder [default: `report.md`; for
+    /// a folder of rows, in that folder].
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 }
@@ -40,10 +40,12 @@ pub(crate) struct AuditArgs {
     /// Audit reports that Benchtrail did not make: Markdown, or plain text.
     #[arg(long)]
     pub(crate) foreign: bool,
-    /// Tables to trace the numbers to: CSV, TSV, JSON lines (.jsonl) or Parquet files, or folders of them.
+    /// Tables that may contain the numbers: CSV, TSV, JSON Lines (.jsonl) or Parquet files, or folders of
+    /// them.
     #[arg(long, value_name = "FILE", num_args = 1.., requires = "foreign")]
     pub(crate) data: Vec<PathBuf>,
-    /// Also write where every number comes from: a page for a reviewer, .html or .md. Needs --data and one report.
+    /// Also write a page for reviewers, .html or .md, that shows where every number comes from. Needs
+    /// --data and a single report.
     #[arg(long, value_name = "FILE", requires = "data")]
     pub(crate) page: Option<PathBuf>,
     /// Also write the findings as SARIF 2.1.0.
@@ -54,7 +56,7 @@ pub(crate) struct AuditArgs {
 /// Arguments of `explore`.
 #[derive(Debug, Args)]
 pub(crate) struct ExploreArgs {
-    /// What to look at: an experiment's YAML file, a lock, a published bundle, a folder that `load --out`
+    /// What to explore: an experiment's YAML file, a lock, a published bundle, a folder that `load --out`
     /// wrote, or any other folder [default: every study of the project].
     pub(crate) what: Option<PathBuf>,
     /// Use a profile of the experiment.
@@ -63,19 +65,18 @@ pub(crate) struct ExploreArgs {
     /// Shorthand for `--profile smoke`.
     #[arg(long, conflicts_with = "profile")]
     pub(crate) smoke: bool,
-    /// Address to serve at. One that other machines can reach gets a token, which is part of the
-    /// address printed.
+    /// Address to listen on. If other machines can reach it, the printed URL contains an access token.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7311")]
     pub(crate) listen: SocketAddr,
-    /// Write one study as a single HTML file instead, which opens without a server.
+    /// Instead of serving, write one study as an HTML file that opens without a server.
     #[arg(long, value_name = "FILE", conflicts_with = "listen")]
     pub(crate) export: Option<PathBuf>,
-    /// Largest size of the file, in MiB; what does not fit is left out and named.
+    /// Largest size of the file, in MiB. Benchtrail leaves out what does not fit and lists it.
     #[arg(long, value_name = "MIB", default_value_t = 24, requires = "export",
         value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) limit: u32,
-    /// Leave the chunks of answers out of the file, which is then smaller; a request is shown without its
-    /// single tokens.
+    /// Leave the chunks of answers out of the file. The file is smaller, but requests are shown without
+    /// their single tokens.
     #[arg(long, requires = "export")]
     pub(crate) no_chunks: bool,
 }

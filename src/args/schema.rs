@@ -16,6 +16,6 @@ pub(crate) enum SchemaOf {
     /// The JSON Schema of experiments, for editors.
     #[default]
     Experiment,
-    /// The tables that stages hand to one another, and all their columns.
+    /// The tables that stages exchange, with all their columns.
     Tables,
 }

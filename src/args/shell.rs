@@ -16,7 +16,7 @@ pub(crate) struct CompletionsArgs {
 /// Arguments of `man`.
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
-    /// Folder to write a page for each command to, as `benchtrail-COMMAND.1`.
+    /// Folder to write one page per command to, as `benchtrail-COMMAND.1`.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
 }

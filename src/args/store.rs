@@ -10,7 +10,7 @@ pub(crate) struct FsckArgs {
     /// Hash only part N of T of the objects.
     #[arg(long, value_name = "N/T")]
     pub(crate) subset: Option<String>,
-    /// Move damaged objects to quarantine and drop the index rows that refer to them.
+    /// Move damaged objects to quarantine, and delete the index rows that refer to them.
     #[arg(long)]
     pub(crate) repair: bool,
 }
@@ -18,16 +18,16 @@ pub(crate) struct FsckArgs {
 /// Arguments of `gc`.
 #[derive(Debug, Args)]
 pub(crate) struct GcArgs {
-    /// List what would be removed, and remove nothing.
+    /// List what would be removed, but remove nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Additional folders whose `*.lock` files protect what they reach.
+    /// More folders whose `*.lock` files protect the objects that they reach.
     #[arg(long, value_name = "DIR")]
     pub(crate) locks: Vec<PathBuf>,
-    /// Also remove measurements that no lock and no run needs; they cannot be computed again.
+    /// Also remove measurements that no lock and no run needs. You cannot compute them again.
     #[arg(long)]
     pub(crate) measurements: bool,
-    /// Deleted locks that used this store: they no longer protect any result.
+    /// Deleted locks that used this store. They no longer protect their results.
     #[arg(long, value_name = "LOCK", num_args = 1..)]
     pub(crate) forget: Vec<PathBuf>,
 }

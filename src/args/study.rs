@@ -27,19 +27,19 @@ pub(crate) struct RunArgs {
     /// Number of threads for pure stages [default: the number of cores].
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<usize>,
-    /// File to write the report to; figures and trace go beside it
+    /// File to write the report to; figures and trace go into the same folder
     /// [default: `reports/NAME/report.md` in the project's folder].
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
-    /// Write every event to this file, as one JSON line each [default: `events.jsonl` in the folder
+    /// Write events to this file, one JSON line per event [default: `events.jsonl` in the folder
     /// of the default report].
     #[arg(long, value_name = "FILE")]
     pub(crate) events: Option<PathBuf>,
-    /// Measure nothing: show the plan, and try verification, analysis and report on made-up rows. The
-    /// same as `plan --dry-run`.
+    /// Measure nothing. Show the plan, and test verification, analysis and report on made-up rows, like
+    /// `plan --dry-run`.
     #[arg(long, conflicts_with = "no_dry_run")]
     pub(crate) dry_run: bool,
-    /// Measure without first trying verification, analysis and report on made-up rows.
+    /// Measure without first testing verification, analysis and report on made-up rows.
     #[arg(long)]
     pub(crate) no_dry_run: bool,
     /// Whether to ask.
@@ -49,7 +49,7 @@ pub(crate) struct RunArgs {
     #[arg(long, short)]
     pub(crate) quiet: bool,
 
-    /// Show what engines write to their logs while they start
+    /// Show the logs of engines while they start.
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) verbose: bool,
 }
@@ -57,8 +57,8 @@ pub(crate) struct RunArgs {
 /// Consent to what an experiment starts.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Trust {
-    /// Start the programs that the experiment names, without asking whether you trust them; remembered
-    /// for this folder. For CI.
+    /// Start the experiment's programs without asking whether you trust them, and remember this for
+    /// the folder. For CI.
     #[arg(long, env = "BENCHTRAIL_TRUST", value_parser = FalseyValueParser::new())]
     trust: bool,
 }
@@ -85,11 +85,12 @@ pub(crate) struct PlanArgs {
     /// Print one line per cell; by default, cells of one stage that share a reason are grouped.
     #[arg(long)]
     pub(crate) cells: bool,
-    /// Show instead every program, argument list, variable, download and server of the experiment.
+    /// Instead of the plan, show every program, argument list, variable, download and server of the
+    /// experiment.
     #[arg(long, conflicts_with_all = ["cells", "dry_run"])]
     pub(crate) commands: bool,
-    /// Also execute verification, analysis and report on made-up rows in a temporary store, to find
-    /// their mistakes before anything is measured.
+    /// Also execute verification, analysis and report on made-up rows in a temporary store. This finds
+    /// mistakes before you measure.
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
@@ -118,11 +119,11 @@ pub(crate) struct LsArgs {
 /// Arguments of `show`.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    /// A digest (its first characters are enough), an experiment's YAML file, a bundle, a Parquet file, or
-    /// a folder that `load --out` wrote.
+    /// A digest or its first characters, an experiment's YAML file, a bundle, a Parquet file, or a
+    /// folder that `load --out` wrote.
     pub(crate) source: String,
-    /// In an experiment: `STAGE.OUTPUT` or `STAGE[axis=label,…].OUTPUT`; without an output, the record.
-    /// In a folder: the table.
+    /// In an experiment: `STAGE.OUTPUT` or `STAGE[axis=label,…].OUTPUT`. Without an output, the record is
+    /// shown. In a folder: the table.
     pub(crate) what: Option<String>,
     /// Use a profile of the experiment.
     #[arg(long, value_name = "NAME")]
@@ -146,7 +147,7 @@ pub(crate) struct ShowArgs {
 pub(crate) struct SqlArgs {
     /// The experiment's YAML file, a bundle, a Parquet file, or a folder that `load --out` wrote.
     pub(crate) experiment: PathBuf,
-    /// One SELECT [default: list the tables].
+    /// A single SELECT [default: list the tables].
     pub(crate) query: Option<String>,
     /// Use a profile of the experiment.
     #[arg(long, value_name = "NAME")]
@@ -185,19 +186,20 @@ pub(crate) struct DiffArgs {
     /// Smallest relative change that counts, in percent.
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     pub(crate) threshold: f64,
-    /// Largest Holm-adjusted p that counts; the level of each bound of the gate.
+    /// Largest Holm-adjusted p value that counts as a change, and the level of each bound of the gate.
     #[arg(long, value_name = "P", default_value_t = 0.05)]
     pub(crate) alpha: f64,
-    /// Statistical test of single results, over the units of replication.
+    /// Statistical test for each result, over the units of replication.
     #[arg(long, value_name = "TEST", default_value = "welch", value_parser = ["welch", "mann-whitney"])]
     pub(crate) test: String,
-    /// Axis whose labels are units of replication; may be repeated [default: `block`].
+    /// Axis whose labels are the units of replication; may be repeated [default: `block`].
     #[arg(long, value_name = "AXIS")]
     pub(crate) unit: Vec<String>,
-    /// Condition of measuring in which the studies may differ, such as `frequency`; may be repeated.
+    /// Measurement condition that may differ between the studies, such as `frequency`; may be repeated.
     #[arg(long, value_name = "NAME", value_parser = compare::conditions())]
     pub(crate) conditions_may_differ: Vec<String>,
-    /// Exit with 1 if a column got worse over all coordinates, with 6 if the data cannot tell.
+    /// Exit with 1 if a column got worse over all coordinates, and with 6 if the data do not allow a
+    /// decision.
     #[arg(long)]
     pub(crate) gate: bool,
 }
@@ -214,13 +216,14 @@ pub(crate) struct PowerArgs {
     /// True effects to look for, in percent.
     #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', default_values_t = [1.0, 5.0, 10.0, 20.0])]
     pub(crate) effect: Vec<f64>,
-    /// Noise of launches, in percent [default: seen in earlier blocks, else declared, else 3].
+    /// Noise between launches, in percent [default: that of earlier blocks, else the declared noise,
+    /// else 3].
     #[arg(long, value_name = "PERCENT")]
     pub(crate) noise: Option<f64>,
-    /// Noise of cells within a launch, in percent [default: half the noise of launches].
+    /// Noise between cells within a launch, in percent [default: half the noise between launches].
     #[arg(long, value_name = "PERCENT")]
     pub(crate) cell_noise: Option<f64>,
-    /// Noise of requests within a cell, in percent, by which quantiles vary [default: 10].
+    /// Noise between requests within a cell, in percent; it makes quantiles vary [default: 10].
     #[arg(long, value_name = "PERCENT")]
     pub(crate) request_noise: Option<f64>,
 }

@@ -88,7 +88,7 @@ pub(super) fn run(arguments: &CalibrateArgs, global: &Global) -> Result<(), Stop
         Ok(())
     } else {
         Err(
-            Stop::failed("no point of the grid meets the bound, so nothing is covered")
+            Stop::failed("no point of the grid meets the bound, so the calibration covers no load")
                 .hint("measure while the machine is idle, or set another --bound"),
         )
     }
@@ -318,7 +318,7 @@ fn account_of(loops: &[Accounted]) -> String {
     );
     if rows.is_empty() {
         return format!(
-            "\n{answered}; the server reports no timings, so there is nothing to compare with"
+            "\n{answered}; the server reports no timings, so there is nothing to compare"
         );
     }
     let heading = [

@@ -82,11 +82,11 @@ pub(super) fn diff(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
         Outcome::Pass => Ok(()),
         Outcome::Fail => Err(Stop::failed(format!("worse: {}", named(outcome)))),
         Outcome::Undecidable if found.gate.is_empty() => Err(Stop::undecidable(
-            "no result could be compared: a gate over nothing does not pass",
+            "no result could be compared, so the gate does not pass",
         )
         .hint("both studies need a table of `cell-summary` with the columns compared")),
         Outcome::Undecidable => Err(Stop::undecidable(format!(
-            "the data do not tell: {}",
+            "undecided: {}",
             named(outcome)
         ))
         .hint("more blocks on both sides narrow the bounds; `--unit` names the axis of the launches where it is not `block`")),

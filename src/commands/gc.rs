@@ -149,8 +149,8 @@ impl Roots {
         }
         let list: Vec<String> = gone.iter().map(|p| p.display().to_string()).collect();
         Err(Stop::failed(format!(
-            "nothing was removed: runs that used this store wrote locks that are not there now, so \
-             what they need is unknown: {}",
+            "nothing was removed: some locks of earlier runs are gone, so Benchtrail cannot know \
+             what they need: {}",
             list.join(", ")
         ))
         .hint(format!(
@@ -293,13 +293,16 @@ fn tell(roots: &Roots, report: &GcReport, arguments: &GcArgs) {
     }
     for (path, count) in &roots.runs {
         say(&format!(
-            "kept: {} of runs that have yet to write {}",
+            "kept: {} of runs that have not written {} yet",
             counted(*count, "executed cell"),
             shown(path)
         ));
     }
     if !arguments.measurements {
-        say("kept: every measurement; `--measurements` also removes those that nothing needs");
+        say(
+            "kept: all measurements; `--measurements` also removes those that no lock and no run \
+            needs",
+        );
     }
     let line = |what: &str, t: &artifacts::Tally| {
         format!("{what}: {} objects, {}", t.objects, bytes(t.bytes))

@@ -139,8 +139,10 @@ fn commits(lock: &Path, most: u32) -> Result<Vec<Commit>, Stop> {
         &["log", &most, "--format=%h%x09%cs%x09%s", "--", &name],
     );
     let log = log.map_err(|e| {
-        Stop::machine(e)
-            .hint("`history` reads the commits of the lock: it must lie in a git repository")
+        Stop::machine(e).hint(
+            "`history` reads the commits of the lock, so the lock must be in a git \
+                repository",
+        )
     })?;
     let mut commits: Vec<Commit> = log
         .lines()

@@ -241,7 +241,7 @@ fn clients(text: &str) -> Result<Vec<u32>, Stop> {
         .ok()
         .filter(|levels| levels.iter().all(|level| *level > 0))
         .ok_or_else(|| {
-            Stop::usage(format!("`{text}` are no levels"))
+            Stop::usage(format!("`{text}` is not a list of levels"))
                 .hint("write numbers of clients, as in `1,4,16`")
         })
 }
@@ -270,8 +270,11 @@ fn check_name(name: &str) -> Result<(), Stop> {
         && name.len() <= 64;
     match fits {
         true => Ok(()),
-        false => Err(Stop::usage(format!("`{name}` cannot be the name of a study"))
-            .hint("a name starts with a letter and has letters, digits, `-` and `_`, at most 64 of them")),
+        false => Err(
+            Stop::usage(format!("`{name}` cannot be the name of a study")).hint(
+                "a name starts with a letter and has at most 64 letters, digits, `-` and `_`",
+            ),
+        ),
     }
 }
 
@@ -307,9 +310,7 @@ fn text(wish: &Wish) -> String {
         }
         Server::Running { .. } => {
             add("  machine: {kind: provision, engine: there, model: served}");
-            add(
-                "  server: {kind: serve, needs: [machine]}    # it runs already; nothing is started",
-            );
+            add("  server: {kind: serve, needs: [machine]}    # it is already running");
         }
     }
     add("  ladder:");

@@ -545,7 +545,8 @@ impl Server<'_> {
                 ),
             }
         } else {
-            format!("does the server speak {api}? --api chooses another one, --no-stream asks for whole answers")
+            format!("does the server speak {api}? use --api for another API, or --no-stream for \
+                whole answers")
         })
     }
 

@@ -73,7 +73,9 @@ pub(super) fn tell(
     say(&table(sweep, runs, knee, slo));
     say(&match knee {
         Some(k) if sweep.axis == "clients" && runs[k].0 == 1.0 => {
-            "\nknee: 1 client; more of them bring less than half as much more throughput".to_owned()
+            "\nknee: 1 client; with more clients, throughput grows less than half as fast as the \
+            load"
+                .to_owned()
         }
         Some(k) => format!(
             "\nknee: {} {}; beyond it, more load brings less than half as much more throughput",

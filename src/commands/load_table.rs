@@ -156,7 +156,7 @@ fn counts(result: &LoadFiles, summary: &Summary, slo: &Slo) -> Vec<Vec<String>> 
     }
     if result.tally.mostly_in_one_piece() {
         let of = format!(
-            "of {} streamed answers: TPOT and ICL say nothing about the server",
+            "of {} streamed answers: TPOT and ICL do not describe the server",
             result.tally.streamed_answers
         );
         row(

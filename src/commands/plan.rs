@@ -86,7 +86,7 @@ fn commands(session: &Session, global: &Global) -> Result<(), Stop> {
     if global.json {
         say(&json!({ "commands": effects }).to_string());
     } else if effects.is_empty() {
-        say("the experiment starts no program, fetches nothing and reaches no server");
+        say("the experiment starts no programs, downloads nothing and contacts no server");
     } else {
         effects.iter().for_each(|effect| say(&trust::text(effect)));
     }
@@ -323,7 +323,7 @@ pub(super) fn estimate(plan: &Plan) -> String {
     match plan.estimate_s {
         _ if todo == 0 && plan.total.blocked > 0 => {
             format!(
-                "nothing can be executed: {} blocked",
+                "no cell can be executed: {} blocked",
                 cells(plan.total.blocked)
             )
         }

@@ -78,17 +78,17 @@ pub(super) fn power(arguments: &PowerArgs, global: &Global) -> Result<(), Stop> 
     }
     let error = (0.05 * 0.95 / arguments.studies as f64).sqrt();
     say(&format!(
-        "false: studies without an effect in which any verdict of the table is `different`; with so many studies, \
-         5 % is known to ± {} (one standard error).\n\
-         other columns: of the table's comparisons, the share found `different` where the first side is larger by so much; \
-         of a crossover, the share shown where the winner changes by so much in the middle of the ladder; \
-         of a ranking, the share in which a first contender that is better by so much is told apart from all others.",
+        "false: studies without an effect in which any verdict of the table is `different`; the \
+         standard error at 5 % is {}.\n\
+         other columns: the share of the table's comparisons that are `different` if the first side is larger by this effect; \
+         for a crossover, the share shown if the winner changes by this effect in the middle of the ladder; \
+         for a ranking, the share in which the first contender, better by this effect, is distinguished from all others.",
         percent(error)
     ));
     Ok(())
 }
 
-/// Says of one stage what no table says.
+/// Returns the lines of a stage below its table.
 fn beside(stage: &str, power: &Power) -> Vec<String> {
     let mut lines = Vec::new();
     let share = |count: u64| format!("{:.1} %", 100.0 * count as f64 / power.studies as f64);
@@ -99,7 +99,7 @@ fn beside(stage: &str, power: &Power) -> Vec<String> {
     };
     let apart = named(|t| !t.check && t.level_of_its_own);
     let apart = apart.map_or_else(String::new, |names| {
-        format!("; to the level of the study adds that of {names}")
+        format!("; the level of {names} adds to that of the study")
     });
     if power.tables.iter().any(|t| !t.check) {
         lines.push(format!(
@@ -109,7 +109,8 @@ fn beside(stage: &str, power: &Power) -> Vec<String> {
     }
     if let Some(names) = named(|t| t.check) {
         lines.push(format!(
-            "{stage}: checks are counted apart: in {} of the studies without an effect, {names} finds a difference",
+            "{stage}: checks are counted separately: in {} of the studies without an effect, \
+            {names} finds a difference",
             share(power.any_check_different)
         ));
     }
@@ -124,7 +125,7 @@ fn beside(stage: &str, power: &Power) -> Vec<String> {
             .map(|o| format!("{} ({})", o.table, o.operator))
             .collect();
         lines.push(format!(
-            "{stage}: not simulated, for they end in no verdict of a test: {}",
+            "{stage}: not simulated, because they have no test: {}",
             names.join(", ")
         ));
     }
@@ -177,10 +178,10 @@ impl Noise {
         let design = plan.design.as_ref();
         let from = match design.map(|d| &d.noise) {
             Some(NoiseSource::Measured { figure, blocks }) => {
-                format!("seen in `{figure}` over {blocks} blocks")
+                format!("measured: `{figure}` over {blocks} blocks")
             }
             Some(NoiseSource::Declared) => "as declared".to_owned(),
-            Some(NoiseSource::Unknown) | None => "assumed: nothing is known of it".to_owned(),
+            Some(NoiseSource::Unknown) | None => "assumed".to_owned(),
         };
         let noise = design.and_then(|d| d.launch_noise);
         Ok((noise.unwrap_or(USUAL_NOISE), from))

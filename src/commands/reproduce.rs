@@ -97,7 +97,7 @@ fn refuse(arguments: &ReproduceArgs, checked: &Checked, global: &Global) -> Resu
         for complaint in &checked.complaints {
             say(&format!("{}: {}", complaint.path, complaint.what));
         }
-        say("nothing was executed: the bundle is not as it was published");
+        say("nothing was executed, because the bundle differs from what was published");
     }
     Err(Stop::told())
 }

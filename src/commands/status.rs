@@ -156,7 +156,7 @@ fn tell_unfinished(runs: &[Unfinished], experiment: &Path, global: &Global) {
     }
     if runs.iter().any(|run| !run.live) {
         say(&format!(
-            "nothing of it is lost: `benchtrail run {}` goes on from there",
+            "nothing is lost; continue with `benchtrail run {}`",
             shown(experiment)
         ));
     }

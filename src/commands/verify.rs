@@ -99,9 +99,9 @@ pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop
 }
 
 /// What nothing but a signature can show.
-const UNSIGNED: &str = "without a signature nobody vouches for the measurements: records and request rows \
-                        agree with each other and with everything derived from them, but whoever made the bundle \
-                        may have made them up";
+const UNSIGNED: &str = "the bundle is not signed, so nobody vouches for the measurements: \
+                        records, request rows and everything derived from them agree, but the \
+                        author of the bundle may have invented them";
 
 /// Renders the reports of a bundle again from their records.
 fn render_again(bundle: &Bundle) -> Result<Vec<Reproduced>, Stop> {

@@ -175,19 +175,22 @@ fn list(document: &Document, numbers: &[&Number], global: &Global) {
 impl From<TrailError> for Stop {
     fn from(error: TrailError) -> Self {
         match error {
-            TrailError::NoReport(_) => {
-                Self::nothing(error).hint("`benchtrail run EXPERIMENT` renders a report and \
-                    prints its path")
-            }
+            TrailError::NoReport(_) => Self::nothing(error).hint(
+                "`benchtrail run EXPERIMENT` renders a report and \
+                    prints its path",
+            ),
             TrailError::NoTrace(_) => Self::nothing(error).hint(
-                "`why` needs the trace that `benchtrail run` writes beside the report; move both together",
+                "`why` needs the trace that `benchtrail run` writes next to the report; move the \
+                two together",
             ),
             TrailError::NoNumber { ref hint, .. } => {
                 let hint = hint.clone();
                 Self::nothing(error).hint(hint)
             }
             TrailError::Io(..) => Self::machine(error),
-            TrailError::Trace(..) => Self::failed(error).hint("`benchtrail run EXPERIMENT` writes it again"),
+            TrailError::Trace(..) => {
+                Self::failed(error).hint("`benchtrail run EXPERIMENT` writes it again")
+            }
             TrailError::Store(error) => error.into(),
             TrailError::Artifact(..) => Self::damaged(error),
         }

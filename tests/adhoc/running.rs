@@ -111,7 +111,7 @@ fn declared_facts_are_marked_in_the_report_and_exporters_fill_the_tables_of_our_
         "| Host: gpus | 8 x H100 SXM (declared) |",
         "| Host: memory_gib | 2048 (declared) |",
         "| Setting: tensor-parallel | 8 (declared) |",
-        "| Told by the server: served | reference |",
+        "| Reported by the server: served | reference |",
         "| Engine version | 1 (declared) |",
     ] {
         assert!(report.contains(line), "no `{line}` in:\n{report}");

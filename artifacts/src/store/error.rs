@@ -96,8 +96,8 @@ impl fmt::Display for StoreError {
             }
             Self::IndexVersion(path, version) => write!(
                 f,
-                "the store's index {} has version {version}, which this program does not know (it \
-                 is derived data: delete it, and the next run rebuilds it)",
+                "the store's index {} has version {version}, which this version of Benchtrail \
+                 cannot read. The index is derived data: delete it, and the next run rebuilds it",
                 path.display()
             ),
             Self::Busy(path) => {

@@ -133,7 +133,7 @@ impl Quiet {
         }
         if let Some(steal) = seen.steal_share.filter(|steal| *steal > STEAL) {
             wrong.push(format!(
-                "the hypervisor withholds {:.1} % of the processor's time",
+                "the hypervisor takes {:.1} % of the processor time",
                 steal * 100.0
             ));
         }
@@ -222,7 +222,7 @@ mod tests {
         let loud = Quiet::default().judge(&seen).unwrap_err().to_string();
         assert_eq!(
             loud,
-            "the hypervisor withholds 10.0 % of the processor's time; busiest: cargo (1.9); \
+            "the hypervisor takes 10.0 % of the processor time; busiest: cargo (1.9); \
              2 processes hold memory of a GPU"
         );
     }

@@ -469,7 +469,7 @@ impl Again<'_> {
         if self.study.kind_of(stage) != Some(name.as_str()) {
             let said = self.study.kind_of(stage).unwrap_or("none");
             return Err(format!(
-                "its record names the kind `{name}`, the study says `{said}`"
+                "its record has the kind `{name}`, but the study has `{said}`"
             ));
         }
         let class = LockClass::of(kind.class(), kind.sees_study());

@@ -716,7 +716,7 @@ fn wrong_type(mistake: Mistake, view: &View, node: &Node) -> Mistake {
             if (wants("integer") || wants("number"))
                 && text.trim().parse::<f64>().is_ok_and(|n| !n.is_finite()) =>
         {
-            "every number here is finite; leave the key out where there is no limit".to_owned()
+            "use a finite number, or omit the key if there is no limit".to_owned()
         }
         Value::Text(text) if wants("object") && (text.contains(":[") || text.contains(":{")) => {
             "put a space after the colon".to_owned()

@@ -330,7 +330,7 @@ impl DesignDraft {
             .collect();
         if !known.contains(&rule.of.as_str()) {
             let message = format!(
-                "nothing that is measured in blocks has a figure `{}`",
+                "no cell that is measured in blocks has a figure `{}`",
                 rule.of
             );
             let hint = remedy(&rule.of, "figures", known);
@@ -409,7 +409,7 @@ impl DesignDraft {
         let name = Scalar::Text(arm.name.clone());
         if axis.index(&name).is_some() || axis.has_dropped(&name) {
             let message = format!("the axis `{}` has a label `{}` already", arm.axis, arm.name);
-            let hint = "give the A/A arm a name of its own".to_owned();
+            let hint = "give the A/A arm its own name".to_owned();
             return wrong("as", message, hint);
         }
         if let Some((message, hint)) = insane(&arm.name) {
@@ -532,8 +532,10 @@ impl DesignDraft {
             // A stage of an unknown kind has been told of.
             None => None,
             Some(Class::Pure) => {
-                let message =
-                    format!("nothing is launched or measured by `{named}`: it cannot be the unit");
+                let message = format!(
+                    "`{named}` does not launch or measure anything, so it cannot be the \
+                        unit"
+                );
                 let hint = format!(
                     "name a stage that is launched or measured: {}",
                     list(names())
@@ -542,7 +544,7 @@ impl DesignDraft {
                 None
             }
             Some(_) if !measured(unit) => {
-                let message = format!("nothing is measured on `{named}`: it cannot be the unit");
+                let message = format!("no cell is measured on `{named}`, so it cannot be the unit");
                 let hint = format!(
                     "name a stage that is launched or measured: {}",
                     list(names())

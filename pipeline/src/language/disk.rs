@@ -47,7 +47,7 @@ pub fn instead_of(file: &Path) -> String {
     })
     .join(folder);
     if !here.is_dir() {
-        return format!("there is no folder {}, either", folder.display());
+        return format!("the folder {} does not exist either", folder.display());
     }
     let experiments = experiments_in(&here);
     let name = file.file_name().unwrap_or_default().to_string_lossy();

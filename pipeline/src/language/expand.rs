@@ -496,7 +496,7 @@ fn adopted_twice(
         .map(|path| format!("`{}`", path.join(".")))
         .collect();
     let hint = format!(
-        "put {} into {}, so that each cell has a result of its own, or take the axis out of `over`",
+        "put {} into {}, so that each cell has its own result, or remove the axis from `over`",
         missing.join(" and "),
         keys.join(" or ")
     );

@@ -192,7 +192,7 @@ pub(crate) struct Range {
     reason = "only its schema is used: the tree is read with its places"
 )]
 pub(crate) struct StageCommon {
-    /// What kind of stage it is.
+    /// The kind of the stage.
     kind: String,
     /// What the stage is for, for people.
     description: Option<String>,
@@ -311,7 +311,7 @@ pub fn experiment_schema(registry: &Registry) -> Schema {
         adopt(&mut own, kind.name(), &mut definitions);
         allow_placeholders(&mut own);
         stage["properties"]["kind"] =
-            json!({ "const": kind.name(), "description": "What kind of stage it is." });
+            json!({ "const": kind.name(), "description": "The kind of the stage." });
         stages.push(merge(stage, own));
     }
     root["properties"]["stages"]["additionalProperties"] = json!({ "oneOf": stages });

@@ -158,9 +158,9 @@ impl Builder<'_> {
                 column: word.column,
                 ..self.at(at, word.text.chars().count())
             };
-            let message = format!("`{}` must stand in quotes here", word.text);
+            let message = format!("`{}` must be in quotes here", word.text);
             return Mistake::new(span, &[], message).hint(format!(
-                "within `{{…}}` and `[…]`, YAML gives braces a meaning of its own: write `\"{}\"`",
+                "within `{{…}}` and `[…]`, braces are YAML syntax: write `\"{}\"`",
                 word.text
             ));
         }

@@ -182,7 +182,7 @@ fn a_rule_that_ends_blocks_is_read_and_its_mistakes_are_told() {
         ),
         (
             rule(5, "3 %", "output_througput", "9 blocks"),
-            "nothing that is measured in blocks has a figure `output_througput`",
+            "no cell that is measured in blocks has a figure `output_througput`",
         ),
     ] {
         let told = wrong(&text);

@@ -46,7 +46,7 @@ impl StageKind for Analyze {
     }
 
     fn semantic_version(&self) -> u32 {
-        10
+        11
     }
 
     fn class(&self) -> Class {

@@ -79,9 +79,9 @@ fn page() -> String {
         "# Operators of the analyze stage\n\n\
          One operator makes each table of an `analyze` stage. It reads the rows of the load cells that passed\n\
          verification, or other tables of the same stage. Key columns come first and identify a row. Undefined\n\
-         values are null, never 0. Every column carries its unit and definition in the Parquet file. When the\n\
-         tests run, they take the lists and values on this page from tables that the examples make, over a\n\
-         small ladder of made-up cells: two configurations, 1, 2 and 4 clients, three repetitions.\n",
+         values are null, never 0. The Parquet file holds the unit and definition of every column. The lists and\n\
+         values on this page come from running the examples on a small ladder of made-up cells: two\n\
+         configurations, 1, 2 and 4 clients, three repetitions. The test suite checks them.\n",
     );
     for page in crate::pages() {
         let (name, example) = settings
@@ -155,7 +155,7 @@ fn page() -> String {
             let ends: Vec<String> = REPEATED.iter().map(|e| format!("`{e}`")).collect();
             writeln!(
                 text,
-                "\nWhere there is `…_mean` of a metric there are also {}.",
+                "\nFor each metric with `…_mean`, the table also has {}.",
                 ends.join(", ")
             )
             .unwrap();

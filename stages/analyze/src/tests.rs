@@ -514,7 +514,7 @@ fn the_planted_truths_are_found() {
     assert_eq!(comparison.text("verdict").unwrap()[at], Some("different"));
     assert_eq!(
         comparison.text("verdict_reason").unwrap()[at],
-        Some("rests on normality: the exact p of 3 units is never below 0.25")
+        Some("assumes normality: the exact p of 3 units is never below 0.25")
     );
     assert_eq!(comparison.text("higher").unwrap()[at], Some("batched"));
     assert_eq!(
@@ -1206,7 +1206,7 @@ fn a_query_that_fails_on_the_rows_says_what_there_is() {
     );
     assert_eq!(
         failed("select ok_rate from cells"),
-        "table `made` (sql): the query returns several rows and no `keys` tell them apart (name the columns that name \
+        "table `made` (sql): the query returns several rows, but no `keys` identify them (name the columns that name \
          a row with `keys`)"
     );
 }

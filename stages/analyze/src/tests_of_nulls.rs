@@ -358,7 +358,7 @@ fn a_test_that_does_not_hold_at_every_look_is_refused() {
     let failure = crate::published::failure("paired-comparison", &parameters, frame);
     assert_eq!(
         failure,
-        "the test `wilcoxon` does not hold where a study looks at it after each block"
+        "the test `wilcoxon` is not valid for a study that looks at its data after each block"
     );
 }
 

@@ -342,11 +342,7 @@ fn a_pooled_quantile_has_an_interval_over_launches() {
     let settings =
         json!({"pooled": {"operator": "distribution", "over": ["clients"], "unit": ["block"]}});
     let failure = analyze(&store, &inputs, &settings).err().unwrap();
-    assert!(
-        failure
-            .reason
-            .contains("the unit `block` is not among `over`")
-    );
+    assert!(failure.reason.contains("the unit `block` is not in `over`"));
 }
 
 #[test]

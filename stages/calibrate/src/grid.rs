@@ -139,7 +139,7 @@ impl Grid {
         if self.concurrency.is_empty() && self.rate.is_empty() {
             problems.push((
                 "concurrency",
-                "there is neither a concurrency nor a rate to calibrate at".to_owned(),
+                "give at least one concurrency or rate to calibrate".to_owned(),
             ));
         }
         if self.concurrency.contains(&0) {
@@ -155,7 +155,7 @@ impl Grid {
         if self.gap.is_empty() {
             problems.push((
                 "gap",
-                "there is no gap between tokens to calibrate at".to_owned(),
+                "give at least one gap between tokens to calibrate".to_owned(),
             ));
         }
         if self.tokens < 2 {

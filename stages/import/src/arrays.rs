@@ -160,7 +160,8 @@ fn not_streamed(imported: &mut Imported) {
     }
     imported.facts.streamed = Some(false);
     imported.warnings.push(
-        "no request has a gap between chunks: the answers were not streamed, so there is no time to first token"
+        "no request has a gap between chunks, so the answers were not streamed and have no time \
+        to first token"
             .to_owned(),
     );
     for row in &mut imported.requests {

@@ -152,8 +152,7 @@ pub(crate) fn problems(import: &Import) -> Vec<Problem> {
                 "the map does not say which requests succeeded",
             )
             .hint(
-                "map `status` or `error`; if you know that all of them succeeded, declare \
-                 `status: {value: ok}`",
+                "map `status` or `error`; if all requests succeeded, declare `status: {value: ok}`",
             ),
         );
     }
@@ -351,7 +350,7 @@ impl<'a> Map<'a> {
             return Err(ImportError::at(
                 self.sheet.places[row].clone(),
                 format!(
-                    "`{}` lies before `{}`: a negative time",
+                    "`{}` is before `{}`, which gives a negative time",
                     pair[1].0, pair[0].0
                 ),
                 "check the units and the columns of the map; a span counts from `sent`",

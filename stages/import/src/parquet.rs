@@ -75,6 +75,6 @@ fn column(array: &ArrayRef) -> Vec<Field> {
         DataType::Utf8 => texts!(array.as_string::<i32>()),
         DataType::LargeUtf8 => texts!(array.as_string::<i64>()),
         DataType::Utf8View => texts!(array.as_string_view()),
-        _ => vec![Field::Other("a type that is neither a number nor text"); array.len()],
+        _ => vec![Field::Other("its type is neither a number nor text"); array.len()],
     }
 }

@@ -180,7 +180,7 @@ pub(crate) fn index(held: usize, entry: Option<u32>) -> Result<usize, ImportErro
         Some(entry) if entry >= 1 && entry <= held => Ok(entry - 1),
         Some(entry) => Err(ImportError::at(
             "",
-            format!("there is no result {entry}; the file holds {held}"),
+            format!("the file has no result {entry}; it has {held}"),
             "correct `entry`; it starts at 1",
         )),
         None if held == 1 => Ok(0),

@@ -387,7 +387,7 @@ fn one_result_of_several_is_chosen_by_its_number() {
         read(&beyond, both.as_bytes())
             .unwrap_err()
             .message
-            .contains("there is no result 3")
+            .contains("the file has no result 3")
     );
 }
 

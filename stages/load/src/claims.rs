@@ -23,7 +23,7 @@ pub(crate) fn refuse_unthinkable(told: &mut Reading) -> Option<String> {
     for (what, count) in counts {
         if let Some(claimed) = count.filter(|n| !(0..=MOST_TOKENS).contains(n)) {
             *count = None;
-            wrong.get_or_insert_with(|| format!("the server claims {claimed} {what} tokens"));
+            wrong.get_or_insert_with(|| format!("the server reports {claimed} {what} tokens"));
         }
     }
     wrong
@@ -42,8 +42,8 @@ pub(crate) fn impossible_output(
         .flatten()
         .find(|claimed| *claimed > most)?;
     Some(format!(
-        "the server claims {claimed} output tokens, but {asked} were asked for and {bytes} bytes \
-         of text came"
+        "the server reports {claimed} output tokens, but {asked} were requested and {bytes} \
+         bytes of text arrived"
     ))
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn impossible_cache(
         .filter_map(|(cached, prompt)| Some((cached?, prompt?)));
     let (cached, prompt) = both.find(|(cached, prompt)| cached > prompt)?;
     Some(format!(
-        "the server claims {cached} cached tokens of a prompt of {prompt}"
+        "the server reports {cached} cached tokens of a prompt of {prompt}"
     ))
 }
 

@@ -100,14 +100,14 @@ pub(crate) fn problems(
         if duration.nanoseconds() == 0 {
             say(
                 "duration",
-                "nothing can be sent within 0 s",
+                "no request can be sent within 0 s",
                 "write for instance `60 s`",
             );
         }
         if *arrival == Arrival::Burst {
             say(
                 "duration",
-                "all requests of a burst are sent at once, so a duration ends nothing",
+                "a burst sends all requests at once, so a duration has no effect",
                 "remove `duration`, or use another arrival",
             );
         }
@@ -160,7 +160,7 @@ pub(crate) fn problems(
             if given {
                 say(
                     key,
-                    "a simulated server does not know this setting",
+                    "simulated servers do not support this setting",
                     "remove it, or measure a real server",
                 );
             }

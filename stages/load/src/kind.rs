@@ -209,8 +209,8 @@ impl StageKind for Load {
                 "a load needs a server, and this stage needs none",
             );
             return Err(vec![problem.hint(
-                "add `needs: [STAGE]` with a stage of kind `serve`; `simulate:` or `import:` stand in \
-                 for a server",
+                "add `needs: [STAGE]` with a stage of kind `serve`, or use `simulate:` or \
+                 `import:` instead of a server",
             )]);
         };
         crate::prompts::too_long(&settings, server).map_or(Ok(()), |problem| Err(vec![problem]))
@@ -502,7 +502,7 @@ pub fn target(
         .as_ref()
         .ok_or_else(|| Failure::failed("the server is not alive"))?;
     let live: LiveServer = serde_json::from_value(live.clone())
-        .map_err(|e| Failure::failed(format!("what the server says of itself: {e}")))?;
+        .map_err(|e| Failure::failed(format!("the server's information: {e}")))?;
     if live.base_url.is_empty() {
         return Err(Failure::failed("the server's descriptor has no `base_url`"));
     }

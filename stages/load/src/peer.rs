@@ -51,7 +51,7 @@ impl Peer {
             (Scheme::Http, Some(file)) => {
                 let file = file.display();
                 return Err(PeerError::Url(format!(
-                    "{url} is not https://, so {file} would prove nothing"
+                    "{url} is not https://, so {file} has no effect"
                 )));
             }
         };

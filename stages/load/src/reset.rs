@@ -130,7 +130,8 @@ fn empty_cache(
     }
     let left = match (&counted, hits) {
         (Ok(_), Ok(hits)) if hits <= 0.0 => {
-            let doubt = "a prompt sent twice was computed twice: it seems that nothing is cached";
+            let doubt = "a prompt sent twice was computed twice, so the server seems not to \
+                cache prompts";
             return with(CacheReset::NoHits, Some(doubt.to_owned()));
         }
         (Ok(counted), Ok(_)) => counted.once(control)?,

@@ -137,7 +137,7 @@ impl Tally {
         self.mostly_in_one_piece().then(|| {
             format!(
                 "{} of {} streamed answers arrived in one piece, so TPOT and the times between \
-                 chunks say nothing about the server, and TTFT is late; does a proxy buffer the \
+                 chunks do not describe the server, and TTFT is late; does a proxy buffer the \
                  answers, or does the server write them whole?",
                 self.in_one_piece, self.streamed_answers
             )

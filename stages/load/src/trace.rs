@@ -117,7 +117,10 @@ fn parse(text: &str) -> Result<Vec<Recorded>, (usize, String)> {
         let first = *first_s.get_or_insert(row.at_s);
         row.at_s -= first;
         if rows.last().is_some_and(|before| row.at_s < before.at_s) {
-            return Err((number, "the time is earlier than the one before".to_owned()));
+            return Err((
+                number,
+                "the time is earlier than the previous one".to_owned(),
+            ));
         }
         rows.push(row);
     }
@@ -154,7 +157,7 @@ fn recorded(object: &Map<String, Value>) -> Result<Recorded, String> {
         Some(seconds) => seconds,
         None => number(&["timestamp_ms", "timestamp"])?
             .map(|ms| ms / 1000.0)
-            .ok_or("there is no number under `timestamp_s`, `timestamp_ms` or `timestamp`")?,
+            .ok_or("`timestamp_s`, `timestamp_ms` or `timestamp` must be a number")?,
     };
     Ok(Recorded {
         at_s,

@@ -191,7 +191,7 @@ fn read_head<'a>(
             chunked = true;
         } else if header.name.eq_ignore_ascii_case("content-encoding") {
             if !value.eq_ignore_ascii_case("identity") {
-                return Err(format!("Content-Encoding `{value}` was not asked for"));
+                return Err(format!("Content-Encoding `{value}` was not requested"));
             }
         } else if header.name.eq_ignore_ascii_case("connection") {
             for option in value.split(',').map(str::trim) {

@@ -98,7 +98,7 @@ pub(crate) fn run(launch: &Launch<'_>, job: &Job<'_>) -> Result<ExitStatus, Fail
     };
     let stopped = stop(&mut child, GRACE).map(drop).and(enclosure.empty());
     let status = ended?;
-    stopped.map_err(|e| trouble("what it started cannot be stopped", e))?;
+    stopped.map_err(|e| trouble("the processes that it started cannot be stopped", e))?;
     within(launch.budget)?;
     Ok(status)
 }

@@ -193,7 +193,7 @@ impl Settings {
         for (route, text) in arguments.chain(check).chain(variables) {
             for unknown in placeholders(&text).filter(|name| !PLACEHOLDERS.contains(name)) {
                 let route: Vec<&str> = route.iter().map(String::as_str).collect();
-                let message = format!("`{{{unknown}}}` stands for nothing");
+                let message = format!("`{{{unknown}}}` is not a placeholder");
                 problems.push(Problem::at(&route, message).hint(pipeline::suggest::remedy(
                     unknown,
                     "placeholders",
@@ -204,7 +204,7 @@ impl Settings {
         if self.tables.is_empty() && self.blobs.is_empty() {
             let problem = Problem::at(
                 &[],
-                "the program leaves nothing: there are neither `tables` nor `blobs`",
+                "the program has no outputs: declare `tables` or `blobs`",
             );
             problems.push(problem.hint("declare what it writes into `{out}`"));
         }

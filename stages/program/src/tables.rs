@@ -156,7 +156,7 @@ fn json_rows(bytes: &[u8], declared: &TableSettings) -> Result<Vec<Row>, Wrong> 
         let at = number + 1;
         let value: Value = serde_json::from_str(line).map_err(|e| (at, e.to_string()))?;
         let Value::Object(object) = &value else {
-            return Err((at, "it is no object".to_owned()));
+            return Err((at, "it is not an object".to_owned()));
         };
         undeclared(object.keys().map(String::as_str), declared).map_err(|why| (at, why))?;
         let mut row = Row::new();

@@ -568,13 +568,13 @@ fn fit(engine: &mut Named<Engine>, environment: Option<&EnvironmentRecipe>) -> O
         | Program::Worker(_)
         | Program::WorkerFile(_) => {}
         Program::Packaged(_) => {
-            let message = format!("the engine `{name}` comes in packages of its own");
+            let message = format!("the engine `{name}` has its own packages");
             let hint = "remove `environment`: Benchtrail fetches what the definition pins";
             return Some(Problem::at(&["environment"], message).hint(hint));
         }
         Program::Running(_) => {
             let message = format!("the engine `{name}` runs already");
-            let hint = "remove `environment`: Benchtrail starts nothing";
+            let hint = "remove `environment`, because Benchtrail does not start this engine";
             return Some(Problem::at(&["environment"], message).hint(hint));
         }
     }
@@ -602,7 +602,7 @@ fn contains(name: &str, program: &Program) -> Option<Problem> {
     let (message, hint) = match program {
         Program::Running(_) => (
             format!("the engine `{name}` runs already"),
-            "remove `environment`: Benchtrail starts nothing",
+            "remove `environment`, because Benchtrail does not start this engine",
         ),
         Program::Worker(_) | Program::WorkerFile(_) => (
             format!(

@@ -113,7 +113,7 @@ fn look(folder: &Path, layout: &Layout) -> Unpacked {
             // A virtual environment links to its interpreter.
             Ok(metadata) if metadata.is_symlink() && !layout.closed => continue,
             Ok(_) => {
-                look.wrong.push(format!("{name} is no regular file"));
+                look.wrong.push(format!("{name} is not a regular file"));
                 continue;
             }
             Err(e) => {
@@ -212,7 +212,7 @@ mod tests {
         std::os::unix::fs::symlink("/bin/sh", files.join("bin/server")).unwrap();
         fs::remove_file(files.join("weights")).unwrap();
         let wrong = &check_unpacked(store.path()).unwrap()[0].wrong;
-        assert_eq!(wrong[0], "bin/server is no regular file");
+        assert_eq!(wrong[0], "bin/server is not a regular file");
         assert!(wrong[1].starts_with("weights cannot be read"), "{wrong:?}");
         assert_eq!(wrong[2], "bin/more was added");
         assert_eq!(wrong.len(), 3, "{wrong:?}");

@@ -72,10 +72,8 @@ fn admitted(weights: &NamedWeights, beside: &Beside<'_>) -> Result<(), (String, 
     }
     let id = &weights.id;
     let Some(token) = TOKENS.into_iter().find(|name| set(name).is_some()) else {
-        let message = format!(
-            "the hub gives the weights `{id}` to certain users only, and there is no token"
-        );
-        let hint = "accept their licence on the hub, and set `HF_TOKEN` to a token of yours";
+        let message = format!("the weights `{id}` are gated on the hub, and there is no token");
+        let hint = "accept their licence on the hub, and set `HF_TOKEN` to your token";
         return Err((message, hint.to_owned()));
     };
     if beside

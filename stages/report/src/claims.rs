@@ -98,8 +98,8 @@ impl Order {
             Self {
                 measured, before, ..
             } if before == measured => "before all measurements",
-            Self { before: 0, .. } => "not before the measurements in these words",
-            _ => "before a part of the measurements",
+            Self { before: 0, .. } => "not before the measurements, in these words",
+            _ => "before some of the measurements",
         }
     }
 }
@@ -161,20 +161,24 @@ pub(crate) fn derive(world: &World) -> Result<(), Miss> {
             Column::text("hypothesis", text(&|c| c.hypothesis.clone())),
             Column::text("says", text(&|c| Some(c.says.clone()))).describe("the sentence claimed"),
             Column::text("verdict", verdicts.iter().map(|v| Some(*v)))
-                .describe("licensed, refused or undecided, by the claim's own rule"),
+                .describe("licensed, refused or undecided, according to the claim's rule"),
             Column::text("may_say", may_say).describe(
-                "the claim if it is licensed, else its first narrower form that is; null if none is",
+                "the claim if it is licensed, else its first licensed narrower form; null if \
+                none is licensed",
             ),
             Column::text("reason", reasons.into_iter().map(Some)),
             Column::text("licensed_by", licences).describe(
-                "the latest execution where measurements were executed several times; null if none was, or the claim is not licensed",
+                "the latest execution, if measurements were executed several times; null \
+                otherwise, or if the claim is not licensed",
             ),
-            Column::text("registered", orders.iter().map(|o| Some(o.word())))
-                .describe("what the records show of the order of this wording and the measurements"),
+            Column::text("registered", orders.iter().map(|o| Some(o.word()))).describe(
+                "the order of this wording and the measurements, according to the \
+                    records",
+            ),
             Column::int("measured", orders.iter().map(|o| Some(o.measured)))
                 .describe("measured cells among the report's inputs"),
             Column::int("measured_after", orders.iter().map(|o| Some(o.before)))
-                .describe("those whose record carries the digest of this claim"),
+                .describe("measured cells whose record contains the digest of this claim"),
         ],
         &[("keys", "claim")],
     );
@@ -267,8 +271,8 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
         match otherwise {
             Some(word) => shown(w.show(&view, 0, "may_say", "", &word)),
             None => Err(wrong(&format!(
-                "the claim `{name}` is {} and no narrower form of it is licensed ({}); say with \
-                 `otherwise=\"…\"` what to write then",
+                "the claim `{name}` is {}, and none of its narrower forms is licensed ({}); use \
+                 `otherwise=\"…\"` to give the text for this case",
                 text("verdict")?,
                 text("reason")?
             ))),

@@ -155,7 +155,8 @@ fn limits(data: &Data) -> Result<Table, Miss> {
                 "coverage",
                 stage,
                 format!(
-                    "{good} of {planned} planned cells are ok, {left} left out by the experiment, {rest} not ok"
+                    "{good} of {planned} planned cells are ok, {left} are excluded by the \
+                    experiment, {rest} are not ok"
                 ),
             );
         }
@@ -173,9 +174,7 @@ fn limits(data: &Data) -> Result<Table, Miss> {
             say(
                 "censored",
                 stage,
-                format!(
-                    "{censored} cells ended at a time limit: what they would have shown is unknown"
-                ),
+                format!("{censored} cells ended at a time limit; their results are unknown"),
             );
         }
     }
@@ -190,7 +189,8 @@ fn limits(data: &Data) -> Result<Table, Miss> {
             "provision" if input.cells.len() == 1 => say(
                 "one host",
                 &input.stage,
-                "one machine and one build: nothing here says how another behaves".to_owned(),
+                "the study covers one machine and one build; others may behave differently"
+                    .to_owned(),
             ),
             _ => {}
         }
@@ -200,7 +200,7 @@ fn limits(data: &Data) -> Result<Table, Miss> {
         say(
             "instrument",
             "",
-            "the load generator was not calibrated in this study: its own error is not subtracted"
+            "the load generator was not calibrated in this study; its own error is not subtracted"
                 .to_owned(),
         );
     }
@@ -209,7 +209,7 @@ fn limits(data: &Data) -> Result<Table, Miss> {
         say(
             "confounds",
             "",
-            format!("{confounds} values of the environment differ without being set from an axis"),
+            format!("{confounds} values of the environment differ although no axis sets them"),
         );
     }
     for input in data.stages().iter().filter(|s| s.kind == "verify") {
@@ -247,8 +247,9 @@ fn stopping_rule(spec: &Json) -> Option<String> {
     let (design, until) = (spec.get("design")?, spec.get("design")?.get("until")?);
     let share = until.get("relative_half_width")?.as_f64()?;
     Some(format!(
-        "after {} blocks or more, up to {}, the study ended when `{}` of every launch was known to ± {:.1} % (95 %); \
-         comparisons hold at every such look, intervals of single means do not account for it",
+        "the study could end after {} to {} blocks, as soon as `{}` of every launch was known to \
+         ± {:.1} % (95 %); comparisons account for these repeated looks, intervals of single \
+         means do not",
         until.get("at_least")?,
         design.get("blocks")?,
         until.get("of")?.as_str()?,
@@ -263,8 +264,9 @@ fn executed_again(executed: &[&Execution]) -> Option<String> {
     let discarded: usize = executed.iter().map(|e| e.discarded.len()).sum();
     (again > 0).then(|| {
         format!(
-            "{again} of {} measurements were executed more than once (at most {most} times): each shows its latest \
-             result, and {discarded} earlier ok results are not shown; the lock names their records",
+            "{again} of {} measurements were executed more than once (at most {most} times); the \
+             report shows the latest result of each and leaves out {discarded} earlier ok \
+             results, whose records are in the lock",
             executed.len()
         )
     })
@@ -275,7 +277,7 @@ fn loud(executed: &[&Execution]) -> Option<String> {
     let loud: Vec<&str> = executed.iter().filter_map(|e| e.loud.as_deref()).collect();
     let first = loud.first()?;
     Some(format!(
-        "when the run of {} of {} measurements began, the machine was not quiet: {first}",
+        "for {} of {} measurements, the machine was not quiet when the run began: {first}",
         loud.len(),
         executed.len()
     ))
@@ -289,7 +291,7 @@ fn load_limits(
     for (source, cells) in sources(data, input)? {
         let text = match source.as_str() {
             "measured" => continue,
-            "simulated" => "are drawn from a declared model of a server and were not measured",
+            "simulated" => "come from a declared model of a server and were not measured",
             "imported" => "were measured by another tool and imported",
             _ => "come from a source that their tables do not name",
         };
@@ -305,8 +307,9 @@ fn load_limits(
         say(
             "closed loop",
             &input.stage,
-            "a closed loop waits for its server: it omits the requests a slower server would have kept \
-             waiting, and says nothing of more load than the server takes"
+            "a closed loop waits for its server, so it omits requests that a slow server would \
+             keep waiting, and does not show how the server behaves under more load than it can \
+             take"
                 .to_owned(),
         );
     }
@@ -316,10 +319,10 @@ fn load_limits(
     let repetitions = repetitions(&study.spec, &input.stage);
     if repetitions < 3 {
         let text = match repetitions {
-            1 => "each coordinate is measured once: nothing is known of the spread from run to run"
-                .to_owned(),
+            1 => "each coordinate is measured once; the spread between runs is unknown".to_owned(),
             n => format!(
-                "each coordinate is measured {n} times: too few to know the spread from run to run"
+                "each coordinate is measured {n} times, too few to estimate the spread between \
+                runs"
             ),
         };
         say("repetitions", &input.stage, text);
@@ -382,13 +385,10 @@ fn throttling(data: &Data, input: &Input) -> Result<Option<String>, Miss> {
     if slowdowns > 0 {
         let hot = cells.values().filter(|(first, last)| last > first).count();
         told.push(format!(
-            "processors slowed down for heat {slowdowns} times, in {hot} cells"
+            "processors throttled because of heat {slowdowns} times, in {hot} cells"
         ));
     }
-    let text = format!(
-        "{}: the gate `{GATE}` tells in which cells",
-        told.join("; ")
-    );
+    let text = format!("{}: the gate `{GATE}` lists the cells", told.join("; "));
     Ok((!told.is_empty()).then_some(text))
 }
 

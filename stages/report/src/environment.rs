@@ -15,8 +15,8 @@ const DESCRIPTORS: [&str; 3] = ["host", "environment", "server"];
 pub(crate) const FACETS: &str = "facets-";
 
 /// What the column `state` says.
-pub(crate) const STATE: &str =
-    "same, planned (set from an axis), follows (made from what is planned), confound, or unmatched";
+pub(crate) const STATE: &str = "same, planned (set from an axis), follows (computed from planned values), confound, or \
+    unmatched";
 
 /// What a cell is made of: values by facet.
 pub(crate) type Facets = BTreeMap<String, String>;
@@ -354,8 +354,8 @@ pub(crate) fn table(data: &Data) -> Result<Table, Miss> {
             Column::text("key", found.iter().map(|d| Some(d.key.as_str()))),
             Column::text("values", found.iter().map(|d| Some(d.values.as_str()))),
             Column::text("kind", found.iter().map(|d| Some(d.kind))).describe(
-                "planned if the experiment sets the value from an axis, follows if it is made from such values, \
-                 unmatched if a side has no such key, else a confound",
+                "planned if the experiment sets the value from an axis, follows if it is \
+                 computed from such values, unmatched if a side lacks the key, else confound",
             ),
         ],
         &[("keys", "stage,key")],

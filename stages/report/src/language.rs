@@ -536,10 +536,7 @@ fn install_lookups(environment: &mut Environment<'static>, world: &Arc<World>) {
                 .find(|s| s.kind == "provision")
                 .map(|s| s.stage.clone());
             let stage = stage.ok_or_else(|| {
-                wrong(
-                    "the report does not need a provision stage, so it knows no \
-                    host",
-                )
+                wrong("the report does not need a provision stage, so it has no host")
             })?;
             let ways = [
                 "facets.{}",

@@ -59,7 +59,7 @@ fn lines(ledger: &[LedgerLine]) -> Result<Table, artifacts::TableError> {
             of_execution(ledger, "discarded", |e| {
                 i64::try_from(e.discarded.len()).ok()
             })
-            .describe("ok results under its recipe that are not the one in use"),
+            .describe("other ok results of the same recipe"),
             Column::text(
                 "discarded_records",
                 ledger.iter().map(|l| {

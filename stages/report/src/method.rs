@@ -47,7 +47,7 @@ pub(crate) fn loads(data: &Data) -> Result<Table, Miss> {
             "warm-up requests",
             each(
                 &values(input, "warmup"),
-                " a cell, kept as rows, in no statistic",
+                " per cell; stored as rows, excluded from statistics",
             ),
         );
         if let Ok(study) = data.study() {
@@ -161,10 +161,10 @@ pub(crate) fn workloads(data: &Data) -> Result<Table, Miss> {
             Column::text("prompts", text(&|w| clipped(&part(w, "prompts")))),
             Column::int("prompt_tokens_min", tokens(|t| t.0))
                 .unit("tok")
-                .describe("least tokens of a measured prompt, over the cells"),
+                .describe("smallest number of tokens in a measured prompt, over the cells"),
             Column::int("prompt_tokens_max", tokens(|t| t.1))
                 .unit("tok")
-                .describe("most tokens of a measured prompt, over the cells"),
+                .describe("largest number of tokens in a measured prompt, over the cells"),
             Column::text("output", text(&|w| output(w.definition))),
             Column::text("sampling", text(&|w| part(w, "sampling"))),
             Column::text("further", further(&found)),
@@ -210,7 +210,7 @@ fn each(values: &[String], what: &str) -> String {
 /// How many requests a cell sends after its warm-up, and all cells that are ok together.
 fn measured(input: &Input) -> String {
     if planned(input).any(|c| c.parameters.get("duration").is_some_and(|d| !d.is_null())) {
-        let told = " a cell at most; it ends with its duration";
+        let told = " per cell at most; the cell ends after its duration";
         return each(&values(input, "requests"), told);
     }
     let of_ok =
@@ -218,7 +218,7 @@ fn measured(input: &Input) -> String {
     let total: u64 = of_ok.sum();
     each(
         &values(input, "requests"),
-        &format!(" a cell; {} in the cells that are ok", thousands(total)),
+        &format!(" per cell; {} in the ok cells", thousands(total)),
     )
 }
 

@@ -31,7 +31,7 @@ const ITEMS: &[(&str, &[&str])] = &[
     ("Operating system", &["host.os"]),
     ("Architecture", &["host.arch"]),
     (
-        "Processor of the client",
+        "Client processor",
         &["host.client_cpu_model", "server.facets.client_cpu_model"],
     ),
     (
@@ -97,7 +97,7 @@ const ITEMS: &[(&str, &[&str])] = &[
 ];
 
 /// The row that names the settings which are not the engine's defaults.
-const SETTINGS: &str = "Settings other than defaults";
+const SETTINGS: &str = "Non-default settings";
 
 /// Derives the table `commands` or `setup-STAGE`, if the name asks for it: a row a fact, a column for the cells
 /// that agree in all facets, and where there are several, how the fact is.
@@ -184,7 +184,7 @@ const OF_RUNNING: [(&str, &str, &str); 4] = [
     ("host.declared.", "Host", AS_DECLARED),
     ("server.facets.declared.", "Host", AS_DECLARED),
     ("server.declared_settings.", "Setting", AS_DECLARED),
-    ("server.probed.", "Told by the server", ""),
+    ("server.probed.", "Reported by the server", ""),
 ];
 
 /// Returns a row for each fact that the user declares of a server, and that a server tells of itself.

@@ -238,7 +238,7 @@ fn family_note(world: &World, view: &View) -> Result<Option<String>, Error> {
     let units = distinct("unit_of_replication")?;
     if families.is_empty() || units.is_empty() {
         return Ok(Some(
-            "No test: there are no units of replication.".to_owned(),
+            "Not tested: there are no units of replication.".to_owned(),
         ));
     }
     let mut parts = vec![

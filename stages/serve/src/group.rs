@@ -109,8 +109,8 @@ pub(crate) fn problems(settings: &Settings) -> Vec<Problem> {
     }
     match &settings.load {
         None if roles.len() > 1 => problems.push(
-            Problem::at(&["roles"], "which role is loaded is not said")
-                .hint("add `load: ROLE` beside `roles`"),
+            Problem::at(&["roles"], "the role to load is missing")
+                .hint("add `load: ROLE` next to `roles`"),
         ),
         Some(load) if !roles.contains_key(load) => {
             let problem = Problem::at(&["load"], format!("there is no role `{load}`"));
@@ -127,16 +127,13 @@ pub(crate) fn problems(settings: &Settings) -> Vec<Problem> {
         );
         problems.push(
             Problem::at(&["roles"], message)
-                .hint("put a balancer before them as a role of its own, and load that"),
+                .hint("add a role with a balancer in front of them, and load that role"),
         );
     }
     if problems.is_empty() && in_order(roles).len() < roles.len() {
         problems.push(
-            Problem::at(
-                &["roles"],
-                "roles tell each other of one another in a circle",
-            )
-            .hint("remove one of the `peers`: who is told must start later"),
+            Problem::at(&["roles"], "the `peers` of roles form a circle")
+                .hint("remove one of the `peers`: a role must start after its peers"),
         );
     }
     problems
@@ -354,7 +351,7 @@ fn environment<'a>(name: &str, role: &Role, inputs: &'a [Input]) -> Result<&'a I
             }),
         (None, [only]) => Ok(only),
         (None, _) => {
-            let message = format!("in which environment the role `{name}` runs is not said");
+            let message = format!("the environment of the role `{name}` is missing");
             let all: Vec<&str> = stages().collect();
             Err(Failure::failed(message).hint(format!(
                 "add `provision:` to the role; the stage needs {}",
@@ -376,7 +373,7 @@ fn connected(name: &str, role: &Role, part: &Part<'_>) -> Result<(), Failure> {
     }
     match slots.difference(&given).next() {
         Some(slot) => Err(Failure::failed(format!(
-            "{title}, the role `{name}`, must be told of other servers as `{slot}`"
+            "{title}, the role `{name}`, needs the other servers as `{slot}`"
         ))
         .hint(format!("add `peers: {{{slot}: ROLE}}` to the role"))),
         None => Ok(()),

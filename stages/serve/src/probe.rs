@@ -55,7 +55,7 @@ pub(crate) fn probe(engine: &Engine, site: &Site) -> Result<BTreeMap<String, Jso
         Some(version) if engine.version != UNKNOWN && !version.contains(&engine.version) => {
             let declared = &engine.version;
             Err(Failure::failed(format!(
-                "{} {declared} is declared, but the server tells that it is {version}",
+                "{} {declared} is declared, but the server reports {version}",
                 engine.title
             ))
             .hint(format!(

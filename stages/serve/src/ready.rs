@@ -256,7 +256,7 @@ pub(crate) fn limits(
             ));
         } else if let Some(promised) = promised.filter(|p| value.as_u64() != Some(*p)) {
             warnings.push(format!(
-                "the settings ask for {name} = {promised}, but the server reports {value}"
+                "the settings request {name} = {promised}, but the server reports {value}"
             ));
         }
         values.insert(name.replace('-', "_"), value);
@@ -488,7 +488,7 @@ mod tests {
         let (_, warnings) = limits(&engine(), &site(&broken), &settings);
         assert_eq!(
             warnings,
-            ["the settings ask for context-per-slot = 512, but the server reports 4096"]
+            ["the settings request context-per-slot = 512, but the server reports 4096"]
         );
     }
 }

@@ -216,10 +216,10 @@ fn alone(part: &Part<'_>) -> Result<(), Failure> {
         return Ok(());
     };
     let title = &part.engine.title;
-    Err(Failure::failed(format!(
-        "{title} needs to be told of other servers as `{slot}`"
-    ))
-    .hint("start it in a group: give the stage `roles`, and connect this one by `peers`"))
+    Err(
+        Failure::failed(format!("{title} needs the other servers as `{slot}`"))
+            .hint("start it in a group: give the stage `roles`, and connect this one by `peers`"),
+    )
 }
 
 /// Returns how a server is reached.

@@ -404,7 +404,7 @@ fn told_of_running() {
         json!({"probe": {"version": {"path": "/version", "pointer": "/slots"}}, "version": "3.1"});
     assert_eq!(
         wrong(version),
-        "Found 3.1 is declared, but the server tells that it is 2 / write `version: \"2\"` in the \
+        "Found 3.1 is declared, but the server reports 2 / write `version: \"2\"` in the \
          engine's definition, or start version 3.1"
     );
     let nothing = json!({"probe": {"context": {"path": "/props", "pointer": "/n_ctx"}}});

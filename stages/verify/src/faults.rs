@@ -220,27 +220,27 @@ macro_rules! faults {
 
 /// Every fault that shows in data.
 pub(crate) const FAULTS: &[Fault] = faults! {
-    "the engine hangs for hours and no row comes" => ["census"] |m| m.cells[SPOILT].status = CellStatus::Hung;
+    "the engine hangs for hours and no row arrives" => ["census"] |m| m.cells[SPOILT].status = CellStatus::Hung;
     "out of memory, a wheel for another GPU, a gated model: the engine does not start" => ["census"]
         |m| m.cells[SPOILT].status = CellStatus::Skipped;
     "the machine or an updater kills the run" => ["census"]
         |m| m.cells[SPOILT].status = CellStatus::Interrupted;
-    "a stall within a cell that goes on" => ["row-status"]
+    "a stall within a cell that then continues" => ["row-status"]
         |m| m.cells[SPOILT].requests[9].status = RequestStatus::Hung;
     "prompts longer than the context are refused with HTTP 400" => ["row-status"] |m| {
         for r in &mut m.cells[SPOILT].requests[1..9] {
             r.status = RequestStatus::HttpError;
         }
     };
-    "prompts longer than the context that the engine took all the same" => ["context-ceiling", "physical-roofs"] |m| {
+    "prompts longer than the context that the engine accepted" => ["context-ceiling", "physical-roofs"] |m| {
         for cell in &mut m.cells {
             cell.requests[9].prompt_tokens = Some(4_080);
         }
     };
-    "answers cut at the context's end" => ["context-ceiling", "delivered-length"] |m| {
+    "answers cut off at the end of the context" => ["context-ceiling", "delivered-length"] |m| {
         m.cells[SPOILT].requests[9].requested_output_tokens = Some(64);
     };
-    "a tokenizer that counts the same prompts otherwise" => ["same-prompts", "comparability"] |m| {
+    "a tokenizer that counts the same prompts differently" => ["same-prompts", "comparability"] |m| {
         for r in m.cells[4..].iter_mut().flat_map(|c| &mut c.requests) {
             r.prompt_tokens = r.prompt_tokens.map(|n| n * 7 / 6);
         }
@@ -257,14 +257,14 @@ pub(crate) const FAULTS: &[Fault] = faults! {
         |m| m.servers[1].1["model"]["sha256"] = json!("beef");
     "another GPU" => ["engine-identity", "comparability"]
         |m| m.servers[1].1["facets"]["gpus"] = json!([{"name": "A100"}]);
-    "a setting that changed besides the declared one" => ["comparability"]
+    "another setting changed in addition to the declared one" => ["comparability"]
         |m| m.servers[1].1["settings"]["prefix-caching"] = json!(true);
-    "one configuration measured under another load" => ["comparability"] |m| {
+    "one configuration measured under a different load" => ["comparability"] |m| {
         for cell in &mut m.cells[4..] {
             cell.parameters["workload"]["prompts"] = json!("pack");
         }
     };
-    "other prompts for one configuration" => ["same-prompts", "comparability"]
+    "different prompts for one configuration" => ["same-prompts", "comparability"]
         |m| m.cells[SPOILT].requests[9].prompt_digest = Some("b3:other".into());
     "an engine that restarts while it is measured" => ["engine-identity", "token-accounting"]
         |m| m.cells[SPOILT].counter = vec![500.0, 800.0, 20.0];
@@ -297,14 +297,14 @@ pub(crate) const FAULTS: &[Fault] = faults! {
             (r.chunks, r.finish_reason) = (None, None);
         }
     };
-    "a manifest that says complete over no rows" =>
+    "a manifest that says complete, but has no rows" =>
         ["census", "expected-rows", "degenerate", "same-prompts", "comparability"] |m| {
         m.cells[SPOILT].requests.truncate(1);
         m.cells[SPOILT].counter = vec![500.0, 517.0];
     };
-    "requests that were never written down" => ["expected-rows", "same-prompts", "comparability", "token-accounting"]
+    "requests that were never recorded" => ["expected-rows", "same-prompts", "comparability", "token-accounting"]
         |m| m.cells[SPOILT].requests.truncate(38);
-    "a prefill stall: ok, but slower than anybody waits" => ["nobody-waits-long", "stalls"] |m| {
+    "a prefill stall: ok, but slower than any user would wait" => ["nobody-waits-long", "stalls"] |m| {
         let r = &mut m.cells[SPOILT].requests[40];
         (r.last_token_ns, r.done_ns) = (r.last_token_ns.map(|t| t + 30_000_000_000), r.done_ns.map(|t| t + 30_000_000_000));
     };
@@ -318,7 +318,7 @@ pub(crate) const FAULTS: &[Fault] = faults! {
         m.cells[SPOILT].stretch(|at| 1.0 + 8.0 * at);
         m.cells[SPOILT].requests[39].status = RequestStatus::Timeout;
     };
-    "a bad baseline that is kept" => ["repeats", "outlying-repeats"] |m| m.cells[SPOILT].stretch(|_| 2.5);
+    "a bad baseline that stays in the study" => ["repeats", "outlying-repeats"] |m| m.cells[SPOILT].stretch(|_| 2.5);
     "a cold start" => ["warm-up", "stationarity"] |m| m.cells[SPOILT].stretch(|at| if at < 0.27 { 3.0 } else { 1.0 });
     "a machine that throttles while a cell is measured" => ["stationarity"]
         |m| m.cells[SPOILT].stretch(|at| 1.0 + 0.6 * at);
@@ -328,7 +328,7 @@ pub(crate) const FAULTS: &[Fault] = faults! {
             cell.stretch(|_| 1.0 + 0.04 * turn as f64);
         }
     };
-    "a proxy that keeps answers until they are whole" => ["one-piece", "physical-roofs"] |m| {
+    "a proxy that buffers whole answers" => ["one-piece", "physical-roofs"] |m| {
         let cell = &mut m.cells[SPOILT];
         for r in &mut cell.requests {
             r.first_token_ns = r.last_token_ns;
@@ -351,7 +351,7 @@ pub(crate) const FAULTS: &[Fault] = faults! {
         chunks.swap(22, 24);
         m.cells[SPOILT].chunks = Some(chunks);
     };
-    "a first token no hardware can give" => ["physical-roofs", "plausible-ttft"] |m| {
+    "a first token faster than any hardware" => ["physical-roofs", "plausible-ttft"] |m| {
         let r = &mut m.cells[SPOILT].requests[9];
         (r.headers_ns, r.first_token_ns) = (r.sent_ns.map(|t| t + 1_000), r.sent_ns.map(|t| t + 1_000));
     };
@@ -359,7 +359,7 @@ pub(crate) const FAULTS: &[Fault] = faults! {
         let r = &mut m.cells[SPOILT].requests[9];
         r.last_token_ns = r.first_token_ns.map(|t| t + 16_000_000);
     };
-    "a prompt cache warm from the cell before" => ["cold-cache"]
+    "a prompt cache still warm from the previous cell" => ["cold-cache"]
         |m| m.cells[SPOILT].requests[0].cached_prompt_tokens = Some(96);
     "tokens the server never generated" => ["token-accounting"]
         |m| m.cells[SPOILT].counter[2] -= 17.0;
@@ -432,7 +432,7 @@ pub(crate) const FAULTS: &[Fault] = faults! {
         }
     };
     "processors too hot for their clock" => ["throttling"] |m| m.cells[SPOILT].throttles = 12;
-    "rows of a request twice" => ["identities", "same-prompts", "comparability"] |m| {
+    "rows of a request stored twice" => ["identities", "same-prompts", "comparability"] |m| {
         let digest = m.cells[SPOILT].requests[8].prompt_digest.clone();
         m.cells[SPOILT].requests[9].request_id = 8;
         m.cells[SPOILT].requests[9].prompt_digest = digest;
@@ -443,38 +443,40 @@ pub(crate) const FAULTS: &[Fault] = faults! {
 pub(crate) const NOT_IN_DATA: &[(&str, &str)] = &[
     (
         "a batch that no longer fits into GPU memory makes the engine three times slower",
-        "the rows are true: the engine was that slow. Whether memory was the reason is in the telemetry of the GPU \
-         and the engine's log; `repeats` with `within` sees it if it comes and goes",
+        "the rows are correct: the engine was that slow. GPU telemetry and the engine's log show \
+         whether memory was the reason; `repeats` with `within` finds it if it is intermittent",
     ),
     (
         "CUDA graphs make an engine slower",
-        "a finding, not a fault: comparing the two settings is what shows it",
+        "this is a finding, not a fault; a comparison of the two settings shows it",
     ),
     (
-        "a benchmark that cannot tell slow from hung",
-        "decided while measuring, by the heartbeat of the load stage; what is left of a hang is the cell's status, \
-         which `census` counts",
+        "a benchmark that cannot distinguish slow from hung",
+        "the heartbeat of the load stage decides this during the measurement; the cell's status \
+         remains, and `census` counts it",
     ),
     (
         "the wrong interpreter, a wheel for another CUDA, a missing kernel",
-        "the engine does not start, so there are no rows; provisioning refuses it by the engine's requirements, and \
-         `census` counts the cell as missing",
+        "the engine does not start, so there are no rows; provisioning checks the engine's \
+         requirements and refuses it, and `census` counts the cell as missing",
     ),
     (
         "a port in use",
-        "a server takes a free port and asks whether it is itself that answers; nothing of it reaches a row",
+        "a server takes a free port and checks that its own process answers; this never affects \
+        a row",
     ),
     (
         "a token for a gated model is missing, an image was withdrawn, a draft model was never published",
-        "the cell fails before a request is sent; `census` counts it as missing, the ledger has the reason",
+        "the cell fails before it sends a request; `census` counts it as missing, and the ledger \
+        has the reason",
     ),
     (
         "a profiler's capture that cannot be converted, counters locked by the driver",
-        "captures are no rows; they are evidence beside a cell",
+        "captures are not rows; they are evidence stored with the cell",
     ),
     (
         "a dashboard that answers 502, a refused SSH, a GPU missing in a container",
-        "of the surroundings of a run, before any row: `benchtrail doctor`",
+        "these happen around a run, before any row exists; run `benchtrail doctor`",
     ),
 ];
 
@@ -725,7 +727,7 @@ fn the_matrix_has_a_row_for_each_pair_and_facet_and_says_what_differs() {
             "rep=0", "batched", "serial", "prompts", "equal", "null", "null", verdict
         ]
     );
-    let shifted = "40 of 40 prompts have another count, ×1.439 in all, ranges disjoint";
+    let shifted = "40 of 40 prompts have a different count, ×1.439 overall, ranges disjoint";
     assert_eq!(row(2)[3..7], ["prompt-tokens", "differs", "false", shifted]);
     assert_eq!(
         row(9)[3..7],

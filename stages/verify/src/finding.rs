@@ -131,7 +131,7 @@ fn places(findings: &[&Finding<'_>], axes: &[String]) -> Result<Vec<Column>, Tab
     );
     columns.push(
         Column::text("severity", findings.iter().map(|f| Some(f.severity.word())))
-            .describe("what follows if it fails: `fail`, `exclude` or `warn`"),
+            .describe("the consequence of a failure: `fail`, `exclude` or `warn`"),
     );
     Ok(columns)
 }
@@ -152,22 +152,22 @@ pub(crate) fn gates_table(findings: &[Finding<'_>], axes: &[String]) -> Result<T
             "outcome",
             findings.iter().map(|f| Some(f.judgement.outcome.word())),
         )
-        .describe("`pass`, `fail`, or `not judged`: the rows cannot tell"),
+        .describe("`pass`, `fail`, or `not judged` if the rows do not allow a decision"),
         Column::text(
             "observed",
             findings.iter().map(|f| Some(f.judgement.observed.as_str())),
         )
-        .describe("what the rows say"),
+        .describe("what the gate observed"),
         Column::text(
             "expected",
             findings.iter().map(|f| Some(f.judgement.expected.as_str())),
         )
-        .describe("what the gate asks for"),
+        .describe("what the gate expected"),
         Column::text(
             "evidence",
             findings.iter().map(|f| f.judgement.evidence.as_deref()),
         )
-        .describe("where to look; null if the observation says it all"),
+        .describe("where to look; null if the observation suffices"),
     ]);
     Table::with_metadata(columns, &[("keys", &keys(axes)), ("level", "cell")])
 }
@@ -191,7 +191,7 @@ pub(crate) fn exclusions_table(
     };
     columns.push(
         Column::text("reason", barred.iter().map(reason))
-            .describe("why the cell enters no statistic"),
+            .describe("why the cell is excluded from statistics"),
     );
     Table::with_metadata(columns, &[("keys", &keys(axes)), ("level", "cell")])
 }

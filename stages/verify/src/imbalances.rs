@@ -59,11 +59,13 @@ pub(crate) fn imbalances_table(found: &[Imbalance<'_>]) -> Result<Table, TableEr
         text("b", "the other side", &|i| i.found.b.clone()),
         text("condition", "what differed", &|i| i.found.name().to_owned()),
         Column::float("mean_a", found.iter().map(|i| Some(i.found.mean_a)))
-            .describe("the mean over blocks of the first side"),
+            .describe("mean of the first side over blocks"),
         Column::float("mean_b", found.iter().map(|i| Some(i.found.mean_b)))
-            .describe("the same of the second"),
-        Column::float("p", found.iter().map(|i| i.found.p))
-            .describe("paired t test over blocks, Holm-adjusted; null without three blocks"),
+            .describe("mean of the second side over blocks"),
+        Column::float("p", found.iter().map(|i| i.found.p)).describe(
+            "p of the paired t test over blocks, Holm-adjusted; null with fewer than \
+                three blocks",
+        ),
         text(
             "reason",
             "why a comparison of these sides is undecidable",

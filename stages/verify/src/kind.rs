@@ -67,7 +67,7 @@ impl StageKind for Verify {
     }
 
     fn semantic_version(&self) -> u32 {
-        12
+        13
     }
 
     fn class(&self) -> Class {
@@ -95,8 +95,9 @@ impl StageKind for Verify {
             "properties": {
                 "gates": {
                     "type": "array",
-                    "description": "The gates, each over every cell of the load stages needed. Without this key, \
-                                    the usual ones: those that judge any load and need no parameters.",
+                    "description": "The gates, each over every cell of the needed load stages. \
+                                    By default, the usual gates: those that judge any load and \
+                                    need no parameters.",
                     "items": {
                         "type": "object",
                         "required": ["gate"],
@@ -105,11 +106,12 @@ impl StageKind for Verify {
                             "severity": {
                                 "type": "string",
                                 "enum": ["fail", "exclude", "warn"],
-                                "description": "What follows if the gate fails."
+                                "description": "The consequence if the gate fails."
                             },
                             "reason": {
                                 "type": "string",
-                                "description": "Why cells that fail it are left out; required with `exclude`."
+                                "description": "Why cells that fail the gate are excluded; \
+                                required with `exclude`."
                             },
                         },
                         "allOf": cases,

@@ -10,12 +10,14 @@ fn page() -> String {
     let mut text = String::from(
         "# Gates of the verify stage\n\n\
          A gate checks every cell of the load stages that the verify stage needs, or a stage as a whole. Its\n\
-         `severity` says what happens if it fails: `fail` (the run ends with an error, and the cell does not\n\
-         enter any statistic), `exclude` (the cell does not enter any statistic; you must give a `reason`) or\n\
-         `warn`. A gate has three outcomes: `pass`, `fail` and `not judged`. A gate that is not judged lacks\n\
-         rows or facts. It is counted separately and never as a pass. In `gates`, one row per gate and cell\n\
-         says what was observed and what was expected.\n\n\
-         A verify stage without `gates` has the usual ones, which judge any load and need no parameters:\n",
+         `severity` decides what happens if it fails:\n\n\
+         - `fail`: the run ends with an error, and the cell does not enter any statistic.\n\
+         - `exclude`: the cell does not enter any statistic. You must give a `reason`.\n\
+         - `warn`: the cell stays, and the report shows a note.\n\n\
+         A gate has three outcomes: `pass`, `fail` and `not judged`. A gate is not judged if it lacks rows or\n\
+         facts. This counts separately and never as a pass. The table `gates` has one row per gate and cell,\n\
+         with the observed and the expected value.\n\n\
+         A verify stage without `gates` uses these gates, which judge any load and need no parameters:\n",
     );
     let usual: Vec<String> = crate::kind::USUAL
         .iter()
@@ -69,9 +71,9 @@ fn page() -> String {
 fn hardware(text: &mut String) {
     text.push_str(
         "\n## The collection `hardware`\n\n\
-         What `physical-roofs` takes by name; a definition of your own goes into a folder `hardware` beside the \
-         experiment, or into its section `hardware`. The numbers are the makers', for dense products; memory is \
-         rounded up to the binary unit.\n\n```yaml\n",
+         The gate `physical-roofs` takes these definitions by name. Put your own definition into a folder `hardware` \
+         beside the experiment, or into the experiment's section `hardware`. The numbers come from the manufacturers, \
+         for dense products. Memory is rounded up to the binary unit.\n\n```yaml\n",
     );
     for shipped in crate::shipped() {
         let indented: Vec<String> = shipped
@@ -88,11 +90,10 @@ fn hardware(text: &mut String) {
 fn tables(text: &mut String) {
     text.push_str(
         "\n## The tables\n\n\
-         In `gates` and `exclusions`, the columns after `cell` are named after the axes. For a \
-         judgement of a whole stage, they hold the labels that all cells share, and otherwise \
-         null. Your own SQL gate sees the tables of one cell. You can read the tables below with \
-         `benchtrail sql` (use the stage's name, in quotes: `\"checks.gates\"`) and in report \
-         templates.\n",
+         In `gates` and `exclusions`, the columns after `cell` have the names of the axes. For a \
+         judgement of a whole stage, such a column holds the label that all cells share, or null. \
+         Your own SQL gate reads the tables of one cell. You can read the tables below in report \
+         templates and with `benchtrail sql`. Write the stage's name in quotes: `\"checks.gates\"`.\n",
     );
     let done = crate::faults::example();
     for name in [
@@ -128,16 +129,16 @@ fn tables(text: &mut String) {
 fn faults(text: &mut String) {
     text.push_str(
         "\n## False alarms and power\n\n\
-         Gates that count or compare are not tests: over rows in order they are never wrong. The others have a chance of a \
-         false alarm and miss weak faults. [Statistics](statistics.md#gates) lists both for every gate, over more than a \
-         thousand simulated studies of each kind. A machine with other work to do breaks what the tests assume, and rightly \
-         sets off the alarm. `comparability` tests prompt-token counts only where no prompt is the same by digest, at 0.1 % \
-         for each pair.\n\n\
-         The table below is about `warm-up`, `stationarity` and `order-effects` with an `alpha` of 1 %, over simulated closed \
-         loops (16 cells of 40 requests, 1 and 4 clients, a server that works on all requests at once and one that works on \
-         one, log-normal latencies, a server whose mood all requests in flight share, fixed seeds). Of 400 runs at 5 %, 20 are \
-         expected to alarm by chance:\n\n\
-         | gate | false alarms in 200 clean runs | in 400 with `alpha: 0.05` and no least effect | fault in every cell, seen in 50 runs | fault in one cell of 16, seen in 50 runs |\n\
+         Gates that count or compare are not tests: on correct rows, they are never wrong. The other gates may give a \
+         false alarm, and they may miss weak faults. [Statistics](statistics.md#gates) lists both rates for every gate, over \
+         more than a thousand simulated studies of each kind. A machine with other work violates the assumptions of the \
+         tests and rightly causes an alarm. `comparability` tests prompt-token counts only if no prompt has the same digest, \
+         at 0.1 % for each pair.\n\n\
+         The table below covers `warm-up`, `stationarity` and `order-effects` with an `alpha` of 1 %, over simulated closed \
+         loops with fixed seeds. A run has 16 cells of 40 requests, with 1 and 4 clients. One server works on all requests at \
+         once, another one on a single request. Latencies are log-normal, and all requests in flight share a random factor of \
+         the server. Of 400 runs at 5 %, 20 alarms are expected by chance:\n\n\
+         | gate | false alarms in 200 clean runs | in 400 with `alpha: 0.05` and no smallest effect | fault in every cell, found in 50 runs | fault in one cell of 16, found in 50 runs |\n\
          |---|---|---|---|---|\n",
     );
     for [gate, clean, bare, every, one] in crate::rates::SEEN {
@@ -145,7 +146,8 @@ fn faults(text: &mut String) {
     }
     text.push_str(
         "\n## Faults, and what catches them\n\n\
-         Each of these was injected by itself into a study in order; the gates named caught it, and no other did.\n\n\
+         A test injects each of these faults, alone, into a correct study. The named gates catch \
+             it, and no other gate does.\n\n\
          | fault | gates |\n|---|---|\n",
     );
     for fault in crate::faults::FAULTS {
@@ -157,7 +159,7 @@ fn faults(text: &mut String) {
     text.push_str(crate::faults::NOBODY_WAITS_LONG);
     text.push_str(
         "`.\n\n## Faults that rows cannot show\n\n\
-         | fault | why not, and what stands against it |\n|---|---|\n",
+         | fault | why not, and what helps |\n|---|---|\n",
     );
     for (fault, why) in crate::faults::NOT_IN_DATA {
         writeln!(text, "| {fault} | {why} |").unwrap();

@@ -23,8 +23,8 @@ pub(crate) const SEEN: [[&str; 5]; 3] = [
         "warm-up",
         "0",
         "8",
-        "50 (first fifth half as slow again)",
-        "50 (first quarter twice as slow)",
+        "50 (first fifth 50 % slower)",
+        "50 (first quarter 100 % slower)",
     ],
     [
         "stationarity",
@@ -338,7 +338,7 @@ fn gates_that_are_no_tests_pass_all_clean_runs() {
 
 #[test]
 fn a_cold_start_a_drift_and_an_effect_of_order_are_seen_in_four_of_five_runs() {
-    // Every cell's first fifth half as slow again; every cell 30 % slower at its end; every cell
+    // Every cell's first fifth 50 % slower; every cell 30 % slower at its end; every cell
     // 1.5 % slower than the one before it.
     let faults: [(&str, Factor); 3] = [
         ("warm-up", |_, _, at| if at < 0.2 { 1.5 } else { 1.0 }),

@@ -217,10 +217,7 @@ pub(crate) fn settle(tests: Vec<CellTest>, alpha: f64, expected: &str) -> Vec<Ju
                 Verdict::new(!(adjusted <= alpha && test.matters), observed, expected)
             }
             None => Verdict::not_judged(
-                format!(
-                    "{}; too few values to judge this cell by itself",
-                    test.observed
-                ),
+                format!("{}; too few values to judge this cell alone", test.observed),
                 expected,
             ),
         };

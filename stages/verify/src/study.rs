@@ -253,7 +253,7 @@ pub(crate) fn stages<'a>(
     }
     if stages.is_empty() {
         return Err(Failure::failed("the stage does not need a load stage")
-            .hint("a verify stage needs the load stages whose rows it counts"));
+            .hint("a verify stage must need the load stages that it judges"));
     }
     Ok(stages)
 }

@@ -428,8 +428,8 @@ fn every_mistake_in_the_settings_is_told_at_once() {
             "a gate that excludes cells needs a `reason` — say why such cells are excluded; the \
              report lists the reason",
             "`fatal` is not a severity — did you mean `fail`?",
-            "gate `same-prompts` needs the parameter `across` — `across`: The axis compared across: cells that \
-             differ only there must have had the same prompts.",
+            "gate `same-prompts` needs the parameter `across` — `across`: The axis compared across: cells \
+             that differ only on this axis must have the same prompts.",
             "which gate? — there are: census, digests, row-status, expected-rows, degenerate, token-accounting, token-bias, \
              delivered-length, one-piece, context-ceiling, client-lag, client-health, calibrated-range, clock, stalls, identities, \
              duplicates, plausible-ttft, physical-roofs, possible-scaling, engine-identity, cold-cache, same-prompts, comparability, \
@@ -526,7 +526,7 @@ fn a_gate_in_sql_that_is_no_predicate_is_refused() {
     for (query, told) in [
         (
             "select 1 as passed from requests",
-            "the query returns 9 rows; a predicate is one row",
+            "the query returns 9 rows; a predicate must return one row",
         ),
         (
             "select 'yes' as passed",

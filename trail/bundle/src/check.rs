@@ -175,7 +175,7 @@ fn check_seals(
         if key.is_some() {
             checked.complain(
                 layout::ATTESTATION,
-                "you gave a key to check the signature, but nothing is signed",
+                "you gave a key to check the signature, but the bundle is not signed",
             );
         }
         return Ok(());
@@ -351,7 +351,7 @@ fn check_derived(
         }
     }
     for path in listed.keys().filter(|path| !derived.contains_key(*path)) {
-        checked.complain(path.as_str(), "nothing of the study leads to it");
+        checked.complain(path.as_str(), "the study does not refer to it");
     }
     Ok(())
 }

@@ -69,8 +69,8 @@ pub(crate) fn readme(publication: &Publication<'_>, title: &str, facts: &Facts<'
 
 {reports}
 
-Every number of it traces to raw request rows, and all of them are here: {cells} cells, {objects} artifacts and
-records. `artifacts.tsv` lists them with their files; tables are Parquet.
+Every number of the report traces to raw request rows, and this bundle has all of them: {cells} cells, {objects}
+artifacts and records. `artifacts.tsv` lists them with their files; tables are Parquet.
 {without}
 | | |
 |---|---|
@@ -81,22 +81,22 @@ records. `artifacts.tsv` lists them with their files; tables are Parquet.
 
 ## Check it
 
-    sha256sum --check --quiet SHA256SUMS      every file is the one published
-    benchtrail verify .                       the same, and signature, lock, records, every number of the report
-    benchtrail reproduce .                    every pure stage executed again, to the same bytes
-    benchtrail why report/report.md '1.23'    where a number comes from, down to the rows
+    sha256sum --check --quiet SHA256SUMS      check that every file is the published one
+    benchtrail verify .                       also check signature, lock, records and every number of the report
+    benchtrail reproduce .                    execute every pure stage again and compare the bytes
+    benchtrail why report/report.md '1.23'    trace a number to its rows
 
 `manifest.json` holds the digests of all files; `statement.json` is an in-toto statement over it. {signed}
 `ro-crate-metadata.json` describes everything as a Workflow Run RO-Crate, `prov.json` as W3C PROV-JSON.
 
 ## Measure it again
 
-Copy everything but `store/` and `manifest.json` elsewhere and, there,
+Copy everything except `store/` and `manifest.json` to another folder, and run there:
 
     benchtrail plan {yaml}
     benchtrail run {yaml}
 
-{sources}Engines and weights are fetched, or must be there, as their definitions say.
+{sources}Engines and weights are downloaded, or must be present, depending on their definitions.
 ",
         cells = facts.cells,
         objects = facts.objects,

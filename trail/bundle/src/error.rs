@@ -46,7 +46,7 @@ impl fmt::Display for BundleError {
                 let n = findings.len();
                 writeln!(
                     f,
-                    "nothing is published: {n} {} would become public",
+                    "nothing was published: {n} {} would become public",
                     words(n)
                 )?;
                 const SHOWN: usize = 12;

@@ -127,8 +127,8 @@ impl PublicKey {
         let text = fs::read_to_string(path).map_err(|e| BundleError::Io(path.to_owned(), e))?;
         VerifyingKey::from_public_key_pem(&text).map(Self).map_err(|_| {
             let what = if text.contains("PRIVATE KEY") {
-                "this is a private key; checking needs the public key, and nobody else should see \
-                 this file"
+                "this is a private key. Pass the public key to check a signature, and keep this \
+                 file secret"
             } else {
                 "not an Ed25519 public key in PEM"
             };

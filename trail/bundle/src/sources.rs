@@ -74,7 +74,7 @@ impl Sources {
                 met[i] = true;
                 "the author left it out".to_owned()
             } else if !path.starts_with(&above) {
-                "it is outside the experiment's folder and the one above it".to_owned()
+                "it is outside the experiment's folder and its parent folder".to_owned()
             } else if bytes > LARGEST {
                 format!(
                     "it has {} MiB; the limit for a bundle is {} MiB",

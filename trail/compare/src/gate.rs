@@ -119,7 +119,7 @@ fn decide<'a>(columns: impl Iterator<Item = &'a Column>, rule: &Rule) -> Vec<Gat
             result.outcome = Outcome::Pass;
         } else {
             result.reason = Some(format!(
-                "the worsening may be as large as {:.1} %, and {:.1} % is allowed",
+                "the column may have worsened by up to {:.1} %, and only {:.1} % is allowed",
                 100.0 * high,
                 100.0 * rule.threshold
             ));

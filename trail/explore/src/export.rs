@@ -84,9 +84,7 @@ pub enum Chunks {
 /// If there is no such study or the program was built without the page.
 pub fn export(site: &Site, id: &str, limit: usize, chunks: Chunks) -> Result<Exported, String> {
     if ASSETS.is_empty() {
-        return Err(
-            "this program was built without the page, so there is nothing to export".into(),
-        );
+        return Err("this binary was built without the page, so it cannot export".into());
     }
     let study = site.study(id).map_err(|f| f.message)?;
     let mut file = File::new(site, limit);

@@ -78,7 +78,7 @@ impl Tail {
         let nothing = || {
             Failure::nothing(
                 format!("there is no run `{id}`"),
-                "`benchtrail run` writes an event log beside its report",
+                "`benchtrail run` writes an event log next to its report",
             )
         };
         // One name of a folder, never a path.
@@ -180,14 +180,15 @@ pub(crate) fn stop(root: &Path, id: &str, token: &str) -> Result<Reply, Failure>
         return Err(Failure::new(
             Fault::Denied,
             "that is not the run's token",
-            format!("it lies in `reports/{id}/{STOP_TOKEN}`"),
+            format!("it is in `reports/{id}/{STOP_TOKEN}`"),
         ));
     }
     // Under its name only when it is whole.
     let (part, file) = (folder.join(".stop.tmp"), folder.join(STOP));
     let written = fs::write(&part, token).and_then(|()| fs::rename(&part, &file));
     written.map_err(|e| Failure::store(format!("{}: {e}", file.display())))?;
-    let told = json!({"stopping": id, "how": "as after Ctrl-C: what was measured stays, and the run can go on later"});
+    let told = json!({"stopping": id, "how": "as after Ctrl-C: measured cells stay, and you can \
+        continue the run later"});
     Ok(Reply {
         status: 202,
         ..Reply::json(&told, Freshness::Never)

@@ -324,7 +324,7 @@ fn page_of_many(
             return Err(Failure::new(
                 Fault::TooMuch,
                 format!("`{name}` has {all} rows in {} cells", ok.len()),
-                "choose one cell, or ask for what you want in SQL",
+                "choose one cell, or use an SQL query",
             ));
         }
         return Ok(None);

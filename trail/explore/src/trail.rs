@@ -79,7 +79,7 @@ fn of_report(study: &Study, ask: &Ask, store: &Store) -> Result<Value, Failure> 
 fn of_table(study: &Study, table: &str, ask: &Ask, store: &Store) -> Result<Value, Failure> {
     let wrong = || {
         Failure::question(
-            "a value of a table is asked for by `table=STAGE.OUTPUT`, `cell`, `row` and `column`",
+            "to select a value of a table, pass `table=STAGE.OUTPUT`, `cell`, `row` and `column`",
             "`cell` is the coordinates, empty for a stage without axes; rows count from 0",
         )
     };

@@ -54,7 +54,7 @@ impl Rule {
     /// What it checks, in a sentence.
     pub fn meaning(self) -> &'static str {
         match self {
-            Self::Arithmetic => "A result follows from the operands written beside it.",
+            Self::Arithmetic => "A result follows from the operands written next to it.",
             Self::Total => {
                 "Totals, averages and counts follow from the rows or items that they sum up."
             }

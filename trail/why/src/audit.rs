@@ -205,7 +205,7 @@ fn beside(document: &Document, provenance: &Provenance<'_>, record: &Digest, aud
                 artifact.digest.short()
             )),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                audit.complain(format!("{name} is missing beside the report"));
+                audit.complain(format!("{name} is missing next to the report"));
             }
             Err(e) => audit.complain(format!("{}: {e}", path.display())),
         }
@@ -287,7 +287,7 @@ fn edited(now: &str, then: &str) -> String {
     match differ.len() {
         0 => String::new(),
         1 => format!(" in line {}", differ[0]),
-        n if n > 10 => format!(" in {n} lines, the first of them {}", differ[0]),
+        n if n > 10 => format!(" in {n} lines, first in {}", differ[0]),
         _ => format!(" in lines {}", differ.join(", ")),
     }
 }
@@ -366,7 +366,7 @@ impl fmt::Display for Audit {
             write!(f, "{} statement{s}, {} hold", self.statements, self.hold)?;
             match self.not_judged {
                 0 => writeln!(f)?,
-                n => writeln!(f, ", {n} stand on a declared reason or the ledger")?,
+                n => writeln!(f, ", {n} rest on a declared reason or the ledger")?,
             }
         }
         let sources: Vec<String> = self

@@ -37,7 +37,11 @@ impl fmt::Display for TrailError {
             Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
             Self::NoReport(path) => write!(f, "{}: there is no such report", path.display()),
             Self::NoTrace(path) => {
-                write!(f, "{}: there is no trace beside the report", path.display())
+                write!(
+                    f,
+                    "{}: there is no trace next to the report",
+                    path.display()
+                )
             }
             Self::Trace(path, error) => write!(
                 f,

@@ -322,7 +322,7 @@ fn inputs(holder: &Holder) -> String {
     match read.is_empty() {
         true => "which reads no other stage".to_owned(),
         false => format!(
-            "which has no lineage of its own; its stage read {}",
+            "which has no lineage; its stage read {}",
             read.join(" and ")
         ),
     }
@@ -461,7 +461,7 @@ fn meaning(number: &Number) -> String {
             None => "the number of rows of a table".to_owned(),
         },
         TraceSource::Json => format!("the value at `{column}` of a document"),
-        TraceSource::Spec => format!("what the experiment declares at `{column}`"),
+        TraceSource::Spec => format!("declared in the experiment at `{column}`"),
         TraceSource::Ledger => format!(
             "`{column}` of the ledger of planned cells ({}); the lock has the status of every cell",
             of_ledger()

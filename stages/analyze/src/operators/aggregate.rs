@@ -16,9 +16,9 @@ pub(crate) struct Aggregate;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The table whose rows are taken together.
+    /// The table whose rows are combined.
     from: String,
-    /// The axes taken together; every other key stays a key.
+    /// The axes to combine; every other key stays a key.
     over: Vec<String>,
     /// The columns to describe.
     columns: Vec<String>,
@@ -62,7 +62,7 @@ fn columns(of: &[Spec], over: &[String], confidence: f64) -> Columns<'static, Gr
         .with(
             Spec::text(
                 "missing",
-                "cells that should have contributed and did not, with the reason; null if none",
+                "missing cells that should have contributed, with the reason; null if none",
             ),
             |g| g.missing.clone(),
         )
@@ -132,13 +132,17 @@ impl TypedOperator for Aggregate {
     const NAME: &'static str = "aggregate";
     const SUMMARY: &'static str = "Rows combined over named axes: n, mean, std, min, max, \
         interval over units and CV of named columns.";
-    const SOURCE: &'static str = "Mean, standard deviation and extremes are of the rows. The interval is of the mean over units of replication: Student's t with units − 1 degrees of freedom, of the logarithms of the units' means where all are above 0, so that it never reaches 0. Repetitions within one launch are no units: what they spread says nothing of another launch.";
+    const SOURCE: &'static str = "Mean, standard deviation and extremes are computed over the \
+        rows. The interval is that of the mean over units of replication, by Student's t with \
+        units − 1 degrees of freedom. If all units' means are above 0, it uses their logarithms, \
+        so it never reaches 0. Repetitions within one launch are not units: their spread does \
+        not show how another launch would differ.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let found = draft.columns(&given.from, &given.columns)?;
         let mut problems = draft.shares(&[("confidence", given.confidence)]);
         if given.over.is_empty() {
-            let problem = draft.problem("over", "there is nothing to combine");
+            let problem = draft.problem("over", "nothing to combine");
             problems.push(problem.hint("name the axes, for instance `over: [rep]`"));
         }
         unless(problems, || {

@@ -22,10 +22,10 @@ pub(crate) struct Parameters {
     rule: String,
     /// The axis of N.
     ladder: String,
-    /// The conditions: the rule holds where any of them does.
+    /// The conditions: the rule holds if any of them does.
     any: Vec<Condition>,
     /// The axes whose labels are the units of replication; by default `block` where the tables have it.
-    /// Without units nothing is resolved.
+    /// Without units, the result stays unresolved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unit: Option<Vec<String>>,
 }
@@ -140,20 +140,22 @@ fn columns(given: &Parameters) -> Columns<'_, Ladder> {
     let rule = conditions.join(" or ");
     let ladder = &given.ladder;
     let n = format!(
-        "smallest {ladder} at which {rule}, where the units resolve it; null where they do not, or it is never"
+        "smallest {ladder} at which {rule}, if the units resolve it; null if they do not, or if \
+        the rule never holds"
     );
     let observed = format!("smallest {ladder} at which the means over the units meet the rule");
     let low =
-        format!("smallest {ladder} at which the rule may hold; null where it surely never does");
-    let high =
-        format!("smallest {ladder} at which it surely holds; null where it nowhere surely does");
+        format!("smallest {ladder} at which the rule may hold; null if it surely never holds");
+    let high = format!("smallest {ladder} at which the rule surely holds; null if there is none");
     let never =
-        "whether the rule surely holds nowhere within the ladder; null where that is not resolved";
+        "whether the rule surely holds nowhere within the ladder; null if that is not resolved";
     let back = format!(
-        "values of {ladder} beyond observed_n where the means no longer meet it; null = none"
+        "values of {ladder} beyond observed_n at which the means no longer meet the rule; null \
+        if none"
     );
     let resolution = format!(
-        "what the intervals of all values together say at level {LEVEL}: where it breaks, between which, or why that is open"
+        "the result from the joint intervals of all values at level {LEVEL}: where it breaks, \
+        between which values, or why that is open"
     );
     Columns::new()
         .with(
@@ -171,7 +173,7 @@ fn columns(given: &Parameters) -> Columns<'_, Ladder> {
         .with(
             Spec::boolean(
                 "resolved",
-                "whether the units tell the one N, or that there is none",
+                "whether the units determine a single N, or that there is none",
             ),
             Ladder::resolved,
         )
@@ -201,8 +203,13 @@ impl TypedOperator for Breakdown {
     type Parameters = Parameters;
     type Made = Frame;
     const NAME: &'static str = "breakdown";
-    const SUMMARY: &'static str = "The smallest N at which a named rule holds, where the units of replication resolve it, and between which values it lies where they do not.";
-    const SOURCE: &'static str = "The rule is a parameter with a name: published studies use different ones under the same word. Each value of the ladder has an interval over the units, all of them together at level 0.95 (Bonferroni); the rule surely holds where an interval lies beyond its bound, and may hold where one reaches over it. The smallest N of the means alone, `observed_n`, changes from study to study of one truth.";
+    const SUMMARY: &'static str = "The smallest N at which a named rule holds, if the units of \
+        replication resolve it. Otherwise, the values between which it lies.";
+    const SOURCE: &'static str = "The rule is a parameter with a name, because published studies \
+        use different rules under the same word. Each value of the ladder has an interval over \
+        the units, jointly at level 0.95 (Bonferroni). The rule surely holds if an interval is \
+        beyond its bound, and may hold if an interval crosses it. `observed_n`, the smallest N \
+        of the means alone, varies between studies of the same truth.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let (settings, mut problems) = (draft.settings, Vec::new());

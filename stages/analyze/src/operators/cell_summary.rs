@@ -22,7 +22,8 @@ pub(crate) struct Parameters {
     /// The load stage, if several are needed.
     #[serde(default)]
     load: Option<String>,
-    /// Which quantiles are printed: those that so many values can bound on both sides, or all.
+    /// The quantiles to print: `supported`, if there are enough values to bound them on both sides,
+    /// or `all`.
     #[serde(default)]
     quantiles: Printed,
 }
@@ -63,7 +64,7 @@ const STATISTICS: &[(&str, Statistic)] = &[
 pub(crate) const ICL: (&str, &str, &str) = (
     "icl_ms",
     "ms",
-    "each gap between consecutive chunks that carry text; the first chunk is no gap",
+    "each gap between consecutive chunks with text; the first chunk has no gap",
 );
 pub(crate) const ITL: (&str, &str, &str) = (
     "itl_ms",
@@ -200,7 +201,8 @@ fn columns() -> Columns<'static, Summary> {
         }
         for (q, (quantile, p)) in QUANTILES.into_iter().enumerate() {
             let what = format!(
-                "quantile {} (type 7) of {name} over ok requests: {definition}; null where so few values cannot bound it",
+                "quantile {} (type 7) of {name} over ok requests: {definition}; null if the \
+                values are too few to bound it",
                 quantile.trim_start_matches('p')
             );
             columns.push(
@@ -212,7 +214,8 @@ fn columns() -> Columns<'static, Summary> {
             }
             let end = |which: &str| {
                 format!(
-                    "{which} end of its {LEVEL} interval from order statistics, within this one cell; under open arrivals of the effective number of requests"
+                    "{which} end of its {LEVEL} interval from order statistics, within this \
+                    cell; under open arrivals, for the effective number of requests"
                 )
             };
             columns.push(
@@ -251,7 +254,7 @@ fn counts() -> Columns<'static, Summary> {
         .with(
             Spec::text(
                 "quantiles_refused",
-                "quantiles left null for want of values; null if none",
+                "quantiles that are null because there are too few values; null if none",
             ),
             Summary::refused,
         )
@@ -265,7 +268,7 @@ fn rates(columns: Columns<'static, Summary>) -> Columns<'static, Summary> {
     let valid = "complete structured answers that satisfy their schema ÷ those checked; null if \
         no schema was requested";
     let own = |which: &str| {
-        format!("{which} per request by the server's own account, mean; null if not reported")
+        format!("{which} per request as reported by the server, mean; null if not reported")
     };
     columns
         .with(Spec::float("window_s", "s", window), |s| s.window)
@@ -315,7 +318,8 @@ fn rates(columns: Columns<'static, Summary>) -> Columns<'static, Summary> {
             Spec::float(
                 "prefix_hit_rate",
                 "1",
-                "cached ÷ prompt tokens of ok requests, as their answers tell; null unless all tell",
+                "cached ÷ prompt tokens of ok requests, as reported in the answers; null unless \
+                all report it",
             ),
             |s| Some(s.cached? as f64 / s.prompt.filter(|p| *p > 0)? as f64),
         )
@@ -323,7 +327,7 @@ fn rates(columns: Columns<'static, Summary>) -> Columns<'static, Summary> {
             Spec::int(
                 "n_cached_told",
                 "1",
-                "ok requests whose answer tells how many of its prompt tokens were cached",
+                "ok requests whose answer reports cached prompt tokens",
             ),
             |s| s.cached_told,
         )
@@ -367,7 +371,13 @@ impl TypedOperator for CellSummary {
     type Made = Frame;
     const NAME: &'static str = "cell-summary";
     const SUMMARY: &'static str = "One row per load cell: counts, throughput over the window, and the distribution of each metric.";
-    const SOURCE: &'static str = "Quantiles are type 7 of Hyndman & Fan (Am. Stat. 50, 1996), the default of NumPy and R, with the interval of order statistics (Conover 1999, section 3.2), which speaks of this one cell and of no other launch. Under open arrivals requests wait in one queue: the interval is that of the effective number of requests (Geyer, Statist. Sci. 7, 1992). A quantile that so many values cannot bound is null unless `quantiles: all`. The window runs from the first byte sent to the last answer ended.";
+    const SOURCE: &'static str = "Quantiles are type 7 of Hyndman & Fan (Am. Stat. 50, 1996), \
+        the default of NumPy and R. Their interval comes from order statistics (Conover 1999, \
+        section 3.2). It is valid for this cell, not for other launches. Under open arrivals, \
+        requests wait in one queue, so the interval uses the effective number of requests \
+        (Geyer, Statist. Sci. 7, 1992). A quantile is null if the values are too few to bound \
+        it, unless you set `quantiles: all`. The window runs from the first byte sent to the end \
+        of the last answer.";
 
     fn plan(_: &mut Parameters, _: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         Ok(columns().specs())

@@ -32,13 +32,13 @@ pub(crate) struct Parameters {
     /// The latency.
     #[serde(default)]
     metric: Latency,
-    /// What a request that was given up says about its latency.
+    /// How an abandoned request enters the latency.
     #[serde(default)]
     convention: Convention,
     /// The probabilities of the quantiles.
     #[serde(default = "quantiles")]
     quantiles: Vec<f64>,
-    /// Axes whose cells are pooled, value by value; none: a row per cell.
+    /// Axes whose cells are pooled, value by value. By default, one row per cell.
     #[serde(default)]
     over: Vec<String>,
 }
@@ -120,15 +120,13 @@ fn columns(given: &Parameters) -> Columns<'static, Waits> {
     let level = "cell, or marginal or pooled if cells are combined";
     let observed = format!("measured requests whose {name} was seen in full");
     let censored = "measured requests abandoned (timeout, hung, cancelled) before it was";
-    let failed = "measured requests that ended otherwise: no latency, in no row here";
-    let without = "cells that left no rows, with the reason: in no value here; null if none";
+    let failed = "measured requests that ended otherwise; they have no latency and enter no row \
+        here";
+    let without = "cells without rows, with the reason; they enter no value here; null if none";
     let mut columns = Columns::new()
         .with(Spec::text("level", level), |w: &Waits| w.level.word())
         .with(
-            Spec::text(
-                "convention",
-                "what an abandoned request says about its latency",
-            ),
+            Spec::text("convention", "how an abandoned request enters the latency"),
             move |_| convention.word(),
         )
         .with(Spec::int("n_observed", "1", observed), |w| w.observed.len())
@@ -150,7 +148,8 @@ fn columns(given: &Parameters) -> Columns<'static, Waits> {
         let (how, bound) = match convention {
             Convention::KaplanMeier => (
                 format!(
-                    "smallest value beyond which the Kaplan–Meier estimate leaves at most {}; null if it does not come down that far",
+                    "smallest value at which the Kaplan–Meier estimate is at most {}; null if \
+                    the estimate stays above",
                     round(1.0 - p)
                 ),
                 "whether it is unknown and longest_wait_ms its lower bound",
@@ -184,9 +183,10 @@ impl TypedOperator for Censored {
     const NAME: &'static str = "censored";
     const SUMMARY: &'static str = "Latency quantiles in which requests that hung or timed out \
         count as larger than a bound.";
-    const SOURCE: &'static str = "Kaplan & Meier (JASA 53, 1958), as statsmodels' SurvfuncRight; \
-        quantiles after the definition inf{t: S(t) ≤ 1 − p}. If you drop such requests, a server \
-        that hangs looks fast. A zero, or the limit as a plain value, is not a latency either.";
+    const SOURCE: &'static str = "Kaplan & Meier (JASA 53, 1958), as in statsmodels' \
+        SurvfuncRight, with quantiles defined as inf{t: S(t) ≤ 1 − p}. If you drop such \
+        requests, a server that hangs looks fast. Neither zero nor the limit itself is a \
+        latency.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let problems = improbable(draft.settings, &given.quantiles);

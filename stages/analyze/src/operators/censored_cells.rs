@@ -17,11 +17,11 @@ pub(crate) struct CensoredCells;
 pub(crate) struct Parameters {
     /// The table that holds a latency of each cell.
     from: String,
-    /// The latency: of a cell that hung it is known to exceed the limit.
+    /// The latency. For a hung cell, it exceeds the limit.
     column: String,
-    /// The axes taken together.
+    /// The axes to combine.
     over: Vec<String>,
-    /// The limit a hung cell exceeded, in the column's unit.
+    /// The limit that a hung cell exceeded, in the column's unit.
     limit: f64,
 }
 
@@ -42,7 +42,7 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Cells> {
     let (unit, name) = (of.unit.as_deref().unwrap_or_default(), &of.name);
     let limit = given.limit;
     let median = format!("median of {name} by Kaplan–Meier; null if half the cells or more hung");
-    let mean = format!("mean with {limit} for each cell that hung: a lower bound if any did");
+    let mean = format!("mean with {limit} for each hung cell; a lower bound if there is one");
     let censored = "the cells that hung or timed out, with the reason; null if none";
     Columns::new()
         .with(
@@ -65,7 +65,7 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Cells> {
             Spec::int(
                 "n_missing",
                 "1",
-                "cells missing for another reason: in no value here",
+                "cells missing for another reason; they enter no value here",
             ),
             |c| c.gone,
         )
@@ -94,7 +94,9 @@ impl TypedOperator for CensoredCells {
     const NAME: &'static str = "censored-cells";
     const SUMMARY: &'static str = "A latency combined over cells; hung and timed-out cells count \
         as larger than a limit.";
-    const SOURCE: &'static str = "Kaplan & Meier (JASA 53, 1958) with every hung or timed-out cell censored at the limit; `…_mean_at_least` is the \"≥ limit\" convention. A mean over the cells that ended is not the mean of the study.";
+    const SOURCE: &'static str = "Kaplan & Meier (JASA 53, 1958), with every hung or timed-out \
+        cell censored at the limit. `…_mean_at_least` uses the limit itself for these cells. A \
+        mean over only the cells that ended is not the mean of the study.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let found = draft.column(&given.from, &given.column)?;

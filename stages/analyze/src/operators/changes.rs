@@ -18,15 +18,15 @@ pub(crate) struct Parameters {
     from: String,
     /// The axis of the phases.
     phase: String,
-    /// Its labels in the order in which they followed each other.
+    /// Its labels in chronological order.
     #[schemars(with = "Vec<Json>")]
     order: Vec<Json>,
-    /// What a phase is compared with.
+    /// The phase to compare with.
     #[serde(default)]
     against: Against,
     /// The columns.
     columns: Vec<String>,
-    /// Which end is better: gives the word in `…_effect`.
+    /// The better direction, which determines the word in `…_effect`.
     #[serde(default)]
     better: Option<Better>,
 }
@@ -108,7 +108,8 @@ impl TypedOperator for Changes {
     type Made = Frame;
     const NAME: &'static str = "changes";
     const SUMMARY: &'static str = "Phase over phase: before, after, change, and change in percent of before, at every other coordinate.";
-    const SOURCE: &'static str = "The base of the percentage is the earlier phase. Percentages computed from values that were first rounded can differ in their last digit.";
+    const SOURCE: &'static str = "The base of the percentage is the earlier phase. Percentages \
+        of values that were rounded first can differ in their last digit.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let found = draft.columns(&given.from, &given.columns)?;

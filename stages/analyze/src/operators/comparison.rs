@@ -31,9 +31,9 @@ pub(crate) struct Terms {
     pub(crate) by: Vec<String>,
     /// The columns compared, one row each.
     pub(crate) columns: Vec<String>,
-    /// The axes whose labels are the units of replication: what was started anew. By default
-    /// `block` where the table has it. Values within a unit are averaged. Without units every verdict is
-    /// `undecidable`.
+    /// The axes whose labels are the units of replication, that is, separate starts. By default
+    /// `block`, if the table has it. Values within a unit are averaged. Without units, every
+    /// verdict is `undecidable`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) unit: Option<Vec<String>>,
     /// The scale of the effect: `ratio` needs values above 0, `difference` takes any.
@@ -44,28 +44,30 @@ pub(crate) struct Terms {
     /// shown to be smaller is `equivalent`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) margin: BTreeMap<String, f64>,
-    /// Conditions of measuring in which the sides may differ, because they differ on purpose or cannot matter:
-    /// `frequency` and `temperature`, for instance, of two machines. A difference in any other bars the verdict.
+    /// Measurement conditions in which the sides may differ, on purpose or because they do not
+    /// matter. For two machines, these may be `frequency` and `temperature`. A difference in any
+    /// other condition prevents a verdict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) conditions_may_differ: Vec<String>,
-    /// How often the study looks at what it found. A design with `until` sets it.
+    /// How often the study looks at its data. A design with `until` sets this.
     #[serde(default, skip_serializing_if = "Looks::is_once")]
     pub(crate) looks: Looks,
-    /// With which tests those of this table share the level, for the adjustment of p values and intervals.
+    /// The tests that share the level with those of this table, for the adjustment of p values and
+    /// intervals.
     #[serde(default)]
     pub(crate) family: Family,
-    /// The chance of a false `different` anywhere in the family: of a study whose tables ask for different ones, the
-    /// largest holds for the whole, and each for its tables.
+    /// The probability of any false `different` in the family. If the tables of a study declare
+    /// different levels, the largest holds for the whole study, and each one for its tables.
     #[serde(default = "alpha")]
     pub(crate) alpha: f64,
-    /// A bootstrap interval of the mean difference beside the one that decides, for comparison with
-    /// published ones: it covers too little at few units, and decides nothing.
+    /// An additional bootstrap interval of the mean difference, for comparison with published
+    /// intervals. With few units it is too narrow. It does not affect the verdict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bootstrap: Option<Kind>,
     /// The number of resamples, of a bootstrap or of a permutation that is not enumerated.
     #[serde(default = "resamples")]
     pub(crate) resamples: u32,
-    /// The seed of resamples; the experiment's if not given.
+    /// The seed of resamples; by default, that of the experiment.
     #[serde(default)]
     pub(crate) seed: Option<u64>,
 }
@@ -184,7 +186,7 @@ impl Terms {
             return Ok(());
         }
         Err(Failure::failed(format!(
-            "the test `{test}` does not hold where a study looks at it after each block"
+            "the test `{test}` is not valid for a study that looks at its data after each block"
         ))
         .hint(
             "use `paired-comparison` with its test `paired-t`, or remove `until` from the design",
@@ -199,7 +201,8 @@ impl Terms {
     /// The first columns: the metric and its sides.
     pub(crate) fn sides<'a, T>(&self) -> Columns<'a, Judged<T>> {
         let (a, b) = self.pair.labels();
-        let unit = "the axes whose labels are the units of replication, `declared` where the settings say so; null without any";
+        let unit = "the axes whose labels are the units of replication, or `declared` if the \
+            settings name them; null without any";
         Columns::new()
             .with(
                 Spec::text("unit", "the unit of the metric"),
@@ -239,7 +242,8 @@ impl Terms {
         };
         let own = |which: &str| {
             format!(
-                "{which} end of the {level} interval of the effect by itself; null where the test that decides has none"
+                "{which} end of the {level} interval of this effect alone; null if the deciding \
+                test has none"
             )
         };
         let adjusted = |which: &str| {
@@ -293,9 +297,9 @@ impl Terms {
 
     /// The columns of the p values.
     pub(crate) fn p<'a, T: 'a>(columns: Columns<'a, Judged<T>>) -> Columns<'a, Judged<T>> {
-        let p = "two-sided p value of the test that decides; null where it is undefined";
+        let p = "two-sided p value of the deciding test; null if undefined";
         let bh = "p adjusted by Benjamini and Hochberg within the table, of a family per column within the column, for screening";
-        let level = "the two-sided level at which this test was decided: its share of the level of its family";
+        let level = "the two-sided level of this test: its share of the family's level";
         columns
             .with(Spec::float("p", "1", p), |j| j.test.p)
             .with(
@@ -339,7 +343,8 @@ impl Terms {
             1.0 - 2.0 * self.alpha
         );
         let smallest = format!(
-            "the smallest true effect that so many units with this spread find in 80 % of studies, {of}"
+            "the smallest true effect that this number of units with this spread finds in 80 % \
+            of studies, {of}"
         );
         columns = columns
             .with(

@@ -20,7 +20,7 @@ pub(crate) struct Parameters {
     load: Option<String>,
     /// Whose formulas: `vllm`, `sglang`, `guidellm` or `aiperf`.
     tool: Word,
-    /// Bounds for goodput, ms, as the tool would be given them.
+    /// Bounds for goodput, ms, as you would pass them to the tool.
     #[serde(default)]
     bounds: Limits,
 }
@@ -76,7 +76,11 @@ impl TypedOperator for Compat {
     const NAME: &'static str = "compat";
     const SUMMARY: &'static str = "The figures that vLLM's, SGLang's, guidellm's or aiperf's \
         benchmark would print, one row per cell.";
-    const SOURCE: &'static str = "The formulas of vLLM 0.33.0, SGLang 0.5.23, guidellm 0.8.1 and aiperf 0.13.0 on the stamps of the rows, under the names of their result files; checked to 1e-6 against figures made by their own functions from the same stamps. What a tool takes from events without text is not in the rows: docs/load.md says for each what stands in. A figure that nothing enters is null where the tools print 0.";
+    const SOURCE: &'static str = "The formulas of vLLM 0.33.0, SGLang 0.5.23, guidellm 0.8.1 and \
+        aiperf 0.13.0, applied to the stamps of the rows, under the names in their result files. \
+        Tests compare the figures with those of the tools' own functions, to within 1e-6. The \
+        rows do not hold events without text; docs/load.md lists the substitute for each tool. \
+        If no value enters a figure, the tools print 0, but the figure here is null.";
 
     fn plan(given: &mut Parameters, _: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         Ok(columns(given.tool.tool()).specs())

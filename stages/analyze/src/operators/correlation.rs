@@ -18,12 +18,12 @@ pub(crate) struct Correlation;
 pub(crate) struct Parameters {
     /// The table that holds the columns; each of its rows is a point.
     from: String,
-    /// The pairs of columns (or keys that are numbers).
+    /// The pairs of columns, or of numeric keys.
     pairs: Vec<Both>,
     /// The coefficients.
     #[serde(default = "every")]
     coefficients: Vec<Coefficient>,
-    /// Axes kept apart, a row each.
+    /// Axes that stay separate, one row each.
     #[serde(default)]
     by: Vec<String>,
     /// Axes whose rows are the points.
@@ -103,7 +103,9 @@ impl TypedOperator for Correlation {
     const NAME: &'static str = "correlation";
     const SUMMARY: &'static str =
         "Pearson's, Spearman's and Kendall's correlation of pairs of columns, with p values.";
-    const SOURCE: &'static str = "Pearson's r = Σ(x − x̄)(y − ȳ) ÷ √(Σ(x − x̄)² Σ(y − ȳ)²); Spearman's ρ is r of mid-ranks; Kendall's τ-b after Knight (JASA 61, 1966). p as scipy.stats: r exact under normality, ρ by Student's t, τ exact without ties for at most 33 points, else normal. Points that share a server or a host are not independent; the p value does not know.";
+    const SOURCE: &'static str = "Pearson's r = Σ(x − x̄)(y − ȳ) ÷ √(Σ(x − x̄)² Σ(y − ȳ)²); Spearman's ρ is r of mid-ranks; Kendall's τ-b after Knight (JASA 61, 1966). p as scipy.stats: r exact under normality, ρ by Student's t, τ exact without ties for at most 33 points, else normal. The \
+        p values assume independent points; points that share a server or a host are not \
+        independent.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let route = |i: usize, side: &str| {

@@ -30,28 +30,29 @@ pub(crate) struct Parameters {
     ladder: String,
     /// The column compared.
     column: String,
-    /// Which end is better.
+    /// The better direction.
     better: Better,
     /// Axes averaged on each side before pairing.
     #[serde(default)]
     average: Vec<String>,
     /// The axes whose labels are the units of replication; by default `block` where the table has it.
-    /// Without units no crossover is shown.
+    /// Without units, no crossover can be shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unit: Option<Vec<String>>,
     /// The scale of the effect: `ratio` needs values above 0, `difference` takes any.
     #[serde(default)]
     scale: Scale,
-    /// With which tests those of this table share the level.
+    /// The tests that share the level with those of this table.
     #[serde(default)]
     family: Family,
-    /// The chance of a false verdict anywhere in the family; here, of a winner that is none.
+    /// The probability of any false verdict in the family; here, of a false winner.
     #[serde(default = "alpha")]
     alpha: f64,
-    /// How often the study looks at what it found. A design with `until` sets it.
+    /// How often the study looks at its data. A design with `until` sets this.
     #[serde(default, skip_serializing_if = "Looks::is_once")]
     looks: Looks,
-    /// Conditions of measuring in which the sides may differ; a difference in any other bars the verdict.
+    /// Measurement conditions in which the sides may differ. A difference in any other condition
+    /// prevents a verdict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     conditions_may_differ: Vec<String>,
 }
@@ -123,13 +124,14 @@ fn columns(given: &Parameters, unit: &str) -> Columns<'static, Course> {
     let ladder = &given.ladder;
     let (a, b) = given.pair.labels();
     let first = format!(
-        "who is better at the smallest {ladder} at which a side is shown to be; null if nowhere"
+        "the better side at the smallest {ladder} at which a side is shown to be better; null if \
+        there is none"
     );
     let at = format!("first {ladder} at which the other side is shown to be better; null = none");
     let after = format!("last {ladder} before it at which the first winner is shown to be better");
     let changes = format!("every {ladder} at which another winner is shown; null = none");
     let observed = format!(
-        "first {ladder} at which the sign of the mean effect changes, shown or not: no evidence by itself"
+        "first {ladder} at which the sign of the mean effect changes; not evidence by itself"
     );
     let n = format!("values of {ladder} at which both sides were measured");
     let end =
@@ -155,7 +157,7 @@ fn columns(given: &Parameters, unit: &str) -> Columns<'static, Course> {
         .with(
             Spec::text(
                 "winner_after",
-                format!("who is better there; {a}, {b} or null"),
+                format!("the better side there; {a}, {b} or null"),
             ),
             |c| Some(c.won[c.change?].1.clone()),
         )
@@ -206,8 +208,14 @@ impl TypedOperator for Crossover {
     type Parameters = Parameters;
     type Made = Pending;
     const NAME: &'static str = "crossover";
-    const SUMMARY: &'static str = "The first value on a ladder at which another side is shown to be better, and between which values the winner changes.";
-    const SOURCE: &'static str = "At each value of the ladder Student's t of the units' effects, one family over all values and ladders of the table, which shares the level of the study with its other tables (weighted Holm). Sides that were measured under different conditions have no winner. A winner is a side shown to be better; a crossover needs one winner before and the other after. The change of sign of the means alone, `observed_at`, is reported by nearly every study of two equal sides.";
+    const SUMMARY: &'static str = "The first value on a ladder at which the other side is shown \
+        to be better, and the values between which the winner changes.";
+    const SOURCE: &'static str = "Each value of the ladder has a Student's t test of the units' \
+        effects. All values and ladders of the table form one family, which shares the level of \
+        the study with the other tables (weighted Holm). A winner is a side that is shown to be \
+        better. A crossover needs one winner before and the other after. Sides that were \
+        measured under different conditions have no winner. `observed_at` is the change of sign \
+        of the means alone; nearly every study of two equal sides has one.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let of = draft.column(&given.from, &given.column)?;

@@ -31,14 +31,15 @@ pub(crate) struct Parameters {
     /// The probabilities of the quantiles.
     #[serde(default = "quantiles")]
     quantiles: Vec<f64>,
-    /// Which of them are printed: those that so many values can bound on both sides, or all.
+    /// The quantiles to print: `supported`, if there are enough values to bound them on both sides,
+    /// or `all`.
     #[serde(default)]
     print: Printed,
-    /// Axes whose cells are pooled, value by value; none: a row per cell.
+    /// Axes whose cells are pooled, value by value. By default, one row per cell.
     #[serde(default)]
     over: Vec<String>,
-    /// The axes whose labels are the units of replication, among `over`; by default `block` where it is among
-    /// them. Pooled quantiles have intervals over units.
+    /// The axes whose labels are the units of replication, among `over`; by default `block`, if it
+    /// is in `over`. Pooled quantiles have intervals over units.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unit: Option<Vec<String>>,
 }
@@ -56,7 +57,7 @@ impl Parameters {
         match declared.iter().find(|axis| !self.over.contains(axis)) {
             None => Ok(declared.clone()),
             Some(axis) => Err(Failure::failed(format!(
-                "the unit `{axis}` is not among `over`: no row would have more than one unit"
+                "the unit `{axis}` is not in `over`, so each row would have a single unit"
             ))
             .hint(contract::did_you_mean(
                 axis,
@@ -250,7 +251,13 @@ impl TypedOperator for Distribution {
     type Made = Frame;
     const NAME: &'static str = "distribution";
     const SUMMARY: &'static str = "The distribution of TPOT, ITL, ICL or any metric of a request: per cell, or pooled over declared axes.";
-    const SOURCE: &'static str = "Exact quantiles of type 7 (Hyndman & Fan 1996) over the values themselves: pooled quantiles are those of all values together, never means of quantiles. ITL is per token and null where a chunk's tokens are unknown; several tools print the gap between chunks under that name, which is ICL here. The interval of a pooled quantile holds all values up to which a t interval of the units' shares of values holds the quantile's probability (Woodruff, JASA 47, 1952, with units as clusters): only units are independent.";
+    const SOURCE: &'static str = "Exact quantiles of type 7 (Hyndman & Fan 1996). A pooled \
+        quantile is computed over all values together, never as a mean of quantiles. ITL is per \
+        token, and null if a chunk's tokens are unknown. Several tools print the gap between \
+        chunks as ITL; that gap is ICL here. The interval of a pooled quantile treats units as \
+        clusters, because only units are independent (Woodruff, JASA 47, 1952). It contains each \
+        value for which the t interval of the units' shares of values up to it contains the \
+        quantile's probability.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let settings = draft.settings;

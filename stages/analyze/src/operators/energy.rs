@@ -20,7 +20,7 @@ pub(crate) struct Parameters {
     /// The load stage, if several are needed.
     #[serde(default)]
     load: Option<String>,
-    /// The indices of the GPUs that count; all of the machine without it.
+    /// The indices of the GPUs that count; by default, all GPUs of the machine.
     #[serde(default)]
     gpus: Vec<i64>,
 }
@@ -50,8 +50,9 @@ impl Taken {
 }
 
 fn columns() -> Columns<'static, Taken> {
-    let energy = "rise of the GPUs' own counter energy_j over the measured window; where a GPU has none, trapezoid \
-             integral of its power_w; all counted GPUs together; null where a sensor is absent or silent";
+    let energy = "rise of the GPUs' own counter energy_j over the measured window, all counted \
+             GPUs together; for a GPU without a counter, the trapezoid integral of its power_w; \
+             null if a sensor is absent or silent";
     let source = "`counter` if every counted GPU counts its energy, `power` if none does, else `both`; null without energy";
     let per_joule = "output tokens of ok requests ÷ energy; null if a count is unknown";
     let window = "first sent_ns to last done_ns of the measured requests";
@@ -76,7 +77,7 @@ fn columns() -> Columns<'static, Taken> {
             t.energy().and(t.source).map(str::to_owned)
         })
         .with(
-            Spec::text("why", "why there is no energy value; null if there is one"),
+            Spec::text("why", "why the energy is null; null if it is not"),
             |t| t.energy.as_ref().err().cloned(),
         )
 }
@@ -86,7 +87,13 @@ impl TypedOperator for Energy {
     type Made = Frame;
     const NAME: &'static str = "energy";
     const SUMMARY: &'static str = "One row per load cell: the GPUs' energy over the measured window, and output tokens per joule.";
-    const SOURCE: &'static str = "Samples of `gpu_telemetry`. A GPU's own counter of energy is exact, but is read at the samples only, so its value at the window's two ends is interpolated. Power is what the sensor averages, over a second on many GPUs, so short windows would take it from what came before; it is integrated by the trapezoid rule only where there is no counter. Power at the window's two ends is interpolated, or held from a sample at most five intervals away. A gap of more than five intervals leaves the energy undefined. What is published as \"tok/W\" is tok/s/W, the same as tok/J.";
+    const SOURCE: &'static str = "The source is `gpu_telemetry`. A GPU's own energy counter is \
+        exact, but it is read only at the samples, so its value at each end of the window is \
+        interpolated. For a GPU without a counter, power is integrated by the trapezoid rule. \
+        The sensor averages power, over a second on many GPUs, so in short windows it also \
+        covers the time before. Power at each end of the window is interpolated, or held from a \
+        sample at most five intervals away. A gap of more than five intervals leaves the energy \
+        undefined. The published unit \"tok/W\" means tok/s/W, which is tok/J.";
 
     fn plan(_: &mut Parameters, _: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         Ok(columns().specs())

@@ -27,19 +27,19 @@ pub(crate) struct Parameters {
     column: String,
     /// The model.
     model: Model,
-    /// How the parameters are found; the other methods are linearisations of Michaelis–Menten's
-    /// law.
+    /// The fitting method; the other methods are linearisations of the Michaelis–Menten law.
     #[serde(default)]
     method: Method,
-    /// Values of the ladder at which the fitted curve is read, a row each.
+    /// Values of the ladder at which to evaluate the fitted curve, one row each.
     #[serde(default)]
     predict: Vec<f64>,
-    /// How many times the largest value measured a prediction may lie at; beyond, it is refused.
+    /// The largest prediction, as a multiple of the largest measured value. Predictions beyond it
+    /// are refused.
     #[serde(default = "twice")]
     extrapolate: f64,
     /// The axes whose labels are the units of replication; by default `block` where the table has it. The
-    /// curve goes through the means over the units, and each unit has a curve of its own for the
-    /// interval over them.
+    /// curve is fitted to the means over the units. The interval comes from separate curves of the
+    /// units.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unit: Option<Vec<String>>,
     /// The level of the intervals.
@@ -151,12 +151,13 @@ fn columns(given: &Parameters) -> Columns<'static, Figure> {
     let formula = given.model.statistics().formula();
     let (y, x, level) = (&given.column, &given.ladder, given.confidence);
     let value = "the parameter, or the curve at a requested value; null if the points do not \
-        determine it, or the value lies too far beyond them";
+        determine it, or if the value is too far beyond them";
     let covariances = "its covariances with the parameters in the order of the model, a space apart; null without degrees of freedom";
     let df = "points less parameters; 0 = the curve goes through every point";
     let end = |which: &str| {
         format!(
-            "{which} end of its {level} t interval from the residuals of the curve: it covers too little where the launches vary, see unit_low"
+            "{which} end of its {level} t interval from the residuals of the curve; too narrow \
+            if launches vary, see unit_low"
         )
     };
     let over_units = |which: &str| {
@@ -210,10 +211,7 @@ fn columns(given: &Parameters) -> Columns<'static, Figure> {
             f.physical.as_ref().map(Result::is_ok)
         })
         .with(
-            Spec::text(
-                "unphysical",
-                "what makes it unphysical; null if nothing does",
-            ),
+            Spec::text("unphysical", "why it is unphysical; null if it is not"),
             |f| f.physical.as_ref()?.as_ref().err().cloned(),
         )
         .with(Spec::text("covariances", covariances), |f| {
@@ -240,7 +238,12 @@ impl TypedOperator for Fit {
     const NAME: &'static str = "fit";
     const SUMMARY: &'static str =
         "A scaling model fitted over a ladder by nonlinear least squares, one row per parameter.";
-    const SOURCE: &'static str = "Nonlinear least squares on the original scale (Levenberg–Marquardt). Linearised fits (Lineweaver–Burk, Hanes–Woolf, Eadie–Hofstee) of the same points give other parameters, so the method is named. A prediction further out than `extrapolate` times the largest value measured is refused; its row says so. The interval from residuals takes the misfit of the curve for the noise of the launches; with units each has a curve of its own, and the interval is over their parameters. USL after Gunther (1993).";
+    const SOURCE: &'static str = "Nonlinear least squares on the original scale (Levenberg–Marquardt). Linearised \
+        fits (Lineweaver–Burk, Hanes–Woolf, Eadie–Hofstee) of the same points give other \
+        parameters, so the table names the method. A prediction beyond `extrapolate` times the \
+        largest measured value is refused, and its row says so. The interval from residuals \
+        treats the misfit of the curve as the noise of launches. With units, each unit has its \
+        own curve, and the interval is over their parameters. USL after Gunther (1993).";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         draft.column(&given.from, &given.column)?;
@@ -371,7 +374,7 @@ fn physical(model: Model, parameter: usize, value: f64) -> Result<(), String> {
     let exponent = matches!((model, parameter), (Model::PowerLaw, 1));
     if share && !(0.0..=1.0).contains(&value) {
         return Err(format!(
-            "a share of serial work lies between 0 and 1, got {}",
+            "the share of serial work must be between 0 and 1, got {}",
             short(value)
         ));
     }

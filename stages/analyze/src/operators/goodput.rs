@@ -78,7 +78,7 @@ struct Attained {
 fn columns() -> Columns<'static, Attained> {
     let undefined = "of n_ok, those for which a bounded metric is undefined";
     let met = "of these, those that meet every bound";
-    let rate = "n_met ÷ n_rows: a request that failed met no bound";
+    let rate = "n_met ÷ n_rows; a failed request meets no bound";
     let throughput = "ok requests ÷ window, as in the cell summary";
     Columns::new()
         .with(
@@ -86,7 +86,7 @@ fn columns() -> Columns<'static, Attained> {
             |a: &Attained| a.bounds.clone(),
         )
         .with(
-            Spec::int("n_rows", "1", "measured requests, failed ones among them"),
+            Spec::int("n_rows", "1", "measured requests, including failed ones"),
             |a| a.rows,
         )
         .with(
@@ -113,7 +113,11 @@ impl TypedOperator for Goodput {
     const NAME: &'static str = "goodput";
     const SUMMARY: &'static str =
         "Requests per second that meet every bound of a named objective, and their share.";
-    const SOURCE: &'static str = "Every objective is a row, so several can be compared. A request for which a bounded metric is undefined does not meet it, unless the bound says `undefined-meets`. A request that failed does not meet it either, so that shedding load raises no pass rate; where none failed, goodput = pass rate · request throughput.";
+    const SOURCE: &'static str = "Every objective is a row, so you can compare several. A \
+        request for which a bounded metric is undefined does not meet the objective, unless the \
+        bound says `undefined-meets`. A failed request does not meet it either, so shedding load \
+        cannot raise the pass rate. If no request failed, goodput = pass rate · request \
+        throughput.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let known: Vec<&str> = METRICS.iter().map(|m| m.name).collect();

@@ -16,7 +16,7 @@ pub(crate) struct Identity;
 pub(crate) struct Parameters {
     /// The table that holds the columns.
     from: String,
-    /// The identities, a row each for every row of the table.
+    /// The identities; each makes one row per row of the table.
     identities: Vec<Law>,
 }
 
@@ -134,7 +134,10 @@ fn columns() -> Columns<'static, Outcome> {
     let relative = "(left − right) ÷ |right|, of the unrounded values; null if right is 0";
     Columns::new()
         .with(
-            Spec::text("formula", "what must hold, within the tolerance declared"),
+            Spec::text(
+                "formula",
+                "the identity, which must hold within the declared tolerance",
+            ),
             |o: &Outcome| o.formula.clone(),
         )
         .with(Spec::float("left", "", "the column, in its unit"), |o| {
@@ -161,8 +164,12 @@ impl TypedOperator for Identity {
     type Parameters = Parameters;
     type Made = Frame;
     const NAME: &'static str = "identity";
-    const SUMMARY: &'static str = "Whether columns agree as their definitions say: product and quotient against a column, row by row.";
-    const SOURCE: &'static str = "For instance output_throughput = request_throughput · output_tokens_mean, goodput = slo_pass_rate · request_throughput where no request failed, e2e latency ≥ TTFT, efficiency = speedup ÷ N. The tolerance and the rounding are declared, since a published value that misses one may fit another.";
+    const SUMMARY: &'static str = "Whether columns agree with their definitions: a product or \
+        quotient is compared with a column, row by row.";
+    const SOURCE: &'static str = "Examples: output_throughput = request_throughput · \
+        output_tokens_mean; goodput = slo_pass_rate · request_throughput if no request failed; \
+        e2e latency ≥ TTFT; efficiency = speedup ÷ N. You declare tolerance and rounding, \
+        because a published value may satisfy one choice but not another.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let (settings, scope, mut problems) = (draft.settings, draft.scope, Vec::new());

@@ -69,7 +69,9 @@ impl TypedOperator for LatencyMultipliers {
     type Made = Frame;
     const NAME: &'static str = "latency-multipliers";
     const SUMMARY: &'static str = "Latencies at N clients over the same latencies at one.";
-    const SOURCE: &'static str = "latency(N) ÷ latency(1), the same statistic of the same metric on both sides. The multiplier is computed in each launch, and `over: [block]` takes the launches together, with an interval over them.";
+    const SOURCE: &'static str = "latency(N) ÷ latency(1), with the same statistic of the same \
+        metric on both sides. The multiplier is computed within each launch. `over: [block]` \
+        combines the launches, with an interval over them.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let of = draft.columns(&given.from, &given.columns)?;

@@ -21,11 +21,11 @@ const MOST_AXES: usize = 6;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The table whose values are taken together.
+    /// The table whose values are combined.
     from: String,
-    /// The axes whose margins are wanted.
+    /// The axes whose margins to compute.
     axes: Vec<String>,
-    /// Axes kept apart in every row.
+    /// Axes that stay separate in every row.
     #[serde(default)]
     by: Vec<String>,
     /// Axes averaged before the first joint value is formed.
@@ -82,8 +82,8 @@ fn columns(of: &[Spec], given: &Parameters) -> Columns<'static, Margin> {
         let (unit, name) = (spec.unit.as_deref().unwrap_or_default(), &spec.name);
         let gap = "largest distance of this mean from the mean of the margins of one more axis; null unless two or \
                  more axes are averaged";
-        let reconciles =
-            "whether that distance is rounding only (at most 1e-12 of the mean); null where it is";
+        let reconciles = "whether that distance is only rounding (at most 1e-12 of the mean); null if the \
+            distance is null";
         let mean = format!("mean of the joint values of {name}, each once");
         columns = columns
             .with(
@@ -114,7 +114,10 @@ impl TypedOperator for Margins {
     type Made = Frame;
     const NAME: &'static str = "margins";
     const SUMMARY: &'static str = "Joint values, the margins of every subset of the axes, and the whole, with the check that they agree.";
-    const SOURCE: &'static str = "Every joint value counts once. In a complete table the mean of the margins of either axis is the mean of the whole; where a joint value is missing they differ, by `…_margin_gap`, and a sentence about \"the mean\" must say which. A key that is in none of `axes`, `by` and `over` is refused.";
+    const SOURCE: &'static str = "Every joint value counts once. In a complete table, the mean \
+        of the margins of either axis equals the mean of the whole. If a joint value is missing, \
+        they differ by `…_margin_gap`, and a sentence about \"the mean\" must say which mean. \
+        Benchtrail refuses a key that is in none of `axes`, `by` and `over`.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let found = draft.columns(&given.from, &given.columns)?;

@@ -22,21 +22,21 @@ pub(crate) struct Parameters {
     /// `output_throughput`.
     #[serde(default)]
     column: Option<String>,
-    /// The model whose definition says how many parameters it has. Of a mixture of experts those
-    /// are all of them: give the active ones as `model-parameters`.
+    /// The model, whose definition has the number of parameters. For a mixture of experts, that is
+    /// the number of all parameters: give the active ones as `model-parameters`.
     #[serde(default)]
     model: Option<String>,
-    /// The number of (active) parameters, if no model says it.
+    /// The number of active parameters, if no model defines it.
     #[serde(default)]
     model_parameters: Option<f64>,
-    /// The device: the name of a definition of the collection `hardware`, which says its peak.
+    /// The device: the name of a definition in the collection `hardware`, which has its peak.
     #[serde(default)]
     hardware: Option<String>,
-    /// The type in which the engine multiplies, as the definition's `peak-tflops` names it; by
-    /// default `bfloat16`.
+    /// The type in which the engine multiplies, one of the definition's `peak-tflops`; by default
+    /// `bfloat16`.
     #[serde(default)]
     dtype: Option<String>,
-    /// The peak of one device at the precision used, FLOP/s, if no definition says it.
+    /// The peak of one device at the precision used, FLOP/s, if no definition has it.
     #[serde(default)]
     peak_flops: Option<f64>,
     /// The number of devices.
@@ -258,12 +258,16 @@ impl TypedOperator for Mfu {
     const NAME: &'static str = "mfu";
     const SUMMARY: &'static str =
         "Model FLOP utilisation: 2 · P · tokens per second ÷ the peak of the devices.";
-    const SOURCE: &'static str = "Chowdhery et al. (PaLM, 2022), Appendix B, forward pass only: 2 FLOP per parameter and token; the attention over the context is not counted. The peak is that of dense matrix products, without sparsity, from the maker's data sheet that the definition of the hardware names. Published figures differ in whether prompt tokens count, so it has to be said.";
+    const SOURCE: &'static str = "Chowdhery et al. (PaLM, 2022), Appendix B, forward pass only: 2 \
+        FLOP per parameter and token, without the attention over the context. The peak is that \
+        of dense matrix products, without sparsity, from the manufacturer's data sheet named in \
+        the hardware definition. Published figures differ in whether prompt tokens count, so you \
+        must choose.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let (settings, scope, mut problems) = (draft.settings, draft.scope, Vec::new());
         if given.devices == 0 {
-            problems.push(draft.problem("devices", "there is at least one device"));
+            problems.push(draft.problem("devices", "at least one device is required"));
         }
         match parameters_of(given, settings, scope) {
             Ok(p) => given.model_parameters = Some(p),

@@ -21,9 +21,9 @@ pub(crate) struct Parameters {
     ladder: String,
     /// The column.
     column: String,
-    /// The way it should go.
+    /// The expected direction.
     expect: Way,
-    /// A step against that way counts only if it is larger than this, in the column's unit.
+    /// A step in the other direction counts only if it is larger than this, in the column's unit.
     #[serde(default)]
     tolerance: f64,
     /// A value whose crossings are listed.
@@ -93,7 +93,7 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Curve> {
         .with(Spec::boolean("monotone", monotone), |c| c.monotone)
         .with(Spec::boolean("strictly", strictly), |c| c.strictly)
         .with(
-            Spec::text("against", "the steps that go the other way; null if none"),
+            Spec::text("against", "the steps in the other direction; null if none"),
             |c| listed(&c.against),
         )
         .with(Spec::float("steepest_from", "1", from), |c| {
@@ -137,7 +137,9 @@ impl TypedOperator for Monotonicity {
     type Made = Frame;
     const NAME: &'static str = "monotonicity";
     const SUMMARY: &'static str = "Whether a column goes one way along a ladder, its steepest step, and every crossing of a threshold.";
-    const SOURCE: &'static str = "A step is the difference of neighbouring values of the ladder. A first crossing says little where the curve comes back: read it with `recrosses`. A value equal to the threshold is not below it.";
+    const SOURCE: &'static str = "A step is the difference between neighbouring values of the \
+        ladder. If the curve comes back, the first crossing means little: read it together with \
+        `recrosses`. A value equal to the threshold is not below it.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let found = draft.column(&given.from, &given.column)?;

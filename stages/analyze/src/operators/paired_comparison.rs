@@ -27,10 +27,10 @@ pub(crate) struct Parameters {
     /// Axes averaged on each side before pairing; every other key is matched.
     #[serde(default)]
     average: Vec<String>,
-    /// The test whose p value is adjusted and decides.
+    /// The test whose adjusted p value decides.
     #[serde(default)]
     test: Test,
-    /// What becomes of zero deltas in Wilcoxon's test.
+    /// How Wilcoxon's test treats zero deltas.
     #[serde(default)]
     zeros: Zeros,
     /// Whether the normal approximation, used for more than 200 deltas, is corrected for continuity.
@@ -127,7 +127,8 @@ fn columns(given: &Parameters) -> Columns<'_, Judged<Paired>> {
     let columns = values(terms, terms.sides());
     let columns = tests(given, terms.effect(columns));
     let columns = Terms::p(columns);
-    let exact = "two-sided p value of all flips of the units' signs, exact whatever the distribution; null for more than 20 units";
+    let exact = "two-sided p value of all flips of the units' signs, exact for any distribution; \
+        null for more than 20 units";
     let smallest =
         "the smallest p this number of units can give in a test of ranks or signs, 2^(1 − n)";
     let columns = columns
@@ -233,7 +234,7 @@ fn tests<'a>(
     };
     columns
         .with(
-            Spec::text("test", "the test that decides: its p is the one adjusted"),
+            Spec::text("test", "the deciding test, whose p is adjusted"),
             |_| given.test.word(),
         )
         .with(
@@ -262,7 +263,22 @@ impl TypedOperator for PairedComparison {
     type Made = Pending;
     const NAME: &'static str = "paired-comparison";
     const SUMMARY: &'static str = "Two sides over matched coordinates, paired within units of replication: effect with interval, adjusted p, smallest detectable effect, verdict.";
-    const SOURCE: &'static str = "Within a unit (a block in which both sides were started) the values of a side are averaged over `average`, and the log ratios or differences of its pairs over the keys that are not in `by`; n is the number of units. Student's t of the units' effects, whose interval inverts the test, so that both agree (to the spread of values that were rounded the variance of rounding is added); the exact p of all sign flips stands beside. Holm (Scand. J. Statist. 6, 1979) within the family, with intervals at the level of each step; Benjamini & Hochberg (JRSS B 57, 1995). Smallest detectable effect: noncentral t, power 80 %. Equivalence by two one-sided t tests (Schuirmann 1987): without a declared margin a large p is no evidence of equality. For published data another test may decide: Wilcoxon (Biometrics 1, 1945) as scipy.stats.wilcoxon, exact for at most 200 deltas other than 0, ties included; sign test exact; permutation of signs, enumerated for at most 20 units; their interval is not computed. A bootstrap interval (Efron & Tibshirani 1993; xoshiro256++, Blackman & Vigna, ACM TOMS 47, 2021) is made where it is asked for, and decides nothing. Rank-biserial after Kerby (2014).";
+    const SOURCE: &'static str = "A unit is, for example, a block in which both sides were \
+        started; n is the number of units. Within a unit, the values of a side are averaged over \
+        `average`, and the log ratios or differences of its pairs over the keys that are not in \
+        `by`. The test is Student's t of the units' effects. Its interval inverts the test, so \
+        the two agree. For rounded values, the variance of rounding is added to the spread. The \
+        table also has the exact p of all sign flips. P values are adjusted by Holm (Scand. J. \
+        Statist. 6, 1979) within the family, with intervals at the level of each step, and by \
+        Benjamini & Hochberg (JRSS B 57, 1995). The smallest detectable effect uses the \
+        noncentral t at a power of 80 %. Equivalence needs two one-sided t tests (Schuirmann \
+        1987); without a declared margin, a large p is not evidence of equality. For published \
+        data, you can choose another test: Wilcoxon (Biometrics 1, 1945) as in \
+        scipy.stats.wilcoxon, exact for at most 200 nonzero deltas, ties included; the exact \
+        sign test; or a permutation of signs, enumerated for at most 20 units. These have no \
+        interval. A bootstrap interval (Efron & Tibshirani 1993; xoshiro256++, Blackman & Vigna, \
+        ACM TOMS 47, 2021) is computed on request and does not affect the verdict. Rank-biserial \
+        after Kerby (2014).";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         given.terms.check(draft)?;
@@ -290,7 +306,7 @@ impl TypedOperator for PairedComparison {
         let unit = positions("unit", units.axes())?;
         if let Some(kept) = units.axes().iter().find(|axis| terms.by.contains(axis)) {
             return Err(Failure::failed(format!(
-                "`{kept}` is both unit and kept apart by `by`: no row would have more than one unit"
+                "`{kept}` is a unit and also in `by`, so each row would have a single unit"
             )));
         }
         let key =

@@ -28,7 +28,7 @@ pub(crate) struct Parameters {
     /// The columns compared.
     columns: Vec<String>,
     /// The axes whose labels are the units of replication; by default `block` where the table has it. A
-    /// row is then over the units, with an interval of the ratio.
+    /// row then combines the units, with an interval of the ratio.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unit: Option<Vec<String>>,
 }
@@ -104,7 +104,9 @@ impl TypedOperator for PairedDeltas {
     type Made = Frame;
     const NAME: &'static str = "paired-deltas";
     const SUMMARY: &'static str = "Delta (a − b) and ratio (a ÷ b) at every coordinate at which both sides were measured, over the units of replication.";
-    const SOURCE: &'static str = "The sign convention is a − b, the base of the ratio is b. Ratios are formed within each unit and averaged as logarithms. The intervals are those of single ratios: for a verdict, in a family, there is `paired-comparison`.";
+    const SOURCE: &'static str = "Differences are a − b, and ratios are a ÷ b. Ratios are formed \
+        within each unit and averaged as logarithms. The intervals are those of single ratios. \
+        For a verdict within a family, use `paired-comparison`.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let of = draft.columns(&given.from, &given.columns)?;

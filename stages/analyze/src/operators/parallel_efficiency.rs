@@ -86,7 +86,10 @@ impl TypedOperator for ParallelEfficiency {
     type Made = Frame;
     const NAME: &'static str = "parallel-efficiency";
     const SUMMARY: &'static str = "Throughput at N clients ÷ (N × throughput at one), with speedup and the serial reference 1/N.";
-    const SOURCE: &'static str = "throughput(N) ÷ (N · throughput(1)). A server that serves one request at a time has efficiency 1/N, so that curve is the reference, not 0. Rungs of one launch share their anchor: the efficiency is computed in each launch, and `over: [block]` takes the launches together, with an interval over them.";
+    const SOURCE: &'static str = "throughput(N) ÷ (N · throughput(1)). A server that serves one \
+        request at a time has efficiency 1/N, so the reference is that curve, not 0. The levels \
+        of a launch share their anchor, so the efficiency is computed within each launch. `over: \
+        [block]` combines the launches, with an interval over them.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let of = draft.column(&given.from, &given.column)?;

@@ -68,8 +68,11 @@ impl TypedOperator for PerClientEfficiency {
     type Made = Frame;
     const NAME: &'static str = "per-client-efficiency";
     const SUMMARY: &'static str =
-        "The rate one client gets among N ÷ the rate it gets at the base of the ladder.";
-    const SOURCE: &'static str = "rate(N) ÷ rate(anchor) of one client or request. Not parallel efficiency, which divides the rate of the whole server by N: the two part as soon as fewer than N requests are in flight, and published reports have printed both as \"scaling efficiency\".";
+        "The rate of one client among N ÷ its rate at the base of the ladder.";
+    const SOURCE: &'static str = "rate(N) ÷ rate(anchor) of one client or request. This is not \
+        parallel efficiency, which divides the rate of the whole server by N. The two differ as \
+        soon as fewer than N requests are in flight. Published reports have called both \
+        \"scaling efficiency\".";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let of = draft.column(&given.from, &given.column)?;

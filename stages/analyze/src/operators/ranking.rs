@@ -26,26 +26,28 @@ pub(crate) struct Parameters {
     among: String,
     /// The column they are ranked by.
     column: String,
-    /// Which end is better.
+    /// The better direction.
     better: Better,
-    /// How close two values must be, relative to the smaller, to count as tied whatever the evidence.
+    /// The largest distance between two values that always counts as a tie, relative to the smaller
+    /// one.
     #[serde(default)]
     tie_within: f64,
     /// The axes whose labels are the units of replication; by default `block` where the table has it.
     /// Without units, no two contenders are distinguished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unit: Option<Vec<String>>,
-    /// With which tests those of this table share the level.
+    /// The tests that share the level with those of this table.
     #[serde(default)]
     family: Family,
-    /// The chance of a false verdict anywhere in the family; here, that two equal contenders are distinguished.
+    /// The probability of any false verdict in the family; here, of distinguishing two equal
+    /// contenders.
     #[serde(default = "alpha")]
     alpha: f64,
-    /// How often the study looks at what it found. A design with `until` sets it.
+    /// How often the study looks at its data. A design with `until` sets this.
     #[serde(default, skip_serializing_if = "Looks::is_once")]
     looks: Looks,
-    /// Conditions of measuring in which contenders may differ; a difference in any other keeps two contenders
-    /// from being told apart.
+    /// Measurement conditions in which contenders may differ. A difference in any other condition
+    /// prevents a distinction.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     conditions_may_differ: Vec<String>,
 }
@@ -96,11 +98,14 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Contender> {
     let shown = format!(
         "1 + contenders shown to be better, and by more than {tie}, relative; null without units"
     );
-    let with = "its group: contenders it cannot be told apart from, for want of a shown difference, within the tie, or measured under different conditions; null if none, or without units";
-    let best = "the contender with the best value, all of them if several; null without values";
+    let with = "its group: contenders without a shown difference from it, within the tie, or \
+        measured under different conditions; null if none, or without units";
+    let best = "the contender with the best value, or all such contenders; null without values";
     let behind = "distance from the best value ÷ the best value";
-    let friedman = "p value of Friedman's test that no contender differs, over the units with all of them; null for two contenders";
-    let kruskal = "p value of the Kruskal–Wallis test that no contender differs, where no unit has two of them; null elsewhere";
+    let friedman = "p value of Friedman's test that no contender differs, over the units with \
+        all contenders; null for two contenders";
+    let kruskal = "p value of the Kruskal–Wallis test that no contender differs, if no unit has \
+        two contenders; null otherwise";
     let place =
         |read: fn(&Place) -> Option<usize>| move |c: &Contender| c.place.as_ref().and_then(read);
     Columns::new()
@@ -180,9 +185,17 @@ impl TypedOperator for Ranking {
     type Parameters = Parameters;
     type Made = Pending;
     const NAME: &'static str = "ranking";
-    const SUMMARY: &'static str = "The rank of each label of an axis at every coordinate, with \
-        those it cannot be told apart from and how stable its rank is over the units.";
-    const SOURCE: &'static str = "`rank` is standard competition ranking (1, 2, 2, 4), `mid_rank` fractional ranking (1, 2.5, 2.5, 4), both of the means over the units. Two contenders are distinguished by Student's t of the units' log ratios (differences where a value is not above 0), one family over all pairs and contests of the table, which shares the level of the study with its other tables (weighted Holm). Where no unit has both, as with systems on machines of their own, Welch's t of the units' logarithms takes its place. Ties do not chain: each is told pair by pair. Friedman (JASA 32, 1937), or Kruskal & Wallis (JASA 47, 1952) where no unit has two contenders, exact where feasible, asks whether there is anything to rank.";
+    const SUMMARY: &'static str = "The rank of each label of an axis at every coordinate, the \
+        labels that do not differ from it, and the stability of its rank over the units.";
+    const SOURCE: &'static str = "`rank` is standard competition ranking (1, 2, 2, 4), and \
+        `mid_rank` is fractional ranking (1, 2.5, 2.5, 4), both of the means over the units. \
+        Student's t of the units' log ratios distinguishes two contenders; if a value is not \
+        above 0, it uses differences. All pairs and contests of the table form one family, which \
+        shares the level of the study with the other tables (weighted Holm). If no unit has both \
+        contenders, for example because each system has its own machine, Welch's t of the units' \
+        logarithms is used. Ties do not chain: each pair is judged separately. A global test \
+        shows whether any contender differs: Friedman (JASA 32, 1937), or Kruskal & Wallis (JASA \
+        47, 1952) if no unit has two contenders, exact if feasible.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let (from, column) = (given.from.as_str(), given.column.as_str());

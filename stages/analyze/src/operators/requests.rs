@@ -38,7 +38,9 @@ impl TypedOperator for Requests {
     type Made = Frame;
     const NAME: &'static str = "requests";
     const SUMMARY: &'static str = "One row per measured request, with the metrics of a request.";
-    const SOURCE: &'static str = "The metrics of a request are defined in [load.md](load.md#per-request), with what public tools mean by the same names; TPOT here excludes the tokens of the first chunk, not one token.";
+    const SOURCE: &'static str = "[load.md](load.md#per-request) defines the metrics of a \
+        request, and says what other tools mean by the same names. TPOT excludes all tokens of \
+        the first chunk, not just one token.";
 
     fn plan(_: &mut OfLoad, _: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         Ok(columns().specs())

@@ -19,9 +19,10 @@ pub(crate) struct Sql;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// One SELECT. It may read the tables above it by name, and the raw rows of a load stage as `"STAGE.requests"`, `"STAGE.chunks"` and the other [tables of a load cell](columns.md), with the axes as columns. Tables of a [run stage](run.md) are named alike.
+    /// A single SELECT. It may read earlier tables by name, and the raw rows of a load stage as `"STAGE.requests"`, `"STAGE.chunks"` and the other [tables of a load cell](columns.md), with the axes as columns. Tables
+    /// of a [run stage](run.md) are named in the same way.
     query: String,
-    /// The result columns that name a row; none if there is one row.
+    /// The result columns that identify a row; none if there is a single row.
     #[serde(default)]
     keys: Vec<String>,
     /// The units of computed columns, by name; a column that only repeats another keeps its own.
@@ -30,10 +31,10 @@ pub(crate) struct Parameters {
     /// What computed columns mean, by name.
     #[serde(default)]
     descriptions: BTreeMap<String, String>,
-    /// What computed columns of ratios are made of, by name.
+    /// The two sides of computed columns of ratios, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     ratios: BTreeMap<String, Quotient>,
-    /// What a row of the result stands for.
+    /// What a row of the result represents.
     #[serde(default)]
     level: Stands,
 }
@@ -85,11 +86,11 @@ impl TypedOperator for Sql {
     type Made = Frame;
     const NAME: &'static str = "sql";
     const SUMMARY: &'static str =
-        "The answer to one SQL query over tables above it and over raw request rows.";
+        "The answer to an SQL query over earlier tables of the stage and over raw request rows.";
     const SOURCE: &'static str = "SQLite's SELECT, with `quantile(x, p)` (type 7), `median`, \
-        `stddev` and `variance` (n − 1) as everywhere here; [the SQL page](sql.md) lists \
-        functions and limits. Rows are sorted by key. Lineage: every row depends on the whole of \
-        each table the query reads, because SQL does not say more.";
+        `stddev` and `variance` (n − 1) as in the other operators. [The SQL page](sql.md) lists \
+        functions and limits. Rows are sorted by key. In the lineage, every row depends on the \
+        whole of each table that the query reads, because SQL gives no finer information.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let (settings, scope) = (draft.settings, draft.scope);
@@ -514,10 +515,10 @@ fn frame(given: &Parameters, answer: &query::Answer, sources: &Sources) -> Resul
         }
     }
     if given.keys.is_empty() && table.rows() > 1 {
-        return Err(Failure::failed(
-            "the query returns several rows and no `keys` tell them apart",
-        )
-        .hint("name the columns that name a row with `keys`"));
+        return Err(
+            Failure::failed("the query returns several rows, but no `keys` identify them")
+                .hint("name the columns that name a row with `keys`"),
+        );
     }
     let values: Vec<&String> = names.iter().filter(|n| !given.keys.contains(n)).collect();
     let mut columns = Columns::new();

@@ -120,7 +120,12 @@ impl TypedOperator for SteadyState {
     type Made = Frame;
     const NAME: &'static str = "steady-state";
     const SUMMARY: &'static str = "The window in which all clients of a closed loop are busy, and throughput and latency inside it.";
-    const SOURCE: &'static str = "From the latest first request of a client to the earliest last answer: outside it the server has fewer clients than the cell says, and a short cell is mostly outside. Its columns are named apart from those over the whole window (`cell-summary`), which stay the headline. Inside, latencies are those of requests wholly inside, which leaves out long ones at the edges.";
+    const SOURCE: &'static str = "The steady window runs from the latest first request of a \
+        client to the earliest last answer of a client. Outside it, the server has fewer clients \
+        than the cell declares, and much of a short cell is outside. The columns have other \
+        names than those over the whole window (`cell-summary`), which remain the main figures. \
+        Latencies are those of requests entirely inside the window, which leaves out long \
+        requests at its edges.";
 
     fn plan(_: &mut OfLoad, _: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         Ok(columns().specs())

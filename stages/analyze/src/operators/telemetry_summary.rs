@@ -223,14 +223,14 @@ fn columns() -> Columns<'static, Sampled> {
             move |s| s.figures[i].iter().copied().max_by(f64::total_cmp),
         );
     }
-    let share = "share of all GPUs' samples within the window in which something limited a GPU's clocks, idleness and \
-                 chosen clocks aside; null if not reported";
+    let share = "share of all GPU samples within the window in which a GPU's clocks were \
+                 limited, except by idleness or chosen clocks; null if not reported";
     columns.push(Spec::float("gpu_throttled", "1", share), |s| {
         let Throttled { told, limited, .. } = s.throttled;
         (told > 0).then(|| limited as f64 / told as f64)
     });
-    let reasons =
-        "what limited the GPUs' clocks, joined by `+`; empty if nothing did, null if not reported";
+    let reasons = "the reasons that limited the GPUs' clocks, joined by `+`; empty if none, null if not \
+        reported";
     columns.push(Spec::text("gpu_throttle_reasons", reasons), |s| {
         let reasons: Vec<&str> = s.throttled.reasons.iter().map(String::as_str).collect();
         (s.throttled.told > 0).then(|| reasons.join("+"))
@@ -242,8 +242,10 @@ impl TypedOperator for TelemetrySummary {
     type Parameters = OfLoad;
     type Made = Frame;
     const NAME: &'static str = "telemetry-summary";
-    const SUMMARY: &'static str = "One row per load cell: mean and maximum of what was sampled beside the load, within the measured window.";
-    const SOURCE: &'static str = "Plain means of samples at a fixed interval, which are means over time. Energy has an operator of its own.";
+    const SUMMARY: &'static str = "One row per load cell: mean and maximum of the telemetry \
+        within the measured window.";
+    const SOURCE: &'static str = "Samples have a fixed interval, so plain means are means over \
+        time. For energy, use the operator `energy`.";
 
     fn plan(_: &mut OfLoad, _: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         Ok(columns().specs())

@@ -65,7 +65,7 @@ impl Units {
         match self.axes.iter().find(|axis| !over.contains(axis)) {
             None => Ok(self),
             Some(axis) if self.declared => Err(Failure::failed(format!(
-                "the unit `{axis}` is not among `over`: no row would have more than one unit"
+                "the unit `{axis}` is not in `over`, so each row would have a single unit"
             ))
             .hint(contract::did_you_mean(
                 axis,
@@ -100,7 +100,7 @@ impl Units {
     /// Says why nothing can be judged without units.
     pub(crate) fn none(&self) -> String {
         if self.apart {
-            format!("one unit a row: `{BLOCK}` is kept apart")
+            format!("one unit per row, because `{BLOCK}` is a key")
         } else if self.declared {
             "no replication of launches: `unit` is declared empty".to_owned()
         } else {
@@ -350,7 +350,9 @@ pub(crate) fn interval_columns<'a, T: 'a>(
 ) -> Columns<'a, T> {
     let end = |which: &str| {
         format!(
-            "{which} end of the {level} interval of {what} over the units: t of their logarithms where all are above 0 (then of the geometric mean), else of their values, from 0 up where no unit is below 0; null without three units"
+            "{which} end of the {level} t interval of {what} over the units; if all units are \
+            above 0, of the geometric mean, from their logarithms; else of their values, and not \
+            below 0 if no unit is; null with fewer than three units"
         )
     };
     // A difference may be below 0 although none of the units is.

@@ -24,9 +24,9 @@ pub(crate) struct UnpairedComparison;
 pub(crate) struct Parameters {
     #[serde(flatten)]
     terms: Terms,
-    /// Axes whose rows belong to one side together; the unit axes are among them.
+    /// Axes whose rows together form a side, including the unit axes.
     over: Vec<String>,
-    /// The test whose p value is adjusted and decides.
+    /// The test whose adjusted p value decides.
     #[serde(default)]
     test: Test,
     /// Whether Mann–Whitney's normal approximation, used for large groups, is corrected for continuity.
@@ -83,7 +83,8 @@ fn columns(given: &Parameters) -> Columns<'static, Judged<Unpaired>> {
     let (a, b) = terms.pair.labels();
     let mean = |side: &str| format!("mean of {side} over its units, in the metric's unit");
     let units = |side: &str| format!("units of replication of {side}");
-    let exact = "two-sided p value of all choices of the units' labels, on the scale; needs launches in a fully random order; null for more than a million choices";
+    let exact = "two-sided p value over all assignments of the units' labels, on the scale; \
+        needs launches in a fully random order; null for more than a million assignments";
     let columns = terms
         .sides()
         .with(Spec::int("n_a", "1", units(&a)), own(|u: &Unpaired| u.n[0]))
@@ -158,7 +159,18 @@ impl TypedOperator for UnpairedComparison {
     type Made = Pending;
     const NAME: &'static str = "unpaired-comparison";
     const SUMMARY: &'static str = "Two sides whose units of replication are independent: effect with interval, adjusted p, smallest detectable effect, verdict.";
-    const SOURCE: &'static str = "The rows of one unit are averaged on the scale, over the coordinates that both sides have, each taken against the mean of its coordinate, so that a unit in which one was not measured is not moved by it; a unit is a value. Welch's t (Biometrika 34, 1947) of the units' logarithms or values, each side with at least three units, whose interval inverts the test (to the spread of rounded values the variance of rounding is added); the exact p of all choices of labels stands beside. For published data another test may decide: Student with pooled variance; Mann–Whitney as scipy.stats.mannwhitneyu (exact where feasible, ties included: two sides of 40); permutation of labels, enumerated up to a million choices, else (hits + 1) ÷ (resamples + 1); their interval is not computed. Where both sides were started in the same blocks, `paired-comparison` sees smaller differences. A key in none of `over`, `by` and `pair` is refused.";
+    const SOURCE: &'static str = "The rows of a unit are averaged to one value, on the scale, \
+        over the coordinates that both sides have. Each row is taken relative to the mean of its \
+        coordinate, so a missing coordinate does not shift its unit. The test is Welch's t \
+        (Biometrika 34, 1947) of the units' logarithms or values, with at least three units on \
+        each side. Its interval inverts the test. For rounded values, the variance of rounding \
+        is added to the spread. The table also has the exact p over all assignments of labels. \
+        For published data, you can choose another test: Student with pooled variance; \
+        Mann–Whitney as in scipy.stats.mannwhitneyu, exact if feasible (two sides of 40), ties \
+        included; or a permutation of labels, enumerated up to a million assignments, else (hits \
+        + 1) ÷ (resamples + 1). These have no interval. If both sides were started in the same \
+        blocks, `paired-comparison` finds smaller differences. Benchtrail refuses a key that is \
+        in none of `over`, `by` and `pair`.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         given.terms.check(draft)?;
@@ -183,7 +195,7 @@ impl TypedOperator for UnpairedComparison {
         let units = Units::of(terms.unit.as_deref(), from, &terms.from)?;
         if let Some(apart) = units.axes().iter().find(|axis| !given.over.contains(axis)) {
             return Err(Failure::failed(format!(
-                "the unit `{apart}` is not among `over`: no row would have more than one unit"
+                "the unit `{apart}` is not in `over`, so each row would have a single unit"
             )));
         }
         let axis = from.key_position(&terms.pair.axis, &terms.from)?;

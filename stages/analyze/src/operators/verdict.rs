@@ -111,13 +111,13 @@ impl Case<'_> {
     fn caution(&self) -> Option<String> {
         let effect = self.effect.ok()?;
         if self.looks == Looks::AfterEachBlock {
-            return Some("rests on normality, and holds at every look".to_owned());
+            return Some("assumes normality, and holds at every look".to_owned());
         }
         let least = 0.5_f64.powi(i32::try_from(effect.n).ok()? - 1);
         if least > self.alpha {
             let n = effect.n;
             return Some(format!(
-                "rests on normality: the exact p of {n} units is never below {least}"
+                "assumes normality: the exact p of {n} units is never below {least}"
             ));
         }
         let exact = effect.sign_flip_p.filter(|p| *p > self.alpha)?;
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_word_follows_from_interval_margin_and_family() {
-        let normality = "rests on normality: the exact p of 5 units is never below 0.0625";
+        let normality = "assumes normality: the exact p of 5 units is never below 0.0625";
         assert_eq!(
             judged(&FIVE, None, &[]),
             (Verdict::Different, normality.to_owned())

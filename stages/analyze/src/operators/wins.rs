@@ -20,18 +20,19 @@ pub(crate) struct Parameters {
     from: String,
     /// The axis whose labels contend.
     among: String,
-    /// The column they contend on.
+    /// The column in which they compete.
     column: String,
-    /// Which end is better.
+    /// The better direction.
     better: Better,
-    /// How close to the best, relative to the smaller of the two, still counts as a tie.
+    /// The largest distance from the best that counts as a tie, relative to the smaller of the two
+    /// values.
     #[serde(default)]
     tie_within: f64,
     /// Axes counted separately; the other keys, without the unit axes, name the contests.
     #[serde(default)]
     by: Vec<String>,
     /// The axes whose labels are the units of replication; by default `block` where the table has it. A
-    /// contest is decided by the means over the units, so that more blocks are not more contests.
+    /// contest is decided by the means over the units, so more blocks do not make more contests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unit: Option<Vec<String>>,
 }
@@ -49,9 +50,12 @@ struct Tally {
 fn columns(given: &Parameters) -> Columns<'static, Tally> {
     let (column, tie) = (&given.column, given.tie_within);
     let incomplete = "contests in which one has none: not counted";
-    let strict = format!("contests in which its {column} is the one best value");
-    let wins = format!("contests it wins with no other within {tie} of the best, relative");
-    let ties = format!("contests in which it is within {tie} of the best and not alone");
+    let strict = format!("contests in which its {column} is the single best value");
+    let wins = format!(
+        "contests that it wins, with no other contender within {tie} of the best, \
+        relative"
+    );
+    let ties = format!("contests in which it and another contender are within {tie} of the best");
     Columns::new()
         .with(
             Spec::int("n", "1", "contests in which every contender has a value"),
@@ -72,7 +76,7 @@ impl TypedOperator for Wins {
     const NAME: &'static str = "wins";
     const SUMMARY: &'static str =
         "How often each label of an axis has the best value, strictly and under one tie rule.";
-    const SOURCE: &'static str = "Strict counts stand beside those under the tie rule.";
+    const SOURCE: &'static str = "The table has the strict counts and those under the tie rule.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let (from, column) = (given.from.as_str(), given.column.as_str());

@@ -232,7 +232,7 @@ impl<'a> Question<'a> {
 
     fn position(&self, from: &Frame, name: &str) -> Result<usize, String> {
         let found = from.keys.iter().position(|key| key == name);
-        found.ok_or_else(|| format!("`{name}` is no key of `{}`", self.from))
+        found.ok_or_else(|| format!("`{name}` is not a key of `{}`", self.from))
     }
 
     /// Returns the value of the ladder after which the winner changes.

@@ -130,7 +130,7 @@ pub(super) fn read_dataset(dataset: &Dataset) -> Result<Vec<Conversation>, Promp
         }
     }
     if conversations.is_empty() {
-        return Err(wrong("nobody speaks in it".to_owned()));
+        return Err(wrong("the conversation is empty".to_owned()));
     }
     Ok(conversations)
 }

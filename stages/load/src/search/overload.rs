@@ -66,7 +66,8 @@ impl fmt::Display for Undecided {
         write!(
             f,
             "{level} is neither kept nor missed: requests arrived for {arrivals_s:.1} s, of which \
-             the warm-in took {warm_in_s:.1} s, and an overload becomes visible only {needed_s:.1} s after it; allow \
+             the warm-in took {warm_in_s:.1} s, and an overload becomes visible only \
+                 {needed_s:.1} s after that; allow \
              `longest: {:.0} s` or more",
             (needed_s + 2.0 * warm_in_s).ceil()
         )

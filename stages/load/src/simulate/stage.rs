@@ -66,7 +66,7 @@ pub(crate) fn run(
 ) -> Result<Done, Failure> {
     if let Some(serve) = job.input_of_kind("serve") {
         return Err(Failure::failed(format!(
-            "a simulated load sends nothing to `{}`",
+            "a simulated load does not send requests to `{}`",
             serve.stage
         ))
         .hint("remove the server from the stage's `needs`, or remove `simulate`"));
@@ -104,7 +104,7 @@ pub(crate) fn rehearse(
     result.cell.health = Some(ClientHealth::made_up(rate, in_flight, bound_ms));
     let window = result.cell.window.unwrap_or((0, 1));
     let beside = beside::made_up(job, &telemetry, window)
-        .map_err(|e| Failure::failed(format!("what is made up beside the load: {e}")))?;
+        .map_err(|e| Failure::failed(format!("made-up telemetry: {e}")))?;
     let mut done = done(&spec, &result)?;
     for (name, table) in beside {
         done.outputs.push(Output::table(name, &table)?);

@@ -216,7 +216,7 @@ pub fn answer_questions(
                 Ok(library) => library.rows(at_ns).map(|rows| json!(rows)),
                 Err(why) => Err(why.clone()),
             },
-            other => Err(format!("`{other}` is no question")),
+            other => Err(format!("`{other}` is not a question")),
         };
         let line = match answer {
             Ok(value) => json!({ "ok": value }),
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(host.at_ns, 7);
         assert!(host.processors.unwrap() > 0);
         assert_eq!(lines[2]["ok"], json!([]), "no engine runs");
-        assert_eq!(lines[3]["failed"], "`what` is no question");
+        assert_eq!(lines[3]["failed"], "`what` is not a question");
     }
 
     #[test]

@@ -310,7 +310,7 @@ impl Source for Dcgm {
                 .map_err(|e| format!("{name}: {e}"))?;
             let of_one = gpus(&text, at_ns, rows.len());
             if of_one.is_empty() {
-                return Err(format!("{name}: it tells of no GPU"));
+                return Err(format!("{name}: it reports no GPU"));
             }
             rows.extend(of_one);
         }

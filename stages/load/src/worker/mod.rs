@@ -56,7 +56,7 @@ pub(crate) fn run(
         ),
     ] {
         if given {
-            let message = format!("an in-process engine does not know {what}");
+            let message = format!("in-process engines do not support {what}");
             return Err(
                 Failure::failed(message).hint("leave them out, or use an engine that is a server")
             );

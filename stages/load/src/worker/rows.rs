@@ -104,8 +104,8 @@ impl<'a> Rows<'a> {
             .min(answer.sent_ns);
         if first < self.began || answer.done_ns > at {
             return Err(format!(
-                "request {id} has times from {first} to {} ns, but it was asked for at {} and told at {at} \
-                 on the kernel's monotonic clock",
+                "request {id} has times from {first} to {} ns, but it was requested at {} and \
+                 reported at {at} on the kernel's monotonic clock",
                 answer.done_ns, self.began
             ));
         }

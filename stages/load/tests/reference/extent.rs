@@ -198,10 +198,13 @@ fn a_duration_alone_says_how_many_requests_there_are_at_most() {
 fn limits_that_mean_nothing_are_refused_with_what_to_do() {
     let rate = json!({"constant": {"rate": 1.0}});
     for (more, words) in [
-        (json!({"duration": "0 s"}), "nothing can be sent within 0 s"),
+        (
+            json!({"duration": "0 s"}),
+            "no request can be sent within 0 s",
+        ),
         (
             json!({"duration": "9 s", "arrival": "burst", "requests": 4}),
-            "all requests of a burst",
+            "a burst sends all requests at once",
         ),
         (
             json!({"max-in-flight": 4, "requests": 4}),

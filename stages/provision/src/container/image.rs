@@ -355,7 +355,7 @@ fn find(
     let failure = match image {
         Ok(image) if image.id == known.id => return Ok(image),
         Ok(image) => Failure::failed(format!(
-            "{wanted} came as {}, not as {}",
+            "{wanted} arrived as {}, not as {}",
             image.id, known.id
         )),
         Err(failure) => failure,
@@ -388,11 +388,14 @@ fn inspect(runtime: &Runtime, wanted: &str, job: &Job<'_>) -> Result<Image, Fail
         .map_err(|why| Failure::failed(format!("the image {wanted}: {why}")))?;
     let told: Json = serde_json::from_str(&said).map_err(|e| {
         Failure::failed(format!(
-            "what the runtime tells of {wanted} is unreadable: {e}"
+            "the runtime's description of {wanted} cannot be read: {e}"
         ))
     })?;
-    Image::read(&told[0])
-        .ok_or_else(|| Failure::failed(format!("the runtime does not tell the digest of {wanted}")))
+    Image::read(&told[0]).ok_or_else(|| {
+        Failure::failed(format!(
+            "the runtime does not report the digest of {wanted}"
+        ))
+    })
 }
 
 impl Image {

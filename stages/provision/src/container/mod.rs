@@ -164,7 +164,10 @@ fn named(image: &str) -> Result<(), (String, &'static str)> {
     if let Some((_, digest)) = image.split_once("sha256:") {
         return match is_digest(digest) {
             true => Ok(()),
-            false => Err((format!("`sha256:{digest}` is no digest of 64 digits"), hint)),
+            false => Err((
+                format!("`sha256:{digest}` is not a digest of 64 digits"),
+                hint,
+            )),
         };
     }
     let last = image.rsplit('/').next().unwrap_or_default();

@@ -109,7 +109,8 @@ impl Client {
                 fs::read_to_string(&lock).map_err(|e| session.trouble("the lock", &e))
             }
             Self::Pip(_) if !overrides.is_empty() => {
-                let message = "pip cannot replace what packages ask for (`overrides`), and `uv` is not on the search path";
+                let message = "pip does not support `overrides`, and `uv` is not on the search \
+                    path";
                 Err(Failure::failed(message).hint("install uv (pip install uv), or give a `lock`"))
             }
             Self::Pip(python) => {
@@ -320,7 +321,7 @@ fn explain(client: &str, what: &str, log: &str) -> Failure {
     ]) {
         (
             "these versions do not exist for this interpreter, or do not go together",
-            "correct the pins; `overrides` replace what a package asks for",
+            "correct the pins; `overrides` replace the requirements of a package",
         )
     } else {
         ("it failed", "read the evidence `client_log`")

@@ -101,7 +101,12 @@ pub(super) fn read(environment: &Path, lock: &str) -> Result<InstalledSoftware, 
     let mut command = Command::new(environment.join("bin/python"));
     command.args(["-I", "-B", "-c", SCRIPT]);
     clean(&mut command);
-    let unreadable = |e: String| Failure::failed(format!("what is installed cannot be read: {e}"));
+    let unreadable = |e: String| {
+        Failure::failed(format!(
+            "the installed packages cannot be read: \
+        {e}"
+        ))
+    };
     let said = probe::answer(command, LIMIT).map_err(unreadable)?;
     let software = parse("venv", &said).map_err(|e| unreadable(e.to_string()))?;
     Ok(InstalledSoftware {

@@ -96,7 +96,7 @@ fn look(wanted: &str, machine: &Machine) -> Result<Interpreter, Failure> {
         }
     }
     let have = match seen.as_slice() {
-        [] => "there is none at all".to_owned(),
+        [] => "none was found".to_owned(),
         seen => format!("there is {}", seen.join(", ")),
     };
     let message = format!("Python {wanted} is not on this machine: {have}");

@@ -49,7 +49,7 @@ const UNTRACED: &str = "a number written by hand";
 const LOOK_UP: &str = "look it up (`value(…)`, `row.show(…)`, `count(…)`, `spec(…)`), or declare it under \
                        `literals:` with the reason why it needs no artifact";
 const SCALED: &str =
-    "a sign, scale or unit written by hand next to a traced number changes what it says";
+    "a sign, scale or unit written by hand next to a traced number changes its meaning";
 const IN_FORMAT: &str = "write it in the format (`0.0%`, `0.0pp`, `0.00×`, `+0.0`, `0.0u`), where \
     it is checked against the column's unit";
 const GLUED: &str = "two traced numbers touch and read as one";

@@ -9,11 +9,11 @@ use crate::statement::{
 use crate::trace::{Enclosed, Extracted, Source};
 
 const UNLICENSED: &str =
-    "a word that is true or false of the rows, without a statement that checks it";
-const OTHER_WORDS: &str = "the statement around it checks something else";
-const STATE: &str = "wrap the sentence in a statement (`{% call every(…) %}…{% endcall %}`, see docs/number-check.md \
-                     for the words each licenses), give the reason why it holds without data \
-                     (`{% call premise(\"…\") %}`), or declare it under `literals:`";
+    "a word that makes a claim about the rows, without a statement that checks it";
+const OTHER_WORDS: &str = "the statement around it does not check this word";
+const STATE: &str = "wrap the sentence in a statement (`{% call every(…) %}…{% endcall %}`; \
+                     docs/number-check.md lists the words of each), give the reason why it holds \
+                     without data (`{% call premise(\"…\") %}`), or declare it under `literals:`";
 
 /// Checks the words of a rendered text.
 pub(crate) fn check_words(

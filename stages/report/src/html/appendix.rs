@@ -15,10 +15,11 @@ const PLACES: usize = 12;
 pub(super) fn write(body: &mut Body<'_>, trails: &Trails<'_>) {
     body.out.push_str(
         "<section id=\"trails\" aria-labelledby=\"trails-heading\">\n<h2 id=\"trails-heading\">Trails</h2>\n\
-         <p>Where each number comes from: the table and its digest, the row, the column, the value in full \
-         precision. Beside this page lies the report in Markdown; <code>benchtrail why REPORT.md:LINE:COLUMN</code> \
-         follows a number down to the raw request rows, <code>benchtrail audit REPORT.md</code> checks all of \
-         them, and <code>benchtrail show</code> prints the rows of a table.</p>\n",
+         <p>The origin of each number: the table and its digest, the row, the column, and the \
+         value in full precision. The report in Markdown is next to this page. <code>benchtrail \
+         why REPORT.md:LINE:COLUMN</code> traces a number to the raw request rows, \
+         <code>benchtrail audit REPORT.md</code> checks all numbers, and <code>benchtrail \
+         show</code> prints the rows of a table.</p>\n",
     );
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
@@ -49,7 +50,7 @@ pub(super) fn write(body: &mut Body<'_>, trails: &Trails<'_>) {
         body.out.push_str(
             "</p>\n<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">text</th><th scope=\"col\">value</th>\
              <th scope=\"col\">unit</th><th scope=\"col\">column</th><th scope=\"col\">row</th>\
-             <th scope=\"col\">key</th><th scope=\"col\">format</th><th scope=\"col\">stands at</th></tr></thead>\n<tbody>\n",
+             <th scope=\"col\">key</th><th scope=\"col\">format</th><th scope=\"col\">place</th></tr></thead>\n<tbody>\n",
         );
         for number in group {
             row(body, trails, number);

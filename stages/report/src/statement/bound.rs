@@ -397,12 +397,12 @@ pub(crate) fn statements_table(
                     Some(format!("{name}:{}:{}", origin.line, origin.column))
                 }),
             )
-            .describe("where it stands in the template"),
+            .describe("its place in the template"),
             Column::text(
                 "text",
                 text(&|id| Some(markdown.get(at(id)?.bytes.clone())?.to_owned())),
             )
-            .describe("the words as rendered"),
+            .describe("the rendered text"),
             Column::text(
                 "rule",
                 text(&|id| {
@@ -412,7 +412,7 @@ pub(crate) fn statements_table(
                         .map(|r| serde_json::to_string(r).expect("a rule is plain data"))
                 }),
             )
-            .describe("what is said of the rows, as JSON; null for a premise"),
+            .describe("the rule about the rows, as JSON; null for a premise"),
             Column::text(
                 "stage",
                 text(&|id| Some(view(id)?.table.stage.clone()).filter(|s| !s.is_empty())),
@@ -438,7 +438,7 @@ pub(crate) fn statements_table(
             Column::text("values", text(&|id| Some(values(judgement(id)?))))
                 .describe("values of the evaluation, as JSON"),
             Column::text("against", text(&|id| Some(rows(judgement(id)?)))).describe(
-                "the rows that stand against it, as JSON: digest of the table and row, from 0",
+                "the rows that contradict it, as JSON: digest of the table and row, from 0",
             ),
             Column::text("reason", text(&|id| Some(recorded[id].reason.clone()))),
         ],

@@ -81,10 +81,7 @@ pub(crate) fn judge(rule: &Rule, look: Look<'_>) -> Result<Judgement, Miss> {
     let (table, _) = rule.place().expect("rules made of rules are handled above");
     let view = look(table, &rule.condition())?;
     if view.rows.is_empty() {
-        let reason = format!(
-            "no row of `{table}` matches {{{}}}, so nothing can be said about them",
-            view.condition
-        );
+        let reason = format!("no row of `{table}` matches {{{}}}", view.condition);
         return Ok(Judgement::new(&view, Truth::Unknown, Vec::new(), reason).counted(0));
     }
     match rule {
@@ -93,7 +90,7 @@ pub(crate) fn judge(rule: &Rule, look: Look<'_>) -> Result<Judgement, Miss> {
         Rule::Holds(r) => match view.rows.len() {
             1 => every(r, &view),
             n => Err(format!(
-                "`holds` is said of one row, but {n} match {{{}}}",
+                "`holds` needs exactly one row, but {n} match {{{}}}",
                 view.condition
             )
             .into()),

@@ -62,7 +62,7 @@ fn steps(r: &Steps, view: &View) -> Result<Result<Vec<Step>, Judgement>, Miss> {
             let (from, to) = (pair[0], pair[1]);
             if x(from) == x(to) {
                 return Err(format!(
-                    "two rows have `{}` = {}; name the columns that tell series apart under \
+                    "two rows have `{}` = {}; name the columns that separate series under \
                      `series`: {}",
                     r.x,
                     x(from),

@@ -87,7 +87,8 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(usize, Token)>, String> {
                 .collect::<String>()
                 .replace('\u{2212}', "-");
             Token::Constant(
-                number(&digits).ok_or_else(|| wrong(start, &format!("`{digits}` is no number")))?,
+                number(&digits)
+                    .ok_or_else(|| wrong(start, &format!("`{digits}` is not a number")))?,
             )
         } else if c.is_alphabetic() || c == '_' {
             while at < chars.len()

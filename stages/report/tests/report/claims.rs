@@ -161,11 +161,11 @@ fn the_records_show_whether_a_claim_came_before_the_measurements() {
     );
     assert_eq!(
         told(&[with, other.clone()]),
-        "before a part of the measurements (1 of 2)\n"
+        "before some of the measurements (1 of 2)\n"
     );
     assert_eq!(
         told(&[other, json!({})]),
-        "not before the measurements in these words (0 of 2)\n"
+        "not before the measurements, in these words (0 of 2)\n"
     );
 }
 

@@ -191,17 +191,12 @@ fn a_reader_sees_which_settings_are_not_the_defaults_and_how_servers_were_launch
     let text = lab.render_text("{{ setup(\"server\") }}").unwrap();
     let line = text
         .lines()
-        .find(|l| l.contains("Settings other than defaults"))
+        .find(|l| l.contains("Non-default settings"))
         .unwrap_or_default();
     let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
     assert_eq!(
         cells,
-        [
-            "Settings other than defaults",
-            "parallel: 8",
-            "none",
-            "planned"
-        ],
+        ["Non-default settings", "parallel: 8", "none", "planned"],
         "{text}"
     );
     let commands = "{% for c in rows(\"commands\") %}{{ c.show(\"server\") }}: {{ c.show(\"command\") }}\n{% endfor %}";

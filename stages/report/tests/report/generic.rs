@@ -136,7 +136,7 @@ fn the_limits_take_the_source_of_the_rows_from_the_tables_and_not_from_the_plan(
         "{from_cells:?}"
     );
     assert!(
-        from_cells[1].contains("1 of 2 cells are drawn from a declared model"),
+        from_cells[1].contains("1 of 2 cells come from a declared model"),
         "{from_cells:?}"
     );
     // What verification counted goes before: it read the same tables, and is one table to read.
@@ -463,7 +463,7 @@ fn limits_tell_of_a_machine_that_slowed_itself_down_though_no_gate_asked() {
     let line = limits(&lab).unwrap();
     for part in [
         "the clocks of GPUs were limited in 2 of 4 samples (power-cap, thermal)",
-        "processors slowed down for heat 5 times, in 1 cells",
+        "processors throttled because of heat 5 times, in 1 cells",
     ] {
         assert!(line.contains(part), "no `{part}` in: {line}");
     }
@@ -505,8 +505,8 @@ fn limits_tell_of_repeated_executions_and_of_a_machine_that_was_not_quiet() {
     let text = markdown(&done);
     for part in [
         "1 of 2 measurements were executed more than once (at most 3 times)",
-        "and 1 earlier ok results are not shown",
-        "the run of 1 of 2 measurements began, the machine was not quiet: 4.00 running tasks",
+        "leaves out 1 earlier ok results",
+        "for 1 of 2 measurements, the machine was not quiet when the run began: 4.00 running tasks",
     ] {
         assert!(text.contains(part), "no `{part}` in:\n{text}");
     }
@@ -548,8 +548,8 @@ fn the_method_tells_what_each_load_sent() {
     let text = markdown(&done);
     for part in [
         "| arrival | closed loop: clients 1, 2 |",
-        "| requests measured | 600, 1200 a cell; 1,800 in the cells that are ok |",
-        "| warm-up requests | 2 a cell, kept as rows, in no statistic |",
+        "| requests measured | 600, 1200 per cell; 1,800 in the ok cells |",
+        "| warm-up requests | 2 per cell; stored as rows, excluded from statistics |",
         "| repetitions | 2 |",
         "| endpoint | openai-chat |",
         "| simulated server, configuration=batched | slots 1; decode: fixed 10 ms |",

@@ -219,9 +219,7 @@ impl Engine {
                         let named: Vec<String> =
                             regex.capture_names().flatten().map(str::to_owned).collect();
                         if key == "fields" && named.is_empty() {
-                            add(format!(
-                                "`{text}` has no named group, so it would yield nothing"
-                            ));
+                            add(format!("`{text}` has no named group, so it has no result"));
                         }
                         groups.extend(named);
                     }
@@ -278,7 +276,7 @@ impl Engine {
                 if self.launch.ca_file.is_some() || self.launch.api_key_env.is_some() {
                     add(
                         "program",
-                        "a worker has neither `ca-file` nor `api-key-env`: it is no server",
+                        "a worker is not a server, so it has neither `ca-file` nor `api-key-env`",
                     );
                 }
                 return problems;

@@ -558,10 +558,7 @@ fn a_log_event_that_could_not_work_is_refused() {
     let told: Vec<&str> = problems.iter().map(|p| p.message.as_str()).collect();
     assert_eq!(told.len(), 3, "{told:?}");
     assert!(told[0].starts_with("`(` is not a regular expression"));
-    assert_eq!(
-        told[1],
-        "`\\d+` has no named group, so it would yield nothing"
-    );
+    assert_eq!(told[1], "`\\d+` has no named group, so it has no result");
     assert_eq!(
         told[2],
         "`timeless` has a group `time` but does not give its format"

@@ -74,7 +74,9 @@ impl Host {
         }
         let answer = host.call(&["hello"], &Json::Null, control)?;
         if answer["digest"] != digest {
-            return Err(host.failure("the binary there is not the one that was put there"));
+            return Err(
+                host.failure("the binary on the host has changed since Benchtrail copied it")
+            );
         }
         Ok(host)
     }

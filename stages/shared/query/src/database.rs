@@ -234,7 +234,7 @@ fn is_out_of_memory(error: &Error) -> bool {
 
 fn too_large(what: &str) -> QueryError {
     QueryError::Limit(format!(
-        "{what} takes more memory than the {} MiB there are for all queries",
+        "{what} takes more than the {} MiB of memory that all queries share",
         sandbox::MEMORY >> 20
     ))
 }

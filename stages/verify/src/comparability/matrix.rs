@@ -142,12 +142,12 @@ fn difference(
         }
     }
     if paths.is_empty() {
-        let detail = some_declared.then(|| "equal as declared, which nobody checked".to_owned());
+        let detail = some_declared.then(|| "equal as declared, but not checked".to_owned());
         return (Status::Equal, Vec::new(), detail);
     }
     let detail = if facet == "prompts" {
         Some(format!(
-            "{} prompts that the two cells did not send equally often",
+            "{} prompts that the two cells sent a different number of times",
             paths.len()
         ))
     } else {

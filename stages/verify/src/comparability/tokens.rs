@@ -31,7 +31,7 @@ pub(super) fn compare(a: &CellRows, b: &CellRows) -> (Status, Option<String>) {
         };
         let ratio = y as f64 / x as f64;
         let what = format!(
-            "{other} of {} prompts have another count, ×{ratio:.3} in all{disjoint}",
+            "{other} of {} prompts have a different count, ×{ratio:.3} overall{disjoint}",
             matched.len()
         );
         return (Status::Differs, Some(what));
@@ -64,7 +64,7 @@ pub(super) fn compare(a: &CellRows, b: &CellRows) -> (Status, Option<String>) {
         (
             status,
             Some(format!(
-                "prompts of {ranges}, none the same by digest, shift p {p:.1e}"
+                "prompts of {ranges}, with different digests, shift p {p:.1e}"
             )),
         )
     }

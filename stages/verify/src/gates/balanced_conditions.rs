@@ -18,11 +18,11 @@ pub(crate) struct BalancedConditions;
 pub(crate) struct Parameters {
     /// The axis compared across: its labels are the sides.
     pub(crate) across: String,
-    /// The chance of any false alarm in a load stage with blocks.
+    /// The probability of any false alarm per load stage with blocks.
     #[serde(default = "twentieth")]
     pub(crate) alpha: f64,
-    /// Conditions in which the sides may differ, `frequency` for instance, where they run on different
-    /// machines on purpose.
+    /// Conditions in which the sides may differ. For example, allow `frequency` if the sides run on
+    /// different machines on purpose.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) may_differ: Vec<String>,
 }
@@ -34,18 +34,17 @@ fn twentieth() -> f64 {
 impl TypedGate for BalancedConditions {
     type Parameters = Parameters;
     const NAME: &'static str = "balanced-conditions";
-    const SUMMARY: &'static str = "The sides of a comparison were measured under the same conditions, as sampled beside \
-        each cell: load and threads of other programs, steal, memory pressure, network \
-        errors, other processes on the GPUs, and frequency and temperature before the load; of a \
-        server on another machine, the same of that machine, with the threads that ran there \
-        before the load. \
-        With an axis `block`, a condition fails if the sides differ by more than matters and \
-        a paired t test over blocks confirms it, Holm-adjusted over conditions and pairs of \
-        sides. Without blocks, it fails if they differ by twice what matters. Each pair of \
-        sides that was not measured alike is a row of the table `imbalances`. The \
-        comparisons of the analyze stage ask the same question of the cells they rest on, \
-        whether or not you declare this gate, and call a difference between such sides \
-        undecidable.";
+    const SUMMARY: &'static str = "The sides of a comparison were measured under the same \
+        conditions. Telemetry samples these conditions during each cell: load and threads of \
+        other programs, steal, memory pressure, network errors, other processes on the GPUs, and \
+        frequency and temperature before the load. For a server on another machine, the gate \
+        uses the conditions there, including the threads that ran before the load. Each \
+        condition has a smallest difference that matters. With an axis `block`, a condition \
+        fails if the sides differ by more than that and a paired t test over blocks confirms it, \
+        Holm-adjusted over conditions and pairs of sides. Without blocks, it fails if they \
+        differ by more than twice that. The table `imbalances` has a row for each pair of sides \
+        with different conditions. The comparisons of the analyze stage always make the same \
+        check, even without this gate, and call a difference between such sides undecidable.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
@@ -81,7 +80,7 @@ impl TypedGate for BalancedConditions {
             &parameters.may_differ,
         );
         if all.is_empty() {
-            let why = "nothing was sampled beside the cells of two sides";
+            let why = "no two sides have telemetry of their cells";
             return vec![Verdict::not_judged(why, expected).of_stage()];
         }
         let wrong: Vec<String> = all
@@ -91,12 +90,13 @@ impl TypedGate for BalancedConditions {
             .collect();
         let observed = if wrong.is_empty() {
             format!(
-                "{} comparisons of conditions, none of them apart",
+                "{} comparisons of conditions, none with a difference",
                 all.len()
             )
         } else {
             format!(
-                "{} of {} comparisons of conditions are apart. Measure again in blocks on a quiet machine",
+                "{} of {} comparisons of conditions differ. Measure again in blocks on a quiet \
+                machine",
                 wrong.len(),
                 all.len()
             )

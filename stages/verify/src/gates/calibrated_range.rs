@@ -17,8 +17,8 @@ pub(crate) struct Parameters {}
 impl TypedGate for CalibratedRange {
     type Parameters = Parameters;
     const NAME: &'static str = "calibrated-range";
-    const SUMMARY: &'static str = "The load is within the range that a needed `calibrate` stage \
-        covers, in chunks per second over all streams and in requests in flight.";
+    const SUMMARY: &'static str = "The load is within the range of a `calibrate` stage that the \
+        verify stage needs, in chunks per second over all streams and in requests in flight.";
     const SEVERITY: Severity = Severity::Warn;
     const CELLS_ALONE: bool = true;
 
@@ -35,7 +35,7 @@ impl TypedGate for CalibratedRange {
             ) else {
                 return Verdict::new(
                     false,
-                    "the calibration covers nothing, because no point met its bound",
+                    "the calibration covers no load, because no point met its bound",
                     "a load within the calibrated range",
                 );
             };

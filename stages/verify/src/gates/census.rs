@@ -18,8 +18,8 @@ pub(crate) struct Parameters {
     /// How many planned cells may be missing.
     #[serde(default)]
     missing: u32,
-    /// How many coordinates of the product of all labels may be unplanned: those that arise
-    /// where `include` adds a cell with a label of its own.
+    /// How many coordinates of the product of all labels may be unplanned. They arise if `include`
+    /// adds a cell with a new label.
     #[serde(default)]
     unplanned: u32,
 }
@@ -27,10 +27,9 @@ pub(crate) struct Parameters {
 impl TypedGate for Census {
     type Parameters = Parameters;
     const NAME: &'static str = "census";
-    const SUMMARY: &'static str = "The product of the axes, less what the experiment excludes, \
-        equals the number of cells that are ok. No cell is missing or unexpected, and no file of \
-        a cell is missing or unexpected. The table `census` has the same counts for rows, which \
-        `expected-rows` judges. This is a count, not a test.";
+    const SUMMARY: &'static str = "The number of ok cells equals the product of the axes minus \
+        the excluded cells. No cell and no file of a cell is missing or unexpected. The table \
+        `census` also counts rows, which `expected-rows` judges. This is a count, not a test.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
@@ -95,7 +94,8 @@ impl TypedGate for Census {
             outcome: Outcome::of(holds),
             observed,
             expected: format!(
-                "{} = {product} cells, less {excluded} excluded = {due}, of which at most {} missing",
+                "{} = {product} cells, minus {excluded} excluded = {due}, of which at most {} \
+                missing",
                 axes.join(" × "),
                 parameters.missing
             ),

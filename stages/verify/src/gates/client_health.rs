@@ -13,7 +13,7 @@ pub(crate) struct ClientHealth;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// A bound on the error the client states of its own stamps, ms; none by default.
+    /// A bound on the client's own estimate of its stamp error, ms; none by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stamp_error_ms: Option<f64>,
 }
@@ -21,7 +21,8 @@ pub(crate) struct Parameters {
 impl TypedGate for ClientHealth {
     type Parameters = Parameters;
     const NAME: &'static str = "client-health";
-    const SUMMARY: &'static str = "The server, not the client, was the bottleneck: the verdict of the cell's own client is `client_ok`.";
+    const SUMMARY: &'static str = "The client was not the bottleneck: the cell's client verdict \
+        is `client_ok`.";
     const SEVERITY: Severity = Severity::Exclude;
     const CELLS_ALONE: bool = true;
 
@@ -36,7 +37,7 @@ impl TypedGate for ClientHealth {
             let verdict =
                 verdict.and_then(|cell| cell.text("client_verdict").ok()?.first().copied()?);
             let Some(verdict) = verdict else {
-                return Verdict::not_judged("the cell says nothing about its client", expected);
+                return Verdict::not_judged("the cell does not report on its client", expected);
             };
             let stated = fact("stamp_error_bound");
             let precise = match (parameters.stamp_error_ms, stated) {

@@ -25,7 +25,7 @@ impl TypedGate for ClientLag {
     type Parameters = Parameters;
     const NAME: &'static str = "client-lag";
     const SUMMARY: &'static str =
-        "The client sent requests on time: p99 of the send lag is within the bound.";
+        "The client sent requests on time: the p99 of the send lag is within the bound.";
     const SEVERITY: Severity = Severity::Warn;
     const CELLS_ALONE: bool = true;
 

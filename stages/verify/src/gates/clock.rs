@@ -27,8 +27,8 @@ pub(crate) struct Parameters {
     /// Whether cells were measured one at a time: `exclusive`, or `may-overlap`.
     #[serde(default = "exclusive")]
     windows: Windows,
-    /// By how many ms two exclusive cells may seem to overlap, what setting the wall clock moves it
-    /// by; and by how many ms open arrivals may be sent out of order.
+    /// The largest apparent overlap of two exclusive cells, ms, because setting the wall clock
+    /// moves it. Also the largest lead, ms, with which an open arrival may be sent out of order.
     #[serde(default = "fifty")]
     tolerance_ms: f64,
 }
@@ -47,13 +47,13 @@ const SET_SINCE_NS: i64 = 946_684_800_000_000_000;
 impl TypedGate for Clock {
     type Parameters = Parameters;
     const NAME: &'static str = "clock";
-    const SUMMARY: &'static str = "Stamps are plausible. Chunks arrive in order. A client of a closed loop sends its \
-        next request after its last one is done. Requests with arrival times of their own \
-        are sent in that order; otherwise the clock stepped back within the cell. The wall \
-        clock was set, and by the monotonic clock it did not step between two cells. The \
-        times from start to last answer of two cells do not overlap. A step forward looks \
-        like a silence of the server: see `stalls`. This is not a test: what it flags cannot \
-        happen.";
+    const SUMMARY: &'static str = "Stamps are plausible. Chunks arrive in order. A client of a \
+        closed loop sends its next request after its last one is done. Open arrivals are sent in \
+        the order of their scheduled times; otherwise the clock stepped back within the cell. \
+        The wall clock was set, and compared with the monotonic clock, it did not step between \
+        two cells. Two cells do not overlap in time, from start to last answer. A step forward \
+        looks like a silence of the server: see `stalls`. This is not a test: it flags only what \
+        cannot happen.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
@@ -72,28 +72,28 @@ impl TypedGate for Clock {
             let backwards = backwards.count();
             if backwards > 0 {
                 wrong.push(format!(
-                    "{backwards} chunks stamped before the chunk they follow"
+                    "{backwards} chunks stamped before their predecessor"
                 ));
             }
             let twice = busy_twice(rows);
             if twice > 0 {
                 wrong.push(format!(
-                    "{twice} requests sent before their client's last one was done: the clock stepped back, or a \
-                     client is two"
+                    "{twice} requests sent before the last request of the same client was done: \
+                     the clock stepped back, or two clients share a number"
                 ));
             }
             let imported = cell.fact_text("source").as_deref() == Some("imported");
             let back = if imported { 0 } else { sent_back(rows) };
             if back > tolerance {
                 wrong.push(format!(
-                    "a request sent {} ms before the one ahead of it: the clock stepped back",
+                    "a request sent {} ms before its predecessor: the clock stepped back",
                     back / 1_000_000
                 ));
             }
             if let Some(step) = steps.get(&cell.input.coordinates.to_string()) {
                 wrong.push(format!(
-                    "the wall clock moved by {} s against the monotonic one since the cell before: it was set, or the \
-                     machine slept",
+                    "the wall clock moved by {} s against the monotonic clock since the previous \
+                     cell: it was set, or the machine slept",
                     show(*step as f64 / 1e9)
                 ));
             }

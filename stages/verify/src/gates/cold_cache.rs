@@ -23,12 +23,13 @@ pub(crate) enum Requests {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// Which requests of a cell must find nothing cached: the `first` one sent, warm-up included
-    /// (what it finds, another cell left); `new-prompts`, those whose prompt the cell had not
-    /// sent before (where prompts share no prefix); or `all`.
+    /// The requests of a cell that must not find anything cached. `first`: the first request sent,
+    /// warm-up included; if it finds something, another cell left it. `new-prompts`: requests with
+    /// a prompt that the cell had not sent before, if prompts share no prefix. `all`: every
+    /// request.
     #[serde(default = "first")]
     requests: Requests,
-    /// How many tokens of a prompt may be cached all the same, such as a template's opening.
+    /// How many tokens of a prompt may still be cached, such as the opening of a template.
     #[serde(default)]
     tokens: u32,
 }
@@ -40,10 +41,10 @@ fn first() -> Requests {
 impl TypedGate for ColdCache {
     type Parameters = Parameters;
     const NAME: &'static str = "cold-cache";
-    const SUMMARY: &'static str = "By the server's own account (`cached_prompt_tokens`), no \
-        prompt came from a cache that an earlier cell filled. Where the server cannot say, the \
-        proof counts that its cache was emptied before the cell (`cache_reset`). Use this gate in \
-        studies that need cold caches. This is a count, not a test.";
+    const SUMMARY: &'static str = "No prompt came from a cache that an earlier cell filled, as \
+        reported by the server (`cached_prompt_tokens`). If the server does not report this, the \
+        gate accepts proof that the cache was emptied before the cell (`cache_reset`). Use this \
+        gate in studies that need cold caches. This is a count, not a test.";
     const SEVERITY: Severity = Severity::Fail;
     const CELLS_ALONE: bool = true;
 
@@ -79,15 +80,12 @@ impl TypedGate for ColdCache {
                 return Verdict::new(false, observed, expected);
             }
             if told.is_empty() && reset.as_deref() == Some("proven") {
-                let observed = "the server's cache was emptied before the cell, as its counters \
-                                prove; it does not report what it took from there";
+                let observed = "the counters show that the server's cache was emptied before the \
+                                cell; the server does not report cached tokens";
                 return Verdict::new(true, observed, expected);
             }
             if told.is_empty() {
-                return Verdict::not_judged(
-                    "the server does not report what it took from a cache",
-                    expected,
-                );
+                return Verdict::not_judged("the server does not report cached tokens", expected);
             }
             let warm: Vec<(i64, i64)> = told
                 .iter()

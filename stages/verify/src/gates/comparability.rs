@@ -17,10 +17,11 @@ pub(crate) struct Comparability;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The axis compared across: cells that differ only there are pairs.
+    /// The axis compared across: cells that differ only on this axis form pairs.
     pub(crate) across: String,
-    /// What is meant to differ between them: facets (`source`, `prompts`, `prompt-tokens`, `load`, `cache`,
-    /// `client`, `host`, `model`, `engine`, `settings`), or one thing in a facet, such as `settings.parallel`.
+    /// What may differ between them: facets (`source`, `prompts`, `prompt-tokens`, `load`, `cache`,
+    /// `client`, `host`, `model`, `engine`, `settings`), or a part of a facet, such as
+    /// `settings.parallel`.
     #[serde(default = "engine_and_settings")]
     pub(crate) varies: Vec<String>,
 }
@@ -32,12 +33,22 @@ fn engine_and_settings() -> Vec<String> {
 impl TypedGate for Comparability {
     type Parameters = Parameters;
     const NAME: &'static str = "comparability";
-    const SUMMARY: &'static str = "Cells that differ only on the compared axis had the same prompts by digest, the same \
-                                   prompt-token counts, load, host facets and model digest, and differ in nothing but \
-                                   what is declared. Other counts for the same prompts, or disjoint or shifted counts \
-                                   (Mann–Whitney, p < 0.001 per pair), make a pair `tokenizer-confounded`. If something about a pair is not known, the pair is `unknown`, which is not a pass; host, model, engine and \
-                                   settings are known if the verify stage needs the serve stage, too. Where several cells of one server sent the same prompts, their caches must have been emptied before each (`cache_reset`), or the server must tell that it took none of these prompts from a cache. Of a server that ran already, host and settings are not known; of weights that the engine resolves, their revision must have been handed to the engine. Every pair is in \
-                                   the table `comparability`.";
+    const SUMMARY: &'static str = "Cells that differ only on the compared axis form a pair. The \
+                                   cells of a pair have the same prompts by digest, the same \
+                                   prompt-token counts, load, host facets and model digest. They \
+                                   differ only in what you declare. A pair is \
+                                   `tokenizer-confounded` if counts differ for the same prompts, \
+                                   or if the counts are disjoint or shifted (Mann–Whitney, p < \
+                                   0.001 per pair). If a facet of a pair is not known, the pair \
+                                   is `unknown`, which is not a pass. Host, model, engine and \
+                                   settings are known if the verify stage also needs the serve \
+                                   stage. For a server that was already running, host and \
+                                   settings are unknown. If the engine resolves the weights \
+                                   itself, it must have been started with their revision. If several cells of one server \
+                                   sent the same prompts, one of two things must hold: the cache \
+                                   was emptied before each cell (`cache_reset`), or the server \
+                                   reports that none of these prompts came from a cache. The \
+                                   table `comparability` lists every pair.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {

@@ -12,7 +12,8 @@ pub(crate) struct ContextCeiling;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The most tokens of prompt and answer together; what the server told of itself if not given.
+    /// The largest number of tokens in prompt and answer together; by default, what the server
+    /// reports.
     #[serde(default)]
     tokens: Option<u32>,
 }
@@ -24,9 +25,10 @@ impl TypedGate for ContextCeiling {
     type Parameters = Parameters;
     const NAME: &'static str = "context-ceiling";
     const SUMMARY: &'static str = "The prompt and the requested output of every request fit into \
-        the engine's context, and no answer was cut off there, that is, ended because of its \
-        length with fewer tokens than requested. The limit comes from the server's descriptor if \
-        the verify stage also needs the serve stage. This is a count, not a test.";
+        the engine's context, and no answer was cut off at its end. An answer was cut off if it \
+        ended because of its length but has fewer tokens than requested. The limit comes from \
+        the server's descriptor if the verify stage also needs the serve stage. This is a count, \
+        not a test.";
     const SEVERITY: Severity = Severity::Fail;
     const CELLS_ALONE: bool = true;
 

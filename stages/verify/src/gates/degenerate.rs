@@ -12,14 +12,14 @@ pub(crate) struct Degenerate;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// From how many ok rows on equal durations are suspicious.
+    /// The number of ok rows from which equal durations are suspicious.
     #[serde(default = "four")]
     equal_durations_from: u32,
-    /// By what share of the longest durations may differ and still count as equal.
+    /// Durations that differ by at most this share of the longest count as equal.
     #[serde(default = "ten_thousandth")]
     equal_within: f64,
-    /// The time limit of a request, s; the load stage's own if not given. Ok rows that took as long
-    /// were cut by it, whatever they say.
+    /// The time limit of a request, s; by default, that of the load stage. Ok rows that took this
+    /// long were cut off.
     #[serde(default)]
     timeout_s: Option<f64>,
 }
@@ -35,9 +35,10 @@ fn four() -> u32 {
 impl TypedGate for Degenerate {
     type Parameters = Parameters;
     const NAME: &'static str = "degenerate";
-    const SUMMARY: &'static str = "Success is not a silent failure. Each cell has rows, its ok \
-        rows have tokens, time passed (otherwise throughput is null), its durations are not all \
-        equal, and no ok row took as long as the time limit. This is a count, not a test.";
+    const SUMMARY: &'static str = "An ok cell did not fail silently. It has rows, and its ok \
+        rows have tokens. Its window is longer than zero, because throughput is null otherwise. \
+        Its durations are not all equal, and no ok row took as long as the time limit. This is a \
+        count, not a test.";
     const SEVERITY: Severity = Severity::Fail;
     const CELLS_ALONE: bool = true;
 
@@ -87,7 +88,7 @@ impl TypedGate for Degenerate {
                 wrong.push(format!("{} ok rows without output tokens", empty.len()));
             }
             if !timed {
-                wrong.push("no time passed, throughput is undefined".to_owned());
+                wrong.push("the window is zero, so throughput is undefined".to_owned());
             }
             if alike {
                 wrong.push(format!("all {counted} durations are {longest} ns"));
@@ -98,8 +99,8 @@ impl TypedGate for Degenerate {
                     at_limit.len()
                 ));
             }
-            let expected =
-                "ok rows with tokens, time passed, durations that differ and keep the limit";
+            let expected = "ok rows with tokens, a window above zero, and durations that differ and stay \
+                below the time limit";
             let observed = if wrong.is_empty() {
                 format!("{} ok rows", ok.len())
             } else {

@@ -21,7 +21,7 @@ impl TypedGate for DeliveredLength {
     type Parameters = Parameters;
     const NAME: &'static str = "delivered-length";
     const SUMMARY: &'static str =
-        "Each ok answer has as many tokens as were requested, within the tolerance.";
+        "Each ok answer has the requested number of tokens, within the tolerance.";
     const SEVERITY: Severity = Severity::Warn;
     const CELLS_ALONE: bool = true;
 
@@ -50,7 +50,7 @@ impl TypedGate for DeliveredLength {
                 .iter()
                 .fold((0, 0), |(g, a), (_, got, asked)| (g + got, a + asked));
             let observed = format!(
-                "{} of {} rows off; {got} tokens for {asked} requested",
+                "{} of {} rows differ; {got} tokens for {asked} requested",
                 off.len(),
                 known.len()
             );

@@ -22,9 +22,9 @@ impl Gate for Digests {
     }
 
     fn summary(&self) -> &'static str {
-        "Every artifact of every cell is read and hashed again, including logs and prompts. Bytes \
-         that differ from the record are not a result: the verify cell itself fails and names \
-         each artifact. Nothing is cached, so a repaired store is judged again."
+        "The gate reads and hashes every artifact of every cell again, including logs and \
+         prompts. If bytes differ from the record, the verify cell itself fails and names each \
+         artifact. The result is never cached, so the gate judges a repaired store again."
     }
 
     fn severity(&self) -> Severity {

@@ -19,15 +19,15 @@ pub(crate) struct Duplicates;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The chance of a false alarm in a load stage for rows that agree in every time.
+    /// The probability of a false alarm per load stage, for rows that agree in every time.
     #[serde(default = "one_in_ten_thousand")]
     alpha: f64,
-    /// Two cells are near copies if their latencies, request by request, differ by less than this share
-    /// of what other cells differ by.
+    /// Two cells are near copies if their latencies, request by request, differ by less than this
+    /// share of the difference between other cells.
     #[serde(default = "fifth")]
     nearer: f64,
-    /// And by less than this share of the latencies themselves: an engine that batches two cells in the
-    /// same way answers them alike, but never that closely.
+    /// They must also differ by less than this share of the latencies themselves. An engine that
+    /// batches two cells in the same way answers them alike, but never this closely.
     #[serde(default = "one_in_two_thousand")]
     within: f64,
 }
@@ -63,12 +63,12 @@ const WITNESSES: usize = 12;
 impl TypedGate for Duplicates {
     type Parameters = Parameters;
     const NAME: &'static str = "duplicates";
-    const SUMMARY: &'static str = "No row and no cell was copied. Two rows of a stage that agree in every time to the \
-        nanosecond are the same row twice, unless the clock is so coarse that rows agree by \
-        chance. How often rows agree in a single time says how many pairs to expect \
-        (Poisson). Two cells are near copies if their latencies, request by request, differ \
-        far less than those of other cells do, even if one was scaled or shifted; a copy with \
-        noise added is not looked for.";
+    const SUMMARY: &'static str = "No row and no cell was copied. If two rows of a stage agree \
+        in every time to the nanosecond, one is a copy, unless the clock is so coarse that rows \
+        agree by chance. The gate computes the pairs expected by chance from how often rows \
+        agree in a single time (Poisson). Two cells are near copies if their latencies, request \
+        by request, differ far less than those of other cells, even after scaling or shifting. \
+        The gate does not look for copies with added noise.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
@@ -85,7 +85,7 @@ impl TypedGate for Duplicates {
         let rows = rows(stage);
         if rows.len() < 2 {
             return vec![
-                Verdict::not_judged("fewer than two answers tell their times", expected).of_stage(),
+                Verdict::not_judged("fewer than two answers have times", expected).of_stage(),
             ];
         }
         let mut wrong = Vec::new();
@@ -94,7 +94,8 @@ impl TypedGate for Duplicates {
         let copies = at_least(pairs.len(), by_chance) <= parameters.alpha;
         if copies {
             wrong.push(format!(
-                "{} pairs of rows agree in every time to the nanosecond, where chance gives {by_chance:.1e}",
+                "{} pairs of rows agree in every time to the nanosecond; {by_chance:.1e} are \
+                expected by chance",
                 pairs.len()
             ));
             evidence.extend(pairs.iter().map(|(a, b)| {
@@ -116,7 +117,7 @@ impl TypedGate for Duplicates {
         let observed = if wrong.is_empty() {
             format!("no copy among {} rows", rows.len())
         } else {
-            format!("{}. Measure what was copied again", wrong.join("; "))
+            format!("{}. Measure the copied cells again", wrong.join("; "))
         };
         vec![
             Verdict::new(wrong.is_empty(), observed, expected)

@@ -20,10 +20,11 @@ pub(crate) struct Parameters {}
 impl TypedGate for EngineIdentity {
     type Parameters = Parameters;
     const NAME: &'static str = "engine-identity";
-    const SUMMARY: &'static str = "Over all cells of a load stage an engine of one name has one version and one set of \
-                                   packages, a model of one name has one digest, and the host is one; and no server was \
-                                   restarted while a cell was measured, which a counter that falls between two scrapes \
-                                   gives away. The verify stage must also need the serve stage. \
+    const SUMMARY: &'static str = "All cells of a load stage have the same host. Engines of the \
+                                   same name have the same version and packages, and models of \
+                                   the same name have the same digest. No server restarted \
+                                   during a cell; a counter that falls between two scrapes shows \
+                                   a restart. The verify stage must also need the serve stage. \
                                    This is a comparison, not a test.";
     const SEVERITY: Severity = Severity::Fail;
 
@@ -137,7 +138,7 @@ fn one_identity(stage: &Stage<'_>) -> Judgement {
     let all_known = known == ok.len();
     match (several.is_empty(), all_known) {
         (true, false) => Verdict::not_judged(
-            format!("{observed}; the others' servers are not known"),
+            format!("{observed}; the servers of the others are unknown"),
             expected,
         ),
         (passed, _) => Verdict::new(passed, observed, expected).evidence(listed(&several)),

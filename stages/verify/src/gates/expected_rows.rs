@@ -12,7 +12,7 @@ pub(crate) struct ExpectedRows;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// Measured rows a cell must have; what the load stage planned if not given.
+    /// The measured rows that a cell must have; by default, as many as the load stage planned.
     #[serde(default)]
     rows: Option<u32>,
 }
@@ -37,7 +37,7 @@ impl TypedGate for ExpectedRows {
             let observed = format!("{measured} measured and {warmup} warm-up rows");
             let Some(planned) = planned else {
                 return Verdict::not_judged(
-                    "the cell does not say how many requests it planned",
+                    "the cell does not record how many requests it planned",
                     "a number of rows",
                 );
             };

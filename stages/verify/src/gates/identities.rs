@@ -33,7 +33,7 @@ const ROW: &[(&str, Broken)] = &[
     ("sent before scheduled", |r| {
         r.scheduled_ns.zip(r.sent_ns).is_some_and(|(s, t)| t < s)
     }),
-    ("send lag not sent − scheduled", |r| {
+    ("send lag is not sent − scheduled", |r| {
         let lag = r.scheduled_ns.zip(r.sent_ns).map(|(s, t)| t - s);
         lag.zip(r.send_lag_ns).is_some_and(|(a, b)| a != b)
     }),
@@ -56,8 +56,9 @@ const ROW: &[(&str, Broken)] = &[
 impl TypedGate for Identities {
     type Parameters = Parameters;
     const NAME: &'static str = "identities";
-    const SUMMARY: &'static str = "Times are in order, lags and counts consistent, chunks within their requests: \
-                                   latency ≥ TTFT + (n − 1)·TPOT.";
+    const SUMMARY: &'static str = "Times are in order, lags and counts are consistent, and \
+                                   chunks are within their requests: latency ≥ TTFT + (n − \
+                                   1)·TPOT.";
     const SEVERITY: Severity = Severity::Fail;
     const CELLS_ALONE: bool = true;
 

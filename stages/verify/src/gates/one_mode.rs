@@ -18,10 +18,10 @@ pub(crate) struct OneMode;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The chance of any false alarm in a load stage.
+    /// The probability of any false alarm per load stage.
     #[serde(default = "percent_one")]
     alpha: f64,
-    /// By what share the upper mode must be above the lower one to matter.
+    /// Two modes matter if the upper one is above the lower one by at least this share.
     #[serde(default = "tenth")]
     effect: f64,
 }
@@ -43,14 +43,14 @@ const REQUESTS: usize = 20;
 impl TypedGate for OneMode {
     type Parameters = Parameters;
     const NAME: &'static str = "one-mode";
-    const SUMMARY: &'static str = "Latencies have one mode: the server was in one state, and did not alternate between \
-        two (a second instance behind one address, a processor that changes its clock, a \
-        cache that hits every other time). The gate applies Hartigan's dip test to each \
-        coordinate, all repetitions together. It takes the logarithms of latency (under open \
-        arrivals, of the time per token), after regression has removed what the lengths of \
-        prompt and answer and the number of requests in flight explain. Holm-adjusted over \
-        coordinates. Two modes matter if each has a tenth of the requests and they are \
-        `effect` apart.";
+    const SUMMARY: &'static str = "Latencies have one mode: the server did not alternate between \
+        two states. Examples of two states are a second instance behind the same address, a \
+        processor that changes its clock, and a cache that hits every other time. The gate \
+        applies Hartigan's dip test to each coordinate, with all repetitions together, \
+        Holm-adjusted over coordinates. It uses the logarithm of latency or, under open \
+        arrivals, of the time per token. Regression first removes the effect of the lengths of \
+        prompt and answer and of the number of requests in flight. Two modes matter if each has \
+        a tenth of the requests and they are `effect` apart.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {

@@ -14,7 +14,7 @@ pub(crate) struct OnePiece;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// Up to what share of streamed answers may come in one piece.
+    /// The largest share of streamed answers that may arrive in one piece.
     #[serde(default = "half")]
     share: f64,
 }
@@ -26,8 +26,8 @@ fn half() -> f64 {
 impl TypedGate for OnePiece {
     type Parameters = Parameters;
     const NAME: &'static str = "one-piece";
-    const SUMMARY: &'static str = "Streamed answers arrive token by token: among the ok rows with \
-        more than one token, at most the declared share has its first and last token at the same \
+    const SUMMARY: &'static str = "Streamed answers arrive token by token. Among the ok rows \
+        with more than one token, at most `share` have their first and last token at the same \
         time. If a proxy buffers answers, or the server writes them whole, TPOT is 0 and TTFT is \
         late, and neither describes the server. This is a count, not a test.";
     const SEVERITY: Severity = Severity::Warn;

@@ -20,25 +20,26 @@ pub(crate) struct OrderEffects;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The axis of repetitions: cells that differ only there should be alike. `block` and `rep`, as
-    /// far as the stage has them, if not given.
+    /// The axis of repetitions: cells that differ only on this axis should be alike. By default,
+    /// `block` and `rep`, as far as the stage has them.
     #[serde(default)]
     axis: Option<String>,
-    /// The latency whose median stands for a cell.
+    /// The latency whose median represents a cell.
     #[serde(default = "Latency::e2e")]
     metric: Latency,
-    /// The chance of a false alarm in a load stage.
+    /// The probability of a false alarm per load stage.
     #[serde(default = "fiftieth")]
     alpha: f64,
-    /// By what share the latency must change from the first repetition to the last to matter.
+    /// A change from the first repetition to the last matters if it is at least this share of the
+    /// latency.
     #[serde(default = "twentieth")]
     effect: f64,
-    /// The axis compared across. If given, its labels must also have been measured in turns: in
-    /// one block after the other, a drift and a difference look the same.
+    /// The axis compared across. Its labels must then also be measured in turns: if one label is
+    /// measured after the other, a drift looks like a difference.
     #[serde(default)]
     across: Option<String>,
     /// With `across`: the share of pairs of cells, one of each label, in which the same label may
-    /// come first; 0.5 is a perfect mixture, 1 one block after the other.
+    /// come first. 0.5 is a perfect mixture; 1 means one label after the other.
     #[serde(default = "most")]
     separation: f64,
 }
@@ -58,12 +59,12 @@ fn most() -> f64 {
 impl TypedGate for OrderEffects {
     type Parameters = Parameters;
     const NAME: &'static str = "order-effects";
-    const SUMMARY: &'static str = "What is measured later is neither slower nor faster. Without blocks, the gate \
-        applies the exact seasonal Kendall test to the cells' median latencies in the order \
-        of their start times. Each coordinate is compared with itself, and cells of a \
-        coordinate that start at the same time count as one. With an axis `block`, the cells \
-        of a block share launches, so each block is one value: the mean distance of its \
-        cells from their coordinates, on the log scale. The Mann–Kendall test is then over \
+    const SUMMARY: &'static str = "Later cells are neither slower nor faster than earlier ones. \
+        Without blocks, the gate applies the exact seasonal Kendall test to the cells' median \
+        latencies in the order of their start times. It compares each coordinate with itself. \
+        Cells of a coordinate that start at the same time count as one. With an axis `block`, \
+        the cells of a block share launches, so each block is one value: the mean distance of \
+        its cells from their coordinates, on the log scale. The Mann–Kendall test is then over \
         blocks, and needs at least five.";
     const SEVERITY: Severity = Severity::Warn;
 

@@ -20,13 +20,13 @@ pub(crate) struct OutlyingRepeats;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The axis of repetitions: `block` and `rep`, as far as the stage has them, if not given.
+    /// The axis of repetitions; by default, `block` and `rep`, as far as the stage has them.
     #[serde(default)]
     axis: Option<String>,
-    /// The chance of any false alarm in a load stage.
+    /// The probability of any false alarm per load stage.
     #[serde(default = "percent_one")]
     alpha: f64,
-    /// By what share a measurement must lie off the median of the others to matter.
+    /// A measurement matters if it differs from the median of the others by at least this share.
     #[serde(default = "tenth")]
     effect: f64,
 }
@@ -49,13 +49,13 @@ const LEAST_SPREAD: f64 = 0.005;
 impl TypedGate for OutlyingRepeats {
     type Parameters = Parameters;
     const NAME: &'static str = "outlying-repeats";
-    const SUMMARY: &'static str = "No repetition and no launch is far from the others of its coordinate. The gate \
-        compares a cell's median latency with the median of the other repetitions, on the \
-        log scale. (Under open arrivals it takes the median time per token, corrected for \
-        the number of answers generated at the same time.) The noise is the pooled standard \
-        deviation, within coordinates, of the cells of all other blocks or repetitions, or \
-        the cell's own standard error if that is larger. Student's t, Bonferroni over the \
-        cells. The gate needs three repetitions.";
+    const SUMMARY: &'static str = "No repetition and no launch is far from the others of its \
+        coordinate. The gate compares a cell's median latency with the median of the other \
+        repetitions, on the log scale. Under open arrivals, it uses the median time per token, \
+        corrected for the number of answers generated at the same time. The noise is the pooled \
+        standard deviation, within coordinates, of the cells of all other blocks or repetitions. \
+        If the cell's own standard error is larger, the gate uses that. The test is Student's t, \
+        with Bonferroni's correction over the cells. The gate needs three repetitions.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
@@ -94,10 +94,7 @@ impl TypedGate for OutlyingRepeats {
                         judge(level, &others, noise, parameters, &expected)
                     }
                     _ => Verdict::not_judged(
-                        format!(
-                            "{} repetitions are too few to tell which is off",
-                            group.len()
-                        ),
+                        format!("{} repetitions are too few to find an outlier", group.len()),
                         &expected,
                     ),
                 };
@@ -125,8 +122,8 @@ fn judge(
     let change = percent(off.exp() - 1.0);
     let observed = if outlies {
         format!(
-            "{change} off the median of the {} other repetitions; p {}. Look what the machine did meanwhile, and measure \
-             again or exclude the cell with a reason",
+            "{change} from the median of the {} other repetitions; p {}. Check what else the \
+             machine did, then measure again or exclude the cell with a reason",
             others.len(),
             show(p)
         )

@@ -15,24 +15,24 @@ pub(crate) struct PhysicalRoofs;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The accelerator: the name of a definition of the collection `hardware`, or its facts written out.
+    /// The accelerator: the name of a definition in the collection `hardware`, or its facts.
     hardware: HardwareChoice,
-    /// How many of them serve one request together.
+    /// The number of accelerators that serve a request together.
     #[serde(default = "one")]
     devices: u32,
     /// The type in which the engine multiplies, as the definition's `peak-tflops` names it.
     #[serde(default = "bfloat16")]
     dtype: String,
-    /// What is known of the model: `parameters`, `weights-bytes`, `layers`, `kv-heads`, `head-dim`,
-    /// `kv-bytes` (of one cached value). All but the last come from the server's descriptor if the
-    /// model's definition has them and they are not given here.
+    /// Facts about the model: `parameters`, `weights-bytes`, `layers`, `kv-heads`, `head-dim`, and
+    /// `kv-bytes` (of one cached value). By default, all except `kv-bytes` come from the server's
+    /// descriptor, if the model's definition has them.
     #[serde(default)]
     model: ModelFacts,
-    /// Tokens one pass over the weights may yield for one request: 1, or with speculative
-    /// decoding 1 + the drafted tokens.
+    /// The tokens that one pass over the weights may yield for one request: 1, or 1 + the drafted
+    /// tokens with speculative decoding.
     #[serde(default = "one")]
     tokens_per_pass: u32,
-    /// By what share a roof may be passed: stamps are taken by the client.
+    /// The share by which a roof may be exceeded, because the client takes the stamps.
     #[serde(default = "twentieth")]
     tolerance: f64,
 }
@@ -86,12 +86,16 @@ fn twentieth() -> f64 {
 impl TypedGate for PhysicalRoofs {
     type Parameters = Parameters;
     const NAME: &'static str = "physical-roofs";
-    const SUMMARY: &'static str = "Nothing is faster than the hardware: 2 × parameters × tokens over the window within \
-                                   the peak FLOP/s; likewise every prompt's uncached tokens within its TTFT; every \
-                                   request's decode rate × bytes of weights within the memory bandwidth; keys and values of \
-                                   the requests that are generating, beside the weights, within the memory. Roofs whose \
-                                   facts are not known are not judged. This is not a test: what it flags cannot happen, unless a fact \
-                                   is wrong or a cache or speculation is not told.";
+    const SUMMARY: &'static str = "Nothing is faster than the hardware. There are four roofs. \
+                                   Over the window, 2 × parameters × tokens is within the peak \
+                                   FLOP/s. The same holds for the uncached tokens of every \
+                                   prompt within its TTFT. Every request's decode rate × bytes \
+                                   of weights is within the memory bandwidth. The weights plus \
+                                   the keys and values of the generating requests fit into the \
+                                   memory. The gate does not judge a roof if it lacks the facts. \
+                                   This is not a test: it flags only what cannot happen, unless \
+                                   a fact is wrong or the server does not report a cache or \
+                                   speculation.";
     const SEVERITY: Severity = Severity::Fail;
     const CELLS_ALONE: bool = true;
 
@@ -250,7 +254,7 @@ fn roofs(
     );
     if roofs.is_empty() {
         return Verdict::not_judged(
-            "too little is known of the model and the hardware",
+            "facts about the model or the hardware are missing",
             expected,
         );
     }

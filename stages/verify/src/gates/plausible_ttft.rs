@@ -15,8 +15,8 @@ pub(crate) struct Parameters {
     /// The shortest time in which a request can go out and a first token come back, µs.
     #[serde(default = "fifty")]
     at_least_us: f64,
-    /// What share of the time per token a TTFT must be at least: the first token takes one pass
-    /// through the model, too.
+    /// A TTFT must be at least this share of the time per token, because the first token also takes
+    /// a pass through the model.
     #[serde(default = "quarter")]
     share: f64,
 }
@@ -32,10 +32,10 @@ fn quarter() -> f64 {
 impl TypedGate for PlausibleTtft {
     type Parameters = Parameters;
     const NAME: &'static str = "plausible-ttft";
-    const SUMMARY: &'static str = "No answer begins before a server can have read the prompt: TTFT is at least `at- \
-        least-us`, and at least `share` of the lower decile of the cell's times per token, \
-        because the first token also takes a pass through the model. A stamp taken in the \
-        wrong place, a first event without text, or a cache in front of the server breaks \
+    const SUMMARY: &'static str = "No answer begins before the server can have read the prompt. \
+        TTFT is at least `at-least-us`. It is also at least `share` of the lower decile of the \
+        cell's times per token, because the first token also takes a pass through the model. A \
+        misplaced stamp, a first event without text, or a cache in front of the server violates \
         this bound. This is a bound, not a test.";
     const SEVERITY: Severity = Severity::Fail;
     const CELLS_ALONE: bool = true;
@@ -60,7 +60,7 @@ impl TypedGate for PlausibleTtft {
             let floor = (parameters.at_least_us * 1e3).max(pace * parameters.share);
             let expected = format!("a TTFT of at least {} ms", show(floor / 1e6));
             if timed.is_empty() {
-                return Verdict::not_judged("no ok row tells when its first token came", expected);
+                return Verdict::not_judged("no ok row has the time of its first token", expected);
             }
             let early: Vec<i64> = timed
                 .iter()
@@ -72,8 +72,9 @@ impl TypedGate for PlausibleTtft {
                 format!("shortest TTFT {} ms", show(shortest))
             } else {
                 format!(
-                    "{} of {} answers begin too early, the first after {} ms; a token takes {} ms. Look where the first \
-                     token is stamped, and for a cache in front of the server",
+                    "{} of {} answers begin too early, the first after {} ms; a token takes {} \
+                     ms. Check where the first token is stamped, and whether a cache is in front \
+                     of the server",
                     early.len(),
                     timed.len(),
                     show(shortest),

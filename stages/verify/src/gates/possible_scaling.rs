@@ -18,15 +18,15 @@ pub(crate) struct PossibleScaling;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// How many requests the server works on at one time; what the server's descriptor says, or the
-    /// simulated server has, if not given.
+    /// The number of requests that the server works on at one time. By default, that of the
+    /// server's descriptor or of the simulated server.
     #[serde(default)]
     slots: Option<u32>,
-    /// By what share throughput may be above what the slots can give.
+    /// The share by which throughput may exceed what the slots can deliver.
     #[serde(default = "fifth")]
     tolerance: f64,
-    /// How long two answers may seem to be generated at one time on one slot, ms: what a network
-    /// may delay the end of one.
+    /// How long two answers may appear to overlap on one slot, ms, because a network may delay the
+    /// end of an answer.
     #[serde(default = "twenty")]
     overlap_ms: f64,
 }
@@ -42,14 +42,15 @@ fn twenty() -> f64 {
 impl TypedGate for PossibleScaling {
     type Parameters = Parameters;
     const NAME: &'static str = "possible-scaling";
-    const SUMMARY: &'static str = "A server never works on more requests at once than it has slots. In each cell, at \
-        most that many answers are between their first and last token at the same time. \
-        Across a closed loop's numbers of clients, throughput with n clients is at most what \
-        n clients can get out of the slots at the pace of the fewest clients (tokens over \
-        the time the server was busy). More than that means that the cells were measured \
-        under different conditions, or that tokens are counted wrongly. The gate fails if \
-        the 98 % t interval of the log excess over repetitions lies above `tolerance`; with \
-        fewer than three repetitions, if the excess is above twice the tolerance.";
+    const SUMMARY: &'static str = "A server never works on more requests at once than it has \
+        slots. In each cell, at most that many answers are between their first and last token at \
+        the same time. The gate also compares the numbers of clients of a closed loop. The pace \
+        is that of the fewest clients: tokens over the time the server was busy. Throughput with \
+        n clients is at most what the slots can deliver to n clients at that pace. A higher \
+        throughput means that the cells were measured under different conditions, or that tokens \
+        are counted wrongly. The gate fails if the 98 % t interval of the log excess over \
+        repetitions is above `tolerance`. With fewer than three repetitions, it fails if the \
+        excess is above twice the tolerance.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
@@ -128,8 +129,8 @@ fn at_once(parameters: &Parameters, cell: &Cell<'_>, rows: &CellRows) -> Verdict
         format!("at most {most} at one time")
     } else {
         format!(
-            "{most} at one time, {} answers begin while {slots} others are generated. The server has other slots \
-             than it says, or first tokens are stamped too early",
+            "{most} at one time; {} answers begin while {slots} others are generated. The server \
+             has more slots than it reports, or first tokens are stamped too early",
             ids.len()
         )
     };
@@ -188,7 +189,7 @@ fn delivered(parameters: &Parameters, cell: &Cell<'_>) -> Option<Delivered> {
 /// Judges a stage: throughput over the numbers of clients.
 fn scaling(parameters: &Parameters, stage: &Stage<'_>) -> Verdict {
     let expected = format!(
-        "throughput at most {} above what the slots give",
+        "throughput at most {} above that of the slots",
         percent(parameters.tolerance).trim_start_matches('+')
     );
     // Series of cells that differ in nothing but clients and repetitions: an axis belongs to the
@@ -225,7 +226,8 @@ fn scaling(parameters: &Parameters, stage: &Stage<'_>) -> Verdict {
             if excess.is_beyond(parameters.tolerance) {
                 let mean = |logs: &[f64]| (logs.iter().sum::<f64>() / logs.len() as f64).exp();
                 wrong.push(format!(
-                    "{at}: {} tok/s with {clients} clients on {slots} slots, where {} tok/s with {fewest} leave room for {}",
+                    "{at}: {} tok/s with {clients} clients on {slots} slots; {} tok/s with \
+                    {fewest} allows at most {}",
                     show(mean(&logs)),
                     show(mean(&pace)),
                     show(mean(&pace) * factor)
@@ -238,7 +240,7 @@ fn scaling(parameters: &Parameters, stage: &Stage<'_>) -> Verdict {
         return Verdict::not_judged(why, expected);
     }
     let observed = if wrong.is_empty() {
-        format!("{judged} levels of clients within what their slots give")
+        format!("{judged} levels of clients within the throughput of their slots")
     } else {
         format!(
             "{} of {judged} levels deliver more than their slots can. Compare the conditions of these cells with those \

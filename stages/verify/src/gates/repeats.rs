@@ -16,14 +16,14 @@ pub(crate) struct Repeats;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The axis of repetitions: `block` and `rep`, as far as the stage has them, if not given.
+    /// The axis of repetitions; by default, `block` and `rep`, as far as the stage has them.
     #[serde(default)]
     axis: Option<String>,
     /// The smallest number of ok cells at each other coordinate.
     #[serde(default = "two")]
     at_least: u32,
-    /// By what share the median end-to-end latencies of the cells at one coordinate may differ,
-    /// largest over smallest less 1; not judged if not given.
+    /// The share by which the median end-to-end latencies of the cells at one coordinate may
+    /// differ: largest ÷ smallest − 1. Not judged by default.
     #[serde(default)]
     within: Option<f64>,
 }
@@ -35,8 +35,9 @@ fn two() -> u32 {
 impl TypedGate for Repeats {
     type Parameters = Parameters;
     const NAME: &'static str = "repeats";
-    const SUMMARY: &'static str = "Every coordinate was measured often enough to estimate noise \
-        and, if you declare a bound, its repetitions agree. This is a count and a bound, not a test.";
+    const SUMMARY: &'static str = "Every coordinate was measured often enough to estimate noise. \
+        If you declare a bound, its repetitions also agree. This is a count and a bound, not a \
+        test.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {

@@ -14,7 +14,7 @@ pub(crate) struct RowStatus;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The share of measured rows that may be other than ok.
+    /// The share of measured rows that need not be ok.
     #[serde(default)]
     tolerance: f64,
 }
@@ -22,7 +22,7 @@ pub(crate) struct Parameters {
 impl TypedGate for RowStatus {
     type Parameters = Parameters;
     const NAME: &'static str = "row-status";
-    const SUMMARY: &'static str = "Every measured row is ok, except for at most the declared \
+    const SUMMARY: &'static str = "Every measured row is ok, except for at most the tolerated \
         share.";
     const SEVERITY: Severity = Severity::Fail;
     const CELLS_ALONE: bool = true;

@@ -16,15 +16,15 @@ pub(crate) struct SamePrompts;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The axis compared across: cells that differ only there must have had the same prompts.
+    /// The axis compared across: cells that differ only on this axis must have the same prompts.
     across: String,
 }
 
 impl TypedGate for SamePrompts {
     type Parameters = Parameters;
     const NAME: &'static str = "same-prompts";
-    const SUMMARY: &'static str = "Cells that differ only on the compared axis got the same prompts, by digest, and \
-                                   counted the same prompt tokens.";
+    const SUMMARY: &'static str = "Cells that differ only on the compared axis have the same \
+                                   prompts by digest, and the same counts of prompt tokens.";
     const SEVERITY: Severity = Severity::Fail;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {

@@ -22,7 +22,10 @@ pub(crate) struct Sql;
 struct Parameters {
     /// The gate's name in the results.
     name: String,
-    /// One SELECT over the tables of one cell: `requests`, `cell` (one row of facts), and where the cell has them `chunks`, `prompts`, `server_metrics`, `host_telemetry`, `process_telemetry`, `gpu_telemetry`, `slots`, `server_info`, `engine_events` and `summary`, with the columns of [the reference](columns.md). It returns one row; the cell passes if the first column is true (a number other than 0). Null or no row: not judged. Columns `observed`, `expected` and `evidence`, if there, are shown.
+    /// A single SELECT over the tables of one cell: `requests`, `cell` (one row of facts), and, if
+    /// the cell has them, `chunks`, `prompts`, `server_metrics`, `host_telemetry`, `process_telemetry`, `gpu_telemetry`, `slots`, `server_info`, `engine_events` and `summary`, with the columns of [the reference](columns.md). It returns one row; the cell passes if the first column is true (a number other than 0). Null
+    /// or no row means not judged. The columns `observed`, `expected` and `evidence` are shown if
+    /// the query returns them.
     query: String,
 }
 
@@ -32,8 +35,8 @@ impl Gate for Sql {
     }
 
     fn summary(&self) -> &'static str {
-        "Your own predicate in SQL, evaluated for every cell. See [the SQL page](sql.md) for what \
-         a query may contain."
+        "Your own predicate in SQL, evaluated for every cell. [The SQL page](sql.md) describes \
+         queries."
     }
 
     fn severity(&self) -> Severity {
@@ -196,7 +199,7 @@ fn judge(
     }
     if answer.rows() > 1 {
         return Err(format!(
-            "the query returns {} rows; a predicate is one row",
+            "the query returns {} rows; a predicate must return one row",
             answer.rows()
         ));
     }

@@ -17,7 +17,7 @@ pub(crate) struct Stalls;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// How many times as long as usual a silence must be.
+    /// A silence must be this many times as long as the usual one.
     #[serde(default = "five")]
     factor: f64,
     /// The shortest silence that counts, ms.
@@ -42,20 +42,20 @@ const REQUESTS: usize = 5;
 impl TypedGate for Stalls {
     type Parameters = Parameters;
     const NAME: &'static str = "stalls";
-    const SUMMARY: &'static str = "The server never falls silent on all streams at once while it has work. Every first \
-        token, chunk and end of an answer is a sign of life. A silence is a gap between two \
-        signs during which a request is in flight (in a closed loop, also a gap in which no \
-        client sends). A silence is a stall if it is longer than `at-least-ms`, longer than \
-        `factor` times the usual one, and six robust standard deviations above the usual one \
-        on the log scale. For the usual silence, the cell is cut into as many stretches as \
-        it has requests; it is the median of their longest silences. This is a bound, not a \
-        test.";
+    const SUMMARY: &'static str = "The server never falls silent on all streams at once while it \
+        has work. Every first token, every chunk and every end of an answer is a sign of life. A \
+        silence is a gap between two signs while a request is in flight. In a closed loop, a gap \
+        in which no client sends also counts. A silence is a stall if it is longer than \
+        `at-least-ms`, longer than `factor` times the usual silence, and six robust standard \
+        deviations above it on the log scale. To find the usual silence, the gate divides the \
+        cell into as many intervals as it has requests, and takes the median of their longest \
+        silences. This is a bound, not a test.";
     const SEVERITY: Severity = Severity::Warn;
     const CELLS_ALONE: bool = true;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |cell, rows| {
-            let expected = "signs of life on some stream while there is work";
+            let expected = "activity on some stream while requests are in flight";
             let (silences, requests) = silences(cell, rows);
             let longest: Vec<f64> = silences
                 .chunks((silences.len() / requests.max(1)).max(1))
@@ -86,7 +86,7 @@ impl TypedGate for Stalls {
                 format!("longest silence {} ms", show(longest as f64 / 1e6))
             } else {
                 format!(
-                    "{} {}, the longest {} s; usual are {} ms. {}",
+                    "{} {}, the longest {} s; the usual gap is {} ms. {}",
                     stalls.len(),
                     if stalls.len() == 1 {
                         "silence"
@@ -114,10 +114,10 @@ fn cause(rows: &CellRows, (from, to): (i64, i64)) -> &'static str {
     match samples {
         None => "The server stalled, the machine was suspended, or the clock stepped forward",
         Some(at) if at.iter().any(|at| (from + 1..to).contains(at)) => {
-            "The sampler beside the load went on: it was the server that stalled"
+            "Telemetry continued, so the server stalled"
         }
         Some(_) => {
-            "The sampler beside the load was silent, too: the machine was suspended, or the clock stepped forward"
+            "Telemetry also stopped, so the machine was suspended or the clock stepped forward"
         }
     }
 }

@@ -17,14 +17,14 @@ pub(crate) struct Stationarity;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The latency looked at.
+    /// The latency to test.
     #[serde(default = "Latency::e2e")]
     metric: Latency,
-    /// The chance of any false alarm in a load stage: half for the cells one by one, half for
-    /// all of them together.
+    /// The probability of any false alarm per load stage: one half for single cells, one half for
+    /// all cells together.
     #[serde(default = "percent_one")]
     alpha: f64,
-    /// By what share of its median the latency must change from first to last to matter.
+    /// A change from first to last matters if it is at least this share of the median latency.
     #[serde(default = "tenth")]
     effect: f64,
 }
@@ -40,12 +40,12 @@ fn tenth() -> f64 {
 impl TypedGate for Stationarity {
     type Parameters = Parameters;
     const NAME: &'static str = "stationarity";
-    const SUMMARY: &'static str = "The server becomes neither slower nor faster while a cell is measured. In a closed \
-        loop the gate looks at the medians of waves, under open arrivals at the server's \
-        pace (see `warm-up` for both). Where several requests are in flight, it leaves out \
-        the first wave, which finds an idle server, and the last, which empties it. Each \
-        cell has a Mann–Kendall test, Holm-adjusted over the cells that have enough values \
-        to decide (Tarone's family). The seasonal Kendall test covers all cells together. \
+    const SUMMARY: &'static str = "The server becomes neither slower nor faster while a cell is \
+        measured. In a closed loop, the gate uses the medians of waves; under open arrivals, it \
+        uses the server's pace. `warm-up` defines both. If several requests are in flight, the \
+        gate leaves out the first wave, which meets an idle server, and the last, which empties \
+        it. Each cell has a Mann–Kendall test, Holm-adjusted over the cells that have enough \
+        values to decide (Tarone's family). The seasonal Kendall test covers all cells together. \
         The size of the change is the Theil–Sen slope over the whole cell.";
     const SEVERITY: Severity = Severity::Warn;
 
@@ -107,7 +107,7 @@ impl TypedGate for Stationarity {
                 let drifts = all.p <= parameters.alpha / 2.0 && change.abs() > parameters.effect;
                 Verdict::new(!drifts, observed, &expected)
             }
-            _ => Verdict::not_judged("too few values, even of all cells together", &expected),
+            _ => Verdict::not_judged("too few values, even with all cells together", &expected),
         };
         found.push(verdict.of_stage());
         found

@@ -15,10 +15,10 @@ pub(crate) struct Throttling;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The reasons of a GPU that count, in the words of `gpu_telemetry`.
+    /// The GPU throttle reasons that count, as named in `gpu_telemetry`.
     #[serde(default = "reasons")]
     reasons: Vec<String>,
-    /// The share of a GPU's samples that may have one of them.
+    /// The share of a GPU's samples that may have one of these reasons.
     #[serde(default = "hundredth")]
     share: f64,
 }
@@ -42,15 +42,15 @@ fn hundredth() -> f64 {
 impl TypedGate for Throttling {
     type Parameters = Parameters;
     const NAME: &'static str = "throttling";
-    const SUMMARY: &'static str = "The machine did not slow itself down while a cell was measured: no processor counted \
-        a slowdown for heat, and at most `share` of the GPUs' samples give a reason that \
-        limits their clocks. This is a count, not a test.";
+    const SUMMARY: &'static str = "The machine did not throttle while a cell was measured: no \
+        processor counted a thermal slowdown, and at most `share` of the GPU samples give a \
+        reason that limits the clocks. This is a count, not a test.";
     const SEVERITY: Severity = Severity::Warn;
     const CELLS_ALONE: bool = true;
 
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |_, rows| {
-            let expected = "no slowdown for heat or power";
+            let expected = "no throttling because of heat or power";
             let processors = slowdowns(rows);
             let gpus = limited(rows, &parameters.reasons);
             let mut told = Vec::new();
@@ -70,7 +70,7 @@ impl TypedGate for Throttling {
             }
             if told.is_empty() {
                 return Verdict::not_judged(
-                    "neither processors nor GPUs tell of throttling",
+                    "neither processors nor GPUs report throttling",
                     expected,
                 );
             }

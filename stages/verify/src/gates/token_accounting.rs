@@ -12,12 +12,12 @@ pub(crate) struct TokenAccounting;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The server's counter of generated tokens; by default the one that the engine's definition
-    /// names, where the stage needs the serve stage, too.
+    /// The server's counter of generated tokens. By default, the one in the engine's definition, if
+    /// the stage also needs the serve stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     counter: Option<String>,
-    /// By how many tokens the counter's rise may differ from the sum over the rows, warm-up
-    /// included.
+    /// The largest difference, in tokens, between the rise of the counter and the sum over the
+    /// rows, warm-up included.
     #[serde(default)]
     counter_tolerance: u32,
 }
@@ -26,8 +26,8 @@ impl TypedGate for TokenAccounting {
     type Parameters = Parameters;
     const NAME: &'static str = "token-accounting";
     const SUMMARY: &'static str = "The counts of output tokens agree: the server's usage, its \
-        timings, the chunks and its own counter. A counter that is asked for, or that the \
-        engine's definition names, and that was not scraped is not judged.";
+        timings, the chunks and the server's own counter. If a counter is named by you or by the \
+        engine's definition but was not scraped, the gate does not judge it.";
     const SEVERITY: Severity = Severity::Fail;
     const CELLS_ALONE: bool = true;
 
@@ -87,7 +87,7 @@ impl TypedGate for TokenAccounting {
                     accounts.push_str("; the counter cannot be compared: not every row is ok");
                 }
                 (None, _) if counter.is_empty() => {
-                    accounts.push_str("; no counter of the server is known");
+                    accounts.push_str("; the server's counter is unknown");
                 }
                 (None, _) => {
                     unseen = true;

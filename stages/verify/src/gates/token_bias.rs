@@ -20,14 +20,14 @@ pub(crate) struct TokenBias;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The axis compared across: cells that differ only there must count alike. Without it only each
-    /// cell by itself is judged.
+    /// The axis compared across: cells that differ only on this axis must count alike. By default,
+    /// only the counts within each cell are judged.
     #[serde(default)]
     across: Option<String>,
-    /// By what share counts may differ.
+    /// The share by which counts may differ.
     #[serde(default = "three_percent")]
     tolerance: f64,
-    /// The chance of a false alarm for each measure compared across the axis.
+    /// The probability of a false alarm for each measure compared across the axis.
     #[serde(default = "thousandth")]
     alpha: f64,
 }
@@ -49,15 +49,15 @@ impl Gate for TokenBias {
     }
 
     fn summary(&self) -> &'static str {
-        "Token counts are not biased in one direction, which a ratio of throughputs would \
-         show as speed. In each cell, the gate compares output tokens with the tokens of the \
-         chunks, output tokens of answers that ended for their length with the length \
-         requested, and prompt tokens with the tokenizer that made the prompts (a chat \
-         template adds the same to every prompt and does not count). These are bounds, not \
-         tests. With `across`, it also compares cells that differ only on that axis: the \
-         output tokens of answers to the same prompt, and the bytes of text per token. That \
-         is a t test of log ratios over prompts, repetitions averaged, where the difference \
-         is above `tolerance`."
+        "Token counts are not biased in one direction. A ratio of throughputs would show such a \
+         bias as speed. Within each cell, the gate makes three comparisons: output tokens with \
+         the tokens of the chunks; output tokens of answers that ended because of their length \
+         with the requested length; prompt tokens with the tokenizer that made the prompts. A \
+         chat template adds the same number to every prompt and does not count. These are \
+         bounds, not tests. With `across`, the gate also compares cells that differ only on that \
+         axis, in the output tokens of answers to the same prompt and in the bytes of text per \
+         token. If such a difference is above `tolerance`, a t test of log ratios over prompts \
+         decides, with repetitions averaged."
     }
 
     fn severity(&self) -> Severity {
@@ -132,7 +132,7 @@ fn accounts(
         .collect();
     if known.is_empty() {
         return Ok(Verdict::not_judged(
-            "no second account of its tokens",
+            "no second count of the tokens",
             expected,
         ));
     }
@@ -146,7 +146,7 @@ fn accounts(
         known.iter().map(text).collect::<Vec<_>>().join(", ")
     } else {
         format!(
-            "{}. Find out who counts, and count the text again",
+            "{}. Find out which count is wrong, and count the text again",
             wrong.join(", ")
         )
     };
@@ -223,7 +223,7 @@ struct Answers {
 /// Judges the sides of a comparison against each other.
 fn sides(parameters: &Parameters, across: &str, stage: &Stage<'_>) -> Verdict {
     let expected = format!(
-        "the labels of {across} count alike within {}",
+        "the labels of {across} count the same within {}",
         percent(parameters.tolerance).trim_start_matches('+')
     );
     let hidden = replicates::axes(stage, None);
@@ -277,8 +277,8 @@ fn sides(parameters: &Parameters, across: &str, stage: &Stage<'_>) -> Verdict {
         told.first().cloned().unwrap_or_default()
     } else {
         format!(
-            "{} of {} measures are off in one direction. Tokens of the sides are not the same unit: count \
-             the texts with one tokenizer",
+            "{} of {} measures are biased in one direction. The sides use different token units: \
+             count the texts with one tokenizer",
             wrong.len(),
             told.len()
         )

@@ -17,17 +17,17 @@ pub(crate) struct WarmUp;
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Parameters {
-    /// The latency looked at.
+    /// The latency to test.
     #[serde(default = "Latency::e2e")]
     metric: Latency,
-    /// The share of a cell's waves that counts as its start.
+    /// The share of a cell's waves that counts as its beginning.
     #[serde(default = "quarter")]
     start: f64,
-    /// The chance of any false alarm in a load stage: half for the cells one by one, half for
-    /// all of them together.
+    /// The probability of any false alarm per load stage: one half for single cells, one half for
+    /// all cells together.
     #[serde(default = "percent_one")]
     alpha: f64,
-    /// By what share of the later median the start must be slower to matter.
+    /// The beginning matters if it is slower by at least this share of the later median.
     #[serde(default = "fifth")]
     effect: f64,
 }
@@ -50,15 +50,15 @@ const POOLED_FROM: usize = 5;
 impl TypedGate for WarmUp {
     type Parameters = Parameters;
     const NAME: &'static str = "warm-up";
-    const SUMMARY: &'static str = "The beginning of a cell is not slower than the rest: enough requests were sent to \
-        warm up. In a closed loop the gate looks at waves. A wave is as many consecutive \
-        requests as are in flight on average; its median is one value, because requests in \
-        flight together are not independent. Under open arrivals latency is mostly queueing, \
-        so the gate looks at the server's pace instead: the time per token of batches of \
-        answers, corrected by a straight line for the number of answers generated at the \
-        same time. Each cell has a one-sided Mann–Whitney test, Holm-adjusted over the cells \
-        that have enough values to decide (Tarone's family). Van Elteren's test covers all \
-        cells together.";
+    const SUMMARY: &'static str = "The beginning of a cell is not slower than the rest: the \
+        warm-up was long enough. In a closed loop, the gate divides a cell into waves. A wave is \
+        as many consecutive requests as are in flight on average. Its median is one value, \
+        because requests in flight together are not independent. Under open arrivals, latency is \
+        mostly queueing, so the gate uses the server's pace instead. The pace is the time per \
+        token of batches of answers, corrected by a straight line for the number of answers \
+        generated at the same time. Each cell has a one-sided Mann–Whitney test, Holm-adjusted \
+        over the cells that have enough values to decide (Tarone's family). Van Elteren's test \
+        covers all cells together.";
     const SEVERITY: Severity = Severity::Warn;
 
     fn check(&self, parameters: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
@@ -92,7 +92,7 @@ impl TypedGate for WarmUp {
         for (cell, (start, later)) in cells {
             let Some((change, test)) = test(cell, &start, &later, parameters) else {
                 let observed = format!(
-                    "{} {} are too few to have a beginning",
+                    "{} {} are too few for a beginning",
                     start.values.len() + later.len(),
                     start.called
                 );
@@ -126,7 +126,7 @@ impl TypedGate for WarmUp {
                 )
             }
             _ => Verdict::not_judged(
-                format!("fewer than {POOLED_FROM} cells to look at together"),
+                format!("fewer than {POOLED_FROM} cells for the test of all cells together"),
                 &expected,
             ),
         };

@@ -69,7 +69,7 @@ fn a_changed_or_missing_figure_is_found() {
     fs::remove_file(study.folder.path().join("curve.svg")).unwrap();
     assert!(said(
         &study.audit(),
-        "curve.svg is missing beside the report"
+        "curve.svg is missing next to the report"
     ));
 }
 

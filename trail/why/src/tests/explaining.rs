@@ -178,7 +178,7 @@ fn a_declared_number_says_where_it_is_declared() {
     assert!(
         answer
             .to_string()
-            .contains("what the experiment declares at `seed`"),
+            .contains("declared in the experiment at `seed`"),
         "{answer}"
     );
     assert!(answer.place.is_none());
