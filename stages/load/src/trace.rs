@@ -43,7 +43,7 @@ pub struct RecordedLengths {
     /// The digest of the file's bytes; as for arrivals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// How many words stand for a token where the trace counts tokens.
+    /// The number of words per token, if the trace counts tokens.
     #[serde(default = "words_per_token")]
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub words_per_token: f64,
@@ -190,7 +190,7 @@ mod tests {
     fn mistakes_are_told_with_their_line() {
         for (text, line, part) in [
             ("{\"timestamp\": 2}\n{\"timestamp\": 1}", 2, "earlier"),
-            ("{\"timestamp\": 2}\n\n{\"time\": 1}", 3, "no number under"),
+            ("{\"timestamp\": 2}\n\n{\"time\": 1}", 3, "must be a number"),
             (
                 "{\"timestamp\": 2, \"input_words\": -1}",
                 1,

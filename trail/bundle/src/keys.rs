@@ -178,7 +178,7 @@ mod tests {
             (KeyPair::read(&public).unwrap_err(), "needs the private key"),
             (
                 PublicKey::read(&private).unwrap_err(),
-                "needs the public key",
+                "Pass the public key",
             ),
         ] {
             assert!(error.to_string().contains(word), "{error}");
