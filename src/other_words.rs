@@ -14,6 +14,36 @@ const WORDS: &[(&str, &str)] = &[
     ("--disable-stream", "--no-stream"),
 ];
 
+/// Options of the same tools that no single one of ours stands for, and what to do instead.
+const SAYINGS: &[(&str, &str)] = &[
+    ("--port", "the port is part of the URL, as in `http://127.0.0.1:8000`"),
+    ("--profile", "name the levels: `--concurrency 1,8,64` or `--rate 1,2,4,inf`"),
+    ("--rate-type", "name the levels: `--concurrency 1,8,64` or `--rate 1,2,4,inf`"),
+    ("--streaming", "leave it out: answers are streamed unless you give `--no-stream`"),
+    ("--stream", "leave it out: answers are streamed unless you give `--no-stream`"),
+    ("--disable-tqdm", "leave it out, or give `--quiet`"),
+    ("--trust-remote-code", "leave it out: no code of a model is run"),
+    ("--save-detailed", "`--save-result` saves every request"),
+    ("--percentile-metrics", "leave it out: the table has TTFT, TPOT and the whole latency"),
+    (
+        "--metric-percentiles",
+        "leave it out; for other quantiles keep the rows with `--out DIR` and ask `benchtrail sql`",
+    ),
+    (
+        "--ignore-eos",
+        "leave it out: the workloads say whether an answer may end by itself (`benchtrail list workloads`)",
+    ),
+    ("--random-range-ratio", "give both ends: `--input-len 96..160`"),
+    ("--sharegpt-output-len", "`--output-len N`"),
+    ("--data", "`--input-len N --output-len N`, or `--dataset FILE`"),
+    ("--hf-name", "download the data set and name its file: `--dataset FILE`"),
+    ("--hf-split", "download the data set and name its file: `--dataset FILE`"),
+    ("--ramp-up-strategy", "`--ramp FROM:TO:SECONDS`"),
+    ("--ramp-up-start-rps", "`--ramp FROM:TO:SECONDS`"),
+    ("--ramp-up-end-rps", "`--ramp FROM:TO:SECONDS`"),
+    ("--input-file", "`--trace FILE` keeps its times, `--dataset FILE` takes its prompts"),
+];
+
 /// Commands that other tools have, and what they are here.
 const COMMANDS: &[(&str, &str)] = &[
     ("bench", "load"),
@@ -60,7 +90,16 @@ pub(crate) fn with_our_word(mut error: Error) -> Error {
         .iter()
         .find(|(theirs, _)| theirs == given)
         .map(|(_, ours)| (*ours).to_owned());
+    let saying = SAYINGS.iter().find(|(theirs, _)| theirs == given);
+    if let (ErrorKind::UnknownArgument, Some((_, saying))) = (error.kind(), saying) {
+        error.remove(ContextKind::SuggestedArg);
+        error.remove(ContextKind::Usage);
+        let saying = ContextValue::StyledStrs(vec![(*saying).into()]);
+        error.insert(ContextKind::Suggested, saying);
+        return error;
+    }
     if let (ErrorKind::UnknownArgument, Some(ours)) = (error.kind(), ours) {
+        error.remove(ContextKind::Suggested);
         error.insert(ContextKind::SuggestedArg, ContextValue::String(ours));
         // It was made for the parser's guess.
         error.remove(ContextKind::Usage);
@@ -88,6 +127,23 @@ mod tests {
             assert!(has(ours), "`load` has no {ours}");
             assert!(!has(theirs), "`load` has {theirs} itself");
         }
+        let names = |saying: &str| -> Vec<String> {
+            let flags = saying.split(|c: char| c == '`' || c.is_whitespace());
+            flags.filter(|w| w.starts_with("--")).map(str::to_owned).collect()
+        };
+        let mut named = 0;
+        for (theirs, saying) in SAYINGS {
+            assert!(!has(theirs), "`load` has {theirs} itself");
+            for ours in names(saying) {
+                let known = load
+                    .get_arguments()
+                    .flat_map(|a| a.get_long_and_visible_aliases().unwrap_or_default())
+                    .any(|long| ours == format!("--{long}"));
+                assert!(known, "`load` has no {ours}");
+                named += 1;
+            }
+        }
+        assert!(named >= SAYINGS.len() / 2, "{named}");
     }
 
     #[test]
@@ -112,6 +168,8 @@ mod tests {
         };
         assert!(told(&["--backend", "vllm"]).contains("'--api'"));
         assert!(told(&["--artifact-dir", "x"]).contains("'--out'"));
+        assert!(told(&["--port", "8000"]).contains("part of the URL"));
+        assert!(!told(&["--profile", "sweep"]).contains("--output-file"));
         assert!(told(&["--concurency", "5"]).contains("'--concurrency'"));
     }
 }

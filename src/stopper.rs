@@ -1,7 +1,8 @@
 //! A run that a page may stop: whoever knows the run's token leaves it in a file, and the run ends as after Ctrl-C.
 //!
 //! The token lies beside the event log, in a file that only the user may read. The event log has its digest, so that the
-//! explorer can tell a wrong token without knowing the right one.
+//! explorer can tell a wrong token without knowing the right one. The token is shown only after the log is there: whoever
+//! has it is therefore never told that it is the token of an earlier run.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -20,28 +21,47 @@ const TICK: Duration = Duration::from_millis(500);
 /// The most of a file that is read: no token is as long.
 const LONGEST: u64 = 1 << 10;
 
+/// A token that no file shows yet.
+pub(crate) struct Token {
+    folder: PathBuf,
+    secret: String,
+}
+
 /// Watches for the file that stops a run, until it is dropped.
 pub(crate) struct Stopper {
-    digest: Digest,
     token: PathBuf,
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Stopper {
-    /// Starts to watch a folder; `None` if that cannot be: a run goes on without.
-    pub(crate) fn watch(folder: &Path, cancelled: Arc<AtomicBool>) -> Option<Self> {
-        let (token, stop) = (folder.join(explore::STOP_TOKEN), folder.join(explore::STOP));
-        let secret = explore::token().ok()?;
-        for stale in [&token, &stop] {
-            let _not_there = fs::remove_file(stale);
+impl Token {
+    /// Makes the token of a run whose event log lies in the folder, and takes away what an earlier run left there;
+    /// `None` if that cannot be: a run goes on without.
+    pub(crate) fn new(folder: &Path) -> Option<Self> {
+        for stale in [explore::STOP_TOKEN, explore::STOP] {
+            let _not_there = fs::remove_file(folder.join(stale));
         }
+        Some(Self {
+            folder: folder.to_owned(),
+            secret: explore::token().ok()?,
+        })
+    }
+
+    /// Returns the digest of the token.
+    pub(crate) fn digest(&self) -> Digest {
+        Digest::of(self.secret.as_bytes())
+    }
+
+    /// Shows the token in its file, and watches the folder from then on.
+    pub(crate) fn watch(self, cancelled: Arc<AtomicBool>) -> Option<Stopper> {
+        let wanted = self.digest();
+        let token = self.folder.join(explore::STOP_TOKEN);
+        let stop = self.folder.join(explore::STOP);
         let mut file = OpenOptions::new();
         let file = file.write(true).create_new(true).mode(0o600).open(&token);
-        writeln!(file.ok()?, "{secret}").ok()?;
-        let digest = Digest::of(secret.as_bytes());
+        writeln!(file.ok()?, "{}", self.secret).ok()?;
         let over = Arc::new(AtomicBool::new(false));
-        let (ended, wanted) = (Arc::clone(&over), digest);
+        let ended = Arc::clone(&over);
         let look = move || {
             while !ended.load(Ordering::Relaxed) {
                 if asked(&stop, &wanted) {
@@ -52,17 +72,11 @@ impl Stopper {
             }
         };
         let thread = std::thread::Builder::new().name("stop".to_owned());
-        Some(Self {
-            digest,
+        Some(Stopper {
             token,
             over,
             thread: Some(thread.spawn(look).ok()?),
         })
-    }
-
-    /// Returns the digest of the token.
-    pub(crate) fn digest(&self) -> Digest {
-        self.digest
     }
 }
 
@@ -96,17 +110,30 @@ mod tests {
     fn only_the_token_stops_a_run_and_it_goes_with_the_run() {
         let folder = tempfile::tempdir().unwrap();
         let cancelled = Arc::new(AtomicBool::new(false));
-        let stopper = Stopper::watch(folder.path(), Arc::clone(&cancelled)).unwrap();
+        let token = Token::new(folder.path()).unwrap();
+        let digest = token.digest();
+        let stopper = token.watch(Arc::clone(&cancelled)).unwrap();
         let token = fs::read_to_string(folder.path().join(explore::STOP_TOKEN)).unwrap();
-        assert_eq!(Digest::of(token.trim().as_bytes()), stopper.digest());
+        assert_eq!(Digest::of(token.trim().as_bytes()), digest);
         let stop = folder.path().join(explore::STOP);
         fs::write(&stop, "0123").unwrap();
-        assert!(!asked(&stop, &stopper.digest()) && !stop.exists());
+        assert!(!asked(&stop, &digest) && !stop.exists());
         fs::write(&stop, &token).unwrap();
         // The thread may have been faster than this look.
-        let seen = asked(&stop, &stopper.digest());
+        let seen = asked(&stop, &digest);
         drop(stopper);
         assert!(seen || cancelled.load(Ordering::Relaxed));
         assert!(!folder.path().join(explore::STOP_TOKEN).exists());
+    }
+    #[test]
+    fn no_token_is_shown_before_the_log_can_name_it_and_none_of_an_earlier_run_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let (shown, stop) = (folder.path().join(explore::STOP_TOKEN), folder.path().join(explore::STOP));
+        fs::write(&shown, "of an earlier run").unwrap();
+        fs::write(&stop, "of an earlier run").unwrap();
+        let token = Token::new(folder.path()).unwrap();
+        assert!(!shown.exists() && !stop.exists());
+        let stopper = token.watch(Arc::new(AtomicBool::new(false)));
+        assert!(stopper.is_some() && shown.exists());
     }
 }

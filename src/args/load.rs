@@ -6,7 +6,7 @@ use clap::{ArgGroup, Args};
 
 use super::values::{
     parse_api, parse_bound, parse_count, parse_duration, parse_header, parse_layout, parse_level,
-    parse_ramp, parse_rate, parse_span, parse_step, parse_tool,
+    parse_positive, parse_ramp, parse_rate, parse_span, parse_step, parse_tool,
 };
 
 /// Arguments of `load`.
@@ -46,7 +46,7 @@ pub(crate) struct LoadArgs {
     /// Closed loop with N clients. Each client sends its next request when its last one is answered
     /// [default: 1]. Several levels, such as `1,8,64`, run one after the other.
     #[arg(long, value_name = "N,…", value_delimiter = ',', group = "arrivals",
-          help_heading = "Arrivals", value_parser = clap::value_parser!(u32).range(1..))]
+          help_heading = "Arrivals", value_parser = parse_positive::<u32>, allow_negative_numbers = true)]
     pub(crate) concurrency: Vec<u32>,
     /// Poisson arrivals at R requests per second, independent of the server. `inf` sends all requests at
     /// once. Several levels, such as `1,2,4,inf`, run one after the other.
@@ -96,7 +96,7 @@ pub(crate) struct LoadArgs {
     /// in line; latencies from the scheduled time include the wait. Without these options, the same as
     /// --concurrency.
     #[arg(long, value_name = "N", conflicts_with_all = ["concurrency", "burst"], help_heading = "Arrivals",
-          value_parser = clap::value_parser!(u32).range(1..))]
+          value_parser = parse_positive::<u32>, allow_negative_numbers = true)]
     pub(crate) max_concurrency: Option<u32>,
     /// Send new requests for this long, such as `30 s` or `30`, then wait for those in flight. With
     /// --requests, the limit that is reached first ends the run.
@@ -106,7 +106,7 @@ pub(crate) struct LoadArgs {
     /// Number of requests to measure [default: 64; with --duration, --steps or --ramp, as many as fit;
     /// with --trace, all].
     #[arg(long, value_name = "N", visible_alias = "num-prompts", aliases = ["num-requests", "request-count", "max-requests"],
-          help_heading = "Arrivals", value_parser = clap::value_parser!(u64).range(1..))]
+          help_heading = "Arrivals", value_parser = parse_positive::<u64>, allow_negative_numbers = true)]
     pub(crate) requests: Option<u64>,
     /// Do not test the server with one short request first.
     #[arg(long, help_heading = "Arrivals")]

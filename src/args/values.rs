@@ -29,6 +29,17 @@ pub(super) fn parse_layout() -> PossibleValuesParser {
     PossibleValuesParser::new(load::LAYOUTS.map(contract::compat::Tool::word))
 }
 
+/// Reads a whole number from 1.
+pub(super) fn parse_positive<N: TryFrom<u64>>(text: &str) -> Result<N, String> {
+    let value = text.trim().replace('_', "").parse::<u64>().ok();
+    let fitting = value.filter(|n| *n > 0).and_then(|n| N::try_from(n).ok());
+    fitting.ok_or_else(|| match text.trim().parse::<f64>() {
+        Ok(n) if n >= 1.0 && n.fract() == 0.0 && n < 1e9 => format!("write it out: {n}"),
+        Ok(n) if n >= 1e9 => "no load is as large".to_owned(),
+        _ => "expected a whole number from 1, such as 64".to_owned(),
+    })
+}
+
 /// Reads `N` or `A..B`, both ends included.
 pub(super) fn parse_count(text: &str) -> Result<(u32, u32), String> {
     let number = |part: &str| part.trim().parse::<u32>().ok();

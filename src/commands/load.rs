@@ -567,17 +567,20 @@ impl Server<'_> {
                 Stop::usage(error).hint("write it as http://HOST:PORT or https://HOST:PORT")
             }
             TargetError::Endpoint { base, .. } => {
-                Stop::usage(error).hint(format!("--url {base}; --api chooses the endpoint"))
+                Stop::usage(error).hint(format!("give {base}; `--api` chooses the endpoint"))
             }
-            TargetError::Host(_) => Stop::failed(error).hint("correct the host's name in --url"),
+            TargetError::Host(_) => Stop::failed(error).hint("correct the host's name in the URL"),
             TargetError::Tls(_, tls) => Stop::failed(error).hint(&tls.remedy),
             TargetError::Unreachable(..) => {
-                Stop::failed(error).hint("start the server, or correct the host and port in --url")
+                Stop::failed(error).hint("start the server, or correct the host and port in the URL")
             }
             TargetError::NoModel(_, why) => Stop::failed(error).hint(match why {
                 ModelsError::Status(401 | 403, _) => self.key_remedy(),
                 ModelsError::Status(300..=399, _) => "use the URL that it redirects to",
-                _ => "is --url the base of an inference server? If so, name the model with --model",
+                ModelsError::Status(429 | 502..=504, _) => {
+                    "wait until the server is ready and not overloaded, or name the model with --model"
+                }
+                _ => "is the URL the base of an inference server? If so, name the model with --model",
             }),
         }
     }

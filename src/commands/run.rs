@@ -22,7 +22,7 @@ use crate::progress::{Progress, Show};
 use crate::project::shown;
 use crate::quiet;
 use crate::session::{Session, plan_options};
-use crate::stopper::Stopper;
+use crate::stopper::Token;
 use crate::terminal::{complain, say};
 use crate::trust;
 
@@ -63,14 +63,16 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     };
     // Without an event log nobody can see the run, and nobody can stop it from a page.
     let folder = events.as_deref().and_then(Path::parent);
-    let stopper = folder.and_then(|folder| Stopper::watch(folder, Arc::clone(&cancelled)));
-    let digest = stopper.as_ref().map(Stopper::digest);
+    let token = folder.and_then(Token::new);
+    let digest = token.as_ref().map(Token::digest);
     let progress = Progress::new(
         &session.experiment,
         show,
         events.as_deref(),
         digest.as_ref(),
     )?;
+    // From here on the log has the token's digest, and the token may be seen.
+    let stopper = token.and_then(|token| token.watch(Arc::clone(&cancelled)));
     let mut options = RunOptions {
         plan: plan_options(&arguments.selection),
         keep_going: arguments.keep_going,

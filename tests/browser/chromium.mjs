@@ -1,7 +1,7 @@
 // A headless Chromium over a pipe of the devtools protocol: nothing but node and the browser is needed.
 
 import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -36,8 +36,9 @@ export async function open(binary = process.env.CHROMIUM ?? "chromium") {
   return { send, listeners, close };
 }
 
-// A page that notes what goes wrong in it: exceptions, errors on its console, and what its policy forbids.
-export async function page(browser) {
+// A page that notes what goes wrong in it: exceptions, errors on its console, and what its policy forbids. Its scripts and styles
+// come from the folder, if one is named, and not from the server: so a change of the page can be seen without a build.
+export async function page(browser, folder = process.env.PAGE) {
   const { targetId } = await browser.send("Target.createTarget", { url: "about:blank" });
   const { sessionId } = await browser.send("Target.attachToTarget", { targetId, flatten: true });
   const send = (method, params) => browser.send(method, params, sessionId);
@@ -50,8 +51,15 @@ export async function page(browser) {
     if (method === "Log.entryAdded" && params.entry.level === "error") troubles.push(`${params.entry.text} ${params.entry.url ?? ""}`);
     if (method === "Page.javascriptDialogOpening") { troubles.push(`a dialog opened: ${params.message}`); send("Page.handleJavaScriptDialog", { accept: false }); }
     if (method === "Network.requestWillBeSent") asked.push(params.request.url);
+    if (method === "Fetch.requestPaused") {
+      const name = new URL(params.request.url).pathname.split("/").at(-1);
+      const type = name.endsWith(".js") ? "text/javascript" : "text/css";
+      const body = readFileSync(join(folder, name)).toString("base64");
+      send("Fetch.fulfillRequest", { requestId: params.requestId, responseCode: 200, responseHeaders: [{ name: "content-type", value: type }], body });
+    }
   });
   for (const domain of ["Runtime", "Log", "Page", "Network"]) await send(`${domain}.enable`);
+  if (folder) await send("Fetch.enable", { patterns: [{ urlPattern: "http://*/*.js" }, { urlPattern: "http://*/*.css" }] });
   const evaluate = async (expression) => {
     const { result, exceptionDetails } = await send("Runtime.evaluate", { expression, awaitPromise: true, returnByValue: true });
     if (exceptionDetails) throw new Error(`${expression}: ${exceptionDetails.exception?.description ?? exceptionDetails.text}`);
@@ -81,13 +89,21 @@ export async function page(browser) {
     await evaluate(`document.querySelector(${JSON.stringify(selector)}).click()`);
     await settled();
   };
-  const size = (width, height, dark = false) => Promise.all([
+  const KEYS = { Tab: 9, Enter: 13, Escape: 27 };
+  const press = async (key) => {
+    const common = { key, code: key, windowsVirtualKeyCode: KEYS[key] };
+    await send("Input.dispatchKeyEvent", { type: "rawKeyDown", ...common });
+    if (key === "Enter") await send("Input.dispatchKeyEvent", { type: "char", text: "\r", ...common });
+    await send("Input.dispatchKeyEvent", { type: "keyUp", ...common });
+  };
+  const size = (width, height, dark = false, media = "") => Promise.all([
     send("Emulation.setDeviceMetricsOverride", { width, height, deviceScaleFactor: 1, mobile: false }),
-    send("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value: dark ? "dark" : "light" }] }),
+    send("Emulation.setEmulatedMedia", { media, features: [{ name: "prefers-color-scheme", value: dark ? "dark" : "light" }] }),
   ]);
   const picture = async (file) => {
     const { data } = await send("Page.captureScreenshot", { format: "png" });
     writeFileSync(file, Buffer.from(data, "base64"));
   };
-  return { send, evaluate, until, settled, go, click, size, picture, troubles, asked };
+  const close = () => browser.send("Target.closeTarget", { targetId });
+  return { send, close, evaluate, until, settled, go, click, press, size, picture, troubles, asked };
 }

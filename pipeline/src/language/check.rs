@@ -3,7 +3,7 @@
 //! Every mistake is collected. Understood are `type`, `properties`, `required`, closed objects,
 //! `enum`, `const`, `oneOf`/`anyOf` (externally, internally tagged, untagged enums, options),
 //! `allOf`, `if` with `then` and `else`, `$ref`, `items`, `prefixItems`, the bounds of numbers, lengths of lists, texts and
-//! maps, and the formats `duration` and `percent`. `pattern` is for editors only.
+//! maps, and the formats `duration`, `span` (a duration that may be as short as nanoseconds) and `percent`. `pattern` is for editors only.
 
 use serde_json::Map;
 
@@ -192,6 +192,11 @@ impl<'a> Checker<'a> {
                     && let Err(message) = DurationText::parse(text)
                 {
                     let hint = "write a number and a unit: `500 ms`, `30 s`, `10 min`, `2 h`";
+                    out.push(Mistake::new(node.span, route, message).hint(hint));
+                }
+                if format == Some("span") && !is_span(text) && !text.contains("${") {
+                    let message = format!("`{text}` is not a duration");
+                    let hint = "write a number and a unit: `500 us`, `500 ms`, `30 s`, `10 min`, `2 h`";
                     out.push(Mistake::new(node.span, route, message).hint(hint));
                 }
             }
@@ -511,10 +516,11 @@ impl<'a> View<'a> {
     }
 
     fn expected(&self) -> String {
-        if self.keyword("format").and_then(Json::as_str) == Some("duration") {
+        let format = self.keyword("format").and_then(Json::as_str);
+        if matches!(format, Some("duration" | "span")) {
             return "a duration such as `30 s`".to_owned();
         }
-        if self.keyword("format").and_then(Json::as_str) == Some("percent") {
+        if format == Some("percent") {
             return "a percentage such as `3 %`".to_owned();
         }
         let constants = self.constants();
@@ -699,6 +705,10 @@ fn wrong_type(mistake: Mistake, view: &View, node: &Node) -> Mistake {
         Value::Text(text) if view.other_word(text).is_some() => {
             view.other_word(text).map(instead).unwrap_or_default()
         }
+        Value::Text(text) if foreign_placeholder(text).is_some() => {
+            let name = foreign_placeholder(text).unwrap_or_default();
+            format!("a placeholder is written `\"${{{name}}}\"`")
+        }
         Value::Text(text) if text.contains("${") => {
             "placeholders are not resolved here; write the value itself".to_owned()
         }
@@ -726,6 +736,12 @@ fn wrong_type(mistake: Mistake, view: &View, node: &Node) -> Mistake {
         {
             format!("write {} without quotes", text.trim())
         }
+        Value::Text(text)
+            if (wants("integer") || wants("number")) && leading_number(text).is_some() =>
+        {
+            let number = leading_number(text).unwrap_or_default();
+            format!("write the number alone: {number}")
+        }
         Value::Float(value) if wants("integer") && value.fract() == 0.0 => format!("write {value}"),
         Value::Int(value) if view.expected().starts_with("a duration") => {
             format!("add the unit: `{value} s`")
@@ -746,6 +762,37 @@ fn wrong_type(mistake: Mistake, view: &View, node: &Node) -> Mistake {
         },
     };
     mistake.hint(hint)
+}
+
+/// Whether the text is a number and a unit of time.
+fn is_span(text: &str) -> bool {
+    let text = text.trim();
+    let split = text.find(|c: char| c.is_ascii_alphabetic());
+    let (number, unit) = text.split_at(split.unwrap_or(text.len()));
+    let known = ["h", "min", "s", "ms", "us", "ns"].contains(&unit);
+    known && number.trim().parse::<f64>().is_ok_and(|n| n.is_finite() && n >= 0.0)
+}
+
+/// Returns the name in a placeholder as shells (`$name`) and templates (`{{name}}`) write it.
+fn foreign_placeholder(text: &str) -> Option<&str> {
+    let text = text.trim();
+    let name = match text.strip_prefix("{{") {
+        Some(rest) => rest.strip_suffix("}}")?.trim(),
+        None => text.strip_prefix('$')?,
+    };
+    let named = name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+    named.then_some(name)
+}
+
+/// Returns the number that a text begins with, where only a word follows: `16` of `16 requests`, `1.5` of `1.5x`.
+fn leading_number(text: &str) -> Option<&str> {
+    let text = text.trim();
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
+    let (number, rest) = text.split_at(end);
+    let word = rest.trim();
+    let is_word = word.chars().all(|c| c.is_alphabetic() || "/%".contains(c));
+    (is_word && number.parse::<f64>().is_ok()).then_some(number)
 }
 
 /// Describes a value without the word for its type.

@@ -505,6 +505,8 @@ impl DesignDraft {
         let Some(named) = &self.file.unit else {
             return match candidates.as_slice() {
                 [one] => Some(*one),
+                // A stage of an unknown kind may be the one, and has an error of its own.
+                [] if drafts.iter().any(|d| d.kind.is_none()) => None,
                 [] => {
                     let message = "the design has no unit: no stage launches or measures anything";
                     let hint = "add a serve or load stage, or remove `design`".to_owned();

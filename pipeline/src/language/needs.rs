@@ -45,6 +45,9 @@ pub(super) fn check(all: &Stages<'_>, library: &dyn Library, sink: &Sink) {
     for (number, own) in ways.iter().enumerate() {
         let draft = all.drafts[number];
         let Some(kind) = draft.kind else { continue };
+        if needs_unknown(draft) {
+            continue;
+        }
         for way in &own.each {
             let stage = &all.stages[number];
             let Some(parameters) = stage.parameter_sets.get(way.parameters as usize) else {
@@ -67,6 +70,11 @@ pub(super) fn check(all: &Stages<'_>, library: &dyn Library, sink: &Sink) {
     }
 }
 
+/// Whether it names a stage that does not exist: what that would have been is not known.
+fn needs_unknown(draft: &Draft<'_>) -> bool {
+    draft.needs.len() < draft.names("needs").len()
+}
+
 /// Checks a stage of which nothing is known but that it needs stages of some kinds: for an experiment
 /// in which other stages are wrong.
 pub(super) fn check_alone(
@@ -79,8 +87,7 @@ pub(super) fn check_alone(
     let Some(kind) = draft.kind.filter(|kind| kind.class() != Class::Pure) else {
         return;
     };
-    // What an unknown stage would have been is not known.
-    if draft.needs.len() < draft.names("needs").len() {
+    if needs_unknown(draft) {
         return;
     }
     let needed = draft.needs.iter().filter_map(|need| {

@@ -70,5 +70,21 @@ pub(super) fn remedy(text: &str, at: Marker, reason: &str) -> String {
     if reason.contains("quoted scalar") {
         return "does the text that begins here lack its closing quote?".to_owned();
     }
+    if let Some((number, key)) = key_without_a_space(text, at) {
+        return format!("put a space after the colon: `{key}: …` on line {number}");
+    }
     "check the indentation, quotes and brackets on this line and the lines above it".to_owned()
+}
+
+/// Finds `key:value` on this line or the last one above it that is not empty: without a space that is text, not a key.
+fn key_without_a_space(text: &str, at: Marker) -> Option<(usize, &str)> {
+    let lines = text.lines().enumerate().take(at.line());
+    let near = lines.filter(|(_, line)| !line.trim().is_empty());
+    let near: Vec<_> = near.collect();
+    near.iter().rev().take(2).find_map(|(number, line)| {
+        let (key, value) = line.trim().trim_start_matches("- ").split_once(':')?;
+        let is_key = key.starts_with(|c: char| c.is_ascii_alphabetic())
+            && key.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+        (is_key && !value.is_empty() && !value.starts_with([' ', ':', '/'])).then_some((number + 1, key))
+    })
 }

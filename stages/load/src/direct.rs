@@ -325,7 +325,7 @@ impl std::fmt::Display for TargetError {
             Self::Endpoint { url, .. } => {
                 write!(
                     f,
-                    "{url}: --url must be the server's base URL, without an endpoint"
+                    "{url}: give the server's base URL, without an endpoint"
                 )
             }
             Self::Tls(url, error) => write!(f, "{url}: TLS: {}", error.reason),

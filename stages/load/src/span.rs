@@ -121,6 +121,7 @@ impl schemars::JsonSchema for Span {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "type": "string",
+            "format": "span",
             "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*(h|min|s|ms|us|ns)$",
             "description": "A span of time: a number and a unit (`h`, `min`, `s`, `ms`, `us`, `ns`)."
         })

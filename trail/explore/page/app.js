@@ -16,6 +16,7 @@ import { runView } from "./live.js";
 const main = document.getElementById("main");
 const drawer = document.getElementById("drawer");
 let shown = null;
+let opener = null;
 let leave = new AbortController();
 
 async function view(segments, parameters) {
@@ -49,6 +50,9 @@ async function show() {
   const { why, ...others } = parameters;
   const place = JSON.stringify([segments, others]);
   navigate(study, segments[0] === "object" ? "object" : segments[2]);
+  // Whoever closes the drawer goes on where it was opened.
+  if (why && drawer.hidden) opener = document.activeElement;
+  const closed = !why && !drawer.hidden;
   drawer.dataset.asked = why ?? "";
   const following = showDrawer(study, why, drawer);
   if (place !== shown) {
@@ -69,6 +73,7 @@ async function show() {
     if (!why) main.focus({ preventScroll: true });
   }
   await following;
+  if (closed && opener?.isConnected) opener.focus({ preventScroll: true });
   if (why && !drawer.hidden) drawer.querySelector("button")?.focus({ preventScroll: true });
   document.documentElement.dataset.ready = place + (why ?? "");
 }

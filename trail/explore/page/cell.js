@@ -1,8 +1,8 @@
 // One cell: its requests over the tracks of the machine, on one clock.
 
-import { address, amend, cellLink, cellText, facts, h, here, replace, whyLink } from "./dom.js";
+import { address, amend, breakable, cellLink, cellText, facts, h, here, replace, whyLink } from "./dom.js";
 import { asTable, get, table } from "./api.js";
-import { bytesText, digits, plural, seconds, short } from "./format.js";
+import { bytesText, digits, moment, plural, seconds, short } from "./format.js";
 import { tableView } from "./table.js";
 import { chart, cloudTrack, inFlight, waterfall } from "./tracks.js";
 
@@ -18,11 +18,11 @@ export async function cellView(main, study, stage) {
   const load = (name) => (has(name) ? table(study, `${stage}.${name}`, { cell: at, from: 0, to: MOST }).catch(() => null) : null);
   const [requests, host, processes, gpu, slots, metrics, one] = await Promise.all(["requests", "host_telemetry", "process_telemetry", "gpu_telemetry", "slots", "server_metrics", "cell"].map(load));
   const record = cell.record;
-  replace(main, h("h1", {}, cellText(stage, at)),
+  replace(main, h("h1", {}, breakable(cellText(stage, at))),
     cell.status === "ok" ? null : h("p", { class: "error" }, `${cell.status}${cell.reason ? `: ${cell.reason}` : ""}. What it left is evidence, and enters no statistic.`),
     facts([
       ["state", h("span", { class: cell.status === "ok" ? "ok" : "bad" }, cell.status)],
-      ["executed", record && `${record.started}, ${seconds(record.seconds)}, place ${record.order} in its run`],
+      ["executed", record && h("span", { title: record.started }, `${moment(record.started)}, took ${seconds(record.seconds)}, number ${record.order} in its run`)],
       ["record", cell.record_digest && h("span", { class: "digest", title: cell.record_digest }, short(cell.record_digest))],
       ["earlier", cell.earlier?.length ? `${plural(cell.earlier.length, "execution")} whose result is not in use: ${cell.earlier.map((e) => `${e.status} ${short(e.record)}`).join(", ")}` : null],
       ["client", one && one.has("wake_lag_p50") && one.at("wake_lag_p50", 0) !== null ? `woke ${digits(one.at("wake_lag_p50", 0))} ms late at the median, ${digits(one.at("wake_lag_p99", 0))} ms at p99, ${digits(one.at("wake_lag_max", 0))} ms at most` : null],

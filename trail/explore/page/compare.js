@@ -1,9 +1,9 @@
 // Two labels of an axis, or two studies, side by side. Every interval and every verdict was computed by the program; the page
 // only shows it.
 
-import { address, amend, cellLink, facts, h, here, replace, say, select } from "./dom.js";
+import { address, amend, breakable, cellLink, facts, h, here, replace, say, select } from "./dom.js";
 import { get } from "./api.js";
-import { byLabel, digits, plural, short } from "./format.js";
+import { byLabel, columnWords, digits, plural, short } from "./format.js";
 import { csvText, download, plotOf, svgText } from "./plot.js";
 
 const STATES = { confound: "a confound: nobody chose it", unknown: "unknown: one side does not tell", follows: "follows from what was chosen", planned: "planned: the experiment chose it" };
@@ -60,8 +60,8 @@ function resultsOf(found, again, parameters) {
   const line = (r, unit, head, sides) => h("tr", {}, head, sides ? [value(r.a, unit), value(r.b, unit)] : null,
     h("td", { class: "number" }, r.ratio === null || r.ratio === undefined ? "–" : percent(r.ratio - 1)), h("td", { class: "number" }, r.low === undefined ? r.reason ?? "–" : bracket(r.low, r.high)), h("td", { class: "number" }, r.n ? String(r.n) : "–"), h("td", { class: "number" }, r.smallest_detectable === undefined || r.smallest_detectable === null ? "–" : percent(r.smallest_detectable)));
   const unitOf = (c) => (c.unit === "1" ? "" : c.unit ?? "");
-  const all = results.columns.map((c) => line(c.overall, unitOf(c), h("td", { title: c.description }, `${c.column.replaceAll("_", " ")}, ${plural(c.overall.coordinates ?? 0, "coordinate")}`), false));
-  const each = results.columns.map((c) => h("details", {}, h("summary", {}, `${c.column.replaceAll("_", " ")} at each of ${plural(c.at.length, "coordinate")}`),
+  const all = results.columns.map((c) => line(c.overall, unitOf(c), h("td", { title: c.description }, `${columnWords(c.column)}, ${plural(c.overall.coordinates ?? 0, "coordinate")}`), false));
+  const each = results.columns.map((c) => h("details", {}, h("summary", {}, `${columnWords(c.column)} at each of ${plural(c.at.length, "coordinate")}`),
     h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": `${c.column} at each coordinate` }, h("table", {}, heading(results.places, true), h("tbody", {}, c.at.map((r) => line(r, unitOf(c), r.at.map((label) => h("td", {}, String(label))), true)))))));
   return [h("h2", {}, "Results"), chooser ? h("div", { class: "row" }, chooser) : null,
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Results over all coordinates" }, h("table", {}, heading(["over all coordinates"], false), h("tbody", {}, all))),
@@ -77,11 +77,11 @@ function overlaid(study, stage, axis, labels, axes, repeats, parameters, again) 
   get(["studies", study, "distribution"], question).then((found) => {
     const groups = labels.map((label) => found.groups.find((g) => String(g.labels[0]) === String(label))).filter(Boolean);
     const unit = found.unit && found.unit !== "1" ? ` (${found.unit})` : "";
-    const picture = (width) => plotOf([{ lines: groups.map((g, series) => ({ series, step: true, points: g.points.map(([v, rank]) => [v, rank / g.n]) })) }], { x: { label: `${metric.replaceAll("_", " ")}${unit}, log`, log: true }, y: { label: "share of requests" }, names: groups.map((g, series) => ({ series, text: `${axis} ${g.labels[0]}, ${plural(g.n, "request")}` })), width, height: 300, label: `Distribution of ${metric} of both sides` });
+    const picture = (width) => plotOf([{ lines: groups.map((g, series) => ({ series, step: true, points: g.points.map(([v, rank]) => [v, rank / g.n]) })) }], { x: { label: `${columnWords(metric)}${unit}, log`, log: true }, y: { label: "share of requests" }, names: groups.map((g, series) => ({ series, text: `${axis} ${g.labels[0]}, ${plural(g.n, "request")}` })), width, height: 300, label: `Distribution of ${metric} of both sides` });
     replace(box, picture(Math.max(300, Math.min(1400, box.clientWidth || 800))), h("div", { class: "row" }, h("button", { type: "button", onclick: () => download(svgText(picture(900), `Distribution of ${metric}`), `${metric}-compared.svg`, "image/svg+xml") }, "Save as SVG"),
       h("button", { type: "button", onclick: () => download(csvText([axis, "n", `${metric}${unit}`, "share at most"], groups.flatMap((g) => g.points.map(([v, rank]) => [g.labels[0], g.n, v, rank / g.n]))), `${metric}-compared.csv`, "text/csv") }, "Save as CSV")));
   }).catch((error) => replace(box, h("p", { class: "soft" }, error.message)));
-  const metrics = ["ttft_ms", "tpot_ms", "e2e_latency_ms", "decode_rate"].map((m) => [m, m.replaceAll("_", " ")]);
+  const metrics = ["ttft_ms", "tpot_ms", "e2e_latency_ms", "decode_rate"].map((m) => [m, columnWords(m)]);
   return [h("h2", {}, "Distributions"), h("div", { class: "row" }, select("Of", metrics, metric, (value) => again({ metric: value })), kept.map((k) => select(k.axis, k.labels.map((l) => [String(l), `only ${l}`]), String(k.label), (label) => again({ [`only.${k.axis}`]: label })))), box];
 }
 
@@ -115,7 +115,7 @@ export async function pairView(main, older, newer) {
     gate.length ? [h("h2", {}, "Over all coordinates"), h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Gate" }, h("table", {}, h("thead", {}, h("tr", {}, ["column", "coordinates", "units", "worsening", "its one-sided bounds, 95 %", "smallest worsening found in 80 % of studies", "what the data say"].map((t, i) => h("th", { scope: "col", class: i && i < 6 ? "number" : null }, t)))),
       h("tbody", {}, gate.map((g) => h("tr", {}, h("td", {}, g.column), h("td", { class: "number" }, String(g.coordinates)), h("td", { class: "number" }, g.n_a ? `${g.n_a}, ${g.n_b}` : "–"), h("td", { class: "number" }, percent(g.worsening)), h("td", { class: "number" }, g.low === null ? "–" : `${percent(g.low)} to ${percent(g.high)}`), h("td", { class: "number" }, percent(g.smallest_detectable)), h("td", { class: "long" }, g.outcome, g.reason ? `: ${g.reason}` : ""))))))] : null,
     results.length ? [h("h2", {}, `Results at ${plural(shared.length, "coordinate")}`), h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": "Results" }, h("table", {}, h("thead", {}, h("tr", {}, ["coordinate", "column", "older", "newer", "change", "n", "p after Holm", "verdict"].map((t, i) => h("th", { scope: "col", class: i > 1 && i < 7 ? "number" : null }, t)))),
-      h("tbody", {}, results.slice(0, 600).map((r) => h("tr", {}, h("td", {}, r.at), h("td", {}, r.column), h("td", { class: "number" }, `${digits(r.mean_a)} ${r.unit ?? ""}`), h("td", { class: "number" }, `${digits(r.mean_b)} ${r.unit ?? ""}`), h("td", { class: "number" }, percent(r.change)), h("td", { class: "number" }, `${r.n_a}, ${r.n_b}`), h("td", { class: "number" }, digits(r.holm_p)), h("td", { class: r.verdict === "regression" ? "bad" : r.verdict === "improvement" ? "ok" : null, title: r.reason ?? null }, r.verdict.replaceAll("-", " "))))))), results.length > 600 ? h("p", { class: "soft" }, `The first 600 of ${results.length.toLocaleString("en-US")}; \`benchtrail diff\` has all.`) : null]
+      h("tbody", {}, results.slice(0, 600).map((r) => h("tr", {}, h("td", { class: "wrap at" }, breakable(r.at)), h("td", {}, columnWords(r.column)), h("td", { class: "number" }, `${digits(r.mean_a)} ${r.unit ?? ""}`), h("td", { class: "number" }, `${digits(r.mean_b)} ${r.unit ?? ""}`), h("td", { class: "number" }, percent(r.change)), h("td", { class: "number" }, `${r.n_a}, ${r.n_b}`), h("td", { class: "number" }, digits(r.holm_p)), h("td", { class: r.verdict === "regression" ? "bad" : r.verdict === "improvement" ? "ok" : null, title: r.reason ?? null }, r.verdict.replaceAll("-", " "))))))), results.length > 600 ? h("p", { class: "soft" }, `The first 600 of ${results.length.toLocaleString("en-US")}; \`benchtrail diff\` has all.`) : null]
       : h("p", { class: "note" }, "No result can be compared: both studies need a table of the operator cell-summary with the same columns."),
     overlaidStudies(found, again, parameters), facetsOf(found.facets, ["older", "newer"]),
     (comparison.recipes ?? []).length ? [h("h2", {}, "What was set differently"), h("ul", {}, comparison.recipes.slice(0, 80).map((r) => h("li", {}, `${r.stage}: ${r.what} (${r.cells} of ${plural(r.of, "cell")})`)))] : null,
@@ -133,9 +133,9 @@ function overlaidStudies(found, again, parameters) {
     if (!stage) { replace(box, h("p", { class: "soft" }, "They have no measured stage of the same name.")); return; }
     const groups = (await Promise.all([found.a, found.b].map((s) => get(["studies", s.id, "distribution"], { stage, metric })))).map((d) => ({ ...d.groups[0], unit: d.unit }));
     const unit = groups[0].unit && groups[0].unit !== "1" ? ` (${groups[0].unit})` : "";
-    replace(box, plotOf([{ lines: groups.map((g, series) => ({ series, step: true, points: (g.points ?? []).map(([v, rank]) => [v, rank / g.n]) })) }], { x: { label: `${metric.replaceAll("_", " ")}${unit}, log`, log: true }, y: { label: "share of requests" }, names: groups.map((g, series) => ({ series, text: `${series ? "newer" : "older"}, ${plural(g.n ?? 0, "request")}` })), width: Math.max(300, Math.min(1400, box.clientWidth || 800)), height: 300, label: `Distribution of ${metric} in both studies` }),
+    replace(box, plotOf([{ lines: groups.map((g, series) => ({ series, step: true, points: (g.points ?? []).map(([v, rank]) => [v, rank / g.n]) })) }], { x: { label: `${columnWords(metric)}${unit}, log`, log: true }, y: { label: "share of requests" }, names: groups.map((g, series) => ({ series, text: `${series ? "newer" : "older"}, ${plural(g.n ?? 0, "request")}` })), width: Math.max(300, Math.min(1400, box.clientWidth || 800)), height: 300, label: `Distribution of ${metric} in both studies` }),
       h("p", { class: "soft" }, `All requests of the stage ${stage}, whatever their coordinates: where the studies have other cells, the mixture differs, too.`));
   };
   read().catch((error) => replace(box, h("p", { class: "soft" }, error.message)));
-  return [h("h2", {}, "Distributions"), h("div", { class: "row" }, select("Of", ["ttft_ms", "tpot_ms", "e2e_latency_ms", "decode_rate"].map((m) => [m, m.replaceAll("_", " ")]), metric, (value) => again({ metric: value }))), box];
+  return [h("h2", {}, "Distributions"), h("div", { class: "row" }, select("Of", ["ttft_ms", "tpot_ms", "e2e_latency_ms", "decode_rate"].map((m) => [m, columnWords(m)]), metric, (value) => again({ metric: value }))), box];
 }

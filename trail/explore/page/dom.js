@@ -46,9 +46,18 @@ export function facts(pairs) {
   return h("dl", {}, shown.map(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }
 
-// A colour of the style sheet, for canvases.
+// A colour of the style sheet, for canvases. A picture asks for thousands, so each is looked up once for a colour scheme.
+const inks = new Map();
+for (const change of ["(prefers-color-scheme: dark)", "print"]) matchMedia(change).addEventListener("change", () => inks.clear());
+
 export function ink(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  if (!inks.has(name)) inks.set(name, getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim());
+  return inks.get(name);
+}
+
+// Coordinates that may break after a comma, and nowhere within a label.
+export function breakable(text) {
+  return String(text).split(",").flatMap((part, i, all) => (i + 1 < all.length ? [`${part},`, h("wbr")] : [part]));
 }
 
 // The address of a view: segments and parameters after the `#`.

@@ -1,8 +1,8 @@
 // The number drawer: the tree that `benchtrail why` prints, each step a link.
 
-import { address, cellLink, changed, facts, h, replace, splitCell } from "./dom.js";
+import { address, breakable, cellLink, changed, facts, h, replace, splitCell } from "./dom.js";
 import { get } from "./api.js";
-import { plural, short } from "./format.js";
+import { moment, plural, short } from "./format.js";
 
 export async function showDrawer(study, asked, element) {
   const open = Boolean(asked && study);
@@ -36,7 +36,7 @@ function tree(study, answer) {
     place && [
       h("h3", {}, "Formula"),
       h("p", {}, place.column ? h("code", {}, place.column) : null, place.description ? `: ${place.description}` : null),
-      facts([["made by", place.operator], ["a row is", place.level], ["row", place.row_key]]),
+      facts([["made by", place.operator], ["a row is", place.level], ["row", place.row_key && breakable(place.row_key)]]),
       parameters?.query ? h("pre", {}, parameters.query) : place.parameters && h("details", {}, h("summary", {}, "Parameters"), h("pre", {}, pretty(place.parameters))),
       h("h3", {}, "Table row"),
       h("p", {}, tableLink(study, place.name, place.row)),
@@ -73,7 +73,7 @@ function tableLink(study, name, row) {
   const [, stage, at = "", output] = /^([^[.]*)(?:\[(.*)\])?\.(.*)$/s.exec(name) ?? [null, name, "", ""];
   const from = row === null || row === undefined ? null : Math.max(0, row - 5);
   return h("a", { href: address(["study", study, "data"], { table: `${stage}.${output}`, cell: at, from, mark: row }) },
-    row === null || row === undefined ? name : `${name}, row ${row}`);
+    breakable(row === null || row === undefined ? name : `${name}, row ${row}`));
 }
 
 function spans(list) {
@@ -96,7 +96,7 @@ function sourceItem(study, source) {
 function rawItem(study, raw) {
   const first = raw.spans[0]?.start ?? 0;
   const from = Math.max(0, first - 5);
-  return h("li", {}, h("a", { href: cellLink(study, raw.stage, raw.coordinates) }, raw.coordinates ? `${raw.stage}[${raw.coordinates}]` : raw.stage), h("br"),
+  return h("li", {}, h("a", { href: cellLink(study, raw.stage, raw.coordinates) }, breakable(raw.coordinates ? `${raw.stage}[${raw.coordinates}]` : raw.stage)), h("br"),
     h("a", { href: address(["study", study, "data"], { table: `${raw.stage}.${raw.output}`, cell: raw.coordinates, from, mark: first }) }, `${raw.output} ${spans(raw.spans)}`),
     h("span", { class: "soft" }, ` ${plural(raw.rows, "row")}, ${short(raw.artifact)}`),
     raw.output === "requests" ? [" ", h("a", { href: address(["study", study, "request", raw.stage], { cell: raw.coordinates, row: first }) }, "first request")] : null);
@@ -105,8 +105,8 @@ function rawItem(study, raw) {
 function cellItem(study, cell) {
   const [stage, at] = splitCell(cell.cell);
   const kind = cell.imported ? `imported from ${cell.imported.tool}` : cell.simulated ? "simulated" : "measured";
-  return h("li", {}, h("a", { href: cellLink(study, stage, at) }, cell.cell), h("br"),
-    h("span", { class: "soft" }, `${kind} ${cell.started ?? ""}; `), tally(cell.gates),
+  return h("li", {}, h("a", { href: cellLink(study, stage, at) }, breakable(cell.cell)), h("br"),
+    h("span", { class: "soft" }, `${kind} ${cell.started ? moment(cell.started) : ""}; `), tally(cell.gates),
     [...cell.gates.fail, ...cell.gates.not_judged].map(finding), cell.warnings.map((w) => h("p", { class: "warn" }, w)));
 }
 
@@ -127,7 +127,7 @@ function serverItem(study, server) {
   const [stage, at] = splitCell(server.cell);
   const host = server.facets && typeof server.facets === "object" ? Object.entries(server.facets).map(([k, v]) => `${k} ${typeof v === "object" ? JSON.stringify(v) : v}`).join(", ") : null;
   return h("div", {}, facts([
-    ["cell", h("a", { href: cellLink(study, stage, at) }, server.cell)],
+    ["cell", h("a", { href: cellLink(study, stage, at) }, breakable(server.cell))],
     ["engine", [server.engine, server.version].filter(Boolean).join(" ")], ["model", server.model], ["host", host],
   ]), h("details", {}, h("summary", {}, "Settings of the server"), h("pre", {}, JSON.stringify(server.settings, null, 2))));
 }

@@ -4,9 +4,12 @@
 import { address, amend, cellLink, cellText, h, here, ink, replace, select } from "./dom.js";
 import { get, table } from "./api.js";
 import { kind, scaleOf } from "./colour.js";
-import { byLabel, digits, plural, seconds, ticks } from "./format.js";
+import { byLabel, digits, moment, plural, seconds, ticks } from "./format.js";
 
+const BESIDE = [["load", "load per core before the run"], ["cpu_steal", "CPU steal"], ["client_busy", "client busy"], ["run_queue_wait", "client waiting for a core"], ["wake_lag_p99", "client wake lag p99 (ms)"]];
 const OWN = [["state", "state"], ["seconds", "time taken (s)"], ["order", "order of execution"], ["warnings", "warnings"], ["earlier", "earlier results"]];
+
+let watch = null;
 
 export async function gridView(main, study) {
   const { parameters } = here();
@@ -21,17 +24,23 @@ export async function gridView(main, study) {
   const colour = await colourOf(study, stage, source, parameters.column);
   const states = new Map();
   for (const cell of stage.cells) states.set(cell.status, (states.get(cell.status) ?? 0) + 1);
-  const chooser = stage.axes.map((axis, i) => select(axis, [["rows", "rows"], ["columns", "columns"], ["facet", "facets"], ...labels[i].map((l, k) => [`=${k}`, `only ${l}`])], roles[i], (value) => set({ [`axis.${axis}`]: value })));
+  const single = stage.axes.flatMap((axis, i) => (labels[i].length === 1 ? [`${axis} ${labels[i][0]}`] : []));
+  const chooser = stage.axes.map((axis, i) => labels[i].length > 1 && select(axis, [["rows", "rows"], ["columns", "columns"], ["facet", "facets"], ...labels[i].map((l, k) => [`=${k}`, `only ${l}`])], roles[i], (value) => set({ [`axis.${axis}`]: value })));
   replace(main,
     h("h1", {}, overview.profile ? `${overview.experiment} (${overview.profile})` : overview.experiment),
-    h("p", { class: "soft" }, [...states].map(([state, n]) => `${n.toLocaleString("en-US")} ${state}`).join(", "), ` in stage ${stage.name}; trail `, h("span", { class: "digest" }, overview.trail.slice(0, 15)),
+    h("p", { class: "soft" }, [...states].map(([state, n]) => `${n.toLocaleString("en-US")} ${state}`).join(", "), ` in stage ${stage.name}${single.length ? ` (all with ${single.join(", ")})` : ""}; trail `, h("span", { class: "digest" }, overview.trail.slice(0, 15)),
       overview.measured_again ? `; ${plural(overview.measured_again, "cell")} measured more than once` : ""),
     h("div", { class: "row" }, select("Stage", stages.map((s) => s.name), stage.name, (value) => set({ stage: value, colour: null, column: null })), chooser),
     h("div", { class: "row" }, select("Colour", [...OWN, ...tables.map((t) => [t.name, `table ${t.name}`])], source, (value) => set({ colour: value, column: null })),
       colour.columns.length ? select("Column", colour.columns.map((c) => [c.name, c.unit && c.unit !== "1" ? `${c.name} [${c.unit}]` : c.name]), colour.column, (value) => set({ column: value })) : null),
     legend(colour, stage, states),
     gridOf(study, stage, labels, roles, colour),
-    await strip(study, stage, labels, parameters, set));
+    await strip(study, stage, labels, overview.replicates ?? [], parameters, set));
+  // Boxes are as wide as the window allows, so another window gets other boxes.
+  const drawn = main.clientWidth;
+  watch?.disconnect();
+  watch = new ResizeObserver(() => { if (main.querySelector(".cellmap") && Math.abs(main.clientWidth - drawn) > 60) gridView(main, study); });
+  watch.observe(main);
 }
 
 // The table of results that most likely has a row for each cell.
@@ -43,12 +52,15 @@ function usualTable(tables, stage) {
 function rolesOf(axes, labels, parameters) {
   let product = 1;
   const roles = axes.map(() => "rows");
-  for (let i = axes.length - 1; i >= (axes.length > 1 ? 1 : 0); i -= 1) {
+  // An axis with one label is said once, above the grid.
+  const several = axes.map((_, i) => i).filter((i) => labels[i].length > 1);
+  for (const i of several.slice(several.length > 1 ? 1 : 0).reverse()) {
     product *= labels[i].length;
     if (product > 40) break;
     roles[i] = "columns";
   }
   return axes.map((axis, i) => {
+    if (labels[i].length === 1) return "=0";
     const asked = parameters[`axis.${axis}`];
     const only = /^=(\d+)$/.exec(asked ?? "");
     return ["rows", "columns", "facet"].includes(asked) || (only && Number(only[1]) < labels[i].length) ? asked : roles[i];
@@ -108,8 +120,15 @@ function gridOf(study, stage, labels, roles, colour) {
     const found = new Map(list.map((cell) => [keyOf(cell, rowAxes) + keyOf(cell, columnAxes), cell]));
     const used = (axes) => { const keys = new Set(list.map((c) => keyOf(c, axes))); return product(axes).filter((p) => keys.has(JSON.stringify(p))); };
     const [rows, columns] = [used(rowAxes), used(columnAxes)];
-    const width = columns.length <= 12 ? 56 : columns.length <= 24 ? 40 : 30;
-    const head = columnAxes.map((axis, depth) => h("tr", {}, rowAxes.map((r, i) => h(depth === columnAxes.length - 1 ? "th" : "td", { class: i ? null : "side" }, depth === columnAxes.length - 1 ? stage.axes[r] : "")),
+    // Boxes take the width that is there, up to where a number in them can be read.
+    const room = (document.getElementById("main").clientWidth - 60 - 100 * rowAxes.length) / columns.length - 3;
+    const width = Math.round(Math.min(Math.max(room, columns.length <= 12 ? 56 : 30), 64));
+    const corner = (depth) => rowAxes.map((r, i) => {
+      const own = depth === columnAxes.length - 1 ? stage.axes[r] : "";
+      const across = i === rowAxes.length - 1 && columns.length > 12 ? h("span", { class: "across" }, `${stage.axes[columnAxes[depth]]} →`) : null;
+      return own ? h("th", { class: i ? null : "side" }, across ? h("span", { class: "corner" }, h("span", {}, own), across) : own) : h("td", { class: i ? null : "side" }, across);
+    });
+    const head = columnAxes.map((axis, depth) => h("tr", {}, corner(depth),
       runs(columns, depth).map(([label, span]) => h("th", { scope: "colgroup", colspan: span, title: `${stage.axes[axis]} ${label}` }, depth === columnAxes.length - 1 && width < 40 ? String(label) : `${columns.length > 12 ? "" : `${stage.axes[axis]} `}${label}`))));
     const starts = rowAxes.map((_, depth) => new Map(runsAt(rows, depth)));
     const body = rows.map((row, r) => h("tr", {}, row.map((label, depth) => (starts[depth].has(r) ? h("th", { scope: "rowgroup", rowspan: starts[depth].get(r), class: depth ? null : "side" }, String(label)) : null)),
@@ -144,48 +163,53 @@ function cellBox(study, stage, cell, colour, width) {
   const words = [name, cell.status + (cell.reason ? `: ${cell.reason}` : ""), colour.column ? `${colour.column} ${digits(value)} ${colour.unit ?? ""}` : null].filter(Boolean).join("\n");
   const paint = colour.scale && value !== null ? colour.scale.of(value) : null;
   const hatch = cell.status === "ok" ? null : `hatch hatch-${cell.status}`;
-  const text = paint && typeof value === "number" && width >= 56 && !hatch ? digits(value, 3) : hatch ? "" : paint ? " " : "·";
+  const text = paint && typeof value === "number" && width >= 44 && !hatch ? digits(value, 3) : hatch ? "" : paint ? " " : "·";
   return h("td", {}, h("a", { href: cellLink(study, stage.name, cell.at), class: hatch, title: words, "aria-label": words,
     style: hatch ? {} : { background: paint?.fill ?? "var(--raised)", color: paint?.text ?? "var(--text)" } }, text));
 }
 
 // The strip of execution order: a bar from start to end of each cell, coloured by the labels of an axis, beside
 // a figure of the machine.
-async function strip(study, stage, labels, parameters, set) {
+async function strip(study, stage, labels, repeats, parameters, set) {
   const executed = stage.cells.filter((c) => c.started && c.seconds !== undefined).map((c) => ({ cell: c, from: Date.parse(c.started) / 1000 }));
   if (executed.length < 2) return null;
   executed.sort((a, b) => a.from - b.from || (a.cell.order ?? 0) - (b.cell.order ?? 0));
-  const axis = stage.axes.includes(parameters.strip) ? parameters.strip : stage.axes[0];
+  const choices = stage.axes.filter((_, i) => labels[i].length > 1);
+  const axis = stage.axes.includes(parameters.strip) ? parameters.strip : choices.find((a) => a !== "block" && !repeats.includes(a)) ?? stage.axes[0];
   const at = stage.axes.indexOf(axis);
   const load = parameters.load ?? "load";
   const facts = load === "load" ? null : await table(study, `${stage.name}.cell`, { from: 0, to: 50000 }).catch(() => null);
   const byCell = new Map();
   if (facts) for (let i = 0; i < facts.count; i += 1) byCell.set(JSON.stringify(stage.axes.map((a) => String(facts.at(a, i)))), facts.at(load, i));
   const loadOf = (c) => (facts ? byCell.get(JSON.stringify(c.labels.map(String))) ?? null : c.load ?? null);
-  const canvas = h("canvas", { height: "110", role: "img", "aria-label": `${executed.length} cells in the order of execution, coloured by ${axis}` });
+  const canvas = h("canvas", { role: "img", "aria-label": `${executed.length} cells in the order of execution, coloured by ${axis}` });
   const where = h("figcaption", {}, "Point at a bar to see its cell; click it to open it.");
   const chips = labels[at]?.map((label, i) => h("span", {}, h("span", { class: "chip", style: { background: kind(i).fill } }), `${axis} ${label}`)) ?? [];
   const loads = executed.map((e) => loadOf(e.cell));
-  const known = loads.filter((v) => v !== null);
+  const named = BESIDE.find(([key]) => key === load)?.[1] ?? load;
+  const told = loads.filter((v) => v !== null);
+  const same = told.length > 0 && told.every((v) => v === told[0]);
+  // A line that never moves is a sentence.
+  const known = same ? [] : told;
   const bars = () => drawStrip(canvas, executed, loads, known, (e) => kind(Math.max(0, labels[at]?.indexOf(e.cell.labels[at]) ?? 0)).fill);
   const find = (event) => { const box = canvas.getBoundingClientRect(); return executed[Math.floor(((event.clientX - box.left) / box.width) * executed.length)]; };
-  canvas.addEventListener("mousemove", (event) => { const e = find(event); if (e) where.textContent = `${e.cell.at}: ${e.cell.started}, ${seconds(e.cell.seconds)}, ${load} ${digits(loadOf(e.cell))}`; });
+  canvas.addEventListener("mousemove", (event) => { const e = find(event); if (e) where.textContent = `${e.cell.at}: ${moment(e.cell.started)}, took ${seconds(e.cell.seconds)}${loadOf(e.cell) === null ? "" : `, ${named} ${digits(loadOf(e.cell))}`}`; });
   canvas.addEventListener("click", (event) => { const e = find(event); if (e) location.hash = cellLink(study, stage.name, e.cell.at); });
   new ResizeObserver(bars).observe(canvas);
   return h("section", {}, h("h2", {}, "Order of execution"),
-    h("div", { class: "row" }, stage.axes.length ? select("Colour by", stage.axes, axis, (value) => set({ strip: value })) : null,
-      select("Beside it", [["load", "load per core before the run"], ["cpu_steal", "CPU steal"], ["client_busy", "client busy"], ["run_queue_wait", "client waiting for a core"], ["wake_lag_p99", "client wake lag p99 (ms)"]], load, (value) => set({ load: value }))),
-    h("div", { class: "legend" }, chips, known.length ? h("span", {}, `line: ${load}, ${digits(Math.min(...known))} to ${digits(Math.max(...known))}`) : h("span", {}, `no cell says its ${load}`)),
+    h("div", { class: "row" }, stage.axes.length ? select("Colour by", choices.length ? choices : stage.axes, axis, (value) => set({ strip: value })) : null,
+      select("Line", BESIDE, load, (value) => set({ load: value }))),
+    h("div", { class: "legend" }, chips, known.length ? h("span", {}, `line: ${named}, ${digits(Math.min(...known))} to ${digits(Math.max(...known))}`) : h("span", {}, same ? `${named}: ${digits(told[0])} in all cells` : `no line: no cell recorded its ${named}`)),
     h("figure", {}, canvas, where),
-    h("details", {}, h("summary", {}, "The first cells in order"), h("ol", {}, executed.slice(0, 50).map((e) => h("li", {}, h("a", { href: address(["study", study, "cell", stage.name], { cell: e.cell.at }) }, e.cell.at || stage.name), ` ${e.cell.started}`)))));
+    h("details", {}, h("summary", {}, "The first cells in order"), h("ol", {}, executed.slice(0, 50).map((e) => h("li", {}, h("a", { href: address(["study", study, "cell", stage.name], { cell: e.cell.at }) }, e.cell.at || stage.name), ` ${moment(e.cell.started)}`)))));
 }
 
 function drawStrip(canvas, executed, loads, known, colour) {
   const scale = window.devicePixelRatio || 1;
-  const [width, height] = [canvas.clientWidth, 110];
+  const [width, height] = [canvas.clientWidth, known.length ? 110 : 72];
   canvas.width = width * scale;
   canvas.height = height * scale;
-  canvas.style.height = `${height}px`;
+  if (canvas.style.height !== `${height}px`) canvas.style.height = `${height}px`;
   const context = canvas.getContext("2d");
   context.scale(scale, scale);
   context.clearRect(0, 0, width, height);
@@ -207,5 +231,5 @@ function drawStrip(canvas, executed, loads, known, colour) {
   context.stroke();
   context.fillStyle = ink("soft");
   context.font = "11px system-ui";
-  for (const at of ticks(0, executed.length, 6)) if (at < executed.length) context.fillText(String(Math.round(at) + 1), at * step, 108);
+  for (const at of ticks(0, executed.length, 6)) if (at < executed.length) context.fillText(String(Math.round(at) + 1), at * step, height - 2);
 }

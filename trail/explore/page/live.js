@@ -75,7 +75,7 @@ function hear(state, event) {
   else if (kind === "waiting") at(`Waiting for ${event.exclusive}, which another process holds.`);
   else if (kind === "resting") at(`Resting ${seconds(event.seconds)} (${event.rest}).`);
   else if (kind === "replanned") at(`${event.cell} came up differently; what depends on it was planned again.`);
-  else if (kind === "resource-started") { state.log = []; at(`${event.cell} lives.`); }
+  else if (kind === "resource-started") { state.log = []; at(`${event.cell} is ready.`); }
   else if (kind === "resource-released") at(`${event.cell} stopped.`);
 }
 
@@ -123,7 +123,7 @@ function stopper(id, goesOn) {
 
 function states(stage, state) {
   // The log says nothing of cells that were cached from the start: they and those that wait look alike until it ends.
-  const silent = state.ended ? "not executed" : "cached or waiting";
+  const silent = state.ended ? "cached or not executed" : "cached or waiting";
   const boxes = stage.cells.map((at) => {
     const name = at ? `${stage.name}[${at}]` : stage.name;
     const cell = state.cells.get(name);

@@ -18,17 +18,18 @@ export function logTicks(low, high) {
   return list.length > 1 ? list : ticks(low, high, 4);
 }
 
-function axisOf(values, log, from, to, count, zero) {
+function axisOf(values, log, from, to, count, { zero, steps, whole }) {
   let [low, high] = [Infinity, -Infinity];
   for (const v of values) if (Number.isFinite(v) && (!log || v > 0)) { low = Math.min(low, v); high = Math.max(high, v); }
   if (low > high) [low, high] = [log ? 1 : 0, log ? 10 : 1];
   if (log) {
     low /= 1.1; high *= 1.1;
     const span = Math.log(high / low);
-    return { ticks: logTicks(low, high), at: (v) => from + (Math.log(v / low) / span) * (to - from), fits: (v) => v > 0 };
+    return { ticks: steps && steps.length <= 12 ? steps : logTicks(low, high), at: (v) => from + (Math.log(v / low) / span) * (to - from), fits: (v) => v > 0 };
   }
   if (zero) low = Math.min(low, 0);
   if (low === high) high = low + (Math.abs(low) || 1);
+  if (whole) { count = Math.min(count, Math.max(1, Math.ceil(high - low))); high = Math.max(high, low + count); }
   const list = ticks(low, high, count);
   const step = list.length > 1 ? list[1] - list[0] : high - low;
   low = Math.min(low, Math.floor(low / step + 1e-9) * step);
@@ -49,8 +50,10 @@ function shape(series, x, y, size, attributes, title) {
 
 // Draws panels: [{ name, lines: [{ series, points: [[x, y]], step, dash, width, colour }], marks: [{ series, x, y, hollow, small, title, href }], rules: [{ x, text }] }].
 export function plotOf(panels, { x, y, names = [], width = 900, height = 340, label, across: most = 3, quiet = false }) {
-  const across = Math.max(1, Math.min(panels.length, Math.max(1, Math.floor(width / 300)), most));
-  const down = Math.ceil(panels.length / across);
+  // As many as fit, and no row with a single panel where two rows can share them.
+  const fitting = Math.max(1, Math.min(panels.length, Math.floor(width / 300), width > 1500 ? most + 1 : most));
+  const down = Math.ceil(panels.length / fitting);
+  const across = Math.max(1, Math.ceil(panels.length / Math.max(1, down)));
   const tall = panels.length > 1 ? Math.max(180, Math.round(height * 0.72)) : height;
   const wide = width / across;
   const legend = names.length > 1 || names[0]?.text ? legendOf(names, width) : { height: 0, marks: [] };
@@ -63,8 +66,8 @@ export function plotOf(panels, { x, y, names = [], width = 900, height = 340, la
     const right = (column + 1) * wide - PAD.right;
     const top = legend.height + row * tall + PAD.top;
     const bottom = legend.height + (row + 1) * tall - PAD.bottom;
-    const ax = axisOf(all.map((p) => p[0]), x.log, left, right, Math.max(2, Math.floor(wide / 110)), x.zero);
-    const ay = axisOf(all.map((p) => p[1]), y.log, bottom, top, 5, y.zero ?? true);
+    const ax = axisOf(all.map((p) => p[0]), x.log, left, right, Math.max(2, Math.floor(wide / 80)), x);
+    const ay = axisOf(all.map((p) => p[1]), y.log, bottom, top, 5, { ...y, zero: y.zero ?? true });
     const part = svg("g", {});
     const text = (px, py, anchor, words, more = {}) => svg("text", { x: px, y: py, "text-anchor": anchor, fill: "currentColor", ...more }, words);
     for (const t of ay.ticks) part.append(svg("line", { x1: left, x2: right, y1: ay.at(t), y2: ay.at(t), stroke: "currentColor", "stroke-opacity": 0.15 }), text(left - 6, ay.at(t) + 4, "end", digits(t, 3)));

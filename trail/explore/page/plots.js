@@ -3,7 +3,7 @@
 
 import { address, amend, cellLink, cellText, facts, h, here, replace, say, select } from "./dom.js";
 import { get, table } from "./api.js";
-import { byLabel, digits, plural } from "./format.js";
+import { byLabel, columnWords, digits, plural } from "./format.js";
 import { csvText, download, plotOf, svgText } from "./plot.js";
 import { figureText } from "./figure.js";
 
@@ -104,7 +104,7 @@ async function cellsTable(context) {
   return { read, name: found.name, tables: overview.tables.filter((t) => t.operator === "cell-summary").map((t) => t.name), axes: axesOf({ ...context, stage }).filter((a) => read.has(a.axis)) };
 }
 
-const unitText = (column) => `${column.name.replaceAll("_", " ")}${column.unit && column.unit !== "1" ? ` (${column.unit})` : ""}`;
+const unitText = (column) => `${columnWords(column.name)}${column.unit && column.unit !== "1" ? ` (${column.unit})` : ""}`;
 
 function pointsOf({ read, axes }, roles, kept, x, y) {
   const repeats = axes.filter((a) => a.repeats).map((a) => a.axis);
@@ -176,7 +176,7 @@ async function trade(context) {
   });
 }
 
-const words = (column) => { const text = column.name.replaceAll("_", " "); return text[0].toUpperCase() + text.slice(1); };
+const words = (column) => { const text = columnWords(column.name); return text[0].toUpperCase() + text.slice(1); };
 
 async function frontier(context) {
   const { parameters, again, study } = context;
@@ -272,7 +272,7 @@ async function goodput(context) {
       return { name: facet === null ? "" : labelled(roles.facet, facet), lines, marks };
     });
     const positive = roles.along && ladder.every((l) => Number(l) > 0);
-    return plotOf(panels, { x: { label: `${along ?? "cell"}${positive ? ", log" : ""}`, log: positive }, y: { label: share ? "share of requests that meet every bound" : "goodput (req/s)" }, names: series.map((s, k) => ({ series: k, text: s === null ? "" : labelled(roles.series, s) })), width, label: "Goodput of each cell under the bounds; the same as a table follows" });
+    return plotOf(panels, { x: { label: `${along ?? "cell"}${positive ? ", log" : ""}`, log: positive, steps: positive ? ladder.map(Number) : null }, y: { label: share ? "share of requests that meet every bound" : "goodput (req/s)" }, names: series.map((s, k) => ({ series: k, text: s === null ? "" : labelled(roles.series, s) })), width, label: "Goodput of each cell under the bounds; the same as a table follows" });
   };
   const said = (i) => { const m = found.metrics[i]; return bounds[i] === m.steps.length ? "no bound" : `at most ${m.steps[bounds[i]]} ${m.unit}`; };
   const total = h("p", { role: "status" });
@@ -299,7 +299,7 @@ async function goodput(context) {
 async function time(context) {
   const { parameters, again, study, stage } = context;
   const ran = stage.cells.filter((c) => c.record);
-  const cell = ran.find((c) => c.at === parameters.cell) ?? ran[0];
+  const cell = ran.find((c) => c.at === parameters.cell) ?? ran.at(-1);
   if (!cell) throw new Error("no cell of this stage ran");
   const found = await get(["studies", study, "activity"], { stage: stage.name, cell: cell.at });
   const seconds = found.at_ns.map((t) => (t - found.whole[0]) / 1e9);
@@ -307,7 +307,7 @@ async function time(context) {
   put(context, {
     title: `Requests of ${cellText(stage.name, cell.at)} over time`, columns: ["s", ...lines.map(([text]) => text)], rows: () => seconds.map((s, i) => [s, ...lines.map(([, values]) => values[i])]),
     controls: [select("Cell", ran.map((c) => [c.at, c.at || stage.name]), cell.at, (at) => again({ cell: at }))],
-    picture: (width) => plotOf([{ lines: lines.map(([, values], k) => ({ series: k, step: true, points: seconds.map((s, i) => [s, values[i]]) })) }], { x: { label: "s since the first request was due", zero: true }, y: { label: "requests" }, names: lines.map(([text], series) => ({ series, text })), width, label: `Requests running and waiting over time in ${cellText(stage.name, cell.at)}; the same as a table follows` }),
+    picture: (width) => plotOf([{ lines: lines.map(([, values], k) => ({ series: k, step: true, points: seconds.map((s, i) => [s, values[i]]) })) }], { x: { label: "s since the first request was due", zero: true }, y: { label: "requests", whole: true }, names: lines.map(([text], series) => ({ series, text })), width, label: `Requests running and waiting over time in ${cellText(stage.name, cell.at)}; the same as a table follows` }),
     notes: [`${plural(found.requests_in_all, "request")}; levels at ${seconds.length} moments, as the client saw them. `],
     told: null,
   });

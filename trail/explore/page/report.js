@@ -1,6 +1,6 @@
 // The report with every traced number as a link into its tree.
 
-import { h, here, replace, whyLink } from "./dom.js";
+import { changed, h, here, replace, whyLink } from "./dom.js";
 import { get, objectText } from "./api.js";
 import { plural } from "./format.js";
 
@@ -18,9 +18,24 @@ export async function reportView(main, study) {
   replace(main, (report.doubts ?? []).map((doubt) => h("p", { class: "note" }, doubt)),
     h("p", { class: "soft" }, `${plural(report.numbers.length, "traced number")}; click one to see what it is made of.`),
     claims.length ? h("details", {}, h("summary", {}, plural(claims.length, "claim")), h("ul", {}, claims.map((c) => h("li", {}, outcome(c), ` ${c.claim}: ${c.reason}`)))) : null,
-    h("article", { class: "report" }, blocks(lines, report.outputs)));
+    withContents(h("article", { class: "report" }, blocks(lines, report.outputs))));
   const wanted = parameters.line && document.getElementById(`L${parameters.line}`);
   if (wanted) { wanted.classList.add("here"); wanted.scrollIntoView({ block: "center" }); }
+}
+
+// The sections of the report beside it on wide screens. Links of its own list of contents lead to the same headings.
+function withContents(article) {
+  const headings = [...article.querySelectorAll("h2")].filter((e) => e.textContent !== "Contents");
+  const link = (heading, words) => h("a", { href: changed({ line: heading.id.slice(1), why: null }) }, words);
+  for (const item of article.querySelectorAll("li")) {
+    const heading = headings.find((e) => e.textContent === item.textContent);
+    if (heading && !item.querySelector("a")) replace(item, link(heading, item.textContent));
+  }
+  if (headings.length < 3) return article;
+  const own = [...article.querySelectorAll("h2")].find((e) => e.textContent === "Contents");
+  for (const part of own?.nextElementSibling?.tagName === "UL" ? [own, own.nextElementSibling] : []) part.classList.add("own");
+  const list = h("nav", { class: "contents", "aria-label": "Sections of the report" }, h("ul", {}, headings.map((e) => h("li", {}, link(e, e.textContent)))));
+  return h("div", { class: "beside" }, list, article);
 }
 
 // A line as pieces: text, and numbers with their place. Columns count characters, not code units.
@@ -108,7 +123,8 @@ function figure([, caption, path], outputs) {
     // As an image a drawing runs nothing and loads nothing.
     objectText(digest).then((text) => { image.src = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" })); }).catch((e) => { image.alt = `${caption} (${e.message})`; });
   }
-  return h("figure", {}, image, h("figcaption", {}, caption));
+  // The caption with its number stands below, as a paragraph of the report.
+  return h("figure", {}, image);
 }
 
 const links = (parts) => parts.map((part) => (typeof part === "string" ? part : numberLink(part)));

@@ -1,6 +1,6 @@
 // One request: its phases, its chunks with the gaps between them, its prompt, and what the engine logged then.
 
-import { cellLink, cellText, facts, h, here, ink, replace, whyLink } from "./dom.js";
+import { breakable, cellLink, cellText, facts, h, here, ink, replace, whyLink } from "./dom.js";
 import { asTable, get, objectText, table } from "./api.js";
 import { digits, nanoseconds, plural, short } from "./format.js";
 import { requestLink } from "./cell.js";
@@ -29,7 +29,7 @@ export async function requestView(main, study, stage) {
   const status = value("status");
   const neighbour = (step, text) => (row + step >= 0 && row + step < requests.rows_in_all ? h("a", { href: requestLink(study, stage, at, { row: row + step }) }, text) : null);
   replace(main, h("h1", {}, `Request ${id}`, value("attempt") > 1 ? `, attempt ${value("attempt")}` : ""),
-    h("p", {}, h("a", { href: cellLink(study, stage, at) }, cellText(stage, at)), " ", neighbour(-1, "previous"), " ", neighbour(1, "next")),
+    h("p", {}, h("a", { href: cellLink(study, stage, at) }, breakable(cellText(stage, at))), " ", neighbour(-1, "previous"), " ", neighbour(1, "next")),
     h("p", { class: status === "ok" ? "ok" : "bad" }, status, value("error") ? `: ${value("error")}` : ""),
     phases(value), ticksOf(value, chunks), chunkTable(study, stage, at, chunks),
     h("h2", {}, "Every column of the row"), rowFacts(study, stage, at, requests, i, row),

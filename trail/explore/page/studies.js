@@ -10,7 +10,7 @@ export async function studiesView(main) {
   const [list, runs] = await Promise.all([get(["studies"], {}, true), get(["runs"], {}, true).catch(() => ({ runs: [] }))]);
   const body = h("tbody");
   const ticked = [];
-  const compare = h("button", { type: "button", disabled: true, onclick: () => { location.hash = address(["compare", ...older()]); } }, "Compare the two that are ticked");
+  const compare = h("button", { type: "button", disabled: true, onclick: () => { location.hash = address(["compare", ...older()]); } }, "Compare the two ticked studies");
   // The one measured first is the base.
   const older = () => [...ticked].sort((a, b) => String(a.about?.measured_from ?? "").localeCompare(String(b.about?.measured_from ?? ""))).map((s) => s.id);
   const tick = (study, box) => {
@@ -44,7 +44,7 @@ export async function studiesView(main) {
   replace(main, h("h1", {}, "Studies"),
     runs.runs.length ? h("p", {}, "Runs: ", runs.runs.slice(0, 8).map((run, i) => [i ? ", " : "", h("a", { href: address(["run", run.id]) }, run.id)])) : null,
     h("div", { class: "row" }, h("label", {}, "Search", h("input", { type: "search", oninput: (e) => show(e.target.value) })), count, several ? compare : null),
-    rows.length ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Studies" }, h("table", {}, h("thead", {}, h("tr", {}, [...(several ? ["tick"] : []), "study", "its report", "claims", "cells", "measurements", "measured again", "measured", "engine", "machine", "trail digest", "lock"].map((t) => h("th", { scope: "col", class: t === "measurements" || t === "measured again" ? "number" : null }, t)))), body)) : null,
+    rows.length ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Studies" }, h("table", {}, h("thead", {}, h("tr", {}, [...(several ? ["compare"] : []), "study", "report", "claims", "cells", "measured cells", "measured again", "when", "engine", "machine", "trail digest", "lock"].map((t) => h("th", { scope: "col", class: t === "measured cells" || t === "measured again" ? "number" : null }, t)))), body)) : null,
     (list.broken ?? []).map((message) => h("p", { class: "error" }, message)),
     rows.length ? null : h("p", {}, "No experiment has run here yet. ", h("code", {}, "benchtrail run EXPERIMENT"), " measures one."));
 }
