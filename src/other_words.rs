@@ -16,15 +16,36 @@ const WORDS: &[(&str, &str)] = &[
 
 /// Options of the same tools that no single one of ours stands for, and what to do instead.
 const SAYINGS: &[(&str, &str)] = &[
-    ("--port", "the port is part of the URL, as in `http://127.0.0.1:8000`"),
-    ("--profile", "name the levels: `--concurrency 1,8,64` or `--rate 1,2,4,inf`"),
-    ("--rate-type", "name the levels: `--concurrency 1,8,64` or `--rate 1,2,4,inf`"),
-    ("--streaming", "leave it out: answers are streamed unless you give `--no-stream`"),
-    ("--stream", "leave it out: answers are streamed unless you give `--no-stream`"),
+    (
+        "--port",
+        "the port is part of the URL, as in `http://127.0.0.1:8000`",
+    ),
+    (
+        "--profile",
+        "name the levels: `--concurrency 1,8,64` or `--rate 1,2,4,inf`",
+    ),
+    (
+        "--rate-type",
+        "name the levels: `--concurrency 1,8,64` or `--rate 1,2,4,inf`",
+    ),
+    (
+        "--streaming",
+        "leave it out: answers are streamed unless you give `--no-stream`",
+    ),
+    (
+        "--stream",
+        "leave it out: answers are streamed unless you give `--no-stream`",
+    ),
     ("--disable-tqdm", "leave it out, or give `--quiet`"),
-    ("--trust-remote-code", "leave it out: no code of a model is run"),
+    (
+        "--trust-remote-code",
+        "leave it out: no code of a model is run",
+    ),
     ("--save-detailed", "`--save-result` saves every request"),
-    ("--percentile-metrics", "leave it out: the table has TTFT, TPOT and the whole latency"),
+    (
+        "--percentile-metrics",
+        "leave it out: the table has TTFT, TPOT and the whole latency",
+    ),
     (
         "--metric-percentiles",
         "leave it out; for other quantiles keep the rows with `--out DIR` and ask `benchtrail sql`",
@@ -33,15 +54,30 @@ const SAYINGS: &[(&str, &str)] = &[
         "--ignore-eos",
         "leave it out: the workloads say whether an answer may end by itself (`benchtrail list workloads`)",
     ),
-    ("--random-range-ratio", "give both ends: `--input-len 96..160`"),
+    (
+        "--random-range-ratio",
+        "give both ends: `--input-len 96..160`",
+    ),
     ("--sharegpt-output-len", "`--output-len N`"),
-    ("--data", "`--input-len N --output-len N`, or `--dataset FILE`"),
-    ("--hf-name", "download the data set and name its file: `--dataset FILE`"),
-    ("--hf-split", "download the data set and name its file: `--dataset FILE`"),
+    (
+        "--data",
+        "`--input-len N --output-len N`, or `--dataset FILE`",
+    ),
+    (
+        "--hf-name",
+        "download the data set and name its file: `--dataset FILE`",
+    ),
+    (
+        "--hf-split",
+        "download the data set and name its file: `--dataset FILE`",
+    ),
     ("--ramp-up-strategy", "`--ramp FROM:TO:SECONDS`"),
     ("--ramp-up-start-rps", "`--ramp FROM:TO:SECONDS`"),
     ("--ramp-up-end-rps", "`--ramp FROM:TO:SECONDS`"),
-    ("--input-file", "`--trace FILE` keeps its times, `--dataset FILE` takes its prompts"),
+    (
+        "--input-file",
+        "`--trace FILE` keeps its times, `--dataset FILE` takes its prompts",
+    ),
 ];
 
 /// Commands that other tools have, and what they are here.
@@ -129,7 +165,10 @@ mod tests {
         }
         let names = |saying: &str| -> Vec<String> {
             let flags = saying.split(|c: char| c == '`' || c.is_whitespace());
-            flags.filter(|w| w.starts_with("--")).map(str::to_owned).collect()
+            flags
+                .filter(|w| w.starts_with("--"))
+                .map(str::to_owned)
+                .collect()
         };
         let mut named = 0;
         for (theirs, saying) in SAYINGS {

@@ -128,7 +128,10 @@ mod tests {
     #[test]
     fn no_token_is_shown_before_the_log_can_name_it_and_none_of_an_earlier_run_is_left() {
         let folder = tempfile::tempdir().unwrap();
-        let (shown, stop) = (folder.path().join(explore::STOP_TOKEN), folder.path().join(explore::STOP));
+        let (shown, stop) = (
+            folder.path().join(explore::STOP_TOKEN),
+            folder.path().join(explore::STOP),
+        );
         fs::write(&shown, "of an earlier run").unwrap();
         fs::write(&stop, "of an earlier run").unwrap();
         let token = Token::new(folder.path()).unwrap();

@@ -196,7 +196,8 @@ impl<'a> Checker<'a> {
                 }
                 if format == Some("span") && !is_span(text) && !text.contains("${") {
                     let message = format!("`{text}` is not a duration");
-                    let hint = "write a number and a unit: `500 us`, `500 ms`, `30 s`, `10 min`, `2 h`";
+                    let hint =
+                        "write a number and a unit: `500 us`, `500 ms`, `30 s`, `10 min`, `2 h`";
                     out.push(Mistake::new(node.span, route, message).hint(hint));
                 }
             }
@@ -770,7 +771,11 @@ fn is_span(text: &str) -> bool {
     let split = text.find(|c: char| c.is_ascii_alphabetic());
     let (number, unit) = text.split_at(split.unwrap_or(text.len()));
     let known = ["h", "min", "s", "ms", "us", "ns"].contains(&unit);
-    known && number.trim().parse::<f64>().is_ok_and(|n| n.is_finite() && n >= 0.0)
+    known
+        && number
+            .trim()
+            .parse::<f64>()
+            .is_ok_and(|n| n.is_finite() && n >= 0.0)
 }
 
 /// Returns the name in a placeholder as shells (`$name`) and templates (`{{name}}`) write it.
@@ -781,7 +786,9 @@ fn foreign_placeholder(text: &str) -> Option<&str> {
         None => text.strip_prefix('$')?,
     };
     let named = name.starts_with(|c: char| c.is_ascii_alphabetic())
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
     named.then_some(name)
 }
 

@@ -84,7 +84,10 @@ fn key_without_a_space(text: &str, at: Marker) -> Option<(usize, &str)> {
     near.iter().rev().take(2).find_map(|(number, line)| {
         let (key, value) = line.trim().trim_start_matches("- ").split_once(':')?;
         let is_key = key.starts_with(|c: char| c.is_ascii_alphabetic())
-            && key.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
-        (is_key && !value.is_empty() && !value.starts_with([' ', ':', '/'])).then_some((number + 1, key))
+            && key
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+        (is_key && !value.is_empty() && !value.starts_with([' ', ':', '/']))
+            .then_some((number + 1, key))
     })
 }

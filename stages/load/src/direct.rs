@@ -323,10 +323,7 @@ impl std::fmt::Display for TargetError {
         match self {
             Self::Url(message) | Self::Host(message) => f.write_str(message),
             Self::Endpoint { url, .. } => {
-                write!(
-                    f,
-                    "{url}: give the server's base URL, without an endpoint"
-                )
+                write!(f, "{url}: give the server's base URL, without an endpoint")
             }
             Self::Tls(url, error) => write!(f, "{url}: TLS: {}", error.reason),
             Self::Unreachable(url, error) => write!(f, "cannot connect to {url}: {error}"),

@@ -4,17 +4,22 @@
 const RAMP = [[0, 32, 77], [60, 77, 110], [124, 123, 120], [187, 173, 108], [255, 234, 70]];
 const KINDS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999"];
 
+// Black or white, whichever can be read better on a colour (WCAG's relative luminance: where both have the same contrast).
+function readable(rgb) {
+  const [r, g, b] = rgb.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000" : "#fff";
+}
+
 export function ramp(share) {
   const at = Math.min(Math.max(share, 0), 1) * (RAMP.length - 1);
   const low = Math.min(Math.floor(at), RAMP.length - 2);
   const mix = RAMP[low].map((v, i) => Math.round(v + (RAMP[low + 1][i] - v) * (at - low)));
-  return { fill: `rgb(${mix.join(" ")})`, text: mix[0] * 0.3 + mix[1] * 0.6 + mix[2] * 0.1 > 130 ? "#000" : "#fff" };
+  return { fill: `rgb(${mix.join(" ")})`, text: readable(mix) };
 }
 
 export function kind(index) {
   const fill = KINDS[index % KINDS.length];
-  const [r, g, b] = [1, 3, 5].map((i) => parseInt(fill.slice(i, i + 2), 16));
-  return { fill, text: r * 0.3 + g * 0.6 + b * 0.1 > 120 ? "#000" : "#fff" };
+  return { fill, text: readable([1, 3, 5].map((i) => parseInt(fill.slice(i, i + 2), 16))) };
 }
 
 // The colour of a request by its status.

@@ -75,13 +75,16 @@ async function colourOf(study, stage, source, asked) {
     const value = (cell) => cell[source] ?? (source === "warnings" || source === "earlier" ? 0 : null);
     return { ...none, column: source, unit: source === "seconds" ? "s" : null, value, scale: scaleOf(stage.cells.map(value)) };
   }
-  const found = await table(study, source, { from: 0, to: 50000 }).catch(() => null);
-  if (!found) return { ...none, note: "This file does not hold that table." };
-  const shared = stage.axes.filter((axis) => found.has(axis));
-  const columns = found.columns.filter((c) => !stage.axes.includes(c.name) && c.values.some((v) => v !== null));
+  // A table of many cells has many columns, of which the grid shows one: its first row says which there are.
+  const head = await table(study, source, { from: 0, to: 1 }).catch(() => null);
+  if (!head) return { ...none, note: "This file does not hold that table." };
+  const shared = stage.axes.filter((axis) => head.has(axis));
+  const columns = head.columns.filter((c) => !stage.axes.includes(c.name));
   const usual = ["output_throughput", "output_throughput_mean", "source"];
-  const column = columns.find((c) => c.name === asked) ?? usual.map((u) => columns.find((c) => c.name === u)).find(Boolean) ?? columns[0];
-  if (!column) return none;
+  const wanted = (columns.find((c) => c.name === asked) ?? usual.map((u) => columns.find((c) => c.name === u)).find(Boolean) ?? columns[0])?.name;
+  if (!wanted) return none;
+  const found = await table(study, source, { columns: [...shared, wanted].join(","), from: 0, to: 50000 });
+  const column = found.column(wanted);
   const rows = new Map();
   for (let i = 0; i < found.count; i += 1) {
     const key = JSON.stringify(shared.map((axis) => String(found.at(axis, i))));
@@ -164,7 +167,7 @@ function cellBox(study, stage, cell, colour, width) {
   const paint = colour.scale && value !== null ? colour.scale.of(value) : null;
   const hatch = cell.status === "ok" ? null : `hatch hatch-${cell.status}`;
   const text = paint && typeof value === "number" && width >= 44 && !hatch ? digits(value, 3) : hatch ? "" : paint ? " " : "·";
-  return h("td", {}, h("a", { href: cellLink(study, stage.name, cell.at), class: hatch, title: words, "aria-label": words,
+  return h("td", {}, h("a", { href: cellLink(study, stage.name, cell.at), class: hatch, title: words, "aria-label": /\d/.test(text) ? `${text}; ${words}` : words,
     style: hatch ? {} : { background: paint?.fill ?? "var(--raised)", color: paint?.text ?? "var(--text)" } }, text));
 }
 

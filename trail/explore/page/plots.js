@@ -283,7 +283,7 @@ async function goodput(context) {
     const slider = h("input", { type: "range", min: "0", max: String(m.steps.length), step: "1", value: String(bounds[i]), "data-control": m.name, "aria-label": `bound on ${m.name}`, "aria-valuetext": said(i), disabled: m.steps.length === 0,
       oninput: (event) => { bounds[i] = Number(event.target.value); text.textContent = said(i); event.target.setAttribute("aria-valuetext", said(i)); requestAnimationFrame(() => { draw(); tell(); }); },
       onchange: () => { const step = m.steps[bounds[i]]; again({ [`bound.${m.name}`]: step ?? null }); } });
-    return h("label", { class: "slider" }, h("span", {}, `${m.name} `, text), slider);
+    return h("label", { class: "slider" }, h("span", {}, `${columnWords(m.name)}: `, text), slider);
   });
   const chosen = found.metrics.map((m, i) => [m.name, m.steps[bounds[i]]]).filter(([, step]) => step !== undefined);
   draw = put(context, {

@@ -100,7 +100,9 @@ function drawTrack(context, track, box) {
     context.strokeStyle = context.fillStyle = ink(line.colour ?? "track");
     context.lineWidth = 1.4;
     if (line.dots) {
-      for (const [t, v] of line.points) if (t >= span[0] && t <= span[1]) context.fillRect(x(t) - 1, y(v) - 1, 2.2, 2.2);
+      // Few dots are large enough to be seen each.
+      const size = line.points.length < 200 ? 5 : 2.2;
+      for (const [t, v] of line.points) if (t >= span[0] && t <= span[1]) context.fillRect(x(t) - size / 2, y(v) - size / 2, size, size);
       continue;
     }
     context.beginPath();
