@@ -89,7 +89,12 @@ impl Stop {
     pub(crate) fn lacking(lacks: &[Lack]) -> Self {
         let lines = |texts: Vec<&str>| texts.join("\n");
         let stop = Self::machine(lines(lacks.iter().map(|l| l.reason.as_str()).collect()));
-        let hints: Vec<&str> = lacks.iter().filter_map(|l| l.hint.as_deref()).collect();
+        let mut hints: Vec<&str> = Vec::new();
+        for hint in lacks.iter().filter_map(|l| l.hint.as_deref()) {
+            if !hints.contains(&hint) {
+                hints.push(hint);
+            }
+        }
         if hints.is_empty() {
             stop
         } else {

@@ -17,6 +17,7 @@ mod place;
 mod progress;
 mod project;
 mod quiet;
+mod reasons;
 mod registry;
 mod session;
 mod small;

@@ -142,7 +142,7 @@ fn a_collection_started_elsewhere_keeps_what_the_locks_of_other_projects_need() 
 
     fs::remove_file(&lock).expect("removable");
     let kept = shared.run(&empty, &["gc", "--forget", named]).ok().stdout;
-    assert!(kept.contains("kept: every measurement"), "{kept}");
+    assert!(kept.contains("kept: all measurements"), "{kept}");
     assert!(kept.contains("removed: 0 objects"), "{kept}");
     let would = shared
         .run(&empty, &["gc", "--measurements", "--dry-run"])

@@ -253,7 +253,7 @@ fn mistakes_in_a_run_stage_are_told_while_planning() {
     write(&project, "programs.yaml", &text);
     let told = project.run(["plan", STUDY]);
     for part in [
-        "`{nothing}` stands for nothing",
+        "`{nothing}` is not a placeholder",
         "`../found.csv` is not a file below `{out}`",
     ] {
         assert!(told.stderr.contains(part), "{}", told.stderr);

@@ -102,7 +102,7 @@ pub struct Cell {
     pub parameters: u32,
     /// The cell's time limit.
     pub timeout: Option<Duration>,
-    /// How often a failed cell is tried again.
+    /// How often a failed cell is retried.
     pub retries: u32,
     /// Why the cell is there although the product of the axes does not contain it, or why
     /// its settings differ from its neighbours'.

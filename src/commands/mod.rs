@@ -22,6 +22,7 @@ mod load_sweep;
 mod load_table;
 mod ls;
 mod plan;
+mod plan_reasons;
 mod power;
 mod publish;
 mod report;

@@ -7,6 +7,7 @@ use pipeline::place::cell_text;
 use pipeline::{Decision, DesignPlan, NoiseSource, Plan};
 use serde_json::json;
 
+use super::plan_reasons::grouped;
 use crate::args::{Global, PlanArgs};
 use crate::columns::columns;
 use crate::dry_run;
@@ -14,9 +15,6 @@ use crate::exit::Stop;
 use crate::session::{Session, plan_options};
 use crate::terminal::{complain, say, seconds};
 use crate::trust;
-
-/// Reasons shown for one stage before the rest is counted.
-const REASONS_SHOWN: usize = 4;
 
 pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
     let session = Session::open(&arguments.experiment, global)?;
@@ -59,7 +57,7 @@ pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
             ));
         }
     } else {
-        for line in grouped(&plan) {
+        for line in grouped(&plan.cells) {
             say(&line);
         }
     }
@@ -134,53 +132,6 @@ fn summary(plan: &Plan) -> String {
     columns(&heading, &rows, &[1, 2, 3, 4, 5, 6, 7])
 }
 
-/// Returns the reasons, cells of one stage with the same reason together.
-fn grouped(plan: &Plan) -> Vec<String> {
-    let mut groups: Vec<(String, &str, Vec<&str>)> = Vec::new();
-    for cell in plan
-        .cells
-        .iter()
-        .filter(|c| !matches!(c.decision, Decision::Cached { .. }))
-    {
-        let because = because(&cell.decision);
-        let what = match &cell.decision {
-            Decision::After { .. } => because.trim_start_matches(", ").to_owned(),
-            other => format!("{}{because}", word(other)),
-        };
-        match groups
-            .iter_mut()
-            .find(|(w, stage, _)| *w == what && *stage == cell.stage)
-        {
-            Some((_, _, cells)) => cells.push(&cell.coordinates),
-            None => groups.push((what, &cell.stage, vec![&cell.coordinates])),
-        }
-    }
-    let mut lines = Vec::new();
-    let mut shown: std::collections::BTreeMap<&str, usize> = std::collections::BTreeMap::new();
-    for (what, stage, cells) in &groups {
-        let count = shown.entry(stage).or_default();
-        *count += 1;
-        if *count > REASONS_SHOWN {
-            continue;
-        }
-        let which = match cells.as_slice() {
-            [one] => cell_text(stage, one),
-            many => format!("{stage} ({} cells)", many.len()),
-        };
-        lines.push(format!("{which}: {what}"));
-    }
-    for (stage, count) in shown
-        .into_iter()
-        .filter(|(_, count)| *count > REASONS_SHOWN)
-    {
-        lines.push(format!(
-            "{stage}: {} more reasons; `--cells` shows each cell",
-            count - REASONS_SHOWN
-        ));
-    }
-    lines
-}
-
 pub(super) fn word(decision: &Decision) -> &'static str {
     match decision {
         Decision::Cached { .. } => "cached",
@@ -199,7 +150,7 @@ fn others(count: usize) -> String {
     }
 }
 
-fn because(decision: &Decision) -> String {
+pub(super) fn because(decision: &Decision) -> String {
     match decision {
         Decision::Cached { .. } => String::new(),
         Decision::Run { reason } => format!(", {reason}"),

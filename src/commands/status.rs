@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use pipeline::lock::{Earlier, Lock};
+use pipeline::lock::{Earlier, Lock, LockCell};
 use pipeline::place::cell_text;
 use pipeline::record::Record;
 use serde_json::json;
@@ -13,6 +13,7 @@ use crate::cells::{lock_file, read_lock};
 use crate::columns::columns;
 use crate::exit::Stop;
 use crate::project::{Project, shown};
+use crate::reasons::{self, Told};
 use crate::terminal::say;
 
 pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop> {
@@ -63,21 +64,25 @@ pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop
         ]);
     }
     say(&columns(&["stage", "cells", "status"], &rows, &[1]));
-    for stage in &lock.stages {
-        for cell in &stage.cells {
-            let reason = cell
-                .reason
-                .as_deref()
-                .map(|r| format!(": {r}"))
-                .unwrap_or_default();
-            if arguments.cells || cell.reason.is_some() {
-                say(&format!(
-                    "{} {}{reason}",
-                    cell.status.word(),
-                    cell_text(&stage.name, &cell.coordinates)
-                ));
-            }
+    if arguments.cells {
+        for (stage, cell) in cells_of(&lock) {
+            let reason = cell.reason.as_deref();
+            let reason = reason.map(|r| format!(": {r}")).unwrap_or_default();
+            let name = cell_text(stage, &cell.coordinates);
+            say(&format!("{} {name}{reason}", cell.status.word()));
         }
+    } else {
+        let told: Vec<Told<'_>> = cells_of(&lock)
+            .filter_map(|(stage, cell)| {
+                Some(Told {
+                    word: cell.status.word(),
+                    stage,
+                    cell: cell_text(stage, &cell.coordinates),
+                    reason: cell.reason.as_deref()?,
+                })
+            })
+            .collect();
+        reasons::lines(&told).iter().for_each(|line| say(line));
     }
     for line in marks(&lock, arguments.cells) {
         say(&line);
@@ -87,6 +92,13 @@ pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop
         tell_unfinished(&unfinished, file, global);
     }
     Ok(())
+}
+
+/// Returns the cells of a lock, each with its stage.
+fn cells_of(lock: &Lock) -> impl Iterator<Item = (&str, &LockCell)> {
+    lock.stages
+        .iter()
+        .flat_map(|stage| stage.cells.iter().map(|cell| (stage.name.as_str(), cell)))
 }
 
 /// What a run executed that has not written the lock: it is still at work, or was killed.

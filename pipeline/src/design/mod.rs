@@ -50,7 +50,7 @@ pub struct Design {
     pub warm_up: Duration,
     /// How long the machine rests between launches.
     pub cool_down: Duration,
-    /// What the machine should be like before anything is measured.
+    /// How quiet the machine must be before a measurement.
     pub quiet: Quiet,
     /// The standard deviation of the logarithm of a launch's result that is to be expected.
     pub noise: Option<f64>,

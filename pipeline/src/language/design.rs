@@ -29,11 +29,11 @@ use crate::suggest::{list, remedy};
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(crate) struct DesignFile {
-    /// How many complete blocks there are: each launches every configuration once.
+    /// The number of complete blocks. Each launches every configuration once.
     #[schemars(range(min = 1, max = 1000))]
     blocks: Option<u32>,
-    /// The stage whose launch is the unit of replication: the only serve stage unless given, or
-    /// the load stage of a study without servers.
+    /// The stage whose launch is the unit of replication. By default, the only serve stage, or the
+    /// load stage of a study without servers.
     unit: Option<String>,
     /// How launches are ordered within a block.
     order: Option<UnitOrder>,
@@ -43,9 +43,9 @@ pub(crate) struct DesignFile {
     warm_up: Option<DurationText>,
     /// How long the machine rests between launches.
     cool_down: Option<DurationText>,
-    /// What the machine should be like before anything is measured.
+    /// How quiet the machine must be before a measurement.
     quiet: Option<QuietFile>,
-    /// How much launches are expected to vary, for the smallest effect that can be detected.
+    /// The expected noise between launches, for the smallest detectable effect.
     noise: Option<PercentText>,
     /// Blocks beyond `blocks` until a figure is known closely enough.
     until: Option<UntilFile>,
@@ -69,7 +69,7 @@ struct RuleFile {
     relative_half_width: PercentText,
     /// The figure that must be known so closely, by its column's name.
     of: String,
-    /// The most blocks.
+    /// The largest number of blocks.
     at_most: BlocksText,
 }
 
@@ -108,7 +108,7 @@ struct ArmFile {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct QuietFile {
-    /// The most running tasks for each core.
+    /// The largest number of running tasks per core.
     #[schemars(extend("exclusiveMinimum" = 0))]
     load: Option<f64>,
     /// How long a run waits for the machine to become quiet.

@@ -35,18 +35,19 @@ use crate::stage::{Json, Registry};
     reason = "only its schema is used: the tree is read with its places"
 )]
 pub(crate) struct ExperimentFile {
-    /// Another experiment that this file changes: a path from the folder of the experiment that is run.
+    /// Another experiment that this file changes: a path relative to the folder of the experiment
+    /// that you run.
     extends: Option<String>,
-    /// The experiment's name; the lock and the reports are named after it.
+    /// The experiment's name, which also names the lock and the reports.
     #[schemars(length(min = 1))]
     experiment: String,
     /// The title of the report.
     title: Option<String>,
     /// The question the experiment answers.
     question: Option<String>,
-    /// The number every random stream derives from.
+    /// The seed from which every random stream derives.
     seed: u64,
-    /// In which order measurements on one server are executed.
+    /// The order of measurements on one server.
     #[serde(default)]
     order: Order,
     /// How the study is replicated: blocks, their unit and their order.
@@ -54,10 +55,10 @@ pub(crate) struct ExperimentFile {
     /// Named values with types and defaults, used as `${name}`; `--set name=value` changes one.
     #[serde(default)]
     parameters: BTreeMap<String, Parameter>,
-    /// Named sets of parameter values and axis replacements; `--profile name` puts one in force.
+    /// Named sets of parameter values and axis replacements; `--profile name` selects one.
     #[serde(default)]
     profiles: BTreeMap<String, Profile>,
-    /// Named lists of values that stages are expanded over.
+    /// Named lists of values over which stages are expanded.
     #[serde(default)]
     axes: BTreeMap<String, Axis>,
     /// The stages, each under its name.
@@ -86,7 +87,7 @@ pub(crate) struct Parameter {
     #[schemars(length(min = 1))]
     #[expect(dead_code, reason = "read from the tree, with its place")]
     pub(crate) choices: Option<Vec<Json>>,
-    /// What the parameter is, for people.
+    /// The purpose of the parameter, for readers.
     #[expect(
         dead_code,
         reason = "for people and for the specification, which copies the tree"
@@ -128,7 +129,7 @@ pub(crate) struct Profile {
     axes: BTreeMap<String, Axis>,
     /// Keys of the design that replace those of the same name.
     design: Option<DesignFile>,
-    /// What the profile is for, for people.
+    /// The purpose of the profile, for readers.
     help: Option<String>,
 }
 
@@ -194,12 +195,12 @@ pub(crate) struct Range {
 pub(crate) struct StageCommon {
     /// The kind of the stage.
     kind: String,
-    /// What the stage is for, for people.
+    /// The purpose of the stage, for readers.
     description: Option<String>,
     /// The stages whose outputs it reads.
     #[serde(default)]
     needs: Vec<String>,
-    /// The axes it is expanded over; the last one varies fastest.
+    /// The axes over which it is expanded; the last one varies fastest.
     #[serde(default)]
     over: Vec<String>,
     /// Cells left out, each with its reason.
@@ -210,7 +211,7 @@ pub(crate) struct StageCommon {
     include: Vec<Include>,
     /// The time limit of one cell.
     timeout: Option<DurationText>,
-    /// How often a failed cell is tried again.
+    /// How often a failed cell is retried.
     #[schemars(range(max = 100))]
     retries: Option<u32>,
     /// Named resources that a cell holds alone while it executes.

@@ -73,12 +73,13 @@ impl StageKind for Analyze {
             "tables".to_owned(),
             json!({
                 "type": "object",
-                "description": "The tables to make; a table may use others by name.",
+                "description": "The tables to compute; a table may use others by name.",
                 "additionalProperties": {
                     "type": "object",
                     "required": ["operator"],
                     "properties": {
-                        "operator": {"type": "string", "enum": names, "description": "How the table is made."}
+                        "operator": {"type": "string", "enum": names, "description": "The \
+                        operator that computes the table."}
                     },
                     "allOf": cases,
                 },

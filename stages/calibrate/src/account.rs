@@ -18,12 +18,12 @@ use serde_json::json;
 
 use crate::point::ended_well;
 
-/// What is sent to a real server to compare times with its own account.
+/// The requests to a real server, to compare times with those that it reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Account {
-    /// How many clients, one closed loop after the other; by default one, and as many as the
-    /// server has slots.
+    /// The numbers of clients, one closed loop after the other; by default, one client, and as many
+    /// as the server has slots.
     pub concurrency: Vec<u32>,
     /// Requests of each closed loop, the warm-up left out.
     #[schemars(range(min = 1))]

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::account::Account;
 
-/// The settings of a calibration: every concurrency and every rate with every gap; and, of a server
-/// among the needs, its own account.
+/// The settings of a calibration: every concurrency and every rate with every gap. If the stage
+/// needs a server, also the comparison with the times that the server reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Grid {
@@ -17,18 +17,18 @@ pub struct Grid {
     pub rate: Vec<f64>,
     /// Gaps between the tokens of an answer; `0 ms` sends them without waiting.
     pub gap: Vec<Span>,
-    /// From a request's arrival to its first token.
+    /// The time from a request's arrival to its first token.
     pub ttft: Span,
-    /// Tokens of an answer, one a chunk.
+    /// The tokens of an answer, one per chunk.
     #[schemars(range(min = 2))]
     pub tokens: u32,
-    /// How long each point is measured, about; at least one answer for each client.
+    /// Approximate time to measure each point; at least one answer per client.
     pub duration: Span,
-    /// What errors may be for a point to count as covered.
+    /// The largest errors with which a point counts as covered.
     pub bound: Bound,
-    /// Whether the reference server speaks TLS, with a certificate made for the occasion.
+    /// Whether the reference server uses TLS, with a temporary certificate.
     pub tls: bool,
-    /// What is sent to the server among the stage's needs, if there is one.
+    /// The requests to the server that the stage needs, if any.
     pub account: Account,
 }
 

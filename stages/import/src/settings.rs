@@ -55,7 +55,8 @@ pub enum Tool {
     Csv,
     /// A Parquet file, a request a row.
     Parquet,
-    /// `requests.parquet` as `benchtrail load --out` wrote it; the tables beside it come along.
+    /// `requests.parquet` as written by `benchtrail load --out`, together with the other tables in
+    /// its folder.
     Benchtrail,
 }
 
@@ -95,7 +96,7 @@ pub struct ColumnSource {
     /// For `status`: the texts of the file that mean success.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ok: Vec<String>,
-    /// One value for every row, where the file has no such column and you know it.
+    /// One value for every row, if the file lacks the column but you know the value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub value: Option<String>,

@@ -56,7 +56,7 @@ pub enum Arrival {
     "concurrency": "`clients`", "max-concurrency": "`clients`", "users": "`clients`", "n": "`clients`",
 }))]
 pub struct ClosedLoop {
-    /// How many clients: the most requests in flight.
+    /// The number of clients, which is also the largest number of requests in flight.
     #[schemars(range(min = 1, max = 65536))]
     pub clients: u32,
     /// How long a client waits between an answer and its next request.

@@ -29,11 +29,12 @@ pub struct Extent {
     pub cancel: Option<Cancel>,
 }
 
-/// Requests that their senders give up, as users do who close a page.
+/// Requests that are abandoned, as by users who close a page.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Cancel {
-    /// How long after its first byte was sent a request is given up, unless it is answered by then.
+    /// The time after its first byte was sent at which a request is abandoned, unless it is
+    /// answered by then.
     pub after: Span,
     /// The share of requests whose senders do so, drawn by the seed; by default all.
     #[serde(default = "all", skip_serializing_if = "is_all")]

@@ -16,8 +16,8 @@ use crate::workload::Workload;
 use apis::Delivery;
 use contract::Api;
 
-/// The settings of a load stage. `workload` and `arrival` are required unless something stands
-/// in for the server.
+/// The settings of a load stage. `workload` and `arrival` are required, unless `simulate` or
+/// `import` replaces the server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[schemars(extend(
@@ -55,7 +55,7 @@ use contract::Api;
     },
 ))]
 pub struct Settings {
-    /// What a request asks for: the name of a definition in `workloads`, or one written here.
+    /// The requests: the name of a definition in `workloads`, or a definition written here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "WorkloadChoice")]
     pub workload: Option<WorkloadChoice>,
@@ -63,13 +63,13 @@ pub struct Settings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Arrival")]
     pub arrival: Option<Arrival>,
-    /// Rows from a result file of another tool instead of a server. No other setting goes
-    /// beside it.
+    /// Rows from a result file of another tool instead of a server. You cannot combine it with
+    /// other settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Import")]
     pub import: Option<Import>,
-    /// How many requests are measured. Either this or `requests-per-client`; ladders, ramps
-    /// and traces that have neither get those that fit into their time, or all.
+    /// How many requests are measured. Give either this or `requests-per-client`. Without them,
+    /// steps and ramps send the requests that fit into their time, and traces send all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub requests: Option<u64>,
@@ -77,28 +77,29 @@ pub struct Settings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub requests_per_client: Option<u64>,
-    /// How many whole sessions are measured, where the workload has sessions; instead of
-    /// `requests`, which cuts the last session short where it must.
+    /// How many whole sessions are measured, if the workload has sessions. `requests` may cut the
+    /// last session short instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub sessions: Option<u64>,
-    /// For how long requests are begun: none later than this after measuring began; those in flight are
-    /// waited for. Beside a count, whichever ends first; without one, a closed loop takes as many requests
-    /// as there is time for.
+    /// How long new requests are sent. Requests in flight at the end are waited for. With a count
+    /// as well, the limit that is reached first ends the load. Without a count, a closed loop sends
+    /// as many requests as fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Span")]
     pub duration: Option<Span>,
-    /// The most requests in flight of open arrivals: who comes when so many are waits in line, and its
-    /// latency from the schedule counts the wait.
+    /// The largest number of requests in flight for open arrivals. Further arrivals wait in line,
+    /// and latencies from the scheduled time include the wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65536))]
     pub max_in_flight: Option<u32>,
-    /// Requests that their senders give up after a time, as users do who close a page: rows of status
+    /// Abandon requests after some time, like users who close a page. Their rows have the status
     /// `cancelled`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Cancel")]
     pub cancel: Option<Cancel>,
-    /// How many requests are sent and answered before measuring begins, in a closed loop.
+    /// How many warm-up requests are sent and answered, in a closed loop, before the measurement
+    /// begins.
     #[serde(default)]
     pub warmup: u64,
     /// The API to speak; by default the one the server's definition names.
@@ -109,8 +110,8 @@ pub struct Settings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^[A-Za-z_][A-Za-z0-9_]*$"))]
     pub api_key_env: Option<String>,
-    /// Headers sent with every request, such as a route of a gateway. They are stored with the
-    /// settings, so a secret is refused here: its place is `api-key-env`.
+    /// Headers sent with every request, such as a gateway's route. They are stored with the
+    /// settings, so secrets are refused here; use `api-key-env` instead.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
     /// Whether answers are streamed.
@@ -119,19 +120,19 @@ pub struct Settings {
     /// A request's time limits.
     #[serde(default)]
     pub timeouts: Timeouts,
-    /// No byte on any stream for so long, while requests are in flight, ends the cell as hung;
-    /// `0 s` turns the watchdog off.
+    /// If no byte arrives on any stream for this long while requests are in flight, the cell ends
+    /// as hung. `0 s` disables this.
     #[serde(default = "heartbeat")]
     pub heartbeat: Span,
-    /// Search for the highest level of `arrival` at which the server keeps bounds. `requests`
-    /// is then the most sent at one level.
+    /// Search for the highest level of `arrival` at which the server meets its bounds. `requests`
+    /// is then the largest number per level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Search")]
     pub search: Option<Search>,
     /// What is sampled beside the load, and how often.
     #[serde(default)]
     pub telemetry: Telemetry,
-    /// Draw the rows from a declared model of a server instead of sending requests to one.
+    /// Take the rows from a declared model of a server instead of sending requests to a server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulate: Option<Simulation>,
 }

@@ -31,27 +31,27 @@ pub struct Settings {
     #[serde(default)]
     #[schemars(with = "Vec<serde_json::Value>")]
     pub arguments: Vec<Word>,
-    /// Files that it reads, by the name that they get in `{files}`. They are pinned by their digest.
+    /// Files that the program reads, by their name in `{files}`. They are pinned by their digest.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
-    /// Variables set for it; the same placeholders as in `arguments`.
+    /// Environment variables to set; placeholders as in `arguments`.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub environment: BTreeMap<String, Word>,
     /// Names of the variables that it inherits besides `PATH`, `HOME` and `TMPDIR`.
     #[serde(default)]
     pub inherit: Vec<String>,
-    /// A command that must succeed before the program is started, for instance one that asks whether
-    /// counters are accessible. If it fails, the cell is blocked, with what it said.
+    /// A command that must succeed before the program is started, such as one that checks whether
+    /// counters are accessible. If it fails, the cell is blocked, and its output is the reason.
     #[serde(default)]
     pub check: Vec<String>,
-    /// Tables that it leaves, by name.
+    /// The tables that it writes, by name.
     #[serde(default)]
     pub tables: BTreeMap<String, TableSettings>,
-    /// Other files that it leaves in `{out}`, by the name of the output.
+    /// Other files that it writes to `{out}`, by the name of the output.
     #[serde(default)]
     pub blobs: BTreeMap<String, String>,
-    /// The most that it may write into `{out}`, in MiB.
+    /// The largest amount that it may write to `{out}`, in MiB.
     #[serde(default = "budget")]
     #[schemars(range(min = 1))]
     pub budget_mib: u64,

@@ -64,8 +64,8 @@ pub struct Settings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub draft: Option<String>,
-    /// What the engine's program is installed in. By default, the definition's own packages, or
-    /// what you have installed.
+    /// The environment of the engine's program. By default, the definition's own packages, or the
+    /// program that you installed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<EnvironmentSettings>,
     /// Where the engine is prepared and runs; by default on this machine.

@@ -41,7 +41,7 @@ pub struct Claim {
     /// instead of a claim that is not licensed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub narrower: Vec<Narrower>,
-    /// Phrases that must not stand in the report unless the claim is licensed.
+    /// Phrases that must not appear in the report unless the claim is licensed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forbidden: Vec<String>,
 }

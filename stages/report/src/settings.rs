@@ -91,7 +91,7 @@ pub enum OneOrMany {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TableSettings {
-    /// The table it shows, as `stage.output`.
+    /// The table to show, as `stage.output`.
     pub from: String,
     /// The columns, from left to right.
     pub columns: Vec<ColumnSettings>,
@@ -103,10 +103,10 @@ pub struct TableSettings {
     pub order: Vec<String>,
     /// The caption; may hold template expressions.
     pub caption: String,
-    /// What to say instead if no row is there.
+    /// The text to show if there are no rows.
     #[serde(default)]
     pub empty: Option<String>,
-    /// Why cells missing from its rows are not listed under it; the report says that they are not.
+    /// The reason why missing cells are not listed in footnotes; the report states it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_footnotes: Option<String>,
 }
@@ -158,7 +158,7 @@ pub enum FigureKind {
     Box,
     /// A trade-off of two columns; the area of a bubble shows a third.
     Bubble,
-    /// Two columns against each other, a mark a row, and the frontier of the best.
+    /// Two columns against each other, one mark per row, and the frontier of the best marks.
     Scatter,
     /// A column over time, the cells of its stage side by side, each marked.
     Timeline,
@@ -172,7 +172,7 @@ pub enum FigureKind {
 pub struct FigureSettings {
     /// What it shows.
     pub kind: FigureKind,
-    /// The table it shows, as `stage.output`.
+    /// The table to show, as `stage.output`.
     pub table: String,
     /// The column of the horizontal axis.
     pub x: String,
@@ -216,8 +216,8 @@ pub struct FigureSettings {
     /// A logarithmic vertical axis (box, scatter).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub log_y: bool,
-    /// Which way of `x` and of `y` is better (scatter): the marks that no other one beats in both are joined,
-    /// and the others are hollow.
+    /// The better direction of `x` and of `y` (scatter). A line joins the marks that no other mark
+    /// beats in both; the others are hollow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frontier: Option<[Better; 2]>,
     /// The table of the operator `fit`, as `stage.output` (fit).
@@ -232,7 +232,7 @@ pub struct FigureSettings {
     /// The format of values written into the figure.
     #[serde(default)]
     pub format: String,
-    /// Why cells missing from its marks are not listed under it; the report says that they are not.
+    /// The reason why missing cells are not listed in footnotes; the report states it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_footnotes: Option<String>,
 }

@@ -40,12 +40,12 @@ pub struct Role {
     /// default each sees all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<String>,
-    /// Which roles its members are told of: the name that the engine's definition gives them
+    /// The roles that are passed to its members: the name in the engine's definition
     /// (`launch.peers`), and the role.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub peers: BTreeMap<String, String>,
-    /// What proves that a member is ready. A worker that generates nothing by itself is ready by
-    /// its health check.
+    /// The check that shows that a member is ready. Use the health check for a worker that cannot
+    /// generate alone.
     pub ready: Readiness,
 }
 

@@ -45,14 +45,13 @@ pub struct Serve {
     "base-url": "the engine of the provision stage: `launch: {program: {running: URL}}`",
 }))]
 pub struct Settings {
-    /// Settings of the engine, by the names its definition gives them; the others keep their
-    /// defaults.
+    /// Settings of the engine, under the names in its definition; all others keep their defaults.
     pub settings: BTreeMap<String, Json>,
     /// The roles of a group of servers, such as a router and the replicas behind it, instead of one
     /// server.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub roles: BTreeMap<String, Role>,
-    /// Of a group the role that load goes to; it has one member.
+    /// The role of a group that receives the load; it must have one member.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub load: Option<String>,

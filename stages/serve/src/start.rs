@@ -174,7 +174,7 @@ impl Default for Manner {
     }
 }
 
-/// What proves that a server is ready.
+/// The check that shows that a server is ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Readiness {

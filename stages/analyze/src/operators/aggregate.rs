@@ -22,7 +22,7 @@ pub(crate) struct Parameters {
     over: Vec<String>,
     /// The columns to describe.
     columns: Vec<String>,
-    /// The axes whose labels are the units of replication, among `over`; by default `block` where the
+    /// The axes whose labels are the units of replication, among `over`; by default `block`, if the
     /// table has it. Values within a unit are averaged before the interval. Without units there is no interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unit: Option<Vec<String>>,

@@ -32,11 +32,11 @@ pub(crate) struct Parameters {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Printed {
-    /// Those that so many values bound on both sides at level 0.95: the median from 6 values on, p90 from
-    /// 36, p95 from 72, p99 from 368. The others are null.
+    /// Quantiles with enough values to bound them on both sides at level 0.95: the median from 6
+    /// values, p90 from 36, p95 from 72, p99 from 368. The others are null.
     #[default]
     Supported,
-    /// All, whatever the number of values.
+    /// All quantiles, for any number of values.
     All,
 }
 

@@ -11,7 +11,7 @@ use crate::frame::{Frame, Level, Row, Spec};
 use crate::intake::{Load, Rows};
 use crate::operator::Context;
 
-/// Parameters that only say whose rows are read.
+/// Parameters that only name the load stage to read.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(rename = "Parameters")]

@@ -52,7 +52,7 @@ struct Limits {
     /// On the time to the first token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ttft_ms: Option<f64>,
-    /// On the time per output token, or what the tool takes for it.
+    /// On the time per output token, as the tool defines it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tpot_ms: Option<f64>,
     /// On the end-to-end latency.

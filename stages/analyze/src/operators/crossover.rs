@@ -35,7 +35,7 @@ pub(crate) struct Parameters {
     /// Axes averaged on each side before pairing.
     #[serde(default)]
     average: Vec<String>,
-    /// The axes whose labels are the units of replication; by default `block` where the table has it.
+    /// The axes whose labels are the units of replication; by default `block`, if the table has it.
     /// Without units, no crossover can be shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unit: Option<Vec<String>>,

@@ -22,7 +22,8 @@ pub(crate) enum Family {
     Table,
     /// The tests of one column: the chance holds for each column by itself and adds to that of the study.
     PerColumn,
-    /// Checks, whose sides should not differ, with those of the design's A/A arm: they share a level of their own.
+    /// Checks, whose sides should not differ, such as those of the design's A/A arm. They share a
+    /// separate level.
     Check,
 }
 

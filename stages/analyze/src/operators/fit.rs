@@ -37,7 +37,7 @@ pub(crate) struct Parameters {
     /// are refused.
     #[serde(default = "twice")]
     extrapolate: f64,
-    /// The axes whose labels are the units of replication; by default `block` where the table has it. The
+    /// The axes whose labels are the units of replication; by default `block`, if the table has it. The
     /// curve is fitted to the means over the units. The interval comes from separate curves of the
     /// units.
     #[serde(default, skip_serializing_if = "Option::is_none")]

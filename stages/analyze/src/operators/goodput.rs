@@ -39,7 +39,7 @@ struct Bound {
     metric: String,
     /// The largest value that meets it, in the metric's unit.
     at_most: f64,
-    /// Whether a request for which the metric is undefined meets it.
+    /// Whether a request without a value of the metric meets the bound.
     #[serde(default)]
     undefined_meets: bool,
 }

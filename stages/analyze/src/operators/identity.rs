@@ -38,10 +38,10 @@ struct Law {
     #[serde(default)]
     #[schemars(with = "Vec<Json>")]
     over: Vec<Json>,
-    /// How far the sides may be apart, relative to the right one.
+    /// The allowed difference, relative to the right side.
     #[serde(default)]
     within: f64,
-    /// How far the sides may be apart besides, in the column's unit.
+    /// An additional allowed difference, in the column's unit.
     #[serde(default)]
     within_absolute: f64,
     /// Decimals to which both sides are rounded first (half away from zero): the precision in

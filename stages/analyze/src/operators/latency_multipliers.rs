@@ -26,7 +26,7 @@ pub(crate) struct Parameters {
     /// rows that share an anchor stay together, then averaged over the units. None: a row stays a row.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     over: Vec<String>,
-    /// The axes whose labels are the units of replication, among `over`; by default `block` where the
+    /// The axes whose labels are the units of replication, among `over`; by default `block`, if the
     /// table has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unit: Option<Vec<String>>,

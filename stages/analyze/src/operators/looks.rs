@@ -11,8 +11,8 @@ pub(crate) enum Looks {
     /// Once, after the last block.
     #[default]
     Once,
-    /// After each block, as where a design goes on `until` something is known: p values and intervals hold
-    /// at every look, and are wider.
+    /// After each block, as in a design with `until`. P values and intervals then hold at every
+    /// look, and intervals are wider.
     AfterEachBlock,
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Parameters {
     average: Vec<String>,
     /// The columns compared.
     columns: Vec<String>,
-    /// The axes whose labels are the units of replication; by default `block` where the table has it. A
+    /// The axes whose labels are the units of replication; by default `block`, if the table has it. A
     /// row then combines the units, with an interval of the ratio.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unit: Option<Vec<String>>,

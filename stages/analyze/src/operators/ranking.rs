@@ -32,7 +32,7 @@ pub(crate) struct Parameters {
     /// one.
     #[serde(default)]
     tie_within: f64,
-    /// The axes whose labels are the units of replication; by default `block` where the table has it.
+    /// The axes whose labels are the units of replication; by default `block`, if the table has it.
     /// Without units, no two contenders are distinguished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unit: Option<Vec<String>>,

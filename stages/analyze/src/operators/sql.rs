@@ -39,7 +39,7 @@ pub(crate) struct Parameters {
     level: Stands,
 }
 
-/// What is over what.
+/// The two sides of a ratio.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Quotient {

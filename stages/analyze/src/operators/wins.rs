@@ -31,7 +31,7 @@ pub(crate) struct Parameters {
     /// Axes counted separately; the other keys, without the unit axes, name the contests.
     #[serde(default)]
     by: Vec<String>,
-    /// The axes whose labels are the units of replication; by default `block` where the table has it. A
+    /// The axes whose labels are the units of replication; by default `block`, if the table has it. A
     /// contest is decided by the means over the units, so more blocks do not make more contests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unit: Option<Vec<String>>,

@@ -17,7 +17,7 @@ pub struct Search {
     /// The highest level tried.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub up_to: f64,
-    /// What a request must keep to count as good.
+    /// The bounds that a good request must meet.
     pub bounds: Bounds,
     /// The share of requests that must be good. Requests that fail are not.
     #[serde(default = "attainment")]

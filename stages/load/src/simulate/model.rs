@@ -40,12 +40,11 @@ pub(crate) fn schema() -> (&'static str, schemars::Schema) {
 pub struct Simulation {
     /// The server: the name of a definition in `simulated-servers`, or one written here.
     pub server: SimulationChoice,
-    /// Tells servers of equal settings apart: each name has noise of its own. The noise of a cell
+    /// Distinguishes servers with equal settings: each name has its own noise. The noise of a cell
     /// otherwise follows from the settings, the seed and the repetition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// How many times longer than declared everything takes, above 0: a larger model, a slower
-    /// host.
+    /// A factor on all declared times, above 0, for example for a larger model or a slower host.
     #[serde(default = "one")]
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub slowdown: f64,
@@ -124,7 +123,7 @@ fn one_token() -> u32 {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct PrefillCost {
-    /// Whatever its length.
+    /// For any length.
     #[serde(default)]
     pub fixed: Span,
     /// For each token that is not in the cache.
@@ -185,8 +184,8 @@ pub struct Clock {
     pub drift: f64,
 }
 
-/// What goes wrong. A fault with a share strikes exactly that share of the measured requests,
-/// rounded up, drawn at random.
+/// Faults. A fault with a share hits exactly that share of the measured requests, rounded up, drawn
+/// at random.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Faults {

@@ -17,11 +17,12 @@ pub struct Telemetry {
     pub processes: bool,
     /// Where GPUs are read (`gpu_telemetry`).
     pub gpu: Gpu,
-    /// Whether the server is asked for its slots and its state, where its definition says how
-    /// (`slots`, `server_info`).
+    /// Whether to sample the server's slots and state, if its definition names the paths (`slots`,
+    /// `server_info`).
     pub probes: bool,
-    /// A silent server (see `heartbeat`) is taken to be hung only if no GPU drew this many watts
-    /// on average meanwhile; without it, or where no power can be read, silence alone decides.
+    /// A silent server (see `heartbeat`) counts as hung only if the mean power of every GPU was
+    /// below this many watts meanwhile. Without this setting, or if no power can be read, silence
+    /// alone decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub hung_below_w: Option<f64>,

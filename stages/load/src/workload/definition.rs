@@ -14,7 +14,7 @@ use super::structured::Structured;
 use super::tokenizer::Tokenizer;
 use crate::trace::RecordedLengths;
 
-/// A workload: where prompts come from, how much output is asked for, how it is sampled.
+/// A workload: the source of prompts, the requested output, and its sampling.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Workload {
@@ -26,18 +26,18 @@ pub struct Workload {
     /// A system message for chat APIs; put before the prompt for the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// How much output is asked for. A mixture's parts may say otherwise.
+    /// The requested output. Parts of a mixture may override it.
     pub output: Output,
     /// How output is sampled.
     #[serde(default)]
     pub sampling: Sampling,
-    /// Several turns that build on each other; without it every prompt stands alone.
+    /// Several turns that build on each other; without it, prompts are independent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sessions: Option<Sessions>,
     /// The form answers must have; each answer is checked against it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured: Option<Structured>,
-    /// What counts tokens, where lengths are given in tokens.
+    /// The tokenizer that counts lengths in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokenizer: Option<Tokenizer>,
     /// Fields added to the body of every request as they are, winning over ours.
@@ -51,7 +51,7 @@ pub struct Workload {
 pub enum Source {
     /// Random words of the shipped list, nothing in common between prompts.
     Words(Words),
-    /// A prefix of random words that prompts share, then a suffix of their own.
+    /// A prefix of random words that prompts share, followed by an individual suffix.
     SharedPrefix(SharedPrefix),
     /// A weighted choice between sources.
     Mixture(Vec<Part>),
@@ -69,7 +69,7 @@ pub enum Source {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Words {
-    /// How long; a word of the list is 1.1 tokens or so (1.09 with SmolLM2's tokenizer).
+    /// The length. A word of the list is about 1.1 tokens (1.09 with SmolLM2's tokenizer).
     pub length: Length,
 }
 
@@ -77,16 +77,16 @@ pub struct Words {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct SharedPrefix {
-    /// How much is shared.
+    /// The length of the shared prefix.
     pub prefix: Length,
-    /// How much follows that is a prompt's own.
+    /// The length of the individual suffix.
     pub suffix: Length,
     /// How many distinct prefixes there are; a prompt takes one at random.
     #[serde(default = "one")]
     #[schemars(range(min = 1))]
     pub prefixes: u32,
-    /// The share of prompts that begin with one of them; the others have a beginning of the
-    /// same length of their own.
+    /// The share of prompts that begin with one of them. The others begin with individual text of
+    /// the same length.
     #[serde(default = "all", skip_serializing_if = "is_all")]
     #[schemars(range(min = 0, max = 1))]
     pub fraction: f64,
@@ -119,7 +119,7 @@ pub struct Part {
     pub weight: u32,
     /// Where its prompts come from.
     pub prompts: Source,
-    /// How much output it asks for, if not what the workload says.
+    /// The requested output, if it differs from that of the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Output>,
 }
@@ -128,8 +128,8 @@ pub struct Part {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Pack {
-    /// A file of JSON Lines, or of one JSON array: each entry an object with `prompt` (text) and, if
-    /// it asks for its own amount of output, `output_tokens`; or a JSON string.
+    /// A file of JSON Lines, or a JSON array. Each entry is a JSON string, or an object with
+    /// `prompt` and, optionally, its own `output_tokens`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// The digest of the file's bytes. Filled in while planning; a file that says otherwise
@@ -139,7 +139,7 @@ pub struct Pack {
     /// The prompts themselves, instead of a file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub texts: Vec<String>,
-    /// What happens when more prompts are needed than there are.
+    /// The action if there are fewer prompts than needed.
     #[serde(default)]
     pub when_short: WhenShort,
 }
@@ -175,16 +175,16 @@ pub struct Dataset {
     /// later is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// Whether a turn asks for as many tokens as its recorded answer has (needs a `tokenizer`);
-    /// turns without one, and all turns otherwise, ask for what the workload says.
+    /// Whether a turn requests as many tokens as its recorded answer has; this needs a `tokenizer`.
+    /// Turns without a recorded answer use the workload's output, as all turns do otherwise.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub recorded_output: bool,
-    /// What happens when more conversations are needed than there are.
+    /// The action if there are fewer conversations than needed.
     #[serde(default)]
     pub when_short: WhenShort,
 }
 
-/// What happens when a pack holds fewer prompts than a cell needs.
+/// The action if a pack has fewer prompts than a cell needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenShort {

@@ -33,8 +33,8 @@ impl Count {
     }
 }
 
-/// How long a text is: a count of words (`120`, `{from: 60, to: 480}`), or of what is named
-/// (`{tokens: 512}`, `{characters: {from: 200, to: 300}}`).
+/// The length of a text: in words (`120`, `{from: 60, to: 480}`), or in a named unit (`{tokens:
+/// 512}`, `{characters: {from: 200, to: 300}}`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Length {

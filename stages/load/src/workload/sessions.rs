@@ -49,7 +49,7 @@ pub enum TurnsDrawn {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Think {
-    /// Always so long.
+    /// A constant time.
     Fixed(Span),
     /// Drawn evenly between two times.
     Range(ThinkRange),

@@ -4,8 +4,8 @@ use pipeline::stage::Json;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The form of answers: a JSON Schema, given here or in a file. Each API is told it in its own
-/// words, and each complete answer is checked against it.
+/// The form of answers: a JSON Schema, given here or in a file. Benchtrail sends it in the form of
+/// each API, and checks each complete answer against it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Structured {

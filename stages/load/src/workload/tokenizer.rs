@@ -36,14 +36,13 @@ pub struct TokenizerServer {
     pub server: ServerTokenizer,
 }
 
-/// How the server's tokenizer is asked: `POST /tokenize`, as llama.cpp, vLLM, SGLang and TGI
-/// answer it.
+/// The server's tokenizer: `POST /tokenize`, as llama.cpp, vLLM, SGLang and TGI answer it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ServerTokenizer {
-    /// The fingerprint the tokenizer must have: the digest of the tokens of a fixed text, as the
-    /// column `tokenizer` of a table `cell` tells it. A server that tokenizes otherwise fails the
-    /// cell; so engines that are compared are known to count alike.
+    /// The required fingerprint of the tokenizer: the digest of the tokens of a fixed text, as in
+    /// the column `tokenizer` of a table `cell`. If the server tokenizes differently, the cell
+    /// fails. This ensures that compared engines count alike.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
     /// Whether the tokens of the chat template are part of a prompt's length.
@@ -51,12 +50,12 @@ pub struct ServerTokenizer {
     pub template: ChatTemplate,
 }
 
-/// What becomes of the tokens that a server's chat template puts around a prompt.
+/// How to count the tokens that a server's chat template adds to a prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChatTemplate {
-    /// A prompt has its length with them, where the API is chat and the server tells its template
-    /// (llama.cpp, `POST /apply-template`). Turns of sessions are counted without.
+    /// The length of a prompt includes them, if the API is chat and the server can apply its
+    /// template (llama.cpp, `POST /apply-template`). Turns of sessions are counted without them.
     #[default]
     Counted,
     /// A prompt has its length without them.

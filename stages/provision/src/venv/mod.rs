@@ -37,7 +37,7 @@ pub struct VenvSettings {
     /// the store.
     #[serde(default)]
     pub packages: Vec<String>,
-    /// Packages with exact versions that replace what other packages ask for. Needs `uv`.
+    /// Packages with exact versions that replace the requirements of other packages. Needs `uv`.
     #[serde(default)]
     pub overrides: Vec<String>,
     /// Instead of `packages`: a file of requirements with the exact version and the SHA-256 of

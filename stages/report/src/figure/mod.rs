@@ -40,7 +40,7 @@ pub struct Drawn {
     pub name: String,
     /// The picture, on its own.
     pub svg: String,
-    /// The table it shows, as `stage.output`.
+    /// The table to show, as `stage.output`.
     pub table: String,
     /// The table's digests: one, or one for each cell of its stage.
     pub digests: Vec<Digest>,

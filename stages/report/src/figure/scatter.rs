@@ -14,7 +14,7 @@ const HEIGHT: f64 = 300.0;
 const BETWEEN: f64 = 58.0;
 const LEFT: f64 = 62.0;
 
-/// Which way of an axis is better.
+/// The better direction of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Better {

@@ -14,7 +14,7 @@ use crate::settings::OneOrMany;
 /// A condition that chooses rows: columns, and the value or values each must have.
 pub(crate) type Only = BTreeMap<String, OneOrMany>;
 
-/// What is said of the rows of a table.
+/// A statement about the rows of a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
@@ -24,25 +24,25 @@ pub enum Rule {
     NoRow(That),
     /// The one row meets it.
     Holds(That),
-    /// At least so many rows meet it.
+    /// At least `count` rows meet it.
     AtLeast(Counted),
-    /// At most so many rows meet it, and of the others it is known that they do not.
+    /// At most `count` rows meet it, and all others are known not to.
     AtMost(Counted),
-    /// Exactly so many rows meet it.
+    /// Exactly `count` rows meet it.
     Exactly(Counted),
-    /// The rows that meet it are those that `are` says.
+    /// The rows that meet it are exactly those of `are`.
     OnlyThese(OnlyThese),
-    /// One row has the largest value of a column; `are` says which.
+    /// One row has the largest value of a column; `are` describes it.
     Largest(Extremum),
-    /// One row has the smallest value of a column; `are` says which.
+    /// One row has the smallest value of a column; `are` describes it.
     Smallest(Extremum),
-    /// All values of a column lie in a range; without bounds, the range is what they span.
+    /// All values of a column are in a range; without bounds, the range that they span.
     Between(Between),
     /// All values of a column are close to a number or to another column.
     Within(Within),
     /// A column rises or falls from step to step in every series.
     Monotone(Steps),
-    /// One step is the steepest of all series; `are` says to which row.
+    /// One step is the steepest of all series; `are` describes the row to which it leads.
     Steepest(Steps),
     /// Every row has the verdict `different`, on the side stated.
     Different(Tested),
@@ -157,7 +157,7 @@ pub struct Within {
     pub ratio: Option<f64>,
 }
 
-/// Which way a column goes.
+/// The direction of a column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
@@ -181,10 +181,10 @@ pub struct Steps {
     pub x: String,
     /// The column that rises or falls.
     pub y: String,
-    /// The columns that tell series apart.
+    /// The columns that separate series.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<String>,
-    /// Which way it goes.
+    /// Its direction.
     #[serde(default)]
     pub direction: Direction,
     /// Whether a step without a change breaks monotony.

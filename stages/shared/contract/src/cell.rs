@@ -189,7 +189,7 @@ crate::words! {
         /// At most this many; the model may stop earlier.
         #[default]
         Cap = "cap",
-        /// Exactly this many: the end-of-sequence token is ignored, where the API can be told so.
+        /// Exactly this many: the end-of-sequence token is ignored, if the API supports this.
         Exact = "exact",
     }
 }

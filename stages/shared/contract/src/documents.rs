@@ -274,25 +274,25 @@ pub struct RoleDescriptor {
 /// The facet that holds what the user declares of a machine that nobody has looked at.
 pub const DECLARED: &str = "declared";
 
-/// An address that tells of a server or of its machine, in the text format of Prometheus.
+/// A URL with metrics of a server or its machine, in the text format of Prometheus.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Exporter {
-    /// The full address, for instance `http://10.0.0.5:9100/metrics`. It is sent no key.
+    /// The full URL, for instance `http://10.0.0.5:9100/metrics`. Benchtrail sends no key to it.
     pub url: String,
-    /// What it tells.
+    /// The kind of metrics.
     pub tells: Telling,
 }
 
-/// What an exporter tells.
+/// The metrics of an exporter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Telling {
     /// Metrics of a server, a worker or a router: more rows of `server_metrics`.
     Metrics,
-    /// The machine, as the Prometheus node exporter tells it: `server_host_telemetry`.
+    /// The machine, from the Prometheus node exporter: `server_host_telemetry`.
     Node,
-    /// GPUs, as NVIDIA's DCGM exporter tells them: `gpu_telemetry`.
+    /// GPUs, from NVIDIA's DCGM exporter: `gpu_telemetry`.
     Dcgm,
 }
 
@@ -320,7 +320,7 @@ pub struct ServerCommand {
     pub environment: BTreeMap<String, String>,
 }
 
-/// Where a server's endpoints are: paths below its base URL; `null` where it has none.
+/// The server's endpoints: paths below its base URL, or `null` if it has none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Endpoints {
@@ -342,10 +342,10 @@ pub struct Endpoints {
     pub props: Option<String>,
     /// A JSON document of the server's state whose numbers change (SGLang).
     pub server_info: Option<String>,
-    /// What the names of its metrics begin with, for instance `llamacpp:`.
+    /// The prefix of its metric names, for instance `llamacpp:`.
     pub metrics_prefix: Option<String>,
-    /// Empties the cache of prompt prefixes when something is posted to it. It is called before
-    /// each load cell.
+    /// A POST to this path empties the cache of prompt prefixes. Benchtrail calls it before each
+    /// load cell.
     // Left out rather than null: servers without it keep their descriptor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reset_cache: Option<String>,
@@ -394,15 +394,15 @@ impl Counters {
     }
 }
 
-/// How lines of one kind are known and taken apart.
+/// How to recognize and split log lines of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct EventPattern {
     /// A regular expression that such a line matches. Its named groups (`(?<name>…)`) are
     /// fields; the group `time` is the line's time.
     pub line: String,
-    /// More expressions looked for in such a line, each with named groups; one that does not
-    /// match is left out.
+    /// Further expressions to search for in such a line, each with named groups. Expressions that
+    /// do not match are ignored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
     /// How the group `time` is written, as `strptime` takes it (`"%Y-%m-%d %H:%M:%S"`); local

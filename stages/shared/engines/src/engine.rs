@@ -32,8 +32,8 @@ pub struct Engine {
     /// the real engine. It decides nothing and is in no key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub untested: Option<String>,
-    /// What the engine is called in the registry of Python packages, all its names (`[vllm]`). In a
-    /// `venv`, the pin of one of them is the version, whatever `version` says.
+    /// All names of the engine in the registry of Python packages (`[vllm]`). In a `venv`, the pin
+    /// of one of them is the version and replaces `version`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub distributions: Vec<String>,
     /// The packages it comes in; none for an engine that is already installed.
@@ -75,26 +75,26 @@ pub struct Engine {
     /// How its log is read.
     #[serde(default)]
     pub log: Log,
-    /// What the server tells of itself, by name, read each time it is started or found. The value
-    /// of `version` must contain the definition's `version`, unless that is `unknown`.
+    /// Facts that the server reports about itself, by name, read each time it is started or found.
+    /// The value of `version` must contain the definition's `version`, unless that is `unknown`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub probe: BTreeMap<String, Probe>,
     /// For a running server: what you know of it. Nobody checks it, so it is marked as declared
     /// wherever it appears.
     #[serde(default, skip_serializing_if = "Facts::is_empty")]
     pub facts: Facts,
-    /// For a running server: addresses that tell of it and of its machine, by name, sampled
-    /// beside the load.
+    /// For a running server: URLs with metrics of it and its machine, by name, sampled during the
+    /// load.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub exporters: BTreeMap<String, Exporter>,
 }
 
-/// How the usage in its answers is read.
+/// How to read the usage in its answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Usage {
-    /// The boolean setting with which an answer that does not tell of cached tokens had none.
-    /// Without this key, such an answer tells nothing.
+    /// A boolean setting. If it is true, an answer that does not mention cached tokens had none.
+    /// Without this key, their number is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub absent_cached_is_zero_with: Option<String>,
 }
@@ -133,7 +133,7 @@ pub struct Requirements {
     /// System libraries it is linked with.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub libraries: Vec<Library>,
-    /// Programs it needs on the search path.
+    /// Programs that it needs on the search path.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<Tool>,
 }
@@ -180,19 +180,20 @@ pub struct Launch {
     /// Environment variables it inherits from us besides `PATH`, `HOME` and `TMPDIR`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inherit: Vec<String>,
-    /// Arguments that hand the model's revision to the engine (`["--revision", "{revision}"]`):
-    /// added where the engine itself resolves the weights and their definition pins a revision.
+    /// Arguments that pass the model's revision to the engine (`["--revision", "{revision}"]`).
+    /// They are added if the engine itself resolves the weights and their definition pins a
+    /// revision.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub revision_arguments: Vec<String>,
-    /// Arguments that hand it the weights of a draft model, with the placeholder `{draft}`: added where
-    /// the provision stage names one.
+    /// Arguments that pass the weights of a draft model, with the placeholder `{draft}`. They are
+    /// added if the provision stage names one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub draft_arguments: Vec<String>,
-    /// Arguments that tell it of the members of other roles of its group, by the name that a stage
-    /// connects a role to. They follow all other arguments.
+    /// Arguments that pass the members of other roles of its group, by the name to which a stage
+    /// connects a role. They follow all other arguments.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub peers: BTreeMap<String, PeerArguments>,
-    /// Whether the engine knows the model by the path or id that it was given, and by no other name.
+    /// Whether the engine knows the model only by the path or id that it was given.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub named_as_given: bool,
     /// Arguments that make an installed program print its version (`[--version]`). What it
@@ -236,15 +237,15 @@ pub enum Program {
     /// The text of a Python script, run by the system's `python3`, isolated from the user's
     /// own Python packages.
     Python(String),
-    /// The text of a worker: a Python script that holds the model and generates by itself, started
-    /// for each load cell. There is no server.
+    /// The text of a worker: a Python script that holds the model and generates without a server.
+    /// Each load cell starts it.
     Worker(String),
     /// The same in a file, whose path begins at the experiment's folder.
     WorkerFile(String),
     /// A program on the search path, installed by you.
     Installed(String),
-    /// Nothing: the server already runs at this URL (`http://127.0.0.1:8000`, or `https://…`)
-    /// and is left running.
+    /// A server that already runs at this URL (`http://127.0.0.1:8000`, or `https://…`). Benchtrail
+    /// neither starts nor stops it.
     Running(String),
 }
 
@@ -254,7 +255,7 @@ pub enum Program {
 pub struct Ready {
     /// How long it may take from the launch to the first generated token, in seconds.
     pub timeout_s: u32,
-    /// The prompt of the one token that proves it.
+    /// The prompt for the token that shows that the server is ready.
     pub prompt: String,
 }
 
@@ -271,8 +272,8 @@ impl Default for Ready {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Stop {
-    /// How long it may take after SIGTERM, in seconds. Servers that hang on to open streams
-    /// forever need no more than an idle one takes.
+    /// How long it may take after SIGTERM, in seconds. For a server that keeps open streams
+    /// forever, use the time that it needs when idle.
     pub grace_s: f64,
 }
 
@@ -286,40 +287,39 @@ impl Default for Stop {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Limit {
-    /// The path of the JSON document that tells it, for instance `/props`.
+    /// The path of the JSON document that contains it, for instance `/props`.
     pub path: String,
     /// Where in the document it is: a JSON pointer, for instance `/total_slots`.
     pub pointer: String,
-    /// The setting that promises it.
+    /// The setting that declares it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setting: Option<String>,
-    /// The setting the promise is divided by.
+    /// The setting by which the declared value is divided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub divided_by: Option<String>,
 }
 
-/// How a server's log is read.
+/// How to read a server's log.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Log {
-    /// A line that contains one of these texts tells of an error; the last such line is quoted
-    /// when the server dies.
+    /// Texts that mark a log line as an error. If the server dies, the last such line is quoted.
     pub errors: Vec<String>,
-    /// Failures that are well known, by name: what is shown when the server dies and its log
-    /// holds such a line.
+    /// Well-known failures, by name. If the server dies and its log has such a line, the hint is
+    /// shown.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub failures: BTreeMap<String, KnownFailure>,
-    /// Lines that tell what the server does, by the name of the event. They become the table
+    /// Log lines about the server's work, by the name of the event. They become the table
     /// `engine_events` of every load cell.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub events: BTreeMap<String, EventPattern>,
 }
 
-/// A failure that is well known.
+/// A well-known failure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct KnownFailure {
-    /// A regular expression that a line of the log matches if this has happened.
+    /// A regular expression for a log line that shows this failure.
     pub line: String,
     /// What to do about it.
     pub hint: String,

@@ -43,8 +43,8 @@ pub struct Model {
     pub licence: Option<String>,
 }
 
-/// What of a model decides the size of its key-value cache: a token takes
-/// 2 · layers · kv-heads · head-dim values.
+/// The facts that determine the size of a model's key-value cache: a token takes 2 · layers ·
+/// kv-heads · head-dim values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Shape {
@@ -97,12 +97,12 @@ pub struct LocalWeights {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct NamedWeights {
-    /// What the engine is given as its model, for instance `Qwen/Qwen2.5-1.5B-Instruct`.
+    /// The model name to pass to the engine, for instance `Qwen/Qwen2.5-1.5B-Instruct`.
     pub id: String,
-    /// The exact revision the name stands for, for instance a commit.
+    /// The exact revision, for instance a commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// Whether the hub gives them to certain users only. A token is then looked for before anything
+    /// Whether the weights are gated on the hub. Benchtrail then checks for a token before anything
     /// starts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gated: bool,

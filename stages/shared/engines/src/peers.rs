@@ -3,14 +3,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The arguments that tell a program of the members of a role.
+/// The arguments that pass the members of a role to a program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct PeerArguments {
-    /// What comes once, before all members.
+    /// Arguments that appear once, before all members.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub first: Vec<String>,
-    /// What comes for each member, with `{url}`, `{host}` and `{port}`.
+    /// Arguments for each member, with `{url}`, `{host}` and `{port}`.
     pub each: Vec<String>,
     /// The text between members, where they share one argument (`a,b`): `each` then holds one
     /// text.

@@ -6,15 +6,15 @@ use pipeline::Json;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What you know of a server that somebody else started. It is believed, not checked.
+/// What you know about a server that somebody else started. Benchtrail does not check it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Facts {
-    /// Its machine, by the names that facets of a host have (`cpu_model`, `gpus`, `gpu_driver`,
-    /// `memory_gib`) or by names of your own.
+    /// Its machine, with the names of host facets (`cpu_model`, `gpus`, `gpu_driver`, `memory_gib`)
+    /// or your own names.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub host: BTreeMap<String, Json>,
-    /// How it was started, by the names that the settings of its engine have.
+    /// How it was started, with the names of its engine's settings.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, Json>,
 }
@@ -26,11 +26,11 @@ impl Facts {
     }
 }
 
-/// One value that a server tells.
+/// A value that a server reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Probe {
-    /// The path of the JSON document that tells it, for instance `/version`.
+    /// The path of the JSON document that contains it, for instance `/version`.
     pub path: String,
     /// Where in the document it is: a JSON pointer, for instance `/data/0/max_model_len`.
     pub pointer: String,

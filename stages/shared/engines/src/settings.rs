@@ -11,11 +11,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Setting {
-    /// What kind of value it takes.
+    /// The type of its value.
     #[serde(rename = "type")]
     pub kind: SettingType,
-    /// The value when the experiment gives none; `null` leaves the flag out, so that the
-    /// engine's own default holds.
+    /// The default value; `null` omits the flag, so that the engine's own default applies.
     #[serde(default)]
     pub default: Json,
     /// The smallest number allowed.
@@ -27,10 +26,10 @@ pub struct Setting {
     /// The texts allowed; empty means any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<String>,
-    /// The arguments it becomes; `{}` stands for the value. Not for booleans.
+    /// The arguments for the setting; `{}` is replaced by the value. Not for booleans.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
-    /// Environment variables it sets; `{}` stands for the value, which is 1 or 0 for a boolean.
+    /// Environment variables to set; `{}` is replaced by the value, which is 1 or 0 for a boolean.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
     /// The arguments a boolean becomes when true.
@@ -39,12 +38,12 @@ pub struct Setting {
     /// The arguments a boolean becomes when false.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when_false: Vec<String>,
-    /// What it does, for people.
+    /// The purpose of the setting, for readers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
 }
 
-/// What kind of value a setting takes.
+/// The type of a setting's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SettingType {
@@ -56,7 +55,7 @@ pub enum SettingType {
     Boolean,
     /// A text.
     Text,
-    /// A list of texts, each an argument of its own. They follow all other arguments.
+    /// A list of texts, each a separate argument. They follow all other arguments.
     List,
 }
 

@@ -602,7 +602,7 @@ fn page_of(name: &str, engine: &Engine) -> String {
         engine.title, engine.version
     );
     if engine.settings.is_empty() {
-        page.push_str("\nIt has no settings: Benchtrail does not start it.\n");
+        page.push_str("\nIt has no settings, because Benchtrail does not start it.\n");
         return page;
     }
     page.push_str("\n| setting | value | default | becomes | meaning |\n|---|---|---|---|---|\n");
@@ -629,10 +629,9 @@ fn page_of(name: &str, engine: &Engine) -> String {
 )]
 fn the_page_of_settings_says_what_the_definitions_have() {
     let mut page =
-        "# The settings of the shipped engines\n\nThis page is written from the definitions: \
-        `UPDATE_DOCS=1 cargo test -p engines page`. A setting without a default is left out of the \
-        command, so that\nthe engine's own default holds. What may stand in a definition is in \
-        [engines.md](engines.md).\n"
+        "# The settings of the shipped engines\n\nThis page is generated from the definitions: \
+        `UPDATE_DOCS=1 cargo test -p engines page`. If a setting has no default,\nBenchtrail omits it from \
+        the command, and the engine's own default applies. [engines.md](engines.md) describes definitions.\n"
             .to_owned();
     for one in shipped().iter().filter(|one| one.collection == "engines") {
         page.push_str(&page_of(one.name, &engine(one.name)));

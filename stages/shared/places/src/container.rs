@@ -57,8 +57,8 @@ pub enum Network {
     /// The container shares the network of this machine; the server listens on 127.0.0.1.
     #[default]
     Host,
-    /// The container has a network of its own, and its port is published to 127.0.0.1. The way of
-    /// each byte is then longer by the runtime's forwarding.
+    /// The container has its own network, and its port is published to 127.0.0.1. Measured times
+    /// then include the runtime's forwarding.
     Published,
 }
 

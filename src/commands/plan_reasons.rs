@@ -1,0 +1,229 @@
+//! The reasons of a plan, each said once with the cells that share it.
+
+use std::collections::BTreeMap;
+
+use pipeline::place::cell_text;
+use pipeline::{Decision, PlannedCell};
+
+use super::plan::{because, word};
+use crate::reasons::{self, repeats};
+
+/// Reasons shown for one stage before the rest is counted.
+const REASONS_SHOWN: usize = 4;
+
+/// Why a group of cells is not cached.
+#[derive(Clone, PartialEq, Eq)]
+enum Why<'a> {
+    /// A reason of its own, as text.
+    Own(String),
+    /// Each cell waits for its own cell of this stage.
+    Waits(&'a str),
+    /// Blocked because another cell is, the first with that reason.
+    Follows(String),
+}
+
+/// Cells of one stage that share a reason.
+struct Group<'a> {
+    why: Why<'a>,
+    stage: &'a str,
+    cells: Vec<&'a PlannedCell>,
+}
+
+/// Returns the reasons, one line each, with the cells that share it.
+pub(super) fn grouped(cells: &[PlannedCell]) -> Vec<String> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    let roots = roots(cells);
+    for cell in cells {
+        if matches!(cell.decision, Decision::Cached { .. }) {
+            continue;
+        }
+        let why = why(cell, &roots);
+        match groups
+            .iter_mut()
+            .find(|g| g.stage == cell.stage && g.why == why)
+        {
+            Some(group) => group.cells.push(cell),
+            None => groups.push(Group {
+                why,
+                stage: &cell.stage,
+                cells: vec![cell],
+            }),
+        }
+    }
+    lines(&groups)
+}
+
+/// Returns the reasons of blocked cells that do not repeat the reason of another one, each with its
+/// first cell.
+fn roots(cells: &[PlannedCell]) -> Vec<(&str, String)> {
+    reasons::roots(cells.iter().filter_map(|cell| match &cell.decision {
+        Decision::Blocked { reason, .. } => {
+            Some((reason.as_str(), cell_text(&cell.stage, &cell.coordinates)))
+        }
+        _ => None,
+    }))
+}
+
+fn why<'a>(cell: &'a PlannedCell, roots: &[(&str, String)]) -> Why<'a> {
+    match &cell.decision {
+        Decision::After { cell, count: 1 } => Why::Waits(cell.split('[').next().unwrap_or(cell)),
+        Decision::Blocked { reason, .. } => {
+            match roots.iter().find(|(root, _)| repeats(reason, root)) {
+                Some((_, first)) => Why::Follows(first.clone()),
+                None => Why::Own(text(&cell.decision)),
+            }
+        }
+        decision => Why::Own(text(decision)),
+    }
+}
+
+/// Returns the decision as text, without a leading comma.
+fn text(decision: &Decision) -> String {
+    match decision {
+        Decision::After { .. } => because(decision).trim_start_matches(", ").to_owned(),
+        other => format!("{}{}", word(other), because(other)),
+    }
+}
+
+/// Returns the cells of a group as text.
+fn which(group: &Group<'_>) -> String {
+    match group.cells.as_slice() {
+        [one] => cell_text(group.stage, &one.coordinates),
+        many => format!("{} ({} cells)", group.stage, many.len()),
+    }
+}
+
+fn lines(groups: &[Group<'_>]) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut shown: BTreeMap<&str, usize> = BTreeMap::new();
+    // The groups that follow the same cell share a line, after the reason that they share.
+    let mut followed: Vec<(&str, Vec<String>)> = Vec::new();
+    for group in groups {
+        let line = match &group.why {
+            Why::Follows(first) => {
+                match followed.iter_mut().find(|(cell, _)| cell == first) {
+                    Some((_, stages)) => stages.push(which(group)),
+                    None => followed.push((first, vec![which(group)])),
+                }
+                continue;
+            }
+            Why::Own(text) => format!("{}: {text}", which(group)),
+            Why::Waits(stage) => format!("{}: {}", which(group), waits(group, stage)),
+        };
+        let count = shown.entry(group.stage).or_default();
+        *count += 1;
+        if *count <= REASONS_SHOWN {
+            lines.push(line);
+        }
+    }
+    for (first, stages) in followed {
+        lines.push(format!(
+            "{}: blocked for the same reason as `{first}`",
+            stages.join(", ")
+        ));
+    }
+    for (stage, count) in shown {
+        if count > REASONS_SHOWN {
+            lines.push(format!(
+                "{stage}: {} more reasons; `--cells` shows each cell",
+                count - REASONS_SHOWN
+            ));
+        }
+    }
+    lines
+}
+
+/// Returns what the cells of a group wait for: the one cell, or each its own cell of a stage.
+fn waits(group: &Group<'_>, stage: &str) -> String {
+    let mut waited = group.cells.iter().map(|cell| text(&cell.decision));
+    let first = waited.next().unwrap_or_default();
+    if waited.all(|other| other == first) {
+        return first;
+    }
+    format!("each decided after its cell of `{stage}` runs; cached if its output is unchanged")
+}
+
+#[cfg(test)]
+mod tests {
+    use pipeline::CellStatus;
+
+    use super::*;
+
+    fn cell(stage: &str, coordinates: &str, decision: Decision) -> PlannedCell {
+        PlannedCell {
+            stage: stage.to_owned(),
+            coordinates: coordinates.to_owned(),
+            decision,
+            estimate_s: None,
+        }
+    }
+
+    fn blocked(reason: &str) -> Decision {
+        Decision::Blocked {
+            status: CellStatus::Skipped,
+            reason: reason.to_owned(),
+        }
+    }
+
+    fn after(cell: &str, count: usize) -> Decision {
+        Decision::After {
+            cell: cell.to_owned(),
+            count,
+        }
+    }
+
+    #[test]
+    fn a_reason_that_many_cells_share_is_said_once() {
+        let cells = [
+            cell("machine", "", blocked("no program `a`")),
+            cell(
+                "server",
+                "rep=1",
+                blocked("`machine` is skipped: no program `a`"),
+            ),
+            cell(
+                "server",
+                "rep=2",
+                blocked("`machine` is skipped: no program `a`"),
+            ),
+            cell(
+                "load",
+                "rep=1",
+                blocked("`server[rep=1]` is skipped: `machine` is skipped: no program `a`"),
+            ),
+            cell("results", "", blocked("no cell of `load` is ok")),
+        ];
+        assert_eq!(
+            grouped(&cells),
+            [
+                "machine: blocked, no program `a`",
+                "results: blocked, no cell of `load` is ok",
+                "server (2 cells), load[rep=1]: blocked for the same reason as `machine`",
+            ]
+        );
+    }
+
+    #[test]
+    fn cells_that_wait_each_for_its_own_cell_of_a_stage_share_a_line() {
+        let cells = [
+            cell("load", "rep=1", after("server[rep=1]", 1)),
+            cell("load", "rep=2", after("server[rep=2]", 1)),
+            cell("checks", "", after("load[rep=1]", 2)),
+        ];
+        assert_eq!(
+            grouped(&cells),
+            [
+                "load (2 cells): each decided after its cell of `server` runs; cached if its output is \
+                 unchanged",
+                "checks: decided after `load[rep=1]` and 1 other run; cached if their outputs are unchanged",
+            ]
+        );
+        assert_eq!(
+            grouped(&[
+                cell("server", "rep=1", after("machine", 1)),
+                cell("server", "rep=2", after("machine", 1)),
+            ]),
+            ["server (2 cells): decided after `machine` runs; cached if its output is unchanged"]
+        );
+    }
+}

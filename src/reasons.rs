@@ -1,0 +1,170 @@
+//! Reasons that many cells share, said once.
+
+/// A cell and why it is not ok.
+pub(crate) struct Told<'a> {
+    /// Its status as a word.
+    pub(crate) word: &'a str,
+    /// Its stage.
+    pub(crate) stage: &'a str,
+    /// The cell as text.
+    pub(crate) cell: String,
+    /// The reason.
+    pub(crate) reason: &'a str,
+}
+
+/// Returns the reasons that do not repeat another one, each with its first cell.
+pub(crate) fn roots<'a>(
+    reasons: impl Iterator<Item = (&'a str, String)>,
+) -> Vec<(&'a str, String)> {
+    let mut all: Vec<(&str, String)> = Vec::new();
+    for (reason, cell) in reasons {
+        if !all.iter().any(|(known, _)| *known == reason) {
+            all.push((reason, cell));
+        }
+    }
+    let repeated = |reason: &str| all.iter().any(|(root, _)| repeats(reason, root));
+    let keep: Vec<bool> = all.iter().map(|(reason, _)| !repeated(reason)).collect();
+    let kept = all.into_iter().zip(keep);
+    kept.filter_map(|(root, keep)| keep.then_some(root))
+        .collect()
+}
+
+/// Returns whether a reason passes on another one: "`CELL` is STATUS: " before it, once for each
+/// cell on the way.
+pub(crate) fn repeats(reason: &str, root: &str) -> bool {
+    let before = reason.strip_suffix(root);
+    let before = before.and_then(|before| before.strip_suffix(": "));
+    before.is_some_and(|before| {
+        before
+            .split(": ")
+            .all(|step| step.starts_with('`') && step.contains("` is "))
+    })
+}
+
+/// Returns a line for each reason, with the cells that share it.
+pub(crate) fn lines(cells: &[Told<'_>]) -> Vec<String> {
+    let roots = roots(cells.iter().map(|c| (c.reason, c.cell.clone())));
+    let mut own: Vec<(&Told<'_>, usize)> = Vec::new();
+    // The cells that repeat a reason, by the cell whose reason it is: status, stage, number.
+    let mut followers: Vec<(&str, Vec<(&Told<'_>, usize)>)> = Vec::new();
+    for cell in cells {
+        let root = roots.iter().find(|(root, _)| repeats(cell.reason, root));
+        let groups = match root {
+            None => &mut own,
+            Some((_, first)) => match followers.iter().position(|(of, _)| of == first) {
+                Some(at) => &mut followers[at].1,
+                None => {
+                    followers.push((first, Vec::new()));
+                    let at = followers.len() - 1;
+                    &mut followers[at].1
+                }
+            },
+        };
+        let same = |other: &Told<'_>| {
+            let alike = root.is_some() || other.reason == cell.reason;
+            alike && other.stage == cell.stage && other.word == cell.word
+        };
+        match groups.iter_mut().find(|(other, _)| same(other)) {
+            Some((_, count)) => *count += 1,
+            None => groups.push((cell, 1)),
+        }
+    }
+    let mut lines: Vec<String> = own
+        .iter()
+        .map(|(first, count)| match count {
+            1 => format!("{} {}: {}", first.word, first.cell, first.reason),
+            n => format!(
+                "{} {} and {} more of `{}`: {}",
+                first.word,
+                first.cell,
+                n - 1,
+                first.stage,
+                first.reason
+            ),
+        })
+        .collect();
+    for (first, groups) in &followers {
+        let groups: Vec<String> = groups
+            .iter()
+            .map(|(cell, count)| match count {
+                1 => format!("{} {}", cell.word, cell.cell),
+                n => format!("{} {} ({n} cells)", cell.word, cell.stage),
+            })
+            .collect();
+        lines.push(format!(
+            "{}: for the same reason as `{first}`",
+            groups.join(", ")
+        ));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told<'a>(word: &'a str, stage: &'a str, cell: &str, reason: &'a str) -> Told<'a> {
+        Told {
+            word,
+            stage,
+            cell: cell.to_owned(),
+            reason,
+        }
+    }
+
+    #[test]
+    fn a_reason_that_many_cells_share_is_said_once_wherever_the_first_of_them_stands() {
+        let cells = [
+            told(
+                "skipped",
+                "load",
+                "load[rep=1]",
+                "`m` is failed: no program",
+            ),
+            told(
+                "skipped",
+                "load",
+                "load[rep=2]",
+                "`m` is failed: no program",
+            ),
+            told("failed", "m", "m", "no program"),
+            told(
+                "skipped",
+                "report",
+                "report",
+                "`load[rep=1]` is skipped: `m` is failed: no program",
+            ),
+            told("hung", "grid", "grid[rep=1]", "no byte arrived"),
+            told("hung", "grid", "grid[rep=2]", "no byte arrived"),
+            told("excluded", "grid", "grid[rep=3]", "too slow"),
+        ];
+        assert_eq!(
+            lines(&cells),
+            [
+                "failed m: no program",
+                "hung grid[rep=1] and 1 more of `grid`: no byte arrived",
+                "excluded grid[rep=3]: too slow",
+                "skipped load (2 cells), skipped report: for the same reason as `m`",
+            ]
+        );
+    }
+
+    #[test]
+    fn different_reasons_keep_their_own_lines() {
+        let cells = [
+            told("failed", "a", "a[rep=1]", "one"),
+            told("failed", "a", "a[rep=2]", "another"),
+            told("failed", "a", "a[rep=4]", "the server: one"),
+            told("timeout", "a", "a[rep=3]", "one"),
+        ];
+        assert_eq!(
+            lines(&cells),
+            [
+                "failed a[rep=1]: one",
+                "failed a[rep=2]: another",
+                "failed a[rep=4]: the server: one",
+                "timeout a[rep=3]: one",
+            ]
+        );
+    }
+}
