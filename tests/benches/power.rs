@@ -1,40 +1,131 @@
-//! The verdicts of every shipped experiment, simulated often: `cargo bench --bench power`; a number after
-//! `--` is the number of studies (2,000).
+//! The verdicts of studies, simulated often: of every experiment that ships and compares something, and of two that were made up
+//! to have many tables. Prints a table as docs/statistics.md has it, and fails if more than 5 % of the studies without an
+//! effect have a false verdict, the error of the simulation aside.
+//!
+//! `cargo bench --bench power` simulates 1,000 studies each. After `--`, a number is the number of studies, and other words
+//! choose the files whose names have one of them: `cargo bench --profile dev --bench power -- 20 quickstart` takes seconds once it
+//! is built. `BENCHTRAIL` names another binary.
 
 #![expect(clippy::print_stdout, reason = "a bench reports on standard output")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a bench may be told which binary it runs"
+)]
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
-fn main() {
+use serde_json::Value;
+
+fn main() -> ExitCode {
     // cargo passes `--bench`.
-    let studies = std::env::args().find_map(|a| a.parse::<u64>().ok());
-    let studies = studies.unwrap_or(2_000).to_string();
+    let given = || std::env::args().skip(1).filter(|a| !a.starts_with('-'));
+    let studies = given().find_map(|a| a.parse::<u64>().ok()).unwrap_or(1_000);
+    let words: Vec<String> = given().filter(|a| a.parse::<u64>().is_err()).collect();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folders = ["experiments", "experiments/gpu"].map(|folder| root.join(folder));
-    let mut files: Vec<PathBuf> = folders.iter().flat_map(|folder| yaml(folder)).collect();
+    let folders = ["experiments", "experiments/gpu", "benches/power"];
+    let mut files: Vec<PathBuf> = folders.iter().flat_map(|f| yaml(&root.join(f))).collect();
     files.sort();
+    let wanted = |file: &PathBuf| {
+        let name = file.to_string_lossy();
+        words.is_empty() || words.iter().any(|word| name.contains(word.as_str()))
+    };
     let store = std::env::temp_dir().join(format!("benchtrail-power-{}", std::process::id()));
-    for file in files {
-        let shown = Command::new(env!("CARGO_BIN_EXE_benchtrail"))
-            .args(["power", "--studies", &studies, "--store"])
-            .arg(&store)
-            .arg(&file)
-            .output()
-            .expect("the binary starts");
-        // Most experiments that ship compare nothing.
-        if shown.status.code() != Some(5) {
-            println!("{}", file.strip_prefix(root).unwrap_or(&file).display());
-            println!("{}", String::from_utf8_lossy(&shown.stdout));
-            assert!(
-                shown.status.success(),
-                "{}",
-                String::from_utf8_lossy(&shown.stderr)
-            );
+    println!(
+        "| study | studies | tests | any false verdict | A/A check | comparison finds 5 % | 10 % | 20 % | cell by cell, 20 % |"
+    );
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|");
+    let mut wrong = Vec::new();
+    for file in files.into_iter().filter(wanted) {
+        // It has ten times as many cells as any other.
+        let large = file.ends_with("planted-grid.yaml");
+        let studies = if large {
+            (studies / 10).max(20)
+        } else {
+            studies
+        };
+        let name = file
+            .strip_prefix(root)
+            .unwrap_or(&file)
+            .display()
+            .to_string();
+        let Some(found) = power(&file, studies, &store) else {
+            continue;
+        };
+        for stage in found["stages"].as_array().into_iter().flatten() {
+            wrong.extend(line(&name, &stage["found"]));
         }
     }
     // An empty store that only the plan asked for.
     std::fs::remove_dir_all(&store).ok();
+    if wrong.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    println!("\nOutside its bounds:\n{}", wrong.join("\n"));
+    ExitCode::FAILURE
+}
+
+/// Simulates one experiment; `None` where it compares nothing, as most that ship.
+fn power(file: &Path, studies: u64, store: &Path) -> Option<Value> {
+    let built = || env!("CARGO_BIN_EXE_benchtrail").into();
+    let binary = std::env::var_os("BENCHTRAIL").unwrap_or_else(built);
+    let effects = ["--effect", "5", "--effect", "10", "--effect", "20"];
+    let shown = Command::new(binary)
+        .args(["power", "--json", "--studies", &studies.to_string()])
+        .args(effects)
+        .arg("--store")
+        .arg(store)
+        .arg(file)
+        .output()
+        .expect("the binary starts");
+    let said = String::from_utf8_lossy(&shown.stderr);
+    assert!(matches!(shown.status.code(), Some(0 | 5)), "{said}");
+    let found = || serde_json::from_slice(&shown.stdout).expect("JSON");
+    (shown.status.code() == Some(0)).then(found)
+}
+
+/// Prints what was found of one analyze stage, and returns what is outside its bounds.
+fn line(name: &str, found: &Value) -> Option<String> {
+    let studies = found["studies"].as_f64().unwrap_or(0.0);
+    let tables = || found["tables"].as_array().into_iter().flatten();
+    let ours =
+        |check: bool| tables().filter(move |t| t["check"] == check && t["refused"].is_null());
+    let share = |count: f64, of: f64| format!("{:.1} %", 100.0 * count / of);
+    let any = found["any_different"].as_f64().unwrap_or(0.0);
+    let check = match ours(true).next() {
+        None => "none".to_owned(),
+        Some(_) => share(
+            found["any_check_different"].as_f64().unwrap_or(0.0),
+            studies,
+        ),
+    };
+    let finds = |table: Option<&Value>, effect: f64| -> String {
+        let table = table.filter(|t| t["rows"].as_f64() > Some(0.0));
+        let at = table.and_then(|t| {
+            let at = t["at"]
+                .as_array()?
+                .iter()
+                .find(|at| at["effect"] == effect)?;
+            Some((at["rows_found"].as_f64()?, t["rows"].as_f64()?))
+        });
+        at.map_or_else(|| "none".to_owned(), |(rows, of)| share(rows, of * studies))
+    };
+    let tests: f64 = ours(false).filter_map(|t| t["rows"].as_f64()).sum();
+    let named = |name: &str| ours(false).find(|t| t["table"] == name);
+    let (cells, whole) = (
+        named("cellwise"),
+        named("comparison").or_else(|| ours(false).next()),
+    );
+    println!(
+        "| {name} | {studies} | {tests} | {} | {check} | {} | {} | {} | {} |",
+        share(any, studies),
+        finds(whole, 0.05),
+        finds(whole, 0.1),
+        finds(whole, 0.2),
+        finds(cells, 0.2)
+    );
+    let bound = studies * 0.05 + 4.0 * (studies * 0.05 * 0.95).sqrt();
+    (any > bound).then(|| format!("{name}: {any} of {studies} have a false verdict"))
 }
 
 fn yaml(folder: &Path) -> Vec<PathBuf> {

@@ -262,6 +262,18 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
+    /// Renames the columns of a table of results that have the name of an axis: an axis `model` stays, and the column
+    /// of that name becomes `fit_model`. A table of cells stays as it is: other tables name its columns.
+    pub(crate) fn keep_axes(&mut self, operator: &str) {
+        if self.level == Level::Cell {
+            return;
+        }
+        let keys = &self.keys;
+        for spec in self.specs.iter_mut().filter(|s| keys.contains(&s.name)) {
+            spec.name = format!("{}_{}", operator.replace('-', "_"), spec.name);
+        }
+    }
+
     /// Sorts rows by key and checks that no two share one.
     pub(crate) fn settle(mut self) -> Result<Self, Failure> {
         self.rows

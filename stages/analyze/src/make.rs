@@ -128,10 +128,11 @@ impl Maker<'_> {
     fn settle(
         &self,
         table: &Planned,
-        frame: Frame,
+        mut frame: Frame,
         tables: &mut BTreeMap<String, Frame>,
         witness: &mut dyn Witness,
     ) -> Result<(), Failure> {
+        frame.keep_axes(&table.operator);
         match frame.settle() {
             Ok(mut frame) => {
                 witness.made(&table.name, &mut frame);

@@ -624,3 +624,34 @@ fn rows_of_different_sources_are_not_mixed_unnoticed() {
         (Some("1 measured, 1 simulated".to_owned()), true)
     );
 }
+
+#[test]
+fn simulated_cells_have_a_clock_each_and_measured_ones_share_it() {
+    let (_folder, store) = store();
+    let overlapping = |source: &str| {
+        let with = |rep: i64| {
+            let rows = rows(0);
+            let facts = Table::new(vec![
+                Column::text("source", [Some(source)]),
+                Column::int("started_unix_ns", [Some(1_800_000_000_000_000_000)]),
+            ]);
+            let tables = [
+                (
+                    "requests",
+                    synthetic::requests_table(&rows.requests).unwrap(),
+                ),
+                ("cell", facts.unwrap()),
+            ];
+            synthetic::cell(&store, &[("rep", Scalar::Int(rep))], Json::Null, &tables).unwrap()
+        };
+        let cells = vec![with(1), with(2)];
+        let inputs = [synthetic::input("ladder", "load", cells)];
+        let done = verify(&store, &inputs, &json!({"gates": [{"gate": "clock"}]}));
+        let gates = table(&done, "gates");
+        let observed = gates.text("observed").unwrap();
+        let told = |text: &&Option<&str>| text.is_some_and(|t| t.contains("at the same time"));
+        observed.iter().filter(told).count()
+    };
+    assert_eq!(overlapping("measured"), 2);
+    assert_eq!(overlapping("simulated"), 0);
+}

@@ -158,7 +158,15 @@ impl Comparison {
     /// Says what each column comes to over all coordinates.
     fn gate(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for g in &self.gate {
-            let share = |value: Option<f64>| value.map_or_else(|| "?".to_owned(), percent);
+            let bounds = match (g.low, g.high) {
+                (None, None) => String::new(),
+                (Some(low), None) => format!(", at least {}", percent(low)),
+                (None, Some(high)) => format!(", at most {}", percent(high)),
+                (Some(low), Some(high)) => format!(" [{}, {}]", percent(low), percent(high)),
+            };
+            let worse = g.worsening.map_or_else(String::new, |worsening| {
+                format!("worse by {}{bounds} over ", percent(worsening))
+            });
             let detects = g.smallest_detectable.map_or_else(String::new, |d| {
                 format!(
                     ", finds a worsening of {}",
@@ -171,12 +179,9 @@ impl Comparison {
                 .map_or_else(String::new, |r| format!(": {r}"));
             writeln!(
                 f,
-                "    {} {}: worse by {} [{}, {}] over {} coordinates, n {} and {}{detects}{why}",
+                "    {} {}: {worse}{} coordinates, n {} and {}{detects}{why}",
                 g.outcome.words(),
                 g.column,
-                share(g.worsening),
-                share(g.low),
-                share(g.high),
                 g.coordinates,
                 g.n_a,
                 g.n_b

@@ -57,7 +57,7 @@ impl fmt::Display for Answer {
         let value = number.value.as_deref().unwrap_or("null");
         let format = match number.format.as_str() {
             "" => String::new(),
-            format => format!(", shown as `{format}`"),
+            format => format!(", printed as {} by the format `{format}`", number.text),
         };
         writeln!(f, "= {}{format}", with_unit(value, number.unit.as_deref()))?;
         if !self.also_at.is_empty() {

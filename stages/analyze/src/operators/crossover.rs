@@ -262,7 +262,12 @@ impl TypedOperator for Crossover {
         let (a, b) = given.pair.labels();
         let test = |rung: &Rung| {
             let p = rung.effect.as_ref().ok().map(|e| given.looks.p(e));
-            Hypothesis::new(0, p, (&a, &b), &rung.used)
+            let test = Hypothesis::new(0, p, (&a, &b), &rung.used);
+            // A mean of raw values over axes is no mean of effects.
+            match given.average.is_empty() {
+                true => test.of_pairs(given.scale, &units),
+                false => test,
+            }
         };
         let tests = courses.iter().flat_map(|(_, rungs, _)| rungs).map(test);
         let question = Question {

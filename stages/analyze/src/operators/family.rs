@@ -1,6 +1,6 @@
 //! Families of tests: which of them share a level, within a table and over the tables of a study.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pipeline::{Failure, Json};
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use statistics::{HolmDecision, SharedTest, benjamini_hochberg, shared_decisions}
 
 use crate::frame::{Frame, Span};
 use crate::operator::Context;
-use crate::operators::units::short;
+use crate::operators::units::{Scale, Units, short};
 
 /// Which tests share a level: the chance of any false verdict among them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -45,6 +45,9 @@ pub(crate) struct Hypothesis {
     pub(crate) sides: [String; 2],
     /// The rows that it rests on, in order.
     pub(crate) rows: Vec<usize>,
+    /// What it is a mean of, in words, if it is a test of a mean of effects that every row contributes to alike: such a
+    /// mean is 0 where it is 0 in every part.
+    pub(crate) mean_of: Option<String>,
 }
 
 impl Hypothesis {
@@ -57,7 +60,14 @@ impl Hypothesis {
             p,
             sides: [a.min(b).to_owned(), a.max(b).to_owned()],
             rows,
+            mean_of: None,
         }
+    }
+
+    /// Says that it is a t test of the mean effect of pairs on a scale, over units.
+    pub(crate) fn of_pairs(self, scale: Scale, units: &Units) -> Self {
+        let mean_of = units.words().map(|units| format!("{} {units}", scale.word()));
+        Self { mean_of, ..self }
     }
 }
 
@@ -282,6 +292,7 @@ fn alone(asked: &Asked, share: f64, scope: Option<&str>) -> Vec<Adjusted> {
             alpha: asked.alpha,
             table: 0,
             part_of: None,
+            makes_up: false,
         });
         let (decisions, _) = shared_decisions(&tests.collect::<Vec<_>>(), 0);
         let raw: Vec<f64> = members.iter().map(|(_, p)| *p).collect();
@@ -313,7 +324,8 @@ type Of<'a> = (&'a str, &'a str, &'a [String; 2], &'a str);
 #[derive(Default)]
 struct Joint<'a> {
     tests: Vec<SharedTest>,
-    rows: Vec<&'a [usize]>,
+    /// What each of them is.
+    hypotheses: Vec<&'a Hypothesis>,
     /// The tests of one thing.
     of: BTreeMap<Of<'a>, Vec<usize>>,
     /// For each row of a table, its test.
@@ -336,17 +348,18 @@ impl<'a> Joint<'a> {
         let same = known.iter().copied().find(|k| {
             let other = &self.tests[*k];
             let agrees = (other.p - p).abs() <= 1e-9 * p.max(other.p);
-            agrees && other.alpha == alpha && self.rows[*k] == test.rows
+            agrees && other.alpha == alpha && self.hypotheses[*k].rows == test.rows
         });
         let number = same.unwrap_or_else(|| {
             known.push(self.tests.len());
-            self.rows.push(&test.rows);
             self.tests.push(SharedTest {
                 p,
                 alpha,
                 table: place.0,
                 part_of: None,
+                makes_up: false,
             });
+            self.hypotheses.push(test);
             self.tests.len() - 1
         });
         self.places.push((place, number));
@@ -354,18 +367,42 @@ impl<'a> Joint<'a> {
 
     /// Finds of each test the smallest one of the same thing of whose values its own are a part.
     fn find_parts(&mut self) {
+        let rows = |test: usize| self.hypotheses[test].rows.as_slice();
         for known in self.of.values_mut() {
-            known.sort_by_key(|k| (self.rows[*k].len(), *k));
+            known.sort_by_key(|k| (rows(*k).len(), *k));
             for (i, part) in known.iter().enumerate() {
-                let rows = self.rows[*part];
                 let larger = known[i..]
                     .iter()
-                    .filter(|k| self.rows[**k].len() > rows.len());
+                    .filter(|k| rows(**k).len() > rows(*part).len());
                 let holds = |k: &&usize| {
-                    let whole = self.rows[**k];
-                    rows.iter().all(|row| whole.binary_search(row).is_ok())
+                    let whole = rows(**k);
+                    rows(*part).iter().all(|row| whole.binary_search(row).is_ok())
                 };
                 self.tests[*part].part_of = larger.into_iter().find(holds).copied();
+            }
+        }
+        self.find_what_is_made_up();
+    }
+
+    /// Finds where the parts of a test in one table hold all its rows, and its effect is a mean of theirs.
+    fn find_what_is_made_up(&mut self) {
+        let mut parts: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
+        for (test, part_of) in self.tests.iter().map(|t| t.part_of).enumerate() {
+            if let Some(whole) = part_of {
+                let group = parts.entry((whole, self.tests[test].table));
+                group.or_default().push(test);
+            }
+        }
+        for ((whole, _), parts) in parts {
+            let whole = self.hypotheses[whole];
+            let alike = |test: &usize| self.hypotheses[*test].mean_of == whole.mean_of;
+            let rows = parts.iter().flat_map(|t| &self.hypotheses[*t].rows);
+            let rows: BTreeSet<usize> = rows.copied().collect();
+            // Every part's rows lie in the whole's.
+            if whole.mean_of.is_some() && parts.iter().all(alike) && rows.len() == whole.rows.len() {
+                for part in parts {
+                    self.tests[part].makes_up = true;
+                }
             }
         }
     }

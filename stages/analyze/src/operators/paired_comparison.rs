@@ -13,7 +13,7 @@ use crate::columns::{Columns, missing_spec};
 use crate::frame::{Frame, Level, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::comparison::{Compared, Judged, Terms, corrected, own, position};
-use crate::operators::family::Pending;
+use crate::operators::family::{Hypothesis, Pending};
 use crate::operators::pairs::{Pair, matched};
 use crate::operators::units::{Scale, Units, averaged};
 
@@ -339,7 +339,12 @@ impl TypedOperator for PairedComparison {
             }
         }
         let given = given.clone();
-        let question = given.terms.question(&tests);
+        let mut question = given.terms.question(&tests);
+        // A mean of raw values over axes is no mean of effects, and ranks and signs have no mean.
+        if given.test == Test::PairedT && given.average.is_empty() {
+            let of_pairs = |test: Hypothesis| test.of_pairs(terms.scale, &units);
+            question.tests = question.tests.into_iter().map(of_pairs).collect();
+        }
         Ok(Pending::new(question, move |adjusted, context| {
             let (decided, columns) = ((tests, adjusted), columns(&given));
             given

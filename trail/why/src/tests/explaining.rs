@@ -145,7 +145,7 @@ fn people_see_a_tree() {
         );
     }
     let expected = "15.5 tok/s   report.md:3:13
-= 15.5 tok/s, shown as `0.0`
+= 15.5 tok/s, printed as 15.5 by the format `0.0`
 └─ results.ladder row 0 (<ladder>): configuration=batched
    │  column throughput_mean (tok/s): mean over rep
    └─ results.cells rows 0..2: 2 rows (<cells>)

@@ -1,7 +1,8 @@
 //! Holds every procedure against the vectors of SciPy and statsmodels in `oracles/vectors.json` and
-//! those of R in `oracles/r.json`.
+//! those of R in `oracles/r.json`, and what shares a level against `oracles/families.json`.
 
 mod association;
+mod families;
 mod procedures;
 mod r;
 mod units;

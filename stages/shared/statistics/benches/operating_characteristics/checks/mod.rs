@@ -7,6 +7,7 @@ mod coverage;
 mod draw;
 mod fits;
 mod nulls;
+mod parts;
 mod power;
 
 use rand_xoshiro::Xoshiro256PlusPlus as Stream;
@@ -133,6 +134,7 @@ pub(crate) fn tables() -> Vec<Table> {
         coverage::tables(),
         fits::tables(),
         power::tables(),
+        parts::tables(),
         controls::tables(),
     ]
     .into_iter()
