@@ -128,7 +128,7 @@ const DESIGNS: [Awkward; 19] = [
     },
     Awkward {
         name: "open arrivals close to capacity",
-        clients: "[16, 48, 72]",
+        clients: "[4, 48, 72]",
         arrival: "{poisson: {rate: \"${clients}\"}}",
         ..PLAIN
     },

@@ -23,7 +23,7 @@ fn main() -> ExitCode {
     let studies = given().find_map(|a| a.parse::<u64>().ok()).unwrap_or(1_000);
     let words: Vec<String> = given().filter(|a| a.parse::<u64>().is_err()).collect();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folders = ["experiments", "experiments/gpu", "benches/power"];
+    let folders = ["experiments", "experiments/gpu", "tests/benches/power"];
     let mut files: Vec<PathBuf> = folders.iter().flat_map(|f| yaml(&root.join(f))).collect();
     files.sort();
     let wanted = |file: &PathBuf| {

@@ -948,7 +948,12 @@ fn an_axis_named_like_a_column_is_refused_with_a_remedy() {
 
 #[test]
 fn an_axis_may_have_the_name_of_a_column_of_results() {
-    let rows = [("small", 1, 10.0), ("small", 2, 16.0), ("small", 4, 22.0), ("small", 8, 27.0)];
+    let rows = [
+        ("small", 1, 10.0),
+        ("small", 2, 16.0),
+        ("small", 4, 22.0),
+        ("small", 8, 27.0),
+    ];
     let row = |(model, clients, y): (&str, i64, f64)| {
         let key = vec![Scalar::Text(model.to_owned()), Scalar::Int(clients)];
         Row::new(key, vec![Scalar::Float(y)], Vec::new())
@@ -960,10 +965,14 @@ fn an_axis_may_have_the_name_of_a_column_of_results() {
         rows: rows.map(row).to_vec(),
         missing: Vec::new(),
     };
-    let given = json!({"from": "t", "ladder": "clients", "column": "y", "model": "michaelis-menten"});
+    let given =
+        json!({"from": "t", "ladder": "clients", "column": "y", "model": "michaelis-menten"});
     let made = crate::published::made(&[("law", "fit", given)], frame, &json!(null)).unwrap();
     let law = &made["law"];
     assert_eq!(law.keys, ["model", "parameter"]);
-    assert_eq!(law.value(0, "fit_model").unwrap().to_string(), "vmax · x ÷ (k + x)");
+    assert_eq!(
+        law.value(0, "fit_model").unwrap().to_string(),
+        "vmax · x ÷ (k + x)"
+    );
     assert!(law.tables("fit", "{}").is_ok());
 }

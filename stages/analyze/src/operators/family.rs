@@ -66,7 +66,9 @@ impl Hypothesis {
 
     /// Says that it is a t test of the mean effect of pairs on a scale, over units.
     pub(crate) fn of_pairs(self, scale: Scale, units: &Units) -> Self {
-        let mean_of = units.words().map(|units| format!("{} {units}", scale.word()));
+        let mean_of = units
+            .words()
+            .map(|units| format!("{} {units}", scale.word()));
         Self { mean_of, ..self }
     }
 }
@@ -376,7 +378,9 @@ impl<'a> Joint<'a> {
                     .filter(|k| rows(**k).len() > rows(*part).len());
                 let holds = |k: &&usize| {
                     let whole = rows(**k);
-                    rows(*part).iter().all(|row| whole.binary_search(row).is_ok())
+                    rows(*part)
+                        .iter()
+                        .all(|row| whole.binary_search(row).is_ok())
                 };
                 self.tests[*part].part_of = larger.into_iter().find(holds).copied();
             }
@@ -399,7 +403,8 @@ impl<'a> Joint<'a> {
             let rows = parts.iter().flat_map(|t| &self.hypotheses[*t].rows);
             let rows: BTreeSet<usize> = rows.copied().collect();
             // Every part's rows lie in the whole's.
-            if whole.mean_of.is_some() && parts.iter().all(alike) && rows.len() == whole.rows.len() {
+            if whole.mean_of.is_some() && parts.iter().all(alike) && rows.len() == whole.rows.len()
+            {
                 for part in parts {
                     self.tests[part].makes_up = true;
                 }
