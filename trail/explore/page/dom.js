@@ -2,6 +2,8 @@
 
 export function h(tag, attributes, ...children) {
   const element = document.createElement(tag);
+  // Long ones scroll, so the keyboard must reach them.
+  if (tag === "pre") element.tabIndex = 0;
   for (const [name, value] of Object.entries(attributes ?? {})) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Measures a study and judges it against the one of the last release: a regression gate for CI.
+#
+#   packaging/regression/check.sh EXPERIMENT BASELINE [SUMMARY] [-- OPTIONS OF diff]
+#
+# EXPERIMENT is measured, or taken from the store where nothing changed. BASELINE is a bundle, its archive, or a lock that lies in
+# the same store; without one the run is the first, and nothing is judged. SUMMARY (summary.md) gets the outcome in Markdown.
+#
+# Exit codes are those of `benchtrail diff --gate`: 0 nothing got worse, 1 something did, 6 the data cannot tell; and those of
+# `benchtrail run` where it could not measure. BENCHTRAIL_BINARY names the program, BENCHTRAIL_RUN_OPTIONS what `run` gets, too.
+set -euo pipefail
+experiment=${1:?an experiment} baseline=${2:?a baseline: a bundle, its archive, or a lock} summary=summary.md
+shift 2
+if [ $# -gt 0 ] && [ "$1" != -- ]; then summary=$1; shift; fi
+[ "${1:-}" != -- ] || shift
+benchtrail=${BENCHTRAIL_BINARY:-benchtrail}
+
+# The run may write the baseline's lock again, so the older one is put aside first: beside it, where its store is found.
+work=$(mktemp -d) aside=
+trap 'rm -rf "$work"; [ -z "$aside" ] || rm -f "$aside"' EXIT
+if [ -f "$baseline" ] && [ "${baseline##*.}" = lock ]; then
+  aside=$(mktemp -p "$(dirname "$baseline")" baseline-XXXXXX.lock)
+  cp "$baseline" "$aside"
+  baseline=$aside
+fi
+
+ran=0
+# shellcheck disable=SC2086 # several options
+"$benchtrail" run "$experiment" --quiet ${BENCHTRAIL_RUN_OPTIONS:-} >"$work/run.txt" 2>&1 || ran=$?
+cat "$work/run.txt"
+
+# Text of a study is text of the summary: nothing in it ends the block.
+quoted() { echo; echo '````text'; sed 's/````/` ` ` `/g' "$1"; echo '````'; }
+
+if [ "$ran" -ne 0 ]; then
+  { echo "## Not measured"; echo; echo "\`benchtrail run\` ended with exit code $ran. Nothing was compared."; quoted "$work/run.txt"; } >"$summary"
+  exit "$ran"
+fi
+if [ ! -e "$baseline" ]; then
+  { echo "## Measured, with nothing to compare"; echo; echo "There is no baseline \`$baseline\` yet."; quoted "$work/run.txt"; } >"$summary"
+  exit 0
+fi
+
+outcome=0
+"$benchtrail" diff "$baseline" "$experiment" --gate "$@" >"$work/diff.txt" 2>&1 || outcome=$?
+cat "$work/diff.txt"
+case $outcome in
+  0) title="No regression" said="In no column did the study get worse by as much as the threshold." ;;
+  1) title="Regression" said="At least one column got worse by more than the threshold." ;;
+  6) title="Undecided" said="The data cannot tell whether anything got worse; the gate says why." ;;
+  *) title="Not compared" said="\`benchtrail diff\` ended with exit code $outcome." ;;
+esac
+{ echo "## $title"; echo; echo "$said"; quoted "$work/diff.txt"; } >"$summary"
+exit "$outcome"
