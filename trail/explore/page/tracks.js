@@ -119,7 +119,8 @@ function drawTrack(context, track, box) {
     // Of the span that is shown.
     context.fillStyle = ink("soft");
     const unit = track.unit && track.unit !== "1" ? ` ${track.unit}` : "";
-    context.fillText(`${digits(least, 3)} … ${digits(most, 3)}${unit}`, 0, top + 27, LEFT - 8);
+    const range = least === most ? digits(least, 3) : `${digits(least, 3)} … ${digits(most, 3)}`;
+    context.fillText(`${range}${unit}`, 0, top + 27, LEFT - 8);
   }
 }
 
