@@ -12,7 +12,7 @@ use crate::terminal;
 const ROWS: usize = 12;
 
 /// The columns that are shown where a table has them, by how their names begin.
-const USUAL: [&str; 4] = [
+pub(crate) const USUAL: [&str; 4] = [
     "output_throughput",
     "ttft_ms_p50",
     "tpot_ms_p50",

@@ -106,6 +106,17 @@ fn why_names_engine_host_and_gates_behind_a_number() {
 }
 
 #[test]
+fn why_names_the_gates_behind_a_number_that_no_analysis_made() {
+    let project = finished();
+    let (line, column, _) = numbers_of(project, "stamp_error_bound")[0];
+    let shown = project
+        .run(["why", &format!("{REPORT}:{line}:{column}")])
+        .ok()
+        .stdout;
+    assert!(shown.contains(" in 1 measured cell"), "{shown}");
+}
+
+#[test]
 fn audit_verifies_every_number_of_the_report() {
     let shown = finished().run(["audit", REPORT]).ok().stdout;
     assert!(

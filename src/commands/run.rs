@@ -517,18 +517,19 @@ fn is_trouble(line: &LedgerLine) -> bool {
     !matches!(line.status, CellStatus::Ok | CellStatus::Excluded)
 }
 
-/// Returns line and text of a number of the report worth asking about: the first that comes
-/// from a table of an analysis.
+/// Returns line and text of a number of the report worth asking about: the first in a usual column of results, else the
+/// first measured one.
 fn first_number(report: &Path) -> Option<(i64, String)> {
     let table = artifacts::Table::from_parquet(fs::read(trace_file(report)).ok()?).ok()?;
     let (lines, texts) = (table.int("line").ok()?, table.text("text").ok()?);
     let (sources, units) = (table.text("source").ok()?, table.text("unit").ok()?);
-    (0..table.rows()).find_map(|row| {
-        let measured = sources[row] == Some("table") && matches!(units[row], Some("tok/s" | "ms"));
-        if measured {
-            Some((lines[row]?, texts[row]?.to_owned()))
-        } else {
-            None
-        }
-    })
+    let columns = table.text("column").ok()?;
+    let measured =
+        |row: &usize| sources[*row] == Some("table") && matches!(units[*row], Some("tok/s" | "ms"));
+    let usual = |row: &usize| {
+        columns[*row].is_some_and(|c| main_table::USUAL.iter().any(|usual| c.starts_with(usual)))
+    };
+    let numbers = || (0..table.rows()).filter(measured);
+    let row = numbers().find(usual).or_else(|| numbers().next())?;
+    Some((lines[row]?, texts[row]?.to_owned()))
 }

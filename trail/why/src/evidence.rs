@@ -169,7 +169,7 @@ pub(crate) fn behind(
     Ok(evidence)
 }
 
-/// Reads the gates that the analysis knew of.
+/// Reads the gates of the cells: those that the analysis needs, else those of every stage that checked one of the cells.
 fn judge(
     provenance: &Provenance<'_>,
     analysis: &Holder,
@@ -177,8 +177,15 @@ fn judge(
     evidence: &mut Evidence,
 ) -> Result<(), TrailError> {
     let inputs = analysis.record.recipe.inputs.iter().flat_map(|i| &i.cells);
-    let by_cell: BTreeMap<(String, String), usize> = cell_names(analysis, places);
-    for digest in inputs.filter_map(|cell| cell.outputs.get("gates")) {
+    let mut tables: Vec<Digest> = inputs
+        .filter_map(|cell| cell.outputs.get("gates").copied())
+        .collect();
+    if tables.is_empty() {
+        tables = provenance.gates_of(places)?;
+    }
+    let by_cell: BTreeMap<(&str, &str), usize> =
+        (0..).zip(places).map(|(at, p)| (*p, at)).collect();
+    for digest in &tables {
         evidence.judged = true;
         let table = provenance.reader.table(digest)?;
         let wrong = |e: artifacts::TableError| TrailError::Artifact(*digest, e.to_string());
@@ -199,7 +206,7 @@ fn judge(
                 expected: expected[i].unwrap_or_default().to_owned(),
             };
             // A gate of a stage without axes names its only cell with nothing.
-            match cells[i].and_then(|cell| by_cell.get(&(stage.to_owned(), cell.to_owned()))) {
+            match cells[i].and_then(|cell| by_cell.get(&(stage, cell))) {
                 Some(at) => evidence.cells[*at].gates.add(outcome, finding),
                 None if cells[i].is_some() || !places.iter().any(|(s, _)| *s == stage) => {}
                 None => evidence.study.add(outcome, finding),
@@ -207,23 +214,6 @@ fn judge(
         }
     }
     Ok(())
-}
-
-/// The cells by stage and the way gates write their coordinates.
-fn cell_names(analysis: &Holder, places: &[(&str, &str)]) -> BTreeMap<(String, String), usize> {
-    let mut names = BTreeMap::new();
-    for input in &analysis.record.recipe.inputs {
-        for cell in &input.cells {
-            let text = cell.coordinates.to_string();
-            if let Some(at) = places
-                .iter()
-                .position(|(s, c)| *s == input.stage && *c == text)
-            {
-                names.insert((input.stage.clone(), cell.coordinates.to_string()), at);
-            }
-        }
-    }
-    names
 }
 
 /// Returns where a cell's rows were imported from.

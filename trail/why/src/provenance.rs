@@ -262,6 +262,32 @@ impl<'store> Provenance<'store> {
             record: self.reader.record(&digest)?,
         }))
     }
+
+    /// Returns the tables of gates that the study's stages made of any of these cells, given as stage and coordinates.
+    ///
+    /// # Errors
+    /// If a record cannot be read.
+    pub(crate) fn gates_of(&self, places: &[(&str, &str)]) -> Result<Vec<Digest>, TrailError> {
+        let mut tables = Vec::new();
+        for stage in &self.lock.stages {
+            for Holder { record, .. } in self.cells(&stage.name)? {
+                // All cells of a stage have the same outputs.
+                let Some(gates) = record.outputs.get("gates") else {
+                    break;
+                };
+                let checked = record.recipe.inputs.iter().any(|input| {
+                    input.cells.iter().any(|cell| {
+                        let coordinates = cell.coordinates.to_string();
+                        places.contains(&(input.stage.as_str(), coordinates.as_str()))
+                    })
+                });
+                if checked {
+                    tables.push(gates.digest);
+                }
+            }
+        }
+        Ok(tables)
+    }
 }
 
 /// The reports of a lock of which the document is one, or was one before it was edited.
