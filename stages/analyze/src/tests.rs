@@ -841,7 +841,7 @@ fn every_mistake_in_the_settings_is_told_at_once_with_its_place() {
              and underscores",
             "tables.bare: table `bare` needs an `operator` — there are: requests, cell-summary, distribution, \
              steady-state, censored, goodput, compat, aggregate, margins, censored-cells, parallel-efficiency, \
-             per-client-efficiency, latency-multipliers, mfu, breakdown, monotonicity, crossover, fit, paired-deltas, \
+             per-client-efficiency, latency-multipliers, mfu, cost, frontier, breakdown, monotonicity, crossover, fit, paired-deltas, \
              paired-comparison, unpaired-comparison, changes, wins, ranking, correlation, identity, energy, telemetry-summary, sql",
             "tables.cells.operator: there is no operator `cell-sumary` — did you mean `cell-summary`?",
             "tables.lost.better: `more` is not a value of `better` — there are: higher, lower",

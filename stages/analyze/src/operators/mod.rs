@@ -11,12 +11,14 @@ mod changes;
 mod comparison;
 mod compat;
 mod correlation;
+mod cost;
 mod crossover;
 
 mod distribution;
 mod energy;
 pub(crate) mod family;
 mod fit;
+mod frontier;
 mod goodput;
 mod identity;
 mod latency_multipliers;
@@ -57,6 +59,8 @@ pub(crate) const ALL: &[&dyn Operator] = &[
     &per_client_efficiency::PerClientEfficiency,
     &latency_multipliers::LatencyMultipliers,
     &mfu::Mfu,
+    &cost::Cost,
+    &frontier::Frontier,
     &breakdown::Breakdown,
     &monotonicity::Monotonicity,
     &crossover::Crossover,

@@ -1,0 +1,228 @@
+//! `cost`: what a million tokens cost at a declared price.
+
+use pipeline::{Failure, Problem};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::columns::Columns;
+use crate::frame::{Frame, Spec, spans};
+use crate::operator::{Context, Draft, TypedOperator, unless};
+
+pub(crate) struct Cost;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {
+    /// The table that holds the throughput.
+    from: String,
+    /// The throughput in tokens per second; by default `output_throughput`.
+    #[serde(default = "output_throughput")]
+    column: String,
+    /// How many devices are paid for: all that are rented for the deployment, busy or not.
+    devices: u32,
+    /// What one device costs an hour, with everything that comes with it.
+    price_per_hour: f64,
+    /// The currency of the price, as in `USD`.
+    currency: String,
+    /// The day on which the price was offered, as in `2026-01-31`.
+    price_date: String,
+    /// Who offered it, and under which terms.
+    price_source: String,
+}
+
+fn output_throughput() -> String {
+    "output_throughput".to_owned()
+}
+
+/// The throughput of a row and what its devices cost an hour.
+struct Priced {
+    rate: Option<f64>,
+    devices: u32,
+    per_hour: f64,
+}
+
+impl Priced {
+    /// Without tokens nothing was bought, and a price of them does not exist.
+    fn per_million(&self) -> Option<f64> {
+        let rate = self.rate.filter(|rate| *rate > 0.0)?;
+        Some(self.per_hour * 1e6 / (rate * 3600.0))
+    }
+}
+
+fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Priced> {
+    let (name, unit) = (&of.name, of.unit.clone().unwrap_or_default());
+    let (currency, date) = (given.currency.clone(), given.price_date.clone());
+    let source = given.price_source.clone();
+    let hourly = format!(
+        "{} device(s) at {} {currency} an hour each",
+        given.devices, given.price_per_hour
+    );
+    Columns::new()
+        .with(of.like(name, of.description.clone()), |p: &Priced| p.rate)
+        .with(
+            Spec::int("devices", "1", "devices that are paid for"),
+            |p| i64::from(p.devices),
+        )
+        .with(
+            Spec::float(
+                format!("{name}_per_device"),
+                &unit,
+                format!("{name} ÷ devices"),
+            ),
+            |p| p.rate.map(|rate| rate / f64::from(p.devices)),
+        )
+        .with(Spec::float("price_per_hour", &currency, hourly), |p| {
+            p.per_hour
+        })
+        .with(
+            Spec::text("price_date", "the day on which the price was offered"),
+            move |_| date.clone(),
+        )
+        .with(
+            Spec::text("price_source", "who offered it, and under which terms"),
+            move |_| source.clone(),
+        )
+        .with(
+            Spec::float(
+                "cost_per_million_tokens",
+                &currency,
+                format!("price_per_hour · 10⁶ ÷ ({name} · 3600); null without tokens"),
+            ),
+            Priced::per_million,
+        )
+}
+
+/// Whether the text is a day of the calendar: `YYYY-MM-DD`.
+fn is_day(text: &str) -> bool {
+    let parts: Vec<&str> = text.split('-').collect();
+    let [year, month, day] = parts[..] else {
+        return false;
+    };
+    let number = |part: &str, digits: usize| {
+        let whole = part.len() == digits && part.bytes().all(|b| b.is_ascii_digit());
+        whole.then(|| part.parse::<u32>().ok()).flatten()
+    };
+    let (Some(year), Some(month), Some(day)) = (number(year, 4), number(month, 2), number(day, 2))
+    else {
+        return false;
+    };
+    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let days = match month {
+        2 if leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => 0,
+    };
+    (1..=days).contains(&day)
+}
+
+impl TypedOperator for Cost {
+    type Parameters = Parameters;
+    type Made = Frame;
+    const NAME: &'static str = "cost";
+    const SUMMARY: &'static str =
+        "What a million tokens cost at a declared price of the devices, with its date and source.";
+    const SOURCE: &'static str = "price of all devices for an hour ÷ tokens in an hour at the measured throughput: the deployment is thought to be loaded like this all the time. Idle hours, other services and discounts are in it only if the price has them. Prices change: the table repeats whose price it is, and of which day.";
+
+    fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        let mut problems = Vec::new();
+        if given.devices == 0 {
+            problems.push(draft.problem("devices", "there is at least one device"));
+        }
+        if !(given.price_per_hour.is_finite() && given.price_per_hour > 0.0) {
+            problems.push(draft.problem("price-per-hour", "a price is a number above 0"));
+        }
+        if !is_day(&given.price_date) {
+            let message = format!("`{}` is not a day", given.price_date);
+            let problem = draft.problem("price-date", message);
+            problems.push(problem.hint("write it as in `2026-01-31`"));
+        }
+        let short = |text: &str| !text.trim().is_empty() && text.chars().count() <= 12;
+        if !short(&given.currency) {
+            let problem = draft.problem("currency", "a currency is a short word");
+            problems.push(problem.hint("for instance `USD`"));
+        }
+        if given.price_source.trim().is_empty() {
+            let problem = draft.problem("price-source", "a price has a source");
+            problems.push(problem.hint("say who offered it, and under which terms"));
+        }
+        match draft.column(&given.from, &given.column) {
+            Ok(of) if of.unit.as_deref() == Some("tok/s") => {
+                unless(problems, || columns(&of, given).specs())
+            }
+            Ok(of) => {
+                let unit = of.unit.unwrap_or_default();
+                let message = format!(
+                    "`{}` is in {unit}, and tokens per second have a price here",
+                    of.name
+                );
+                let problem = draft.problem("column", message);
+                problems
+                    .push(problem.hint("for instance `output_throughput` or `total_throughput`"));
+                Err(problems)
+            }
+            Err(more) => Err(problems.into_iter().chain(more).collect()),
+        }
+    }
+
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
+        let from = context.table(&given.from)?;
+        let columns = columns(&from.declared(&given.column)?, given);
+        let rows = (0..from.rows.len()).map(|row| {
+            let priced = Priced {
+                rate: from.number(row, &given.column),
+                devices: given.devices,
+                per_hour: f64::from(given.devices) * given.price_per_hour,
+            };
+            columns.row(
+                from.rows[row].key.clone(),
+                &priced,
+                spans(&given.from, [row]),
+            )
+        });
+        Ok(Frame {
+            level: from.level,
+            keys: from.keys.clone(),
+            rows: rows.collect(),
+            specs: columns.specs(),
+            missing: from.missing.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_is_one_of_the_calendar() {
+        for day in ["2026-01-31", "2024-02-29", "2000-02-29"] {
+            assert!(is_day(day), "{day}");
+        }
+        for other in [
+            "2026-02-29",
+            "1900-02-29",
+            "2026-13-01",
+            "2026-1-31",
+            "31.01.2026",
+            "2026-04-31",
+            "",
+        ] {
+            assert!(!is_day(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_million_tokens_cost_what_their_share_of_an_hour_costs() {
+        // 1,000 tok/s are 3.6 million in an hour, which costs 7.20.
+        let priced = |rate| Priced {
+            rate,
+            devices: 2,
+            per_hour: 7.2,
+        };
+        assert!((priced(Some(1000.0)).per_million().unwrap() - 2.0).abs() < 1e-12);
+        assert_eq!(priced(Some(0.0)).per_million(), None);
+        assert_eq!(priced(None).per_million(), None);
+    }
+}

@@ -1,0 +1,135 @@
+//! `frontier`: the rows that no other row beats in two columns.
+
+use pipeline::{Failure, Problem};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::columns::Columns;
+use crate::frame::{Frame, Spec, spans};
+use crate::operator::{Context, Draft, TypedOperator, at};
+use crate::operators::pairs::Better;
+
+pub(crate) struct Frontier;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {
+    /// The table that holds both columns.
+    from: String,
+    /// The first column, for instance the decode rate of a request.
+    x: String,
+    /// Which end of it is better.
+    x_better: Better,
+    /// The second column, for instance the output throughput of a device.
+    y: String,
+    /// Which end of it is better.
+    y_better: Better,
+    /// Rows compete only with rows that have the same labels on these axes.
+    #[serde(default)]
+    within: Vec<String>,
+}
+
+/// A row among its rivals.
+struct Standing {
+    x: Option<f64>,
+    y: Option<f64>,
+    beaten_by: Option<usize>,
+    n: usize,
+}
+
+fn columns(x: &Spec, y: &Spec) -> Columns<'static, Standing> {
+    let beaten = "rows that are at least as good in both columns and better in one; null where a value is missing";
+    Columns::new()
+        .with(x.like(&x.name, x.description.clone()), |s: &Standing| s.x)
+        .with(y.like(&y.name, y.description.clone()), |s| s.y)
+        .with(Spec::int("beaten_by", "1", beaten), |s| s.beaten_by)
+        .with(
+            Spec::boolean(
+                "on_frontier",
+                "no row beats it; null where a value is missing",
+            ),
+            |s| s.beaten_by.map(|n| n == 0),
+        )
+        .with(
+            Spec::int(
+                "n",
+                "1",
+                "rows with both values that it competes with, itself included",
+            ),
+            |s| s.n,
+        )
+}
+
+/// Whether `a` is at least as good as `b` in both and better in one; larger is better.
+fn beats(a: (f64, f64), b: (f64, f64)) -> bool {
+    a.0 >= b.0 && a.1 >= b.1 && (a.0 > b.0 || a.1 > b.1)
+}
+
+impl TypedOperator for Frontier {
+    type Parameters = Parameters;
+    type Made = Frame;
+    const NAME: &'static str = "frontier";
+    const SUMMARY: &'static str = "Which rows no other row beats in two columns, such as a user's speed and a device's output.";
+    const SOURCE: &'static str = "Pareto dominance of the values as they are: it knows no noise, so two rows whose difference is noise may beat each other in turn. Compare means over repetitions, and ask a comparison whether neighbours differ. What lies between two rows was not measured.";
+
+    fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        let wanted = [(at("x"), given.x.as_str()), (at("y"), given.y.as_str())];
+        let from = (&at("from")[..], given.from.as_str());
+        let found = draft.scope.numbers(draft.settings, from, &wanted)?;
+        if given.x == given.y {
+            let problem = draft.problem("y", "a frontier is of two columns");
+            return Err(vec![problem.hint("name another column")]);
+        }
+        Ok(columns(&found[0], &found[1]).specs())
+    }
+
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
+        let from = context.table(&given.from)?;
+        let columns = columns(&from.declared(&given.x)?, &from.declared(&given.y)?);
+        let within = from.key_positions(&given.within, &given.from)?;
+        let signed = |value: f64, better: Better| match better {
+            Better::Higher => value,
+            Better::Lower => -value,
+        };
+        let place = |row: usize| {
+            let x = from.number(row, &given.x)?;
+            let y = from.number(row, &given.y)?;
+            Some((signed(x, given.x_better), signed(y, given.y_better)))
+        };
+        let mut rows = Vec::with_capacity(from.rows.len());
+        for (_, group) in from.groups(&within) {
+            let rivals: Vec<(f64, f64)> = group.iter().filter_map(|row| place(*row)).collect();
+            for row in group {
+                let own = place(row);
+                let standing = Standing {
+                    x: from.number(row, &given.x),
+                    y: from.number(row, &given.y),
+                    beaten_by: own.map(|own| rivals.iter().filter(|r| beats(**r, own)).count()),
+                    n: rivals.len(),
+                };
+                let key = from.rows[row].key.clone();
+                rows.push((row, columns.row(key, &standing, spans(&given.from, [row]))));
+            }
+        }
+        rows.sort_by_key(|(row, _)| *row);
+        Ok(Frame {
+            level: from.level,
+            keys: from.keys.clone(),
+            rows: rows.into_iter().map(|(_, row)| row).collect(),
+            specs: columns.specs(),
+            missing: from.missing.clone(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_rows_do_not_beat_each_other() {
+        assert!(!beats((1.0, 2.0), (1.0, 2.0)));
+        assert!(beats((1.0, 3.0), (1.0, 2.0)));
+        assert!(!beats((2.0, 1.0), (1.0, 2.0)));
+    }
+}
