@@ -12,6 +12,9 @@ pub(crate) struct Told<'a> {
     pub(crate) reason: &'a str,
 }
 
+/// The first of some cells that share a line, and how many there are.
+type Shared<'a> = (&'a Told<'a>, usize);
+
 /// Returns the reasons that do not repeat another one, each with its first cell.
 pub(crate) fn roots<'a>(
     reasons: impl Iterator<Item = (&'a str, String)>,
@@ -44,9 +47,9 @@ pub(crate) fn repeats(reason: &str, root: &str) -> bool {
 /// Returns a line for each reason, with the cells that share it.
 pub(crate) fn lines(cells: &[Told<'_>]) -> Vec<String> {
     let roots = roots(cells.iter().map(|c| (c.reason, c.cell.clone())));
-    let mut own: Vec<(&Told<'_>, usize)> = Vec::new();
+    let mut own: Vec<Shared<'_>> = Vec::new();
     // The cells that repeat a reason, by the cell whose reason it is: status, stage, number.
-    let mut followers: Vec<(&str, Vec<(&Told<'_>, usize)>)> = Vec::new();
+    let mut followers: Vec<(&str, Vec<Shared<'_>>)> = Vec::new();
     for cell in cells {
         let root = roots.iter().find(|(root, _)| repeats(cell.reason, root));
         let groups = match root {
