@@ -7,10 +7,11 @@ use artifacts::{Digest, Store};
 use bundle::Bundle;
 use why::{Document, Provenance};
 
-use crate::args::Global;
+use crate::args::{Global, RemoteArgs};
 use crate::exit::Stop;
 use crate::locks::find_locks;
 use crate::project::{Project, shown};
+use crate::shared::{Shared, reading_through};
 
 /// The store and the locks that a report's numbers are followed in.
 pub(crate) struct Evidence {
@@ -32,7 +33,11 @@ impl Evidence {
     ///
     /// # Errors
     /// If there is none, or it cannot be read.
-    pub(crate) fn of(document: &Document, global: &Global) -> Result<Self, Stop> {
+    pub(crate) fn of(
+        document: &Document,
+        remote: &RemoteArgs,
+        global: &Global,
+    ) -> Result<Self, Stop> {
         if global.store.is_none()
             && let Some(archive) = archive_beside(document)
         {
@@ -46,9 +51,15 @@ impl Evidence {
         if project.is_published() {
             return Self::of_bundle(Bundle::open(&project.root)?);
         }
+        let shared = Shared::of(remote)?;
+        let store = match shared {
+            // What is not here is fetched, so that nothing need be here yet.
+            Some(_) => project.open()?,
+            None => project.open_existing()?,
+        };
         Ok(Self {
             root: project.root.clone(),
-            store: project.open_existing()?,
+            store: reading_through(store, shared),
             left_out: BTreeSet::new(),
             bundle: None,
             archive: None,

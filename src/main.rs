@@ -20,6 +20,7 @@ mod quiet;
 mod reasons;
 mod registry;
 mod session;
+mod shared;
 mod small;
 mod stopper;
 mod study;

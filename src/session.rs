@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pipeline::language::Options;
-use pipeline::{Diagnostics, Experiment, PipelineError, Plan, PlanOptions, Registry};
+use pipeline::{Diagnostics, Experiment, PipelineError, Plan, PlanOptions, Registry, Reuse};
 
 use crate::args::{ExperimentArgs, Global, Selection};
 use crate::exit::Stop;
@@ -76,6 +76,7 @@ pub(crate) fn plan_options(selection: &Selection) -> PlanOptions {
         from: selection.from.clone(),
         fresh: selection.fresh.clone(),
         locked: selection.locked,
+        reuse: selection.reuse.as_deref().and_then(Reuse::parse),
     }
 }
 

@@ -18,6 +18,8 @@ const COMMANDS: &[&str] = &[
     "explore",
     "audit",
     "publish",
+    "push",
+    "pull",
     "verify",
     "reproduce",
     "diff",

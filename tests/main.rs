@@ -37,6 +37,7 @@ mod readme;
 mod real_engine;
 mod remeasured;
 mod sceptic;
+mod sharing;
 mod sql;
 mod ssh;
 mod tampering;

@@ -111,6 +111,9 @@ impl Project {
             .current_dir(self.path())
             .args(arguments)
             .env_remove("BENCHTRAIL_STORE")
+            .env_remove("BENCHTRAIL_REMOTE")
+            .env_remove("BENCHTRAIL_AS")
+            .env_remove("BENCHTRAIL_HOST")
             // What tests start is written in the tests; `trust` is tested by itself.
             .env("BENCHTRAIL_TRUST", "1")
             .env(

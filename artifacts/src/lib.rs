@@ -17,13 +17,13 @@ mod table_writer;
 mod untrusted;
 
 pub use column_reader::{ColumnBatch, ColumnReader};
-pub use digest::{Digest, DigestParseError};
+pub use digest::{Digest, DigestParseError, Hasher};
 pub use document::at_path;
 pub use key::ActionKey;
 pub use store::{
     Cached, Commit, Finding, FindingKind, FsckMode, FsckOptions, FsckReport, GcMode, GcOptions,
-    GcReport, HistoryLine, Hold, Journal, Lookup, Noted, ReadRecord, RebuildReport, RecordView,
-    Root, Store, StoreError, Subset, Tally,
+    GcReport, HistoryLine, Hold, Journal, Lookup, Maker, Noted, ReadRecord, RebuildReport,
+    RecordView, Root, Source, Store, StoreError, Subset, Tally,
 };
 pub use table::{Column, ColumnData, Ratio, Scalar, Table, TableError};
 pub use table_columns::InPlace;

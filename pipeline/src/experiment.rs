@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::design::{CONTROL, Design, Quiet};
+use crate::reuse::Reuse;
 use crate::sources::Source;
 use crate::stage::{Class, Coordinates, Json};
 
@@ -32,6 +33,8 @@ pub struct Experiment {
     pub seed: u64,
     /// In which order measurements that could go next are executed.
     pub order: Order,
+    /// Which measurements of others the study may use.
+    pub reuse: Reuse,
     /// How the study is replicated, if it says so.
     pub design: Option<Design>,
     /// The canonical form: everything the YAML says, interpolations and profile resolved,

@@ -196,6 +196,12 @@ impl<'a> Graph<'a> {
         cell_text(&self.nodes[stage].stage.name, &self.nodes[stage].texts[i])
     }
 
+    /// Returns the coordinates of a cell as text.
+    pub(crate) fn coordinates_text(&self, cell: usize) -> &str {
+        let (stage, i) = self.place(cell);
+        &self.nodes[stage].texts[i]
+    }
+
     pub(crate) fn stage_name(&self, cell: usize) -> &str {
         &self.nodes[self.place(cell).0].stage.name
     }

@@ -23,6 +23,7 @@ pub mod plan;
 pub mod process;
 mod ready;
 pub mod record;
+mod reuse;
 pub mod sources;
 pub mod stage;
 pub mod suggest;
@@ -47,9 +48,10 @@ pub use name::{NameError, OutputName};
 pub use not_run::not_run;
 pub use plan::{
     Counts, Decision, DesignPlan, Lack, NoiseSource, Plan, PlanOptions, PlannedCell, Reason,
-    Smallest, launched_cells, measures_here, plan, relative_half_width,
+    Smallest, Wanted, launched_cells, measures_here, plan, relative_half_width, wanted,
 };
 pub use ready::unready;
+pub use reuse::{Reuse, this_host, told_makers};
 pub use stage::{
     Adopted, Artifact, CellStatus, Class, Content, Control, Coordinates, Done, Execution, Failure,
     Inert, Input, InputCell, Job, Json, Lease, LedgerLine, Library, Media, Needed, Output, Problem,

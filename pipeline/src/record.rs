@@ -58,6 +58,12 @@ pub struct Record {
     pub observations: BTreeMap<String, Json>,
     /// Doubts about the result.
     pub warnings: Vec<String>,
+    /// The host that executed it, unless that is a pure cell: a name that tells hosts apart.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub host: Option<String>,
+    /// Who executed it, if they chose to be named and it is not a pure cell.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub by: Option<String>,
     /// The program that executed it.
     pub build: Build,
     /// The names of the environment variables of the process that executed it; values may be
@@ -317,6 +323,8 @@ mod tests {
             preflight: None,
             observations: BTreeMap::new(),
             warnings: vec!["slow".into()],
+            host: Some("host-1".into()),
+            by: None,
             build: Build {
                 version: "0.1.0".into(),
                 describe: None,

@@ -495,6 +495,15 @@ pub struct Execution {
     /// Why the machine was not quiet when its run began.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub loud: Option<String>,
+    /// The host that measured it: a name that tells hosts apart.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub host: Option<String>,
+    /// Who measured it, if they chose to be named.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub by: Option<String>,
+    /// When the measurement began: RFC 3339, UTC. Known where the host is.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub started: Option<String>,
 }
 
 /// A cell that should have contributed to a table and did not. The note `missing` of a table of

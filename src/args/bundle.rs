@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use super::ExperimentArgs;
+use super::{ExperimentArgs, RemoteArgs};
 
 /// Arguments of `publish`.
 #[derive(Debug, Args)]
@@ -13,6 +13,9 @@ pub(crate) struct PublishArgs {
     /// Which experiment.
     #[command(flatten)]
     pub(crate) experiment: ExperimentArgs,
+    /// Which shared store.
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
     /// Name of an author to cite; may be repeated.
     #[arg(long, value_name = "NAME", required = true)]
     pub(crate) author: Vec<String>,

@@ -5,8 +5,8 @@ use clap::{Parser, Subcommand};
 use super::{
     AuditArgs, CalibrateArgs, CompletionsArgs, DiffArgs, DoctorArgs, ExploreArgs, FsckArgs, GcArgs,
     Global, HistoryArgs, InitArgs, KeygenArgs, ListArgs, LoadArgs, LsArgs, ManArgs, PlanArgs,
-    PowerArgs, PublishArgs, ReportArgs, ReproduceArgs, RunArgs, SchemaArgs, ShowArgs, SqlArgs,
-    StatusArgs, VerifyArgs, WhyArgs,
+    PowerArgs, PublishArgs, PullArgs, PushArgs, ReportArgs, ReproduceArgs, RunArgs, SchemaArgs,
+    ShowArgs, SqlArgs, StatusArgs, VerifyArgs, WhyArgs,
 };
 
 /// A benchmark with its trail: declare a study of LLM serving engines in one YAML file, rerun only
@@ -226,6 +226,25 @@ median. A change point describes the series; it is not a test. See docs/diff.md.
     #[command(after_long_help = "Examples:
   benchtrail keygen study                 write study.key (secret) and study.pub (public)")]
     Keygen(KeygenArgs),
+    /// Copy the results that locks name to a store that several machines share.
+    #[command(after_long_help = "Examples:
+  benchtrail push /mnt/team/store
+  benchtrail push /mnt/team/store experiments/quickstart.yaml --smoke
+  benchtrail push /mnt/team/store --verify        read what is there, and replace what is damaged
+
+What is there already is not copied again, so that a push that was cut short goes on where it was. If somebody
+else has measured the same cell, both results are kept and you are told. For how a team shares a store, see
+docs/sharing.md.")]
+    Push(PushArgs),
+    /// Copy the results that locks name, or all of a study, from a shared store.
+    #[command(after_long_help = "Examples:
+  benchtrail pull /mnt/team/store                            what the locks of this project name
+  benchtrail pull /mnt/team/store experiments/quickstart.yaml --smoke
+  benchtrail pull /mnt/team/store --study quickstart         all results of a study, without a lock
+
+Every byte is checked. Results of others are marked as theirs: `run` uses their measurements only if the lock
+names them or the policy `reuse` permits it. See docs/sharing.md.")]
+    Pull(PullArgs),
     /// Check every object and reference in the store.
     #[command(after_long_help = "Examples:
   benchtrail fsck

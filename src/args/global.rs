@@ -63,6 +63,9 @@ pub(crate) struct Selection {
     /// Take engines and measurements from the lock, on any machine.
     #[arg(long)]
     pub(crate) locked: bool,
+    /// Which measurements of others to use [default: what the experiment says, else `never`].
+    #[arg(long, value_name = "POLICY", value_parser = ["never", "same-host", "same-facets"])]
+    pub(crate) reuse: Option<String>,
 }
 
 pub(super) fn parse_assignment(text: &str) -> Result<(String, String), String> {

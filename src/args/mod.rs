@@ -7,6 +7,7 @@ mod global;
 mod history;
 mod init;
 mod load;
+mod remote;
 mod report;
 mod schema;
 mod shell;
@@ -18,6 +19,7 @@ pub(crate) use self::bundle::{KeygenArgs, PublishArgs, ReproduceArgs, VerifyArgs
 pub(crate) use self::history::HistoryArgs;
 pub(crate) use self::init::{InitArgs, ListArgs, Listed};
 pub(crate) use self::load::LoadArgs;
+pub(crate) use self::remote::{PullArgs, PushArgs, RemoteArgs};
 pub(crate) use self::report::{AuditArgs, ExploreArgs, ReportArgs, WhyArgs};
 pub(crate) use calibrate::CalibrateArgs;
 pub(crate) use command::{Cli, Command};

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::RemoteArgs;
+
 /// Arguments of `why`.
 #[derive(Debug, Args)]
 pub(crate) struct WhyArgs {
@@ -12,6 +14,9 @@ pub(crate) struct WhyArgs {
     pub(crate) report: String,
     /// The number, as the report prints it.
     pub(crate) number: Option<String>,
+    /// Which shared store.
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
 }
 
 /// Arguments of `report`.
@@ -37,6 +42,9 @@ pub(crate) struct AuditArgs {
     /// The report; with --foreign, one or more.
     #[arg(required = true, value_name = "REPORT")]
     pub(crate) reports: Vec<PathBuf>,
+    /// Which shared store.
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
     /// Audit reports that Benchtrail did not make: Markdown, or plain text.
     #[arg(long)]
     pub(crate) foreign: bool,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::FalseyValueParser;
 
-use super::{ExperimentArgs, Selection};
+use super::{ExperimentArgs, RemoteArgs, Selection};
 use crate::trust::Answer;
 
 /// Arguments of `run`.
@@ -21,6 +21,9 @@ pub(crate) struct RunArgs {
     /// Which cells.
     #[command(flatten)]
     pub(crate) selection: Selection,
+    /// Which shared store.
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
     /// Continue with other cells when one fails; later stages see the failure in the ledger.
     #[arg(long)]
     pub(crate) keep_going: bool,
@@ -82,6 +85,9 @@ pub(crate) struct PlanArgs {
     /// Which cells.
     #[command(flatten)]
     pub(crate) selection: Selection,
+    /// Which shared store.
+    #[command(flatten)]
+    pub(crate) remote: RemoteArgs,
     /// Print one line per cell; by default, cells of one stage that share a reason are grouped.
     #[arg(long)]
     pub(crate) cells: bool,

@@ -44,7 +44,7 @@ pub(super) fn audit(arguments: &AuditArgs, global: &Global) -> Result<(), Stop> 
             .hint("several reports that Benchtrail did not make are audited with --foreign"));
     };
     let document = open_document(report)?;
-    let evidence = Evidence::of(&document, global)?;
+    let evidence = Evidence::of(&document, &arguments.remote, global)?;
     let provenance = evidence.provenance(&document)?;
     let format = |value: &Scalar, unit: Option<&str>, format: &str| {
         report::format_value(value, unit, format, "")

@@ -3,7 +3,7 @@
 use compare::{Outcome, Rule, Side, Test, compare};
 use serde_json::json;
 
-use crate::args::{DiffArgs, ExperimentArgs, Global, PlanArgs, Selection};
+use crate::args::{DiffArgs, ExperimentArgs, Global, PlanArgs, RemoteArgs, Selection};
 use crate::exit::Stop;
 use crate::study::Study;
 use crate::terminal::say;
@@ -111,6 +111,7 @@ fn since_its_lock(arguments: &DiffArgs, global: &Global) -> Result<(), Stop> {
             selection: Selection::default(),
             cells: false,
             dry_run: false,
+            remote: RemoteArgs::default(),
         },
         global,
     )

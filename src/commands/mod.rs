@@ -25,6 +25,8 @@ mod plan;
 mod plan_reasons;
 mod power;
 mod publish;
+mod pull;
+mod push;
 mod report;
 mod reproduce;
 mod run;
@@ -62,6 +64,8 @@ pub(crate) fn execute(cli: &Cli) -> Result<(), Stop> {
         Command::Audit(arguments) => audit::audit(arguments, global),
         Command::Report(arguments) => report::report(arguments, global),
         Command::Publish(arguments) => publish::publish(arguments, global),
+        Command::Push(arguments) => push::push(arguments, global),
+        Command::Pull(arguments) => pull::pull(arguments, global),
         Command::Verify(arguments) => verify::verify(arguments, global),
         Command::Reproduce(arguments) => reproduce::reproduce(arguments, global),
         Command::Diff(arguments) => diff::diff(arguments, global),

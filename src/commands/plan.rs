@@ -13,6 +13,7 @@ use crate::columns::columns;
 use crate::dry_run;
 use crate::exit::Stop;
 use crate::session::{Session, plan_options};
+use crate::shared::Shared;
 use crate::terminal::{complain, say, seconds};
 use crate::trust;
 
@@ -22,12 +23,13 @@ pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
         return commands(&session, global);
     }
     let store = session.project.open()?;
-    let plan = pipeline::plan(
-        &session.experiment,
-        &session.registry,
-        &store,
-        &plan_options(&arguments.selection),
-    )?;
+    let options = plan_options(&arguments.selection);
+    let offers = match Shared::of(&arguments.remote)? {
+        Some(shared) => shared.fetch(&session, &store, &options)?,
+        None => Vec::new(),
+    };
+    let mut plan = pipeline::plan(&session.experiment, &session.registry, &store, &options)?;
+    plan.notes.extend(offers);
     let tried = match arguments.dry_run {
         true => Some(dry_run::try_out(&session, &Arc::default())?),
         false => None,

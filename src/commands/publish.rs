@@ -1,24 +1,43 @@
 //! `publish`: a finished study as a directory that others can check.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use bundle::{BundleError, KeyPair, Publication, Sources};
 use pipeline::StudyDocument;
 use pipeline::lock::lock_path;
+use remote::pull_records;
 use serde_json::json;
 
 use crate::args::{Global, PublishArgs};
 use crate::exit::Stop;
 use crate::project::shown;
 use crate::session::Session;
-use crate::terminal::{bytes, say};
+use crate::shared::{Shared, watched};
+use crate::terminal::{bytes, complain, say};
 
 pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), Stop> {
     let key = arguments.key.as_deref().map(KeyPair::read).transpose()?;
     let session = Session::open(&arguments.experiment, global)?;
     let experiment = &session.experiment;
-    let store = session.project.open_existing()?;
+    let shared = Shared::of(&arguments.remote)?;
+    let store = match shared {
+        Some(_) => session.project.open()?,
+        None => session.project.open_existing()?,
+    };
     let lock = crate::cells::read_lock(&experiment.file, experiment.profile.as_deref())?;
+    if let Some(shared) = &shared {
+        let records = lock.records().chain(lock.earlier()).collect();
+        let pulled = watched("pulling", &AtomicBool::new(false), |watch| {
+            pull_records(&shared.remote, &store, records, &shared.me, watch)
+        })?;
+        for (record, why) in &pulled.broken {
+            complain(&format!(
+                "warning: record {} is not there: {why}",
+                record.short()
+            ));
+        }
+    }
     let study = StudyDocument::collect(experiment, &session.registry, &store)?
         .map_err(|what| unfinished(&what, &experiment.file))?;
     if study.trail != lock.trail() {

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use artifacts::Store;
+use pipeline::lock::{Lock, lock_path};
 use pipeline::record::Build;
 use pipeline::{
     Artifact, CellStatus, Event, LedgerLine, Media, Plan, RunOptions, RunSummary, StudyResult,
 };
+use remote::PushReport;
 use serde_json::{Value, json};
 
 use crate::answers::{self, Answer};
@@ -22,6 +24,7 @@ use crate::progress::{Progress, Show};
 use crate::project::shown;
 use crate::quiet;
 use crate::session::{Session, plan_options};
+use crate::shared::{Shared, chosen_name, push_json, push_lines};
 use crate::stopper::Token;
 use crate::terminal::{complain, say};
 use crate::trust;
@@ -37,6 +40,7 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
             cells: false,
             commands: false,
             dry_run: true,
+            remote: arguments.remote.clone(),
         };
         return super::plan::plan(&plan, global);
     }
@@ -44,6 +48,12 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     session.project.must_not_be_published("run")?;
     let store = session.project.open()?;
     let options = plan_options(&arguments.selection);
+    let shared = Shared::of_writer(&arguments.remote)?;
+    if let Some(shared) = &shared {
+        for offer in shared.fetch(&session, &store, &options)? {
+            complain(&format!("note: {offer}"));
+        }
+    }
     let plan = pipeline::plan(&session.experiment, &session.registry, &store, &options)?;
     session.check_ready(&plan)?;
     // Before signals are kept for later: at a question, Ctrl-C ends the process.
@@ -83,6 +93,7 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
         },
         preflight,
         permit: Some(Arc::new(permit)),
+        by: chosen_name(),
         ..RunOptions::default()
     };
     if let Some(jobs) = arguments.jobs {
@@ -99,6 +110,7 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     progress.close();
     drop(stopper);
     let summary = summary?;
+    let pushed = shared.as_ref().map(|shared| push(shared, &session, &store));
     let reports = write_reports(&session, &store, &summary, arguments.report.as_deref())?;
     let not_run = write_not_run(&session, &plan)?;
     let gates = outcomes(&store, &session, &summary)?;
@@ -107,9 +119,18 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
         claims.extend(answers::of(&store, result)?);
     }
     if global.json {
-        say(&json_of(&summary, &reports, &gates, &claims).to_string());
+        let mut json = json_of(&summary, &reports, &gates, &claims);
+        if let (Some(shared), Some(Ok((report, _)))) = (&shared, &pushed) {
+            json["pushed"] = push_json(report, shared.remote.url());
+        }
+        say(&json.to_string());
     } else {
         tell(arguments, &summary, &reports, &gates);
+        if let (Some(shared), Some(Ok((report, _)))) = (&shared, &pushed) {
+            push_lines(report, shared.remote.url())
+                .iter()
+                .for_each(|line| say(line));
+        }
         if !arguments.quiet {
             tell_table(&session, &store);
         }
@@ -121,6 +142,13 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
                 page.display()
             ));
         }
+    }
+    if let Some(Err(stop)) = pushed {
+        complain(&format!(
+            "the results are in the store {}, but were not pushed; `benchtrail push` does it again",
+            shown(&session.project.store)
+        ));
+        return Err(stop);
     }
     if summary.interrupted {
         return Err(Stop::interrupted());
@@ -135,6 +163,12 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
         _ if failed || !gates.failed.is_empty() => Err(Stop::told()),
         lacks => Err(Stop::lacking(lacks)),
     }
+}
+
+/// Puts what the lock names into the shared store: what this run measured, and what it rests on.
+fn push(shared: &Shared, session: &Session, store: &Store) -> Result<(PushReport, u64), Stop> {
+    let lock = Lock::read(&lock_path(&session.experiment)).map_err(Stop::failed)?;
+    shared.push(store, lock.as_slice(), false, &AtomicBool::new(false))
 }
 
 /// Returns where events go unless the user says otherwise: beside the report, where `explore` looks

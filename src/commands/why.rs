@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::json;
 use why::{Document, Found, Number, Query, TrailError};
 
-use crate::args::{Global, WhyArgs};
+use crate::args::{Global, RemoteArgs, WhyArgs};
 use crate::columns::columns;
 use crate::commands::run::trace_file;
 use crate::evidence::Evidence;
@@ -52,14 +52,14 @@ pub(super) fn why(arguments: &WhyArgs, global: &Global) -> Result<(), Stop> {
         );
     }
     let (number, places) = match why::find(&document, &query) {
-        Err(error) => return statement(&document, &query, error, global),
+        Err(error) => return statement(&document, &query, error, &arguments.remote, global),
         Ok(Found::One(number, places)) => (number, places),
         Ok(Found::Several(numbers)) => {
             list(&document, &numbers, global);
             return Ok(());
         }
     };
-    let evidence = Evidence::of(&document, global)?;
+    let evidence = Evidence::of(&document, &arguments.remote, global)?;
     let provenance = evidence.provenance(&document)?;
     let mut answer = why::why(&document, &provenance, number, &places)?;
     answer.report = shown(&document.path);
@@ -80,12 +80,13 @@ fn statement(
     document: &Document,
     query: &Query,
     error: TrailError,
+    remote: &RemoteArgs,
     global: &Global,
 ) -> Result<(), Stop> {
     let (Some(line), None) = (query.line, &query.text) else {
         return Err(error.into());
     };
-    let evidence = Evidence::of(document, global)?;
+    let evidence = Evidence::of(document, remote, global)?;
     let provenance = evidence.provenance(document)?;
     let mut found = why::statements(&provenance)?;
     found.retain(|s| match (query.column, s.place) {

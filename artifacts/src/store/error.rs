@@ -27,6 +27,8 @@ pub enum StoreError {
     IndexVersion(PathBuf, i64),
     /// Another process kept this lock for longer than the time given.
     Busy(PathBuf),
+    /// What the store reads through to cannot give an object: why.
+    Source(String),
 }
 
 impl StoreError {
@@ -100,6 +102,7 @@ impl fmt::Display for StoreError {
                  cannot read. The index is derived data: delete it, and the next run rebuilds it",
                 path.display()
             ),
+            Self::Source(why) => f.write_str(why),
             Self::Busy(path) => {
                 write!(
                     f,

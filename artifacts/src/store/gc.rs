@@ -158,6 +158,7 @@ impl Store {
                 report.young.add(found.bytes);
             }
         }
+        self.forget_imports()?;
         Ok(report)
     }
 

@@ -7,6 +7,7 @@
 //! ```text
 //! objects/ab/cdef…   an object: 2 + 62 lower-case hexadecimal digits of the BLAKE3 digest of its bytes
 //! tmp/               files being written, on the same file system; gone within a day
+//! imports/           what is known of each record that somebody else executed
 //! holds/             one locked file for each live run: what `gc` must leave alone
 //! roots/             the files outside that name records, and the journals of runs
 //! quarantine/        damaged objects that `fsck` moved aside
@@ -46,6 +47,7 @@ mod error;
 mod fsck;
 mod gc;
 mod hold;
+mod import;
 mod index;
 mod lookup;
 mod objects;
@@ -58,9 +60,10 @@ pub use error::StoreError;
 pub use fsck::{Finding, FindingKind, FsckMode, FsckOptions, FsckReport, Subset};
 pub use gc::{GcMode, GcOptions, GcReport, Tally};
 pub use hold::Hold;
+pub use import::Maker;
 pub use index::{Cached, Commit, HistoryLine};
 pub use lookup::Lookup;
-pub use objects::Store;
+pub use objects::{Source, Store};
 pub use rebuild::RebuildReport;
 pub(crate) use record::MAX_RECORD_BYTES;
 pub use record::{ReadRecord, RecordView};

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW};
@@ -26,6 +26,17 @@ pub struct Store {
     pub(super) pending: Mutex<BTreeMap<Digest, u64>>,
     /// One commit at a time: the second finds the work of the first done.
     pub(super) turn: Mutex<()>,
+    /// Where objects that are not here come from.
+    source: Option<Arc<dyn Source>>,
+}
+
+/// Another store that has objects which this one lacks.
+pub trait Source: std::fmt::Debug + Send + Sync {
+    /// Puts an object into a store, its bytes checked against its name.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`] if it is not there either, [`StoreError::Source`] if it cannot be had.
+    fn fetch(&self, digest: &Digest, into: &Store) -> Result<(), StoreError>;
 }
 
 /// Locks; what the store guards with a mutex is whole after a panic too.
@@ -67,7 +78,26 @@ impl Store {
             index,
             pending: Mutex::default(),
             turn: Mutex::default(),
+            source: None,
         })
+    }
+
+    /// Reads through: an object that is not here when it is read comes from `source`, and is kept.
+    #[must_use]
+    pub fn with_source(mut self, source: Arc<dyn Source>) -> Self {
+        self.source = Some(source);
+        self
+    }
+
+    /// Opens the file of an object to be read, fetched first if it is elsewhere.
+    fn open_object(&self, digest: &Digest, path: &Path) -> Result<(File, u64), StoreError> {
+        match (open_regular(path), &self.source) {
+            (Err(e), Some(source)) if e.kind() == io::ErrorKind::NotFound => {
+                source.fetch(digest, self)?;
+                open_regular(path).map_err(|e| unread(digest, path, e))
+            }
+            (opened, _) => opened.map_err(|e| unread(digest, path, e)),
+        }
     }
 
     /// Returns the index.
@@ -96,6 +126,18 @@ impl Store {
     /// Returns whether the object is there (its bytes are not checked).
     pub fn contains(&self, digest: &Digest) -> bool {
         fs::symlink_metadata(self.path(digest)).is_ok_and(|m| m.is_file())
+    }
+
+    /// Returns whether the object is there with the bytes that its name says. What the index knows to be durable is not
+    /// hashed again.
+    ///
+    /// # Errors
+    /// If the file system or the index refuses.
+    pub fn is_whole(&self, digest: &Digest) -> Result<bool, StoreError> {
+        match self.size(digest)? {
+            None => Ok(false),
+            Some(size) => self.is_kept(digest, size),
+        }
     }
 
     /// Returns the size of an object in bytes, `None` if it is not there.
@@ -181,7 +223,7 @@ impl Store {
     pub fn get(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
         let path = self.path(digest);
         let wrong = |e| unread(digest, &path, e);
-        let (file, size) = open_regular(&path).map_err(wrong)?;
+        let (file, size) = self.open_object(digest, &path)?;
         let mut bytes = Vec::with_capacity(size as usize);
         file.take(size).read_to_end(&mut bytes).map_err(wrong)?;
         if hash_bytes(&bytes) != *digest {
@@ -203,7 +245,7 @@ impl Store {
         let path = self.path(digest);
         let wrong = |e| unread(digest, &path, e);
         // What is wanted may come from bytes not yet checked: no more than the file holds is believed.
-        let (file, size) = open_regular(&path).map_err(wrong)?;
+        let (file, size) = self.open_object(digest, &path)?;
         let length = |range: &Range<u64>| range.end.min(size).saturating_sub(range.start) as usize;
         // One allocation: an allocator tends to give several large ones back to the system, and pages that
         // come from there anew cost as much as hashing.

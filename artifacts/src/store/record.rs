@@ -22,7 +22,7 @@ pub struct RecordView {
 
 impl RecordView {
     /// Returns all digests that must be there with the record.
-    pub(super) fn references(&self) -> impl Iterator<Item = &Digest> {
+    pub fn references(&self) -> impl Iterator<Item = &Digest> {
         self.commit
             .objects
             .iter()

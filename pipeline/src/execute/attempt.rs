@@ -42,6 +42,8 @@ pub(super) struct Context<'a> {
     pub(super) claims: BTreeMap<String, Digest>,
     pub(super) preflight: Option<Preflight>,
     pub(super) permit: Option<Arc<Permit>>,
+    pub(super) host: Option<String>,
+    pub(super) by: Option<String>,
 }
 
 /// The attempts at a cell so far.
@@ -372,6 +374,8 @@ fn record(context: &Context<'_>, task: &Task<'_>, attempts: Attempts) -> Record 
         preflight: context.preflight.clone().filter(|_| task.measures),
         observations: BTreeMap::new(),
         warnings: Vec::new(),
+        host: context.host.clone().filter(|_| task.bound),
+        by: context.by.clone().filter(|_| task.bound),
         build: context.build.clone(),
         environment: context.environment.clone(),
         claims: context.claims.clone(),

@@ -50,6 +50,8 @@ pub struct RunOptions {
     pub preflight: Option<Preflight>,
     /// What may happen outside of this program; without a permit everything may.
     pub permit: Option<Arc<Permit>>,
+    /// The name of whoever runs it, for the records, if they want to be named.
+    pub by: Option<String>,
 }
 
 impl Default for RunOptions {
@@ -62,6 +64,7 @@ impl Default for RunOptions {
             build: Build::default(),
             preflight: None,
             permit: None,
+            by: None,
         }
     }
 }
@@ -176,6 +179,8 @@ pub fn run(
         claims: crate::experiment::claims_digests(&experiment.spec),
         preflight: options.preflight.clone(),
         permit: options.permit.clone(),
+        host: crate::reuse::this_host(),
+        by: options.by.clone(),
     };
     std::thread::scope(|scope| {
         scope.spawn(move || {

@@ -201,6 +201,12 @@ fn is_line_of(line: &LedgerLine, cell: &LockCell, measured: Option<&Record>) -> 
                 && execution.order == record.order
                 && execution.place == record.place
                 && execution.loud.as_ref() == loud
+                && execution.host == record.host
+                && execution.by == record.by
+                && execution
+                    .started
+                    .iter()
+                    .all(|started| *started == record.started)
                 && execution.executions == cell.executions()
                 && discarded == cell.discarded().collect()
         }

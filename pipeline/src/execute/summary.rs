@@ -182,6 +182,9 @@ fn ledger(session: &Session<'_>, with_study: bool) -> Vec<LedgerLine> {
                 executions,
                 discarded,
                 loud: record.preflight.as_ref().and_then(|p| p.loud.clone()),
+                host: record.host.clone(),
+                by: record.by.clone(),
+                started: record.host.as_ref().map(|_| record.started.clone()),
             });
             lines.push(LedgerLine {
                 stage: node.stage.name.clone(),

@@ -33,6 +33,8 @@ pub(super) struct Task<'a> {
     pub(super) place: Option<Place>,
     /// Whether it measures what this machine does.
     pub(super) measures: bool,
+    /// Whether its result depends on where it was executed: it measures, or starts something.
+    pub(super) bound: bool,
 }
 
 impl<'a> Task<'a> {
@@ -81,6 +83,7 @@ impl<'a> Task<'a> {
             order,
             place: None,
             measures,
+            bound: node.stage.class != Class::Pure,
             recipe,
         }
     }

@@ -19,6 +19,7 @@ use super::stages::{drafts, order};
 use super::tree::{Node, Value};
 use super::{check_name, needs, parse};
 use crate::experiment::{Axis, Experiment, Order, Stage};
+use crate::reuse::Reuse;
 use crate::stage::{Class, Json, Library, Registry, Shared, StageKind, Step};
 use crate::suggest::remedy;
 
@@ -233,6 +234,10 @@ fn compile(
         None => Order::default(),
         Some(node) => serde_json::from_value(scope.resolve(node, None).ok()?.json()).ok()?,
     };
+    let reuse = match root.get("reuse") {
+        None => Reuse::default(),
+        Some(node) => serde_json::from_value(scope.resolve(node, None).ok()?.json()).ok()?,
+    };
     let design = match (&design, unit) {
         (Some(design), Some(declared)) => {
             let unit = position(&declared);
@@ -277,6 +282,7 @@ fn compile(
         sources: library.sources(),
         seed,
         order,
+        reuse,
         design,
         axes: axes
             .into_iter()

@@ -10,6 +10,7 @@ use serde_json::{Map, json};
 use super::design::DesignFile;
 use super::settings::DurationText;
 use crate::experiment::Order;
+use crate::reuse::Reuse;
 use crate::stage::{Json, Registry};
 
 /// An experiment: one study, from its axes to its report.
@@ -50,6 +51,9 @@ pub(crate) struct ExperimentFile {
     /// The order of measurements on one server.
     #[serde(default)]
     order: Order,
+    /// Which measurements of others the study may use, if a shared store has them.
+    #[serde(default)]
+    reuse: Reuse,
     /// How the study is replicated: blocks, their unit and their order.
     design: Option<DesignFile>,
     /// Named values with types and defaults, used as `${name}`; `--set name=value` changes one.
@@ -336,7 +340,7 @@ pub fn experiment_schema(registry: &Registry) -> Schema {
             allow_placeholders(definition);
         }
     }
-    for key in ["seed", "order", "design"] {
+    for key in ["seed", "order", "reuse", "design"] {
         let mut one = json!({ "properties": { key: root["properties"][key].take() } });
         allow_placeholders(&mut one);
         root["properties"][key] = one["properties"][key].take();

@@ -86,6 +86,9 @@ pub(crate) fn spec(parts: &Parts) -> Json {
     if parts.root.get("order").is_some() {
         spec["order"] = text("order");
     }
+    if parts.root.get("reuse").is_some() {
+        spec["reuse"] = text("reuse");
+    }
     if let Some(design) = parts.design {
         let unit = &parts.stages[design.unit].name;
         spec["design"] = design_json(design, unit, parts.axes);

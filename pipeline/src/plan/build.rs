@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use artifacts::Store;
+use artifacts::{ActionKey, Store};
 
 use super::design::design_plan;
 use super::reason::Reasons;
@@ -35,6 +35,47 @@ pub fn plan(
     let mut session = Session::new(experiment, registry, store, options)?;
     session.check_inputs()?;
     document(&mut session)
+}
+
+/// A cell that would execute now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The stage's name.
+    pub stage: String,
+    /// The coordinates as text.
+    pub coordinates: String,
+    /// The stage's class.
+    pub class: Class,
+    /// The action key.
+    pub key: ActionKey,
+}
+
+/// Returns the cells that would execute now because no result of theirs is known here, without those that are to be
+/// executed again in any case.
+///
+/// # Errors
+/// If the store or the lock cannot be read, or an option names what does not exist.
+pub fn wanted(
+    experiment: &Experiment,
+    registry: &Registry,
+    store: &Store,
+    options: &PlanOptions,
+) -> Result<Vec<Wanted>, PipelineError> {
+    if store.needs_rebuild()? {
+        store.rebuild(crate::record::view)?;
+    }
+    let mut session = Session::new(experiment, registry, store, options)?;
+    session.check_inputs()?;
+    let ready = |cell: usize| match session.states[cell] {
+        State::Ready(key) if session.forced[cell] == Forced::No => Some(Wanted {
+            stage: session.graph.stage_name(cell).to_owned(),
+            coordinates: session.graph.coordinates_text(cell).to_owned(),
+            class: session.graph.class(cell),
+            key,
+        }),
+        _ => None,
+    };
+    Ok((0..session.graph.cells).filter_map(ready).collect())
 }
 
 /// Returns whether what a plan measures depends on what else this machine does meanwhile.
@@ -250,6 +291,7 @@ fn notes(session: &Session<'_>, cells: &[PlannedCell]) -> Vec<String> {
              results stay in the store, and --locked still uses them"
         ));
     }
+    notes.extend(session.foreign_notes());
     let mut several: Vec<_> = session.several.iter().collect();
     several.sort_unstable();
     for (cell, count) in several {

@@ -3,13 +3,14 @@
 mod build;
 mod design;
 mod document;
+mod foreign;
 mod reason;
 mod resolve;
 mod select;
 mod session;
 mod until;
 
-pub use build::{measures_here, plan};
+pub use build::{Wanted, measures_here, plan, wanted};
 pub use design::{DesignPlan, NoiseSource, Smallest, launched_cells};
 pub use document::{Counts, Decision, Lack, Plan, PlannedCell, StageCounts};
 pub use reason::Reason;
@@ -29,4 +30,6 @@ pub struct PlanOptions {
     pub fresh: Vec<String>,
     /// Take resources and measurements from the lock, whatever machine this is.
     pub locked: bool,
+    /// Which measurements of others may be used, instead of what the experiment says.
+    pub reuse: Option<crate::reuse::Reuse>,
 }

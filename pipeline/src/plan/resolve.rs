@@ -115,7 +115,14 @@ impl Session<'_> {
         key: ActionKey,
         lookup: &Lookup<'_>,
     ) -> Result<Option<Outcome>, PipelineError> {
-        let Some(mut found) = lookup.record_for(&key)? else {
+        let newest = match self.foreign.is_empty() {
+            true => lookup.record_for(&key)?,
+            false => {
+                let all = lookup.records_for(&key)?;
+                self.permitted(cell, all).into_iter().next()
+            }
+        };
+        let Some(mut found) = newest else {
             return Ok(None);
         };
         let preferred = self

@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use artifacts::{ActionKey, Digest, Lookup, Store};
 
+use super::foreign::Foreign;
 use super::select::{self, Forced};
 use super::until::Rule;
 use super::{Lack, PlanOptions};
@@ -95,6 +96,8 @@ pub(crate) struct Session<'a> {
     pub(crate) blocked: HashSet<usize>,
     /// Cells with several results under their key.
     pub(crate) several: HashMap<usize, usize>,
+    /// What others made.
+    pub(super) foreign: Foreign,
     /// Cells that became ready since this was last emptied.
     pub(crate) newly_ready: Vec<usize>,
     /// Cells settled without executing since this was last emptied.
@@ -153,6 +156,7 @@ impl<'a> Session<'a> {
             damaged: HashMap::new(),
             blocked: HashSet::new(),
             several: HashMap::new(),
+            foreign: Foreign::of(store, options.reuse.unwrap_or(experiment.reuse))?,
             newly_ready: Vec::new(),
             newly_settled: Vec::new(),
             spec: value_digest(&experiment.spec),
@@ -178,6 +182,7 @@ impl<'a> Session<'a> {
         self.blocked.clear();
         self.lacks.clear();
         self.several.clear();
+        self.foreign.restart();
         self.newly_ready.clear();
         self.newly_settled.clear();
         let progress = &mut self.progress;

@@ -20,7 +20,7 @@ use pipeline::process::Spawner;
 use pipeline::{
     Artifact, Axis, Cell, CellStatus, Class, Coordinates, Done, Event, Excluded, Experiment,
     Failure, Job, Json, Lease, Library, Media, Order, Output, PlanOptions, Problem, Registry,
-    RunOptions, RunSummary, Stage, StageKind,
+    Reuse, RunOptions, RunSummary, Stage, StageKind,
 };
 use serde_json::json;
 
@@ -390,6 +390,7 @@ pub(crate) fn experiment(
         sources: Vec::new(),
         seed: 164,
         order: Order::default(),
+        reuse: Reuse::default(),
         design: None,
         spec: json!({"title": "a study"}),
         axes: axes

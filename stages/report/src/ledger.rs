@@ -3,6 +3,8 @@
 //! - `ledger`: a row a planned cell (stage, coordinates, status, reason; for a measurement also
 //!   where the design put it, how often it was executed, and which results were discarded);
 //! - `ledger.stages`: a row a stage (cells planned, and how many of each status);
+//! - `ledger.makers`: a row for each host and person who measured cells of a stage, with the days; none if one host
+//!   measured all and nobody is named;
 //! - `ledger.axes`: a row an axis (its levels in the order of the cells, and how many).
 
 use std::sync::Arc;
@@ -16,13 +18,17 @@ use crate::view::Part;
 
 /// Returns the table of this name, if it is one of the ledger's.
 pub(crate) fn table(name: &str, study: Option<&Study>) -> Result<Option<Part<Table>>, Miss> {
-    if !matches!(name, "ledger" | "ledger.stages" | "ledger.axes") {
+    if !matches!(
+        name,
+        "ledger" | "ledger.stages" | "ledger.makers" | "ledger.axes"
+    ) {
         return Ok(None);
     }
     let study = study.ok_or_else(|| "this report does not see the study".to_owned())?;
     let table = match name {
         "ledger" => lines(&study.ledger),
         "ledger.stages" => stages(&study.ledger),
+        "ledger.makers" => makers(&study.ledger),
         _ => axes(&study.ledger),
     };
     let content = Arc::new(table.map_err(|e| e.to_string())?);
@@ -60,6 +66,21 @@ fn lines(ledger: &[LedgerLine]) -> Result<Table, artifacts::TableError> {
                 i64::try_from(e.discarded.len()).ok()
             })
             .describe("other ok results of the same recipe"),
+            Column::text(
+                "host",
+                ledger.iter().map(|l| l.execution.as_ref()?.host.clone()),
+            )
+            .describe("the host that measured it"),
+            Column::text(
+                "by",
+                ledger.iter().map(|l| l.execution.as_ref()?.by.clone()),
+            )
+            .describe("who measured it, if they chose to be named"),
+            Column::text(
+                "started",
+                ledger.iter().map(|l| l.execution.as_ref()?.started.clone()),
+            )
+            .describe("when its measurement began, UTC"),
             Column::text(
                 "discarded_records",
                 ledger.iter().map(|l| {
@@ -126,6 +147,52 @@ fn stages(ledger: &[LedgerLine]) -> Result<Table, artifacts::TableError> {
         count(&|l| !matches!(l.status, CellStatus::Ok | CellStatus::Excluded)),
     ));
     Table::with_metadata(columns, &[("keys", "stage")])
+}
+
+/// Who measured on which host.
+type Maker = (Option<String>, Option<String>);
+
+/// The cells of a stage that somebody measured on a host: the day of each, where it is known.
+type Group = (String, Maker, Vec<Option<String>>);
+
+fn makers(ledger: &[LedgerLine]) -> Result<Table, artifacts::TableError> {
+    let mut groups: Vec<Group> = Vec::new();
+    for line in ledger {
+        let Some(execution) = &line.execution else {
+            continue;
+        };
+        let maker = (execution.host.clone(), execution.by.clone());
+        let same = |g: &&mut Group| g.0 == line.stage && g.1 == maker;
+        let days = match groups.iter_mut().find(same) {
+            Some((_, _, days)) => days,
+            None => {
+                groups.push((line.stage.clone(), maker, Vec::new()));
+                &mut groups.last_mut().expect("just pushed").2
+            }
+        };
+        let day = execution.started.as_ref().and_then(|s| s.split('T').next());
+        days.push(day.map(str::to_owned));
+    }
+    // One host and nobody named: the environment says all there is to say.
+    let one = groups.iter().all(|g| g.1 == groups[0].1);
+    if one && groups.first().is_none_or(|g| g.1.1.is_none()) {
+        groups.clear();
+    }
+    let text = |value: fn(&Group) -> Option<String>| groups.iter().map(value);
+    Table::with_metadata(
+        vec![
+            Column::text("stage", text(|g| Some(g.0.clone()))),
+            Column::text("host", text(|g| g.1.0.clone())),
+            Column::text("by", text(|g| g.1.1.clone())),
+            Column::int(
+                "cells",
+                groups.iter().map(|g| i64::try_from(g.2.len()).ok()),
+            ),
+            Column::text("first", text(|g| g.2.iter().flatten().min().cloned())),
+            Column::text("last", text(|g| g.2.iter().flatten().max().cloned())),
+        ],
+        &[("keys", "stage,host,by")],
+    )
 }
 
 fn axes(ledger: &[LedgerLine]) -> Result<Table, artifacts::TableError> {

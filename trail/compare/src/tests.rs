@@ -133,6 +133,8 @@ fn cell(
         preflight: None,
         observations: BTreeMap::new(),
         warnings: Vec::new(),
+        host: None,
+        by: None,
         build: Build::default(),
         environment: Vec::new(),
         claims: Default::default(),

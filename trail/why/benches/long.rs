@@ -214,6 +214,8 @@ fn record(
         preflight: None,
         observations: BTreeMap::new(),
         warnings: Vec::new(),
+        host: None,
+        by: None,
         build: Build::default(),
         environment: Vec::new(),
         claims: BTreeMap::new(),

@@ -216,6 +216,9 @@ fn a_claim_that_was_measured_again_says_by_which_execution_it_is_licensed() {
             executions: 3,
             discarded: Vec::new(),
             loud: None,
+            host: None,
+            by: None,
+            started: None,
         });
     }
     let done = render(&mut lab, &claims, text).unwrap();

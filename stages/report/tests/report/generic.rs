@@ -495,6 +495,9 @@ fn limits_tell_of_repeated_executions_and_of_a_machine_that_was_not_quiet() {
         executions,
         discarded: vec![artifacts::Digest::of(b"earlier"); discarded],
         loud: loud.map(str::to_owned),
+        host: None,
+        by: None,
+        started: None,
     };
     lab.study.ledger[0].execution = Some(execution(3, 1, Some("4.00 running tasks for each core")));
     lab.study.ledger[1].execution = Some(execution(1, 0, None));
@@ -510,6 +513,36 @@ fn limits_tell_of_repeated_executions_and_of_a_machine_that_was_not_quiet() {
     ] {
         assert!(text.contains(part), "no `{part}` in:\n{text}");
     }
+}
+
+#[test]
+fn the_ledger_names_who_measured_and_where_if_there_is_more_than_one_host() {
+    let mut lab = lab();
+    let execution = |host: &str, by: Option<&str>| Execution {
+        order: 1,
+        place: None,
+        executions: 1,
+        discarded: Vec::new(),
+        loud: None,
+        host: Some(host.to_owned()),
+        by: by.map(str::to_owned),
+        started: Some("2026-11-22T10:00:00Z".to_owned()),
+    };
+    let mut text = |second: Execution| {
+        lab.study.ledger[0].execution = Some(execution("left-box", None));
+        lab.study.ledger[1].execution = Some(second);
+        let done = lab.render(&json!({}), &shipped());
+        markdown(&done.map_err(|f| f.reason).unwrap())
+    };
+    let both = text(execution("right-box", Some("Ada")));
+    for part in [
+        ", 2026-11-22 to 2026-11-22: 1 cells on left-box",
+        ", 2026-11-22 to 2026-11-22, by Ada: 1 cells on right-box",
+    ] {
+        let line = both.lines().any(|line| line.ends_with(part));
+        assert!(line, "no line ends with `{part}` in:\n{both}");
+    }
+    assert!(!text(execution("left-box", None)).contains("left-box"));
 }
 
 #[test]

@@ -112,6 +112,8 @@ impl Builder {
             preflight: None,
             observations: BTreeMap::new(),
             warnings: Vec::new(),
+            host: None,
+            by: None,
             build: Build::default(),
             environment: Vec::new(),
             claims: BTreeMap::new(),

@@ -1,0 +1,111 @@
+//! Measurements that somebody else made: which of them a plan may use, and what it says of them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use artifacts::{Cached, Digest, Maker, Store};
+
+use super::session::Session;
+use crate::error::PipelineError;
+use crate::reuse::{Reuse, this_host, told_makers};
+use crate::stage::Class;
+
+/// What others made, and what of it this plan leaves out.
+pub(crate) struct Foreign {
+    makers: BTreeMap<Digest, Maker>,
+    policy: Reuse,
+    here: Option<String>,
+    /// Cells that are executed although others have results, with one of these.
+    left_out: HashMap<usize, Digest>,
+}
+
+impl Foreign {
+    pub(super) fn of(store: &Store, policy: Reuse) -> Result<Self, PipelineError> {
+        Ok(Self {
+            makers: store.imports()?,
+            policy,
+            here: this_host(),
+            left_out: HashMap::new(),
+        })
+    }
+
+    /// Returns whether nobody else made anything: then all results may be used.
+    pub(super) fn is_empty(&self) -> bool {
+        self.makers.is_empty()
+    }
+
+    /// Forgets what was left out.
+    pub(super) fn restart(&mut self) {
+        self.left_out.clear();
+    }
+
+    fn permits(&self, record: &Digest) -> bool {
+        let maker = self.makers.get(record);
+        maker.is_none_or(|maker| self.policy.permits(maker, self.here.as_deref()))
+    }
+}
+
+impl Session<'_> {
+    /// Returns those of the results of a cell that may be used. The lock's always may.
+    pub(super) fn permitted(&mut self, cell: usize, found: Vec<Cached>) -> Vec<Cached> {
+        if self.graph.class(cell) == Class::Pure {
+            return found;
+        }
+        let locked = self.lock_line(cell).and_then(|line| line.record);
+        let first = found.first().map(|cached| cached.record);
+        let usable =
+            |cached: &Cached| self.foreign.permits(&cached.record) || locked == Some(cached.record);
+        let kept: Vec<Cached> = found.into_iter().filter(usable).collect();
+        if let (true, Some(first)) = (kept.is_empty(), first) {
+            self.foreign.left_out.insert(cell, first);
+        }
+        kept
+    }
+
+    /// Says which cells rest on what others made, and which could.
+    pub(super) fn foreign_notes(&self) -> Vec<String> {
+        let foreign = &self.foreign;
+        let mut used: BTreeMap<String, (usize, BTreeSet<Maker>)> = BTreeMap::new();
+        let mut offered = used.clone();
+        for cell in 0..self.graph.cells {
+            if self.graph.class(cell) == Class::Pure {
+                continue;
+            }
+            let (notes, record) = match (self.states[cell].record(), foreign.left_out.get(&cell)) {
+                (Some(record), _) => (&mut used, record),
+                (None, Some(record)) => (&mut offered, *record),
+                (None, None) => continue,
+            };
+            if let Some(maker) = foreign.makers.get(&record) {
+                let (count, makers) = notes
+                    .entry(self.graph.stage_name(cell).to_owned())
+                    .or_default();
+                *count += 1;
+                makers.insert(maker.clone());
+            }
+        }
+        let used = used.into_iter().map(|(stage, (count, makers))| {
+            format!(
+                "{} of `{stage}` from {}",
+                results(count),
+                told_makers(makers)
+            )
+        });
+        let offered = offered.into_iter().map(|(stage, (count, makers))| {
+            format!(
+                "{} of `{stage}` from {} left out (`reuse: {}`); `--reuse {}` uses them",
+                results(count),
+                told_makers(makers.clone()),
+                foreign.policy.word(),
+                Reuse::narrowest(&makers, foreign.here.as_deref()).word()
+            )
+        });
+        used.chain(offered).collect()
+    }
+}
+
+fn results(count: usize) -> String {
+    match count {
+        1 => "1 result".to_owned(),
+        n => format!("{n} results"),
+    }
+}

@@ -1,0 +1,152 @@
+//! Whose measurements a study may use, and what this host is called in records.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use artifacts::{Digest, Maker};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Which measurements of others a study may use. It is in no key. What the lock names may always be used: whoever keeps
+/// the lock has decided. Results of pure stages follow from their inputs and may be anybody's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reuse {
+    /// None.
+    #[default]
+    Never,
+    /// Those made on this host.
+    SameHost,
+    /// Those made on any host with the same facets: all that have the cell's key.
+    SameFacets,
+}
+
+impl Reuse {
+    /// Returns the word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::SameHost => "same-host",
+            Self::SameFacets => "same-facets",
+        }
+    }
+
+    /// Reads the word of a policy.
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Never, Self::SameHost, Self::SameFacets]
+            .into_iter()
+            .find(|reuse| reuse.word() == word)
+    }
+
+    /// Returns the narrowest policy that permits all of these.
+    pub fn narrowest<'m>(makers: impl IntoIterator<Item = &'m Maker>, here: Option<&str>) -> Self {
+        let mut makers = makers.into_iter();
+        match makers.all(|maker| Self::SameHost.permits(maker, here)) {
+            true => Self::SameHost,
+            false => Self::SameFacets,
+        }
+    }
+
+    /// Returns whether a measurement of somebody else may be used on this host.
+    pub fn permits(self, maker: &Maker, here: Option<&str>) -> bool {
+        match self {
+            Self::Never => false,
+            Self::SameHost => maker.host.is_some() && maker.host.as_deref() == here,
+            Self::SameFacets => true,
+        }
+    }
+}
+
+/// Returns who made results, each with the host and the days.
+pub fn told_makers(makers: impl IntoIterator<Item = Maker>) -> String {
+    let mut people: BTreeMap<(Option<String>, Option<String>), BTreeSet<String>> = BTreeMap::new();
+    for maker in makers {
+        let day = maker
+            .started
+            .and_then(|s| Some(s.split_once('T')?.0.to_owned()));
+        let days = people.entry((maker.by, maker.host)).or_default();
+        days.extend(day);
+    }
+    let one = |((by, host), days): ((Option<String>, Option<String>), BTreeSet<String>)| {
+        let by = by.unwrap_or_else(|| "somebody".to_owned());
+        let host = host.map_or_else(
+            || "an unknown host".to_owned(),
+            |host| format!("host {host}"),
+        );
+        let days = match (days.first(), days.last()) {
+            (Some(first), Some(last)) if first == last => format!(", {first}"),
+            (Some(first), Some(last)) => format!(", {first} to {last}"),
+            _ => String::new(),
+        };
+        format!("{by} ({host}{days})")
+    };
+    people
+        .into_iter()
+        .map(one)
+        .collect::<Vec<_>>()
+        .join(" and ")
+}
+
+/// The variable that names this host.
+const NAME: &str = "BENCHTRAIL_HOST";
+
+/// Returns what this host is called in records: what `BENCHTRAIL_HOST` says, else `host-` and 10 hexadecimal digits that
+/// follow from the machine's identity and its network name and betray neither. `None` if it has no identity.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a person may give the host a name that readers understand"
+)]
+pub fn this_host() -> Option<String> {
+    if let Some(name) = std::env::var(NAME).ok().filter(|name| !name.is_empty()) {
+        return Some(name);
+    }
+    let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
+    let node = rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned();
+    if machine.trim().is_empty() && node.is_empty() {
+        return None;
+    }
+    let identity = Digest::of(format!("benchtrail host {} {node}", machine.trim()).as_bytes());
+    Some(format!("host-{}", &identity.hex()[..10]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn makers_are_told_with_their_hosts_and_the_days_of_their_work() {
+        let of = |by: &str, day: &str| Maker {
+            host: Some("box".into()),
+            by: (!by.is_empty()).then(|| by.to_owned()),
+            started: Some(format!("2026-11-{day}T10:00:00Z")),
+        };
+        let makers = [
+            of("Ada", "03"),
+            of("Ada", "01"),
+            of("", "02"),
+            Maker::default(),
+        ];
+        assert_eq!(
+            told_makers(makers),
+            "somebody (an unknown host) and somebody (host box, 2026-11-02) and Ada (host box, 2026-11-01 to 2026-11-03)"
+        );
+    }
+
+    #[test]
+    fn each_policy_permits_what_its_name_says() {
+        let of = |host: Option<&str>| Maker {
+            host: host.map(str::to_owned),
+            ..Maker::default()
+        };
+        let permitted = |reuse: Reuse| {
+            [of(Some("a")), of(Some("b")), of(None)].map(|maker| reuse.permits(&maker, Some("a")))
+        };
+        assert_eq!(permitted(Reuse::Never), [false, false, false]);
+        assert_eq!(permitted(Reuse::SameHost), [true, false, false]);
+        assert_eq!(permitted(Reuse::SameFacets), [true, true, true]);
+        // Two hosts without a name are not known to be one.
+        assert!(!Reuse::SameHost.permits(&of(None), None));
+    }
+}

@@ -1,0 +1,55 @@
+//! Arguments of the commands that use a shared store.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Which shared store.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct RemoteArgs {
+    /// Shared store to read results from, and for `run` to write to: a folder, as a path or as `file:///PATH`.
+    #[arg(long, env = "BENCHTRAIL_REMOTE", value_name = "URL")]
+    pub(crate) remote: Option<String>,
+}
+
+/// Arguments of `push`.
+#[derive(Debug, Args)]
+pub(crate) struct PushArgs {
+    /// The shared store, made if it is not there: a folder, as a path or as `file:///PATH`.
+    pub(crate) remote: String,
+    /// Experiments' YAML files or locks whose results to push [default: every lock of the project].
+    pub(crate) studies: Vec<PathBuf>,
+    /// Use a profile of the experiments.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Shorthand for `--profile smoke`.
+    #[arg(long, conflicts_with = "profile")]
+    pub(crate) smoke: bool,
+    /// Also read what is there already, and replace what is damaged.
+    #[arg(long)]
+    pub(crate) verify: bool,
+    /// Number of transfers side by side.
+    #[arg(long, value_name = "N", default_value_t = remote::JOBS)]
+    pub(crate) jobs: usize,
+}
+
+/// Arguments of `pull`.
+#[derive(Debug, Args)]
+pub(crate) struct PullArgs {
+    /// The shared store: a folder, as a path or as `file:///PATH`.
+    pub(crate) remote: String,
+    /// Experiments' YAML files or locks whose results to pull [default: every lock of the project].
+    pub(crate) studies: Vec<PathBuf>,
+    /// Use a profile of the experiments.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Shorthand for `--profile smoke`.
+    #[arg(long, conflicts_with = "profile")]
+    pub(crate) smoke: bool,
+    /// Pull everything that is there of the study with this name instead, whatever locks say; may be repeated.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["studies", "profile", "smoke"])]
+    pub(crate) study: Vec<String>,
+    /// Number of transfers side by side.
+    #[arg(long, value_name = "N", default_value_t = remote::JOBS)]
+    pub(crate) jobs: usize,
+}

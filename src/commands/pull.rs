@@ -1,0 +1,109 @@
+//! `pull`: the results that locks name, or all of a study, from a shared store.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use artifacts::Digest;
+use pipeline::lock::Lock;
+use remote::{Remote, pull_records};
+use serde_json::json;
+
+use crate::args::{Global, PullArgs};
+use crate::commands::push::{locks, profile};
+use crate::commands::run::listen_for_signals;
+use crate::exit::Stop;
+use crate::project::Project;
+use crate::shared::{Shared, watched};
+use crate::terminal::{bytes, complain, say};
+
+/// Results that are not whole and that are named; the rest is counted.
+const BROKEN_SHOWN: usize = 10;
+
+pub(super) fn pull(arguments: &PullArgs, global: &Global) -> Result<(), Stop> {
+    remote::check_url(&arguments.remote)?;
+    let project = Project::of(
+        arguments.studies.first().map(PathBuf::as_path),
+        global.store.as_deref(),
+    )?;
+    project.must_not_be_published("pull")?;
+    let store = project.open()?;
+    if store.needs_rebuild()? {
+        // What is here must not be taken for somebody else's.
+        store.rebuild(pipeline::record::view)?;
+    }
+    let cancelled = Arc::new(AtomicBool::new(false));
+    listen_for_signals(&cancelled)?;
+    let remote = Remote::open(&arguments.remote)?.with_jobs(arguments.jobs);
+    let shared = Shared::new(remote);
+    let mut records: BTreeSet<Digest> = BTreeSet::new();
+    // Results that are not in use may have been collected before they were pushed.
+    let mut dispensable: BTreeSet<Digest> = BTreeSet::new();
+    if arguments.study.is_empty() {
+        let profile = profile(arguments.profile.as_ref(), arguments.smoke);
+        let locks = locks(&project, &arguments.studies, profile)?;
+        records.extend(locks.iter().flat_map(Lock::records));
+        dispensable.extend(locks.iter().flat_map(Lock::earlier));
+        dispensable.retain(|record| !records.contains(record));
+    }
+    for name in &arguments.study {
+        let keys = shared.remote.hinted(name)?;
+        if keys.is_empty() {
+            return Err(Stop::nothing(format!(
+                "{} has nothing of a study named `{name}`",
+                shared.remote.url()
+            ))
+            .hint("the name is that after `experiment:` in the YAML file"));
+        }
+        let found = watched("looking", &cancelled, |watch| {
+            shared.remote.completions(&keys, watch)
+        })?;
+        records.extend(
+            found
+                .iter()
+                .flat_map(|(_, all)| all.iter().map(|c| c.record)),
+        );
+    }
+    let all: Vec<Digest> = records.union(&dispensable).copied().collect();
+    let total = records.len();
+    let mut report = watched("pulling", &cancelled, |watch| {
+        pull_records(&shared.remote, &store, all, &shared.me, watch)
+    })?;
+    report
+        .broken
+        .retain(|(record, _)| !dispensable.contains(record));
+    let url = shared.remote.url();
+    if global.json {
+        let broken = report
+            .broken
+            .iter()
+            .map(|(record, why)| json!({"record": record, "reason": why.to_string()}));
+        say(&json!({
+            "remote": url, "results": total, "entered": report.entered, "objects": report.objects,
+            "bytes": report.bytes, "broken": broken.collect::<Vec<_>>(),
+        })
+        .to_string());
+    } else {
+        say(&format!(
+            "{} results pulled from {url} ({} objects, {})",
+            report.entered,
+            report.objects,
+            bytes(report.bytes)
+        ));
+    }
+    let Some((_, first)) = report.broken.first() else {
+        return Ok(());
+    };
+    for (record, why) in report.broken.iter().take(BROKEN_SHOWN) {
+        complain(&format!("record {} left out: {why}", record.short()));
+    }
+    let stop = Stop::damaged(format!(
+        "{} results are not whole in {url}",
+        report.broken.len()
+    ));
+    Err(match first.hint() {
+        Some(hint) => stop.hint(hint),
+        None => stop,
+    })
+}

@@ -1,0 +1,89 @@
+//! `push`: the results that locks name into a shared store.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use pipeline::lock::Lock;
+use remote::Remote;
+
+use crate::args::{Global, PushArgs};
+use crate::commands::run::listen_for_signals;
+use crate::exit::Stop;
+use crate::locks::find_locks;
+use crate::project::{Project, shown};
+use crate::shared::{Shared, push_json, push_lines};
+use crate::terminal::{complain, say};
+
+pub(super) fn push(arguments: &PushArgs, global: &Global) -> Result<(), Stop> {
+    remote::check_url(&arguments.remote)?;
+    let profile = profile(arguments.profile.as_ref(), arguments.smoke);
+    let project = Project::of(
+        arguments.studies.first().map(PathBuf::as_path),
+        global.store.as_deref(),
+    )?;
+    let store = project.open_existing()?;
+    let locks = locks(&project, &arguments.studies, profile)?;
+    let cancelled = Arc::new(AtomicBool::new(false));
+    listen_for_signals(&cancelled)?;
+    let remote = Remote::open_or_create(&arguments.remote)?.with_jobs(arguments.jobs);
+    let shared = Shared::new(remote);
+    let (report, left_out) = shared.push(&store, &locks, arguments.verify, &cancelled)?;
+    let url = shared.remote.url();
+    if global.json {
+        let mut json = push_json(&report, url);
+        json["left_out"] = left_out.into();
+        say(&json.to_string());
+    } else {
+        push_lines(&report, url).iter().for_each(|line| say(line));
+    }
+    if left_out == 0 {
+        return Ok(());
+    }
+    complain(&format!(
+        "{left_out} results that the locks name are not whole in the store {} and were not pushed",
+        shown(&project.store)
+    ));
+    Err(Stop::told())
+}
+
+/// Returns the profile asked for, by either option.
+pub(super) fn profile(named: Option<&String>, smoke: bool) -> Option<&str> {
+    match smoke {
+        true => Some("smoke"),
+        false => named.map(String::as_str),
+    }
+}
+
+/// Reads the locks of studies, or all of a project.
+pub(super) fn locks(
+    project: &Project,
+    studies: &[PathBuf],
+    profile: Option<&str>,
+) -> Result<Vec<Lock>, Stop> {
+    if !studies.is_empty() {
+        let one = |study: &PathBuf| match is_lock(study) {
+            true => read(study),
+            false => crate::cells::read_lock(study, profile),
+        };
+        return studies.iter().map(one).collect();
+    }
+    let mut files = Vec::new();
+    find_locks(&project.root, &mut files)?;
+    if files.is_empty() {
+        return Err(
+            Stop::nothing(format!("there is no lock below {}", project.root.display()))
+                .hint("name an experiment that has run; `pull --study NAME` needs no lock"),
+        );
+    }
+    files.iter().map(|file| read(file)).collect()
+}
+
+fn is_lock(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == "lock")
+}
+
+fn read(path: &Path) -> Result<Lock, Stop> {
+    let lock = Lock::read(path).map_err(Stop::failed)?;
+    lock.ok_or_else(|| Stop::nothing(format!("{} does not exist", shown(path))))
+}

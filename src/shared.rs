@@ -1,0 +1,212 @@
+//! A shared store as commands use it: opened, watched, its errors as exit codes.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use artifacts::{Maker, Store};
+use indicatif::{ProgressBar, ProgressStyle};
+use pipeline::PlanOptions;
+use pipeline::lock::Lock;
+use remote::{Progress, PushReport, Remote, RemoteError, Study, Watch};
+use serde_json::{Value, json};
+
+use crate::args::RemoteArgs;
+use crate::exit::Stop;
+use crate::session::Session;
+use crate::terminal::{bytes, complain};
+
+/// A shared store, and who uses it.
+pub(crate) struct Shared {
+    pub(crate) remote: Remote,
+    pub(crate) me: Maker,
+}
+
+impl Shared {
+    /// Opens the shared store that an option or the environment names, to read from it.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub(crate) fn of(arguments: &RemoteArgs) -> Result<Option<Self>, Stop> {
+        let Some(url) = &arguments.remote else {
+            return Ok(None);
+        };
+        Ok(Some(Self::new(Remote::open(url)?)))
+    }
+
+    /// Opens it to write to it, too; makes it if it is not there.
+    ///
+    /// # Errors
+    /// If it can neither be opened nor made.
+    pub(crate) fn of_writer(arguments: &RemoteArgs) -> Result<Option<Self>, Stop> {
+        let Some(url) = &arguments.remote else {
+            return Ok(None);
+        };
+        Ok(Some(Self::new(Remote::open_or_create(url)?)))
+    }
+
+    pub(crate) fn new(remote: Remote) -> Self {
+        let me = remote::identity(chosen_name().as_deref());
+        Self { remote, me }
+    }
+
+    /// Gets what a study can use before it measures, tells of it, and returns the notes for its plan.
+    ///
+    /// # Errors
+    /// If the study cannot be planned or the shared store cannot be read.
+    pub(crate) fn fetch(
+        &self,
+        session: &Session,
+        store: &Store,
+        options: &PlanOptions,
+    ) -> Result<Vec<String>, Stop> {
+        let study = Study {
+            experiment: &session.experiment,
+            registry: &session.registry,
+            store,
+            options,
+        };
+        let fetched = watched("pulling", &AtomicBool::new(false), |watch| {
+            self.remote.fetch(study, &self.me, watch)
+        })?;
+        for (record, why) in &fetched.broken {
+            complain(&format!(
+                "warning: record {} is not used: {why}",
+                record.short()
+            ));
+        }
+        if fetched.entered > 0 {
+            complain(&format!(
+                "{} results from {} ({} objects, {})",
+                fetched.entered,
+                self.remote.url(),
+                fetched.objects,
+                bytes(fetched.bytes)
+            ));
+        }
+        Ok(fetched.offers)
+    }
+
+    /// Puts the results that locks name into the shared store.
+    ///
+    /// # Errors
+    /// If it refuses, or something is damaged here.
+    pub(crate) fn push(
+        &self,
+        store: &Store,
+        locks: &[Lock],
+        verify: bool,
+        cancelled: &AtomicBool,
+    ) -> Result<(PushReport, u64), Stop> {
+        watched("pushing", cancelled, |watch| {
+            remote::push_locks(&self.remote, store, locks, &self.me, verify, watch)
+        })
+    }
+}
+
+/// Does a transfer with a bar that a terminal shows.
+///
+/// # Errors
+/// What the transfer says.
+pub(crate) fn watched<T>(
+    what: &str,
+    cancelled: &AtomicBool,
+    transfer: impl FnOnce(Watch<'_>) -> Result<T, RemoteError>,
+) -> Result<T, Stop> {
+    let style = ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} {msg}");
+    let bar = ProgressBar::no_length()
+        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        .with_prefix(what.to_owned());
+    let listener = |progress: Progress| {
+        bar.set_length(progress.total);
+        bar.set_position(progress.done);
+        bar.set_message(bytes(progress.bytes));
+    };
+    let done = transfer(Watch {
+        cancelled,
+        listener: &listener,
+    });
+    bar.finish_and_clear();
+    Ok(done?)
+}
+
+/// Returns a store that reads through to the shared one.
+pub(crate) fn reading_through(store: Store, shared: Option<Shared>) -> Store {
+    match shared {
+        Some(shared) => store.with_source(Arc::new(shared.remote)),
+        None => store,
+    }
+}
+
+/// Returns the name that the user wants to have in records, if any.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how people want to be named in records is theirs to say"
+)]
+pub(crate) fn chosen_name() -> Option<String> {
+    std::env::var("BENCHTRAIL_AS")
+        .ok()
+        .filter(|name| !name.is_empty())
+}
+
+/// Returns what a push did, in one line, and a line for every cell with two results.
+pub(crate) fn push_lines(report: &PushReport, url: &str) -> Vec<String> {
+    let mut lines = vec![format!(
+        "{} results pushed to {url}, {} were there ({} objects, {})",
+        report.completed,
+        report.known,
+        report.objects,
+        bytes(report.bytes)
+    )];
+    for digest in &report.replaced {
+        lines.push(format!("damaged object {digest} replaced"));
+    }
+    for twin in &report.twins {
+        let cell = pipeline::place::cell_text(&twin.ours.stage, &twin.ours.coordinates);
+        let same = match twin.ours.outputs == twin.theirs.outputs {
+            true => ", with the same outputs",
+            false => "",
+        };
+        lines.push(format!(
+            "{cell} has another result{same}, from {}; both are kept",
+            pipeline::told_makers([twin.theirs.maker.clone()])
+        ));
+    }
+    lines
+}
+
+/// Returns what a push did.
+pub(crate) fn push_json(report: &PushReport, url: &str) -> Value {
+    let twins = report.twins.iter().map(|twin| {
+        json!({
+            "stage": twin.ours.stage, "coordinates": twin.ours.coordinates, "ours": twin.ours.record,
+            "theirs": twin.theirs.record, "maker": twin.theirs.maker,
+            "same_outputs": twin.ours.outputs == twin.theirs.outputs,
+        })
+    });
+    json!({
+        "remote": url, "completed": report.completed, "known": report.known, "objects": report.objects,
+        "bytes": report.bytes, "replaced": report.replaced, "twins": twins.collect::<Vec<_>>(),
+    })
+}
+
+impl From<RemoteError> for Stop {
+    fn from(error: RemoteError) -> Self {
+        let hint = error.hint();
+        let stop = match error {
+            RemoteError::Store(error) => return error.into(),
+            RemoteError::Plan(error) => return (*error).into(),
+            RemoteError::Interrupted => {
+                complain(&error.to_string());
+                return Self::interrupted();
+            }
+            RemoteError::Url(..) => Self::usage(error),
+            RemoteError::Absent(..) => Self::nothing(error),
+            error if error.is_damage() => Self::damaged(error),
+            error => Self::machine(error),
+        };
+        match hint {
+            Some(hint) => stop.hint(hint),
+            None => stop,
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The completion of a cell: the one small object that says that all of a result is there.
+
+use artifacts::{ActionKey, Digest, Maker};
+use serde::{Deserialize, Serialize};
+
+/// The largest completion in bytes.
+pub(crate) const MOST_BYTES: u64 = 1 << 20;
+
+/// The version of the document.
+const FORMAT: u32 = 1;
+
+/// A result of an action key, complete in the shared store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Completion {
+    /// The version of the document.
+    format: u32,
+    /// The action key.
+    pub key: ActionKey,
+    /// The record's digest.
+    pub record: Digest,
+    /// The experiment's name.
+    pub experiment: String,
+    /// The stage's name.
+    pub stage: String,
+    /// The cell's coordinates as text.
+    pub coordinates: String,
+    /// The cell's status word.
+    pub status: String,
+    /// The digest of the summary of the outputs: equal for equal outputs.
+    pub outputs: Digest,
+    /// Who executed it.
+    pub maker: Maker,
+}
+
+impl Completion {
+    /// Describes a record that is to be entered.
+    pub(crate) fn of(commit: &artifacts::Commit, maker: Maker) -> Self {
+        Self {
+            format: FORMAT,
+            key: commit.key,
+            record: commit.record,
+            experiment: commit.experiment.clone(),
+            stage: commit.stage.clone(),
+            coordinates: commit.coordinates.clone(),
+            status: commit.status.clone(),
+            outputs: Digest::of(commit.outputs.as_bytes()),
+            maker,
+        }
+    }
+
+    /// Reads a completion; `None` for other bytes.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let read: Self = serde_json::from_slice(bytes).ok()?;
+        (read.format == FORMAT).then_some(read)
+    }
+
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = serde_json::to_vec_pretty(self).expect("a completion always serializes");
+        bytes.push(b'\n');
+        bytes
+    }
+
+    /// Returns whether the cell ended ok, so that the result may be reused.
+    pub fn is_ok(&self) -> bool {
+        self.status == "ok"
+    }
+}

@@ -1,0 +1,137 @@
+//! What can go wrong with a shared store, in words that hold no secret.
+
+use std::error::Error;
+use std::fmt;
+
+use artifacts::{Digest, StoreError};
+use pipeline::PipelineError;
+
+/// A shared store cannot do what it was asked.
+#[derive(Debug)]
+pub enum RemoteError {
+    /// The URL is wrong: the URL and one sentence.
+    Url(String, String),
+    /// There is no shared store at this URL.
+    Absent(String),
+    /// Something else lies at this URL.
+    NotOurs(String),
+    /// It was written in a version that this program does not know.
+    Format(String, u32),
+    /// It refuses access: the URL and what the server says.
+    Access(String, String),
+    /// It cannot be reached or fails: the URL and why.
+    Other(String, String),
+    /// Something in it is not what it should be: the URL and one sentence.
+    Broken(String, String),
+    /// An object is not there.
+    Missing(String, Digest),
+    /// The bytes of an object are not those its name says.
+    Damaged(String, Digest),
+    /// The local store refuses.
+    Store(StoreError),
+    /// The study cannot be planned.
+    Plan(Box<PipelineError>),
+    /// Stopped by the user.
+    Interrupted,
+}
+
+impl RemoteError {
+    /// Returns what to do about it, if there is more to say than the message does.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Access(..) => {
+                "ask whoever owns it for permission to read and write there".to_owned()
+            }
+            Self::Absent(url) => format!("`benchtrail push {url}` makes one"),
+            Self::Missing(url, _) => format!(
+                "`benchtrail push {url}` from a store that has it puts it back (`benchtrail fsck` shows whether one has)"
+            ),
+            Self::Damaged(url, _) => format!(
+                "`benchtrail push {url} --verify` from a store that has it replaces what is damaged"
+            ),
+            Self::Broken(url, _) => format!(
+                "remove what is damaged, and `benchtrail push {url}` from a store that has the result"
+            ),
+            Self::Format(..) => "use a newer benchtrail".to_owned(),
+            _ => return None,
+        })
+    }
+
+    /// Returns whether data in the shared store is damaged or lost.
+    pub fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            Self::Missing(..) | Self::Damaged(..) | Self::Broken(..)
+        )
+    }
+}
+
+impl fmt::Display for RemoteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url(url, what) => write!(f, "`{}` is no shared store: {what}", masked(url)),
+            Self::Absent(url) => write!(f, "there is no shared store at {url}"),
+            Self::NotOurs(url) => {
+                write!(f, "what lies at {url} is not a shared store of benchtrail")
+            }
+            Self::Format(url, format) => write!(
+                f,
+                "the shared store {url} has layout {format}, but this program knows layout {}",
+                crate::FORMAT
+            ),
+            Self::Access(url, text) => write!(f, "the shared store {url} refuses access: {text}"),
+            Self::Other(url, text) => write!(
+                f,
+                "the shared store {url} does not answer as it should: {text}"
+            ),
+            Self::Broken(url, what) => write!(f, "the shared store {url} is damaged: {what}"),
+            Self::Missing(url, digest) => {
+                write!(f, "object {digest} is not in the shared store {url}")
+            }
+            Self::Damaged(url, digest) => write!(
+                f,
+                "object {digest} of the shared store {url} is damaged: its bytes have another digest"
+            ),
+            Self::Store(error) => write!(f, "{error}"),
+            Self::Plan(error) => write!(f, "{error}"),
+            Self::Interrupted => f.write_str(
+                "interrupted; what is complete stays, and the same command goes on from there",
+            ),
+        }
+    }
+}
+
+impl Error for RemoteError {}
+
+impl From<PipelineError> for RemoteError {
+    fn from(error: PipelineError) -> Self {
+        Self::Plan(Box::new(error))
+    }
+}
+
+impl From<StoreError> for RemoteError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Returns a URL without what may be a password in it.
+fn masked(url: &str) -> String {
+    match (url.split_once("://"), url.rsplit_once('@')) {
+        (Some((scheme, rest)), Some((_, host))) if rest.contains('@') => {
+            format!("{scheme}://***@{host}")
+        }
+        _ => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_in_a_url_is_not_repeated() {
+        let error = RemoteError::Url("s3://me:hunter22@bucket".into(), "no".into());
+        assert!(!error.to_string().contains("hunter22"), "{error}");
+    }
+}

@@ -1,0 +1,247 @@
+//! A store that several machines share.
+//!
+//! # Layout
+//!
+//! ```text
+//! benchtrail.json          that this is such a store, and the version of its layout
+//! objects/ab/cdef…         an object, named by the BLAKE3 digest of its bytes, as in a local store
+//! cells/ab/cdef…/N         the completion of the Nth result of an action key, from 1
+//! studies/NAME/KEY.N       empty: a hint that the study has that completion; NAME is 32 digits of its name's digest
+//! ```
+//!
+//! Every name is written once, by a put that fails if the name is taken. A completion is written after the record that it
+//! names and all that the record refers to, so whoever reads a completion may rely on them. The completions of a key are
+//! numbered without gaps and read one after another: no reader depends on a listing. Two writers of one key therefore meet
+//! at a number; the second learns of the first and takes the next number. Hints serve `pull --all` alone.
+//!
+//! Whatever is read is hashed, and bytes with another digest are never kept.
+
+mod backend;
+mod completion;
+mod error;
+mod folder;
+mod place;
+mod pull;
+mod push;
+mod side_by_side;
+mod study;
+mod transfer;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use artifacts::{ActionKey, Digest};
+use serde::{Deserialize, Serialize};
+
+use backend::Backend;
+use side_by_side::each;
+
+pub use completion::Completion;
+pub use error::RemoteError;
+pub use place::check_url;
+pub use pull::PullReport;
+pub use push::{PushReport, Pushed, Twin};
+pub use study::{Fetched, Study, identity, pull_records, push_locks};
+
+/// The version of the layout.
+const FORMAT: u32 = 1;
+
+/// The name of the object that says what this is.
+const MARK: &str = "benchtrail.json";
+
+/// Transfers side by side unless the caller says otherwise.
+pub const JOBS: usize = 16;
+
+/// A shared store.
+#[derive(Debug)]
+pub struct Remote {
+    url: String,
+    backend: Arc<dyn Backend>,
+    jobs: usize,
+}
+
+/// How far a transfer is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Records and objects dealt with.
+    pub done: u64,
+    /// Those in all, as far as known.
+    pub total: u64,
+    /// Bytes transferred.
+    pub bytes: u64,
+}
+
+/// Who listens to a transfer, and may stop it.
+#[derive(Clone, Copy)]
+pub struct Watch<'a> {
+    /// Set to stop: what is complete stays.
+    pub cancelled: &'a AtomicBool,
+    /// Hears of progress, from several threads.
+    pub listener: &'a (dyn Fn(Progress) + Sync),
+}
+
+impl std::fmt::Debug for Watch<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch").finish_non_exhaustive()
+    }
+}
+
+impl Watch<'_> {
+    fn go_on(&self) -> Result<(), RemoteError> {
+        match self.cancelled.load(Ordering::Relaxed) {
+            true => Err(RemoteError::Interrupted),
+            false => Ok(()),
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Mark {
+    benchtrail_store: u32,
+}
+
+impl Remote {
+    /// Opens a shared store to read from it.
+    ///
+    /// # Errors
+    /// If the URL leads to none, or access is refused.
+    pub fn open(url: &str) -> Result<Self, RemoteError> {
+        let remote = Self::connect(url, false)?;
+        match remote.is_marked()? {
+            true => Ok(remote),
+            false => Err(RemoteError::Absent(remote.url)),
+        }
+    }
+
+    /// Opens a shared store to write to it, making it if there is none.
+    ///
+    /// # Errors
+    /// If the URL can lead to none, or access is refused.
+    pub fn open_or_create(url: &str) -> Result<Self, RemoteError> {
+        let remote = Self::connect(url, true)?;
+        if !remote.is_marked()? {
+            let mark = Mark {
+                benchtrail_store: FORMAT,
+            };
+            let text = serde_json::to_vec(&mark).expect("a mark always serializes");
+            remote.backend.put_new(MARK, &text)?;
+        }
+        Ok(remote)
+    }
+
+    /// Sets how many transfers go on side by side.
+    #[must_use]
+    pub fn with_jobs(mut self, jobs: usize) -> Self {
+        self.jobs = jobs.max(1);
+        self
+    }
+
+    /// Returns where it is, as the user wrote it.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn connect(url: &str, create: bool) -> Result<Self, RemoteError> {
+        Ok(Self {
+            url: url.to_owned(),
+            backend: place::open(url, create)?,
+            jobs: JOBS,
+        })
+    }
+
+    /// Returns whether there is a shared store of this layout.
+    fn is_marked(&self) -> Result<bool, RemoteError> {
+        let Some(bytes) = self.read_small(MARK)? else {
+            return Ok(false);
+        };
+        match serde_json::from_slice::<Mark>(&bytes) {
+            Ok(Mark {
+                benchtrail_store: FORMAT,
+            }) => Ok(true),
+            Ok(Mark {
+                benchtrail_store: other,
+            }) => Err(RemoteError::Format(self.url.clone(), other)),
+            Err(_) => Err(RemoteError::NotOurs(self.url.clone())),
+        }
+    }
+
+    /// Reads a small object whole; `None` if there is none.
+    fn read_small(&self, name: &str) -> Result<Option<Vec<u8>>, RemoteError> {
+        let mut kept = Vec::new();
+        let there = self.backend.read(name, &mut |bytes| {
+            kept.extend_from_slice(bytes);
+            match kept.len() as u64 > completion::MOST_BYTES {
+                true => Err(RemoteError::Broken(
+                    self.url.clone(),
+                    format!("{name} is too large for what it should be"),
+                )),
+                false => Ok(()),
+            }
+        })?;
+        Ok(there.then_some(kept))
+    }
+
+    /// Returns the completed results of keys, in the order in which they were entered. Keys without any are left out.
+    ///
+    /// # Errors
+    /// If the store cannot be read, or a completion is not what it should be.
+    pub fn completions(
+        &self,
+        keys: &[ActionKey],
+        watch: Watch<'_>,
+    ) -> Result<Vec<(ActionKey, Vec<Completion>)>, RemoteError> {
+        let found = each(self.jobs, keys, |key| {
+            watch.go_on()?;
+            Ok((*key, self.completions_of(key)?))
+        })?;
+        Ok(found
+            .into_iter()
+            .filter(|(_, completions)| !completions.is_empty())
+            .collect())
+    }
+
+    fn completions_of(&self, key: &ActionKey) -> Result<Vec<Completion>, RemoteError> {
+        let mut found = Vec::new();
+        for number in 1.. {
+            let name = cell(key, number);
+            let Some(bytes) = self.read_small(&name)? else {
+                break;
+            };
+            let completion = Completion::parse(&bytes).filter(|c| c.key == *key);
+            found.push(completion.ok_or_else(|| {
+                let what = format!("{name} is not the completion of a cell");
+                RemoteError::Broken(self.url.clone(), what)
+            })?);
+        }
+        Ok(found)
+    }
+
+    /// Returns the keys of which hints say that the study has results. A hint may be missing or late.
+    ///
+    /// # Errors
+    /// If the store cannot be listed.
+    pub fn hinted(&self, study: &str) -> Result<Vec<ActionKey>, RemoteError> {
+        let names = self.backend.list(&studies(study))?;
+        let mut keys: Vec<ActionKey> = names
+            .iter()
+            .filter_map(|name| {
+                let (hex, _) = name.split_once('.')?;
+                format!("b3:{hex}").parse().ok().map(ActionKey)
+            })
+            .collect();
+        keys.sort_unstable();
+        keys.dedup();
+        Ok(keys)
+    }
+}
+
+/// Returns the name of the completion of a key that has this number.
+fn cell(key: &ActionKey, number: u32) -> String {
+    let hex = key.0.hex();
+    format!("cells/{}/{}/{number}", &hex[..2], &hex[2..])
+}
+
+/// Returns where the hints of a study are. Its name may hold anything, so that its digest stands for it.
+fn studies(name: &str) -> String {
+    format!("studies/{}", &Digest::of(name.as_bytes()).hex()[..32])
+}

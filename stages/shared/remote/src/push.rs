@@ -1,0 +1,212 @@
+//! From the local store to the shared one: objects, then records, then completions.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+use artifacts::{Digest, Maker, RecordView, Store};
+
+use crate::completion::Completion;
+use crate::error::RemoteError;
+use crate::side_by_side::each;
+use crate::transfer::Sent;
+use crate::{Progress, Remote, Watch, cell, studies};
+
+/// Records that are completed together: what a push that is cut short has not completed is at most one such group.
+const GROUP: usize = 64;
+
+/// A record to be pushed.
+#[derive(Clone, Debug)]
+pub struct Pushed {
+    /// The record as the store sees it.
+    pub view: RecordView,
+    /// Who executed it.
+    pub maker: Maker,
+}
+
+/// Another result of a key, which was there first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Twin {
+    /// The completion that this push entered.
+    pub ours: Completion,
+    /// The one before it.
+    pub theirs: Completion,
+}
+
+/// What a push did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PushReport {
+    /// Records that were complete there already.
+    pub known: u64,
+    /// Records completed by this push.
+    pub completed: u64,
+    /// Objects uploaded, records included.
+    pub objects: u64,
+    /// Bytes uploaded.
+    pub bytes: u64,
+    /// Objects whose bytes were not those their names say, and that were replaced.
+    pub replaced: Vec<Digest>,
+    /// Keys that had another result: both are kept.
+    pub twins: Vec<Twin>,
+}
+
+/// The shared state of the uploads of one push.
+struct Push<'a> {
+    remote: &'a Remote,
+    local: &'a Store,
+    watch: Watch<'a>,
+    verify: bool,
+    state: Mutex<(PushReport, Progress)>,
+}
+
+impl Remote {
+    /// Uploads records with all that they refer to, and completes them. What is there is not uploaded again; with
+    /// `verify`, it is read and replaced if it is damaged. A push that was cut short goes on where it was.
+    ///
+    /// # Errors
+    /// If something is missing or damaged here, or the shared store refuses. What was completed stays.
+    pub fn push(
+        &self,
+        local: &Store,
+        records: &[Pushed],
+        verify: bool,
+        watch: Watch<'_>,
+    ) -> Result<PushReport, RemoteError> {
+        let progress = Progress {
+            total: records.len() as u64,
+            ..Progress::default()
+        };
+        let push = Push {
+            remote: self,
+            local,
+            watch,
+            verify,
+            state: Mutex::new((PushReport::default(), progress)),
+        };
+        push.all(records)?;
+        let (mut report, _) = push
+            .state
+            .into_inner()
+            .expect("nobody panics with the lock");
+        report.replaced.sort_unstable();
+        report.twins.sort_by_key(|twin| twin.ours.record);
+        Ok(report)
+    }
+}
+
+impl Push<'_> {
+    fn all(&self, records: &[Pushed]) -> Result<(), RemoteError> {
+        let jobs = self.remote.jobs;
+        let mut sent = BTreeSet::new();
+        for group in records.chunks(GROUP) {
+            let open = each(jobs, group, |pushed| self.is_open(pushed))?;
+            let open: Vec<&Pushed> = group
+                .iter()
+                .zip(open)
+                .filter_map(|(pushed, open)| open.then_some(pushed))
+                .collect();
+            if open.is_empty() {
+                continue;
+            }
+            let records: BTreeSet<Digest> = open.iter().map(|p| p.view.commit.record).collect();
+            let objects: BTreeSet<Digest> = open
+                .iter()
+                .flat_map(|p| p.view.references())
+                .copied()
+                .collect();
+            let fresh: Vec<Digest> = objects
+                .difference(&records)
+                .filter(|d| !sent.contains(*d))
+                .copied()
+                .collect();
+            each(jobs, &fresh, |digest| self.upload(digest))?;
+            let records: Vec<Digest> = records.into_iter().collect();
+            each(jobs, &records, |digest| self.upload(digest))?;
+            // A completion must not outlive what it speaks of.
+            self.remote.backend.settle()?;
+            sent.extend(objects);
+            each(jobs, &open, |pushed| self.complete(pushed))?;
+        }
+        self.remote.backend.settle()
+    }
+
+    /// Returns whether a record is not complete there, or everything is to be verified.
+    fn is_open(&self, pushed: &Pushed) -> Result<bool, RemoteError> {
+        self.watch.go_on()?;
+        let commit = &pushed.view.commit;
+        let known = self.remote.completions_of(&commit.key)?;
+        if self.verify || known.iter().all(|c| c.record != commit.record) {
+            return Ok(true);
+        }
+        self.tell(|report, progress| {
+            report.known += 1;
+            progress.done += 1;
+        });
+        Ok(false)
+    }
+
+    fn upload(&self, digest: &Digest) -> Result<(), RemoteError> {
+        self.watch.go_on()?;
+        let sent = self.remote.send(self.local, digest, self.verify)?;
+        self.tell(|report, progress| {
+            if let Sent::Bytes(bytes) | Sent::Replaced(bytes) = sent {
+                report.objects += 1;
+                report.bytes += bytes;
+                progress.bytes += bytes;
+            }
+            if let Sent::Replaced(_) = sent {
+                report.replaced.push(*digest);
+            }
+        });
+        Ok(())
+    }
+
+    /// Enters the completion under the first number that is free. Whoever has the number before is told of.
+    fn complete(&self, pushed: &Pushed) -> Result<(), RemoteError> {
+        let ours = Completion::of(&pushed.view.commit, pushed.maker.clone());
+        loop {
+            self.watch.go_on()?;
+            let mut known = self.remote.completions_of(&ours.key)?;
+            if known.iter().any(|c| c.record == ours.record) {
+                self.tell(|report, progress| {
+                    report.known += 1;
+                    progress.done += 1;
+                });
+                return Ok(());
+            }
+            let number = u32::try_from(known.len())
+                .unwrap_or(u32::MAX)
+                .saturating_add(1);
+            if !self
+                .remote
+                .backend
+                .put_new(&cell(&ours.key, number), &ours.to_bytes())?
+            {
+                // Somebody else took the number since it was looked at.
+                continue;
+            }
+            let hint = format!(
+                "{}/{}.{number}",
+                studies(&ours.experiment),
+                ours.key.0.hex()
+            );
+            self.remote.backend.put_new(&hint, b"")?;
+            self.tell(|report, progress| {
+                report.completed += 1;
+                progress.done += 1;
+                if let Some(theirs) = known.pop() {
+                    report.twins.push(Twin { ours, theirs });
+                }
+            });
+            return Ok(());
+        }
+    }
+
+    fn tell(&self, change: impl FnOnce(&mut PushReport, &mut Progress)) {
+        let mut state = self.state.lock().expect("nobody panics with the lock");
+        let (report, progress) = &mut *state;
+        change(report, progress);
+        let progress = *progress;
+        drop(state);
+        (self.watch.listener)(progress);
+    }
+}

@@ -1,0 +1,238 @@
+//! What a study wants of a shared store: results before it measures, and a place for what it measured.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use artifacts::{ActionKey, Digest, Maker, Store};
+use pipeline::lock::{Lock, lock_path};
+use pipeline::record::{Record, view};
+use pipeline::{
+    Class, Experiment, PipelineError, PlanOptions, Registry, Reuse, Wanted, this_host, told_makers,
+    wanted,
+};
+
+use crate::{Completion, PullReport, PushReport, Pushed, Remote, RemoteError, Watch};
+
+/// Returns who runs this process: the name that they chose, else their login and the machine's name. Only a chosen name
+/// gets into records; the other serves the shared store.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "whoever shares results is told apart by login and machine"
+)]
+pub fn identity(chosen: Option<&str>) -> Maker {
+    let node = rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned();
+    let login = ["USER", "LOGNAME"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok());
+    let login = login
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "user".to_owned());
+    let by = chosen.map_or_else(|| format!("{login}@{node}"), str::to_owned);
+    Maker {
+        host: this_host(),
+        by: Some(by),
+        started: None,
+    }
+}
+
+/// A study about to be planned.
+#[derive(Clone, Copy)]
+pub struct Study<'a> {
+    /// The experiment.
+    pub experiment: &'a Experiment,
+    /// The stage kinds.
+    pub registry: &'a Registry,
+    /// The local store.
+    pub store: &'a Store,
+    /// What is to be planned.
+    pub options: &'a PlanOptions,
+}
+
+/// What a study got before it measured.
+#[derive(Debug, Default)]
+pub struct Fetched {
+    /// Records entered into the local index.
+    pub entered: u64,
+    /// Objects downloaded.
+    pub objects: u64,
+    /// Bytes downloaded.
+    pub bytes: u64,
+    /// What others measured and the policy leaves out: a sentence for each stage.
+    pub offers: Vec<String>,
+    /// Records that are not whole in the shared store, with the reason.
+    pub broken: Vec<(Digest, RemoteError)>,
+}
+
+impl Fetched {
+    fn add(&mut self, report: PullReport) {
+        self.entered += report.entered;
+        self.objects += report.objects;
+        self.bytes += report.bytes;
+        self.broken.extend(report.broken);
+    }
+}
+
+impl Remote {
+    /// Downloads what a study can use: what its lock names, then, stage after stage, results under the keys of the cells
+    /// that would execute. Of measurements and launches, only those that `me` made or that the policy permits.
+    ///
+    /// # Errors
+    /// If the study cannot be planned or the shared store cannot be read.
+    pub fn fetch(
+        &self,
+        study: Study<'_>,
+        me: &Maker,
+        watch: Watch<'_>,
+    ) -> Result<Fetched, RemoteError> {
+        let Study {
+            experiment,
+            registry,
+            store,
+            options,
+        } = study;
+        let policy = options.reuse.unwrap_or(experiment.reuse);
+        let mut fetched = Fetched::default();
+        let lock = Lock::read(&lock_path(experiment)).map_err(PipelineError::from)?;
+        if let Some(lock) = lock {
+            let mut report = pull_records(self, store, lock.records().collect(), me, watch)?;
+            // A record that was never pushed is no damage: its cell executes.
+            report.broken.retain(
+                |(record, error)| !matches!(error, RemoteError::Missing(_, lost) if lost == record),
+            );
+            fetched.add(report);
+        }
+        let mut asked: BTreeSet<ActionKey> = BTreeSet::new();
+        let mut offers: BTreeMap<String, Vec<Maker>> = BTreeMap::new();
+        loop {
+            let mut cells = wanted(experiment, registry, store, options)?;
+            cells.retain(|cell| asked.insert(cell.key));
+            let records = self.chosen(&cells, policy, me, &mut offers, watch)?;
+            if records.is_empty() {
+                break;
+            }
+            fetched.add(self.pull(store, &records, me, view, watch)?);
+        }
+        fetched.offers = offers
+            .into_iter()
+            .map(|(stage, makers)| self.offer(&stage, makers, policy, me))
+            .collect();
+        Ok(fetched)
+    }
+
+    /// Returns the records that may be used for these cells, and notes who made those that may not.
+    fn chosen(
+        &self,
+        cells: &[Wanted],
+        policy: Reuse,
+        me: &Maker,
+        offers: &mut BTreeMap<String, Vec<Maker>>,
+        watch: Watch<'_>,
+    ) -> Result<Vec<Digest>, RemoteError> {
+        let of_key: HashMap<ActionKey, &Wanted> =
+            cells.iter().map(|cell| (cell.key, cell)).collect();
+        let keys: Vec<ActionKey> = cells.iter().map(|cell| cell.key).collect();
+        let mut records = Vec::new();
+        for (key, completions) in self.completions(&keys, watch)? {
+            let cell = of_key[&key];
+            let mine =
+                |maker: &Maker| maker.host.is_some() && maker.host == me.host && maker.by == me.by;
+            let usable = |c: &&Completion| {
+                cell.class == Class::Pure
+                    || mine(&c.maker)
+                    || policy.permits(&c.maker, me.host.as_deref())
+            };
+            let permitted: Vec<&Completion> = completions.iter().filter(usable).collect();
+            if permitted.iter().any(|c| c.is_ok()) {
+                records.extend(permitted.iter().map(|c| c.record));
+            } else if let Some(offered) = completions.iter().find(|c| c.is_ok()) {
+                offers
+                    .entry(cell.stage.clone())
+                    .or_default()
+                    .push(offered.maker.clone());
+            }
+        }
+        Ok(records)
+    }
+
+    fn offer(&self, stage: &str, makers: Vec<Maker>, policy: Reuse, me: &Maker) -> String {
+        let results = match makers.len() {
+            1 => "1 result".to_owned(),
+            n => format!("{n} results"),
+        };
+        let wider = Reuse::narrowest(&makers, me.host.as_deref()).word();
+        format!(
+            "{results} of `{stage}` from {} in {} left out (`reuse: {}`); `--reuse {wider}` uses them",
+            told_makers(makers),
+            self.url(),
+            policy.word(),
+        )
+    }
+}
+
+/// Downloads those of these records that are not whole here.
+///
+/// # Errors
+/// As [`Remote::pull`].
+pub fn pull_records(
+    remote: &Remote,
+    store: &Store,
+    records: Vec<Digest>,
+    me: &Maker,
+    watch: Watch<'_>,
+) -> Result<PullReport, RemoteError> {
+    let known: BTreeSet<Digest> = store.records()?.into_iter().collect();
+    let missing: Vec<Digest> = records
+        .into_iter()
+        .filter(|record| !known.contains(record))
+        .collect();
+    match missing.is_empty() {
+        true => Ok(PullReport::default()),
+        false => remote.pull(store, &missing, me, view, watch),
+    }
+}
+
+/// Uploads the results that locks name, those of earlier executions too. Also returns how many results in use are not
+/// whole in the local store and were not uploaded.
+///
+/// # Errors
+/// As [`Remote::push`].
+pub fn push_locks(
+    remote: &Remote,
+    store: &Store,
+    locks: &[Lock],
+    me: &Maker,
+    verify: bool,
+    watch: Watch<'_>,
+) -> Result<(PushReport, u64), RemoteError> {
+    let imports = store.imports()?;
+    let in_use: BTreeSet<Digest> = locks.iter().flat_map(Lock::records).collect();
+    let all: BTreeSet<Digest> = locks
+        .iter()
+        .flat_map(Lock::earlier)
+        .chain(in_use.iter().copied())
+        .collect();
+    let (mut pushed, mut left_out) = (Vec::new(), 0);
+    for digest in all {
+        let read = match store.contains(&digest) {
+            true => {
+                let bytes = store.get(&digest)?;
+                view(&digest, &bytes).zip(Record::parse(&bytes).ok())
+            }
+            false => None,
+        };
+        let whole = read.filter(|(view, _)| view.references().all(|object| store.contains(object)));
+        let Some((view, record)) = whole else {
+            left_out += u64::from(in_use.contains(&digest));
+            continue;
+        };
+        let maker = imports.get(&digest).cloned().unwrap_or_else(|| Maker {
+            host: record.host.or_else(|| me.host.clone()),
+            by: record.by.or_else(|| me.by.clone()),
+            started: Some(record.started),
+        });
+        pushed.push(Pushed { view, maker });
+    }
+    Ok((remote.push(store, &pushed, verify, watch)?, left_out))
+}

@@ -1,0 +1,113 @@
+//! One object from store to store, hashed on the way.
+
+use std::io::Write;
+
+use artifacts::{Digest, Hasher, Store, StoreError};
+
+use crate::Remote;
+use crate::error::RemoteError;
+
+/// What became of an object that was to be uploaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// It was there.
+    Was,
+    /// It was uploaded: bytes.
+    Bytes(u64),
+    /// It was there with other bytes, and was replaced: bytes.
+    Replaced(u64),
+}
+
+/// Up to this size (bytes) an object is held in memory; a larger one goes through a file.
+const SMALL: usize = 8 << 20;
+
+impl Remote {
+    /// Uploads an object of the local store unless it is there. With `verify`, one that is there is read and compared.
+    pub(crate) fn send(
+        &self,
+        local: &Store,
+        digest: &Digest,
+        verify: bool,
+    ) -> Result<Sent, RemoteError> {
+        let size = local.size(digest)?.ok_or(StoreError::Missing(*digest))?;
+        let name = object(digest);
+        let there = self.backend.size(&name)?;
+        if there == Some(size) && (!verify || self.is_sound(digest)?) {
+            return Ok(Sent::Was);
+        }
+        // What is damaged here must not become what others rely on.
+        if Digest::of_file(&local.path(digest))
+            .map_err(|e| StoreError::Io(local.path(digest), e))?
+            != *digest
+        {
+            return Err(StoreError::Damaged(*digest, local.path(digest)).into());
+        }
+        self.backend.put_file(&name, &local.path(digest))?;
+        Ok(match there {
+            None => Sent::Bytes(size),
+            Some(_) => Sent::Replaced(size),
+        })
+    }
+
+    /// Returns whether the bytes of an object there have its digest.
+    fn is_sound(&self, digest: &Digest) -> Result<bool, RemoteError> {
+        let mut hasher = Hasher::default();
+        let there = self.backend.read(&object(digest), &mut |bytes| {
+            hasher.update(bytes);
+            Ok(())
+        })?;
+        Ok(there && hasher.finish() == *digest)
+    }
+
+    /// Downloads an object into the local store; returns its size in bytes.
+    pub(crate) fn receive(&self, local: &Store, digest: &Digest) -> Result<u64, RemoteError> {
+        let folder = local.root().join("tmp");
+        let at_folder = |e| RemoteError::Store(StoreError::Io(folder.clone(), e));
+        let (mut hasher, mut size) = (Hasher::default(), 0);
+        let mut kept = Vec::new();
+        let mut file: Option<tempfile::NamedTempFile> = None;
+        let there = self.backend.read(&object(digest), &mut |bytes| {
+            hasher.update(bytes);
+            size += bytes.len() as u64;
+            kept.extend_from_slice(bytes);
+            if kept.len() > SMALL {
+                let file = match &mut file {
+                    Some(file) => file,
+                    None => {
+                        let new = tempfile::Builder::new()
+                            .prefix("pull-")
+                            .tempfile_in(&folder);
+                        file.insert(new.map_err(at_folder)?)
+                    }
+                };
+                file.write_all(&kept).map_err(at_folder)?;
+                kept.clear();
+            }
+            Ok(())
+        })?;
+        if !there {
+            return Err(RemoteError::Missing(self.url.clone(), *digest));
+        }
+        if hasher.finish() != *digest {
+            return Err(RemoteError::Damaged(self.url.clone(), *digest));
+        }
+        match file {
+            None => drop(local.put(&kept)?),
+            Some(mut file) => {
+                file.write_all(&kept).map_err(at_folder)?;
+                let path = file
+                    .into_temp_path()
+                    .keep()
+                    .map_err(|e| at_folder(e.error))?;
+                local.put_file(&path)?;
+            }
+        }
+        Ok(size)
+    }
+}
+
+/// Returns the name of an object.
+pub(crate) fn object(digest: &Digest) -> String {
+    let hex = digest.hex();
+    format!("objects/{}/{}", &hex[..2], &hex[2..])
+}
