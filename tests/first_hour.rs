@@ -239,3 +239,40 @@ fn every_flag_on_the_page_for_users_of_other_tools_is_ours_or_accepted() {
         }
     }
 }
+
+/// The studies of the tutorials, as the page has them and as its `init` lines write them, can be planned.
+#[test]
+fn every_study_of_the_tutorials_can_be_planned() {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/tutorials.md"))
+        .expect("the page");
+    let asked = std::process::Command::new("python3")
+        .args(["-c", "import sys; print('%d.%d' % sys.version_info[:2])"])
+        .output()
+        .expect("python3, which the tests need");
+    let python = String::from_utf8_lossy(&asked.stdout).trim().to_owned();
+    let project = Project::new();
+    let mut planned = 0;
+    for block in page.split("```yaml\n").skip(1) {
+        let text = block.split("```").next().expect("it ends");
+        assert!(text.contains("python: \"3.12\""), "{text}");
+        let text = text.replace("python: \"3.12\"", &format!("python: \"{python}\""));
+        fs::write(project.path().join("tutorial.yaml"), text).expect("it is written");
+        let told = project.run(["plan", "tutorial.yaml"]).ok().stdout;
+        assert!(told.contains("5 blocks of 2 launches"), "{told}");
+        planned += 1;
+    }
+    assert_eq!(planned, 1);
+    for line in page
+        .lines()
+        .filter_map(|l| l.trim().strip_prefix("benchtrail init gpu"))
+    {
+        let arguments: Vec<&str> = ["init", "gpu"]
+            .into_iter()
+            .chain(line.split_whitespace())
+            .collect();
+        project.run(arguments).ok();
+        project.run(["plan", "gpu.yaml"]).ok();
+        planned += 1;
+    }
+    assert_eq!(planned, 2);
+}

@@ -35,6 +35,7 @@ mod progress;
 mod publish;
 mod readme;
 mod real_engine;
+mod regression;
 mod remeasured;
 mod sceptic;
 mod sharing;

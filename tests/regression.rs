@@ -1,0 +1,65 @@
+//! The regression gate for CI: the script that the composite action runs.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::Project;
+
+const STUDY: &str = "experiments/simulated.yaml";
+
+/// Runs the script in the project, and returns its exit code and its summary.
+fn gate(project: &Project, baseline: &str) -> (i32, String) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/regression/check.sh");
+    let mut command = Command::new(script);
+    command
+        .args([STUDY, baseline, "summary.md", "--", "--unit", "rep"])
+        .current_dir(project.path())
+        .env("BENCHTRAIL_BINARY", env!("CARGO_BIN_EXE_benchtrail"));
+    let done = command.output().expect("the script starts");
+    let summary = fs::read_to_string(project.path().join("summary.md"));
+    let told = String::from_utf8_lossy(&done.stderr).into_owned();
+    (
+        done.status.code().expect("it ends by itself"),
+        summary.unwrap_or(told),
+    )
+}
+
+#[test]
+fn the_gate_of_ci_passes_what_is_the_same_and_fails_what_got_worse() {
+    let project = Project::new();
+    let (code, summary) = gate(&project, "no-release-yet");
+    assert_eq!(code, 0, "{summary}");
+    assert!(
+        summary.starts_with("## Measured, with nothing to compare"),
+        "{summary}"
+    );
+
+    let lock = "experiments/simulated.lock";
+    let (code, summary) = gate(&project, lock);
+    assert_eq!(code, 0, "{summary}");
+    assert!(summary.starts_with("## No regression"), "{summary}");
+
+    // Half as many tokens more: answers take longer by as much.
+    project.edit(STUDY, "output: {tokens: 16}", "output: {tokens: 24}");
+    let (code, summary) = gate(&project, lock);
+    assert_eq!(code, 1, "{summary}");
+    assert!(
+        summary.starts_with("## Regression") && summary.contains("e2e_latency_ms_p50"),
+        "{summary}"
+    );
+    let beside = fs::read_dir(project.path().join("experiments")).expect("a folder");
+    let left = beside.filter(|e| {
+        e.as_ref()
+            .is_ok_and(|e| e.file_name().to_string_lossy().starts_with("baseline-"))
+    });
+    assert_eq!(left.count(), 0, "the lock that was put aside is gone");
+
+    project.edit(STUDY, "kind: load", "kind: lod");
+    let (code, summary) = gate(&project, lock);
+    assert_eq!(code, 2, "{summary}");
+    assert!(
+        summary.starts_with("## Not measured") && summary.contains("unknown stage kind"),
+        "{summary}"
+    );
+}
