@@ -14,7 +14,7 @@ use super::check::Checker;
 use super::diagnostics::{Mistake, Sink, Span};
 use super::disk::UNREADABLE;
 use super::parse;
-use super::tree::{Node, Value};
+use super::tree::{Key, Node, Value};
 use crate::sources::Source;
 use crate::stage::{Json, Library, Registry, Step};
 use crate::suggest::remedy;
@@ -266,13 +266,19 @@ impl<'a> Layers<'a> {
                 .cloned()
                 .collect(),
         );
-        Some(merge(
-            &base_node,
-            &Node {
-                span: node.span,
-                value: own,
-            },
-        ))
+        let own = Node {
+            span: node.span,
+            value: own,
+        };
+        let schema = self.schemas.get(collection);
+        let merged = schema.map(|schema| {
+            Shape {
+                schema,
+                all: schema,
+            }
+            .merge(&base_node, &own)
+        });
+        Some(merged.unwrap_or_else(|| merge(&base_node, &own)))
     }
 
     /// Returns a definition from the first layer, from a given one on, that has it.
@@ -421,6 +427,100 @@ impl Library for Layers<'_> {
 
     fn reads(&self, source: &Source) {
         self.sources.borrow_mut().insert(source.clone());
+    }
+}
+
+/// What a schema says of one place in a definition.
+#[derive(Clone, Copy)]
+struct Shape<'a> {
+    schema: &'a Json,
+    /// The document that references begin at.
+    all: &'a Json,
+}
+
+impl<'a> Shape<'a> {
+    /// Merges a definition into the one that it extends. Where a key chooses one of several forms
+    /// (`program: {installed: …}`), another one replaces the form below instead of standing beside it.
+    fn merge(self, base: &Node, over: &Node) -> Node {
+        let (Value::Map(below), Value::Map(above)) = (&base.value, &over.value) else {
+            return over.clone();
+        };
+        let forms = self.forms();
+        let chosen = |entries: &[(Key, Node)]| -> Vec<String> {
+            let keys = entries.iter().map(|(key, _)| key.text.clone());
+            keys.filter(|key| forms.contains(&key.as_str())).collect()
+        };
+        let (old, new) = (chosen(below), chosen(above));
+        if !new.is_empty() && !old.is_empty() && old != new {
+            return over.clone();
+        }
+        let mut entries = below.clone();
+        for (key, node) in above {
+            match entries.iter_mut().find(|(k, _)| k.text == key.text) {
+                Some((k, below)) => {
+                    let part = self.of(&key.text);
+                    *below =
+                        part.map_or_else(|| merge(below, node), |part| part.merge(below, node));
+                    *k = key.clone();
+                }
+                None => entries.push((key.clone(), node.clone())),
+            }
+        }
+        Node {
+            span: over.span,
+            value: Value::Map(entries),
+        }
+    }
+
+    fn at(self, schema: &'a Json) -> Self {
+        Self { schema, ..self }
+    }
+
+    /// Follows references, and optional values to the value that they may have.
+    fn variants(self) -> Vec<Self> {
+        if let Some(place) = self.schema["$ref"].as_str() {
+            let found = place.strip_prefix('#').and_then(|p| self.all.pointer(p));
+            return found.map_or_else(Vec::new, |schema| self.at(schema).variants());
+        }
+        let several = ["oneOf", "anyOf"]
+            .iter()
+            .find_map(|key| self.schema[*key].as_array());
+        match several {
+            Some(several) => several
+                .iter()
+                .flat_map(|one| self.at(one).variants())
+                .collect(),
+            None => vec![self],
+        }
+    }
+
+    /// Returns the keys of which one chooses the form; none where there is but one form.
+    fn forms(self) -> Vec<&'a str> {
+        let variants = self.variants();
+        let forms: Vec<&str> = variants
+            .iter()
+            .filter_map(|one| match one.schema["required"].as_array()?.as_slice() {
+                [key] if one.schema["properties"].as_object()?.len() == 1 => key.as_str(),
+                _ => None,
+            })
+            .collect();
+        if variants.len() > 1 {
+            forms
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Returns the shape of what stands below a key.
+    fn of(self, key: &str) -> Option<Self> {
+        self.variants().into_iter().find_map(|one| {
+            let named = one.schema["properties"].get(key);
+            let any = one
+                .schema
+                .get("additionalProperties")
+                .filter(|s| s.is_object());
+            named.or(any).map(|schema| one.at(schema))
+        })
     }
 }
 
