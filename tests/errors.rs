@@ -296,3 +296,51 @@ fn a_file_that_is_not_there_is_met_with_the_one_that_was_meant() {
     assert!(folder.contains("this is a folder, not a file"), "{folder}");
     assert!(folder.contains("`experiments/quickstart.yaml`"), "{folder}");
 }
+
+#[test]
+fn an_axis_with_the_name_of_a_column_is_told_while_planning() {
+    let project = Project::new();
+    let planned = |axis: &str, tables: &str| {
+        let text = format!(
+            "experiment: axes\nquestion: q\nseed: 3\naxes:\n  {axis}: [1, 2]\nmodels:\n  m: {{title: M, weights: \
+             {{named: {{id: m}}}}}}\nworkloads:\n  short: {{prompts: {{words: {{length: 6}}}}, output: {{tokens: 4}}}}\n\
+             stages:\n  machine: {{kind: provision, engine: openai, model: m}}\n  server: {{kind: serve, needs: \
+             [machine]}}\n  load: {{kind: load, needs: [server], over: [{axis}], workload: short, arrival: \
+             {{closed-loop: {{clients: 1}}}}, requests: 8}}\n  checks: {{kind: verify, needs: [server, load]}}\n  \
+             results: {{kind: analyze, needs: [load, checks], tables: {tables}}}\n"
+        );
+        fs::write(project.path().join("axes.yaml"), text).unwrap();
+        project.run(["plan", "axes.yaml"])
+    };
+    let cells = "{cells: {operator: cell-summary}}";
+    for axis in ["level", "n_ok", "ttft_ms_p50"] {
+        let told = planned(axis, cells);
+        assert_eq!(told.code, Some(2), "{axis}: {}", told.stdout);
+        let expected = format!("`{axis}` is both an axis and a column of `cell-summary`");
+        assert!(
+            told.stderr.contains(&expected) && told.stderr.contains("give the axis another name"),
+            "{}",
+            told.stderr
+        );
+    }
+    // An axis that a table pools has no column there.
+    let pooled = "{cells: {operator: cell-summary}, all: {operator: aggregate, from: cells, over: [turn], columns: \
+                  [output_throughput]}}";
+    planned("turn", pooled).ok();
+}
+
+#[test]
+fn a_definition_that_extends_another_may_choose_another_form() {
+    let project = Project::new();
+    let text = "experiment: forms\nseed: 3\nengines:\n  own:\n    extends: llama-cpp\n    version: 1.2.3\n    packages: []\n    \
+                launch: {program: {installed: sh}}\nmodels:\n  named: {extends: smollm2-135m-instruct, weights: {named: \
+                {id: org/name}}}\n  other: {extends: named, weights: {named: {revision: abc}}}\nstages:\n  machine: {kind: \
+                provision, engine: own, model: other}\n  server: {kind: serve, needs: [machine]}\n";
+    fs::write(project.path().join("forms.yaml"), text).unwrap();
+    let told = project.run(["plan", "forms.yaml", "--commands"]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    assert!(told.stdout.contains("sh --model"), "{}", told.stdout);
+    // One form stays one form: its keys are merged.
+    assert!(told.stdout.contains("org/name at abc"), "{}", told.stdout);
+    assert!(!told.stdout.contains("fetches"), "{}", told.stdout);
+}

@@ -108,6 +108,20 @@ impl<'a> Needed<'a> {
     }
 }
 
+/// A table that a stage is going to make of other stages' cells: known while planning, so that an axis
+/// with the name of a column is told then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlannedTable {
+    /// The table, as the setting `tables` names it.
+    pub name: String,
+    /// What makes it, for people.
+    pub operator: String,
+    /// The kind of the stages whose coordinates it has columns for.
+    pub of_kind: &'static str,
+    /// Its columns, without those of coordinates.
+    pub columns: Vec<String>,
+}
+
 /// Named definitions a kind may refer to: `engines`, `models`, `workloads`, `templates`, …
 ///
 /// Looked up in the experiment's own sections, then in folders of the same names beside the
@@ -824,6 +838,12 @@ pub trait StageKind: Send + Sync {
         _library: &dyn Library,
     ) -> Result<(), Vec<Problem>> {
         Ok(())
+    }
+
+    /// Returns the tables of these canonical parameters whose columns are known: beside them stand those
+    /// of the coordinates, so an axis cannot have the name of one.
+    fn planned_tables(&self, _parameters: &Json, _library: &dyn Library) -> Vec<PlannedTable> {
+        Vec::new()
     }
 
     /// Returns what a measurement of these parameters adopts instead of measuring, such as a part

@@ -1,13 +1,13 @@
 //! What is wrong between a stage and the stages it needs: known from their axes and parameters, before
 //! anything runs.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::axes::AxisDraft;
 use super::diagnostics::{Mistake, Sink};
 use super::stages::Draft;
 use crate::experiment::Stage;
-use crate::stage::{Class, Json, Library, Needed};
+use crate::stage::{Class, Json, Library, Needed, Problem};
 
 /// The stages of an experiment in their order, each with its draft.
 pub(super) struct Stages<'a> {
@@ -42,6 +42,11 @@ pub(super) fn check(all: &Stages<'_>, library: &dyn Library, sink: &Sink) {
         };
         ways.push(own);
     }
+    for (number, stage) in all.stages.iter().enumerate() {
+        if stage.class == Class::Pure && !needs_unknown(all.drafts[number]) {
+            check_axes(all, number, library, sink);
+        }
+    }
     for (number, own) in ways.iter().enumerate() {
         let draft = all.drafts[number];
         let Some(kind) = draft.kind else { continue };
@@ -73,6 +78,32 @@ pub(super) fn check(all: &Stages<'_>, library: &dyn Library, sink: &Sink) {
 /// Whether it names a stage that does not exist: what that would have been is not known.
 fn needs_unknown(draft: &Draft<'_>) -> bool {
     draft.needs.len() < draft.names("needs").len()
+}
+
+/// Checks that no axis of the cells that a stage reads has the name of a column of its tables.
+fn check_axes(all: &Stages<'_>, number: usize, library: &dyn Library, sink: &Sink) {
+    let (stage, draft) = (&all.stages[number], all.drafts[number]);
+    let (Some(kind), Some(parameters)) = (draft.kind, stage.parameter_sets.first()) else {
+        return;
+    };
+    for table in kind.planned_tables(parameters, library) {
+        let read = stage.needs.iter().map(|need| &all.stages[*need]);
+        let read = read.filter(|other| other.kind == table.of_kind);
+        let axes: BTreeSet<&str> = read
+            .flat_map(|other| &other.over)
+            .filter(|axis| !stage.over.contains(axis))
+            .map(|axis| all.axes[*axis].name.as_str())
+            .collect();
+        for axis in axes {
+            if table.columns.iter().any(|column| column == axis) {
+                let operator = &table.operator;
+                let message = format!("`{axis}` is both an axis and a column of `{operator}`");
+                let problem = Problem::at(&["tables", &table.name], message);
+                let problem = problem.hint("give the axis another name");
+                sink.add(draft.mistake(draft.node, problem));
+            }
+        }
+    }
 }
 
 /// Checks a stage of which nothing is known but that it needs stages of some kinds: for an experiment

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use artifacts::Store;
 use contract::Settings;
 use pipeline::{
-    Class, Control, Coordinates, Done, Failure, Input, Job, Json, Library, Output, Problem,
-    StageKind, Step,
+    Class, Control, Coordinates, Done, Failure, Input, Job, Json, Library, Output, PlannedTable,
+    Problem, StageKind, Step,
 };
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -116,6 +116,10 @@ impl StageKind for Analyze {
         parameters
     }
 
+    fn planned_tables(&self, parameters: &Json, library: &dyn Library) -> Vec<PlannedTable> {
+        planned(parameters).map_or_else(|_| Vec::new(), |tables| columns_of(tables, library))
+    }
+
     fn decides(&self, parameters: &Json) -> bool {
         planned(parameters).is_ok_and(|tables| tables.iter().any(tests))
     }
@@ -127,6 +131,39 @@ impl StageKind for Analyze {
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
         run(job.parameters, job.inputs, job.store, job.seed, job.control)
     }
+}
+
+/// The operators whose tables have a row for each cell, under the names that other tables read: an axis
+/// with the name of such a column cannot stand beside it.
+const OF_CELLS: [&str; 3] = ["cell-summary", "goodput", "steady-state"];
+
+/// Returns the columns of the tables of cells.
+fn columns_of(tables: Vec<Planned>, library: &dyn Library) -> Vec<PlannedTable> {
+    let of_cells = tables
+        .into_iter()
+        .filter(|table| OF_CELLS.contains(&table.operator.as_str()));
+    let columns = of_cells.filter_map(|table| {
+        let settings = Settings {
+            values: table.parameters.as_object().cloned().unwrap_or_default(),
+            route: &[],
+            what: format!("table `{}`", table.name),
+        };
+        let scope = Scope {
+            earlier: &BTreeMap::new(),
+            broken: &[],
+            later: &[],
+            library,
+        };
+        // What is wrong with it was told when it was made canonical.
+        let plan = operator(&table.operator)?.plan(&settings, &scope).ok()?;
+        Some(PlannedTable {
+            name: table.name,
+            operator: table.operator,
+            of_kind: "load",
+            columns: plan.columns.into_iter().map(|c| c.name).collect(),
+        })
+    });
+    columns.collect()
 }
 
 fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) {
