@@ -19,6 +19,7 @@ mod project;
 mod quiet;
 mod reasons;
 mod registry;
+mod rented;
 mod session;
 mod shared;
 mod small;

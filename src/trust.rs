@@ -231,6 +231,35 @@ pub(crate) fn text(effect: &StageEffect) -> String {
             }
             lines.join("\n")
         }
+        What::Rent {
+            program,
+            module,
+            files,
+            variables,
+            cost_per_hour,
+            budget,
+            currency,
+        } => {
+            let hours = budget / cost_per_hour;
+            let span = match hours {
+                hours if hours < 1.0 => format!("{:.0} min", hours * 60.0),
+                hours => format!("{hours:.1} h"),
+            };
+            let mut lines = vec![
+                head(&format!(
+                    "makes what the module {} says, and destroys it afterwards, by {}",
+                    quoted(module),
+                    quoted(program)
+                )),
+                format!(
+                    "  for {cost_per_hour:.2} {currency} an hour and at most {budget:.2} {currency} (that is {span})"
+                ),
+                format!("  from {}", files.join(", ")),
+            ];
+            let given = variables.iter();
+            lines.extend(given.map(|(name, value)| format!("  with {name} = {value}")));
+            lines.join("\n")
+        }
         What::Resolve { weights, revision } => {
             let at = revision.as_ref();
             let at = at.map_or(String::new(), |revision| format!(" at {revision}"));

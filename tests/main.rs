@@ -11,6 +11,7 @@ mod behaviour;
 mod bounds;
 mod cache;
 mod catalogue;
+mod cloud;
 mod container;
 mod crash;
 mod docs;

@@ -13,15 +13,16 @@ use crate::support::{Project, copy_folder, processes_with};
 const SSHD: &str = "/usr/sbin/sshd";
 
 /// A server that lets this user in with a key of its own; ended when dropped.
-struct Sshd {
+pub(crate) struct Sshd {
     child: Child,
     folder: tempfile::TempDir,
+    port: u16,
 }
 
 impl Sshd {
     /// Starts the server; `None` where it is not installed.
     #[expect(clippy::print_stderr, reason = "a test that tests nothing says so")]
-    fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         if !Path::new(SSHD).is_file() {
             eprintln!("skipped: {SSHD} is not there; on Debian: apt install openssh-server");
             return None;
@@ -66,7 +67,11 @@ impl Sshd {
             .stderr(log)
             .spawn()
             .expect("it starts");
-        let sshd = Self { child, folder };
+        let sshd = Self {
+            child,
+            folder,
+            port,
+        };
         let limit = Instant::now() + Duration::from_secs(30);
         while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
             assert!(
@@ -79,13 +84,22 @@ impl Sshd {
         Some(sshd)
     }
 
-    fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
     /// The folder that Benchtrail keeps things in on this "host".
-    fn there(&self) -> PathBuf {
+    pub(crate) fn there(&self) -> PathBuf {
         self.folder.path().join("there")
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Returns a file of the server's folder: `user` is the key that it lets in, `host.pub` its own.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
     }
 }
 
@@ -132,7 +146,7 @@ fn ask(project: &Project, query: &str) -> Value {
 }
 
 /// Waits until nothing runs from the folder on the host.
-fn await_silence(there: &Path) {
+pub(crate) fn await_silence(there: &Path) {
     let limit = Instant::now() + Duration::from_secs(120);
     let there = there.display().to_string();
     // Clients that ask the host name it, too; they end with their run.

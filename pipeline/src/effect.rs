@@ -109,6 +109,23 @@ pub enum What {
         #[serde(skip_serializing_if = "Option::is_none")]
         revision: Option<String>,
     },
+    /// Makes machines that cost money, and destroys them afterwards.
+    Rent {
+        /// The program that makes them.
+        program: String,
+        /// The module, and its files.
+        module: String,
+        /// Its files.
+        files: Vec<String>,
+        /// The values of its variables.
+        variables: BTreeMap<String, Json>,
+        /// What all of it costs in an hour.
+        cost_per_hour: f64,
+        /// The most that the experiment may cost.
+        budget: f64,
+        /// The currency of both.
+        currency: String,
+    },
     /// Sends requests to a server that runs already.
     Reach {
         /// Its address.

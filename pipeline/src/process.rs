@@ -197,6 +197,19 @@ fn wait_until_empty(pgid: u32, limit: Duration) -> io::Result<bool> {
     }
 }
 
+/// Asks one process to end, as a key in its terminal would: SIGINT, without its group.
+///
+/// # Errors
+/// If it may not be signalled. One that has ended is no error.
+pub fn interrupt(pid: u32) -> io::Result<()> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| io::Error::other("no such process number"))?;
+    match rustix::process::kill_process(pid, Signal::INT) {
+        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        Err(e) => Err(e.into()),
+    }
+}
+
 /// Stops a child made by a [`Spawner`] with its whole process group, and reaps it.
 ///
 /// # Errors

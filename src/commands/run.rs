@@ -23,6 +23,7 @@ use crate::main_table;
 use crate::progress::{Progress, Show};
 use crate::project::shown;
 use crate::quiet;
+use crate::rented;
 use crate::session::{Session, plan_options};
 use crate::shared::{Shared, chosen_name, push_json, push_lines};
 use crate::stopper::Token;
@@ -100,6 +101,7 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
         options.jobs = jobs.max(1);
     }
     let listener = |event: &Event| progress.hear(event);
+    rented::sweep_left(&store, &listener)?;
     let summary = pipeline::run(
         &session.experiment,
         &session.registry,
@@ -107,8 +109,12 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
         &options,
         &listener,
     );
+    let costs = rented::give_back(&listener);
     progress.close();
     drop(stopper);
+    for cost in costs {
+        complain(&cost);
+    }
     let summary = summary?;
     let pushed = shared.as_ref().map(|shared| push(shared, &session, &store));
     let reports = write_reports(&session, &store, &summary, arguments.report.as_deref())?;

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use artifacts::Store;
 use engines::Weights;
 use pipeline::lease::Leases;
 use pipeline::{
-    Content, Control, Coordinates, Done, Failure, Inert, Job, Json, Media, Output, StageKind,
+    Content, Control, Coordinates, Done, Failure, Inert, Job, Json, Lease, Media, Output, StageKind,
 };
+use places::cloud::{Rented, rent};
 use places::{Host, Place};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -98,8 +100,14 @@ pub(crate) fn prepare_there(
     client: &BTreeMap<String, Json>,
     job: &Job<'_>,
 ) -> Result<Done, Failure> {
-    let Place::Ssh(ssh) = place;
-    let host = Host::reach(ssh, job.control)?;
+    let (rented, host) = match place {
+        Place::Ssh(ssh) => (None, Host::reach(ssh, job.control)?),
+        Place::Cloud(cloud) => {
+            let store = job.store.root();
+            let (machine, host) = rent(cloud, store, job.experiment, job.control)?;
+            (Some(Held(machine)), host)
+        }
+    };
     let mut there = json!(parameters);
     if let Some(document) = there.as_object_mut() {
         document.remove("place");
@@ -117,10 +125,10 @@ pub(crate) fn prepare_there(
         there["draft"]["definition"]["weights"]["local"]["path"] = json!(target);
     }
     job.control
-        .progress(1, None, format!("preparing the engine on {}", ssh.host));
+        .progress(1, None, format!("preparing the engine on {}", host.name));
     let answer = host.call(&["provision"], &there, job.control)?;
     let answer: Answer = serde_json::from_value(answer)
-        .map_err(|e| Failure::failed(format!("the host {} answers otherwise: {e}", ssh.host)))?;
+        .map_err(|e| Failure::failed(format!("the host {} answers otherwise: {e}", host.name)))?;
     let mut outputs = Vec::new();
     for sent in answer.outputs {
         let mut bytes = unhex(&sent.bytes)
@@ -137,12 +145,49 @@ pub(crate) fn prepare_there(
     }
     let mut live = answer.live;
     live["place"] = json!(host);
+    let mut observations = answer.observations;
+    let lease: Box<dyn Lease> = match rented {
+        None => Box::new(Inert { live }),
+        Some(machine) => {
+            observations.insert("rented".to_owned(), json!(machine.0.outputs()));
+            Box::new(OnRented { live, machine })
+        }
+    };
     Ok(Done {
         outputs,
-        lease: Some(Box::new(Inert { live })),
-        observations: answer.observations,
+        lease: Some(lease),
+        observations,
         warnings: answer.warnings,
     })
+}
+
+/// A rented machine that is let go when this is dropped.
+struct Held(Arc<Rented>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.let_go();
+    }
+}
+
+/// The lease of what was prepared on a rented machine.
+struct OnRented {
+    live: Json,
+    machine: Held,
+}
+
+impl Lease for OnRented {
+    fn live(&self) -> &Json {
+        &self.live
+    }
+
+    fn check(&mut self) -> Result<(), Failure> {
+        self.machine.0.check()
+    }
+
+    fn release(self: Box<Self>) -> Vec<Output> {
+        Vec::new()
+    }
 }
 
 /// Puts the weights there under their digest, once; returns where they lie.

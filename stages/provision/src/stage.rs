@@ -286,13 +286,6 @@ impl StageKind for Provision {
                 }
             }));
         }
-        if place.is_some() && matches!(environment, Some(EnvironmentRecipe::Container(_))) {
-            let message = "a container on another host is not started by Benchtrail";
-            problems.push(
-                Problem::at(&["place"], message)
-                    .hint("run Benchtrail on that host, or start the container there and use `launch.program.running`"),
-            );
-        }
         if place.is_some()
             && engines
                 .iter()
@@ -381,14 +374,21 @@ impl StageKind for Provision {
         if let Some(draft) = &parameters.draft {
             weights::there(draft, "draft", &here)?;
         }
+        if let Some(Place::Cloud(cloud)) = &parameters.place {
+            cloud
+                .ready()
+                .map_err(|failure| told(&["place", "cloud", "program"], failure))?;
+        }
+        // What another machine has is known there.
+        if parameters.place.is_some() {
+            return Ok(());
+        }
         if let Some(venv) = parameters.venv() {
             venv::interpreter(&venv.python, Machine::here())
                 .map_err(|failure| told(&["environment", "venv", "python"], failure))?;
         } else if let Some(container) = parameters.container() {
-            if parameters.place.is_none() {
-                container::runtime(container, Machine::here())
-                    .map_err(|failure| told(&["environment", "container", "runtime"], failure))?;
-            }
+            container::runtime(container, Machine::here())
+                .map_err(|failure| told(&["environment", "container", "runtime"], failure))?;
         } else if let Some(failure) = missing_module(&engine.definition, Machine::here()) {
             return Err(told(&["engine"], failure));
         }
@@ -534,19 +534,42 @@ impl StageKind for Provision {
     }
 }
 
-/// Returns the effect of using another host: commands run there under your name.
+/// Returns the effect of using another host: commands run there under your name, and money is spent
+/// where it is made for the study.
 fn reached(place: &Place) -> Effect {
-    let Place::Ssh(ssh) = place;
-    Effect {
-        what: What::Reach {
-            url: format!("ssh://{}", ssh.host),
-            key: None,
-        },
-        consent: Some(Consent {
-            definition: json!({ "place": place }),
+    let consent = |definition| {
+        Some(Consent {
+            definition,
             texts: BTreeMap::new(),
             arguments: BTreeMap::new(),
-        }),
+        })
+    };
+    match place {
+        Place::Ssh(ssh) => Effect {
+            what: What::Reach {
+                url: format!("ssh://{}", ssh.host),
+                key: None,
+            },
+            consent: consent(json!({ "place": place })),
+        },
+        Place::Cloud(cloud) => {
+            let offer = places::cloud::offer(cloud).unwrap_or_default();
+            Effect {
+                consent: consent(json!({
+                    "place": place, "program": offer.program, "files": offer.files,
+                    "terms": [offer.cost_per_hour, offer.budget], "currency": offer.currency,
+                })),
+                what: What::Rent {
+                    program: offer.program,
+                    module: offer.module,
+                    files: offer.files.into_keys().collect(),
+                    variables: cloud.variables.clone(),
+                    cost_per_hour: offer.cost_per_hour,
+                    budget: offer.budget,
+                    currency: offer.currency,
+                },
+            }
+        }
     }
 }
 

@@ -40,6 +40,15 @@ impl Host {
         let config = config.map_err(|e| Failure::failed(e.message).hint("run again"))?;
         // Clients start in folders of their own.
         let config = config.map(|source| std::path::absolute(&source.path).unwrap_or(source.path));
+        Self::reach_by(ssh, config, control)
+    }
+
+    /// Does the same by a configuration file of our own.
+    pub(crate) fn reach_by(
+        ssh: &Ssh,
+        config: Option<PathBuf>,
+        control: &Control,
+    ) -> Result<Self, Failure> {
         let mut host = Self {
             name: ssh.host.clone(),
             config,

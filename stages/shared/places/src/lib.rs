@@ -1,4 +1,5 @@
-//! Where processes run: this machine, a container, or a host that the user's OpenSSH client reaches.
+//! Where processes run: this machine, a container, a host that the user's OpenSSH client reaches, or a
+//! machine that is rented for the study.
 //!
 //! Another host is spoken to by commands. Benchtrail puts its own binary there, by digest, and
 //! starts it with the hidden command [`COMMAND`]; what that binary can do here it can do there:
@@ -7,6 +8,7 @@
 //! or a killed Benchtrail leaves nothing behind.
 
 mod beat;
+pub mod cloud;
 mod container;
 mod host;
 mod settings;

@@ -4,12 +4,16 @@ use pipeline::{Library, Problem, sources};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::cloud::Cloud;
+
 /// Where an engine is prepared and runs, if not on this machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
     /// A host that your OpenSSH client reaches without asking anything.
     Ssh(Ssh),
+    /// A machine that your own module of OpenTofu or Terraform makes, and that is destroyed afterwards.
+    Cloud(Cloud),
 }
 
 /// A host that OpenSSH reaches.
@@ -37,16 +41,20 @@ impl Place {
     /// # Errors
     /// Every mistake, with a route that begins at the place.
     pub fn pin(&mut self, library: &dyn Library) -> Result<(), Vec<Problem>> {
-        let Self::Ssh(ssh) = self;
-        let mut problems = Vec::new();
-        // What begins with a hyphen would be an option of `ssh`.
-        let plain = |text: &str, more: &str| {
-            !text.is_empty()
-                && !text.starts_with('-')
-                && text
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || more.contains(c))
+        let ssh = match self {
+            Self::Ssh(ssh) => ssh,
+            Self::Cloud(cloud) => {
+                let folder = folder_problem("cloud", cloud.folder.as_deref());
+                let mut problems = cloud.pin(library).err().unwrap_or_default();
+                problems.extend(folder);
+                return if problems.is_empty() {
+                    Ok(())
+                } else {
+                    Err(problems)
+                };
+            }
         };
+        let mut problems = Vec::new();
         if !plain(&ssh.host, ".-_@:[]") {
             problems.push(
                 Problem::at(
@@ -56,17 +64,7 @@ impl Place {
                 .hint("write it as for `ssh`; options belong into your configuration of OpenSSH"),
             );
         }
-        if let Some(folder) = &ssh.folder
-            && !(folder.starts_with('/') && plain(folder, "/.-_") && !folder.contains(".."))
-        {
-            problems.push(
-                Problem::at(
-                    &["ssh", "folder"],
-                    format!("`{folder}` is not an absolute path of plain names"),
-                )
-                .hint("for instance `/scratch/benchtrail`"),
-            );
-        }
+        problems.extend(folder_problem("ssh", ssh.folder.as_deref()));
         if let Some(file) = ssh.config.take() {
             match sources::read(library, &file) {
                 Ok((source, _)) => ssh.config = Some(source.digest.to_string()),
@@ -81,6 +79,22 @@ impl Place {
             Err(problems)
         }
     }
+}
+
+/// Tells whether a text has only letters, digits and `more`. What begins with a hyphen would be an
+/// option of `ssh`.
+fn plain(text: &str, more: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || more.contains(c);
+    !text.is_empty() && !text.starts_with('-') && text.chars().all(fits)
+}
+
+fn folder_problem(place: &str, folder: Option<&str>) -> Option<Problem> {
+    let folder = folder?;
+    if folder.starts_with('/') && plain(folder, "/.-_") && !folder.contains("..") {
+        return None;
+    }
+    let message = format!("`{folder}` is not an absolute path of plain names");
+    Some(Problem::at(&[place, "folder"], message).hint("for instance `/scratch/benchtrail`"))
 }
 
 #[cfg(test)]

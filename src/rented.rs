@@ -1,0 +1,56 @@
+//! Machines that cost money, at both ends of a run: those that an earlier run left are destroyed before
+//! it, those that it made are given back after it.
+
+use pipeline::{Control, Event, PipelineError};
+use places::cloud::{Returned, give_back_all, sweep};
+
+/// Destroys what earlier runs with the store have left.
+///
+/// # Errors
+/// If the store cannot be read.
+pub(crate) fn sweep_left(
+    store: &artifacts::Store,
+    hear: &dyn Fn(&Event),
+) -> Result<(), PipelineError> {
+    let left = sweep(store.root(), &Control::quiet())
+        .map_err(|e| PipelineError::Io(store.root().to_owned(), e))?;
+    for machine in left {
+        warn(
+            hear,
+            told("destroyed a machine that an earlier run left", &machine),
+        );
+    }
+    Ok(())
+}
+
+/// Gives back the machines of this run, and says what they cost.
+pub(crate) fn give_back(hear: &dyn Fn(&Event)) -> Vec<String> {
+    let mut costs = Vec::new();
+    for machine in give_back_all() {
+        let said = told("destroyed what the study had rented", &machine);
+        if machine.stuck.is_some() {
+            warn(hear, said);
+        } else {
+            costs.push(said);
+        }
+    }
+    costs
+}
+
+fn told(done: &str, machine: &Returned) -> String {
+    match &machine.stuck {
+        None => format!("{done}: {:.2} {}", machine.cost, machine.currency),
+        Some((why, command)) => format!(
+            "a rented machine could not be destroyed and still costs money: {why}; its state is in {}; destroy it \
+             yourself: {command}",
+            machine.folder.display()
+        ),
+    }
+}
+
+fn warn(hear: &dyn Fn(&Event), message: String) {
+    hear(&Event::Warning {
+        cell: None,
+        message,
+    });
+}

@@ -1,0 +1,614 @@
+//! Renting a machine, as the run sees it: the offer, the keeper it starts, how SSH reaches it, its return.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use pipeline::lease::Scope;
+use pipeline::process::ProcessId;
+use pipeline::{Control, Failure, Json, sources};
+use serde_json::json;
+
+use super::keeper::{LOG, MODULE, Order, destroy, destruction, last_words};
+use super::meter::{self, Meter, State, now};
+use super::settings::{Cloud, Terms};
+use crate::beat::beat;
+use crate::host::Host;
+use crate::{COMMAND, Ssh};
+
+/// The name of the machine in the configuration of OpenSSH that is written for it.
+const ALIAS: &str = "benchtrail-rented";
+const POLL: Duration = Duration::from_millis(100);
+/// Before SSH is tried again on a machine that boots.
+const KNOCK: Duration = Duration::from_secs(3);
+/// How long a machine stays that no cell needs at the moment: the next one may, at once.
+const LINGER: Duration = Duration::from_secs(120);
+
+/// What renting would mean, for whoever is asked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Offer {
+    /// The program that is called.
+    pub program: String,
+    /// The module, as the experiment names it, and its files.
+    pub module: String,
+    /// The files of the module, each with its digest.
+    pub files: BTreeMap<String, String>,
+    /// What all of it costs in an hour, the most that it may cost, and the currency.
+    pub cost_per_hour: f64,
+    /// The most that the experiment may cost.
+    pub budget: f64,
+    /// The currency of both.
+    pub currency: String,
+}
+
+/// Returns what renting a machine would mean; `None` if it was not planned in this process.
+pub fn offer(cloud: &Cloud) -> Option<Offer> {
+    let terms = cloud.terms()?;
+    let program = program(&terms).map_or_else(|_| "tofu".to_owned(), |p| p.display().to_string());
+    let files = terms.files.iter();
+    Some(Offer {
+        program,
+        module: terms.module.clone(),
+        files: files
+            .map(|(name, source)| (name.clone(), source.digest.to_string()))
+            .collect(),
+        cost_per_hour: terms.cost_per_hour,
+        budget: terms.budget,
+        currency: terms.currency,
+    })
+}
+
+impl Cloud {
+    /// Looks for the program that makes the machine.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn ready(&self) -> Result<(), Failure> {
+        match self.terms() {
+            Some(terms) => program(&terms).map(drop),
+            None => Ok(()),
+        }
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the program is where the user's search path says"
+)]
+fn program(terms: &Terms) -> Result<PathBuf, Failure> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let names: Vec<&str> = match &terms.program {
+        Some(one) => vec![one],
+        None => vec!["tofu", "terraform"],
+    };
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    for name in &names {
+        if name.contains('/') && Path::new(name).is_file() {
+            return std::path::absolute(name).map_err(|e| Failure::failed(e.to_string()));
+        }
+        if let Some(found) = folders.iter().map(|f| f.join(name)).find(|p| p.is_file()) {
+            return Ok(found);
+        }
+    }
+    let reason = format!(
+        "there is no `{}` on the search path",
+        names.join("` and no `")
+    );
+    Err(Failure::failed(reason).hint("install OpenTofu or Terraform, or name it with `program`"))
+}
+
+/// A machine that is rented; it is given back when [`give_back_all`] is called, or some time after the
+/// last one that holds it has let it go.
+#[derive(Debug)]
+pub struct Rented {
+    name: String,
+    folder: PathBuf,
+    keeper: Mutex<Keeper>,
+    /// What the module tells, without what it marks as sensitive.
+    outputs: BTreeMap<String, Json>,
+    users: Mutex<Users>,
+}
+
+#[derive(Debug, Default)]
+struct Users {
+    now: usize,
+    /// Counts each time that the last one let go.
+    idle: u64,
+}
+
+#[derive(Debug)]
+struct Keeper {
+    child: Child,
+    pulse: Option<Sender<()>>,
+    said: Receiver<Json>,
+    /// Why it ends unasked.
+    ending: Option<String>,
+}
+
+/// A machine that was given back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Returned {
+    /// The folder with its state and its log.
+    pub folder: PathBuf,
+    /// What it has cost, and the currency.
+    pub cost: f64,
+    /// The currency.
+    pub currency: String,
+    /// Why something may still be there, and the command that destroys it.
+    pub stuck: Option<(String, String)>,
+}
+
+/// The machines that this process has rented.
+static RENTED: Mutex<Vec<Arc<Rented>>> = Mutex::new(Vec::new());
+
+fn rented() -> MutexGuard<'static, Vec<Arc<Rented>>> {
+    RENTED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Rents a machine, or shares the one that this process has rented for the same module and variables.
+///
+/// # Errors
+/// If the budget is spent, the module cannot be applied, or SSH does not answer in time. Nothing is left
+/// behind then.
+pub fn rent(
+    cloud: &Cloud,
+    store: &Path,
+    experiment: &str,
+    control: &Control,
+) -> Result<(Arc<Rented>, Host), Failure> {
+    let name = format!("{experiment} {}", cloud.name());
+    let shared = rented().iter().find(|one| one.name == name).cloned();
+    let terms = cloud.terms().ok_or_else(|| {
+        Failure::failed("the module was not planned in this process").hint("run again")
+    })?;
+    let machine = match shared {
+        Some(one) if one.check().is_ok() => one,
+        _ => {
+            for left in sweep(store, control).map_err(|e| Failure::failed(e.to_string()))? {
+                if let Some((why, command)) = left.stuck {
+                    let reason =
+                        format!("an earlier machine of this store could not be destroyed: {why}");
+                    return Err(Failure::failed(reason)
+                        .hint(format!("destroy it yourself, then run again: {command}")));
+                }
+            }
+            let one = Arc::new(start(cloud, &terms, &name, store, experiment, control)?);
+            rented().push(Arc::clone(&one));
+            one
+        }
+    };
+    machine.users().now += 1;
+    let host = reach(&machine, cloud, &terms, control);
+    if host.is_err() {
+        machine.let_go();
+    }
+    Ok((machine, host?))
+}
+
+fn start(
+    cloud: &Cloud,
+    terms: &Terms,
+    name: &str,
+    store: &Path,
+    experiment: &str,
+    control: &Control,
+) -> Result<Rented, Failure> {
+    let program = program(terms)?;
+    let faulty = |e: io::Error| Failure::failed(format!("a folder for the machine: {e}"));
+    let earlier = meter::all(store).map_err(faulty)?;
+    let spent: f64 = earlier
+        .iter()
+        .filter(|(_, m)| m.experiment == experiment && m.currency == terms.currency)
+        .map(|(_, m)| m.cost())
+        .sum();
+    let left = terms.budget - spent;
+    if left <= 0.0 {
+        let currency = &terms.currency;
+        let reason = format!(
+            "the budget is spent: {spent:.2} of {:.2} {currency}",
+            terms.budget
+        );
+        return Err(Failure::failed(reason).hint("raise `place.cloud.budget` to go on"));
+    }
+    let folder = meter::new_folder(store).map_err(faulty)?;
+    copy_module(terms, &folder.join(MODULE))?;
+    let variables = cloud.variables.iter().map(|(name, value)| match value {
+        Json::String(text) => format!("{name}={text}"),
+        other => format!("{name}={other}"),
+    });
+    let order = Order {
+        meter: Meter {
+            experiment: experiment.to_owned(),
+            state: State::Rented,
+            owner: ProcessId::own().map_err(faulty)?,
+            keeper: None,
+            scope: Scope::here().map_err(faulty)?,
+            since: now(),
+            until: now(),
+            cost_per_hour: terms.cost_per_hour,
+            currency: terms.currency.clone(),
+            program,
+            variables: variables.collect(),
+        },
+        limit_s: left / terms.cost_per_hour * 3600.0,
+    };
+    order.write(&folder).map_err(faulty)?;
+    // Before the keeper is there, nothing is made; from then on the meter tells of it.
+    order.meter.write(&folder).map_err(faulty)?;
+    order.meter.note(&folder).map_err(faulty)?;
+    let mut keeper = Keeper::start(&folder).map_err(faulty)?;
+    let what = format!("making the machine of {}", terms.module);
+    let begun = Instant::now();
+    let answer = loop {
+        match keeper.said.recv_timeout(POLL) {
+            Ok(answer) => break answer,
+            Err(RecvTimeoutError::Disconnected) => {
+                let reason = format!("the keeper of the machine ended: {}", last_words(&folder));
+                drop(keeper.finish(&folder));
+                return Err(Failure::failed(reason));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        control.progress(begun.elapsed().as_secs(), None, what.clone());
+        if let Err(stopped) = control.check() {
+            drop(keeper.finish(&folder));
+            return Err(stopped);
+        }
+    };
+    let outputs = match (&answer["ready"], answer["failed"].as_str()) {
+        (Json::Object(outputs), _) => shown(outputs),
+        (_, why) => {
+            let why = why.unwrap_or("the keeper said nothing of use").to_owned();
+            let returned = keeper.finish(&folder);
+            let mut failure = Failure::failed(format!("the module {}: {why}", terms.module));
+            failure = match returned.stuck {
+                Some((left, command)) => failure.hint(format!(
+                    "what it had made could not be destroyed ({left}): {command}"
+                )),
+                None => failure.hint(format!(
+                    "nothing is left; all that was said is in {}",
+                    folder.join(LOG).display()
+                )),
+            };
+            return Err(failure);
+        }
+    };
+    Ok(Rented {
+        name: name.to_owned(),
+        folder,
+        keeper: Mutex::new(keeper),
+        outputs,
+        users: Mutex::new(Users::default()),
+    })
+}
+
+/// Returns the outputs of a module by name, without those that it marks as sensitive.
+fn shown(outputs: &serde_json::Map<String, Json>) -> BTreeMap<String, Json> {
+    let shown = outputs
+        .iter()
+        .filter(|(_, o)| o["sensitive"] != json!(true));
+    shown
+        .map(|(name, output)| (name.clone(), output["value"].clone()))
+        .collect()
+}
+
+fn copy_module(terms: &Terms, target: &Path) -> Result<(), Failure> {
+    for (name, source) in &terms.files {
+        let (_, bytes) = sources::bytes_of(&source.digest.to_string())
+            .map_err(|e| Failure::failed(e.message).hint(e.hint))?;
+        let file = target.join(name);
+        let written = file.parent().map_or(Ok(()), fs::create_dir_all);
+        written
+            .and_then(|()| fs::write(&file, bytes))
+            .map_err(|e| Failure::failed(format!("{}: {e}", file.display())))?;
+    }
+    Ok(())
+}
+
+/// Waits until SSH answers on a machine, and puts our binary there.
+fn reach(
+    machine: &Rented,
+    cloud: &Cloud,
+    terms: &Terms,
+    control: &Control,
+) -> Result<Host, Failure> {
+    let config = configuration(&machine.outputs, &machine.folder)
+        .map_err(|why| Failure::failed(format!("the module {}: {why}", terms.module)).hint(
+            "it needs an `output \"host\"` with the address of the machine; `user`, `port`, `key_path` and `host_key` may follow",
+        ))?;
+    let file = machine.folder.join("ssh_config");
+    fs::write(&file, config).map_err(|e| Failure::failed(format!("{}: {e}", file.display())))?;
+    let ssh = Ssh {
+        host: ALIAS.to_owned(),
+        folder: cloud.folder.clone(),
+        config: None,
+    };
+    let begun = Instant::now();
+    let limit = Duration::from_secs(u64::from(terms.boot_timeout_s));
+    loop {
+        let why = match Host::reach_by(&ssh, Some(file.clone()), control) {
+            Ok(host) => return Ok(host),
+            Err(why) => why,
+        };
+        control.check()?;
+        machine.check()?;
+        if begun.elapsed() >= limit {
+            return Err(why);
+        }
+        std::thread::sleep(KNOCK);
+    }
+}
+
+/// Returns the configuration by which OpenSSH reaches what a module made.
+fn configuration(outputs: &BTreeMap<String, Json>, folder: &Path) -> Result<String, String> {
+    let word = |name: &str| -> Result<Option<String>, String> {
+        let text = match outputs.get(name) {
+            None | Some(Json::Null) => return Ok(None),
+            Some(Json::String(text)) => text.clone(),
+            Some(Json::Number(number)) => number.to_string(),
+            Some(other) => return Err(format!("its output `{name}` is {other}, not a text")),
+        };
+        if text.contains(['\n', '\r', '"', '\0']) || text.is_empty() {
+            return Err(format!(
+                "its output `{name}` cannot stand in a configuration"
+            ));
+        }
+        Ok(Some(text))
+    };
+    let host = word("host")?.ok_or("it has no output `host`")?;
+    let known = folder.join("known_hosts");
+    let mut lines = vec![
+        format!("Host {ALIAS}"),
+        format!("  HostName \"{host}\""),
+        format!("  UserKnownHostsFile \"{}\"", known.display()),
+    ];
+    for (output, option) in [("user", "User"), ("port", "Port")] {
+        lines.extend(word(output)?.map(|value| format!("  {option} \"{value}\"")));
+    }
+    if let Some(path) = word("key_path")? {
+        // What the module writes lies beside it.
+        let path = folder.join(MODULE).join(path);
+        lines.push(format!("  IdentityFile \"{}\"", path.display()));
+        lines.push("  IdentitiesOnly yes".to_owned());
+    }
+    match word("host_key")? {
+        Some(key) => {
+            let port = word("port")?.filter(|port| port != "22");
+            let named = port.map_or_else(|| host.clone(), |port| format!("[{host}]:{port}"));
+            fs::write(&known, format!("{named} {}\n", key.trim())).map_err(|e| e.to_string())?;
+            lines.push("  StrictHostKeyChecking yes".to_owned());
+        }
+        // A machine that was just made has a key that nobody knows yet.
+        None => lines.push("  StrictHostKeyChecking accept-new".to_owned()),
+    }
+    lines.push(String::new());
+    Ok(lines.join("\n"))
+}
+
+impl Keeper {
+    fn start(folder: &Path) -> io::Result<Self> {
+        let log = fs::File::create(folder.join("keeper.txt"))?;
+        let mut child = Command::new(std::env::current_exe()?)
+            .arg(COMMAND)
+            .arg(folder)
+            .arg("keep")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            // It outlives a run that is killed, and a key in the terminal does not reach it.
+            .process_group(0)
+            .spawn()?;
+        let (pulse, stop) = channel();
+        let (sender, said) = channel();
+        if let (Some(pipe), Some(out)) = (child.stdin.take(), child.stdout.take()) {
+            beat(pipe, stop);
+            std::thread::spawn(move || {
+                for line in BufReader::new(out).lines().map_while(Result::ok) {
+                    let document = serde_json::from_str(&line);
+                    if document.is_ok_and(|document| sender.send(document).is_err()) {
+                        return;
+                    }
+                }
+            });
+        }
+        Ok(Self {
+            child,
+            pulse: Some(pulse),
+            said,
+            ending: None,
+        })
+    }
+
+    /// Asks for the end, and waits until everything is destroyed. Where the keeper was killed, we
+    /// destroy it ourselves.
+    fn finish(&mut self, folder: &Path) -> Returned {
+        drop(self.pulse.take());
+        let _its_meter_tells_more = self.child.wait();
+        let mut meter = match Meter::read(folder) {
+            Ok(meter) => meter,
+            Err(e) => {
+                return Returned {
+                    folder: folder.to_owned(),
+                    cost: 0.0,
+                    currency: String::new(),
+                    stuck: Some((e.to_string(), folder.join(LOG).display().to_string())),
+                };
+            }
+        };
+        let mut stuck = None;
+        if meter.state != State::Gone
+            && let Err(why) = destroy(folder, &mut meter)
+        {
+            stuck = Some((why, destruction(folder, &meter).join(" ")));
+        }
+        Returned {
+            folder: folder.to_owned(),
+            cost: meter.cost(),
+            currency: meter.currency,
+            stuck,
+        }
+    }
+}
+
+impl Rented {
+    /// Returns what the module tells of the machine, without what it marks as sensitive.
+    pub fn outputs(&self) -> &BTreeMap<String, Json> {
+        &self.outputs
+    }
+
+    fn users(&self) -> MutexGuard<'_, Users> {
+        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keeper(&self) -> MutexGuard<'_, Keeper> {
+        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells whether the machine is still there.
+    ///
+    /// # Errors
+    /// If it ends or has ended: the budget is spent, or somebody killed its keeper.
+    pub fn check(&self) -> Result<(), Failure> {
+        let mut keeper = self.keeper();
+        let ending = keeper.said.try_iter().last();
+        if let Some(why) = ending.and_then(|told| told["ending"].as_str().map(str::to_owned)) {
+            keeper.ending = Some(why);
+        }
+        if let Some(why) = &keeper.ending {
+            return Err(Failure::failed(why.clone()));
+        }
+        match keeper.child.try_wait() {
+            Ok(None) if keeper.pulse.is_some() => Ok(()),
+            _ => Err(Failure::failed(
+                "the machine was given back, or its keeper was killed",
+            )),
+        }
+    }
+
+    /// Lets the machine go: it is given back if nobody needs it for a while.
+    pub fn let_go(self: &Arc<Self>) {
+        let mut users = self.users();
+        users.now = users.now.saturating_sub(1);
+        if users.now > 0 {
+            return;
+        }
+        users.idle += 1;
+        let (one, idle) = (Arc::clone(self), users.idle);
+        drop(users);
+        std::thread::spawn(move || {
+            std::thread::sleep(LINGER);
+            let wanted = {
+                let users = one.users();
+                users.now > 0 || users.idle != idle
+            };
+            if !wanted {
+                give_back(&one);
+            }
+        });
+    }
+}
+
+fn give_back(machine: &Arc<Rented>) -> Option<Returned> {
+    rented().retain(|one| !Arc::ptr_eq(one, machine));
+    let mut keeper = machine.keeper();
+    keeper
+        .pulse
+        .is_some()
+        .then(|| keeper.finish(&machine.folder))
+}
+
+/// Gives back all machines that this process has rented, and tells what became of each. A run calls this
+/// at its end; without it, their keepers notice that the run is gone.
+pub fn give_back_all() -> Vec<Returned> {
+    let all: Vec<Arc<Rented>> = rented().clone();
+    all.iter().filter_map(give_back).collect()
+}
+
+/// Destroys what earlier runs with a store have left: those whose run and keeper were both killed.
+///
+/// # Errors
+/// If the store cannot be read.
+pub fn sweep(store: &Path, control: &Control) -> io::Result<Vec<Returned>> {
+    let mut returned = Vec::new();
+    for (folder, mut meter) in meter::all(store)? {
+        if !meter.is_left()? {
+            continue;
+        }
+        let ended = if meter.is_noted(&folder) {
+            control.progress(0, None, "destroying a machine that an earlier run left");
+            destroy(&folder, &mut meter)
+        } else {
+            // Its meter names a program: one that somebody else wrote is not started.
+            Err("it was not rented by you, or its store was moved".to_owned())
+        };
+        let stuck = ended
+            .err()
+            .map(|why| (why, destruction(&folder, &meter).join(" ")));
+        returned.push(Returned {
+            folder,
+            cost: meter.cost(),
+            currency: meter.currency,
+            stuck,
+        });
+    }
+    Ok(returned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outputs(document: Json) -> BTreeMap<String, Json> {
+        serde_json::from_value(document).unwrap()
+    }
+
+    #[test]
+    fn a_machine_is_reached_by_what_its_module_tells() {
+        let folder = tempfile::tempdir().unwrap();
+        let told = configuration(
+            &outputs(
+                json!({"host": "10.0.0.7", "user": "ubuntu", "port": 2222, "key_path": "key.pem",
+                "host_key": "ssh-ed25519 AAAA"}),
+            ),
+            folder.path(),
+        )
+        .unwrap();
+        let key = folder.path().join("module/key.pem");
+        for line in [
+            "HostName \"10.0.0.7\"",
+            "User \"ubuntu\"",
+            "Port \"2222\"",
+            &format!("IdentityFile \"{}\"", key.display()),
+            "StrictHostKeyChecking yes",
+        ] {
+            assert!(told.contains(line), "{line} is not in {told}");
+        }
+        let known = fs::read_to_string(folder.path().join("known_hosts")).unwrap();
+        assert_eq!(known, "[10.0.0.7]:2222 ssh-ed25519 AAAA\n");
+    }
+
+    #[test]
+    fn what_a_module_tells_cannot_add_a_line_to_the_configuration() {
+        let folder = tempfile::tempdir().unwrap();
+        let wrong = |document| configuration(&outputs(document), folder.path()).unwrap_err();
+        assert_eq!(wrong(json!({})), "it has no output `host`");
+        for host in ["a\n  ProxyCommand x", "a\" b", ""] {
+            let told = wrong(json!({ "host": host }));
+            assert!(told.contains("cannot stand in a configuration"), "{told}");
+        }
+        assert!(wrong(json!({"host": ["a"]})).contains("not a text"));
+    }
+
+    #[test]
+    fn what_a_module_marks_as_sensitive_is_not_kept() {
+        let told = json!({"host": {"value": "h", "sensitive": false}, "token": {"value": "t", "sensitive": true}});
+        let shown = shown(told.as_object().unwrap());
+        assert_eq!(shown, outputs(json!({"host": "h"})));
+    }
+}
