@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::Project;
+use crate::ssh::{Sshd, await_silence};
+use crate::support::{Project, copy_folder};
 
 /// Podman where the mounts of control groups cannot be changed: in mounts of its own.
 const OWN_MOUNTS: &str = "#!/bin/sh\nexec unshare --mount sh -c 'mount -t cgroup2 none /sys/fs/cgroup; \
@@ -322,6 +323,80 @@ fn a_container_whose_run_was_killed_is_removed_by_the_next_run() {
     project.run(["run", "experiments/quickstart.yaml", "--smoke"]);
     assert_eq!(runtime.containers(), Vec::<String>::new());
     drop(runtime.folder);
+}
+
+/// Has the study of a container run it on another host, which is this machine by OpenSSH.
+fn elsewhere(project: &Project, sshd: &Sshd) {
+    let there = sshd.there();
+    copy_folder(
+        &project.path().join(".benchtrail/environments"),
+        &there.join("store/environments"),
+    );
+    let config = project.path().join("experiments/ssh_config");
+    fs::copy(sshd.file("ssh_config"), config).expect("a file");
+    project.edit(
+        "experiments/boxed.yaml",
+        "    environment:\n      container:",
+        &format!(
+            "    place: {{ssh: {{host: box, folder: {}, config: ssh_config}}}}\n    environment:\n      container:",
+            there.display()
+        ),
+    );
+}
+
+#[test]
+fn an_engine_in_a_container_on_another_host_is_loaded_sampled_and_removed_there() {
+    let project = Project::finished();
+    let (Some(runtime), Some(sshd)) = (Runtime::start(&project), Sshd::start()) else {
+        return;
+    };
+    runtime.study(&project, "localhost/tiny:1", "boxed", 8);
+    elsewhere(&project, &sshd);
+    let outcome = project.run(["run", "experiments/boxed.yaml", "--no-dry-run"]);
+    let told = format!("{}\n{}", outcome.stdout, outcome.stderr);
+    assert_eq!(outcome.code, Some(0), "{told}\n{}", sshd.log());
+    let servers = ask(
+        &project,
+        r#"select count(distinct pid) as n, max(memory_bytes) > 50000000 as holds_weights
+           from "load.process_telemetry" where role = 'server'"#,
+    );
+    assert_eq!(servers, json!([{"n": 1, "holds_weights": 1}]));
+    let image = ask(
+        &project,
+        r#"select count(*) as n from "machine.software" where kind = 'image'"#,
+    );
+    assert_eq!(image, json!([{"n": 1}]));
+    await_silence(&sshd.there());
+    assert_eq!(runtime.containers(), Vec::<String>::new());
+}
+
+#[test]
+fn a_run_that_is_killed_leaves_no_container_on_another_host() {
+    let project = Project::finished();
+    let (Some(runtime), Some(sshd)) = (Runtime::start(&project), Sshd::start()) else {
+        return;
+    };
+    runtime.study(&project, "localhost/tiny:1", "boxed", 100_000);
+    elsewhere(&project, &sshd);
+    let mut child = project
+        .command(["run", "experiments/boxed.yaml", "--no-dry-run"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let limit = Instant::now() + Duration::from_secs(300);
+    while runtime.containers().is_empty() {
+        assert!(Instant::now() < limit, "no container: {}", sshd.log());
+        assert!(child.try_wait().expect("asked").is_none(), "the run ended");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    child.kill().expect("SIGKILL");
+    child.wait().expect("it is gone");
+    while !runtime.containers().is_empty() {
+        assert!(Instant::now() < limit, "left: {:?}", runtime.containers());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    await_silence(&sshd.there());
 }
 
 #[test]

@@ -6,7 +6,7 @@ use contract::{LiveElsewhere, LiveEnvironment};
 use engines::Rendered;
 use pipeline::process::{ProcessId, Spawner};
 use pipeline::{Failure, Job, Json};
-use places::Host;
+use places::{Containment, Host};
 use serde_json::json;
 
 use crate::process::{Hanging, Process};
@@ -43,6 +43,7 @@ impl Elsewhere {
         launch: &ToLaunch<'_>,
         rendered: Rendered,
         ports: [u16; 2],
+        containment: Option<&Containment>,
         job: &Job<'_>,
     ) -> Result<Process, Failure> {
         let live = launch.live;
@@ -53,6 +54,7 @@ impl Elsewhere {
             inherit: launch.engine.launch.inherit.clone(),
             venv: live.venv.clone(),
             grace_s: launch.engine.stop.grace_s,
+            container: containment.map(|containment| (containment.clone(), ports[1])),
         };
         let [here, there] = ports;
         let command = self

@@ -337,7 +337,7 @@ pub(crate) struct Contained {
 }
 
 impl Contained {
-    fn removal(&self) -> Vec<String> {
+    pub(crate) fn removal(&self) -> Vec<String> {
         self.containment.removal(&self.name)
     }
 }

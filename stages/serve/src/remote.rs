@@ -13,10 +13,10 @@ use std::time::Duration;
 use pipeline::enclosure::Enclosure;
 use pipeline::lease::Leases;
 use pipeline::process::{Spawner, stop};
-use places::{Heard, SILENCE, listen};
+use places::{Containment, Heard, Inside, SILENCE, container_name, listen};
 use serde::{Deserialize, Serialize};
 
-use crate::process::{await_own_group, prepare_environment};
+use crate::process::{Contained, await_own_group, prepare_environment};
 
 /// The folder below the host's of files that name the engines that run.
 pub(crate) const RUNNING: &str = "running";
@@ -35,6 +35,9 @@ pub(crate) struct Order {
     pub(crate) inherit: Vec<String>,
     pub(crate) venv: Option<PathBuf>,
     pub(crate) grace_s: f64,
+    /// The container that it runs in, and the port that it listens on.
+    #[serde(default)]
+    pub(crate) container: Option<(Containment, u16)>,
 }
 
 /// Runs an engine on this host until it ends, or until whoever holds `pipe` is gone; returns the
@@ -53,20 +56,48 @@ pub fn run_order(
     pipeline::lease::reap_orphans(&store).map_err(told)?;
     let scratch = tempfile::tempdir_in(folder).map_err(told)?;
     let spawner = Spawner::new(std::env::current_exe().map_err(told)?).map_err(told)?;
-    let (program, arguments) = order.command.split_first().ok_or("there is no program")?;
+    let grace = Duration::try_from_secs_f64(order.grace_s).unwrap_or_default();
+    let contained = order.container.as_ref().map(|(containment, port)| {
+        let inside = Inside {
+            command: &order.command,
+            environment: &order.environment,
+            inherit: &order.inherit,
+            port: Some(*port),
+            grace,
+        };
+        let name = container_name();
+        Contained {
+            line: containment.command(&name, &inside),
+            containment: containment.clone(),
+            name,
+        }
+    });
+    let whole = contained.as_ref().map_or(&order.command, |one| &one.line);
+    let (program, arguments) = whole.split_first().ok_or("there is no program")?;
     let mut command = spawner.command(program);
     command.args(arguments);
-    prepare_environment(&mut command, &order.inherit, order.venv.as_deref()).map_err(told)?;
-    command.envs(&order.environment).current_dir(scratch.path());
-    command.stdin(Stdio::null());
+    // The client of a container runtime needs all that the user has.
+    if contained.is_none() {
+        prepare_environment(&mut command, &order.inherit, order.venv.as_deref()).map_err(told)?;
+        command.envs(&order.environment);
+    }
+    command.current_dir(scratch.path()).stdin(Stdio::null());
     let mut child = spawner.spawn(command).map_err(told)?;
-    let ran = watch(&mut child, folder, &store, &order, pipe);
+    let ran = watch(&mut child, folder, &store, &order, contained.as_ref(), pipe);
     // Whatever went wrong, nothing stays.
-    let grace = Duration::try_from_secs_f64(order.grace_s).unwrap_or_default();
+    if ran.is_err() {
+        let _it_may_be_gone = removed(contained.as_ref(), grace);
+    }
     let stopped = stop(&mut child, grace).map_err(told);
     let code = ran?;
     stopped?;
     Ok(code)
+}
+
+/// Stops a container and removes it; it lives on when the client that started it is gone.
+fn removed(contained: Option<&Contained>, grace: Duration) -> Result<(), String> {
+    let removed = contained.map(|one| one.containment.remove(&one.name, grace));
+    removed.unwrap_or(Ok(()))
 }
 
 fn watch(
@@ -74,17 +105,22 @@ fn watch(
     folder: &Path,
     store: &Path,
     order: &Order,
+    contained: Option<&Contained>,
     pipe: impl Read + Send + 'static,
 ) -> Result<u8, String> {
     let told = |e: io::Error| e.to_string();
     await_own_group(child).map_err(told)?;
     let enclosure = Enclosure::of(child.id()).map_err(told)?;
     let leases = Leases::new(store, "remote", &order.token);
-    let _lease = leases.register(child.id()).map_err(told)?;
+    let removal = contained.map_or_else(Vec::new, Contained::removal);
+    let _lease = leases.register_with(child.id(), removal).map_err(told)?;
     let running = folder.join(RUNNING);
     fs::create_dir_all(&running).map_err(told)?;
     let name = running.join(&order.token);
-    fs::write(&name, child.id().to_string()).map_err(told)?;
+    let mut named = contained.is_none();
+    if named {
+        fs::write(&name, child.id().to_string()).map_err(told)?;
+    }
     let mut heard = listen(pipe, SILENCE);
     let code = loop {
         match child.try_wait().map_err(told)? {
@@ -97,11 +133,21 @@ fn watch(
             None if heard(POLL) == Heard::Gone => break 0,
             None => {}
         }
+        // Whoever samples wants the engine, not the runtime's client; the container is made in its own time.
+        if let Some(one) = contained.filter(|_| !named)
+            && let Ok(pid) = one.containment.pid(&one.name)
+        {
+            fs::write(&name, pid.to_string()).map_err(told)?;
+            named = true;
+        }
     };
     let grace = Duration::try_from_secs_f64(order.grace_s).unwrap_or_default();
+    // The client may be killed without its container, so the container goes first.
+    let removed = removed(contained, grace);
     let stopped = stop(child, grace).map(drop).and(enclosure.empty());
     // A file that stays names a process that is gone.
     let _may_stay = fs::remove_file(&name);
     stopped.map_err(told)?;
+    removed?;
     Ok(code)
 }

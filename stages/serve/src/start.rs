@@ -228,7 +228,10 @@ pub(crate) fn start(
         rendered.arguments.extend(manner.arguments.iter().cloned());
         rendered.environment.extend(manner.environment.clone());
         let mut process = match &there {
-            Some(there) => there.start(spawner, launch, rendered, [here, port], job)?,
+            Some(there) => {
+                let containment = containment.as_ref();
+                there.start(spawner, launch, rendered, [here, port], containment, job)?
+            }
             None => {
                 let contained = containment
                     .as_ref()
