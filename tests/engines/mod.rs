@@ -8,13 +8,14 @@ use std::process::Command;
 
 use crate::support::Project;
 
-/// Runs a study of this folder, and returns its project.
+/// Runs a study of `tests/real`, and returns its project. They lie apart: what lies in a folder `engines`
+/// beside an experiment is a definition.
 fn measured(study: &str) -> Project {
     let project = Project::new();
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engines");
-    fs::copy(here.join(study), project.path().join(study)).unwrap();
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    fs::copy(tests.join("real").join(study), project.path().join(study)).unwrap();
     let made = Command::new("python3")
-        .arg(here.join("tiny_llama.py"))
+        .arg(tests.join("engines/tiny_llama.py"))
         .arg(project.path().join("tiny-llama"))
         .status()
         .unwrap();
@@ -64,4 +65,29 @@ fn transformers_serve_runs_on_a_processor_from_its_pins() {
     let project = measured("transformers-serve.yaml");
     let report = report(&project, "transformers-serve");
     assert!(report.contains("transformers==5.19.0"), "{report}");
+}
+
+#[test]
+#[ignore = "installs 300 MB"]
+fn mlx_lm_runs_on_a_processor_from_its_pins() {
+    let project = measured("mlx-lm.yaml");
+    let report = report(&project, "mlx-lm");
+    assert!(
+        report.contains("mlx-lm==0.32.2") && report.contains("mlx==0.32.4"),
+        "{report}"
+    );
+}
+
+#[test]
+#[ignore = "needs a python3 on the search path with llama-cpp-python[server] 0.3.36, which is built from source"]
+fn llama_cpp_python_runs_as_it_is_installed() {
+    let project = measured("llama-cpp-python.yaml");
+    assert!(report(&project, "llama-cpp-python").contains("llama-cpp-python server"));
+}
+
+#[test]
+#[ignore = "needs a server with the OpenAI API on port 8000 that lists a model as `tiny`"]
+fn a_server_that_runs_already_is_loaded_by_the_shipped_definition() {
+    let project = measured("openai.yaml");
+    assert!(report(&project, "openai").contains("OpenAI-compatible server"));
 }

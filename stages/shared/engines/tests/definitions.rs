@@ -381,10 +381,21 @@ fn the_examples_in_the_documentation_are_valid() {
         .skip(1)
         .map(|rest| yaml::read(rest.split("```").next().expect("the example ends")))
         .collect();
-    let [study, container, engine, running, host, group, model, draft] = &examples[..] else {
-        panic!("eight examples, not {}", examples.len())
+    let [
+        study,
+        container,
+        engine,
+        running,
+        host,
+        cloud,
+        group,
+        model,
+        draft,
+    ] = &examples[..]
+    else {
+        panic!("nine examples, not {}", examples.len())
     };
-    for part in [study, container, host] {
+    for part in [study, container, host, cloud] {
         assert!(part["stages"].is_object());
     }
     assert!(container["stages"]["machine"]["environment"]["container"]["image"].is_string());
@@ -427,7 +438,95 @@ fn events_of(engine: &Engine, line: &str) -> Vec<(String, Vec<(String, String)>)
 #[test]
 fn lines_that_engines_write_are_taken_apart() {
     type Fields = &'static [(&'static str, &'static str)];
-    let cases: [(&str, &str, &str, Fields); 9] = [
+    let cases: [(&str, &str, &str, Fields); 17] = [
+        (
+            "llama-cpp-python",
+            "llama_perf_context_print:        eval time =      40.06 ms /     3 runs   (   13.35 ms per token,    74.89 tokens per second)",
+            "generation-done",
+            &[("predicted_ms", "40.06"), ("output_runs", "3")],
+        ),
+        (
+            "tgi",
+            r#"2026-01-08T15:02:49.123456Z  INFO generate_stream{parameters=GenerateParameters { best_of: None, stop: ["{x}"] } total_time="1.23s" validation_time="310.5µs" queue_time="40.1µs" inference_time="1.22s" time_per_token="19.1ms" seed="None"}: text_generation_router::server: router/src/server.rs:637: Success"#,
+            "request",
+            &[
+                ("time", "2026-01-08T15:02:49"),
+                ("call", "generate_stream"),
+                ("total", "1.23s"),
+                ("validation", "310.5µs"),
+                ("queue", "40.1µs"),
+                ("inference", "1.22s"),
+                ("time_per_token", "19.1ms"),
+            ],
+        ),
+        (
+            "tensorrt-llm",
+            "[08/19/2026-14:11:49] [TRT-LLM] [I] [_torch][RANK 0] iter = 2, global_rank = 0, rank = 0, num_scheduled_requests = 3, kv_cache_util = 0.112, currank_total_requests = 0/1, host_step_time = 4.08ms, prev_device_step_time = 243.13ms, timestamp = 2026-08-19 14:11:49, states = {'num_ctx_requests': 1, 'num_ctx_tokens': 4, 'num_generation_tokens': 7}",
+            "iteration",
+            &[
+                ("iteration", "2"),
+                ("device_step", "243.13ms"),
+                ("time", "2026-08-19 14:11:49"),
+                ("rank", "0"),
+                ("host_step_ms", "4.08"),
+                ("running_requests", "3"),
+                ("kv_cache_usage", "0.112"),
+                ("prompt_tokens", "4"),
+                ("output_tokens", "7"),
+            ],
+        ),
+        (
+            "lmdeploy",
+            "[2026-08-21 22:31:54 DP0] Avg thr (in/out): 1204.5 / 812.0 tokens/s, Server (succeeded/failed/routed/waiting): 40 / 0 / 8 / 0, Engine (running/waiting): 8 / 2, KV cache: 3.1%, ",
+            "throughput",
+            &[
+                ("time", "2026-08-21 22:31:54"),
+                ("engine", "0"),
+                ("prompt_throughput", "1204.5"),
+                ("output_throughput", "812.0"),
+                ("running_requests", "8"),
+                ("waiting_requests", "2"),
+                ("kv_cache_percent", "3.1"),
+            ],
+        ),
+        (
+            "ollama",
+            r#"[GIN] 2026/08/21 - 18:48:22 | 200 |  1.234567891s |       127.0.0.1 | POST     "/api/generate""#,
+            "request",
+            &[
+                ("time", "2026/08/21 - 18:48:22"),
+                ("status", "200"),
+                ("duration", "1.234567891s"),
+                ("path", "/api/generate"),
+            ],
+        ),
+        (
+            "ollama",
+            r#"time=2026-08-21T18:48:22.123-07:00 level=INFO source=llama_server.go:1362 msg="llama-server started in 1.25 seconds""#,
+            "loaded",
+            &[("time", "2026-08-21T18:48:22"), ("load_s", "1.25")],
+        ),
+        (
+            "ollama",
+            "slot print_timing: id  0 | task 4 | prompt eval time =     135.53 ms /     3 tokens (   45.18 ms per token,    22.14 tokens per second)",
+            "prompt-done",
+            &[
+                ("slot", "0"),
+                ("task", "4"),
+                ("prompt_ms", "135.53"),
+                ("prompt_tokens", "3"),
+            ],
+        ),
+        (
+            "mlx-lm",
+            "2026-11-22 17:15:56,149 - INFO - Prompt processing progress: 10/11",
+            "prompt-progress",
+            &[
+                ("time", "2026-11-22 17:15:56"),
+                ("done_tokens", "10"),
+                ("prompt_tokens", "11"),
+            ],
+        ),
         (
             "sglang",
             "[2025-12-10 10:38:08] Decode batch, #running-req: 11, #token: 921, token usage: 0.00, cuda graph: True, gen throughput (token/s): 2418.77, #queue-req: 0",
@@ -667,5 +766,31 @@ fn every_engine_is_in_the_table_and_marked_untested_there_if_it_is() {
         let untested = engine(one.name).untested.is_some();
         assert_eq!(row.contains("*untested*"), untested, "{row}");
         assert_eq!(row.contains("verified on"), !untested, "{row}");
+    }
+}
+
+#[test]
+fn every_place_says_where_it_was_verified_and_by_what_or_that_it_is_untested() {
+    let page = include_str!("../../../../docs/engines.md");
+    let from = page
+        .find("| place | how | status |")
+        .expect("the table of places");
+    let rows: Vec<&str> = page[from..]
+        .lines()
+        .skip(2)
+        .take_while(|line| line.starts_with('|'))
+        .collect();
+    assert!(rows.len() >= 9, "places were lost: {}", rows.len());
+    for row in rows {
+        let verified = row.contains("verified on ");
+        assert!(verified || row.contains("*untested*"), "{row}");
+        // What was run can be run again: the test suite, a study, or what every study does.
+        let by = [
+            "`launch.program.",
+            "test suite",
+            "](../tests/",
+            "](gpu-study/",
+        ];
+        assert!(!verified || by.iter().any(|by| row.contains(by)), "{row}");
     }
 }
