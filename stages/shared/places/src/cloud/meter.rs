@@ -63,7 +63,6 @@ impl Meter {
 
     /// Returns what it has cost.
     pub(super) fn cost(&self) -> f64 {
-        #[expect(clippy::cast_precision_loss, reason = "seconds of a few years")]
         let seconds = self.until.saturating_sub(self.since) as f64;
         self.cost_per_hour * seconds / 3600.0
     }
@@ -87,6 +86,10 @@ impl Meter {
 }
 
 /// Returns the seconds since 1970.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what a machine costs is counted over restarts, so by the wall clock"
+)]
 pub(super) fn now() -> u64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
