@@ -34,6 +34,7 @@ mod power;
 mod programs;
 mod progress;
 mod publish;
+mod published;
 mod readme;
 mod real_engine;
 mod regression;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::name::OutputName;
-use artifacts::{Digest, Store};
+use artifacts::{Digest, Scalar, Store};
 use serde::{Deserialize, Serialize};
 
 use crate::design::Place;
@@ -135,6 +135,15 @@ pub trait Library {
     /// same content was used before in this experiment, if there is one. Where two names for
     /// one thing would pass as two things, a kind makes a problem of it.
     fn claim(&self, _collection: &str, _name: &str, _content: &Json) -> Option<String> {
+        None
+    }
+    /// Returns the names of the axes.
+    fn axes(&self) -> Vec<String> {
+        Vec::new()
+    }
+    /// Returns the labels of an axis, each with its fields (null for a plain label); `None` if there is no such
+    /// axis. The A/A arm has the fields of the label that it stands for.
+    fn labels(&self, _axis: &str) -> Option<Vec<(Scalar, Json)>> {
         None
     }
     /// Returns where a file lies that settings or definitions name: a relative path begins at the

@@ -201,7 +201,10 @@ fn apis() -> BTreeMap<String, Entry> {
         let summary = format!("POST {}", api.path(true));
         let exact = match api.can_be_exact() {
             true => "A request can demand an exact number of output tokens.",
-            false => "A request can only cap the number of output tokens.",
+            false if api.generates() => "A request can only cap the number of output tokens.",
+            false => {
+                "Nothing is generated: an answer is whole, and has a latency but no first token."
+            }
         };
         (
             (*word).to_owned(),

@@ -98,7 +98,12 @@ def _tree(document: Dict[str, Any]) -> Node:
 
 
 def _source(source: Dict[str, Any]) -> Node:
-    """A table with what it was made of, or rows that were measured."""
+    """A table with what it was made of, rows that were measured, or lines of a file that others published."""
+    if source.get("kind") == "file":
+        lines = ", ".join(f"{span['start'] + 1}" for span in source["spans"][:4])
+        return Node(f"{source['file']} {source['counted']} {lines}", "\n".join(source["text"]), [])
+    if source.get("kind") == "lost":
+        return Node(source["source"], source["reason"], [])
     at = source.get("coordinates")
     name = source.get("cell") or (f"{source['stage']}[{at}]" if at else source["stage"])
     spans = ", ".join(f"{span['start']}..{span['end']}" for span in source["spans"][:4])

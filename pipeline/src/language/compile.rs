@@ -164,6 +164,7 @@ fn compile(
         };
         included.push(cells);
     }
+    library.tell_axes(&axes);
     let context = Context {
         parameters: &values,
         library: &library,

@@ -8,8 +8,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use artifacts::Digest;
+use artifacts::{Digest, Scalar};
 
+use super::axes::AxisDraft;
 use super::check::Checker;
 use super::diagnostics::{Mistake, Sink, Span};
 use super::disk::UNREADABLE;
@@ -61,7 +62,12 @@ pub(crate) struct Layers<'a> {
     claims: RefCell<BTreeMap<(String, String), String>>,
     /// The files read so far: definitions, and what settings name.
     sources: RefCell<BTreeSet<Source>>,
+    /// The axes, each with its labels and their fields.
+    axes: RefCell<Vec<Labelled>>,
 }
+
+/// The name of an axis, and its labels with their fields.
+type Labelled = (String, Vec<(Scalar, Json)>);
 
 #[derive(Clone)]
 enum Found {
@@ -120,6 +126,7 @@ impl<'a> Layers<'a> {
             touched_broken: Cell::new(false),
             claims: RefCell::default(),
             sources: RefCell::default(),
+            axes: RefCell::default(),
         }
     }
 
@@ -141,6 +148,19 @@ impl<'a> Layers<'a> {
                 self.lookup(collection, &name.text);
             }
         }
+    }
+
+    /// Tells the labels of the axes, as settings see them.
+    pub(crate) fn tell_axes(&self, axes: &[AxisDraft]) {
+        let labelled = |axis: &AxisDraft| {
+            let labels = (0..axis.labels.len()).map(|at| {
+                let seen = u16::try_from(at).map_or(at, |label| axis.seen(label));
+                let fields = axis.fields.get(seen).cloned().unwrap_or_default();
+                (axis.labels[at].clone(), fields)
+            });
+            (axis.name.clone(), labels.collect())
+        };
+        *self.axes.borrow_mut() = axes.iter().map(labelled).collect();
     }
 
     /// Returns the files read so far.
@@ -418,6 +438,17 @@ impl Library for Layers<'_> {
         let key = (collection.to_owned(), content.to_string());
         let first = claims.entry(key).or_insert_with(|| name.to_owned());
         (first.as_str() != name).then(|| first.clone())
+    }
+
+    fn axes(&self) -> Vec<String> {
+        let axes = self.axes.borrow();
+        axes.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    fn labels(&self, axis: &str) -> Option<Vec<(Scalar, Json)>> {
+        let axes = self.axes.borrow();
+        let found = axes.iter().find(|(name, _)| name == axis)?;
+        Some(found.1.clone())
     }
 
     fn path(&self, file: &str) -> PathBuf {

@@ -41,6 +41,13 @@ pub(crate) fn more() -> serde_json::Map<String, Json> {
              "within": 1e-9},
             {"name": "order", "column": "e2e_latency_ms_p50", "relation": "at-least", "times": ["ttft_ms_p50"]},
         ]},
+        "loopback": {"operator": "counter-delta", "counters": {
+            "sent_to_itself": {"table": "host_telemetry", "column": "loopback_bytes"}}},
+        "silences": {"operator": "hang-signature", "at-least-ms": 200},
+        "declared": {"operator": "facts", "axis": "configuration", "fields": {"slots": "slots"},
+                     "units": {"slots": "slots"}},
+        "paper": {"operator": "published", "file": "v1_cross_model_speedup_n16.csv", "keys": ["model", "workload"],
+                  "units": {"mean_speedup": "1", "min": "1", "median": "1", "max": "1"}, "origin": "TR164 V1, SS10"},
     });
     all.as_object().cloned().unwrap_or_default()
 }

@@ -19,14 +19,19 @@ use crate::operator::{Operator, Scope};
 use crate::operators::ALL;
 use crate::operators::family::Shares;
 use crate::operators::looks::{Looks, TESTING};
+use crate::operators::published;
 use crate::surroundings::Surroundings;
 
 /// The `analyze` kind.
 ///
-/// Settings: `tables`, a mapping from names to `{operator: …}` with the operator's parameters.
-/// Outputs: for each name a table, and `NAME.lineage` with the columns `row`, `source` (a table
+/// Settings: `tables`, a mapping from names to `{operator: …}` with the operator's parameters, or to
+/// `{file: …}` for a table that others published.
+/// Outputs: for each name a table, for a published one its file as `NAME.file`, and `NAME.lineage` with the columns `row`, `source` (a table
 /// of this stage or the digest of a raw artifact), `source_row_start`, `source_row_end`.
 pub struct Analyze;
+
+/// The operator of tables that name a file.
+const PUBLISHED: &str = "published";
 
 /// One table in canonical form.
 #[derive(Serialize, Deserialize)]
@@ -66,7 +71,13 @@ impl StageKind for Analyze {
                     // `operator` itself stands beside the parameters.
                     object.remove("additionalProperties");
                 }
-                json!({"if": {"properties": {"operator": {"const": o.name()}}}, "then": then})
+                let condition = match o.name() {
+                    PUBLISHED => json!({"required": ["file"]}),
+                    name => {
+                        json!({"required": ["operator"], "properties": {"operator": {"const": name}}})
+                    }
+                };
+                json!({"if": condition, "then": then})
             })
             .collect();
         properties.insert(
@@ -76,10 +87,9 @@ impl StageKind for Analyze {
                 "description": "The tables to compute; a table may use others by name.",
                 "additionalProperties": {
                     "type": "object",
-                    "required": ["operator"],
                     "properties": {
                         "operator": {"type": "string", "enum": names, "description": "The \
-                        operator that computes the table."}
+                        operator that computes the table; without it, the table comes from a `file`."}
                     },
                     "allOf": cases,
                 },
@@ -202,6 +212,8 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
             );
         }
         let named = named.as_ref().and_then(Json::as_str);
+        // A table of a file needs no operator to be named.
+        let named = named.or_else(|| settings.values.contains_key("file").then_some(PUBLISHED));
         match (named, named.and_then(operator)) {
             (_, Some(operator)) => {
                 let scope = Scope {
@@ -233,8 +245,11 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
             ),
             (None, None) => found.push(
                 settings
-                    .problem(&[], format!("table `{name}` needs an `operator`"))
-                    .hint(format!("there are: {}", operators.join(", "))),
+                    .problem(
+                        &[],
+                        format!("table `{name}` needs an `operator`, or a `file`"),
+                    )
+                    .hint(format!("operators are: {}", operators.join(", "))),
             ),
         }
         if !found.is_empty() {
@@ -347,7 +362,11 @@ pub(crate) fn run_holding(
     hold: u64,
 ) -> Result<Done, Failure> {
     let planned = planned(parameters)?;
-    let loads = intake::loads(inputs, store, control, hold)?;
+    let files = planned.iter().any(|table| table.operator == PUBLISHED);
+    let loads = match files && inputs.is_empty() {
+        true => Vec::new(),
+        false => intake::loads(inputs, store, control, hold)?,
+    };
     let programs = intake::programs(inputs, store);
     let surroundings = Surroundings::new(&loads);
     let mut tables: BTreeMap<String, Frame> = BTreeMap::new();
@@ -358,6 +377,7 @@ pub(crate) fn run_holding(
         surroundings: &surroundings,
         seed,
         control,
+        store: Some(store),
         shares: &Shares::of(parameters),
         absent: 0,
     };
@@ -382,6 +402,9 @@ pub(crate) fn run_holding(
     let outputs: Vec<Result<[Output; 2], Failure>> = planned.par_iter().map(outputs).collect();
     for pair in outputs {
         done.outputs.extend(pair?);
+    }
+    for table in &planned {
+        done.outputs.extend(published::file(table, store)?);
     }
     for load in loads.iter().chain(&programs) {
         for missing in &load.missing {

@@ -32,6 +32,8 @@ mod tests_of_conditions;
 #[cfg(test)]
 mod tests_of_families;
 #[cfg(test)]
+mod tests_of_files;
+#[cfg(test)]
 mod tests_of_mfu;
 #[cfg(test)]
 mod tests_of_nulls;

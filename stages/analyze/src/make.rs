@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use artifacts::Store;
 use pipeline::{Control, Failure, Json};
 
 use crate::frame::Frame;
@@ -20,6 +21,8 @@ pub(crate) struct Maker<'a> {
     pub(crate) surroundings: &'a Surroundings<'a>,
     pub(crate) seed: u64,
     pub(crate) control: &'a Control,
+    /// Where the files of published tables lie; `None` where tables are simulated.
+    pub(crate) store: Option<&'a Store>,
     pub(crate) shares: &'a Shares,
     /// Tables of the cell that have a share of its level and are not made.
     pub(crate) absent: usize,
@@ -84,7 +87,7 @@ impl Maker<'_> {
         Ok(())
     }
 
-    fn context<'b>(&'b self, tables: &'b BTreeMap<String, Frame>) -> Context<'b> {
+    fn context<'b>(&'b self, making: &'b str, tables: &'b BTreeMap<String, Frame>) -> Context<'b> {
         Context {
             loads: self.loads,
             programs: self.programs,
@@ -92,6 +95,8 @@ impl Maker<'_> {
             tables,
             seed: self.seed,
             control: self.control,
+            store: self.store,
+            making,
         }
     }
 
@@ -105,7 +110,7 @@ impl Maker<'_> {
         witness.starts(table)?;
         let operator = operator(&table.operator)
             .ok_or_else(|| Failure::failed(format!("there is no operator `{}`", table.operator)))?;
-        match operator.run(&table.parameters, &self.context(tables)) {
+        match operator.run(&table.parameters, &self.context(&table.name, tables)) {
             Ok(made) => Ok(Some(made)),
             Err(failure) => witness.failed(table, named(table, failure)).map(|()| None),
         }
@@ -119,7 +124,7 @@ impl Maker<'_> {
         tables: &mut BTreeMap<String, Frame>,
         witness: &mut dyn Witness,
     ) -> Result<(), Failure> {
-        match pending.finish(adjusted, &self.context(tables)) {
+        match pending.finish(adjusted, &self.context(&table.name, tables)) {
             Ok(frame) => self.settle(table, frame, tables, witness),
             Err(failure) => witness.failed(table, named(table, failure)),
         }

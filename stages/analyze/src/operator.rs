@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use artifacts::Store;
 use contract::Settings;
 use pipeline::{Control, Failure, Json, Library, Problem, Step};
 use serde::Serialize;
@@ -10,6 +11,7 @@ use serde::de::DeserializeOwned;
 use crate::frame::{Frame, Spec};
 use crate::intake::{AGGREGATE, Load};
 use crate::operators::family::Pending;
+use crate::operators::published;
 use crate::surroundings::Surroundings;
 
 /// One way to make a table, as the stage sees it: [`TypedOperator`] without its types.
@@ -307,9 +309,24 @@ pub(crate) struct Context<'a> {
     pub(crate) tables: &'a BTreeMap<String, Frame>,
     pub(crate) seed: u64,
     pub(crate) control: &'a Control,
+    /// Where the files of published tables lie; `None` where tables are simulated.
+    pub(crate) store: Option<&'a Store>,
+    /// The name of the table that is made.
+    pub(crate) making: &'a str,
 }
 
 impl Context<'_> {
+    /// Returns the bytes of a file that planning found, by its digest.
+    ///
+    /// # Errors
+    /// If it is gone or has changed.
+    pub(crate) fn file(&self, digest: &str) -> Result<Vec<u8>, Failure> {
+        let store = self
+            .store
+            .ok_or_else(|| Failure::failed("files are not read here"))?;
+        published::bytes(digest, store)
+    }
+
     /// Returns an earlier table.
     ///
     /// # Errors

@@ -89,6 +89,7 @@ pub(crate) fn made(
         surroundings: &Surroundings::new(&[]),
         seed: 164,
         control: &Control::quiet(),
+        store: None,
         shares: &Shares::of(shared),
         absent: 0,
     };

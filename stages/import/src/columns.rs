@@ -5,7 +5,7 @@ use pipeline::stage::Problem;
 
 use crate::json::ImportError;
 use crate::rows::{Clock, Imported, Row};
-use crate::settings::{ColumnSource, Import, Unit};
+use crate::settings::{ColumnSource, Import, Unit, Wanted};
 
 /// One value of a table.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +25,111 @@ pub(crate) struct Sheet {
     pub(crate) units: Vec<Option<String>>,
     pub(crate) columns: Vec<Vec<Field>>,
     pub(crate) places: Vec<String>,
+}
+
+impl Field {
+    /// Returns whether a field has a value: numbers as numbers, whatever text they are written in.
+    fn is(&self, wanted: &Wanted) -> bool {
+        let number = match self {
+            Self::Int(value) => Some(*value as f64),
+            Self::Float(value) => Some(*value),
+            Self::Text(text) => text.trim().parse().ok(),
+            _ => None,
+        };
+        match (wanted, self) {
+            (Wanted::Int(wanted), Self::Int(value)) => value == wanted,
+            (Wanted::Int(wanted), _) => number == Some(*wanted as f64),
+            (Wanted::Float(wanted), _) => number == Some(*wanted),
+            (Wanted::Bool(wanted), Self::Text(text)) => text == &wanted.to_string(),
+            (Wanted::Text(wanted), Self::Text(text)) => text == wanted,
+            _ => false,
+        }
+    }
+
+    fn words(&self) -> String {
+        match self {
+            Self::Null => "nothing".to_owned(),
+            Self::Int(value) => value.to_string(),
+            Self::Float(value) => value.to_string(),
+            Self::Text(text) => text.clone(),
+            Self::Other(what) => (*what).to_owned(),
+        }
+    }
+}
+
+/// So many values of a column are named where none fits.
+const NAMED: usize = 8;
+
+impl Sheet {
+    /// Keeps the rows that have the values asked for.
+    ///
+    /// # Errors
+    /// If there is no such column, or no such row.
+    pub(crate) fn only(mut self, import: &Import) -> Result<Self, ImportError> {
+        if import.only.is_empty() {
+            return Ok(self);
+        }
+        let mut kept = vec![true; self.places.len()];
+        for (name, wanted) in &import.only {
+            let Some(at) = self.names.iter().position(|n| n == name) else {
+                let message =
+                    format!("`where` names the column `{name}`, which the file does not have");
+                let hint = format!("it has: {}", self.names.join(", "));
+                return Err(ImportError::at("", message, hint));
+            };
+            let column = &self.columns[at];
+            if !column.iter().any(|field| field.is(wanted)) {
+                let mut values: Vec<String> = Vec::new();
+                for field in column {
+                    let words = field.words();
+                    if !values.contains(&words) {
+                        values.push(words);
+                    }
+                    if values.len() > NAMED {
+                        values[NAMED] = "…".to_owned();
+                        break;
+                    }
+                }
+                let message = format!("no row has `{}` in the column `{name}`", wanted.words());
+                return Err(ImportError::at(
+                    "",
+                    message,
+                    format!("it holds: {}", values.join(", ")),
+                ));
+            }
+            for (keep, field) in kept.iter_mut().zip(column) {
+                *keep &= field.is(wanted);
+            }
+        }
+        if !kept.contains(&true) {
+            let asked: Vec<String> = import
+                .only
+                .iter()
+                .map(|(name, wanted)| format!("{name}={}", wanted.words()))
+                .collect();
+            let message = format!("no row has {} together", asked.join(", "));
+            let hint = "correct `where`, or leave the cell out with a reason";
+            return Err(ImportError::at("", message, hint));
+        }
+        for column in &mut self.columns {
+            let mut keep = kept.iter();
+            column.retain(|_| *keep.next().unwrap_or(&false));
+        }
+        let mut keep = kept.iter();
+        self.places.retain(|_| *keep.next().unwrap_or(&false));
+        Ok(self)
+    }
+}
+
+impl Wanted {
+    fn words(&self) -> String {
+        match self {
+            Self::Int(value) => value.to_string(),
+            Self::Float(value) => value.to_string(),
+            Self::Bool(value) => value.to_string(),
+            Self::Text(text) => text.clone(),
+        }
+    }
 }
 
 /// Moments on one clock of the file.
@@ -68,6 +173,14 @@ fn is_time(name: &str) -> bool {
 /// Returns the mistakes of a column map that show without the file.
 pub(crate) fn problems(import: &Import) -> Vec<Problem> {
     if !import.tool.is_table() {
+        if !import.only.is_empty() {
+            let message = format!(
+                "`where` picks rows of a table, and `{}` files are none",
+                import.tool.word()
+            );
+            let hint = "write `entry:` for one of several results; a table is `tool: csv` or `tool: parquet`";
+            return vec![Problem::at(&["import", "where"], message).hint(hint)];
+        }
         if import.columns.is_empty() {
             return Vec::new();
         }

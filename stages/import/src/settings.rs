@@ -24,6 +24,11 @@ pub struct Import {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "u32", range(min = 1))]
     pub entry: Option<u32>,
+    /// For `csv` and `parquet`: only the rows of the file that have these values, by column. One file can then
+    /// hold the rows of many cells: `where: {model: "${model}", clients: "${clients}"}`.
+    #[serde(default, rename = "where", skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<String, Wanted>")]
+    pub only: BTreeMap<String, Wanted>,
     /// For `csv` and `parquet`: what each of our columns is made from.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub columns: BTreeMap<String, ColumnSource>,
@@ -35,6 +40,20 @@ pub struct Import {
     /// For `benchtrail`: the digests of the tables beside the file, by name. Filled in while planning.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tables: BTreeMap<String, String>,
+}
+
+/// A value that rows must have.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Wanted {
+    /// A whole number.
+    Int(i64),
+    /// Another number.
+    Float(f64),
+    /// A truth value.
+    Bool(bool),
+    /// A text.
+    Text(String),
 }
 
 /// Who wrote a result file.

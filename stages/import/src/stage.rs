@@ -117,8 +117,8 @@ pub(crate) fn read(import: &Import, bytes: &[u8]) -> Result<Imported, ImportErro
 
 fn rows_of(import: &Import, bytes: &[u8]) -> Result<Imported, ImportError> {
     match import.tool {
-        Tool::Csv => return columns::read(import, &csv::read(bytes)?),
-        Tool::Parquet => return columns::read(import, &parquet::read(bytes)?),
+        Tool::Csv => return columns::read(import, &csv::read(bytes)?.only(import)?),
+        Tool::Parquet => return columns::read(import, &parquet::read(bytes)?.only(import)?),
         _ if bytes.starts_with(b"PAR1") => {
             let hint = "import it with `tool: parquet` and a column map";
             return Err(ImportError::at("", "this is a Parquet file", hint));

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::json::ImportError;
 use crate::rows::{Clock, Imported};
-use crate::settings::{ColumnSource, Import, Tool, Unit};
+use crate::settings::{ColumnSource, Import, Tool, Unit, Wanted};
 use crate::stage::read;
 use crate::tables::tables;
 
@@ -23,6 +23,7 @@ fn import(tool: Tool) -> Import {
         file: None,
         version: None,
         entry: None,
+        only: Default::default(),
         columns: Default::default(),
         digest: None,
         tables: Default::default(),
@@ -576,5 +577,74 @@ proptest! {
         let text = format!("start,ttft_ms,tokens,error\n0,1,1,\n{seconds}.{ns:09},1,1,\n");
         let imported = read(&csv_map(), text.as_bytes()).unwrap();
         prop_assert_eq!(imported.requests[1].sent_ns, Some(seconds * 1_000_000_000 + ns));
+    }
+}
+
+#[test]
+fn rows_of_one_big_file_are_picked_by_coordinate() {
+    let text = "model,clients,sent,ttft\na,1,0,0.5\na,4.0,1,0.25\nb,1,2,0.75\na,04,3,0.125\n";
+    let with = |only: &[(&str, Wanted)]| {
+        let times = |from: &str| ColumnSource {
+            from: Some(from.to_owned()),
+            unit: Some(Unit::S),
+            ok: Vec::new(),
+            value: None,
+        };
+        let ok = ColumnSource {
+            from: None,
+            unit: None,
+            ok: Vec::new(),
+            value: Some("ok".to_owned()),
+        };
+        let columns = [
+            ("sent", times("sent")),
+            ("ttft", times("ttft")),
+            ("status", ok),
+        ];
+        let map = Import {
+            only: only
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), v.clone()))
+                .collect(),
+            columns: columns
+                .into_iter()
+                .map(|(k, v)| (k.to_owned(), v))
+                .collect(),
+            ..import(Tool::Csv)
+        };
+        read(&map, text.as_bytes())
+    };
+    let a = || ("model", Wanted::Text("a".to_owned()));
+    let rows = |only: &[(&str, Wanted)]| with(only).unwrap().requests.len();
+    assert_eq!(rows(&[]), 4);
+    assert_eq!(rows(&[a()]), 3);
+    assert_eq!(rows(&[a(), ("clients", Wanted::Int(4))]), 2);
+    assert_eq!(rows(&[("clients", Wanted::Float(1.0))]), 2);
+    for (only, part, hint) in [
+        (
+            vec![("modell", Wanted::Int(1))],
+            "does not have",
+            "model, clients",
+        ),
+        (
+            vec![("clients", Wanted::Int(2))],
+            "no row has `2`",
+            "it holds: 1, 4.0, 04",
+        ),
+        (
+            vec![
+                ("model", Wanted::Text("b".to_owned())),
+                ("clients", Wanted::Int(4)),
+            ],
+            "no row has clients=4, model=b together",
+            "leave the cell out",
+        ),
+    ] {
+        let error = with(&only).expect_err("it is refused");
+        assert!(
+            error.to_string().contains(part) && error.hint.contains(hint),
+            "{error} ({})",
+            error.hint
+        );
     }
 }

@@ -128,6 +128,8 @@ fn spec(requests: usize) -> Result<LoadSpec, Failure> {
             mode: OutputMode::Exact,
         },
         sampling: Sampling::default(),
+        images: None,
+        documents: None,
         extra: Default::default(),
     };
     let origin = Origin {

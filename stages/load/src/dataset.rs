@@ -6,9 +6,6 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-/// Rows of a CSV file that are read into the settings.
-const MOST_ROWS: usize = 100_000;
-
 /// Returns the `prompts:` that a file stands for: ShareGPT conversations or `messages` in JSON, prompts in
 /// JSON Lines (`prompt`, and `output_tokens` where it is there), lengths of a recorded trace such as
 /// Mooncake's (`input_length`), or a CSV file with a column `prompt` or with lengths. Prompts are used again
@@ -50,8 +47,7 @@ pub fn dataset_prompts(file: &str) -> Result<Value, String> {
         .map(|name| name.trim_matches(['"', ' ']).to_ascii_lowercase())
         .collect();
     if header.iter().any(|name| name == "prompt") {
-        let texts = csv_prompts(path).map_err(|e| wrong(&e))?;
-        return Ok(json!({ "pack": { "texts": texts, "when-short": "repeat" } }));
+        return Ok(json!({ "pack": { "file": file, "when-short": "repeat" } }));
     }
     if header.iter().any(|name| LENGTHS.contains(&name.as_str())) {
         return Ok(json!({ "trace": { "file": file } }));
@@ -61,32 +57,6 @@ pub fn dataset_prompts(file: &str) -> Result<Value, String> {
 
 /// Names of the lengths of prompts in traces.
 const LENGTHS: [&str; 3] = ["input_length", "input_tokens", "input_words"];
-
-fn csv_prompts(path: &Path) -> Result<Vec<String>, String> {
-    let mut reader = csv::Reader::from_path(path).map_err(|e| e.to_string())?;
-    let headers = reader.headers().map_err(|e| e.to_string())?;
-    let column = headers
-        .iter()
-        .position(|name| name.trim().eq_ignore_ascii_case("prompt"));
-    let column = column.ok_or("it has no column `prompt`")?;
-    let mut texts = Vec::new();
-    for row in reader.records() {
-        let row = row.map_err(|e| e.to_string())?;
-        let text = row.get(column).unwrap_or_default();
-        if !text.trim().is_empty() {
-            texts.push(text.to_owned());
-        }
-        if texts.len() > MOST_ROWS {
-            return Err(format!(
-                "it has more than {MOST_ROWS} prompts; write them as JSON Lines"
-            ));
-        }
-    }
-    match texts.is_empty() {
-        true => Err("its column `prompt` is empty".to_owned()),
-        false => Ok(texts),
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -110,10 +80,7 @@ mod tests {
         let mooncake = "{\"timestamp\": 0, \"input_length\": 6758, \"output_length\": 500, \"hash_ids\": [0, 1]}\n";
         assert!(of("m.jsonl", mooncake).unwrap()["trace"]["file"].is_string());
         let csv = "id,Prompt\n1,\"one, two\"\n2,\n3,three\n";
-        assert_eq!(
-            of("p.csv", csv).unwrap()["pack"]["texts"],
-            json!(["one, two", "three"])
-        );
+        assert!(of("p.csv", csv).unwrap()["pack"]["file"].is_string());
         assert!(
             of("t.csv", "timestamp_s,input_tokens,output_tokens\n0,4,5\n").unwrap()["trace"]
                 .is_object()

@@ -379,7 +379,14 @@ fn base_of(url: &str) -> Result<String, TargetError> {
 fn needs_model(api: Api) -> bool {
     matches!(
         api,
-        Api::OpenaiCompletions | Api::OpenaiChat | Api::OllamaGenerate | Api::OllamaChat
+        Api::OpenaiCompletions
+            | Api::OpenaiChat
+            | Api::OllamaGenerate
+            | Api::OllamaChat
+            | Api::OpenaiResponses
+            | Api::AnthropicMessages
+            | Api::OpenaiEmbeddings
+            | Api::Rerank
     )
 }
 

@@ -24,6 +24,8 @@ const BODY_LENGTH: usize = 200;
 struct Answer {
     http_status: Option<u16>,
     retry_after: Option<u64>,
+    /// When an answer without text was complete.
+    result_ns: Option<u64>,
     /// The reasoning before the answer.
     reasoning: String,
     first_reasoning_ns: Option<u64>,
@@ -91,6 +93,8 @@ pub(crate) fn interpret(
         .zip(answer.server.output_tokens)
         .map(|(a, b)| a == b);
     let last_chunk_ns = answer.chunks.last().map(|chunk| chunk.0);
+    // What was asked for without text came as a whole.
+    let last_chunk_ns = last_chunk_ns.or(answer.result_ns);
     let row = Request {
         request_id: attempt.request as i64,
         attempt: i64::from(attempt.attempt),
@@ -283,6 +287,9 @@ fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> Answer {
         let reasoned = told.reasoning.as_ref().map_or(0, String::len);
         answer.reasoning.extend(told.reasoning);
         let bytes = answered + reasoned;
+        if told.result {
+            answer.result_ns = marks.last().map(|(_, at_ns, _)| *at_ns);
+        }
         let tokens = told
             .tokens
             .or_else(|| told.output_tokens.map(|n| n - counted_before));

@@ -25,11 +25,13 @@ use crate::search;
 use crate::settings::{Settings, WorkloadChoice};
 use crate::sheet::TableFile;
 use crate::simulate;
+use crate::suits;
 use crate::tally::Tally;
 use crate::telemetry::Telemetry;
 use crate::trace::read_trace;
 use crate::worker;
 use crate::workload::{Tokenizer, Workload, pin, pin_file};
+use apis::Delivery;
 use contract::Api;
 
 /// The `load` kind.
@@ -102,6 +104,16 @@ impl StageKind for Load {
         match workload {
             Ok(workload) => {
                 problems.extend(no_tokens_there(&workload, settings.api));
+                if let Some(api) = settings.api {
+                    let streamed = given["delivery"] == "streamed";
+                    problems.extend(suits::problems(api, &workload, &settings, streamed));
+                    if !api.generates() {
+                        settings.delivery = Delivery::Whole;
+                    }
+                } else if settings.simulate.is_some() {
+                    let simulated = Api::OpenaiCompletions;
+                    problems.extend(suits::problems(simulated, &workload, &settings, false));
+                }
                 // Sessions and the probes of a search take as many as they come to.
                 let needed = settings
                     .requests
@@ -213,7 +225,19 @@ impl StageKind for Load {
                  `import:` instead of a server",
             )]);
         };
-        crate::prompts::too_long(&settings, server).map_or(Ok(()), |problem| Err(vec![problem]))
+        let mut problems: Vec<Problem> = crate::prompts::too_long(&settings, server)
+            .into_iter()
+            .collect();
+        if let (None, Some(WorkloadChoice::Inline(workload)), Some(api)) =
+            (settings.api, &settings.workload, suits::api_of(server))
+        {
+            problems.extend(suits::problems(api, workload, &settings, false));
+        }
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(problems)
+        }
     }
 
     fn adopts(&self, parameters: &Json) -> Option<Adopted> {
@@ -221,8 +245,12 @@ impl StageKind for Load {
             .get("import")
             .filter(|import| !import.is_null())?;
         Some(Adopted {
-            identity: json!([import["digest"], import["entry"]]).to_string(),
-            chosen_by: vec![vec!["import", "file"], vec!["import", "entry"]],
+            identity: json!([import["digest"], import["entry"], import["where"]]).to_string(),
+            chosen_by: vec![
+                vec!["import", "file"],
+                vec!["import", "entry"],
+                vec!["import", "where"],
+            ],
         })
     }
 
@@ -794,5 +822,73 @@ mod tests {
             (4, "a decode step must take time"),
         ];
         assert_eq!(found, expected);
+    }
+
+    fn refused(settings: &Json) -> String {
+        let problems = Load.canonical(settings, &Shelf).unwrap_err();
+        let text = |p: &Problem| format!("{} ({})", p.message, p.hint.clone().unwrap_or_default());
+        problems.iter().map(text).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn what_does_not_apply_to_an_api_is_refused_while_planning() {
+        let words = json!({"words": {"length": 5}});
+        let stage = |api: &str, workload: Json| json!({"api": api, "workload": workload, "arrival": "sequential", "requests": 2});
+        let image = json!({"count": 1, "width": 8, "height": 8});
+        for (settings, part) in [
+            (
+                stage(
+                    "openai-embeddings",
+                    json!({"prompts": words, "output": {"tokens": 4}}),
+                ),
+                "`output` of the workload does not apply",
+            ),
+            (
+                stage("openai-chat", json!({"prompts": words})),
+                "the workload has no `output`",
+            ),
+            (
+                stage("rerank", json!({"prompts": words})),
+                "nothing to rank",
+            ),
+            (
+                stage(
+                    "openai-chat",
+                    json!({"prompts": words, "output": {"tokens": 4}, "documents": {"count": 2, "length": 4}}),
+                ),
+                "only `api: rerank`",
+            ),
+            (
+                stage(
+                    "openai-completions",
+                    json!({"prompts": words, "output": {"tokens": 4}, "images": image}),
+                ),
+                "takes no images",
+            ),
+            (
+                stage(
+                    "anthropic-messages",
+                    json!({"prompts": words, "output": {"tokens": 4, "mode": "exact"}}),
+                ),
+                "`mode: exact` demands",
+            ),
+            (
+                stage(
+                    "anthropic-messages",
+                    json!({"prompts": words, "output": {"tokens": 4}, "structured": {"schema": {"type": "object"}}}),
+                ),
+                "no way to demand a JSON Schema",
+            ),
+        ] {
+            let text = refused(&settings);
+            assert!(text.contains(part), "{settings}: {text}");
+        }
+        let mut streamed = stage("openai-embeddings", json!({"prompts": words}));
+        assert_eq!(
+            Load.canonical(&streamed, &Shelf).unwrap()["delivery"],
+            "whole"
+        );
+        streamed["delivery"] = json!("streamed");
+        assert!(refused(&streamed).contains("not in a stream"));
     }
 }

@@ -20,6 +20,7 @@ mod figure;
 mod files;
 mod get;
 mod headers;
+mod images;
 mod interpret;
 mod kind;
 mod measure;
@@ -44,6 +45,7 @@ mod sheet;
 mod simulate;
 mod span;
 mod structured;
+mod suits;
 mod summarizer;
 mod summary;
 mod sweep;
@@ -94,10 +96,10 @@ pub use tally::Tally;
 pub use telemetry::{Gpu, Telemetry, answer_questions, surroundings};
 pub use trace::{RecordedLengths, Replay};
 pub use workload::{
-    ChatTemplate, Corpus, Count, Dataset, Length, Measure, Output, OutputMode, Pack, Part, Range,
-    Sampling, ServerTokenizer, Sessions, SharedPrefix, Source, Structured, Think, ThinkDrawn,
-    ThinkRange, Tokenizer, TokenizerFile, TokenizerServer, Turns, TurnsDrawn, WhenShort, Words,
-    Workload,
+    ChatTemplate, Corpus, Count, Dataset, Documents, Images, Length, Measure, Output, OutputMode,
+    Pack, Part, Range, Sampling, ServerTokenizer, Sessions, SharedPrefix, Source, Structured,
+    Think, ThinkDrawn, ThinkRange, Tokenizer, TokenizerFile, TokenizerServer, Turns, TurnsDrawn,
+    WhenShort, Words, Workload,
 };
 
 /// Returns the definitions of workloads and simulated servers shipped with the binary.

@@ -509,9 +509,15 @@ async fn answer(
     truth: &mut Truth,
 ) -> io::Result<bool> {
     let behaviour = &state.behaviour;
-    let asked = ["max_tokens", "n_predict", "max_new_tokens", "num_predict"]
-        .into_iter()
-        .find_map(|key| request.number(key));
+    let asked = [
+        "max_tokens",
+        "max_output_tokens",
+        "n_predict",
+        "max_new_tokens",
+        "num_predict",
+    ]
+    .into_iter()
+    .find_map(|key| request.number(key));
     let tokens = match fault {
         Fault::NoTokens => 0,
         _ => behaviour.tokens.or(asked).unwrap_or(16),

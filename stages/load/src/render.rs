@@ -6,6 +6,7 @@ use std::ops::Range;
 use contract::Phase;
 use net::ApiKey;
 
+use crate::images;
 use crate::measure::{Ahead, Planned};
 use crate::peer::Peer;
 use crate::prompts::Prompt;
@@ -35,8 +36,11 @@ impl Renderer<'_> {
             .chain(target.api_key.as_ref().map(ApiKey::header))
             .collect();
         let workload = &spec.workload;
+        let images = prompt
+            .images
+            .map(|images| images::drawn(images, &spec.origin, prompt));
         let body = target.api.body(&Generation {
-            model: &target.model,
+            model: prompt.model.as_deref().unwrap_or(&target.model),
             prompt: &prompt.text,
             output_tokens: prompt.output_tokens,
             output_mode: prompt.output_mode,
@@ -45,6 +49,7 @@ impl Renderer<'_> {
             schema: workload.structured.as_ref().and_then(|s| s.schema.as_ref()),
             sampling: &workload.sampling,
             delivery: spec.delivery,
+            images: images.as_deref().unwrap_or_default(),
             extra: &workload.extra,
         });
         let body = serde_json::to_vec(&body).expect("a JSON value always serializes");

@@ -286,6 +286,7 @@ fn own_prompt(target: &Target) -> (String, serde_json::Value) {
         schema: None,
         sampling: &greedy,
         delivery: Delivery::Whole,
+        images: &[],
         extra: &BTreeMap::new(),
     });
     let path = target.path.clone();

@@ -25,7 +25,7 @@ use crate::summarizer::Summarizer;
 use crate::summary::{Slo, Summary};
 use crate::tally::Tally;
 use crate::telemetry::{Absent, Companion};
-use crate::workload::{ChatTemplate, Tokenizer, Workload};
+use crate::workload::{ChatTemplate, Output, Tokenizer, Workload};
 use apis::Delivery;
 use contract::Api;
 
@@ -318,6 +318,13 @@ impl LoadSpec {
         target: &Target,
         folder: &Path,
     ) -> Result<Self, PromptError> {
+        let mut settings = settings;
+        if !target.api.generates() {
+            settings.delivery = Delivery::Whole;
+            if let Some(WorkloadChoice::Inline(workload)) = &mut settings.workload {
+                workload.output = Output::NONE;
+            }
+        }
         let (declared, workload) = match &settings.workload {
             Some(WorkloadChoice::Inline(workload)) => match &workload.tokenizer {
                 Some(Tokenizer::Server(declared)) => (declared, workload),

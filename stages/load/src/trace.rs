@@ -47,20 +47,29 @@ pub struct RecordedLengths {
     #[serde(default = "words_per_token")]
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub words_per_token: f64,
+    /// How many tokens of a prompt each of its `hash_ids` stands for: prompts with the same first ids begin
+    /// with the same text. 512, as in Mooncake's traces, if the trace has ids; 0 leaves them alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_per_hash_id: Option<u32>,
 }
+
+/// What an id of Mooncake's traces stands for, in tokens.
+pub(crate) const PER_HASH_ID: u32 = 512;
 
 fn words_per_token() -> f64 {
     0.9
 }
 
 /// One recorded request.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Recorded {
     /// Seconds since the first one.
     pub(crate) at_s: f64,
     pub(crate) words: Option<f64>,
     pub(crate) input_tokens: Option<f64>,
     pub(crate) output_tokens: Option<u32>,
+    /// The blocks that the prompt is made of: equal ids are equal text.
+    pub(crate) hash_ids: Vec<u64>,
 }
 
 impl Recorded {
@@ -159,8 +168,18 @@ fn recorded(object: &Map<String, Value>) -> Result<Recorded, String> {
             .map(|ms| ms / 1000.0)
             .ok_or("`timestamp_s`, `timestamp_ms` or `timestamp` must be a number")?,
     };
+    let hash_ids = match object.get("hash_ids") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(ids) => {
+            let read =
+                |ids: &Vec<Value>| ids.iter().map(Value::as_u64).collect::<Option<Vec<u64>>>();
+            let read = ids.as_array().and_then(read);
+            read.ok_or("`hash_ids` is not a list of whole numbers from 0")?
+        }
+    };
     Ok(Recorded {
         at_s,
+        hash_ids,
         words: number(&["input_words"])?,
         input_tokens: number(&["input_tokens", "input_length"])?,
         output_tokens: number(&["output_tokens", "output_length"])?
@@ -177,7 +196,9 @@ mod tests {
         let lines = "{\"timestamp\": 1500, \"input_length\": 100, \"output_length\": 7, \"hash_ids\": [1]}\n\
                      {\"timestamp\": 1750, \"input_length\": 10, \"output_length\": 2}\n";
         let table = "timestamp_s,input_tokens,output_tokens,model\n1.5,100,7,a\n\n1.75,10,2,b\n";
-        let rows = parse(lines).unwrap();
+        let mut rows = parse(lines).unwrap();
+        assert_eq!(rows[0].hash_ids, [1]);
+        rows[0].hash_ids.clear();
         assert_eq!(rows, parse(table).unwrap());
         assert_eq!((rows[0].at_s, rows[1].at_s), (0.0, 0.25));
         assert_eq!(
@@ -202,6 +223,11 @@ mod tests {
                 "1 fields, but 2 headings",
             ),
             ("{\"timestamp\": 2}\nnonsense", 2, "expected"),
+            (
+                "{\"timestamp\": 2, \"hash_ids\": [-1]}",
+                1,
+                "`hash_ids` is not a list",
+            ),
         ] {
             let (found, message) = parse(text).unwrap_err();
             assert!(

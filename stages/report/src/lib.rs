@@ -21,6 +21,7 @@ mod ledger;
 mod method;
 mod numbering;
 mod parts;
+mod pivot;
 mod ratios;
 mod render;
 mod settings;

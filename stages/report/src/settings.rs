@@ -93,8 +93,12 @@ pub enum OneOrMany {
 pub struct TableSettings {
     /// The table to show, as `stage.output`.
     pub from: String,
-    /// The columns, from left to right.
+    /// The columns, from left to right; with `pivot` those that name its rows.
     pub columns: Vec<ColumnSettings>,
+    /// Values of one column side by side, as columns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Pivot")]
+    pub pivot: Option<Pivot>,
     /// Only rows with these values.
     #[serde(default, rename = "where")]
     pub only: BTreeMap<String, OneOrMany>,
@@ -109,6 +113,23 @@ pub struct TableSettings {
     /// The reason why missing cells are not listed in footnotes; the report states it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_footnotes: Option<String>,
+}
+
+/// Which values of a table stand side by side.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Pivot {
+    /// The column whose values become columns, in the order of the rows.
+    pub by: String,
+    /// What is shown for each of them.
+    pub values: Vec<ColumnSettings>,
+    /// The word where the table has no row.
+    #[serde(default = "no_row")]
+    pub absent: String,
+}
+
+fn no_row() -> String {
+    "–".to_owned()
 }
 
 /// A column of a table of the report.
@@ -270,7 +291,8 @@ pub(crate) fn canonical(
     let tables = named::<TableSettings>("tables", settings.tables, &mut problems);
     let figures = named::<FigureSettings>("figures", settings.figures, &mut problems);
     for table in &tables {
-        for column in &table.settings.columns {
+        let pivoted = table.settings.pivot.iter().flat_map(|pivot| &pivot.values);
+        for column in table.settings.columns.iter().chain(pivoted) {
             if let Err(message) = check_format(&column.format) {
                 problems.push(Problem::at(&["tables", &table.name, "columns"], message));
             }

@@ -8,6 +8,7 @@ use crate::footnotes;
 use crate::format::clean;
 use crate::guard::guarded;
 use crate::language::{World, declared, error_of, render_text};
+use crate::pivot::Pivoted;
 use crate::ratios::names_both;
 use crate::settings::{ColumnSettings, TableSettings};
 use crate::statement::checked;
@@ -326,6 +327,7 @@ fn plain<'a>(name: &str, columns: impl Iterator<Item = &'a String>, null: &str) 
     TableSettings {
         from: name.to_owned(),
         columns: columns.map(column).collect(),
+        pivot: None,
         only: std::collections::BTreeMap::new(),
         order: Vec::new(),
         caption: String::new(),
@@ -343,13 +345,79 @@ fn grid(
     view: &View,
     markers: &[String],
 ) -> Result<String, Error> {
-    let mut lines: Vec<Vec<String>> = vec![Vec::new()];
-    let (mut numeric, mut ratios) = (Vec::new(), Vec::<(Ratio, String)>::new());
+    let mut heads = Heads::default();
     for column in &settings.columns {
+        heads.add(world, environment, view, column)?;
+    }
+    let mut grid = Grid {
+        numeric: std::mem::take(&mut heads.numeric),
+        lines: vec![heads.texts.iter().map(|text| escape(text)).collect()],
+    };
+    match &settings.pivot {
+        Some(pivot) => {
+            let pivoted = Pivoted {
+                world,
+                environment,
+                view,
+                markers,
+            };
+            pivoted.fill(pivot, &settings.columns, &mut heads, &mut grid)?;
+        }
+        None => {
+            for index in 0..view.rows.len() {
+                let cells = settings.columns.iter();
+                let cells = cells.map(|column| cell(world, view, index, column));
+                let mut cells = cells.collect::<Result<Vec<String>, Error>>()?;
+                if let (Some(first), Some(marker)) = (cells.first_mut(), markers.get(index)) {
+                    first.push_str(marker);
+                }
+                grid.lines.push(cells);
+            }
+        }
+    }
+    let mut out = grid.text();
+    if !heads.ratios.is_empty() {
+        let notes: Vec<String> = heads.ratios.into_iter().map(|(_, note)| note).collect();
+        out.push_str(&format!("\n\n{}.", notes.join("; ")));
+    }
+    Ok(out)
+}
+
+/// Shows one value, or an interval.
+pub(crate) fn cell(
+    world: &World,
+    view: &View,
+    index: usize,
+    column: &ColumnSettings,
+) -> Result<String, Error> {
+    let (format, null) = (&column.format, &column.null);
+    let text = match &column.to {
+        Some(to) => world.interval(view, index, [&column.column, to], format, null),
+        None => world.show(view, index, &column.column, format, null),
+    };
+    Ok(escape(&text.map_err(error_of)?))
+}
+
+/// The headings of columns, which of them hold numbers, and what ratios are made of.
+#[derive(Default)]
+pub(crate) struct Heads {
+    pub(crate) texts: Vec<String>,
+    pub(crate) numeric: Vec<bool>,
+    ratios: Vec<(Ratio, String)>,
+}
+
+impl Heads {
+    /// Adds a column.
+    pub(crate) fn add(
+        &mut self,
+        world: &World,
+        environment: &Environment<'_>,
+        view: &View,
+        column: &ColumnSettings,
+    ) -> Result<(), Error> {
         view.table.require(&column.column).map_err(error_of)?;
         let values = (0..view.rows.len()).map(|i| view.get(i, &column.column));
         let values: Vec<_> = values.collect::<Result<_, _>>().map_err(error_of)?;
-        numeric.push(values.iter().any(|v| v.as_f64().is_some()));
         let text = match &column.heading {
             Some(heading) => render_text(
                 world,
@@ -362,64 +430,67 @@ fn grid(
         if let Some(ratio) = view.table.ratio(&column.column)
             && !names_both(&unmarked(&text), &ratio)
         {
-            match ratios.iter_mut().find(|(known, _)| *known == ratio) {
+            match self.ratios.iter_mut().find(|(known, _)| *known == ratio) {
                 Some((_, note)) => *note = format!("*{text}*, {note}"),
                 None => {
                     let sides =
                         crate::ratios::sides(world, view, &column.column).map_err(error_of)?;
-                    ratios.push((ratio, format!("*{text}*: {sides}")));
+                    self.ratios.push((ratio, format!("*{text}*: {sides}")));
                 }
             }
         }
-        lines[0].push(escape(&text));
+        self.numeric
+            .push(values.iter().any(|v| v.as_f64().is_some()));
+        self.texts.push(text);
+        Ok(())
     }
-    for index in 0..view.rows.len() {
-        let mut cells: Vec<String> = Vec::new();
-        for column in &settings.columns {
-            let (format, null) = (&column.format, &column.null);
-            let text = match &column.to {
-                Some(to) => world.interval(view, index, [&column.column, to], format, null),
-                None => world.show(view, index, &column.column, format, null),
-            };
-            cells.push(escape(&text.map_err(error_of)?));
-        }
-        if let (Some(first), Some(marker)) = (cells.first_mut(), markers.get(index)) {
-            first.push_str(marker);
-        }
-        lines.push(cells);
-    }
-    let widths: Vec<usize> = (0..settings.columns.len())
-        .map(|c| lines.iter().map(|l| width(&l[c])).max().unwrap_or(0).max(3))
-        .collect();
-    let mut out = String::new();
-    for (number, line) in lines.iter().enumerate() {
-        for ((cell, width_wanted), right) in line.iter().zip(&widths).zip(&numeric) {
-            let space = " ".repeat(width_wanted - width(cell));
-            out.push_str(&if *right {
-                format!("| {space}{cell} ")
-            } else {
-                format!("| {cell}{space} ")
-            });
-        }
-        out.push_str("|\n");
-        if number == 0 {
-            for (width, right) in widths.iter().zip(&numeric) {
-                let dashes = "-".repeat(*width);
+}
+
+/// Lines of cells, the headings first.
+pub(crate) struct Grid {
+    pub(crate) lines: Vec<Vec<String>>,
+    pub(crate) numeric: Vec<bool>,
+}
+
+impl Grid {
+    /// Writes the lines as Markdown, columns aligned.
+    fn text(&self) -> String {
+        let widths: Vec<usize> = (0..self.numeric.len())
+            .map(|c| {
+                self.lines
+                    .iter()
+                    .map(|l| width(&l[c]))
+                    .max()
+                    .unwrap_or(0)
+                    .max(3)
+            })
+            .collect();
+        let mut out = String::new();
+        for (number, line) in self.lines.iter().enumerate() {
+            for ((cell, width_wanted), right) in line.iter().zip(&widths).zip(&self.numeric) {
+                let space = " ".repeat(width_wanted - width(cell));
                 out.push_str(&if *right {
-                    format!("| {}: ", &dashes[1..])
+                    format!("| {space}{cell} ")
                 } else {
-                    format!("| {dashes} ")
+                    format!("| {cell}{space} ")
                 });
             }
             out.push_str("|\n");
+            if number == 0 {
+                for (width, right) in widths.iter().zip(&self.numeric) {
+                    let dashes = "-".repeat(*width);
+                    out.push_str(&if *right {
+                        format!("| {}: ", &dashes[1..])
+                    } else {
+                        format!("| {dashes} ")
+                    });
+                }
+                out.push_str("|\n");
+            }
         }
+        out.pop();
+        out
     }
-    out.pop();
-    if !ratios.is_empty() {
-        let notes: Vec<String> = ratios.into_iter().map(|(_, note)| note).collect();
-        out.push_str(&format!("\n\n{}.", notes.join("; ")));
-    }
-    Ok(out)
 }
 
 /// The side whose mean a column of a comparison holds, if it is the same in all rows shown.
@@ -488,7 +559,7 @@ fn of_schema(world: &World, view: &View, column: &str, text: String) -> String {
     })
 }
 
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('|', "\\|")
 }
 

@@ -189,6 +189,12 @@ fn one_token(engine: &Engine, model: &str) -> Result<(String, Json), String> {
         Api::OllamaChat => {
             json!({"model": model, "messages": messages, "stream": false, "options": ollama})
         }
+        Api::OpenaiResponses => {
+            json!({"model": model, "input": prompt, "max_output_tokens": 16, "store": false})
+        }
+        Api::AnthropicMessages => json!({"model": model, "messages": messages, "max_tokens": 1}),
+        Api::OpenaiEmbeddings => json!({"model": model, "input": prompt}),
+        Api::Rerank => json!({"model": model, "query": prompt, "documents": [prompt]}),
     };
     let path = match engine.api {
         Api::OpenaiCompletions => engine.endpoints.completions.clone(),
@@ -224,6 +230,15 @@ fn generated(api: Api, answer: &Answer) -> bool {
         }
         Api::OllamaGenerate => (&body["eval_count"], body["response"].is_string()),
         Api::OllamaChat => (&body["eval_count"], body["message"]["content"].is_string()),
+        Api::OpenaiResponses | Api::AnthropicMessages => {
+            let said = [&body["output"], &body["content"]];
+            (
+                &body["usage"]["output_tokens"],
+                said.into_iter().any(Json::is_array),
+            )
+        }
+        Api::OpenaiEmbeddings => (&Json::Null, body["data"].is_array()),
+        Api::Rerank => (&Json::Null, body["results"].is_array()),
     };
     count.as_u64().map_or(text, |count| count >= 1)
 }

@@ -32,6 +32,8 @@ fn measure(store: &Store, faults: Faults, configuration: &str, rep: i64) -> pipe
         sessions: None,
         structured: None,
         tokenizer: None,
+        images: None,
+        documents: None,
         extra: Default::default(),
     };
     let origin = Origin {

@@ -90,7 +90,17 @@ function lineage(study, node) {
 function sourceItem(study, source) {
   if (source.kind === "table") return lineage(study, source);
   if (source.kind === "raw") return rawItem(study, source);
+  if (source.kind === "file") return fileItem(source);
   return h("li", { class: "bad" }, `${source.source}: ${source.reason}`);
+}
+
+/** Lines of a file that a table was read from. */
+function fileItem(file) {
+  const first = (file.spans[0]?.start ?? 0) + 1;
+  const text = [file.heading, ...file.text].filter(Boolean).join("\n");
+  return h("li", {}, `${file.file}, ${file.counted} ${first}`, h("span", { class: "soft" }, ` ${short(file.artifact)}`),
+    file.origin ? h("p", { class: "soft" }, `published in ${file.origin}`) : null,
+    text ? h("pre", {}, text) : null);
 }
 
 function rawItem(study, raw) {

@@ -265,6 +265,12 @@ fn descend(
         }),
         None => answer.meaning = format!("{}, {}", answer.meaning, inputs(holder)),
     }
+    if let Some(lineage) = &lineage {
+        let files = lineage.files().into_iter().take(6);
+        answer
+            .see
+            .extend(files.map(|file| show(&file.artifact, &[])));
+    }
     answer.lineage = lineage;
     let Evidence {
         cells,

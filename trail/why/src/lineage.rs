@@ -6,6 +6,7 @@ use std::sync::Arc;
 use artifacts::Digest;
 use contract::{Lineage, LineageSource, SourceArtifact};
 use pipeline::place::cell_text;
+use pipeline::{Json, Media};
 use serde::Serialize;
 
 use crate::error::TrailError;
@@ -59,6 +60,8 @@ pub enum Source {
     Table(TableRows),
     /// Raw rows.
     Raw(RawRows),
+    /// Lines of a file that others published.
+    File(FileRows),
     /// The trail ends here.
     Lost {
         /// What the lineage names.
@@ -66,6 +69,27 @@ pub enum Source {
         /// Why it cannot be followed.
         reason: String,
     },
+}
+
+/// Lines, or rows, of a file that a table was read from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FileRows {
+    /// The file's name.
+    pub file: String,
+    /// Where it was published, if the experiment says so.
+    pub origin: Option<String>,
+    /// The output that holds it.
+    pub output: String,
+    /// Its bytes.
+    pub artifact: Digest,
+    /// `line`, or `row` of a Parquet file.
+    pub counted: &'static str,
+    /// Which, from 0.
+    pub spans: Vec<Span>,
+    /// The first line of a text that names its columns, where it has one.
+    pub heading: Option<String>,
+    /// The text of the first of them; of a Parquet file none.
+    pub text: Vec<String>,
 }
 
 /// Rows of an artifact of a measurement.
@@ -124,9 +148,25 @@ impl TableRows {
                     }
                     None => found.push(raw.clone()),
                 },
-                Source::Lost { .. } => {}
+                Source::File(_) | Source::Lost { .. } => {}
             }
         }
+    }
+
+    /// Returns every file below, each once.
+    pub fn files(&self) -> Vec<&FileRows> {
+        let mut found: Vec<&FileRows> = Vec::new();
+        for source in &self.sources {
+            let below = match source {
+                Source::Table(table) => table.files(),
+                Source::File(file) => vec![file],
+                Source::Raw(_) | Source::Lost { .. } => Vec::new(),
+            };
+            let is_new = |file: &&FileRows| found.iter().all(|f| f.artifact != file.artifact);
+            let below: Vec<&FileRows> = below.into_iter().filter(is_new).collect();
+            found.extend(below);
+        }
+        found
     }
 
     /// Returns every place below where the trail ends early.
@@ -136,7 +176,7 @@ impl TableRows {
             match source {
                 Source::Table(table) => found.extend(table.lost()),
                 Source::Lost { source, reason } => found.push(format!("{source}: {reason}")),
-                Source::Raw(_) => {}
+                Source::Raw(_) | Source::File(_) => {}
             }
         }
         found
@@ -176,6 +216,12 @@ fn follow_to(
     for (source, from) in made_of(&lineage, spans) {
         sources.push(match source {
             _ if depth == 0 => lost(source, "the lineage is circular"),
+            LineageSource::Table(name)
+                if outputs.contains_key(&**name)
+                    && !outputs.contains_key(&format!("{name}.lineage")) =>
+            {
+                file(provenance, holder, (output, name), from)?
+            }
             LineageSource::Table(name) => {
                 let table = follow_to(provenance, holder, name, &from, depth - 1)?;
                 let reason = "the stage has no such table with a lineage";
@@ -193,6 +239,54 @@ fn follow_to(
         spans: spans.to_vec(),
         rows: count(spans),
         sources,
+    }))
+}
+
+/// So many lines of a file are shown, and so many characters of each.
+const LINES: usize = 3;
+const CHARACTERS: usize = 200;
+
+/// The file that a table was read from.
+fn file(
+    provenance: &Provenance<'_>,
+    holder: &Holder,
+    (table, output): (&str, &str),
+    spans: Vec<Span>,
+) -> Result<Source, TrailError> {
+    let outputs = &holder.record.outputs;
+    let (made, kept) = (&outputs[table], &outputs[output]);
+    let made = provenance.reader.table(&made.digest)?;
+    let parameters: Option<Json> = made
+        .metadata("parameters")
+        .and_then(|text| serde_json::from_str(&text).ok());
+    let said = |key: &str| Some(parameters.as_ref()?[key].as_str()?.to_owned());
+    let shortened = |line: &str| match line.char_indices().nth(CHARACTERS) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.to_owned(),
+    };
+    let is_rows = kept.media == Media::Binary;
+    let (mut text, mut heading) = (Vec::new(), None);
+    if !is_rows {
+        let bytes = provenance.reader.bytes(&kept.digest)?;
+        let whole = String::from_utf8_lossy(&bytes);
+        let all: Vec<&str> = whole.lines().collect();
+        let named = spans.iter().flat_map(|span| span.start..span.end);
+        let shown = named.take(LINES).filter_map(|line| all.get(line));
+        text = shown.map(|line| shortened(line)).collect();
+        let first = all.iter().find(|line| !line.starts_with('#'));
+        heading = first
+            .filter(|line| kept.media == Media::Text && !line.starts_with('{'))
+            .map(|line| shortened(line));
+    }
+    Ok(Source::File(FileRows {
+        file: said("file").unwrap_or_else(|| output.to_owned()),
+        origin: said("origin"),
+        output: output.to_owned(),
+        artifact: kept.digest,
+        counted: if is_rows { "row" } else { "line" },
+        spans,
+        heading,
+        text,
     }))
 }
 

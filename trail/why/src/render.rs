@@ -7,7 +7,7 @@ use pipeline::Json;
 
 use crate::evidence::{GateFinding, Gates, LoadCell, Server};
 use crate::explain::{Answer, TablePlace};
-use crate::lineage::{RawRows, Source, Span, TableRows};
+use crate::lineage::{FileRows, RawRows, Source, Span, TableRows};
 
 /// So many measured cells of a table are shown, then how many more there are.
 const SHOWN: usize = 6;
@@ -41,6 +41,36 @@ impl Tree {
             }
         }
         Ok(())
+    }
+}
+
+/// The file that a table was read from: its name, the lines, and what they say.
+fn file_tree(file: &FileRows) -> Tree {
+    let places = file.spans.iter().map(|span| match span.end - span.start {
+        1 => format!("{} {}", file.counted, span.start + 1),
+        _ => format!("{}s {} to {}", file.counted, span.start + 1, span.end),
+    });
+    let places: Vec<String> = places.take(SHOWN).collect();
+    let more = match file.spans.len() > SHOWN {
+        true => format!(", and {} more places", file.spans.len() - SHOWN),
+        false => String::new(),
+    };
+    let mut lines = vec![format!(
+        "{} {}{more} ({})",
+        file.file,
+        places.join(", "),
+        file.artifact.short()
+    )];
+    lines.extend(
+        file.origin
+            .iter()
+            .map(|origin| format!("published in {origin}")),
+    );
+    lines.extend(file.heading.iter().cloned());
+    lines.extend(file.text.iter().cloned());
+    Tree {
+        lines,
+        below: Vec::new(),
     }
 }
 
@@ -168,6 +198,7 @@ impl Answer {
                     )],
                     below: self.sources(below),
                 }),
+                Source::File(file) => trees.push(file_tree(file)),
                 Source::Lost { source, reason } => {
                     trees.push(Tree {
                         lines: vec![format!("{source}: {reason}")],

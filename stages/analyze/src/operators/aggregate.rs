@@ -1,7 +1,7 @@
 //! `aggregate`: rows taken together over named axes, and over no others.
 
 use artifacts::Scalar;
-use pipeline::{Failure, Problem};
+use pipeline::{Failure, Problem, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::Sample;
@@ -29,6 +29,9 @@ pub(crate) struct Parameters {
     /// The level of the interval of the mean.
     #[serde(default = "confidence")]
     confidence: f64,
+    /// Quantiles of each column, as shares: 0.5 is the median. Columns `…_p50`, `…_p99.9` as `…_p99_9`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    quantiles: Vec<f64>,
 }
 
 fn confidence() -> f64 {
@@ -45,8 +48,16 @@ struct Group {
     interval_of: String,
 }
 
-fn columns(of: &[Spec], over: &[String], confidence: f64) -> Columns<'static, Group> {
-    let over = over.join(", ");
+/// The end of the name of a quantile's column: `p50`, `p99_9`.
+fn ending(quantile: f64) -> String {
+    // Rid of the noise of binary fractions: 100 × 0.07 is 7.
+    let percent = format!("{:.6}", quantile * 100.0);
+    let percent = percent.trim_end_matches('0').trim_end_matches('.');
+    format!("p{}", percent.replace('.', "_"))
+}
+
+fn columns(of: &[Spec], given: &Parameters) -> Columns<'static, Group> {
+    let (over, confidence) = (given.over.join(", "), given.confidence);
     let mut columns = Columns::new()
         .with(
             Spec::text(
@@ -108,6 +119,16 @@ fn columns(of: &[Spec], over: &[String], confidence: f64) -> Columns<'static, Gr
             .with(like("max", "largest value".to_owned()), move |g| {
                 of(g, |s| Some(s.max()))
             });
+        for quantile in given.quantiles.iter().copied() {
+            let how = match quantile {
+                0.5 => "median".to_owned(),
+                _ => format!("{quantile} quantile (type 7 of Hyndman & Fan)"),
+            };
+            columns = columns.with(like(&ending(quantile), how), move |g: &Group| {
+                let (sample, _) = g.samples[i].as_ref()?;
+                Some(sample.quantile(quantile))
+            });
+        }
         columns = interval_columns(
             columns,
             spec,
@@ -131,7 +152,7 @@ impl TypedOperator for Aggregate {
     type Made = Frame;
     const NAME: &'static str = "aggregate";
     const SUMMARY: &'static str = "Rows combined over named axes: n, mean, std, min, max, \
-        interval over units and CV of named columns.";
+        quantiles, interval over units and CV of named columns.";
     const SOURCE: &'static str = "Mean, standard deviation and extremes are computed over the \
         rows. The interval is that of the mean over units of replication, by Student's t with \
         units − 1 degrees of freedom. If all units' means are above 0, it uses their logarithms, \
@@ -145,9 +166,22 @@ impl TypedOperator for Aggregate {
             let problem = draft.problem("over", "nothing to combine");
             problems.push(problem.hint("name the axes, for instance `over: [rep]`"));
         }
-        unless(problems, || {
-            columns(&found, &given.over, given.confidence).specs()
-        })
+        for (i, quantile) in given.quantiles.iter().enumerate() {
+            let route = [Step::Key("quantiles".to_owned()), Step::Index(i)];
+            if !(0.0..=1.0).contains(quantile) {
+                let message = format!("a quantile is a share between 0 and 1, got {quantile}");
+                let problem = draft.settings.problem(&route, message);
+                let percent = quantile / 100.0;
+                problems.push(match (0.0..=1.0).contains(&percent) {
+                    true => problem.hint(format!("write {percent} for {quantile} %")),
+                    false => problem,
+                });
+            } else if given.quantiles[..i].contains(quantile) {
+                let message = format!("the quantile {quantile} is named twice");
+                problems.push(draft.settings.problem(&route, message));
+            }
+        }
+        unless(problems, || columns(&found, given).specs())
     }
 
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
@@ -155,7 +189,7 @@ impl TypedOperator for Aggregate {
         let together = Together::new(from, &given.from, &given.over, given.unit.as_deref())?;
         let keys = &together.keys;
         let of = from.all_declared(&given.columns)?;
-        let columns = columns(&of, &given.over, given.confidence);
+        let columns = columns(&of, given);
         let level = match from.level {
             Level::Row => Level::Row,
             _ if keys.is_empty() => Level::Pooled,

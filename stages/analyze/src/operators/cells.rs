@@ -31,9 +31,22 @@ pub(crate) fn each_cell(
     specs: Vec<Spec>,
     row: impl Fn(&[Scalar], &CellRows) -> Result<Row, Failure> + Sync,
 ) -> Result<Frame, Failure> {
+    each_rows(context, load, specs, |at, cell| row(at, &*cell.get()?))
+}
+
+/// The same for operators that also read other tables of the cell.
+///
+/// # Errors
+/// As [`each_cell`].
+pub(crate) fn each_rows(
+    context: &Context<'_>,
+    load: &Load<'_>,
+    specs: Vec<Spec>,
+    row: impl Fn(&[Scalar], &Rows<'_>) -> Result<Row, Failure> + Sync,
+) -> Result<Frame, Failure> {
     let one = |(at, cell): &(Vec<Scalar>, Rows<'_>)| {
         context.control.check()?;
-        row(at, &*cell.get()?)
+        row(at, cell)
     };
     let rows = in_order(load.cells.par_iter().map(one))?;
     Ok(Frame {

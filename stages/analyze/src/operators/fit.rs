@@ -27,7 +27,8 @@ pub(crate) struct Parameters {
     column: String,
     /// The model.
     model: Model,
-    /// The fitting method; the other methods are linearisations of the Michaelis–Menten law.
+    /// The fitting method. The others are least-squares lines of a transform: of the Michaelis–Menten law, and `log-log` of a
+    /// power law.
     #[serde(default)]
     method: Method,
     /// Values of the ladder at which to evaluate the fitted curve, one row each.
@@ -75,6 +76,7 @@ enum Method {
     LineweaverBurk,
     HanesWoolf,
     EadieHofstee,
+    LogLog,
 }
 
 impl Method {
@@ -84,6 +86,7 @@ impl Method {
             Self::LineweaverBurk => Some(statistics::Linearisation::LineweaverBurk),
             Self::HanesWoolf => Some(statistics::Linearisation::HanesWoolf),
             Self::EadieHofstee => Some(statistics::Linearisation::EadieHofstee),
+            Self::LogLog => Some(statistics::Linearisation::LogLog),
         }
     }
 
@@ -240,7 +243,8 @@ impl TypedOperator for Fit {
         "A scaling model fitted over a ladder by nonlinear least squares, one row per parameter.";
     const SOURCE: &'static str = "Nonlinear least squares on the original scale (Levenberg–Marquardt). Linearised \
         fits (Lineweaver–Burk, Hanes–Woolf, Eadie–Hofstee) of the same points give other \
-        parameters, so the table names the method. A prediction beyond `extrapolate` times the \
+        parameters, so the table names the method. `log-log` fits a power law by the line through the \
+        logarithms: it weighs ratios, and the nonlinear fit weighs differences. A prediction beyond `extrapolate` times the \
         largest measured value is refused, and its row says so. The interval from residuals \
         treats the misfit of the curve as the noise of launches. With units, each unit has its \
         own curve, and the interval is over their parameters. USL after Gunther (1993).";
@@ -248,9 +252,18 @@ impl TypedOperator for Fit {
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         draft.column(&given.from, &given.column)?;
         let mut problems = draft.shares(&[("confidence", given.confidence)]);
-        if given.method != Method::Nonlinear && !matches!(given.model, Model::MichaelisMenten) {
-            let message = "a linearisation belongs to the model `michaelis-menten`";
-            problems.push(draft.problem("method", message));
+        let line = given.method.linearisation();
+        if let Some(line) = line.filter(|line| line.model() != given.model.statistics()) {
+            let model = match line.model() {
+                statistics::Model::PowerLaw => "power-law",
+                _ => "michaelis-menten",
+            };
+            let message = format!(
+                "the method `{}` belongs to the model `{model}`",
+                line.word()
+            );
+            let hint = "leave out `method`: every model has the nonlinear fit";
+            problems.push(draft.problem("method", message).hint(hint));
         }
         if !(given.extrapolate >= 1.0 && given.extrapolate.is_finite()) {
             let message = "`extrapolate` is a factor of at least 1";

@@ -12,14 +12,17 @@ mod comparison;
 mod compat;
 mod correlation;
 mod cost;
+mod counter_delta;
 mod crossover;
 
 mod distribution;
 mod energy;
+mod facts;
 pub(crate) mod family;
 mod fit;
 mod frontier;
 mod goodput;
+mod hang_signature;
 mod identity;
 mod latency_multipliers;
 pub(crate) mod looks;
@@ -31,6 +34,7 @@ mod paired_deltas;
 pub(crate) mod pairs;
 mod parallel_efficiency;
 mod per_client_efficiency;
+pub(crate) mod published;
 mod ranking;
 mod requests;
 mod sql;
@@ -75,6 +79,10 @@ pub(crate) const ALL: &[&dyn Operator] = &[
     &identity::Identity,
     &energy::Energy,
     &telemetry_summary::TelemetrySummary,
+    &counter_delta::CounterDelta,
+    &hang_signature::HangSignature,
+    &facts::Facts,
+    &published::Published,
     &sql::Sql,
 ];
 

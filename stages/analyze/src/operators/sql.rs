@@ -62,7 +62,7 @@ impl Parameters {
 
 #[derive(Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-enum Stands {
+pub(crate) enum Stands {
     Row,
     Cell,
     #[default]
@@ -71,7 +71,7 @@ enum Stands {
 }
 
 impl Stands {
-    fn level(self) -> Level {
+    pub(crate) fn level(self) -> Level {
         match self {
             Self::Row => Level::Row,
             Self::Cell => Level::Cell,
@@ -473,6 +473,10 @@ fn raw_table(
             })?;
         }
         columns.push(whole);
+    }
+    // Without a cell the columns of a table of a load cell are still known: a query then finds no rows.
+    if let (true, Some(spec)) = (load.cells.is_empty(), spec) {
+        columns.extend(spec.empty_columns());
     }
     if columns.is_empty() {
         return Err(Failure::failed(format!(

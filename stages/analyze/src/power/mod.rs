@@ -312,6 +312,7 @@ impl<'a> Simulation<'a> {
             surroundings: &Surroundings::new(&[]),
             seed: self.study.seed,
             control: self.control,
+            store: None,
             shares: &self.shares,
             absent: self.absent,
         };

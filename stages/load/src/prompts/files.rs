@@ -49,8 +49,10 @@ pub(super) fn read_pack(pack: &Pack) -> Result<Vec<(String, Option<u32>)>, Promp
             .or_else(|| value["prompt"].as_str())
             .ok_or_else(|| wrong(format!("no `prompt` in {}", json!(value))))?;
         let output = &value["output_tokens"];
+        // A number of CSV is text.
         let tokens = output
             .as_u64()
+            .or_else(|| output.as_str()?.trim().parse().ok())
             .and_then(|n| u32::try_from(n).ok())
             .filter(|n| *n > 0);
         if !output.is_null() && tokens.is_none() {
@@ -64,16 +66,57 @@ pub(super) fn read_pack(pack: &Pack) -> Result<Vec<(String, Option<u32>)>, Promp
     Ok(prompts)
 }
 
-/// Returns the values of JSON Lines, or of one JSON array, each with its place in words.
+/// Returns the records of a file of prompts or conversations, each with its place in words: JSON Lines, one JSON
+/// list, or CSV, whose rows become objects of text.
 fn records(text: &str) -> Result<Vec<(String, Value)>, String> {
-    if text.trim_start().starts_with('[') {
-        let values: Vec<Value> = serde_json::from_str(text).map_err(|e| e.to_string())?;
-        return Ok(values
-            .into_iter()
-            .enumerate()
-            .map(|(i, v)| (format!("entry {}", i + 1), v))
-            .collect());
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
     }
+    let told = |e: tabular::Unreadable| match (e.line, e.column) {
+        (Some(line), Some(column)) => {
+            format!(
+                "line {line}: column {column} is not JSON: {}; {}",
+                e.message, e.hint
+            )
+        }
+        (Some(line), None) => format!("line {line}: {}; {}", e.message, e.hint),
+        _ => format!("{}; {}", e.message, e.hint),
+    };
+    // Strings, a line each, are records too; a heading of CSV may be quoted, but no line of it is one string.
+    if text
+        .lines()
+        .find(|l| !l.trim().is_empty())
+        .is_some_and(|l| serde_json::from_str::<String>(l).is_ok())
+    {
+        return strings(text);
+    }
+    if text.trim_start().starts_with(['{', '[']) {
+        let records = tabular::records(text, None).map_err(told)?;
+        let place = |record: &tabular::Record| format!("line {}", record.lines.start + 1);
+        return Ok(records.into_iter().map(|r| (place(&r), r.value)).collect());
+    }
+    let sheet = tabular::read(tabular::Format::Csv, text.as_bytes(), None).map_err(told)?;
+    let row = |row: usize| {
+        let field = |(name, column): (&String, &Vec<tabular::Field>)| match &column[row] {
+            tabular::Field::Null => None,
+            field => Some((name.to_ascii_lowercase(), Value::from(field.to_string()))),
+        };
+        let object = sheet.names.iter().zip(&sheet.columns).filter_map(field);
+        (sheet.places.words(row), Value::Object(object.collect()))
+    };
+    // A line without a prompt asks for nothing.
+    let prompts = sheet
+        .names
+        .iter()
+        .position(|name| name.eq_ignore_ascii_case("prompt"));
+    let asks =
+        |row: &usize| prompts.is_none_or(|at| sheet.columns[at][*row] != tabular::Field::Null);
+    Ok((0..sheet.rows()).filter(asks).map(row).collect())
+}
+
+/// Returns texts written as JSON strings, a line each.
+fn strings(text: &str) -> Result<Vec<(String, Value)>, String> {
     let lines = text
         .lines()
         .enumerate()
@@ -81,12 +124,8 @@ fn records(text: &str) -> Result<Vec<(String, Value)>, String> {
     lines
         .map(|(i, line)| {
             let place = format!("line {}", i + 1);
-            let value = serde_json::from_str(line).map_err(|e| {
-                format!(
-                    "{place}: column {} is not JSON; a line is {{\"prompt\": \"…\"}}",
-                    e.column()
-                )
-            })?;
+            let value = serde_json::from_str(line)
+                .map_err(|e| format!("{place}: column {} is not JSON", e.column()))?;
             Ok((place, value))
         })
         .collect()
@@ -114,17 +153,28 @@ pub(super) fn read_dataset(dataset: &Dataset) -> Result<Vec<Conversation>, Promp
     let (file, text) = read("dataset", &dataset.file, dataset.digest.as_deref())?;
     let wrong = |message: String| PromptError(format!("dataset {file}: {message}"));
     let mut conversations = Vec::new();
-    for (i, (_, record)) in records(&text).map_err(wrong)?.iter().enumerate() {
+    for (place, record) in &records(&text).map_err(wrong)? {
         let entries = ["conversations", "conversation", "messages"]
             .into_iter()
-            .find_map(|key| record[key].as_array())
-            .ok_or_else(|| {
-                wrong(format!(
-                    "record {} has neither `conversations` nor `messages`",
-                    i + 1
-                ))
-            })?;
-        let turns = turns(entries);
+            .find_map(|key| record[key].as_array());
+        let turns = match (entries, record["prompt"].as_str()) {
+            (Some(entries), _) => turns(entries),
+            // A prompt that stands alone, with what was answered where it is there.
+            (None, Some(prompt)) if !prompt.trim().is_empty() => {
+                let answers = ["completion", "response", "answer", "output"];
+                let answered = answers.into_iter().find_map(|key| record[key].as_str());
+                vec![Turn {
+                    said: prompt.to_owned(),
+                    answered: answered.map(str::to_owned),
+                }]
+            }
+            (None, Some(_)) => Vec::new(),
+            (None, None) => {
+                return Err(wrong(format!(
+                    "{place} has neither `conversations` nor `messages` nor `prompt`"
+                )));
+            }
+        };
         if !turns.is_empty() {
             conversations.push(Conversation { turns });
         }

@@ -11,7 +11,9 @@ use super::set::{LengthSource, Prompt, PromptError};
 use super::text::{Random, Running, WordSource, write};
 use crate::random::{Draws, Stream};
 use crate::trace::{Recorded, read_trace};
-use crate::workload::{Count, Length, Output, Part, Source, Unit, WhenShort};
+use crate::workload::{
+    Count, Documents, Images, Length, Output, Part, Source, Unit, WhenShort, Workload,
+};
 
 /// What is known of a prompt before its text is made.
 #[derive(Clone, Copy)]
@@ -22,17 +24,21 @@ pub(super) struct Draft<'a> {
     pub(super) turn: Option<u32>,
     pub(super) think_ns: u64,
     pub(super) output: &'a Output,
+    documents: Option<&'a Documents>,
+    images: Option<Images>,
 }
 
 impl<'a> Draft<'a> {
-    pub(super) fn new(phase: Phase, index: u64, output: &'a Output) -> Self {
+    pub(super) fn new(phase: Phase, index: u64, workload: &'a Workload) -> Self {
         Self {
             phase,
             index,
             session: None,
             turn: None,
             think_ns: 0,
-            output,
+            output: &workload.output,
+            documents: workload.documents.as_ref(),
+            images: workload.images,
         }
     }
 
@@ -49,6 +55,8 @@ impl<'a> Draft<'a> {
             output_mode: self.output.mode,
             prefix: None,
             part: None,
+            model: None,
+            images: self.images,
         }
     }
 }
@@ -99,6 +107,8 @@ enum Kind<'a> {
     Trace {
         rows: Vec<Recorded>,
         words_per_token: f64,
+        /// Tokens for each of the ids of a row; 0 if they are left alone.
+        per_id: u32,
     },
 }
 
@@ -132,6 +142,7 @@ impl<'a> Maker<'a> {
                 Kind::Trace {
                     rows,
                     words_per_token: trace.words_per_token,
+                    per_id: trace.tokens_per_hash_id.unwrap_or(0),
                 }
             }
             Source::Pack(pack) => {
@@ -227,6 +238,12 @@ impl<'a> Maker<'a> {
     ) -> Result<Prompt, PromptError> {
         let mut prompt = draft.prompt();
         self.fill(&mut prompt, draws, stream, place, draft.output)?;
+        if let Some(documents) = draft.documents {
+            for _ in 0..draw_count(draws, &documents.count) {
+                prompt.text.push('\n');
+                self.random(&mut prompt.text, draws, &documents.length)?;
+            }
+        }
         if let Some(counter) = self.counter {
             prompt.tokens = Some(counter.prompt_length(&prompt.text)?);
         }
@@ -269,6 +286,8 @@ impl<'a> Maker<'a> {
                 let weight = u64::from(part.weight);
                 if ticket < weight {
                     prompt.part = Some(part.name.clone());
+                    prompt.model = part.model.clone().or(prompt.model.take());
+                    prompt.images = part.images.or(prompt.images);
                     return maker.fill(
                         prompt,
                         draws,
@@ -344,6 +363,7 @@ impl<'a> Maker<'a> {
             Kind::Trace {
                 rows,
                 words_per_token,
+                per_id,
             } => {
                 let wrong = |what: &str| {
                     PromptError(format!(
@@ -366,7 +386,15 @@ impl<'a> Maker<'a> {
                             .ok_or_else(|| wrong("prompt length"))?,
                     ),
                 };
-                self.write(&mut prompt.text, &mut Random(draws), length)?;
+                let per_id = match length.0 {
+                    Unit::Tokens => *per_id,
+                    _ => (f64::from(*per_id) * words_per_token).round() as u32,
+                };
+                let rest =
+                    self.blocks(&mut prompt.text, stream, row, (length.0, length.1, per_id))?;
+                if rest > 0 {
+                    self.write(&mut prompt.text, &mut Random(draws), (length.0, rest))?;
+                }
             }
             Kind::Mixture { .. } => unreachable!("handled above"),
         }
@@ -388,6 +416,29 @@ impl<'a> Maker<'a> {
         )?;
         self.prefixes.borrow_mut().insert(key, text.clone());
         Ok(text)
+    }
+
+    /// Writes the blocks that the ids of a recorded prompt name, at most as much as it is long; returns what is
+    /// left of its length. The same id gives the same words, so prompts with the same first ids begin alike.
+    fn blocks(
+        &self,
+        text: &mut String,
+        stream: &Stream,
+        row: &Recorded,
+        (unit, length, per_id): (Unit, u32, u32),
+    ) -> Result<u32, PromptError> {
+        let mut left = length;
+        for id in row.hash_ids.iter().filter(|_| per_id > 0) {
+            let part = left.min(per_id);
+            if part == 0 {
+                break;
+            }
+            // Between the streams of prompts, which count up, and those of prefixes, which count down.
+            let mut draws = stream.at((1 << 62) + (id & ((1 << 61) - 1)));
+            self.write(text, &mut Random(&mut draws), (unit, part))?;
+            left -= part;
+        }
+        Ok(left)
     }
 
     fn draw(&self, draws: &mut Draws, length: &Length) -> (Unit, u32) {

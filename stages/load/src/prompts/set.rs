@@ -26,7 +26,9 @@ use super::counter::{Counter, FileCounter};
 use super::maker::{Draft, Maker};
 use super::spool::{Spool, Spooled};
 use crate::random::{Origin, Stream};
-use crate::workload::{OutputMode, Think, ThinkDrawn, Tokenizer, Turns, TurnsDrawn, Workload};
+use crate::workload::{
+    Images, OutputMode, Think, ThinkDrawn, Tokenizer, Turns, TurnsDrawn, Workload,
+};
 
 /// One prompt with what is asked of the engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +55,10 @@ pub struct Prompt {
     pub prefix: Option<u32>,
     /// The part of a mixture it comes from, if any.
     pub part: Option<String>,
+    /// The model it asks for, if not the server's.
+    pub model: Option<String>,
+    /// The images beside it, if any.
+    pub images: Option<Images>,
 }
 
 impl Prompt {
@@ -158,7 +164,7 @@ impl PromptSet {
         let (Amount::Requests(needed) | Amount::Sessions(needed)) = amount;
         let order = stream("order v1");
         let maker = Maker::new(&workload.prompts, (warmup + needed) as u64, counter, &order)?;
-        let draft = |phase, index| Draft::new(phase, index, &workload.output);
+        let draft = |phase, index| Draft::new(phase, index, workload);
         let own = stream("prompts v1 measured");
         let mut drawn = Drawn::new(folder, (warmup + needed) as u64, warmup > 0)?;
         let mut ranges = None;
@@ -447,7 +453,7 @@ fn sessions(
         };
         let from = drawn.spool.len();
         for turn in 1..=turns {
-            let mut draft = Draft::new(Phase::Measured, drawn.spool.len() as u64, &workload.output);
+            let mut draft = Draft::new(Phase::Measured, drawn.spool.len() as u64, workload);
             (draft.session, draft.turn) = (Some(session), Some(turn));
             let prompt = if turn == 1 {
                 maker.make(draft, first, (session, session))?

@@ -203,7 +203,7 @@ fn a_pack_may_be_one_json_array() {
     assert_eq!(lengths[0], ("x".to_owned(), 3));
     assert_eq!(lengths[1].0, "y");
     let error = made("[\"x\", {\"text\": \"y\"}]").unwrap_err().to_string();
-    assert!(error.contains("entry 2: no `prompt`"), "{error}");
+    assert!(error.contains("line 1: no `prompt`"), "{error}");
     let error = made("\"x\"\n{\n").unwrap_err().to_string();
     assert!(error.contains("line 2: "), "{error}");
 }
@@ -598,5 +598,83 @@ fn prompt_sets_are_the_bytes_they_have_always_been() {
             PromptSet::with_counter(workload, &origin(164, 1), *warmup, *amount, None, &folder)
                 .unwrap();
         assert_eq!(artifact(&set), *digest, "{workload:?}");
+    }
+}
+
+#[test]
+fn equal_hash_ids_of_a_trace_are_equal_text_and_what_follows_is_a_prompts_own() {
+    let file = tempfile::Builder::new()
+        .suffix(".jsonl")
+        .tempfile()
+        .unwrap();
+    let rows = [
+        json!({"timestamp": 0, "input_length": 1300, "output_length": 4, "hash_ids": [0, 1, 2]}),
+        json!({"timestamp": 1, "input_length": 1300, "output_length": 4, "hash_ids": [0, 1, 3]}),
+        json!({"timestamp": 2, "input_length": 600, "output_length": 4, "hash_ids": [0, 1]}),
+        json!({"timestamp": 3, "input_length": 1300, "output_length": 4, "hash_ids": [7]}),
+    ];
+    let text: String = rows.iter().map(|row| format!("{row}\n")).collect();
+    std::fs::write(file.path(), text).unwrap();
+    let path = file.path().to_str().unwrap();
+    let made = |per_id: u32| -> Vec<Vec<String>> {
+        let trace = json!({"file": path, "words-per-token": 1.0, "tokens-per-hash-id": per_id});
+        let workload = workload(&json!({ "trace": trace }));
+        let prompts = PromptSet::generate(&workload, &origin(1, 1), 0, 4).unwrap();
+        let words = |p: Prompt| p.text.split_whitespace().map(str::to_owned).collect();
+        prompts
+            .of(Phase::Measured)
+            .unwrap()
+            .into_iter()
+            .map(words)
+            .collect()
+    };
+    let made_of_blocks = made(512);
+    let lengths: Vec<usize> = made_of_blocks.iter().map(Vec::len).collect();
+    assert_eq!(lengths, [1300, 1300, 600, 1300]);
+    let shared = |a: &[String], b: &[String]| a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    // Words repeat in the list, so the first of a prompt's own may be alike by chance.
+    assert!((1024..1030).contains(&shared(&made_of_blocks[0], &made_of_blocks[1])));
+    // The last word of a block ends a sentence, in the middle of another block it does not.
+    assert!((599..=600).contains(&shared(&made_of_blocks[0], &made_of_blocks[2])));
+    assert!(shared(&made_of_blocks[0], &made_of_blocks[3]) < 6);
+    let apart = made(0);
+    assert!(shared(&apart[0], &apart[1]) < 6);
+}
+
+#[test]
+fn conversations_and_prompts_are_read_from_json_json_lines_and_csv_alike() {
+    let turns = |file: &str, text: &str| -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(file);
+        std::fs::write(&path, text).unwrap();
+        let prompts = json!({"dataset": {"file": path.to_str().unwrap()}});
+        let set = PromptSet::generate(&workload(&prompts), &origin(1, 1), 0, 2).unwrap();
+        let mut texts: Vec<String> = set
+            .of(Phase::Measured)
+            .unwrap()
+            .into_iter()
+            .map(|p| p.text)
+            .collect();
+        texts.sort();
+        texts
+    };
+    let expected = ["say, a", "say b"].map(str::to_owned).to_vec();
+    let mut expected = expected;
+    expected.sort();
+    for (file, text) in [
+        (
+            "a.json",
+            "[{\"conversations\": [{\"from\": \"human\", \"value\": \"say, a\"}, {\"from\": \"gpt\", \"value\": \"a\"}]},\n {\"messages\": [{\"role\": \"user\", \"content\": \"say b\"}]}]",
+        ),
+        (
+            "a.jsonl",
+            "{\"prompt\": \"say, a\", \"completion\": \"a\"}\n\n{\"messages\": [{\"role\": \"user\", \"content\": \"say b\"}]}\n",
+        ),
+        (
+            "a.csv",
+            "id,Prompt,response\n1,\"say, a\",a\n2,,x\n3,say b,\n",
+        ),
+    ] {
+        assert_eq!(turns(file, text), expected, "{file}");
     }
 }

@@ -14,6 +14,10 @@ pub(super) enum Dialect {
     Sglang,
     OllamaGenerate,
     OllamaChat,
+    Responses,
+    Messages,
+    Embeddings,
+    Rerank,
 }
 
 /// Returns the text of token `i`: some hold characters of several bytes.
@@ -35,6 +39,10 @@ impl Dialect {
             "/generate" => Self::Sglang,
             "/api/generate" => Self::OllamaGenerate,
             "/api/chat" => Self::OllamaChat,
+            "/v1/responses" => Self::Responses,
+            "/v1/messages" => Self::Messages,
+            "/v1/embeddings" => Self::Embeddings,
+            "/v1/rerank" => Self::Rerank,
             _ => return None,
         })
     }
@@ -54,12 +62,19 @@ impl Dialect {
 
     /// The event chat APIs begin with: a role, and no text.
     pub(super) fn first_event(self) -> Option<String> {
-        (self == Self::Chat).then(|| {
-            event(
-                &json!({"choices": [{"index": 0, "delta": {"role": "assistant", "content": null}}]}),
-                Fault::None,
-            )
-        })
+        let first = match self {
+            Self::Chat => {
+                json!({"choices": [{"index": 0, "delta": {"role": "assistant", "content": null}}]})
+            }
+            Self::Responses => {
+                json!({"type": "response.created", "response": {"status": "in_progress"}})
+            }
+            Self::Messages => json!({"type": "message_start",
+                "message": {"role": "assistant", "content": [], "usage": {"input_tokens": 5,
+                "cache_read_input_tokens": 2, "output_tokens": 1}}}),
+            _ => return None,
+        };
+        Some(event(&first, Fault::None))
     }
 
     pub(super) fn event(self, from: u32, count: u32, fault: Fault) -> String {
@@ -91,6 +106,10 @@ impl Dialect {
             Self::OllamaChat => {
                 json!({"message": {"role": "assistant", "content": text}, "done": false})
             }
+            Self::Responses => json!({"type": "response.output_text.delta", "delta": text}),
+            Self::Messages => json!({"type": "content_block_delta", "index": 0,
+                "delta": {"type": "text_delta", "text": text}}),
+            Self::Embeddings | Self::Rerank => Value::Null,
         };
         if self.lines() {
             format!("{value}\n")
@@ -137,6 +156,17 @@ impl Dialect {
             Self::OllamaGenerate | Self::OllamaChat => vec![json!({"response": "", "done": true,
                 "done_reason": "length", "prompt_eval_count": 7, "eval_count": tokens,
                 "prompt_eval_duration": 1_500_000, "eval_duration": 2_500_000})],
+            Self::Responses => vec![
+                json!({"type": "response.incomplete", "response": {"status": "incomplete",
+                "incomplete_details": {"reason": "max_output_tokens"},
+                "usage": {"input_tokens": 7, "output_tokens": claimed}}}),
+            ],
+            Self::Messages => vec![
+                json!({"type": "message_delta", "delta": {"stop_reason": "max_tokens"},
+                    "usage": {"output_tokens": claimed}}),
+                json!({"type": "message_stop"}),
+            ],
+            Self::Embeddings | Self::Rerank => Vec::new(),
         };
         let write = |value: &Value| {
             if self.lines() {
@@ -176,6 +206,21 @@ impl Dialect {
                 json!({"message": {"content": text}, "done": true, "eval_count": tokens,
                 "prompt_eval_count": 7})
             }
+            Self::Responses => {
+                json!({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"},
+                "output": [{"type": "message", "content": [{"type": "output_text", "text": text}]}],
+                "usage": {"input_tokens": 7, "output_tokens": tokens}})
+            }
+            Self::Messages => {
+                json!({"type": "message", "role": "assistant", "stop_reason": "max_tokens",
+                "content": [{"type": "text", "text": text}], "usage": {"input_tokens": 7, "output_tokens": tokens}})
+            }
+            Self::Embeddings => {
+                json!({"object": "list", "usage": {"prompt_tokens": 7, "total_tokens": 7},
+                "data": [{"object": "embedding", "index": 0, "embedding": [0.25, -0.5, 0.125]}]})
+            }
+            Self::Rerank => json!({"usage": {"total_tokens": 7},
+                "results": [{"index": 1, "relevance_score": 0.75}, {"index": 0, "relevance_score": 0.25}]}),
         };
         value.to_string().into_bytes()
     }

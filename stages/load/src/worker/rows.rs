@@ -275,6 +275,8 @@ mod tests {
             output_mode: OutputMode::Exact,
             prefix: None,
             part: None,
+            model: None,
+            images: None,
         };
         vec![
             of(Phase::Warmup, 0),

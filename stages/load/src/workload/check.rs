@@ -18,7 +18,19 @@ impl Workload {
             problems: Vec::new(),
         };
         check.source(&self.prompts, &mut vec!["prompts".to_owned()]);
-        check.output(&self.output, &["output".to_owned()]);
+        // Whether none is a mistake, the API decides.
+        if !self.output.is_none() {
+            check.output(&self.output, &["output".to_owned()]);
+        }
+        if let Some(documents) = &self.documents {
+            let route = ["documents".to_owned()];
+            check.count(
+                &documents.count,
+                1,
+                &[&route[..], &["count".to_owned()]].concat(),
+            );
+            check.length(&documents.length, &route, "length");
+        }
         if !(self.sampling.temperature.is_finite() && self.sampling.temperature >= 0.0) {
             let message = format!(
                 "temperature must be 0 or more, got {}",

@@ -26,7 +26,8 @@ pub struct Workload {
     /// A system message for chat APIs; put before the prompt for the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
-    /// The requested output. Parts of a mixture may override it.
+    /// The requested output. Parts of a mixture may override it. APIs that generate nothing have none.
+    #[serde(default, skip_serializing_if = "Output::is_none")]
     pub output: Output,
     /// How output is sampled.
     #[serde(default)]
@@ -40,6 +41,12 @@ pub struct Workload {
     /// The tokenizer that counts lengths in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokenizer: Option<Tokenizer>,
+    /// Images sent with every prompt; a mixture's parts may say otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images: Option<Images>,
+    /// For reranking: documents drawn beside each prompt, which is the query.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub documents: Option<Documents>,
     /// Fields added to the body of every request as they are, winning over ours.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub extra: BTreeMap<String, Json>,
@@ -122,6 +129,12 @@ pub struct Part {
     /// The requested output, if it differs from that of the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Output>,
+    /// The model that its requests ask for instead of the server's, such as a LoRA adapter that it serves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The images of its prompts, if not what the workload says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images: Option<Images>,
 }
 
 /// Prompts given outright: in the definition or in a file.
@@ -204,4 +217,48 @@ pub struct Output {
     /// Whether that is a cap or an exact demand.
     #[serde(default)]
     pub mode: OutputMode,
+}
+
+impl Output {
+    /// Asks for nothing.
+    pub const NONE: Self = Self {
+        tokens: Count::Fixed(0),
+        mode: OutputMode::Cap,
+    };
+
+    /// Returns whether nothing is asked for.
+    pub fn is_none(&self) -> bool {
+        *self == Self::NONE
+    }
+}
+
+impl Default for Output {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+/// Images drawn beside a prompt: coloured tiles, so that no two are alike and none takes many bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Images {
+    /// How many.
+    #[schemars(range(min = 0, max = 64))]
+    pub count: u32,
+    /// Pixels from left to right.
+    #[schemars(range(min = 1, max = 4096))]
+    pub width: u32,
+    /// Pixels from top to bottom.
+    #[schemars(range(min = 1, max = 4096))]
+    pub height: u32,
+}
+
+/// Documents to be ranked for a query.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Documents {
+    /// How many.
+    pub count: Count,
+    /// How long each is.
+    pub length: Length,
 }

@@ -5,7 +5,7 @@ use pipeline::stage::Library;
 
 use super::definition::{Source, Workload};
 use super::tokenizer::Tokenizer;
-use crate::trace::read_trace;
+use crate::trace::{PER_HASH_ID, read_trace};
 
 /// Pins every file of a workload; a file that holds a schema is read into the definition.
 ///
@@ -88,12 +88,18 @@ fn pin_source(source: &mut Source, library: &dyn Library) -> Result<(), Unusable
         Source::Trace(trace) => {
             pin_file("trace", &mut trace.file, &mut trace.digest, library)?;
             // What is wrong with its rows is reported while planning, too.
-            read_trace(&trace.file, trace.digest.as_deref())
-                .map(drop)
-                .map_err(|message| Unusable {
+            let (rows, _) =
+                read_trace(&trace.file, trace.digest.as_deref()).map_err(|message| Unusable {
                     message,
                     hint: "correct the trace".to_owned(),
-                })
+                })?;
+            // In the key only where there are ids: other traces keep theirs.
+            if rows.iter().all(|row| row.hash_ids.is_empty()) {
+                trace.tokens_per_hash_id = None;
+            } else {
+                trace.tokens_per_hash_id.get_or_insert(PER_HASH_ID);
+            }
+            Ok(())
         }
         Source::Words(_) | Source::SharedPrefix(_) => Ok(()),
     }

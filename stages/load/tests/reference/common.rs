@@ -86,6 +86,8 @@ impl Run {
             sessions: None,
             structured: None,
             tokenizer: None,
+            images: None,
+            documents: None,
             extra: Default::default(),
         };
         let origin = Origin {

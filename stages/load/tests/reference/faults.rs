@@ -327,7 +327,7 @@ fn what_is_no_http_is_malformed() {
 
 #[test]
 fn a_slow_drip_that_cuts_lines_and_characters_loses_nothing() {
-    for api in Api::ALL.iter().copied() {
+    for api in Api::ALL.iter().copied().filter(|api| api.generates()) {
         let whole = Run {
             api,
             ..Run::default()

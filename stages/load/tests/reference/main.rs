@@ -12,4 +12,5 @@ mod structured;
 mod studies;
 mod tls;
 mod tokens;
+mod vectors;
 mod wire;

@@ -193,7 +193,7 @@ fn no_stamp_is_earlier_than_what_the_server_sent() {
 
 #[test]
 fn every_api_yields_the_same_rows_streamed() {
-    for api in Api::ALL.iter().copied() {
+    for api in Api::ALL.iter().copied().filter(|api| api.generates()) {
         let result = Run {
             api,
             ..Run::default()
@@ -221,7 +221,7 @@ fn every_api_yields_the_same_rows_streamed() {
 
 #[test]
 fn every_api_answers_whole_too() {
-    for api in Api::ALL.iter().copied() {
+    for api in Api::ALL.iter().copied().filter(|api| api.generates()) {
         let result = Run {
             api,
             delivery: Delivery::Whole,

@@ -83,7 +83,7 @@ fn each_turn_carries_what_was_said_and_answered_before() {
 
 #[test]
 fn every_api_plays_sessions_whose_later_prompts_begin_with_the_earlier_ones() {
-    for api in Api::ALL.iter().copied() {
+    for api in Api::ALL.iter().copied().filter(|api| api.generates()) {
         let server = ReferenceServer::start(Behaviour::default()).unwrap();
         let spec = spec(&json!({"from": 2, "to": 4}), "0 s", &json!({}));
         let result = send(&spec, server.url(), api);

@@ -4,12 +4,15 @@
 //! event says. The load generator sends and reads with it; `import` reads with it the answers that
 //! another tool recorded. A new API is one file here and one line in `contract::Api`.
 
+mod anthropic;
 mod division;
 mod llama_cpp;
 mod ollama;
 mod openai;
+mod responses;
 mod sglang;
 mod tgi;
+mod vectors;
 
 use std::collections::BTreeMap;
 
@@ -78,6 +81,8 @@ pub struct Generation<'a> {
     pub sampling: &'a Sampling,
     /// Whether the answer is to arrive piece by piece.
     pub delivery: Delivery,
+    /// Images beside the prompt, as data URLs of PNG files.
+    pub images: &'a [String],
     /// Fields added to the body as they are; they win over ours.
     pub extra: &'a BTreeMap<String, Value>,
 }
@@ -108,6 +113,26 @@ impl Generation<'_> {
         text
     }
 
+    /// The turns so far and the prompt as messages, without the system message; `image` writes an image, and
+    /// text beside images is a part of the type `text`.
+    fn turns(&self, image: impl Fn(&str) -> Value, text: &str) -> Value {
+        let message = |role: &str, content: &str| json!({"role": role, "content": content});
+        let mut messages = Vec::new();
+        for turn in self.history {
+            messages.push(message("user", &turn.said));
+            messages.push(message("assistant", &turn.answered));
+        }
+        messages.push(match self.images {
+            [] => message("user", self.prompt),
+            images => {
+                let mut parts: Vec<Value> = images.iter().map(|url| image(url)).collect();
+                parts.push(json!({"type": text, "text": self.prompt}));
+                json!({"role": "user", "content": parts})
+            }
+        });
+        Value::Array(messages)
+    }
+
     /// The prompt as chat messages, the turns so far before it.
     fn messages(&self) -> Value {
         let message = |role: &str, content: &str| json!({"role": role, "content": content});
@@ -120,7 +145,15 @@ impl Generation<'_> {
             messages.push(message("user", &turn.said));
             messages.push(message("assistant", &turn.answered));
         }
-        messages.push(message("user", self.prompt));
+        messages.push(match self.images {
+            [] => message("user", self.prompt),
+            images => {
+                let image = |url: &String| json!({"type": "image_url", "image_url": {"url": url}});
+                let mut parts: Vec<Value> = images.iter().map(image).collect();
+                parts.push(json!({"type": "text", "text": self.prompt}));
+                json!({"role": "user", "content": parts})
+            }
+        });
         Value::Array(messages)
     }
 }
@@ -148,6 +181,8 @@ pub enum Text {
 pub struct Reading {
     /// Text of the answer.
     pub text: Option<Text>,
+    /// Whether it brings what was asked for, where that is no text: an embedding, scores.
+    pub result: bool,
     /// New text of the reasoning before the answer, where the API keeps the two apart.
     pub reasoning: Option<String>,
     /// Tokens of the reasoning, as the usage of this event says.
@@ -211,7 +246,7 @@ pub trait Adapter {
 impl Adapter for Api {
     fn division(self, delivery: Delivery) -> Division {
         match (delivery, self) {
-            (Delivery::Whole, _) => Division::Whole,
+            (Delivery::Whole, _) | (_, Self::OpenaiEmbeddings | Self::Rerank) => Division::Whole,
             (Delivery::Streamed, Self::OllamaGenerate | Self::OllamaChat) => Division::Lines,
             (Delivery::Streamed, _) => Division::Events,
         }
@@ -226,6 +261,10 @@ impl Adapter for Api {
             Self::SglangGenerate => sglang::body(generation),
             Self::OllamaGenerate => ollama::generate_body(generation),
             Self::OllamaChat => ollama::chat_body(generation),
+            Self::OpenaiResponses => responses::body(generation),
+            Self::AnthropicMessages => anthropic::body(generation),
+            Self::OpenaiEmbeddings => vectors::embeddings_body(generation),
+            Self::Rerank => vectors::rerank_body(generation),
         };
         for (key, value) in generation.extra {
             body.insert(key.clone(), value.clone());
@@ -240,6 +279,10 @@ impl Adapter for Api {
             Self::TgiGenerate => tgi::read(event),
             Self::SglangGenerate => sglang::read(event),
             Self::OllamaGenerate | Self::OllamaChat => ollama::read(event),
+            Self::OpenaiResponses => responses::read(event),
+            Self::AnthropicMessages => anthropic::read(event),
+            Self::OpenaiEmbeddings => vectors::read_embeddings(event),
+            Self::Rerank => vectors::read_rerank(event),
         };
         reading.error = reading.error.or_else(|| error_in(event));
         reading

@@ -8,6 +8,7 @@ struct Asked {
     schema: Option<Value>,
     sampling: Sampling,
     output_mode: OutputMode,
+    images: Vec<String>,
     extra: BTreeMap<String, Value>,
 }
 
@@ -18,6 +19,7 @@ impl Default for Asked {
             schema: None,
             sampling: Sampling::default(),
             output_mode: OutputMode::Cap,
+            images: Vec::new(),
             extra: BTreeMap::new(),
         }
     }
@@ -35,6 +37,7 @@ impl Asked {
             schema: self.schema.as_ref(),
             sampling: &self.sampling,
             delivery: Delivery::Streamed,
+            images: &self.images,
             extra: &self.extra,
         })
     }
@@ -117,7 +120,12 @@ fn each_api_is_told_the_schema_in_its_own_words() {
     for api in [Api::OllamaGenerate, Api::OllamaChat] {
         assert_eq!(body(api)["format"], schema);
     }
-    for api in Api::ALL.iter().copied() {
+    assert_eq!(
+        body(Api::OpenaiResponses)["text"]["format"]["schema"],
+        schema
+    );
+    // An embedding has a format of its own.
+    for api in Api::ALL.iter().copied().filter(|api| api.generates()) {
         let plain = Asked::default().body(api, &[]).to_string();
         assert!(
             !plain.contains("schema") && !plain.contains("grammar") && !plain.contains("format"),
@@ -215,4 +223,108 @@ fn reasoning_is_told_apart_from_the_answer() {
     let told =
         Api::OllamaChat.read(&json!({"message": {"thinking": "hm", "content": ""}, "done": false}));
     assert_eq!((told.reasoning.as_deref(), told.text), (Some("hm"), None));
+}
+
+/// What a stream or an answer says in all.
+fn said(api: Api, events: &[Value]) -> (String, [Option<i64>; 3], Option<String>, bool) {
+    let (mut text, mut reasoning, mut told) = (String::new(), String::new(), Reading::default());
+    for event in events {
+        let read = api.read(event);
+        if let Some(Text::New(new)) = &read.text {
+            text.push_str(new);
+        }
+        reasoning.extend(read.reasoning);
+        told.prompt_tokens = read.prompt_tokens.or(told.prompt_tokens);
+        told.cached_prompt_tokens = read.cached_prompt_tokens.or(told.cached_prompt_tokens);
+        told.output_tokens = read.output_tokens.or(told.output_tokens);
+        told.finish_reason = read.finish_reason.or(told.finish_reason);
+        told.last |= read.last;
+    }
+    let counts = [
+        told.prompt_tokens,
+        told.cached_prompt_tokens,
+        told.output_tokens,
+    ];
+    (
+        format!("{reasoning}|{text}"),
+        counts,
+        told.finish_reason,
+        told.last,
+    )
+}
+
+#[test]
+fn the_messages_api_counts_cached_input_beside_the_rest_and_its_output_at_the_end() {
+    // The events of Anthropic's streaming guide, shortened.
+    let events = [
+        json!({"type": "message_start", "message": {"usage": {"input_tokens": 472, "cache_creation_input_tokens": 10,
+            "cache_read_input_tokens": 18, "output_tokens": 2}}}),
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": ""}}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm"}}),
+        json!({"type": "ping"}),
+        json!({"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "Okay"}}),
+        json!({"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": ","}}),
+        json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 89}}),
+        json!({"type": "message_stop"}),
+    ];
+    let whole = json!({"type": "message", "stop_reason": "end_turn", "usage": {"input_tokens": 472,
+        "cache_creation_input_tokens": 10, "cache_read_input_tokens": 18, "output_tokens": 89},
+        "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Okay,"}]});
+    let counts = [Some(500), Some(18), Some(89)];
+    let expected = ("hm|Okay,".to_owned(), counts, Some("stop".to_owned()), true);
+    assert_eq!(said(Api::AnthropicMessages, &events), expected);
+    assert_eq!(said(Api::AnthropicMessages, &[whole]), expected);
+    let error = Api::AnthropicMessages
+        .read(&json!({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}));
+    assert_eq!(error.error.as_deref(), Some("busy"));
+}
+
+#[test]
+fn the_responses_api_is_read_alike_in_a_stream_and_whole() {
+    let response = json!({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"},
+        "error": null, "output": [
+            {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "hm"}]},
+            {"type": "message", "content": [{"type": "output_text", "text": "Hi there"}]}],
+        "usage": {"input_tokens": 11, "input_tokens_details": {"cached_tokens": 3}, "output_tokens": 9,
+            "output_tokens_details": {"reasoning_tokens": 4}}});
+    let events = [
+        json!({"type": "response.created", "response": {"status": "in_progress"}}),
+        json!({"type": "response.reasoning_text.delta", "delta": "hm"}),
+        json!({"type": "response.output_text.delta", "delta": "Hi"}),
+        json!({"type": "response.output_text.delta", "delta": " there"}),
+        json!({"type": "response.output_text.done", "text": "Hi there"}),
+        json!({"type": "response.incomplete", "response": response}),
+    ];
+    let counts = [Some(11), Some(3), Some(9)];
+    let expected = (
+        "hm|Hi there".to_owned(),
+        counts,
+        Some("length".to_owned()),
+        true,
+    );
+    assert_eq!(said(Api::OpenaiResponses, &events), expected);
+    assert_eq!(said(Api::OpenaiResponses, &[response]), expected);
+    let failed = json!({"type": "response.failed", "response": {"status": "failed", "error": {"message": "out of memory"}}});
+    assert_eq!(
+        Api::OpenaiResponses.read(&failed).error.as_deref(),
+        Some("out of memory")
+    );
+}
+
+#[test]
+fn an_answer_without_vectors_or_scores_is_an_error() {
+    let good = Api::OpenaiEmbeddings
+        .read(&json!({"data": [{"embedding": [0.5]}], "usage": {"prompt_tokens": 4}}));
+    assert!(good.result && good.last && good.error.is_none());
+    assert_eq!((good.prompt_tokens, good.output_tokens), (Some(4), Some(0)));
+    let scores = Api::Rerank.read(&json!({"results": [{"index": 0, "relevance_score": 0.1}]}));
+    assert!(scores.result);
+    for (api, answer) in [
+        (Api::OpenaiEmbeddings, json!({"data": []})),
+        (Api::OpenaiEmbeddings, json!({"data": [{"embedding": []}]})),
+        (Api::Rerank, json!({"results": [{"index": 0}]})),
+    ] {
+        let read = api.read(&answer);
+        assert!(!read.result && read.error.is_some(), "{answer}");
+    }
 }

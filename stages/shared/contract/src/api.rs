@@ -1,7 +1,7 @@
 //! The HTTP APIs that the load generator speaks and a server may offer.
 
 crate::words! {
-    /// An HTTP API for generating text.
+    /// An HTTP API of a serving engine.
     #[derive(Default)]
     pub enum Api: "API" {
         /// `POST /v1/completions`.
@@ -19,6 +19,14 @@ crate::words! {
         OllamaGenerate = "ollama-generate",
         /// `POST /api/chat` of Ollama.
         OllamaChat = "ollama-chat",
+        /// `POST /v1/responses`.
+        OpenaiResponses = "openai-responses",
+        /// `POST /v1/messages` of Anthropic.
+        AnthropicMessages = "anthropic-messages",
+        /// `POST /v1/embeddings`.
+        OpenaiEmbeddings = "openai-embeddings",
+        /// `POST /v1/rerank`: scores of documents for a query.
+        Rerank = "rerank",
     }
 }
 
@@ -33,6 +41,10 @@ impl Api {
             (Self::TgiGenerate, false) | (Self::SglangGenerate, _) => "/generate",
             (Self::OllamaGenerate, _) => "/api/generate",
             (Self::OllamaChat, _) => "/api/chat",
+            (Self::OpenaiResponses, _) => "/v1/responses",
+            (Self::AnthropicMessages, _) => "/v1/messages",
+            (Self::OpenaiEmbeddings, _) => "/v1/embeddings",
+            (Self::Rerank, _) => "/v1/rerank",
         }
     }
 
@@ -40,7 +52,29 @@ impl Api {
     pub fn can_be_exact(self) -> bool {
         !matches!(
             self,
-            Self::TgiGenerate | Self::OllamaGenerate | Self::OllamaChat
+            Self::TgiGenerate
+                | Self::OllamaGenerate
+                | Self::OllamaChat
+                | Self::OpenaiResponses
+                | Self::AnthropicMessages
+        ) && self.generates()
+    }
+
+    /// Returns whether an answer is generated text, token by token.
+    pub fn generates(self) -> bool {
+        !matches!(self, Self::OpenaiEmbeddings | Self::Rerank)
+    }
+
+    /// Returns whether a request can demand a JSON Schema of the answer.
+    pub fn can_be_structured(self) -> bool {
+        self.generates() && self != Self::AnthropicMessages
+    }
+
+    /// Returns whether a request can have images beside its text.
+    pub fn can_see(self) -> bool {
+        matches!(
+            self,
+            Self::OpenaiChat | Self::OpenaiResponses | Self::AnthropicMessages
         )
     }
 }

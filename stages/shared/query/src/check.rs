@@ -83,7 +83,7 @@ pub fn check(sql: &str, shapes: &[Shape]) -> Result<Checked, QueryError> {
             .filter(|i| shapes[*i].open && !shapes[*i].columns.iter().any(|c| c.name == column))
             .collect();
         let mut helped = everywhere && !lacking.is_empty();
-        for i in lacking {
+        for i in lacking.iter().copied() {
             shapes[i]
                 .columns
                 .push(Column::new(column.as_str(), ColumnData::Int(Vec::new())));
@@ -95,6 +95,21 @@ pub fn check(sql: &str, shapes: &[Shape]) -> Result<Checked, QueryError> {
                 break;
             }
             shapes[i].columns.pop();
+        }
+        // Parts of a union may each read the column from a table of their own.
+        if !helped && lacking.len() > 1 {
+            let mut all = shapes.clone();
+            for i in &lacking {
+                let column = Column::new(column.as_str(), ColumnData::Int(Vec::new()));
+                all[*i].columns.push(column);
+            }
+            let left = database(&all)?.headings(sql).err();
+            let of_column =
+                |e: &QueryError| matches!(e, QueryError::NoColumn(_) | QueryError::NoJoinColumn(_));
+            if left.as_ref() != Some(&error) && left.as_ref().is_none_or(of_column) {
+                shapes = all;
+                helped = true;
+            }
         }
         if !helped || assumed.len() >= MOST {
             return Err(error);

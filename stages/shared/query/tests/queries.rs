@@ -475,3 +475,13 @@ proptest! {
         let _refused = database().select(&sql, &Limits { instructions: 1_000_000, ..Limits::default() });
     }
 }
+
+#[test]
+fn parts_of_a_union_may_each_read_a_column_that_their_own_table_is_assumed_to_have() {
+    let query = "with both as (select rep, ttft_ms from cells union all select rep, ttft_ms from means) \
+                 select rep, max(ttft_ms) as worst from both group by rep";
+    let checked = check(query, &shapes()).unwrap();
+    assert_eq!(checked.assumed, ["rep"]);
+    let wrong = "select nosuch.rep from cells union all select rep from means";
+    assert!(check(wrong, &shapes()).is_err());
+}

@@ -1,4 +1,4 @@
-//! Linearised fits of Michaelis–Menten's law, each under its name.
+//! Linearised fits of Michaelis–Menten's law and of a power law, each under its name.
 //!
 //! They transform the points to a line and weigh the errors with the transform, so that each
 //! gives other parameters from the same points. Here to reproduce what others published; the
@@ -16,22 +16,33 @@ pub enum Linearisation {
     HanesWoolf,
     /// y over y/x: intercept Vmax, slope −K.
     EadieHofstee,
+    /// ln y over ln x: intercept ln a, slope b of a·x^b.
+    LogLog,
 }
 
 impl Linearisation {
+    /// Returns the model that becomes a line.
+    pub fn model(self) -> Model {
+        match self {
+            Self::LineweaverBurk | Self::HanesWoolf | Self::EadieHofstee => Model::MichaelisMenten,
+            Self::LogLog => Model::PowerLaw,
+        }
+    }
+
     /// Returns the word used in settings and tables.
     pub fn word(self) -> &'static str {
         match self {
             Self::LineweaverBurk => "lineweaver-burk",
             Self::HanesWoolf => "hanes-woolf",
             Self::EadieHofstee => "eadie-hofstee",
+            Self::LogLog => "log-log",
         }
     }
 }
 
-/// Fits Michaelis–Menten's law to points (x, y) by the least-squares line of a transform. RSS and
-/// R² are on the original scale; there are no standard errors, since the transform's would not
-/// be theirs.
+/// Fits a law to points (x, y) by the least-squares line of a transform. RSS and R² are on the original
+/// scale. There are no standard errors, since the transform's would not be theirs; but for the power law,
+/// whose exponent is a slope of its line, and whose factor has that of its logarithm (delta method).
 ///
 /// # Errors
 /// If there are fewer than two points, a number is not positive and finite, or the line does
@@ -51,7 +62,7 @@ pub fn fit_linearised(kind: Linearisation, points: &[(f64, f64)]) -> Result<Fit,
     let over = |f: fn(f64, f64) -> (f64, f64)| {
         line(&points.iter().map(|(x, y)| f(*x, *y)).collect::<Vec<_>>())
     };
-    let (vmax, k) = match kind {
+    let (first, second) = match kind {
         Linearisation::LineweaverBurk => {
             let (slope, intercept) = over(|x, y| (1.0 / x, 1.0 / y));
             (1.0 / intercept, slope / intercept)
@@ -64,12 +75,18 @@ pub fn fit_linearised(kind: Linearisation, points: &[(f64, f64)]) -> Result<Fit,
             let (slope, intercept) = over(|x, y| (y / x, y));
             (intercept, -slope)
         }
+        Linearisation::LogLog => {
+            let (slope, intercept) = over(|x, y| (x.ln(), y.ln()));
+            (intercept.exp(), slope)
+        }
     };
-    if !(vmax.is_finite() && k.is_finite() && vmax > 0.0 && k > 0.0) {
+    let model = kind.model();
+    let fits = second > 0.0 || model == Model::PowerLaw;
+    let one_x = points.iter().all(|p| p.0 == points[0].0);
+    if !(first.is_finite() && second.is_finite() && first > 0.0 && fits) || one_x {
         return Err(FitError::NoConvergence);
     }
-    let model = Model::MichaelisMenten;
-    let values = vec![vmax, k];
+    let values = vec![first, second];
     let rss = sum(points
         .iter()
         .map(|(x, y)| (y - model.value(&values, *x).0).powi(2)));
@@ -79,8 +96,10 @@ pub fn fit_linearised(kind: Linearisation, points: &[(f64, f64)]) -> Result<Fit,
     let largest_x = points[points.len() - 1].0;
     Ok(Fit {
         model,
+        covariance: (model == Model::PowerLaw)
+            .then(|| of_logarithms(&points, &values))
+            .flatten(),
         values,
-        covariance: None,
         rss,
         r2,
         df: points.len() - 2,
@@ -88,9 +107,48 @@ pub fn fit_linearised(kind: Linearisation, points: &[(f64, f64)]) -> Result<Fit,
     })
 }
 
+/// Returns the covariance of a and b of a·x^b from the line through the logarithms; `None` without degrees
+/// of freedom.
+fn of_logarithms(points: &[(f64, f64)], values: &[f64]) -> Option<Vec<Vec<f64>>> {
+    let (a, b) = (values[0], values[1]);
+    let n = points.len() as f64;
+    let mean = sum(points.iter().map(|(x, _)| x.ln())) / n;
+    let spread = sum(points.iter().map(|(x, _)| (x.ln() - mean).powi(2)));
+    let residual = |(x, y): &(f64, f64)| (y.ln() - a.ln() - b * x.ln()).powi(2);
+    let df = points.len().checked_sub(2).filter(|df| *df > 0)?;
+    let variance = sum(points.iter().map(residual)) / df as f64;
+    let of_b = variance / spread;
+    let of_ln_a = variance * (1.0 / n + mean * mean / spread);
+    let both = -mean * of_b;
+    Some(vec![vec![a * a * of_ln_a, a * both], vec![a * both, of_b]])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_through_logarithms_weighs_small_values_as_much_as_large_ones() {
+        // R: coef(summary(lm(log(y) ~ log(x)))) with x = c(1, 2, 4, 8), y = c(1, 2.5, 3.5, 9)
+        let points = [(1.0, 1.0), (2.0, 2.5), (4.0, 3.5), (8.0, 9.0)];
+        let fit = fit_linearised(Linearisation::LogLog, &points).unwrap();
+        let (x, y): (Vec<f64>, Vec<f64>) = points.iter().map(|(x, y)| (x.log2(), y.log2())).unzip();
+        // By hand: x = 0, 1, 2, 3; the slope is Σ (x − 1.5) y ÷ 5.
+        let slope = x.iter().zip(&y).map(|(x, y)| (x - 1.5) * y).sum::<f64>() / 5.0;
+        assert!((fit.values[1] - slope).abs() < 1e-12);
+        let factor = (y.iter().sum::<f64>() / 4.0 - 1.5 * slope).exp2();
+        assert!((fit.values[0] - factor).abs() < 1e-12);
+        let residuals = x
+            .iter()
+            .zip(&y)
+            .map(|(x, y)| (y - factor.log2() - slope * x).powi(2));
+        let error = (residuals.sum::<f64>() / 2.0 / 5.0).sqrt();
+        assert!((fit.error(1).unwrap() - error).abs() < 1e-12);
+        let best = crate::fit(Model::PowerLaw, &points).unwrap();
+        assert!(fit.rss > best.rss && fit.values[1] != best.values[1]);
+        let same = fit_linearised(Linearisation::LogLog, &[(2.0, 1.0), (2.0, 3.0)]);
+        assert_eq!(same, Err(FitError::NoConvergence));
+    }
 
     #[test]
     fn no_linearisation_gives_the_published_saturation_parameters() {

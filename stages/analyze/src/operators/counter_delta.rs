@@ -1,0 +1,415 @@
+//! `counter-delta`: how much counters rose while a cell was measured.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use artifacts::{Table, TableError};
+use pipeline::{Failure, Problem, Step};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::columns::Columns;
+use crate::frame::{Frame, Span, Spec, spans};
+use crate::intake::Load;
+use crate::operator::{Context, Draft, TypedOperator, unless};
+use crate::operators::cells::each_rows;
+use crate::operators::energy::window;
+
+pub(crate) struct CounterDelta;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {
+    /// The load stage, if several are needed.
+    #[serde(default)]
+    load: Option<String>,
+    /// The counters, each under the name that its columns begin with.
+    counters: BTreeMap<String, Counter>,
+}
+
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Counter {
+    /// The name of a metric in `server_metrics`, or of a number in `server_info` (with `table: server_info`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    metric: Option<String>,
+    /// Labels that a series must have, with their values; the series that have them are added up.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    labels: BTreeMap<String, String>,
+    /// The table, if it is not `server_metrics`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    table: Option<String>,
+    /// For tables with a column for each counter, such as `host_telemetry`: the column.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    column: Option<String>,
+    /// The unit of a metric; columns of tables know theirs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unit: Option<String>,
+}
+
+impl Counter {
+    fn table(&self) -> &str {
+        self.table.as_deref().unwrap_or("server_metrics")
+    }
+
+    /// Returns the name of what rises, for messages.
+    fn words(&self) -> String {
+        let named = self.metric.as_ref().or(self.column.as_ref());
+        format!("`{}` of `{}`", named.map_or("", |n| n), self.table())
+    }
+
+    fn unit(&self) -> String {
+        let column = self.column.as_ref().and_then(|name| {
+            let columns = shape(self.table())?;
+            columns.into_iter().find(|c| c.name == *name)?.unit
+        });
+        self.unit.clone().or(column).unwrap_or_default()
+    }
+
+    /// Returns whether the labels of a series, as Prometheus writes them, are those asked for.
+    fn takes(&self, labels: &str) -> bool {
+        let has = |(name, value): (&String, &String)| {
+            let wanted = format!("{name}=\"{value}\"");
+            let starts = |at: usize| at == 0 || matches!(labels.as_bytes()[at - 1], b',' | b' ');
+            labels.match_indices(&wanted).any(|(at, _)| starts(at))
+        };
+        self.labels.iter().all(has)
+    }
+}
+
+/// Tables with a row for each series and stamp.
+const NAMED: [&str; 2] = ["server_metrics", "server_info"];
+
+/// The columns of a table of a load cell that has stamps.
+fn shape(table: &str) -> Option<Vec<artifacts::Column>> {
+    let found = contract::LOAD_TABLES.iter().find(|t| t.name == table)?;
+    let columns = found.empty_columns();
+    let stamped = columns.iter().any(|c| c.name == "at_ns") && columns.len() > 1;
+    stamped.then_some(columns)
+}
+
+/// What one counter did in a cell.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Rise {
+    /// The sum over series; `None` if there are not two samples.
+    delta: Option<f64>,
+    /// From the first sample used to the last, s.
+    seconds: Option<f64>,
+    series: usize,
+    resets: usize,
+}
+
+fn columns(given: &Parameters) -> Columns<'static, BTreeMap<String, Rise>> {
+    let mut columns = Columns::new();
+    for (name, counter) in &given.counters {
+        let (what, unit) = (counter.words(), counter.unit());
+        let per_second = match unit.as_str() {
+            "" | "1" => "1/s".to_owned(),
+            unit => format!("{unit}/s"),
+        };
+        let rise = format!(
+            "rise of {what} over the measured window, all series together; null without two samples"
+        );
+        let rate = format!("{name} ÷ {name}_over");
+        let over = "from the last sample before the window (else the first in it) to the first behind it (else the last in it)";
+        let get = |read: fn(&Rise) -> Option<f64>| {
+            let name = name.clone();
+            move |all: &BTreeMap<String, Rise>| all.get(&name).and_then(read)
+        };
+        let count = |read: fn(&Rise) -> usize| {
+            let name = name.clone();
+            move |all: &BTreeMap<String, Rise>| all.get(&name).map(read)
+        };
+        columns = columns
+            .with(Spec::float(name, &unit, rise), get(|r| r.delta))
+            .with(
+                Spec::float(format!("{name}_rate"), &per_second, rate),
+                get(|r| Some(r.delta? / r.seconds.filter(|s| *s > 0.0)?)),
+            )
+            .with(
+                Spec::float(format!("{name}_over"), "s", over),
+                get(|r| r.seconds),
+            )
+            .with(
+                Spec::int(format!("{name}_series"), "1", format!("series of {what}")),
+                count(|r| r.series),
+            )
+            .with(
+                Spec::int(
+                    format!("{name}_resets"),
+                    "1",
+                    "falls of a counter, each taken for a start at 0",
+                ),
+                count(|r| r.resets),
+            );
+    }
+    columns
+}
+
+impl TypedOperator for CounterDelta {
+    type Parameters = Parameters;
+    type Made = Frame;
+    const NAME: &'static str = "counter-delta";
+    const SUMMARY: &'static str = "One row per load cell: how much counters of the server, the host or the GPUs rose while it was measured.";
+    const SOURCE: &'static str = "The sum of a counter's rises from sample to sample, as Prometheus's `increase` but without extrapolation to the ends of the window. A counter that falls was reset: it then counts from 0. The samples used begin with the last before the measured window and end with the first behind it, so the rise may hold work at the window's ends; the time between them is beside it. A number of `server_info` has a row only when it changes.";
+
+    fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        let mut problems = Vec::new();
+        if given.counters.is_empty() {
+            let hint = "for instance `counters: {generated: {metric: \"vllm:generation_tokens_total\", unit: tok}}`";
+            problems.push(draft.problem("counters", "there is no counter").hint(hint));
+        }
+        for (name, counter) in &given.counters {
+            let at = |key: &str| {
+                ["counters", name, key]
+                    .map(|k| Step::Key(k.to_owned()))
+                    .to_vec()
+            };
+            let mut wrong = |key: &str, message: String, hint: String| {
+                problems.push(draft.settings.problem(&at(key), message).hint(hint));
+            };
+            let tables = contract::LOAD_TABLES.iter().map(|t| t.name);
+            let tables: Vec<&str> = tables.filter(|name| shape(name).is_some()).collect();
+            let Some(columns) = shape(counter.table()) else {
+                let message = format!("there are no samples in a table `{}`", counter.table());
+                wrong(
+                    "table",
+                    message,
+                    contract::did_you_mean(counter.table(), &tables),
+                );
+                continue;
+            };
+            match (
+                NAMED.contains(&counter.table()),
+                &counter.metric,
+                &counter.column,
+            ) {
+                (true, Some(_), None) => {}
+                (true, ..) => {
+                    let message = format!("`{}` has a row for each metric", counter.table());
+                    wrong(
+                        "metric",
+                        message,
+                        "name the metric with `metric`".to_owned(),
+                    );
+                }
+                (false, None, Some(column)) => {
+                    let numbers = columns.iter().filter(|c| {
+                        use artifacts::ColumnData::{Float, Int};
+                        matches!(c.data, Int(_) | Float(_)) && c.name != "at_ns"
+                    });
+                    let numbers: Vec<&str> = numbers.map(|c| c.name.as_str()).collect();
+                    if !numbers.contains(&column.as_str()) {
+                        let message =
+                            format!("`{}` has no column `{column}` of numbers", counter.table());
+                        wrong("column", message, contract::did_you_mean(column, &numbers));
+                    }
+                }
+                (false, ..) => {
+                    let message = format!("`{}` has a column for each counter", counter.table());
+                    wrong(
+                        "column",
+                        message,
+                        "name the column with `column`".to_owned(),
+                    );
+                }
+            }
+            if !counter.labels.is_empty() && counter.table() != "server_metrics" {
+                let message = "only series of `server_metrics` have labels".to_owned();
+                wrong("labels", message, "remove them".to_owned());
+            }
+        }
+        unless(problems, || columns(given).specs())
+    }
+
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
+        let load = context.load(given.load.as_deref())?;
+        let columns = columns(given);
+        let frame = each_rows(context, load, columns.specs(), |at, rows| {
+            let wrong = |e: TableError| Failure::failed(format!("samples: {e}"));
+            let cell = rows.get()?;
+            let Some(window) = window(&cell) else {
+                return Ok(columns.row(at.to_vec(), &BTreeMap::new(), Vec::new()));
+            };
+            let (mut found, mut lineage) = (BTreeMap::new(), Vec::<Span>::new());
+            for (name, counter) in &given.counters {
+                let Some((source, table)) = rows.table(counter.table())? else {
+                    found.insert(name.clone(), Rise::default());
+                    continue;
+                };
+                let (rise, used) = rise(counter, &table, window).map_err(wrong)?;
+                found.insert(name.clone(), rise);
+                lineage.extend(spans(&source, used));
+            }
+            Ok(columns.row(at.to_vec(), &found, lineage))
+        })?;
+        for (name, counter) in &given.counters {
+            let none = (0..frame.rows.len())
+                .all(|row| frame.number(row, &format!("{name}_series")).unwrap_or(0.0) == 0.0);
+            if none && !frame.rows.is_empty() {
+                return Err(nowhere(counter, load)?);
+            }
+        }
+        Ok(frame)
+    }
+}
+
+/// Says that no cell has a counter, and which there are.
+fn nowhere(counter: &Counter, load: &Load<'_>) -> Result<Failure, Failure> {
+    let mut known = BTreeSet::new();
+    for (_, rows) in &load.cells {
+        if let Some((_, table)) = rows.table(counter.table())?
+            && let (Some(_), Ok(names)) = (&counter.metric, table.text("name"))
+        {
+            known.extend(names.into_iter().flatten().map(str::to_owned));
+        }
+    }
+    let failure = Failure::failed(format!(
+        "no cell of `{}` has {}",
+        load.stage,
+        counter.words()
+    ));
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    Ok(match counter.metric.as_deref() {
+        Some(metric) if known.contains(&metric) => {
+            failure.hint("no series of it has these `labels`")
+        }
+        Some(metric) if !known.is_empty() => failure.hint(contract::did_you_mean(metric, &known)),
+        _ => failure.hint("nothing was sampled there: see `telemetry` of the load stage, and `metrics` of the engine's definition"),
+    })
+}
+
+/// Returns how much a counter rose, and the rows that say so.
+fn rise(
+    counter: &Counter,
+    table: &Table,
+    (from, to): (i64, i64),
+) -> Result<(Rise, Vec<usize>), TableError> {
+    let column = counter.column.as_deref().unwrap_or("value");
+    if !table.has(column) {
+        // Tables that were imported, or made before it was sampled, have no such column.
+        return Ok((Rise::default(), Vec::new()));
+    }
+    let stamps = table.int("at_ns")?;
+    let values = table.float(column)?;
+    let series = series(counter, table)?;
+    let mut all: BTreeMap<&str, Vec<(i64, f64, usize)>> = BTreeMap::new();
+    for row in 0..table.rows() {
+        if let (Some(series), Some(at), Some(value)) = (&series[row], stamps[row], values[row]) {
+            all.entry(series).or_default().push((at, value, row));
+        }
+    }
+    let (mut rise, mut used) = (Rise::default(), Vec::new());
+    let (mut first, mut last) = (i64::MAX, i64::MIN);
+    for samples in all.values_mut() {
+        samples.sort_by_key(|(at, ..)| *at);
+        rise.series += 1;
+        let start = samples
+            .iter()
+            .rposition(|(at, ..)| *at <= from)
+            .unwrap_or(0);
+        let behind = samples.iter().position(|(at, ..)| *at >= to);
+        let end = behind.unwrap_or(samples.len() - 1);
+        if start >= end {
+            continue;
+        }
+        for pair in samples[start..=end].windows(2) {
+            let (before, after) = (pair[0].1, pair[1].1);
+            let fell = after < before;
+            rise.resets += usize::from(fell);
+            *rise.delta.get_or_insert(0.0) += if fell { after } else { after - before };
+        }
+        first = first.min(samples[start].0);
+        last = last.max(samples[end].0);
+        used.extend(samples[start..=end].iter().map(|(.., row)| *row));
+    }
+    rise.seconds = (first < last).then(|| (last - first) as f64 / 1e9);
+    Ok((rise, used))
+}
+
+/// Returns for each row the series that it belongs to; `None` if it is not asked for.
+fn series(counter: &Counter, table: &Table) -> Result<Vec<Option<String>>, TableError> {
+    if let Some(metric) = &counter.metric {
+        let names = table.text("name")?;
+        let labels = match counter.table() {
+            "server_metrics" => table.text("labels")?,
+            _ => vec![None; table.rows()],
+        };
+        let of = |(name, labels): (&Option<&str>, &Option<&str>)| {
+            let labels = labels.unwrap_or_default();
+            let asked = *name == Some(metric.as_str()) && counter.takes(labels);
+            asked.then(|| labels.to_owned())
+        };
+        return Ok(names.iter().zip(&labels).map(of).collect());
+    }
+    // What tells the series of such tables apart.
+    let mut series = vec![String::new(); table.rows()];
+    for name in ["gpu", "pid", "slot", "source", "member"]
+        .iter()
+        .filter(|n| table.has(n))
+    {
+        for (row, text) in series.iter_mut().enumerate() {
+            text.push_str(&format!("{},", table.value(name, row)?));
+        }
+    }
+    Ok(series.into_iter().map(Some).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use artifacts::Column;
+
+    use super::*;
+
+    fn counter(labels: &[(&str, &str)]) -> Counter {
+        let labels = labels
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        Counter {
+            metric: Some("tokens_total".to_owned()),
+            labels: labels.collect(),
+            table: None,
+            column: None,
+            unit: None,
+        }
+    }
+
+    #[test]
+    fn a_counter_rises_between_the_samples_around_the_window_and_survives_a_reset() {
+        let s = 1_000_000_000;
+        let rows = [
+            (0, "tokens_total", "engine=\"0\"", 5.0),
+            (s, "tokens_total", "engine=\"0\"", 10.0),
+            (s, "tokens_total", "engine=\"1\"", 100.0),
+            (2 * s, "tokens_total", "engine=\"0\"", 30.0),
+            (2 * s, "other", "engine=\"0\"", 999.0),
+            (3 * s, "tokens_total", "engine=\"0\"", 4.0),
+            (4 * s, "tokens_total", "engine=\"1\"", 107.0),
+            (5 * s, "tokens_total", "engine=\"0\"", 9.0),
+            (6 * s, "tokens_total", "engine=\"0\"", 1000.0),
+        ];
+        let table = Table::new(vec![
+            Column::int("at_ns", rows.iter().map(|r| Some(r.0))),
+            Column::text("name", rows.iter().map(|r| Some(r.1))),
+            Column::text("labels", rows.iter().map(|r| Some(r.2))),
+            Column::float("value", rows.iter().map(|r| Some(r.3))),
+        ])
+        .unwrap();
+        let window = (s + s / 2, 4 * s + s / 2);
+        let (both, used) = rise(&counter(&[]), &table, window).unwrap();
+        // 10 → 30 → reset to 4 → 9, and 100 → 107.
+        assert_eq!(both.delta, Some(20.0 + 4.0 + 5.0 + 7.0));
+        assert_eq!((both.series, both.resets, both.seconds), (2, 1, Some(4.0)));
+        assert_eq!(used, [1, 3, 5, 7, 2, 6]);
+        let (one, _) = rise(&counter(&[("engine", "1")]), &table, window).unwrap();
+        assert_eq!((one.delta, one.series), (Some(7.0), 1));
+        let (none, used) = rise(&counter(&[("engine", "2")]), &table, window).unwrap();
+        assert_eq!((none, used.len()), (Rise::default(), 0));
+    }
+
+    #[test]
+    fn a_label_is_not_the_end_of_another() {
+        let counter = counter(&[("le", "1")]);
+        assert!(counter.takes("a=\"2\",le=\"1\"") && counter.takes("le=\"1\""));
+        assert!(!counter.takes("handle=\"1\"") && !counter.takes("le=\"10\""));
+    }
+}

@@ -1,0 +1,303 @@
+//! `hang-signature`: what the machine did while no answer came.
+
+use artifacts::{Table, TableError};
+use pipeline::{Failure, Problem};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::columns::Columns;
+use crate::frame::{Frame, Spec, spans};
+use crate::intake::Rows;
+use crate::operator::{Context, Draft, TypedOperator};
+use crate::operators::cells::each_rows;
+
+pub(crate) struct HangSignature;
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Parameters {
+    /// The load stage, if several are needed.
+    #[serde(default)]
+    load: Option<String>,
+    /// The shortest silence that is called a stall, ms.
+    #[serde(default = "at_least")]
+    at_least_ms: f64,
+    /// From which mean share of time a GPU, or which number of processors of the server, is called busy.
+    #[serde(default = "busy")]
+    busy: f64,
+}
+
+fn at_least() -> f64 {
+    1000.0
+}
+
+fn busy() -> f64 {
+    0.9
+}
+
+/// The longest silence of a cell, and what was sampled during it.
+#[derive(Default)]
+struct Silence {
+    at_ns: Option<i64>,
+    ms: Option<f64>,
+    in_flight: usize,
+    gpu: Option<f64>,
+    power: Option<f64>,
+    server_cpu: Option<f64>,
+    running: Option<f64>,
+    samples: usize,
+    signature: &'static str,
+}
+
+fn columns() -> Columns<'static, Silence> {
+    let silence = "longest time without a sign of life on any stream while a request was in flight; a sign is a first or last \
+        token, a chunk, or the end of an answer";
+    let signature = "`none` if the silence is shorter than `at-least-ms`; else `busy`: GPU or server computed all the while; \
+        `idle`: neither did; `not sampled`: nobody looked";
+    let during = |what: &str| format!("{what} during the silence; null if not sampled");
+    Columns::new()
+        .with(Spec::text("signature", signature), |s: &Silence| {
+            s.signature
+        })
+        .with(Spec::float("silence_ms", "ms", silence), |s| s.ms)
+        .with(
+            Spec::float(
+                "silence_from_s",
+                "s",
+                "when it began, since the cell's start",
+            ),
+            |s| s.at_ns.map(|ns| ns as f64 / 1e9),
+        )
+        .with(
+            Spec::int("in_flight", "requests", "requests in flight when it began"),
+            |s| s.in_flight,
+        )
+        .with(
+            Spec::float(
+                "gpu_busy",
+                "1",
+                during("mean share of time in which a kernel ran, all GPUs"),
+            ),
+            |s| s.gpu,
+        )
+        .with(
+            Spec::float("gpu_power_w", "W", during("mean power of one GPU")),
+            |s| s.power,
+        )
+        .with(
+            Spec::float(
+                "server_cpu",
+                "processors",
+                during("processors that the server's processes took together, mean"),
+            ),
+            |s| s.server_cpu,
+        )
+        .with(
+            Spec::float(
+                "slots_busy",
+                "1",
+                during("share of the server's slots that served a request (llama.cpp)"),
+            ),
+            |s| s.running,
+        )
+        .with(
+            Spec::int(
+                "n_samples",
+                "1",
+                "samples of GPUs and processes during the silence",
+            ),
+            |s| s.samples,
+        )
+}
+
+impl TypedOperator for HangSignature {
+    type Parameters = Parameters;
+    type Made = Frame;
+    const NAME: &'static str = "hang-signature";
+    const SUMMARY: &'static str = "One row per load cell: its longest silence while requests were in flight, and whether GPU and server computed meanwhile.";
+    const SOURCE: &'static str = "A server that computes and answers nothing hangs otherwise than one that waits: \"GPU 99 %, no rows for hours\" is `busy`, a lost wake-up is `idle`. A kernel that spins counts as busy, so `busy` does not mean progress. The silence is that of all streams together, measured by the load generator; samples come from the sampler beside it. Cells that ended as `hung` have no rows and are listed as missing, with their reason. The gate `stalls` judges whether a silence is unusual.";
+
+    fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
+        let positive = |key: &str, value: f64| {
+            let wrong = !(value > 0.0 && value.is_finite());
+            wrong.then(|| draft.problem(key, format!("`{key}` must be above 0, got {value}")))
+        };
+        let problems = [
+            positive("at-least-ms", given.at_least_ms),
+            positive("busy", given.busy),
+        ];
+        let problems: Vec<Problem> = problems.into_iter().flatten().collect();
+        crate::operator::unless(problems, || columns().specs())
+    }
+
+    fn run(given: &Parameters, context: &Context<'_>) -> Result<Frame, Failure> {
+        let load = context.load(given.load.as_deref())?;
+        let columns = columns();
+        each_rows(context, load, columns.specs(), |at, rows| {
+            let cell = rows.get()?;
+            let flights: Vec<(i64, i64)> = (cell.requests.iter())
+                .filter(|r| !r.superseded)
+                .filter_map(|r| Some((r.sent_ns?, r.done_ns?)))
+                .collect();
+            let of_requests = cell.requests.iter().flat_map(|r| {
+                [r.first_token_ns, r.last_token_ns, r.done_ns]
+                    .into_iter()
+                    .flatten()
+            });
+            let signs: Vec<i64> = of_requests
+                .chain(cell.chunks.iter().map(|c| c.at_ns))
+                .collect();
+            let mut silence = Silence {
+                signature: "none",
+                ..Silence::default()
+            };
+            let mut lineage = spans(
+                cell.source("requests", cell.requests_digest),
+                0..cell.requests.len(),
+            );
+            if let Some((from, to)) = longest(&flights, &signs) {
+                silence.at_ns = Some(from);
+                silence.ms = Some((to - from) as f64 / 1e6);
+                silence.in_flight = flights.iter().filter(|f| f.0 <= from && f.1 > from).count();
+                sampled(rows, (from, to), &mut silence, &mut lineage)?;
+                silence.signature = signature(&silence, given);
+            }
+            Ok(columns.row(at.to_vec(), &silence, lineage))
+        })
+    }
+}
+
+fn signature(silence: &Silence, given: &Parameters) -> &'static str {
+    let known = [silence.gpu, silence.server_cpu];
+    match silence.ms {
+        Some(ms) if ms >= given.at_least_ms => match known {
+            [None, None] => "not sampled",
+            known if known.into_iter().flatten().any(|share| share >= given.busy) => "busy",
+            _ => "idle",
+        },
+        _ => "none",
+    }
+}
+
+/// Returns the longest time between two signs of life, ns, that some request spans: a time without a
+/// request in flight is no silence.
+fn longest(flights: &[(i64, i64)], signs: &[i64]) -> Option<(i64, i64)> {
+    // A request sent into an idle server begins a silence; one sent into a silence does not end it.
+    let mut events: Vec<(i64, i64)> = flights.iter().flat_map(|f| [(f.0, 1), (f.1, -1)]).collect();
+    events.extend(signs.iter().map(|at| (*at, 0)));
+    events.sort_unstable();
+    let (mut open, mut since) = (0, None);
+    let mut longest: Option<(i64, i64)> = None;
+    for (at, change) in events {
+        if change <= 0
+            && let Some(from) = since
+            && longest.is_none_or(|(a, b)| at - from > b - a)
+        {
+            longest = Some((from, at));
+        }
+        let before = open;
+        open += change;
+        since = match change {
+            1 if before > 0 => since,
+            _ if open > 0 => Some(at),
+            _ => None,
+        };
+    }
+    longest.filter(|(from, to)| to > from)
+}
+
+/// Reads what was sampled during a silence.
+fn sampled(
+    rows: &Rows<'_>,
+    window: (i64, i64),
+    silence: &mut Silence,
+    lineage: &mut Vec<crate::frame::Span>,
+) -> Result<(), Failure> {
+    let wrong = |e: TableError| Failure::failed(format!("samples: {e}"));
+    if let Some((source, table)) = rows.table("gpu_telemetry")? {
+        let within = within(&table, window).map_err(wrong)?;
+        silence.gpu = mean(&table, "sm_utilisation", &within).map_err(wrong)?;
+        silence.power = mean(&table, "power_w", &within).map_err(wrong)?;
+        silence.samples += within.len();
+        lineage.extend(spans(&source, within));
+    }
+    if let Some((source, table)) = rows.table("process_telemetry")? {
+        let roles = table.text("role").map_err(wrong)?;
+        let mut within = within(&table, window).map_err(wrong)?;
+        within.retain(|row| roles[*row] == Some("server"));
+        let stamps = table.int("at_ns").map_err(wrong)?;
+        let mut at: Vec<Option<i64>> = within.iter().map(|row| stamps[*row]).collect();
+        at.dedup();
+        let each = mean(&table, "cpu", &within).map_err(wrong)?;
+        // The mean of a sample's processes times their number is their sum.
+        let together = within.len() as f64 / at.len().max(1) as f64;
+        silence.server_cpu = each.map(|mean| mean * together);
+        silence.samples += within.len();
+        lineage.extend(spans(&source, within));
+    }
+    if let Some((source, table)) = rows.table("slots")? {
+        let within = within(&table, window).map_err(wrong)?;
+        let processing = table.boolean("processing").map_err(wrong)?;
+        let known: Vec<bool> = within.iter().filter_map(|row| processing[*row]).collect();
+        let busy = known.iter().filter(|busy| **busy).count();
+        silence.running = (!known.is_empty()).then(|| busy as f64 / known.len() as f64);
+        lineage.extend(spans(&source, within));
+    }
+    Ok(())
+}
+
+fn within(table: &Table, (from, to): (i64, i64)) -> Result<Vec<usize>, TableError> {
+    let stamps = table.int("at_ns")?.into_iter().enumerate();
+    let inside = |at: Option<i64>| at.is_some_and(|at| (from..=to).contains(&at));
+    Ok(stamps
+        .filter(|(_, at)| inside(*at))
+        .map(|(row, _)| row)
+        .collect())
+}
+
+fn mean(table: &Table, column: &str, rows: &[usize]) -> Result<Option<f64>, TableError> {
+    if !table.has(column) {
+        return Ok(None);
+    }
+    let values = table.float(column)?;
+    let known = statistics::Sample::new(rows.iter().filter_map(|row| values[*row]));
+    Ok(known.ok().map(|sample| sample.mean()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silence_lies_between_two_signs_and_needs_a_request_in_flight() {
+        // Two requests overlap; the server is idle from 50 to 90.
+        let flights = [(0, 40), (5, 50), (90, 120)];
+        assert_eq!(longest(&flights, &[10, 20, 38, 50, 100]), Some((100, 120)));
+        assert_eq!(longest(&flights, &[10, 48]), Some((10, 40)));
+        // A second request sent into a silence does not end it.
+        assert_eq!(longest(&[(0, 100), (60, 110)], &[10]), Some((10, 100)));
+        assert_eq!(longest(&[], &[1, 5]), None);
+    }
+
+    #[test]
+    fn what_computes_in_silence_is_busy() {
+        let given = Parameters {
+            load: None,
+            at_least_ms: 100.0,
+            busy: 0.9,
+        };
+        let of = |ms, gpu, server_cpu| {
+            let silence = Silence {
+                ms: Some(ms),
+                gpu,
+                server_cpu,
+                ..Silence::default()
+            };
+            signature(&silence, &given)
+        };
+        assert_eq!(of(50.0, Some(1.0), None), "none");
+        assert_eq!(of(500.0, Some(0.99), Some(0.1)), "busy");
+        assert_eq!(of(500.0, Some(0.0), Some(0.1)), "idle");
+        assert_eq!(of(500.0, None, None), "not sampled");
+    }
+}

@@ -1,0 +1,129 @@
+//! Whether a workload suits an API: what does not apply is told while planning.
+
+use contract::{Api, OutputMode, Word as _};
+use pipeline::stage::{Needed, Problem};
+
+use crate::settings::Settings;
+use crate::workload::{Images, Part, Source, Workload};
+
+/// Returns the API that the definition of a server's engine names, as far as it is known while planning.
+pub(crate) fn api_of(server: &Needed<'_>) -> Option<Api> {
+    let environment = Needed::of_kind(&server.needs, "provision")?;
+    let engine = &environment.parameters["engines"][0]["definition"];
+    Api::parse(engine["api"].as_str()?).ok()
+}
+
+/// Returns what is wrong with sending a workload through an API; `streamed` if the stage asks for streams.
+pub(crate) fn problems(
+    api: Api,
+    workload: &Workload,
+    settings: &Settings,
+    streamed: bool,
+) -> Vec<Problem> {
+    let mut found = Vec::new();
+    let mut say = |key: &str, message: String, hint: &str| {
+        found.push(Problem::at(&[key], message).hint(hint));
+    };
+    let name = api.word();
+    let parts = parts(&workload.prompts);
+    if api.generates() {
+        let silent = parts.is_empty() || parts.iter().any(|part| part.output.is_none());
+        if workload.output.is_none() && silent {
+            let message = format!("the workload has no `output`, and {name} generates");
+            say(
+                "workload",
+                message,
+                "add for instance `output: {tokens: 128}`",
+            );
+        }
+    } else {
+        let output = !workload.output.is_none() || parts.iter().any(|part| part.output.is_some());
+        let given = [
+            ("output", output),
+            ("sessions", workload.sessions.is_some()),
+            ("structured", workload.structured.is_some()),
+            ("system", workload.system.is_some()),
+        ];
+        for (key, _) in given.iter().filter(|(_, given)| *given) {
+            let message =
+                format!("{name} generates no text, so `{key}` of the workload does not apply");
+            say("workload", message, "remove it");
+        }
+        if streamed {
+            let message = format!("{name} answers at once and not in a stream");
+            say(
+                "delivery",
+                message,
+                "remove `delivery`, or write `delivery: whole`",
+            );
+        }
+        if settings.simulate.is_some() {
+            let message = format!("a simulated server generates text, and {name} does not");
+            say("simulate", message, "measure a server, or leave out `api`");
+        }
+    }
+    if api == Api::Rerank {
+        let drawn = matches!(
+            workload.prompts,
+            Source::Words(_)
+                | Source::SharedPrefix(_)
+                | Source::Corpus(_)
+                | Source::Trace(_)
+                | Source::Mixture(_)
+        );
+        if drawn && workload.documents.is_none() {
+            let message = "the workload has nothing to rank: its prompts are queries".to_owned();
+            say(
+                "workload",
+                message,
+                "add `documents: {count: 10, length: 60}`",
+            );
+        }
+    } else if workload.documents.is_some() {
+        let message = format!("only `api: rerank` ranks `documents`, and this is {name}");
+        say("workload", message, "remove `documents`");
+    }
+    if workload.structured.is_some() && api.generates() && !api.can_be_structured() {
+        let message = format!("{name} has no way to demand a JSON Schema");
+        say(
+            "workload",
+            message,
+            "remove `structured`, or speak another API",
+        );
+    }
+    let some = |images: &Images| images.count > 0;
+    let images = workload.images.as_ref().is_some_and(some)
+        || parts
+            .iter()
+            .any(|part| part.images.as_ref().is_some_and(some));
+    if images && !api.can_see() {
+        let message = format!("{name} takes no images");
+        let hint = "remove `images`, or speak openai-chat, openai-responses or anthropic-messages";
+        say("workload", message, hint);
+    }
+    if images && settings.simulate.is_some() {
+        let message = "a simulated server does not look at images".to_owned();
+        say("simulate", message, "remove `images`, or measure a server");
+    }
+    let exact = workload.output.mode == OutputMode::Exact;
+    if exact && matches!(api, Api::OpenaiResponses | Api::AnthropicMessages) {
+        let message = format!(
+            "{name} cannot make a server ignore the end of sequence, as `mode: exact` demands"
+        );
+        say(
+            "workload",
+            message,
+            "write `mode: cap`, or speak openai-completions or openai-chat",
+        );
+    }
+    found
+}
+
+/// Returns the parts of a mixture, and of mixtures in it.
+fn parts(source: &Source) -> Vec<&Part> {
+    let Source::Mixture(parts) = source else {
+        return Vec::new();
+    };
+    let below = parts.iter().flat_map(|part| self::parts(&part.prompts));
+    parts.iter().chain(below).collect()
+}

@@ -1,0 +1,137 @@
+//! Tables of a report in which the values of one column stand side by side.
+
+use artifacts::Scalar;
+use minijinja::{Environment, Error};
+
+use crate::language::{World, error_of};
+use crate::settings::{ColumnSettings, Pivot};
+use crate::tables::{Grid, Heads, cell, escape};
+use crate::view::View;
+
+/// What a table is pivoted from.
+pub(crate) struct Pivoted<'a> {
+    pub(crate) world: &'a World,
+    pub(crate) environment: &'a Environment<'a>,
+    pub(crate) view: &'a View,
+    /// The footnotes' marker of each row.
+    pub(crate) markers: &'a [String],
+}
+
+/// Values and, for each of them, the first row that has it.
+#[derive(Default)]
+struct Distinct {
+    values: Vec<Vec<Scalar>>,
+    rows: Vec<usize>,
+}
+
+impl Distinct {
+    /// Returns the position of values, as a new one if they are.
+    fn position(&mut self, values: Vec<Scalar>, row: usize) -> usize {
+        self.values
+            .iter()
+            .position(|v| *v == values)
+            .unwrap_or_else(|| {
+                self.values.push(values);
+                self.rows.push(row);
+                self.rows.len() - 1
+            })
+    }
+}
+
+impl Pivoted<'_> {
+    /// Adds a line for each combination of values of `columns`, and for each value of the pivot's column the
+    /// columns that it shows. The heading of such a column is that value, and behind it what is shown where
+    /// that is several.
+    ///
+    /// # Errors
+    /// If a column is not there, or two rows would stand in one place.
+    pub(crate) fn fill(
+        &self,
+        pivot: &Pivot,
+        columns: &[ColumnSettings],
+        heads: &mut Heads,
+        grid: &mut Grid,
+    ) -> Result<(), Error> {
+        let view = self.view;
+        for column in &pivot.values {
+            heads.add(self.world, self.environment, view, column)?;
+        }
+        let (mut lines, mut across) = (Distinct::default(), Distinct::default());
+        let mut places: Vec<(usize, usize)> = Vec::new();
+        for row in 0..view.rows.len() {
+            let value = |column: &str| view.get(row, column).map_err(error_of);
+            let line = columns.iter().map(|c| value(&c.column));
+            let line = line.collect::<Result<Vec<Scalar>, Error>>()?;
+            let place = (
+                lines.position(line, row),
+                across.position(vec![value(&pivot.by)?], row),
+            );
+            if let Some(first) = places.iter().position(|p| *p == place) {
+                return Err(self.twice(pivot, columns, [first, row]));
+            }
+            places.push(place);
+        }
+        for row in &across.rows {
+            let label = self.world.show(view, *row, &pivot.by, "", "none");
+            let label = escape(&label.map_err(error_of)?);
+            for at in 0..pivot.values.len() {
+                let what = &heads.texts[columns.len() + at];
+                grid.lines[0].push(match pivot.values.len() {
+                    1 => label.clone(),
+                    _ => format!("{label} {}", escape(what)),
+                });
+                grid.numeric.push(heads.numeric[at]);
+            }
+        }
+        for (line, first) in lines.rows.iter().enumerate() {
+            let named = columns.iter().map(|c| cell(self.world, view, *first, c));
+            let mut cells = named.collect::<Result<Vec<String>, Error>>()?;
+            for column in 0..across.rows.len() {
+                let row = places.iter().position(|p| *p == (line, column));
+                for (at, value) in pivot.values.iter().enumerate() {
+                    let mut text = match row {
+                        Some(row) => cell(self.world, view, row, value)?,
+                        None => escape(&pivot.absent),
+                    };
+                    if let (Some(marker), 0) = (row.and_then(|r| self.markers.get(r)), at) {
+                        text.push_str(marker);
+                    }
+                    cells.push(text);
+                }
+            }
+            grid.lines.push(cells);
+        }
+        Ok(())
+    }
+
+    /// Says which two rows stand in one place, and which columns would tell them apart.
+    fn twice(&self, pivot: &Pivot, columns: &[ColumnSettings], rows: [usize; 2]) -> Error {
+        let view = self.view;
+        let shown = |column: &str| view.get(rows[1], column).map(|v| v.to_string());
+        let place = columns.iter().map(|c| &c.column).chain([&pivot.by]);
+        let place = place.map(|c| format!("{c}={}", shown(c).unwrap_or_default()));
+        let place: Vec<String> = place.collect();
+        let differ = |column: &&String| {
+            let (a, b) = (view.get(rows[0], column), view.get(rows[1], column));
+            matches!((a, b), (Ok(a), Ok(b)) if a != b)
+        };
+        let differ: Vec<String> = view
+            .keys
+            .iter()
+            .filter(differ)
+            .map(|k| format!("`{k}`"))
+            .collect();
+        let remedy = match differ.is_empty() {
+            true => "choose rows with `where`".to_owned(),
+            false => format!(
+                "add {} to `columns`, or choose rows with `where`",
+                differ.join(" or ")
+            ),
+        };
+        let message = format!(
+            "two rows of the table stand at {}; {remedy}",
+            place.join(", ")
+        );
+        error_of(message.into())
+    }
+}

@@ -1,0 +1,101 @@
+//! Anthropic's messages API (`POST /v1/messages`), as Anthropic, vLLM, llama.cpp and others speak it.
+//!
+//! The system message stands beside the messages. Input tokens come with the first event, without those from
+//! the cache and those written to it; output tokens come with the last but one. There is no seed, no JSON
+//! Schema, and nothing that makes a server ignore the end of sequence.
+
+use serde_json::{Map, Value, json};
+
+use super::{Generation, Reading, insert, new_reasoning, new_text};
+
+pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
+    let mut body = Map::new();
+    insert(&mut body, "model", Some(generation.model));
+    insert(&mut body, "max_tokens", Some(generation.output_tokens));
+    insert(&mut body, "system", generation.system);
+    body.insert("messages".to_owned(), generation.turns(|image| {
+        let data = image.split_once(',').map_or(image, |(_, data)| data);
+        json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}})
+    }, "text"));
+    insert(
+        &mut body,
+        "temperature",
+        Some(generation.sampling.temperature),
+    );
+    insert(&mut body, "top_p", generation.sampling.top_p);
+    insert(&mut body, "stream", Some(generation.streamed()));
+    body
+}
+
+pub(super) fn read(event: &Value) -> Reading {
+    match event["type"].as_str() {
+        Some("message_start") => usage(&event["message"]["usage"], Reading::default()),
+        Some("content_block_delta") => {
+            let delta = &event["delta"];
+            Reading {
+                text: new_text(delta["text"].as_str()),
+                reasoning: new_reasoning(delta["thinking"].as_str()),
+                ..Reading::default()
+            }
+        }
+        Some("message_delta") => {
+            let finish_reason = event["delta"]["stop_reason"].as_str().map(reason);
+            usage(
+                &event["usage"],
+                Reading {
+                    finish_reason,
+                    ..Reading::default()
+                },
+            )
+        }
+        Some("message_stop") => Reading {
+            last: true,
+            ..Reading::default()
+        },
+        Some("message") => whole(event),
+        _ => Reading::default(),
+    }
+}
+
+fn whole(message: &Value) -> Reading {
+    let blocks = || message["content"].as_array().into_iter().flatten();
+    let of = |key: &str| blocks().filter_map(|b| b[key].as_str()).collect::<String>();
+    let reading = Reading {
+        text: new_text(Some(&of("text"))),
+        reasoning: new_reasoning(Some(&of("thinking"))),
+        finish_reason: message["stop_reason"].as_str().map(reason),
+        last: message["stop_reason"].is_string(),
+        ..Reading::default()
+    };
+    usage(&message["usage"], reading)
+}
+
+/// What the other APIs call a reason to stop.
+fn reason(reason: &str) -> String {
+    match reason {
+        "max_tokens" => "length",
+        "end_turn" | "stop_sequence" => "stop",
+        other => other,
+    }
+    .to_owned()
+}
+
+fn usage(usage: &Value, reading: Reading) -> Reading {
+    let (new, cached) = (
+        usage["input_tokens"].as_i64(),
+        usage["cache_read_input_tokens"].as_i64(),
+    );
+    let written = usage["cache_creation_input_tokens"].as_i64().unwrap_or(0);
+    let all = |new: i64| {
+        new.saturating_add(cached.unwrap_or(0))
+            .saturating_add(written)
+    };
+    // At the start a message has a token or none: the count that holds comes at its end.
+    let ended = reading.finish_reason.is_some();
+    Reading {
+        prompt_tokens: new.map(all),
+        cached_prompt_tokens: cached,
+        output_tokens: usage["output_tokens"].as_i64().filter(|_| ended),
+        ..reading
+    }
+}

@@ -1,0 +1,110 @@
+//! OpenAI's responses API (`POST /v1/responses`), as vLLM, SGLang and others speak it.
+//!
+//! The stream has events of many types, each with its `type` in the data; the last one holds the usage. The
+//! system message is `instructions`, a JSON Schema goes into `text.format`. There is no seed, and nothing
+//! that makes a server ignore the end of sequence.
+
+use serde_json::{Map, Value, json};
+
+use super::{Generation, Reading, insert, new_reasoning, new_text};
+
+pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
+    let mut body = Map::new();
+    insert(&mut body, "model", Some(generation.model));
+    insert(&mut body, "instructions", generation.system);
+    body.insert(
+        "input".to_owned(),
+        generation.turns(
+            |image| json!({"type": "input_image", "image_url": image}),
+            "input_text",
+        ),
+    );
+    insert(
+        &mut body,
+        "max_output_tokens",
+        Some(generation.output_tokens),
+    );
+    insert(
+        &mut body,
+        "temperature",
+        Some(generation.sampling.temperature),
+    );
+    insert(&mut body, "top_p", generation.sampling.top_p);
+    insert(&mut body, "stream", Some(generation.streamed()));
+    insert(&mut body, "store", Some(false));
+    insert(
+        &mut body,
+        "text",
+        generation.schema.map(|schema| {
+            json!({"format": {"type": "json_schema", "name": "answer", "schema": schema, "strict": true}})
+        }),
+    );
+    body
+}
+
+pub(super) fn read(event: &Value) -> Reading {
+    match event["type"].as_str() {
+        Some("response.output_text.delta") => Reading {
+            text: new_text(event["delta"].as_str()),
+            ..Reading::default()
+        },
+        Some("response.reasoning_text.delta" | "response.reasoning_summary_text.delta") => {
+            Reading {
+                reasoning: new_reasoning(event["delta"].as_str()),
+                ..Reading::default()
+            }
+        }
+        Some("response.completed" | "response.incomplete" | "response.failed") => {
+            // The text has come already, piece by piece.
+            Reading {
+                text: None,
+                reasoning: None,
+                ..response(&event["response"])
+            }
+        }
+        Some("error") => Reading {
+            error: event["message"].as_str().map(str::to_owned),
+            ..Reading::default()
+        },
+        Some(_) => Reading::default(),
+        None => response(event),
+    }
+}
+
+/// Reads a whole response.
+fn response(response: &Value) -> Reading {
+    let (mut text, mut reasoning) = (String::new(), String::new());
+    for item in response["output"].as_array().into_iter().flatten() {
+        for part in item["content"].as_array().into_iter().flatten() {
+            let said = part["text"].as_str().unwrap_or_default();
+            match part["type"].as_str() {
+                Some("output_text") => text.push_str(said),
+                Some("reasoning_text") => reasoning.push_str(said),
+                _ => {}
+            }
+        }
+    }
+    let usage = &response["usage"];
+    let status = response["status"].as_str();
+    let why = response["incomplete_details"]["reason"].as_str();
+    let why = why.map(|why| {
+        if why == "max_output_tokens" {
+            "length"
+        } else {
+            why
+        }
+    });
+    let ended = matches!(status, Some("completed" | "incomplete"));
+    Reading {
+        text: new_text(Some(&text)),
+        reasoning: new_reasoning(Some(&reasoning)),
+        reasoning_tokens: usage["output_tokens_details"]["reasoning_tokens"].as_i64(),
+        output_tokens: usage["output_tokens"].as_i64(),
+        prompt_tokens: usage["input_tokens"].as_i64(),
+        cached_prompt_tokens: usage["input_tokens_details"]["cached_tokens"].as_i64(),
+        finish_reason: ended.then(|| why.unwrap_or("stop").to_owned()),
+        error: super::error_in(response),
+        last: ended,
+        ..Reading::default()
+    }
+}

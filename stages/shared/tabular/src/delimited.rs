@@ -1,0 +1,76 @@
+//! CSV and TSV with a heading.
+
+use crate::field::{Field, Unreadable};
+use crate::sheet::{Places, Sheet};
+
+const HINT: &str = "the first line names the columns; quote text that contains the separator";
+
+/// Reads text with a separator: lines that begin with `#` are remarks, the first other line names the
+/// columns, every field is text, an empty one is null.
+pub(crate) fn read(bytes: &[u8], separator: u8) -> Result<Sheet, Unreadable> {
+    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
+    let mut reader = csv::ReaderBuilder::new()
+        .delimiter(separator)
+        .comment(Some(b'#'))
+        .trim(csv::Trim::All)
+        .from_reader(bytes);
+    let names: Vec<String> = reader
+        .headers()
+        .map_err(|e| wrong(&e))?
+        .iter()
+        .map(str::to_owned)
+        .collect();
+    if names.iter().all(String::is_empty) {
+        return Err(Unreadable::new("it has no heading", HINT).at(1));
+    }
+    let mut columns = vec![Vec::new(); names.len()];
+    let mut lines = Vec::new();
+    let mut record = csv::StringRecord::new();
+    while reader.read_record(&mut record).map_err(|e| wrong(&e))? {
+        // The position before a record may be that of remarks: its own is known to the record.
+        let first = record.position().map_or(0, csv::Position::line);
+        let first = usize::try_from(first)
+            .unwrap_or(usize::MAX)
+            .saturating_sub(1);
+        let breaks: usize = record.iter().map(|field| field.matches('\n').count()).sum();
+        lines.push(first..first + breaks + 1);
+        for (column, field) in columns.iter_mut().zip(&record) {
+            column.push(match field {
+                "" => Field::Null,
+                text => Field::Text(text.to_owned()),
+            });
+        }
+    }
+    Ok(Sheet {
+        units: vec![None; names.len()],
+        names,
+        columns,
+        places: Places::Lines(lines),
+        remarks: remarks(bytes),
+    })
+}
+
+/// Returns the remarks before the heading, without their sign.
+fn remarks(bytes: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes);
+    let before = text.lines().take_while(|line| line.starts_with('#'));
+    before
+        .map(|line| line.trim_start_matches('#').trim().to_owned())
+        .collect()
+}
+
+fn wrong(error: &csv::Error) -> Unreadable {
+    let message = match error.kind() {
+        csv::ErrorKind::UnequalLengths {
+            expected_len, len, ..
+        } => format!("{len} fields, but {expected_len} headings"),
+        csv::ErrorKind::Utf8 { .. } => "it is not UTF-8 text".to_owned(),
+        _ => error.to_string(),
+    };
+    let line = error.position().map(|p| p.line());
+    let line = line.and_then(|line| usize::try_from(line).ok());
+    Unreadable {
+        line,
+        ..Unreadable::new(message, HINT)
+    }
+}

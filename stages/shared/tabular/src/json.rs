@@ -1,0 +1,255 @@
+//! JSON: objects a line, a list of objects, or a list below keys of an object.
+
+use std::ops::Range;
+
+use serde_json::{Deserializer, Value};
+
+use crate::field::{Field, Unreadable};
+use crate::sheet::{Places, Sheet};
+
+/// A value of a list, and the lines at which it stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// The value.
+    pub value: Value,
+    /// Its lines, from 0, half-open.
+    pub lines: Range<usize>,
+}
+
+/// Reads the records of a text: the values of JSON Lines, or the items of the one list of a JSON document; of
+/// a document with an object on top, the list that `below` leads to, by keys with dots between them.
+///
+/// # Errors
+/// If it is neither, or cut off; with line and column.
+pub fn records(text: &str, below: Option<&str>) -> Result<Vec<Record>, Unreadable> {
+    let mut cursor = Cursor::new(text);
+    let mut keys = below.into_iter().flat_map(|path| path.split('.'));
+    loop {
+        match cursor.next() {
+            Some(b'[') => {
+                if let Some(key) = keys.next() {
+                    let message = format!("there is a list where the key `{key}` was looked for");
+                    return Err(cursor.wrong(message, "correct the path to the rows"));
+                }
+                return cursor.list();
+            }
+            Some(b'{') => match keys.next() {
+                Some(key) => cursor.enter(key)?,
+                None if below.is_none() => return cursor.lines(),
+                None => {
+                    let message = "the path to the rows leads to an object, not to a list";
+                    return Err(cursor.wrong(message, "name the key of the list"));
+                }
+            },
+            _ => {
+                let message = "it holds neither objects nor a list of objects";
+                return Err(cursor.wrong(message, "write a list of objects, or an object a line"));
+            }
+        }
+    }
+}
+
+/// Reads records that are objects as a sheet: a column for each key that any has, in order of first use.
+pub(crate) fn read(bytes: &[u8], below: Option<&str>) -> Result<Sheet, Unreadable> {
+    let text = std::str::from_utf8(bytes).map_err(|e| {
+        let line = bytes[..e.valid_up_to()]
+            .iter()
+            .filter(|b| **b == b'\n')
+            .count()
+            + 1;
+        Unreadable::new(
+            "it is not UTF-8 text",
+            "convert it, for instance with iconv",
+        )
+        .at(line)
+    })?;
+    let records = records(text.strip_prefix('\u{feff}').unwrap_or(text), below)?;
+    let mut names: Vec<String> = Vec::new();
+    let mut columns: Vec<Vec<Field>> = Vec::new();
+    let mut places = Vec::new();
+    for (row, record) in records.into_iter().enumerate() {
+        let Value::Object(object) = record.value else {
+            let message = "a row is not an object";
+            let hint = "every row is `{…}`, with the names of columns as keys";
+            return Err(Unreadable::new(message, hint).at(record.lines.start + 1));
+        };
+        for (name, value) in object {
+            let at = names.iter().position(|n| *n == name).unwrap_or_else(|| {
+                names.push(name);
+                columns.push(vec![Field::Null; row]);
+                names.len() - 1
+            });
+            columns[at].push(field(value));
+        }
+        for column in &mut columns {
+            column.resize(row + 1, Field::Null);
+        }
+        places.push(record.lines);
+    }
+    Ok(Sheet {
+        units: vec![None; names.len()],
+        names,
+        columns,
+        places: Places::Lines(places),
+        remarks: Vec::new(),
+    })
+}
+
+fn field(value: Value) -> Field {
+    match value {
+        Value::Null => Field::Null,
+        Value::Bool(value) => Field::Bool(value),
+        Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+            (Some(value), _) => Field::Int(value),
+            (None, Some(value)) if value.is_finite() => Field::Float(value),
+            _ => Field::Other("a number that no double holds"),
+        },
+        Value::String(text) => Field::Text(text),
+        Value::Array(_) => Field::Other("a list"),
+        Value::Object(_) => Field::Other("an object"),
+    }
+}
+
+/// Walks over a text without keeping what it passes.
+struct Cursor<'a> {
+    text: &'a str,
+    at: usize,
+    /// A place whose line is known, so that lines are counted once.
+    counted: (usize, usize),
+}
+
+impl<'a> Cursor<'a> {
+    fn new(text: &'a str) -> Self {
+        Self {
+            text,
+            at: 0,
+            counted: (0, 0),
+        }
+    }
+
+    /// Skips space and returns the next byte.
+    fn next(&mut self) -> Option<u8> {
+        let rest = &self.text[self.at..];
+        self.at += rest.len() - rest.trim_start().len();
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    /// Returns the line of a place at or behind the last one asked for, from 0.
+    fn line(&mut self, at: usize) -> usize {
+        let (from, line) = self.counted;
+        let more = self.text.as_bytes()[from..at]
+            .iter()
+            .filter(|b| **b == b'\n')
+            .count();
+        self.counted = (at, line + more);
+        line + more
+    }
+
+    fn wrong(&self, message: impl Into<String>, hint: &str) -> Unreadable {
+        self.wrong_at(self.at, message, hint)
+    }
+
+    fn wrong_at(&self, at: usize, message: impl Into<String>, hint: &str) -> Unreadable {
+        let mut at = at.min(self.text.len());
+        while !self.text.is_char_boundary(at) {
+            at -= 1;
+        }
+        let before = &self.text[..at];
+        let line = before.matches('\n').count() + 1;
+        let column = before
+            .rsplit('\n')
+            .next()
+            .unwrap_or_default()
+            .chars()
+            .count()
+            + 1;
+        Unreadable::new(message, hint).at(line).at_column(column)
+    }
+
+    /// Reads one value.
+    fn value(&mut self) -> Result<Value, Unreadable> {
+        let rest = &self.text[self.at..];
+        let mut values = Deserializer::from_str(rest).into_iter::<Value>();
+        match values.next() {
+            Some(Ok(value)) => {
+                self.at += values.byte_offset();
+                Ok(value)
+            }
+            Some(Err(error)) => {
+                let line = rest.lines().nth(error.line().saturating_sub(1));
+                let start =
+                    line.map_or(rest.len(), |l| l.as_ptr() as usize - rest.as_ptr() as usize);
+                let at = self.at + start + error.column().saturating_sub(1);
+                let text = error.to_string();
+                let message = text.split(" at line ").next().unwrap_or(&text).to_owned();
+                Err(self.wrong_at(at, message, "correct the JSON; it may be cut off"))
+            }
+            None => Err(self.wrong("it ends early", "it may be cut off")),
+        }
+    }
+
+    fn record(&mut self) -> Result<Record, Unreadable> {
+        let start = self.at;
+        let value = self.value()?;
+        let first = self.line(start);
+        let last = self.line(self.at.max(1) - usize::from(self.at > start));
+        Ok(Record {
+            value,
+            lines: first..last + 1,
+        })
+    }
+
+    /// Reads values behind each other.
+    fn lines(&mut self) -> Result<Vec<Record>, Unreadable> {
+        let mut records = Vec::new();
+        while self.next().is_some() {
+            records.push(self.record()?);
+        }
+        Ok(records)
+    }
+
+    /// Reads the items of a list; the cursor is at its bracket.
+    fn list(&mut self) -> Result<Vec<Record>, Unreadable> {
+        self.at += 1;
+        let mut records = Vec::new();
+        if self.next() == Some(b']') {
+            return Ok(records);
+        }
+        loop {
+            if self.next().is_none() {
+                return Err(self.wrong("the list does not end", "it may be cut off"));
+            }
+            records.push(self.record()?);
+            match self.next() {
+                Some(b',') => self.at += 1,
+                Some(b']') => return Ok(records),
+                _ => return Err(self.wrong("expected `,` or `]`", "it may be cut off")),
+            }
+        }
+    }
+
+    /// Goes to the value of a key; the cursor is at the brace of its object.
+    fn enter(&mut self, key: &str) -> Result<(), Unreadable> {
+        let mut known = Vec::new();
+        self.at += 1;
+        while self.next() == Some(b'"') {
+            let name = self.value()?;
+            let name = name.as_str().unwrap_or_default().to_owned();
+            if self.next() != Some(b':') {
+                return Err(self.wrong("expected `:`", "correct the JSON"));
+            }
+            self.at += 1;
+            self.next();
+            if name == key {
+                return Ok(());
+            }
+            self.value()?;
+            known.push(format!("`{name}`"));
+            if self.next() == Some(b',') {
+                self.at += 1;
+            }
+        }
+        let hint = format!("there are: {}", known.join(", "));
+        Err(self.wrong(format!("there is no key `{key}`"), &hint))
+    }
+}

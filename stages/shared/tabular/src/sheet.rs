@@ -1,0 +1,245 @@
+//! A file as named columns.
+
+use std::ops::Range;
+use std::path::Path;
+
+use crate::field::{Field, Unreadable};
+use crate::{delimited, json, parquet};
+
+/// What a file is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Commas, with a heading.
+    Csv,
+    /// Tabs, with a heading.
+    Tsv,
+    /// A list of objects, or an object a line.
+    Json,
+    /// Parquet.
+    Parquet,
+}
+
+impl Format {
+    /// Returns the format that the name of a file promises.
+    ///
+    /// # Errors
+    /// If its ending is none of those known.
+    pub fn of(name: &str) -> Result<Self, Unreadable> {
+        let ending = Path::new(name).extension().and_then(|e| e.to_str());
+        match ending.unwrap_or_default().to_ascii_lowercase().as_str() {
+            "csv" => Ok(Self::Csv),
+            "tsv" => Ok(Self::Tsv),
+            "json" | "jsonl" | "ndjson" => Ok(Self::Json),
+            "parquet" => Ok(Self::Parquet),
+            other => {
+                let message = match other {
+                    "" => "its name has no ending that tells what it is written in".to_owned(),
+                    other => format!("files that end in `.{other}` are not read as tables"),
+                };
+                let hint = "write `.csv`, `.tsv`, `.json`, `.jsonl` or `.parquet`";
+                Err(Unreadable::new(message, hint))
+            }
+        }
+    }
+}
+
+/// Where the rows stand in their file.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Places {
+    /// In lines, from 0, half-open.
+    Lines(Vec<Range<usize>>),
+    /// One behind the other, so many.
+    Rows(usize),
+}
+
+impl Places {
+    /// Returns how many rows there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Lines(lines) => lines.len(),
+            Self::Rows(rows) => *rows,
+        }
+    }
+
+    /// Returns whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns where a row stands: lines of the file, or rows of a Parquet file, from 0, half-open.
+    pub fn of(&self, row: usize) -> Range<usize> {
+        match self {
+            Self::Lines(lines) => lines[row].clone(),
+            Self::Rows(_) => row..row + 1,
+        }
+    }
+
+    /// Returns the place of a row for people, from 1: `line 4`, `row 4`.
+    pub fn words(&self, row: usize) -> String {
+        let word = match self {
+            Self::Lines(_) => "line",
+            Self::Rows(_) => "row",
+        };
+        format!("{word} {}", self.of(row).start + 1)
+    }
+}
+
+/// A file as named columns of equal length.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sheet {
+    /// The names, in the order of the file.
+    pub names: Vec<String>,
+    /// The unit of each column, where the file states it.
+    pub units: Vec<Option<String>>,
+    /// The values of each column.
+    pub columns: Vec<Vec<Field>>,
+    /// Where each row stands.
+    pub places: Places,
+    /// The remarks before the heading.
+    pub remarks: Vec<String>,
+}
+
+impl Sheet {
+    /// Returns the position of a column.
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.names.iter().position(|n| n == name)
+    }
+
+    /// Returns how many rows there are.
+    pub fn rows(&self) -> usize {
+        self.places.len()
+    }
+}
+
+/// Reads a file; `below` leads to the rows of a JSON document, by keys with dots between them.
+///
+/// # Errors
+/// If it is cut off, two columns have one name, or it is not what its format promises.
+pub fn read(format: Format, bytes: &[u8], below: Option<&str>) -> Result<Sheet, Unreadable> {
+    let sheet = match format {
+        Format::Csv => delimited::read(bytes, b','),
+        Format::Tsv => delimited::read(bytes, b'\t'),
+        Format::Json => json::read(bytes, below),
+        Format::Parquet => parquet::read(bytes),
+    }?;
+    for (at, name) in sheet.names.iter().enumerate() {
+        if sheet.names[..at].contains(name) {
+            let message = format!("two columns are named `{name}`");
+            return Err(Unreadable::new(
+                message,
+                "give every column a name of its own",
+            ));
+        }
+    }
+    Ok(sheet)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn text(text: &str) -> Field {
+        Field::Text(text.to_owned())
+    }
+
+    #[test]
+    fn remarks_empty_fields_and_lines_of_csv_are_known() {
+        let bytes = b"# source: paper | section: 3\n# note: by hand\nname,n\n\"a,b\",1\n\"two\nlines\",\nlast,3\n";
+        let sheet = read(Format::Csv, bytes, None).unwrap();
+        assert_eq!(sheet.names, ["name", "n"]);
+        assert_eq!(
+            sheet.remarks,
+            ["source: paper | section: 3", "note: by hand"]
+        );
+        assert_eq!(
+            sheet.columns[0],
+            [text("a,b"), text("two\nlines"), text("last")]
+        );
+        assert_eq!(sheet.columns[1], [text("1"), Field::Null, text("3")]);
+        assert_eq!(sheet.places, Places::Lines(vec![3..4, 4..6, 6..7]));
+        assert_eq!(sheet.places.words(2), "line 7");
+    }
+
+    #[test]
+    fn a_list_lines_and_a_list_below_keys_give_the_same_rows() {
+        let list = "[\n {\"a\": 1, \"b\": null},\n {\"a\": 2.5,\n  \"c\": \"x\"}\n]\n";
+        let lines = "{\"a\": 1, \"b\": null}\n\n{\"a\": 2.5, \"c\": \"x\"}\n";
+        let below = "{\"meta\": {\"rows\": [0]},\n \"results\": {\"rows\": [{\"a\": 1, \"b\": null}, {\"a\": 2.5, \"c\": \"x\"}]}}";
+        let of = |text: &str, below| read(Format::Json, text.as_bytes(), below).unwrap();
+        let (list, lines, below) = (
+            of(list, None),
+            of(lines, None),
+            of(below, Some("results.rows")),
+        );
+        assert_eq!(list.names, ["a", "b", "c"]);
+        assert_eq!(list.columns[0], [Field::Int(1), Field::Float(2.5)]);
+        assert_eq!(list.columns[2], [Field::Null, text("x")]);
+        assert_eq!(
+            (&list.columns, &list.columns),
+            (&lines.columns, &below.columns)
+        );
+        assert_eq!(list.places, Places::Lines(vec![1..2, 2..4]));
+        assert_eq!(lines.places, Places::Lines(vec![0..1, 2..3]));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place() {
+        for (format, bytes, place, part) in [
+            (
+                Format::Csv,
+                "a,b\n1,2\n3\n",
+                "f:3: ",
+                "1 fields, but 2 headings",
+            ),
+            (Format::Csv, "", "f:1: ", "no heading"),
+            (Format::Csv, "a,a\n1,2\n", "f: ", "two columns"),
+            (
+                Format::Json,
+                "[{\"a\": 1},\n {\"a\" 2}]",
+                "f:2:7: ",
+                "expected `:`",
+            ),
+            (Format::Json, "[{\"a\": 1},", "f:1:11: ", "does not end"),
+            (Format::Json, "{\"a\": 1}\n[2]\n", "f:2: ", "not an object"),
+            (Format::Json, "hello", "f:1:1: ", "neither objects"),
+            (Format::Json, "{\"a\": {}}\n{\"a\"", "f:2:", "EOF"),
+            (Format::Parquet, "PAR1", "f: ", ""),
+        ] {
+            let error = read(format, bytes.as_bytes(), None).unwrap_err().of("f");
+            assert!(
+                error.starts_with(place) && error.contains(part),
+                "{bytes}: {error}"
+            );
+        }
+        let error = read(Format::Json, b"{\"rows\": [], \"more\": 1}", Some("row")).unwrap_err();
+        assert!(error.hint.contains("`rows`, `more`"), "{}", error.hint);
+        assert!(
+            Format::of("a.xlsx")
+                .unwrap_err()
+                .message
+                .contains("`.xlsx`")
+        );
+        assert_eq!(Format::of("A.CSV"), Ok(Format::Csv));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), json in ".{0,200}") {
+            for format in [Format::Csv, Format::Tsv, Format::Json, Format::Parquet] {
+                let _ = read(format, &bytes, None);
+                let _ = read(format, json.as_bytes(), Some("a.b"));
+            }
+        }
+
+        #[test]
+        fn a_cut_list_of_json_is_refused(n in 1usize..6, cut in 0usize..60) {
+            let rows: Vec<String> = (0..n).map(|i| format!("{{\"a\": {i}}}")).collect();
+            let text = format!("[{}]", rows.join(",\n"));
+            if cut < text.len() {
+                prop_assert!(read(Format::Json, &text.as_bytes()[..cut], None).is_err());
+            }
+        }
+    }
+}
