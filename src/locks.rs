@@ -26,7 +26,7 @@ pub(crate) fn find_locks(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), 
                 find_locks(&path, found)?;
             }
         } else if path.extension().is_some_and(|e| e == "lock") {
-            let bytes = std::fs::read(&path)
+            let bytes = artifacts::regular::read(&path)
                 .map_err(|e| Stop::machine(format!("{}: {e}", path.display())))?;
             if bytes.starts_with(b"benchtrail lock ") {
                 found.push(path);

@@ -277,6 +277,113 @@ fn only_regular_files_below_the_bundle_are_opened() {
     }
 }
 
+/// Runs a command that must not wait for a file; one that does is ended, and fails the test.
+fn unwaiting(project: &Project, line: &str) -> Outcome {
+    let plain = project.command(line.split(' '));
+    let mut command = std::process::Command::new("timeout");
+    command
+        .args([
+            "-s",
+            "KILL",
+            "100",
+            "sh",
+            "-c",
+            "ulimit -v 4194304 && exec \"$@\"",
+            "sh",
+        ])
+        .arg(plain.get_program())
+        .args(plain.get_args())
+        .current_dir(project.path())
+        .stdin(std::process::Stdio::null());
+    for (name, value) in plain.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.output().expect("timeout starts").into()
+}
+
+#[test]
+fn a_fifo_or_a_device_in_the_place_of_any_file_that_a_command_reads_ends_it_with_a_reason() {
+    let project = Project::copy_of(&published().0);
+    let at = |name: &str| project.path().join(name);
+    let roots = fs::read_dir(at(".benchtrail/roots")).expect("roots").next();
+    let root = roots.expect("a root").expect("readable").path();
+    let place = root.join("place");
+    let place = place.strip_prefix(project.path()).expect("below");
+    let lease = ".benchtrail/leases/1-2.json";
+    fs::create_dir_all(at(".benchtrail/leases")).expect("writable");
+    fs::create_dir_all(at(".benchtrail/holds")).expect("writable");
+    let cases: &[(&str, &[&str])] = &[
+        (
+            STUDY,
+            &[
+                "plan experiments/simulated.yaml",
+                "run experiments/simulated.yaml",
+            ],
+        ),
+        (
+            "experiments/simulated.lock",
+            &[
+                "plan experiments/simulated.yaml",
+                "status experiments/simulated.yaml",
+                "run experiments/simulated.yaml",
+                "gc --dry-run",
+                "diff experiments/simulated.lock bundle",
+                "explore experiments/simulated.lock --export out.html",
+            ],
+        ),
+        (place.to_str().expect("text"), &["gc --dry-run"]),
+        (".benchtrail/holds/run-1-2-3", &["gc --dry-run"]),
+        (
+            "x.md",
+            &["audit x.md", "why x.md 1", "audit --foreign x.md"],
+        ),
+        (
+            "x.parquet",
+            &[
+                "show x.parquet",
+                "sql x.parquet",
+                "audit --foreign bundle/README.md --data x.parquet",
+            ],
+        ),
+        ("x.csv", &["audit --foreign bundle/README.md --data x.csv"]),
+        ("x.tar.zst", &["verify x.tar.zst", "reproduce x.tar.zst"]),
+        ("x.pem", &["verify bundle --key x.pem"]),
+        ("load.json", &["report ."]),
+    ];
+    for (name, commands) in cases {
+        for device in [false, true] {
+            let path = at(name);
+            let before = fs::read(&path).ok();
+            fs::remove_file(&path).ok();
+            if device {
+                symlink("/dev/zero", &path).expect("a link");
+            } else {
+                let made = std::process::Command::new("mkfifo").arg(&path).status();
+                assert!(made.expect("mkfifo starts").success());
+            }
+            for line in *commands {
+                let outcome = unwaiting(&project, line);
+                let said = format!("{}{}", outcome.stdout, outcome.stderr);
+                let told =
+                    matches!(outcome.code, Some(1..=5)) && outcome.stderr.contains("error: ");
+                assert!(told, "{line}, device {device}: {:?} {said}", outcome.code);
+            }
+            fs::remove_file(&path).expect("removable");
+            if let Some(before) = before {
+                fs::write(&path, before).expect("writable");
+            }
+        }
+    }
+    // What is no lease of ours is left alone.
+    let made = std::process::Command::new("mkfifo").arg(at(lease)).status();
+    assert!(made.expect("mkfifo starts").success());
+    let outcome = unwaiting(&project, "run experiments/simulated.yaml --quiet");
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+}
+
 #[test]
 fn an_object_that_is_no_regular_file_is_not_read() {
     let (_folder, bundle) = copy();

@@ -44,9 +44,9 @@ impl ColumnReader {
         let path = store.path(digest);
         // The footer says which bytes to keep. If it cannot be read, hashing tells whether the object is
         // damaged or was never a table, so its error waits.
-        let footer = File::open(&path)
+        let footer = crate::regular::open(&path)
             .map_err(ParquetError::from)
-            .and_then(|file| Footer::read(&file));
+            .and_then(|(file, _)| Footer::read(&file));
         let ranges = footer
             .as_ref()
             .map_or(Vec::new(), |footer| footer.ranges(columns));

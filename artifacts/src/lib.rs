@@ -9,6 +9,7 @@ mod digest;
 mod document;
 mod key;
 mod pages;
+pub mod regular;
 mod schemas;
 mod store;
 mod table;

@@ -314,7 +314,7 @@ impl Lock {
     /// # Errors
     /// If the file cannot be read, is no lock, or was edited.
     pub fn read(path: &Path) -> Result<Option<Self>, LockError> {
-        match fs::read_to_string(path) {
+        match artifacts::regular::read_text(path) {
             Ok(text) => Self::parse(&text, path).map(Some),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(LockError::Io(path.to_owned(), e)),
@@ -415,7 +415,7 @@ impl Lock {
     pub fn write(&self, path: &Path) -> Result<bool, LockError> {
         let text = self.to_text();
         let error = |e| LockError::Io(path.to_owned(), e);
-        match fs::read(path) {
+        match artifacts::regular::read(path) {
             Ok(bytes) if bytes == text.as_bytes() => return Ok(false),
             Ok(_) => {}
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}

@@ -95,7 +95,7 @@ fn audit_foreign(arguments: &AuditArgs, global: &Global) -> Result<(), Stop> {
     let mut unaudited = Vec::new();
     for report in &arguments.reports {
         let name = shown(report);
-        let bytes = fs::read(report).map_err(|error| {
+        let bytes = artifacts::regular::read(report).map_err(|error| {
             Stop::usage(format!("{name}: {error}"))
                 .hint("give the report as a Markdown or text file")
         })?;

@@ -73,7 +73,7 @@ impl LoadStudy {
     /// If the folder is none of a run, or what it holds cannot be read.
     pub(super) fn read(folder: &Path) -> Result<Self, Stop> {
         let path = folder.join(FILE);
-        let text = fs::read_to_string(&path).map_err(|e| {
+        let text = artifacts::regular::read_text(&path).map_err(|e| {
             Stop::usage(format!("{}: {e}", path.display()))
                 .hint("give the folder that `benchtrail load --out DIR` has written")
         })?;

@@ -49,8 +49,8 @@ pub(super) fn show(arguments: &ShowArgs, global: &Global) -> Result<(), Stop> {
 /// Shows a Parquet file that lies in no store, or a table of a folder that `load --out` wrote.
 fn loose(path: &Path, arguments: &ShowArgs, view: &View, global: &Global) -> Result<(), Stop> {
     let file = crate::folder::table_file(path, arguments.what.as_deref())?;
-    let bytes =
-        std::fs::read(&file).map_err(|e| Stop::machine(format!("{}: {e}", file.display())))?;
+    let bytes = artifacts::regular::read(&file)
+        .map_err(|e| Stop::machine(format!("{}: {e}", file.display())))?;
     if arguments.raw {
         return write_raw(&bytes).map_err(|e| Stop::machine(format!("standard output: {e}")));
     }

@@ -56,8 +56,8 @@ fn loose(arguments: &SqlArgs, rows: Option<(usize, usize)>, global: &Global) -> 
     };
     let read = |name: &str| -> Result<Table, Stop> {
         let file = crate::folder::table_file(path, path.is_dir().then_some(name))?;
-        let bytes =
-            std::fs::read(&file).map_err(|e| Stop::machine(format!("{}: {e}", file.display())))?;
+        let bytes = artifacts::regular::read(&file)
+            .map_err(|e| Stop::machine(format!("{}: {e}", file.display())))?;
         Ok(Table::from_parquet(bytes)?)
     };
     let Some(query) = &arguments.query else {

@@ -76,7 +76,7 @@ impl Store {
                 Ok(()) => fs::remove_file(&path).map_err(StoreError::io(&path))?,
                 Err(TryLockError::Error(e)) => return Err(StoreError::Io(path, e)),
                 Err(TryLockError::WouldBlock) => {
-                    let text = fs::read_to_string(&path).map_err(StoreError::io(&path))?;
+                    let text = crate::regular::read_text(&path).map_err(StoreError::io(&path))?;
                     held.extend(text.lines().filter_map(|line| line.parse::<Digest>().ok()));
                     let began = text
                         .lines()
@@ -125,8 +125,8 @@ impl Hold {
 }
 
 fn open_if_there(path: &Path) -> Result<Option<File>, StoreError> {
-    match File::open(path) {
-        Ok(file) => Ok(Some(file)),
+    match crate::regular::open(path) {
+        Ok((file, _)) => Ok(Some(file)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(StoreError::Io(path.to_owned(), e)),
     }

@@ -66,7 +66,7 @@ impl Store {
         fs::create_dir_all(&folder).map_err(StoreError::io(&folder))?;
         let turn = alone(&folder)?;
         let place = folder.join("place");
-        if fs::read(&place).ok().as_deref() != Some(text.as_slice()) {
+        if crate::regular::read(&place).ok().as_deref() != Some(text.as_slice()) {
             let mut new =
                 tempfile::NamedTempFile::new_in(&folder).map_err(StoreError::io(&place))?;
             new.write_all(&text)
@@ -209,7 +209,7 @@ impl Journal {
         File::create(&written).map_err(StoreError::io(&written))?;
         super::gc::remove(&self.path)?;
         for path in journal_files(&self.folder)? {
-            let Ok(file) = File::open(&path) else {
+            let Ok((file, _)) = crate::regular::open(&path) else {
                 continue;
             };
             if file.try_lock().is_ok() {
@@ -243,7 +243,7 @@ fn journals(folder: &Path) -> Result<Vec<Noted>, StoreError> {
         let Some(text) = read_if_there(&path)? else {
             continue;
         };
-        let live = match File::open(&path).map(|file| file.try_lock()) {
+        let live = match crate::regular::open(&path).map(|(file, _)| file.try_lock()) {
             Ok(Err(TryLockError::WouldBlock)) => true,
             Ok(Ok(()) | Err(TryLockError::Error(_))) | Err(_) => false,
         };
@@ -261,7 +261,7 @@ fn journals(folder: &Path) -> Result<Vec<Noted>, StoreError> {
 }
 
 fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
-    match fs::read(path) {
+    match crate::regular::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(StoreError::Io(path.to_owned(), e)),

@@ -17,7 +17,8 @@ pub(crate) fn read(
             sources::bytes_of(digest).map_err(|e| format!("{what} {}", e.message))?;
         return Ok((source.path.display().to_string(), bytes, digest.to_owned()));
     }
-    let bytes = std::fs::read(file).map_err(|e| format!("{what} {file}: {e}"))?;
+    let bytes =
+        artifacts::regular::read(file.as_ref()).map_err(|e| format!("{what} {file}: {e}"))?;
     let found = Digest::of(&bytes).to_string();
     match digest.filter(|digest| *digest != found) {
         Some(digest) => Err(format!(

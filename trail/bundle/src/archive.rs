@@ -82,7 +82,8 @@ pub fn pack(folder: &Path, archive: &Path) -> Result<(), BundleError> {
 pub fn manifest_of(archive: &Path) -> Result<Manifest, BundleError> {
     let malformed = |what: String| BundleError::Malformed(archive.to_owned(), what);
     let damaged = |e: io::Error| malformed(format!("a damaged archive: {e}"));
-    let file = fs::File::open(archive).map_err(|e| BundleError::Io(archive.to_owned(), e))?;
+    let opened = artifacts::regular::open(archive);
+    let (file, _) = opened.map_err(|e| BundleError::Io(archive.to_owned(), e))?;
     let stream = StreamingDecoder::new(io::BufReader::new(file)).map_err(|_| {
         BundleError::NotABundle(
             archive.to_owned(),
@@ -117,7 +118,8 @@ pub fn manifest_of(archive: &Path) -> Result<Manifest, BundleError> {
 pub fn unpack(archive: &Path, into: &Path) -> Result<String, BundleError> {
     let malformed = |what: String| BundleError::Malformed(archive.to_owned(), what);
     let damaged = |e: io::Error| malformed(format!("a damaged archive: {e}"));
-    let file = fs::File::open(archive).map_err(|e| BundleError::Io(archive.to_owned(), e))?;
+    let opened = artifacts::regular::open(archive);
+    let (file, _) = opened.map_err(|e| BundleError::Io(archive.to_owned(), e))?;
     let stream = StreamingDecoder::new(io::BufReader::new(file)).map_err(|_| {
         BundleError::NotABundle(
             archive.to_owned(),

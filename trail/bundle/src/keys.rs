@@ -58,7 +58,8 @@ impl KeyPair {
     /// # Errors
     /// If the file cannot be read or is no Ed25519 key in PKCS#8 PEM.
     pub fn read(path: &Path) -> Result<Self, BundleError> {
-        let text = fs::read_to_string(path).map_err(|e| BundleError::Io(path.to_owned(), e))?;
+        let text =
+            artifacts::regular::read_text(path).map_err(|e| BundleError::Io(path.to_owned(), e))?;
         if text.contains("PUBLIC KEY") {
             let what = "this is a public key; signing needs the private key".to_owned();
             return Err(BundleError::Key(path.to_owned(), what));
@@ -124,7 +125,8 @@ impl PublicKey {
     /// # Errors
     /// If the file cannot be read or is no Ed25519 key in SPKI PEM.
     pub fn read(path: &Path) -> Result<Self, BundleError> {
-        let text = fs::read_to_string(path).map_err(|e| BundleError::Io(path.to_owned(), e))?;
+        let text =
+            artifacts::regular::read_text(path).map_err(|e| BundleError::Io(path.to_owned(), e))?;
         VerifyingKey::from_public_key_pem(&text).map(Self).map_err(|_| {
             let what = if text.contains("PRIVATE KEY") {
                 "this is a private key. Pass the public key to check a signature, and keep this \

@@ -134,7 +134,7 @@ fn words(lock: &Lock, file: &Path) -> (Option<String>, Option<String>) {
     };
     let read = |extension: &str| {
         let file = plain.with_extension(extension);
-        let text = std::fs::read_to_string(&file).ok()?;
+        let text = artifacts::regular::read_text(&file).ok()?;
         pipeline::language::json_of(&text, &file).ok()
     };
     let spec = read("yaml").or_else(|| read("yml")).unwrap_or_default();

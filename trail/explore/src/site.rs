@@ -175,8 +175,8 @@ impl Site {
     /// Reads a lock, unless it is the one read before.
     fn read(&self, path: &Path) -> Result<Arc<Study>, Failure> {
         let id = id_of(&self.root, path);
-        let bytes =
-            std::fs::read(path).map_err(|e| Failure::store(format!("{}: {e}", path.display())))?;
+        let bytes = artifacts::regular::read(path)
+            .map_err(|e| Failure::store(format!("{}: {e}", path.display())))?;
         let digest = Digest::of(&bytes);
         let known = lock(&self.studies).get(&id).cloned();
         if let Some(known) = known.filter(|known| known.digest == digest) {

@@ -135,7 +135,7 @@ fn at_line(line: usize, reason: impl fmt::Display) -> Reason {
 
 /// The text of a file, without a byte order mark.
 fn text(path: &Path) -> Result<String, Reason> {
-    let bytes = fs::read(path).map_err(whole)?;
+    let bytes = artifacts::regular::read(path).map_err(whole)?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
@@ -233,7 +233,7 @@ fn json_lines(path: &Path) -> Result<Table, Reason> {
 }
 
 fn parquet(path: &Path) -> Result<Table, Reason> {
-    let bytes = fs::read(path).map_err(whole)?;
+    let bytes = artifacts::regular::read(path).map_err(whole)?;
     let table = artifacts::Table::from_parquet(bytes).map_err(whole)?;
     let columns = table.names();
     let mut rows: Vec<Row> = (0..table.rows().min(MOST_ROWS))

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -145,7 +144,7 @@ fn judge_all(
 fn seal(document: &Document, provenance: &Provenance<'_>, audit: &mut Audit) {
     if let Some(file) = &provenance.file {
         // What was parsed may forgive what was not written so: upper case in a digest, a space.
-        match fs::read(file) {
+        match artifacts::regular::read(file) {
             Ok(bytes) if bytes == provenance.lock.to_text().as_bytes() => {}
             Ok(_) => audit.complain(format!("{}: the text was edited", file.display())),
             Err(e) => audit.complain(format!("{}: {e}", file.display())),
@@ -198,7 +197,7 @@ fn beside(document: &Document, provenance: &Provenance<'_>, record: &Digest, aud
             }
             other => folder.join(other),
         };
-        match fs::read(&path) {
+        match artifacts::regular::read(&path) {
             Ok(bytes) if Digest::of(&bytes) == artifact.digest => {}
             Ok(_) => audit.complain(format!(
                 "{name} was edited: the lock has {}",

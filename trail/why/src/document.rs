@@ -1,6 +1,5 @@
 //! A rendered report and the trace beside it.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -34,7 +33,7 @@ impl Document {
     /// If one of them is not there or not readable.
     pub fn open(report: &Path, trace: &Path) -> Result<Self, TrailError> {
         let read = |path: &Path, missing: fn(PathBuf) -> TrailError| {
-            fs::read(path).map_err(|e| match e.kind() {
+            artifacts::regular::read(path).map_err(|e| match e.kind() {
                 io::ErrorKind::NotFound => missing(path.to_owned()),
                 _ => TrailError::Io(path.to_owned(), e),
             })

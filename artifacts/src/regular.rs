@@ -1,0 +1,122 @@
+//! Files that somebody else may have put there: a FIFO would wait for ever, a device has no end, and a
+//! size may be more than there is memory. Only regular files are read, links to them included.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+/// Opens a regular file; returns its size in bytes, too.
+///
+/// # Errors
+/// If it is not there, cannot be opened, or is something else.
+pub fn open(path: &Path) -> io::Result<(File, u64)> {
+    // Without waiting for somebody at the other end of a FIFO.
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let opened = File::options().read(true).custom_flags(flags).open(path);
+    // A socket cannot be opened at all.
+    let file = match opened {
+        Err(e) => match path.metadata() {
+            Ok(metadata) if !metadata.is_file() => return Err(other(&metadata)),
+            _ => return Err(e),
+        },
+        Ok(file) => file,
+    };
+    let metadata = file.metadata()?;
+    match metadata.is_file() {
+        true => Ok((file, metadata.len())),
+        false => Err(other(&metadata)),
+    }
+}
+
+/// Reads a regular file into memory, up to the size that it has when it is opened.
+///
+/// # Errors
+/// As [`open`], or if there is not enough memory for it.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let (file, size) = open(path)?;
+    let mut bytes = Vec::new();
+    let length = usize::try_from(size).unwrap_or(usize::MAX);
+    bytes.try_reserve_exact(length).map_err(|_| {
+        let told = format!("it has {size} bytes, more than there is memory for");
+        io::Error::new(io::ErrorKind::OutOfMemory, told)
+    })?;
+    file.take(size).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads a regular file of text.
+///
+/// # Errors
+/// As [`read`], or if it is not UTF-8.
+pub fn read_text(path: &Path) -> io::Result<String> {
+    let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8");
+    String::from_utf8(read(path)?).map_err(not_text)
+}
+
+fn other(metadata: &Metadata) -> io::Error {
+    let kind = metadata.file_type();
+    let what = match () {
+        () if kind.is_fifo() => "a FIFO",
+        () if kind.is_dir() => "a directory",
+        () if kind.is_socket() => "a socket",
+        () => "a device",
+    };
+    io::Error::other(format!("it is {what}, not a regular file"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_regular_file_is_refused_without_waiting() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(at("file"), "text").unwrap();
+        symlink(at("file"), at("link")).unwrap();
+        assert_eq!(read_text(&at("file")).unwrap(), "text");
+        assert_eq!(read_text(&at("link")).unwrap(), "text");
+        assert!(
+            Command::new("mkfifo")
+                .arg(at("fifo"))
+                .status()
+                .unwrap()
+                .success()
+        );
+        symlink("/dev/zero", at("zero")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+        for (name, what) in [
+            ("fifo", "a FIFO"),
+            ("zero", "a device"),
+            ("socket", "a socket"),
+            (".", "a directory"),
+        ] {
+            let error = read(&at(name)).unwrap_err().to_string();
+            assert_eq!(error, format!("it is {what}, not a regular file"));
+        }
+        assert_eq!(
+            read(&at("none")).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
+    }
+
+    #[test]
+    fn a_file_larger_than_the_memory_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("sparse");
+        File::create(&path).unwrap().set_len(1 << 43).unwrap();
+        let limit = rustix::process::Rlimit {
+            current: Some(4 << 30),
+            maximum: rustix::process::getrlimit(rustix::process::Resource::As).maximum,
+        };
+        rustix::process::setrlimit(rustix::process::Resource::As, limit).unwrap();
+        let error = read(&path).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::OutOfMemory, "{error}");
+    }
+}
