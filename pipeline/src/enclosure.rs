@@ -1,15 +1,17 @@
 //! Everything that a process starts, so that all of it can be stopped.
 //!
 //! A process group is not enough: a child may start a session of its own and leave the group.
-//! So every process that is started for a resource carries a mark in its environment, which
-//! its children inherit, and this process adopts whatever its children leave behind. A
-//! process that left the group is found by its mark; one that also cleared its environment is
-//! found as our child that nobody here started.
+//! So every process that is started for a resource lives in a control group of its own where this
+//! process may make one. It also carries a mark in its environment, which
+//! its children inherit, and this process adopts whatever its children leave behind. Without a
+//! control group, a process that left the group is found by its mark; one that also cleared its
+//! environment is found as our child that nobody here started.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,6 +20,7 @@ use rustix::process::{
     waitpid,
 };
 
+use crate::cgroup;
 use crate::process::{ProcessId, ProcessStat, stat};
 
 /// The variable that carries the mark.
@@ -79,26 +82,48 @@ impl Enclosure {
             if alone {
                 left.extend(adopted()?);
             }
+            if let Some(group) = self.group() {
+                left.extend(in_group(&group)?);
+            }
             Ok(left)
         })
+    }
+
+    /// The control group of its own, if it has one: made by the child, so it may not be there yet.
+    fn group(&self) -> Option<PathBuf> {
+        cgroup::of(self.process)
     }
 }
 
 impl Drop for Enclosure {
     fn drop(&mut self) {
         open().remove(&self.process);
+        if let Some(group) = self.group() {
+            cgroup::remove(&group);
+        }
     }
 }
 
-/// Kills what an earlier process left behind; returns whether there was something.
+/// Kills what an earlier process left behind, in the control group that it had if it had one; returns
+/// whether there was something.
 ///
 /// # Errors
 /// If `/proc` is not readable, or a process survives SIGKILL for ten seconds.
-pub(crate) fn kill_left_behind(process: ProcessId) -> io::Result<bool> {
+pub(crate) fn kill_left_behind(process: ProcessId, group: Option<&Path>) -> io::Result<bool> {
     let mark = mark(process);
-    let found = !marked(&mark)?.is_empty();
+    let find = || {
+        let mut left = marked(&mark)?;
+        if let Some(group) = group {
+            left.extend(in_group(group)?);
+        }
+        Ok(left)
+    };
+    let found = !find()?.is_empty();
     if found {
-        kill_all(|| marked(&mark))?;
+        kill_all(find)?;
+    }
+    if let Some(group) = group {
+        cgroup::remove(group);
     }
     Ok(found)
 }
@@ -173,6 +198,15 @@ fn marked(mark: &str) -> io::Result<Vec<ProcessStat>> {
         fs::read(format!("/proc/{}/environ", process.id.pid))
             .is_ok_and(|text| text.split(|b| *b == 0).any(|e| e == entry.as_bytes()))
     })
+}
+
+/// Returns the running processes in a control group.
+fn in_group(folder: &Path) -> io::Result<Vec<ProcessStat>> {
+    let mut found = Vec::new();
+    for pid in cgroup::members(folder)? {
+        found.extend(stat(pid)?.filter(ProcessStat::is_running));
+    }
+    Ok(found)
 }
 
 /// Returns running children of this process in sessions of their own that nobody here started.

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cgroup;
 use crate::process::{ProcessId, group_members, kill_group, stat};
 
 /// How long an orphan may take to end after SIGTERM.
@@ -41,6 +42,9 @@ pub struct LeaseDocument {
     pub cell: String,
     /// The boot of the machine and the process namespace in which the numbers hold.
     pub scope: Scope,
+    /// The folder of its control group, if it may have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<PathBuf>,
     /// The command that ends what the process started on somebody else's care: a container lives
     /// on when the client that started it is gone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -72,16 +76,20 @@ impl Scope {
     }
 }
 
-/// A lease file; dropped, it is removed. Drop it after the process has been stopped.
+/// A lease file; dropped, it is removed, and the control group of its process with it. Drop it after the process has been stopped.
 #[derive(Debug)]
 pub struct LeaseFile {
     path: PathBuf,
+    group: Option<PathBuf>,
 }
 
 impl Drop for LeaseFile {
     fn drop(&mut self) {
         // A file that stays is harmless: the next run finds its process gone and removes it.
         let _ = fs::remove_file(&self.path);
+        if let Some(group) = &self.group {
+            cgroup::remove(group);
+        }
     }
 }
 
@@ -124,6 +132,7 @@ impl Leases {
             experiment: self.experiment.clone(),
             cell: self.cell.clone(),
             scope: Scope::here()?,
+            group: cgroup::place_of(process.id),
             removal,
         };
         fs::create_dir_all(&self.folder)?;
@@ -137,7 +146,8 @@ impl Leases {
         let temporary = self.folder.join(format!("{owner}-{start_time}-{pid}.tmp"));
         fs::write(&temporary, serde_json::to_vec_pretty(&document)?)?;
         fs::rename(&temporary, &path)?;
-        Ok(LeaseFile { path })
+        let group = document.group;
+        Ok(LeaseFile { path, group })
     }
 }
 
@@ -158,6 +168,7 @@ pub struct Reaped {
 /// If `/proc` or the folder is not readable, or a process cannot be stopped.
 pub fn reap_orphans(store_root: &Path) -> io::Result<Vec<Reaped>> {
     let here = Scope::here()?;
+    cgroup::sweep();
     let mut reaped = Vec::new();
     let entries = match fs::read_dir(leases_folder(store_root)) {
         Ok(entries) => entries,
@@ -170,14 +181,17 @@ pub fn reap_orphans(store_root: &Path) -> io::Result<Vec<Reaped>> {
             remove_abandoned(&path)?;
             continue;
         }
-        let document: LeaseDocument = match fs::read(&path).map(|b| serde_json::from_slice(&b)) {
-            Ok(Ok(document)) => document,
-            // Renamed into place whole, so this is not a file of ours.
-            Ok(Err(_)) => continue,
-            // Its owner was faster.
-            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
-            Err(e) => return Err(e),
-        };
+        let document: LeaseDocument =
+            match artifacts::regular::read(&path).map(|b| serde_json::from_slice(&b)) {
+                Ok(Ok(document)) => document,
+                // Renamed into place whole, so this is not a file of ours.
+                Ok(Err(_)) => continue,
+                // Nor is a FIFO or a device.
+                Err(_) if !path.is_file() && path.exists() => continue,
+                // Its owner was faster.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+                Err(e) => return Err(e),
+            };
         if let Some(stopped) = reap(&document, &here)? {
             match fs::remove_file(&path) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
@@ -230,9 +244,12 @@ fn reap(document: &LeaseDocument, here: &Scope) -> io::Result<Option<bool>> {
     if ours {
         kill_group(document.pgid, GRACE)?;
     }
-    // What left the group still carries the mark.
-    let left = crate::enclosure::kill_left_behind(document.process)?;
+    // First: a runtime that is killed beneath its container cannot remove it any more.
     let removed = remove(&document.removal);
+    // What left the group is still in the control group, or carries the mark.
+    let group = document.group.as_deref();
+    let group = group.filter(|folder| cgroup::is_of(folder, document.process));
+    let left = crate::enclosure::kill_left_behind(document.process, group)?;
     Ok(Some(ours || left || removed))
 }
 
@@ -264,6 +281,7 @@ mod tests {
             experiment: "study".into(),
             cell: "server[]".into(),
             scope,
+            group: None,
             removal: Vec::new(),
         }
     }

@@ -3,6 +3,7 @@
 //! `pipeline` names no stage kind: kinds register in a [`Registry`], and only the command
 //! line knows both. What a kind is and what it may see is in [`stage`].
 
+mod cgroup;
 pub mod design;
 mod dry_run;
 pub mod effect;

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal};
 use serde::{Deserialize, Serialize};
 
-use crate::enclosure;
+use crate::{cgroup, enclosure};
 
 /// The hidden subcommand's name.
 pub const EXEC_COMMAND: &str = "__exec";
@@ -362,6 +362,7 @@ pub fn exec_child(arguments: impl IntoIterator<Item = OsString>) -> Result<Infal
         return Err(ExecError::Orphaned);
     }
     let own = ProcessId::own().map_err(ExecError::Setup)?;
+    cgroup::enter(own);
     let error = Command::new(&program)
         .args(arguments)
         .env(enclosure::MARK, enclosure::mark(own))

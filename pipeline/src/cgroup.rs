@@ -1,0 +1,187 @@
+//! A control group (version 2) of its own for each process that is started, where this process may make
+//! one: as root, or below a group that was delegated to its user. A process cannot leave its group by a
+//! session of its own or an environment that it clears, so that all of it is found and stopped.
+//!
+//! No controller is switched on: a group changes nothing of what a process gets.
+//! See <https://docs.kernel.org/admin-guide/cgroup-v2.html>, "Delegation".
+
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use crate::enclosure::mark;
+use crate::process::ProcessId;
+
+/// What the names of our groups begin with; the mark of the process follows.
+const PREFIX: &str = "benchtrail-";
+
+/// Returns the folder of the group that this process is in; `None` if the kernel shows none.
+pub(crate) fn own() -> Option<PathBuf> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    own_in(&groups, &mounts)
+}
+
+/// The same from the texts of the two files.
+fn own_in(groups: &str, mounts: &str) -> Option<PathBuf> {
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let (root, point) = mounts.lines().find_map(mount_of)?;
+    let below = Path::new(path).strip_prefix(root).ok()?;
+    let plain = below
+        .components()
+        .all(|c| matches!(c, Component::Normal(_)));
+    plain.then(|| Path::new(point).join(below))
+}
+
+/// Returns the root and the place of a mount of cgroup v2, from its line in `mountinfo`.
+fn mount_of(line: &str) -> Option<(&str, &str)> {
+    let (before, after) = line.split_once(" - ")?;
+    let mut fields = before.split(' ').skip(3);
+    let mount = (fields.next()?, fields.next()?);
+    (after.split(' ').next() == Some("cgroup2")).then_some(mount)
+}
+
+/// Returns where the group of a process lies that this process has started, whether or not it has one.
+pub(crate) fn place_of(process: ProcessId) -> Option<PathBuf> {
+    Some(own()?.join(name(process)))
+}
+
+/// Returns the folder of a process's group, if it has one below the group of this process.
+pub(crate) fn of(process: ProcessId) -> Option<PathBuf> {
+    place_of(process).filter(|folder| folder.is_dir())
+}
+
+/// Returns whether a folder that a lease names can be the group of the process that it names.
+pub(crate) fn is_of(folder: &Path, process: ProcessId) -> bool {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mut points = mounts.lines().filter_map(mount_of);
+    let plain = |c: Component<'_>| matches!(c, Component::Normal(_) | Component::RootDir);
+    folder.file_name().is_some_and(|n| *n == *name(process))
+        && folder.components().all(plain)
+        && points.any(|(_, point)| folder.starts_with(point))
+}
+
+fn name(process: ProcessId) -> String {
+    format!("{PREFIX}{}", mark(process))
+}
+
+/// Has this very process, and all that it starts, live in a group of its own. Where that is not allowed,
+/// nothing happens: what it starts is then found by its mark.
+pub(crate) fn enter(process: ProcessId) {
+    let Some(folder) = own().map(|parent| parent.join(name(process))) else {
+        return;
+    };
+    if fs::create_dir(&folder).is_ok() && fs::write(folder.join("cgroup.procs"), "0").is_err() {
+        remove(&folder);
+    }
+}
+
+/// Returns the processes in a group and the groups below it.
+///
+/// # Errors
+/// If a group is there and cannot be read.
+pub(crate) fn members(folder: &Path) -> io::Result<Vec<u32>> {
+    let mut found = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(group) = open.pop() {
+        let text = match fs::read_to_string(group.join("cgroup.procs")) {
+            Ok(text) => text,
+            // It is gone.
+            Err(_) if !group.is_dir() => continue,
+            Err(e) => return Err(e),
+        };
+        found.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
+        open.extend(groups_in(&group));
+    }
+    Ok(found)
+}
+
+fn groups_in(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
+    folders.map(|e| e.path())
+}
+
+/// Removes a group and those below it. The kernel keeps those in which a process lives.
+pub(crate) fn remove(folder: &Path) {
+    for group in groups_in(folder) {
+        remove(&group);
+    }
+    // One that stays is removed by the next run.
+    let _kept = fs::remove_dir(folder);
+}
+
+/// Removes the groups of processes that are gone.
+pub(crate) fn sweep() {
+    let Some(parent) = own() else {
+        return;
+    };
+    for group in groups_in(&parent) {
+        let name = group.file_name().and_then(|n| n.to_str());
+        let mut numbers = name
+            .and_then(|n| n.strip_prefix(PREFIX))
+            .into_iter()
+            .flat_map(|mark| mark.split('-'))
+            .map_while(|n| n.parse::<u64>().ok());
+        if let (Some(pid), Some(start_time)) = (numbers.next(), numbers.next())
+            && let Ok(pid) = u32::try_from(pid)
+            && matches!(ProcessId { pid, start_time }.is_alive(), Ok(false))
+        {
+            remove(&group);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOUNT: &str = "35 24 0:30 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate";
+
+    #[test]
+    fn the_own_group_is_found_below_the_mount_and_version_1_alone_is_none() {
+        let found = own_in("0::/user.slice/x.scope\n", MOUNT);
+        assert_eq!(found, Some("/sys/fs/cgroup/user.slice/x.scope".into()));
+        // A machine with both versions, and a container that sees a part of the tree.
+        let both = format!("30 24 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n{MOUNT}");
+        assert_eq!(
+            own_in("4:cpu:/a\n0::/\n", &both),
+            Some("/sys/fs/cgroup".into())
+        );
+        let part = MOUNT.replace(" / /sys", " /docker/c /sys");
+        assert_eq!(
+            own_in("0::/docker/c/d\n", &part),
+            Some("/sys/fs/cgroup/d".into())
+        );
+        for (groups, mounts) in [
+            ("4:cpu:/a\n", MOUNT),
+            ("0::/a\n", ""),
+            ("0::/../a\n", MOUNT),
+            ("0::/other\n", part.as_str()),
+        ] {
+            assert_eq!(own_in(groups, mounts), None, "{groups}");
+        }
+    }
+
+    #[test]
+    fn a_lease_names_no_group_but_that_of_its_process() {
+        let process = ProcessId {
+            pid: 7,
+            start_time: 8,
+        };
+        for folder in [
+            "/benchtrail-7-8",
+            "/tmp/benchtrail-7-8",
+            "benchtrail-7-8",
+            "/",
+        ] {
+            assert!(!is_of(Path::new(folder), process), "{folder}");
+        }
+        if let Some(own) = own() {
+            assert!(is_of(&own.join("benchtrail-7-8"), process));
+            assert!(!is_of(&own.join("benchtrail-7-9"), process));
+            assert!(!is_of(&own.join("a/../benchtrail-7-8"), process));
+            assert!(!is_of(&own, process));
+        }
+    }
+}
