@@ -361,7 +361,7 @@ impl Store {
         index.retire(&records)
     }
 
-    fn quarantine(&self, path: &Path) -> Result<(), StoreError> {
+    pub(super) fn quarantine(&self, path: &Path) -> Result<(), StoreError> {
         let folder = self.root.join("quarantine");
         fs::create_dir_all(&folder).map_err(StoreError::io(&folder))?;
         let inside = path.strip_prefix(self.root.join("objects")).unwrap_or(path);

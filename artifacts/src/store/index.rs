@@ -385,6 +385,16 @@ impl Index {
         })
     }
 
+    /// Removes the row that calls an object durable: the next that keeps it looks at its bytes.
+    pub(super) fn distrust(&mut self, object: &Digest) -> Result<(), StoreError> {
+        self.transaction(|connection| {
+            let mut statement =
+                connection.prepare_cached("DELETE FROM objects WHERE digest = ?1")?;
+            statement.execute([object.as_bytes()])
+        })?;
+        Ok(())
+    }
+
     /// Removes the rows that name these records.
     pub(super) fn retire(&mut self, records: &[Digest]) -> Result<(), StoreError> {
         if records.is_empty() {

@@ -279,6 +279,32 @@ impl Store {
             .collect())
     }
 
+    /// Returns whether an object is there and its bytes have its digest; they are not held.
+    ///
+    /// # Errors
+    /// If the file system refuses.
+    pub fn is_whole(&self, digest: &Digest) -> Result<bool, StoreError> {
+        let path = self.path(digest);
+        if !self.contains(digest) {
+            return Ok(false);
+        }
+        Ok(hash_file(&path)?.0 == *digest)
+    }
+
+    /// Moves a damaged object to quarantine, so that the same bytes are written anew when they are
+    /// next kept. Does nothing to one that is whole or missing.
+    ///
+    /// # Errors
+    /// If the file system or the index refuses.
+    pub fn set_aside(&self, digest: &Digest) -> Result<(), StoreError> {
+        let path = self.path(digest);
+        if self.is_whole(digest)? || fs::symlink_metadata(&path).is_err() {
+            return Ok(());
+        }
+        self.quarantine(&path)?;
+        self.index()?.distrust(digest)
+    }
+
     /// Returns the newest cacheable result of a key.
     ///
     /// # Errors

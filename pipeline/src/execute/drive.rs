@@ -154,6 +154,7 @@ pub fn run(
     let mut hold = store.hold()?;
     let mut session = Session::new(experiment, registry, store, &options.plan)?;
     session.check_inputs()?;
+    session.set_damaged_aside()?;
     // A study that takes hours must not find out at its end that its lock cannot be written.
     if session.states.iter().any(|state| state.record().is_none()) {
         Lock::try_place(&lock_path(experiment))?;

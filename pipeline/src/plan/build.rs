@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use artifacts::{ActionKey, Store};
 
+use super::damage::Damage;
 use super::design::design_plan;
 use super::reason::Reasons;
 use super::select::Forced;
@@ -12,7 +13,6 @@ use super::{Counts, Decision, Plan, PlanOptions, PlannedCell, Reason, StageCount
 use crate::error::PipelineError;
 use crate::experiment::Experiment;
 use crate::lock::LockClass;
-use crate::record::parse_outputs;
 use crate::stage::{CellStatus, Class, Registry};
 
 /// Earlier executions of a stage that an estimate looks at.
@@ -96,38 +96,53 @@ pub fn measures_here(plan: &Plan, experiment: &Experiment, registry: &Registry) 
 }
 
 impl Session<'_> {
-    /// Looks whether the outputs that executing cells will read are in the store (they exist;
-    /// their bytes are checked when they are read), and plans cells again whose outputs are
-    /// not. Outputs that nobody is going to read are left to `fsck`.
+    /// Looks whether the outputs that executing cells will read are in the store, and plans cells
+    /// again whose outputs are not. What a report or an executing cell reads of pure stages is hashed:
+    /// it can be made again from what it was made from. What was measured is hashed when it is read,
+    /// and what nobody is going to read is left to `fsck`.
     pub(crate) fn check_inputs(&mut self) -> Result<(), PipelineError> {
         let mut checked = vec![false; self.graph.cells];
         loop {
-            let mut missing = Vec::new();
+            let mut found = Vec::new();
             for cell in 0..self.graph.cells {
-                if matches!(self.states[cell], State::Settled(_)) {
+                let (stage, _) = self.graph.place(cell);
+                let sees_study = self.graph.nodes[stage].class == LockClass::Study;
+                let settled = matches!(self.states[cell], State::Settled(_));
+                if settled && !sees_study {
                     continue;
                 }
                 for input in self.graph.inputs(cell) {
-                    if std::mem::replace(&mut checked[input], true) {
+                    let (source, _) = self.graph.place(input);
+                    let pure = self.graph.nodes[source].stage.class == Class::Pure;
+                    if (settled && !pure) || std::mem::replace(&mut checked[input], true) {
                         continue;
                     }
                     let Some(Outcome::Ok { outputs, .. }) = self.settled(input) else {
                         checked[input] = false;
                         continue;
                     };
-                    let outputs = parse_outputs(outputs).unwrap_or_default();
-                    let gone = outputs
-                        .into_iter()
-                        .find(|(_, a)| !self.store.contains(&a.digest));
-                    missing.extend(gone.map(|(name, _)| (input, name.to_owned())));
+                    let damage = match pure {
+                        true => Damage::of(self.store, outputs)?,
+                        false => Damage::missing(self.store, outputs),
+                    };
+                    found.extend(damage.map(|damage| (input, damage)));
                 }
             }
-            if missing.is_empty() {
+            if found.is_empty() {
                 return Ok(());
             }
-            self.damaged.extend(missing);
+            self.damaged.extend(found);
             self.restart()?;
         }
+    }
+
+    /// Moves damaged outputs aside, so that what makes them again can put them in their place.
+    pub(crate) fn set_damaged_aside(&self) -> Result<(), PipelineError> {
+        let changed = self.damaged.values().flat_map(|damage| &damage.changed);
+        for digest in changed {
+            self.store.set_aside(digest)?;
+        }
+        Ok(())
     }
 }
 

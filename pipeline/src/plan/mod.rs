@@ -1,6 +1,7 @@
 //! The plan: what each cell will do and why, known without starting anything.
 
 mod build;
+mod damage;
 mod design;
 mod document;
 mod foreign;

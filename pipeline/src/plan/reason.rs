@@ -41,6 +41,11 @@ pub enum Reason {
         /// The output's name.
         output: String,
     },
+    /// The bytes of an output were changed in the store.
+    OutputDamaged {
+        /// The output's name.
+        output: String,
+    },
     /// The same recipe was executed, but its result is no longer in the store.
     ResultGone,
     /// The recipe differs from that of the nearest earlier action.
@@ -68,6 +73,9 @@ impl fmt::Display for Reason {
             }
             Self::OutputMissing { output } => {
                 write!(f, "its output `{output}` is missing from the store")
+            }
+            Self::OutputDamaged { output } => {
+                write!(f, "its output `{output}` is damaged in the store")
             }
             Self::ResultGone => f.write_str("its earlier result is missing from the store"),
             Self::Changed { than, differences } => {
@@ -118,9 +126,11 @@ impl Reasons {
             Forced::From => return Ok(Reason::From),
             Forced::No => {}
         }
-        if let Some(output) = session.damaged.get(&cell) {
-            return Ok(Reason::OutputMissing {
-                output: output.clone(),
+        if let Some(damage) = session.damaged.get(&cell) {
+            let output = damage.output.clone();
+            return Ok(match damage.changed.is_empty() {
+                true => Reason::OutputMissing { output },
+                false => Reason::OutputDamaged { output },
             });
         }
         let (stage, i) = session.graph.place(cell);

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use artifacts::{ActionKey, Digest, Lookup, StoreError};
+use artifacts::{ActionKey, Digest, Lookup};
 
 use super::Lack;
+use super::damage::Damage;
 use super::select::Forced;
 use super::session::{Outcome, Session, State};
 use crate::error::PipelineError;
@@ -54,7 +55,7 @@ impl Session<'_> {
         if !again
             && !self.damaged.contains_key(&cell)
             && let Some(outcome) = self.cached(cell, key, lookup)?
-            && self.is_whole(stage, &outcome)?
+            && self.is_whole(cell, stage, &outcome)?
         {
             return Ok(State::Settled(outcome));
         }
@@ -67,21 +68,22 @@ impl Session<'_> {
     /// Returns whether a cached result can be used as it is. That of a stage that sees the study goes
     /// to the user, and nothing that is executed would find out that a part of it is missing or
     /// damaged.
-    fn is_whole(&self, stage: usize, outcome: &Outcome) -> Result<bool, PipelineError> {
+    fn is_whole(
+        &mut self,
+        cell: usize,
+        stage: usize,
+        outcome: &Outcome,
+    ) -> Result<bool, PipelineError> {
         let Outcome::Ok { outputs, .. } = outcome else {
             return Ok(true);
         };
         if self.graph.nodes[stage].class != LockClass::Study {
             return Ok(true);
         }
-        for (_, artifact) in parse_outputs(outputs).unwrap_or_default() {
-            match self.store.get(&artifact.digest) {
-                Ok(_) => {}
-                Err(StoreError::Missing(_) | StoreError::Damaged(..)) => return Ok(false),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(true)
+        let damage = Damage::of(self.store, outputs)?;
+        let whole = damage.is_none();
+        self.damaged.extend(damage.map(|damage| (cell, damage)));
+        Ok(whole)
     }
 
     /// Returns the result that somebody else has entered for a ready cell since it was planned.

@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use artifacts::{ActionKey, Digest, Lookup, Store};
 
+use super::damage::Damage;
 use super::foreign::Foreign;
 use super::select::{self, Forced};
 use super::until::Rule;
@@ -90,8 +91,8 @@ pub(crate) struct Session<'a> {
     pub(crate) fixed: HashMap<usize, Outcome>,
     pub(crate) forced: Vec<Forced>,
     pub(crate) selected: Vec<bool>,
-    /// Cells whose cached outputs are no longer in the store, with the name of one.
-    pub(crate) damaged: HashMap<usize, String>,
+    /// Cells whose cached outputs are no longer in the store as they were made.
+    pub(crate) damaged: HashMap<usize, Damage>,
     /// Cells settled by the plan, not by execution: blocked, in its words.
     pub(crate) blocked: HashSet<usize>,
     /// Cells with several results under their key.

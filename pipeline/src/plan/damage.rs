@@ -1,0 +1,49 @@
+//! Outputs that the store no longer has as they were made.
+
+use artifacts::{Digest, Store, StoreError};
+
+use crate::record::parse_outputs;
+
+/// What is wrong with the outputs of a cached cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Damage {
+    /// The name of the first output that is missing or has other bytes.
+    pub(crate) output: String,
+    /// The outputs that are there with other bytes.
+    pub(crate) changed: Vec<Digest>,
+}
+
+impl Damage {
+    /// Looks at the bytes of all outputs that the index lists for a cell; `None`: they are as they were made.
+    ///
+    /// # Errors
+    /// If the file system refuses.
+    pub(super) fn of(store: &Store, outputs: &str) -> Result<Option<Self>, StoreError> {
+        let mut found: Option<Self> = None;
+        for (name, artifact) in parse_outputs(outputs).unwrap_or_default() {
+            if store.is_whole(&artifact.digest)? {
+                continue;
+            }
+            let damage = found.get_or_insert_with(|| Self {
+                output: name.to_owned(),
+                changed: Vec::new(),
+            });
+            if store.contains(&artifact.digest) {
+                damage.changed.push(artifact.digest);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Looks only whether the outputs are there.
+    pub(super) fn missing(store: &Store, outputs: &str) -> Option<Self> {
+        let outputs = parse_outputs(outputs).unwrap_or_default();
+        let mut gone = outputs
+            .into_iter()
+            .filter(|(_, artifact)| !store.contains(&artifact.digest));
+        gone.next().map(|(name, _)| Self {
+            output: name.to_owned(),
+            changed: Vec::new(),
+        })
+    }
+}
