@@ -12,8 +12,9 @@ use crate::session::Session;
 /// Executes the pure stages of an experiment over made-up rows.
 ///
 /// # Errors
-/// If the scratch store cannot be made.
+/// If the scratch store cannot be made, or the process may not use the memory that it takes.
 pub(crate) fn try_out(session: &Session, cancelled: &Arc<AtomicBool>) -> Result<DryRun, Stop> {
+    crate::room::for_cells("the dry run", session.cells())?;
     Ok(pipeline::dry_run(
         &session.experiment,
         &session.registry,

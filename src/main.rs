@@ -20,6 +20,7 @@ mod quiet;
 mod reasons;
 mod registry;
 mod rented;
+mod room;
 mod session;
 mod shared;
 mod small;

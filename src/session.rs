@@ -40,6 +40,11 @@ impl Session {
         })
     }
 
+    /// Returns how many cells the experiment has.
+    pub(crate) fn cells(&self) -> usize {
+        self.experiment.stages.iter().map(|s| s.cells.len()).sum()
+    }
+
     /// Looks whether the cells that a plan executes can start.
     ///
     /// # Errors

@@ -46,6 +46,7 @@ use crate::exit::Stop;
 /// # Errors
 /// If it cannot be done or does not hold; see [`Stop`].
 pub(crate) fn execute(cli: &Cli) -> Result<(), Stop> {
+    crate::room::at_all()?;
     let global = &cli.global;
     match &cli.command {
         Command::Init(arguments) => init::init(arguments, global),

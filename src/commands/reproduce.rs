@@ -22,6 +22,7 @@ pub(super) fn reproduce(arguments: &ReproduceArgs, global: &Global) -> Result<()
         return refuse(arguments, &checked, global);
     }
     let (lock, study, store) = (bundle.lock()?, bundle.study()?, bundle.store()?);
+    crate::room::for_cells("executing the bundle's study again", lock.records().count())?;
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;
     let jobs = arguments

@@ -24,6 +24,7 @@ use crate::progress::{Progress, Show};
 use crate::project::shown;
 use crate::quiet;
 use crate::rented;
+use crate::room;
 use crate::session::{Session, plan_options};
 use crate::shared::{Shared, chosen_name, push_json, push_lines};
 use crate::stopper::Token;
@@ -59,6 +60,9 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     session.check_ready(&plan)?;
     // Before signals are kept for later: at a question, Ctrl-C ends the process.
     let permit = trust::permit(&session, &plan, arguments.trust.answer())?;
+    if !is_idle(&plan) {
+        room::for_cells("this run", session.cells())?;
+    }
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;
     try_before(arguments, &session, &plan, &cancelled)?;
@@ -213,6 +217,12 @@ fn try_before(
         return Err(Stop::usage_told());
     }
     Ok(())
+}
+
+/// Returns whether a plan has nothing to execute.
+fn is_idle(plan: &Plan) -> bool {
+    let mut counts = plan.stages.iter().map(|s| &s.counts);
+    counts.all(|c| c.run + c.after == 0)
 }
 
 /// The first Ctrl-C or SIGTERM ends the run in order; a second one ends the process.
