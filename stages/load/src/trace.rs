@@ -237,6 +237,43 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        /// `PROPTEST_CASES=20000 cargo test -p load any_trace` tries more.
+        #[test]
+        fn any_trace_is_refused_at_a_line_or_read_in_the_order_of_time(
+            edits in proptest::collection::vec(
+                (proptest::prelude::any::<proptest::sample::Index>(), 0_usize..6, "[-+0-9eEinfNa.,:{}\\[\\]\"\n\u{0}\u{202e}]{0,8}"),
+                0..6,
+            ),
+            csv in proptest::prelude::any::<bool>(),
+        ) {
+            let sound = match csv {
+                true => "timestamp_s,input_tokens,output_tokens\n1.5,100,7\n1.75,10,2\n",
+                false => "{\"timestamp\": 1500, \"input_length\": 100, \"output_length\": 7}\n\
+                          {\"timestamp\": 1750, \"input_words\": 10}\n",
+            };
+            let mut characters: Vec<char> = sound.chars().collect();
+            for (place, length, scrap) in edits {
+                let from = place.index(characters.len() + 1);
+                let to = (from + length).min(characters.len());
+                characters.splice(from..to, scrap.chars());
+            }
+            let text: String = characters.into_iter().collect();
+            match parse(&text) {
+                Err((line, _)) => proptest::prop_assert!((1..=text.lines().count()).contains(&line)),
+                Ok(rows) => {
+                    let mut last_s = 0.0;
+                    for row in rows {
+                        proptest::prop_assert!(row.at_s.is_finite() && row.at_s >= last_s);
+                        last_s = row.at_s;
+                        proptest::prop_assert!(row.words(0.9).is_none_or(|words| words >= 1));
+                        proptest::prop_assert!(row.output_tokens.is_none_or(|tokens| tokens >= 1));
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_trace_must_not_change() {
         let file = tempfile::NamedTempFile::new().unwrap();

@@ -8,6 +8,9 @@ use crate::workload::Unit;
 /// The words prompts are made of, one a line.
 const WORDS: &str = include_str!("../words.txt");
 
+/// The most words, characters or tokens that are put together at once: a prompt is made in memory.
+const LONGEST: u32 = 1 << 24;
+
 /// Where the words of a text come from.
 pub(super) trait WordSource {
     /// Returns the next word.
@@ -60,7 +63,7 @@ impl WordSource for Running<'_> {
 /// Appends words to a text until it is longer by this many words, characters or tokens.
 ///
 /// # Errors
-/// If tokens are wanted and cannot be counted.
+/// If it is to be longer than any prompt may be, or tokens are wanted and cannot be counted.
 pub(super) fn write(
     text: &mut String,
     words: &mut dyn WordSource,
@@ -68,6 +71,16 @@ pub(super) fn write(
     count: u32,
     counter: Option<&dyn Counter>,
 ) -> Result<(), PromptError> {
+    if count > LONGEST {
+        let what = match unit {
+            Unit::Words => "words",
+            Unit::Characters => "characters",
+            Unit::Tokens => "tokens",
+        };
+        return Err(PromptError(format!(
+            "a prompt of {count} {what} is too long: the limit is {LONGEST}"
+        )));
+    }
     match (unit, counter) {
         (Unit::Words, _) => {
             for i in 1..=count {
@@ -239,6 +252,20 @@ mod tests {
         }
         .stream("text", &Json::Null)
         .at(1)
+    }
+
+    #[test]
+    fn a_text_that_would_fill_the_memory_is_refused() {
+        for unit in [Unit::Words, Unit::Characters, Unit::Tokens] {
+            let mut draws = draws(1);
+            let counter: Option<&dyn Counter> = Some(&Every(4));
+            for count in [LONGEST + 1, u32::MAX] {
+                let mut text = String::new();
+                let source = &mut Random(&mut draws);
+                let refused = write(&mut text, source, unit, count, counter).unwrap_err();
+                assert!(refused.0.contains("the limit is 16777216"), "{refused}");
+            }
+        }
     }
 
     proptest! {
