@@ -1,6 +1,6 @@
 //! Kills and faults, drawn from a seed: few in every run of the tests, many by `.ci/abuse large`.
 //!
-//! `BENCHTRAIL_KILLS` and `BENCHTRAIL_FAULTS` say how many. Every command runs under limits of memory and
+//! `BENCHTRAIL_KILLS` and `BENCHTRAIL_FAULTS` say how many, `BENCHTRAIL_SEED` which. Every command runs under limits of memory and
 //! processor time that the kernel keeps: a command that asks for more fails, and with it the test.
 
 use std::fs;
@@ -21,16 +21,22 @@ const LIMITS: (u64, u64) = (6 << 20, 120);
     clippy::disallowed_methods,
     reason = "how much is tried is said from outside"
 )]
-fn count(variable: &str, usual: usize) -> usize {
+pub(crate) fn count(variable: &str, usual: usize) -> usize {
     let told = std::env::var(variable).ok();
     told.map_or(usual, |n| n.parse().expect("a number"))
 }
 
 /// A small generator, so that a failure can be repeated.
-struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    fn below(&mut self, limit: usize) -> usize {
+    /// Begins at a seed; `BENCHTRAIL_SEED` has other cases tried, so that several processes can share many.
+    pub(crate) fn new(seed: u64) -> Self {
+        let moved = count("BENCHTRAIL_SEED", 0) as u64;
+        Self(seed.wrapping_add(moved.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+    }
+
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
         self.0 = self
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
@@ -40,7 +46,7 @@ impl Random {
 }
 
 /// Returns a command of the binary under the limits.
-fn limited(project: &Project, arguments: &[&str]) -> Command {
+pub(crate) fn limited(project: &Project, arguments: &[&str]) -> Command {
     let plain = project.command(arguments);
     let mut command = Command::new("sh");
     command
@@ -63,7 +69,7 @@ fn limited(project: &Project, arguments: &[&str]) -> Command {
     command
 }
 
-fn run(project: &Project, arguments: &[&str]) -> Outcome {
+pub(crate) fn run(project: &Project, arguments: &[&str]) -> Outcome {
     let output = limited(project, arguments).output();
     output.expect("sh starts").into()
 }
@@ -86,7 +92,7 @@ fn a_run_killed_at_any_moment_goes_on_and_finds_the_same() {
     run(&whole, &["run", STUDY, "--quiet"]).ok();
     let expected = found(&whole);
     assert!(expected.as_array().is_some_and(|rows| !rows.is_empty()));
-    let mut random = Random(13);
+    let mut random = Random::new(13);
     let (mut left, mut landed) = (count("BENCHTRAIL_KILLS", 6), 0);
     while left > 0 {
         let project = Project::new();
@@ -127,7 +133,7 @@ fn a_run_killed_at_any_moment_goes_on_and_finds_the_same() {
 }
 
 /// Returns a project in which the study has run, with a report.
-fn reported() -> Project {
+pub(crate) fn reported() -> Project {
     let project = Project::new();
     let file = project.path().join(STUDY);
     let text = fs::read_to_string(&file).expect("the study");
@@ -144,7 +150,7 @@ struct Target {
     command: Vec<String>,
 }
 
-fn files_below(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
     let (mut files, mut open) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(next) = open.pop() {
         for entry in fs::read_dir(&next).into_iter().flatten().flatten() {
@@ -159,7 +165,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Puts a fault into a file: a bit, a stretch of bytes, its end, all of it.
-fn damage(path: &Path, random: &mut Random) -> String {
+pub(crate) fn damage(path: &Path, random: &mut Random) -> String {
     let mut bytes = fs::read(path).expect("readable");
     if bytes.is_empty() {
         fs::write(path, "x").expect("writable");
@@ -246,7 +252,7 @@ fn a_fault_anywhere_in_a_store_a_report_a_lock_or_a_bundle_is_found() {
         run(&project, &command).ok();
         assert!(!target.files.is_empty(), "{}", target.name);
     }
-    let mut random = Random(170);
+    let mut random = Random::new(170);
     for number in 0..count("BENCHTRAIL_FAULTS", 16) {
         let target = &targets[number % targets.len()];
         let file = &target.files[random.below(target.files.len())];
@@ -274,7 +280,7 @@ fn a_fault_in_the_index_is_found_or_changes_no_answer() {
     run(&project, &["run", STUDY, "--quiet"]).ok();
     let lock = fs::read(project.path().join("experiments/simulated.lock")).expect("a lock");
     let index = project.path().join(".benchtrail/index.sqlite");
-    let mut random = Random(590);
+    let mut random = Random::new(590);
     for _ in 0..count("BENCHTRAIL_FAULTS", 16) / 4 {
         // What is not written back yet lies in a file beside it.
         let before: Vec<(PathBuf, Vec<u8>)> = ["", "-wal", "-shm"]
