@@ -232,7 +232,7 @@ fn a_runaway_is_reaped() {
 /// Where this process may make control groups, nothing escapes; elsewhere there is nothing to test.
 fn a_disguised_runaway_is_reaped() {
     let store = tempfile::tempdir().unwrap();
-    let script = "(env -i /usr/bin/setsid /bin/sleep 87.625 &);";
+    let script = "(env -i /usr/bin/setsid /bin/sleep 87.625 &); sleep 60 &";
     let (mut owner, engine) = start_owner_of(store.path(), &[script]);
     let runaway = || with_command("/bin/sleep 87.625");
     eventually("the runaway", || runaway().len() == 1);
