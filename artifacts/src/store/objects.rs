@@ -279,11 +279,12 @@ impl Store {
             .collect())
     }
 
-    /// Returns whether an object is there and its bytes have its digest; they are not held.
+    /// Returns whether an object is there and its bytes have its digest, whatever the index says; they are
+    /// not held.
     ///
     /// # Errors
     /// If the file system refuses.
-    pub fn is_whole(&self, digest: &Digest) -> Result<bool, StoreError> {
+    pub fn has_its_bytes(&self, digest: &Digest) -> Result<bool, StoreError> {
         let path = self.path(digest);
         if !self.contains(digest) {
             return Ok(false);
@@ -298,7 +299,7 @@ impl Store {
     /// If the file system or the index refuses.
     pub fn set_aside(&self, digest: &Digest) -> Result<(), StoreError> {
         let path = self.path(digest);
-        if self.is_whole(digest)? || fs::symlink_metadata(&path).is_err() {
+        if self.has_its_bytes(digest)? || fs::symlink_metadata(&path).is_err() {
             return Ok(());
         }
         self.quarantine(&path)?;

@@ -21,7 +21,7 @@ impl Damage {
     pub(super) fn of(store: &Store, outputs: &str) -> Result<Option<Self>, StoreError> {
         let mut found: Option<Self> = None;
         for (name, artifact) in parse_outputs(outputs).unwrap_or_default() {
-            if store.is_whole(&artifact.digest)? {
+            if store.has_its_bytes(&artifact.digest)? {
                 continue;
             }
             let damage = found.get_or_insert_with(|| Self {
