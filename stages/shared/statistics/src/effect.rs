@@ -60,26 +60,9 @@ pub fn rank_biserial(differences: &[f64]) -> Option<f64> {
     (plus + minus > 0.0).then(|| (plus - minus) / (plus + minus))
 }
 
-/// Returns Cohen's h, 2·asin√p₁ − 2·asin√p₂; `None` unless both are proportions in \[0, 1\]:
-/// h has no meaning for ratios that may exceed 1.
-pub fn cohens_h(p1: f64, p2: f64) -> Option<f64> {
-    let proportion = |p: f64| (0.0..=1.0).contains(&p);
-    (proportion(p1) && proportion(p2)).then(|| 2.0 * p1.sqrt().asin() - 2.0 * p2.sqrt().asin())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn cohens_h_of_the_published_proportions_is_the_published_one() {
-        assert_eq!(format!("{:.3}", cohens_h(0.084, 0.018).unwrap()), "0.319");
-    }
-
-    #[test]
-    fn cohens_h_of_a_ratio_above_one_is_refused() {
-        assert_eq!(cohens_h(1.2, 0.5), None);
-    }
 
     #[test]
     fn groups_without_overlap_have_delta_one() {

@@ -1,7 +1,6 @@
-//! More than two systems without blocks: the Kruskal–Wallis test and Dunn's comparisons.
+//! More than two systems without blocks: the Kruskal–Wallis test.
 
-use crate::distribution::{chi_squared_upper, normal_upper};
-use crate::multiplicity::holm;
+use crate::distribution::chi_squared_upper;
 use crate::ranks::mid_ranks;
 use crate::refusal::{Refusal, all_finite};
 use crate::wilcoxon::{Method, doubled};
@@ -23,10 +22,6 @@ pub struct KruskalWallis {
     pub asymptotic_p: f64,
     /// The mean rank of each group, 1 for the smallest value.
     pub mean_ranks: Vec<f64>,
-    /// Group sizes.
-    sizes: Vec<usize>,
-    /// The variance of a single rank, ties taken out.
-    rank_variance: f64,
 }
 
 /// Tests whether independent groups differ (Kruskal & Wallis, JASA 47, 1952). It needs a fully
@@ -70,8 +65,8 @@ pub fn kruskal_wallis(groups: &[Vec<f64>]) -> Result<KruskalWallis, Refusal> {
         .zip(&sizes)
         .map(|(mean, n)| *n as f64 * (mean - centre).powi(2))
         .sum();
-    let rank_variance = total * (total + 1.0) / 12.0 * untied;
-    let h = spread / rank_variance;
+    // The variance of a single rank, ties taken out.
+    let h = spread / (total * (total + 1.0) / 12.0 * untied);
     let asymptotic_p = chi_squared_upper(h, (groups.len() - 1) as f64);
     let exact = exact_p(&ranked.ranks, &sizes, &sums);
     Ok(KruskalWallis {
@@ -80,32 +75,7 @@ pub fn kruskal_wallis(groups: &[Vec<f64>]) -> Result<KruskalWallis, Refusal> {
         method: exact.map_or(Method::ChiSquared, |_| Method::Exact),
         asymptotic_p,
         mean_ranks,
-        sizes,
-        rank_variance,
     })
-}
-
-impl KruskalWallis {
-    /// Returns Dunn's comparisons of all pairs (Technometrics 6, 1964): the positions of the
-    /// groups, z, and the two-sided p adjusted by Holm over the pairs.
-    pub fn dunn(&self) -> Vec<(usize, usize, f64, f64)> {
-        let k = self.mean_ranks.len();
-        let pairs: Vec<(usize, usize)> = (0..k)
-            .flat_map(|a| (a + 1..k).map(move |b| (a, b)))
-            .collect();
-        let z = |(a, b): &(usize, usize)| {
-            let weight = 1.0 / self.sizes[*a] as f64 + 1.0 / self.sizes[*b] as f64;
-            (self.mean_ranks[*a] - self.mean_ranks[*b]) / (self.rank_variance * weight).sqrt()
-        };
-        let scores: Vec<f64> = pairs.iter().map(z).collect();
-        let raw: Vec<f64> = scores
-            .iter()
-            .map(|z| (2.0 * normal_upper(z.abs())).min(1.0))
-            .collect();
-        let adjusted = holm(&raw);
-        let joined = pairs.into_iter().zip(scores).zip(adjusted);
-        joined.map(|(((a, b), z), p)| (a, b, z, p)).collect()
-    }
 }
 
 /// Returns the share of the ways to share the ranks out whose rank sums spread at least as far, or
@@ -176,9 +146,6 @@ mod tests {
         assert!((test.p - 6.0 / 90.0).abs() < 1e-15);
         assert_eq!(test.method, Method::Exact);
         assert_eq!(test.mean_ranks, [1.5, 3.5, 5.5]);
-        let pairs = test.dunn();
-        assert_eq!(pairs.len(), 3);
-        assert!(pairs[1].3 < pairs[0].3 && pairs[1].2 < 0.0);
     }
 
     #[test]

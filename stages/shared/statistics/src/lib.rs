@@ -52,12 +52,11 @@ pub use bootstrap::{Bootstrap, BootstrapKind, Interval};
 pub use change_points::{Segment, segments};
 pub use correlation::{Correlation, CorrelationKind, correlation};
 pub use dependence::{
-    BatchMeans, EffectiveSize, autoregressive_share, batch_means, effective_size,
-    effective_size_of_quantile, warm_up_end,
+    BatchMeans, EffectiveSize, batch_means, effective_size, effective_size_of_quantile, warm_up_end,
 };
 pub use dip::{Dip, dip_test};
 pub use distribution::{normal_quantile, student_two_sided};
-pub use effect::{cliffs_delta, cohens_d, cohens_dz, cohens_h, hedges_g, rank_biserial};
+pub use effect::{cliffs_delta, cohens_d, cohens_dz, hedges_g, rank_biserial};
 pub use equivalence::{Tost, tost_paired, tost_welch};
 pub use fit::{Fit, FitError, Model, fit};
 pub use friedman::{Friedman, friedman};
@@ -74,9 +73,7 @@ pub use multiplicity::{HolmDecision, benjamini_hochberg, holm, holm_decisions};
 pub use permutation::{
     MOST_CHOICES, MOST_SIGN_FLIPS, PermutationTest, permutation_test_means, sign_flip_test,
 };
-pub use power::{
-    power, sd_upper_bound, smallest_detectable, units_for_half_width, units_for_power,
-};
+pub use power::{power, sd_upper_bound, smallest_detectable};
 pub use quantile_interval::{
     QuantileInterval, QuantileRanks, least_for_quantile, least_for_upper_bound, quantile_interval,
     quantile_interval_of, quantile_ranks,

@@ -1,4 +1,4 @@
-//! What a number of units can find: power, smallest detectable effect, number of units.
+//! What a number of units can find: power, and the smallest detectable effect.
 //!
 //! Effects are in standard deviations of the units' effects, so that a table of them needs no data.
 
@@ -7,9 +7,6 @@ use statrs::function::gamma::ln_gamma;
 use crate::distribution::{
     chi_squared_upper, integral_points, normal_upper, root, student_critical,
 };
-
-/// The largest number of units that is searched for.
-const MOST_UNITS: usize = 100_000;
 
 /// Returns the chance that the two-sided t test of `n` units at level `alpha` finds a true mean of
 /// `effect` standard deviations: both tails of the noncentral t with n − 1 degrees of freedom and
@@ -50,36 +47,6 @@ pub fn smallest_detectable(n: usize, alpha: f64, power: f64) -> Option<f64> {
     Some(root(0.0, top, |effect| power - test.at(effect)))
 }
 
-/// Returns the least number of units, 3 or more, whose t interval is expected to have at most the
-/// given half-width, where the standard deviation of the units' effects is `sd`, in the same unit.
-/// `None` beyond 100,000.
-///
-/// # Panics
-/// If `level` is not strictly between 0 and 1.
-pub fn units_for_half_width(sd: f64, half_width: f64, level: f64) -> Option<usize> {
-    probability(level);
-    if !(sd.is_finite() && sd >= 0.0 && half_width > 0.0) {
-        return None;
-    }
-    least_units(|n| {
-        student_critical((1.0 - level) / 2.0, (n - 1) as f64) * sd <= half_width * (n as f64).sqrt()
-    })
-}
-
-/// Returns the least number of units, 3 or more, that finds a true mean of `effect` standard
-/// deviations with chance `power`. `None` beyond 100,000.
-///
-/// # Panics
-/// As [`smallest_detectable`].
-pub fn units_for_power(effect: f64, alpha: f64, power: f64) -> Option<usize> {
-    probability(alpha);
-    probability(power);
-    if !effect.is_finite() || effect == 0.0 {
-        return None;
-    }
-    least_units(|n| self::power(n, effect, alpha).is_some_and(|p| p >= power))
-}
-
 /// Returns the upper confidence bound of a standard deviation seen over `n` units: what a plan takes
 /// from a short pilot. s·√((n − 1)/χ²), χ² the quantile of 1 − `level`. `None` for fewer than two
 /// units.
@@ -97,27 +64,6 @@ pub fn sd_upper_bound(sd: f64, n: usize, level: f64) -> Option<f64> {
         chi_squared_upper(x, df) - level
     });
     Some(sd * (df / quantile).sqrt())
-}
-
-/// Returns the least number from 3 on at which a condition holds that then keeps holding.
-fn least_units(enough: impl Fn(usize) -> bool) -> Option<usize> {
-    let mut high = 3;
-    while !enough(high) {
-        if high >= MOST_UNITS {
-            return None;
-        }
-        high = (2 * high).min(MOST_UNITS);
-    }
-    let mut low = if high == 3 { 3 } else { high / 2 };
-    while low < high {
-        let middle = usize::midpoint(low, high);
-        if enough(middle) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    Some(high)
 }
 
 fn probability(p: f64) {
@@ -189,32 +135,6 @@ mod tests {
                 let p = power(n, 0.0, alpha).unwrap();
                 assert!((p / alpha - 1.0).abs() < 1e-9, "{n}, {alpha}: {p}");
             }
-        }
-    }
-
-    #[test]
-    fn a_narrower_interval_needs_more_units() {
-        let published = [
-            (0.01, [7, 4, 3]),
-            (0.02, [18, 7, 3]),
-            (0.03, [38, 12, 4]),
-            (0.05, [99, 27, 7]),
-        ];
-        for (sd, expected) in published {
-            let units =
-                [0.01, 0.02, 0.05].map(|half| units_for_half_width(sd, half, 0.95).unwrap());
-            assert_eq!(units, expected, "{sd}");
-        }
-        assert_eq!(units_for_half_width(1.0, 1e-9, 0.95), None);
-        assert_eq!(units_for_half_width(0.0, 0.1, 0.95), Some(3));
-    }
-
-    #[test]
-    fn the_number_of_units_for_a_power_is_the_least() {
-        for effect in [0.3, 0.9, 2.0, 5.0] {
-            let n = units_for_power(effect, 0.05, 0.8).unwrap();
-            assert!(power(n, effect, 0.05).unwrap() >= 0.8);
-            assert!(n == 3 || power(n - 1, effect, 0.05).unwrap() < 0.8);
         }
     }
 }

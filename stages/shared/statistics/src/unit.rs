@@ -254,15 +254,6 @@ impl UnitEffect {
         factor.map_or(f64::INFINITY, |factor| factor * self.sd)
     }
 
-    /// Returns how many units with this standard deviation have an interval of at most the given
-    /// half-width; `None` beyond 100,000.
-    ///
-    /// # Panics
-    /// If `level` is not strictly between 0 and 1.
-    pub fn units_for_half_width(&self, half_width: f64, level: f64) -> Option<usize> {
-        power::units_for_half_width(self.sd, half_width, level)
-    }
-
     /// Returns what a regression gate says.
     ///
     /// # Panics
