@@ -56,23 +56,23 @@ fn png(images: Images, draws: &mut Draws) -> Vec<u8> {
     let mut header = [width.to_be_bytes(), height.to_be_bytes()].concat();
     header.extend([8, 2, 0, 0, 0]);
     let mut file = b"\x89PNG\r\n\x1a\n".to_vec();
-    chunk(&mut file, b"IHDR", &header);
-    chunk(&mut file, b"IDAT", &lines.finish().expect(IN_MEMORY));
-    chunk(&mut file, b"IEND", &[]);
+    chunk(&mut file, *b"IHDR", &header);
+    chunk(&mut file, *b"IDAT", &lines.finish().expect(IN_MEMORY));
+    chunk(&mut file, *b"IEND", &[]);
     file
 }
 
 const IN_MEMORY: &str = "memory takes what is written";
 
 /// Appends a chunk: length, kind, data, and the checksum of the last two.
-fn chunk(file: &mut Vec<u8>, kind: &[u8; 4], data: &[u8]) {
+fn chunk(file: &mut Vec<u8>, kind: [u8; 4], data: &[u8]) {
     let length = u32::try_from(data.len()).expect("an image is below 4 GiB");
     let mut checksum = Crc::new();
-    checksum.update(kind);
+    checksum.update(&kind);
     checksum.update(data);
     for part in [
         &length.to_be_bytes()[..],
-        kind,
+        &kind,
         data,
         &checksum.sum().to_be_bytes(),
     ] {
@@ -111,7 +111,7 @@ mod tests {
         data.read_to_end(&mut pixels).unwrap();
         assert_eq!(pixels.len(), 17 * (1 + 33 * 3));
         // One colour a tile: 0 to 15, then 16 to 31.
-        assert_eq!(pixels[1..4], pixels[1 + 15 * 3..1 + 16 * 3]);
-        assert_ne!(pixels[1..4], pixels[1 + 16 * 3..1 + 17 * 3]);
+        assert_eq!(pixels[1..4], pixels[1 + 15 * 3..=16 * 3]);
+        assert_ne!(pixels[1..4], pixels[1 + 16 * 3..=17 * 3]);
     }
 }

@@ -276,7 +276,7 @@ pub(super) fn last_words(folder: &Path) -> String {
         let length = file.metadata()?.len();
         file.seek(io::SeekFrom::Start(length.saturating_sub(READ)))?;
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
+        file.take(READ).read_to_end(&mut bytes)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
     let text = read().unwrap_or_default();
