@@ -96,7 +96,8 @@ fn what_does_not_fit_into_the_memory_it_may_use_says_so_before_it_starts() {
         (150_000, &["plan", STUDY, "--dry-run"]),
         (200_000, &["run", STUDY]),
         (200_000, &["run", STUDY, "--no-dry-run"]),
-        (100_000, &["plan", STUDY]),
+        // Less than this, and the system itself cannot load a binary with debug information.
+        (112_000, &["plan", STUDY]),
     ] {
         let outcome = within(&project, kib, arguments);
         assert_eq!(outcome.code, Some(4), "{arguments:?}: {}", outcome.stderr);
