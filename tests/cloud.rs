@@ -51,7 +51,7 @@ fn program() -> Option<&'static str> {
             .status();
         called.is_ok_and(|status| status.success())
     };
-    let found = ["tofu", "terraform"].into_iter().find(|name| works(&name));
+    let found = ["tofu", "terraform"].into_iter().find(|name| works(name));
     if found.is_none() {
         eprintln!("skipped: neither tofu nor terraform is on the search path");
     }
