@@ -56,5 +56,5 @@ pub use reuse::{Reuse, this_host, told_makers};
 pub use stage::{
     Adopted, Artifact, CellStatus, Class, Content, Control, Coordinates, Done, Execution, Failure,
     Inert, Input, InputCell, Job, Json, Lease, LedgerLine, Library, Media, Needed, Output,
-    PlannedTable, Problem, Progress, Registry, Shared, Shipped, StageKind, Step, Study,
+    PlannedTable, Problem, Progress, Registry, Shared, Shipped, StageKind, Step, Study, Watch,
 };

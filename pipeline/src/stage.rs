@@ -428,9 +428,18 @@ pub trait Lease: Send {
     fn check_after_use(&mut self) -> Result<(), Failure> {
         self.check()
     }
+    /// Returns a watch over what may end while a cell uses it, if there is something to watch.
+    /// Without one, the executor looks before and after each cell.
+    fn watch(&self) -> Option<Watch> {
+        None
+    }
     /// Stops it with everything it started, and returns what it leaves behind (logs).
     fn release(self: Box<Self>) -> Vec<Output>;
 }
+
+/// Tells whether what a cell uses is still there, from any thread and at little cost: a cell under
+/// way asks often. The failure says why it is gone.
+pub type Watch = std::sync::Arc<dyn Fn() -> Result<(), Failure> + Send + Sync>;
 
 /// The lease of something that does not run: it cannot die, and nothing stops it. A prepared
 /// environment, for instance.
@@ -591,6 +600,7 @@ pub struct Control {
     cancelled: std::sync::Arc<AtomicBool>,
     deadline: Option<Instant>,
     permit: Option<std::sync::Arc<Permit>>,
+    watches: Vec<Watch>,
     progress: Box<dyn Fn(Progress) + Send + Sync>,
 }
 
@@ -605,7 +615,27 @@ impl Control {
             cancelled,
             deadline: timeout.map(|t| Instant::now() + t),
             permit: None,
+            watches: Vec::new(),
             progress,
+        }
+    }
+
+    /// Sets what the cell uses and may lose.
+    #[must_use]
+    pub(crate) fn watching(mut self, watches: Vec<Watch>) -> Self {
+        self.watches = watches;
+        self
+    }
+
+    /// Returns a control that stops when this one does and tells nobody how far it has come.
+    #[must_use]
+    pub fn silent(&self) -> Self {
+        Self {
+            cancelled: self.cancelled.clone(),
+            deadline: self.deadline,
+            permit: self.permit.clone(),
+            watches: self.watches.clone(),
+            progress: Box::new(|_| ()),
         }
     }
 
@@ -650,7 +680,8 @@ impl Control {
     /// Tells whether to go on; long work asks often.
     ///
     /// # Errors
-    /// `Interrupted` if the user asked to stop, `Timeout` if the cell's time limit passed.
+    /// `Interrupted` if the user asked to stop, `Timeout` if the cell's time limit passed, or the failure
+    /// of a resource that ended while the cell used it.
     pub fn check(&self) -> Result<(), Failure> {
         if self.cancelled.load(Ordering::Relaxed) {
             return Err(Failure::new(CellStatus::Interrupted, "stopped by the user"));
@@ -661,7 +692,7 @@ impl Control {
                 "the cell's time limit passed",
             ));
         }
-        Ok(())
+        self.watches.iter().try_for_each(|watch| watch())
     }
 
     /// Tells how far the cell has come.

@@ -150,7 +150,8 @@ pub(super) fn attempt(
         let _ = progress.send((name.clone(), p));
     };
     let control = Control::new(context.cancelled.clone(), task.timeout, Box::new(tell))
-        .permitting(context.permit.clone());
+        .permitting(context.permit.clone())
+        .watching(task.watches.clone());
     let leases = Leases::new(context.store.root(), context.experiment, &task.name);
     let job = Job {
         experiment: context.experiment,

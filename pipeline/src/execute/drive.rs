@@ -479,6 +479,7 @@ impl<'a, 'l> Executor<'a, 'l> {
         let mut attempts = Attempts::new();
         loop {
             task.connect(&self.session.graph, |c| self.live.json(c));
+            task.watches = self.watches(cell);
             let (result, seconds) = attempt(&self.context, &task, &attempts)?;
             // What was measured beside a dying server is no measurement of it.
             let result = match result {
@@ -491,6 +492,13 @@ impl<'a, 'l> Executor<'a, 'l> {
                     }
                     None => Ok(done),
                 },
+                // A server that cannot be reached any more is a symptom; that its machine is gone is the cause.
+                Err(mut failure) if failure.status != CellStatus::Interrupted => {
+                    if let Some(cause) = task.watches.iter().find_map(|watch| watch().err()) {
+                        failure.reason = cause.reason;
+                    }
+                    Err(failure)
+                }
                 failed => failed,
             };
             match result {

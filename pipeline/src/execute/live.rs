@@ -2,6 +2,7 @@
 //! released when no cell that is ready does.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use artifacts::Digest;
 
@@ -13,7 +14,7 @@ use crate::graph::Graph;
 use crate::name::OutputName;
 use crate::plan::{Outcome, State};
 use crate::record::Record;
-use crate::stage::{Artifact, Class, Content, Failure, Json, Lease, Output};
+use crate::stage::{Artifact, Class, Content, Failure, Json, Lease, Output, Watch};
 
 /// A resource that is alive, with the exclusive names it holds.
 pub(super) struct Live {
@@ -132,14 +133,25 @@ impl<'a> Executor<'a, '_> {
         Ok(())
     }
 
+    /// Returns the watches over what a cell uses.
+    pub(super) fn watches(&self, cell: usize) -> Vec<Watch> {
+        let needed = resources_of(&self.session.graph, cell);
+        let used = self.live.0.iter().filter(|l| needed.contains(&l.cell));
+        used.filter_map(|live| {
+            let watch = live.lease.watch()?;
+            let name = self.session.graph.name(live.cell);
+            let named: Watch = Arc::new(move || watch().map_err(|why| died(&name, why)));
+            Some(named)
+        })
+        .collect()
+    }
+
     /// Returns why a cell is no measurement if a resource it used died before its end.
     pub(super) fn died_meanwhile(&mut self, cell: usize) -> Option<Failure> {
         let needed = resources_of(&self.session.graph, cell);
         for live in self.live.0.iter_mut().filter(|l| needed.contains(&l.cell)) {
-            if let Err(mut failure) = live.lease.check_after_use() {
-                let name = self.session.graph.name(live.cell);
-                failure.reason = format!("`{name}` died during the cell: {}", failure.reason);
-                return Some(failure);
+            if let Err(failure) = live.lease.check_after_use() {
+                return Some(died(&self.session.graph.name(live.cell), failure));
             }
         }
         None
@@ -387,6 +399,11 @@ impl<'a> Executor<'a, '_> {
         }
         Ok(())
     }
+}
+
+fn died(name: &str, mut failure: Failure) -> Failure {
+    failure.reason = format!("`{name}` died during the cell: {}", failure.reason);
+    failure
 }
 
 /// Stores what a resource left.

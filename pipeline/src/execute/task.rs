@@ -12,7 +12,7 @@ use crate::key::Recipe;
 use crate::lock::LockClass;
 use crate::plan::{Outcome, Session};
 use crate::record::parse_outputs;
-use crate::stage::{Class, Coordinates, Input, InputCell, Json, StageKind, Study};
+use crate::stage::{Class, Coordinates, Input, InputCell, Json, StageKind, Study, Watch};
 
 /// One cell to execute.
 pub(super) struct Task<'a> {
@@ -35,6 +35,8 @@ pub(super) struct Task<'a> {
     pub(super) measures: bool,
     /// Whether its result depends on where it was executed: it measures, or starts something.
     pub(super) bound: bool,
+    /// Over what it uses and may lose while it executes.
+    pub(super) watches: Vec<Watch>,
 }
 
 impl<'a> Task<'a> {
@@ -84,6 +86,7 @@ impl<'a> Task<'a> {
             place: None,
             measures,
             bound: node.stage.class != Class::Pure,
+            watches: Vec::new(),
             recipe,
         }
     }

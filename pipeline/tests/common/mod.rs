@@ -20,7 +20,7 @@ use pipeline::process::Spawner;
 use pipeline::{
     Artifact, Axis, Cell, CellStatus, Class, Coordinates, Done, Event, Excluded, Experiment,
     Failure, Job, Json, Lease, Library, Media, Order, Output, PlanOptions, Problem, Registry,
-    Reuse, RunOptions, RunSummary, Stage, StageKind,
+    Reuse, RunOptions, RunSummary, Stage, StageKind, Watch,
 };
 use serde_json::json;
 
@@ -59,6 +59,10 @@ pub(crate) struct World {
     pub(crate) dies_beside: Mutex<Option<String>>,
     /// Whether the server died since it was started.
     pub(crate) died: Arc<AtomicBool>,
+    /// The cell that takes the server's machine away and then waits until it has to stop.
+    pub(crate) waits_without_machine: Mutex<Option<String>>,
+    /// Whether the server's machine was taken away.
+    pub(crate) taken: Arc<AtomicBool>,
 }
 
 impl World {
@@ -87,6 +91,20 @@ impl World {
             .is_some()
         {
             self.died.store(true, Ordering::Relaxed);
+        }
+        let waits = self
+            .waits_without_machine
+            .lock()
+            .unwrap()
+            .take_if(|cell| *cell == name)
+            .is_some();
+        if waits {
+            self.taken.store(true, Ordering::Relaxed);
+            // Long enough for any machine; nobody who watches lets it end.
+            for _ in 0..6000 {
+                job.control.check()?;
+                std::thread::sleep(Duration::from_millis(10));
+            }
         }
         if let Some((cell, flag)) = &*self.stop_at.lock().unwrap()
             && *cell == name
@@ -120,6 +138,7 @@ struct Counted(
     Json,
     Option<(Child, LeaseFile)>,
     Arc<AtomicBool>,
+    Arc<AtomicBool>,
 );
 
 impl Lease for Counted {
@@ -132,6 +151,13 @@ impl Lease for Counted {
             return Err(Failure::failed("it ended").evidence(log));
         }
         Ok(())
+    }
+    fn watch(&self) -> Option<Watch> {
+        let taken = self.4.clone();
+        Some(Arc::new(move || match taken.load(Ordering::Relaxed) {
+            true => Err(Failure::failed("its machine was taken away")),
+            false => Ok(()),
+        }))
     }
     fn release(self: Box<Self>) -> Vec<Output> {
         self.0.fetch_sub(1, Ordering::Relaxed);
@@ -217,6 +243,7 @@ fn serve(world: &World, job: &Job<'_>) -> Result<Done, Failure> {
         .cloned()
         .unwrap_or(Json::Null);
     world.died.store(false, Ordering::Relaxed);
+    world.taken.store(false, Ordering::Relaxed);
     let alive = world.alive.fetch_add(1, Ordering::Relaxed) + 1;
     world.most_alive.fetch_max(alive, Ordering::Relaxed);
     let process = world.spawner.lock().unwrap().as_ref().map(|spawner| {
@@ -235,6 +262,7 @@ fn serve(world: &World, job: &Job<'_>) -> Result<Done, Failure> {
             json!({"url": name, "log": log}),
             process,
             world.died.clone(),
+            world.taken.clone(),
         ))),
         ..Done::default()
     })

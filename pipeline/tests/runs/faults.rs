@@ -198,6 +198,20 @@ fn retries_keep_the_evidence_of_every_attempt() {
 }
 
 #[test]
+fn a_machine_that_is_taken_away_ends_the_cell_under_way() {
+    let bench = Bench::new();
+    let study = experiment(&bench.file(), &study_axes(), &study_stages());
+    *bench.world.waits_without_machine.lock().unwrap() = Some(CELL.to_owned());
+    let (summary, _) = bench.run_with(&study, &going());
+    let (status, reason) = line(&summary, CELL);
+    assert_eq!(status, CellStatus::Failed);
+    assert!(
+        reason.contains("died during the cell: its machine was taken away"),
+        "{reason}"
+    );
+}
+
+#[test]
 fn a_server_that_dies_during_a_cell_fails_it_although_the_cell_itself_ended_well() {
     let bench = Bench::new();
     let mut stages = study_stages();

@@ -94,7 +94,7 @@ pub fn calibrate(
             .map_err(|failure| LoadError(failure.reason))?;
         control.progress(done, Some(total), "grid points");
         // The run tells its requests; a calibration tells its points.
-        let inner = Control::new(control.stop_flag(), None, Box::new(|_| ()));
+        let inner = control.silent();
         measured.push(measure_point(
             grid,
             point,

@@ -8,7 +8,8 @@ use artifacts::Store;
 use engines::Weights;
 use pipeline::lease::Leases;
 use pipeline::{
-    Content, Control, Coordinates, Done, Failure, Inert, Job, Json, Lease, Media, Output, StageKind,
+    Content, Control, Coordinates, Done, Failure, Inert, Job, Json, Lease, Media, Output,
+    StageKind, Watch,
 };
 use places::cloud::{Rented, rent};
 use places::{Host, Place};
@@ -183,6 +184,11 @@ impl Lease for OnRented {
 
     fn check(&mut self) -> Result<(), Failure> {
         self.machine.0.check()
+    }
+
+    fn watch(&self) -> Option<Watch> {
+        let machine = Arc::clone(&self.machine.0);
+        Some(Arc::new(move || machine.check()))
     }
 
     fn release(self: Box<Self>) -> Vec<Output> {
