@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
-use artifacts::Store;
+use artifacts::{KnownFiles, Store};
 use tempfile::TempDir;
 
 use crate::exit::Stop;
@@ -52,6 +52,19 @@ impl Project {
             store,
             work: OnceCell::new(),
         })
+    }
+
+    /// Returns whether the store is ours to write to.
+    pub(crate) fn is_ours(&self) -> bool {
+        !self.is_published() && !self.is_read_only()
+    }
+
+    /// Returns the digests that the store remembers of large files. Those of a bundle are somebody else's word.
+    pub(crate) fn known_files(&self) -> KnownFiles {
+        match self.is_published() {
+            true => KnownFiles::default(),
+            false => KnownFiles::of_store(&self.store),
+        }
     }
 
     /// Returns whether the store is that of a published bundle: data that nothing may change.
@@ -105,7 +118,7 @@ impl Project {
     /// # Errors
     /// If the folder cannot be made or its index not be opened.
     pub(crate) fn open(&self) -> Result<Store, Stop> {
-        if !self.is_published() && !self.is_read_only() {
+        if self.is_ours() {
             return Ok(Store::open(&self.store)?);
         }
         // A bundle's own index, if it has one, was made by somebody else. It is never read. That of

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use artifacts::Store;
 use pipeline::language::Options;
 use pipeline::{Diagnostics, Experiment, PipelineError, Plan, PlanOptions, Registry, Reuse};
 
@@ -30,9 +31,11 @@ impl Session {
             user_folders: user_folders(),
             ..Options::default()
         };
-        let experiment = pipeline::language::load(&arguments.experiment, &registry, &options)
-            .map_err(Stop::diagnostics)?;
         let project = Project::of(Some(&arguments.experiment), global.store.as_deref())?;
+        let known = project.known_files();
+        let experiment =
+            pipeline::language::load(&arguments.experiment, &registry, &options, known)
+                .map_err(Stop::diagnostics)?;
         Ok(Self {
             registry,
             experiment,
@@ -43,6 +46,22 @@ impl Session {
     /// Returns how many cells the experiment has.
     pub(crate) fn cells(&self) -> usize {
         self.experiment.stages.iter().map(|s| s.cells.len()).sum()
+    }
+
+    /// Plans, with the files that settings name put into the store first.
+    ///
+    /// # Errors
+    /// If a file has changed meanwhile, or the store or the lock cannot be read.
+    pub(crate) fn plan(&self, store: &Store, options: &PlanOptions) -> Result<Plan, Stop> {
+        if self.project.is_ours() {
+            pipeline::sources::keep(&self.experiment, store)?;
+        }
+        Ok(pipeline::plan(
+            &self.experiment,
+            &self.registry,
+            store,
+            options,
+        )?)
     }
 
     /// Looks whether the cells that a plan executes can start.
@@ -92,6 +111,7 @@ impl From<PipelineError> for Stop {
             PipelineError::Selection { ref hint, .. } => Self::usage(&error).hint(hint),
             PipelineError::Store(error) => error.into(),
             PipelineError::Lock(_) => Self::failed(error),
+            PipelineError::Changed(_) => Self::failed(error).hint("run again"),
             PipelineError::Io(..) => Self::machine(error),
         }
     }

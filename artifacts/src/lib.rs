@@ -8,6 +8,7 @@ mod column_reader;
 mod digest;
 mod document;
 mod key;
+mod known_files;
 mod pages;
 pub mod regular;
 mod schemas;
@@ -21,6 +22,7 @@ pub use column_reader::{ColumnBatch, ColumnReader};
 pub use digest::{Digest, DigestParseError, Hasher};
 pub use document::at_path;
 pub use key::ActionKey;
+pub use known_files::{FileDigest, FileStamp, KnownFiles};
 pub use store::{
     Cached, Commit, Finding, FindingKind, FsckMode, FsckOptions, FsckReport, GcMode, GcOptions,
     GcReport, HistoryLine, Hold, Journal, Lookup, Maker, Noted, ReadRecord, RebuildReport,

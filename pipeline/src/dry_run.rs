@@ -31,6 +31,7 @@ use crate::language::{Place, place_in};
 use crate::lease::Leases;
 use crate::lock::LockClass;
 use crate::plan::Plan;
+use crate::sources::NamedFiles;
 use crate::stage::{
     Artifact, CellStatus, Class, Content, Control, Coordinates, Failure, Input, InputCell, Job,
     Json, LedgerLine, Output, Registry, Step, Study,
@@ -223,6 +224,7 @@ fn rehearse(
 ) -> Result<Rehearsed, PipelineError> {
     let folder = scratch_folder(store)?;
     let store = Store::open(folder.path())?;
+    let files = NamedFiles::of(graph.experiment, None);
     let mut ended: Vec<Vec<Ended>> = Vec::with_capacity(graph.nodes.len());
     let mut rehearsed = Rehearsed {
         executed: 0,
@@ -234,6 +236,7 @@ fn rehearse(
         let pass = Pass {
             graph,
             store: &store,
+            files: &files,
             ended: &ended,
             study: study.as_ref(),
             tilt,
@@ -279,12 +282,14 @@ pub(crate) fn look_at_effects(
 ) -> Result<Vec<(usize, usize, Effect)>, PipelineError> {
     let folder = scratch_folder(store)?;
     let store = Store::open(folder.path())?;
+    let files = NamedFiles::of(graph.experiment, None);
     let mut ended: Vec<Vec<Ended>> = Vec::with_capacity(graph.nodes.len());
     let mut effects = Vec::new();
     for (number, node) in graph.nodes.iter().enumerate() {
         let pass = Pass {
             graph,
             store: &store,
+            files: &files,
             ended: &ended,
             study: None,
             tilt: Tilt::Level,
@@ -301,7 +306,7 @@ pub(crate) fn look_at_effects(
             let set = node.stage.cells[cell].parameters as usize;
             let mut parameters = node.stage.parameter_sets[set].clone();
             parameters.sort_all_objects();
-            let found = node.kind.effects(&parameters, &inputs, &store);
+            let found = node.kind.effects(&parameters, &inputs, &store, &files);
             let found = found.unwrap_or_default().into_iter();
             effects.extend(found.map(|effect| (number, cells, effect)));
         }
@@ -397,6 +402,7 @@ enum Stopped {
 struct Pass<'a> {
     graph: &'a Graph<'a>,
     store: &'a Store,
+    files: &'a NamedFiles,
     ended: &'a [Vec<Ended>],
     study: Option<&'a Study>,
     tilt: Tilt,
@@ -498,6 +504,7 @@ impl Pass<'_> {
             replicate: &replicate,
             inputs: &inputs,
             store: self.store,
+            files: self.files,
             scratch: &scratch,
             control: &control,
             leases: &leases,

@@ -25,6 +25,8 @@ pub enum PipelineError {
     Store(StoreError),
     /// The lock is damaged or cannot be written.
     Lock(LockError),
+    /// A file that settings name is no longer what it was when the experiment was read.
+    Changed(PathBuf),
     /// The file system or `/proc` refused.
     Io(PathBuf, io::Error),
 }
@@ -36,6 +38,9 @@ impl fmt::Display for PipelineError {
             Self::Selection { message, .. } => f.write_str(message),
             Self::Store(error) => error.fmt(f),
             Self::Lock(error) => error.fmt(f),
+            Self::Changed(path) => {
+                write!(f, "{} changed while the study was planned", path.display())
+            }
             Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
         }
     }

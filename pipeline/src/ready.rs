@@ -8,6 +8,7 @@ use crate::experiment::Experiment;
 use crate::graph::{Graph, Member, Node};
 use crate::language::{Diagnostic, Place, place_in};
 use crate::plan::{Decision, Plan};
+use crate::sources::NamedFiles;
 use crate::stage::{Class, Problem, Registry, Step};
 
 /// Returns what keeps the cells that a plan executes, and the resources that they use, from
@@ -21,6 +22,7 @@ pub fn unready(
     plan: &Plan,
 ) -> Result<Vec<Diagnostic>, PipelineError> {
     let graph = Graph::new(experiment, registry)?;
+    let files = NamedFiles::of(experiment, None);
     let mut found = Vec::new();
     for (node, starts) in graph.nodes.iter().zip(starting(&graph, plan)) {
         let cells = node.stage.cells.iter().zip(starts);
@@ -29,7 +31,10 @@ pub fn unready(
             .map(|(cell, _)| cell.parameters)
             .collect();
         for set in sets {
-            let Err(problem) = node.kind.ready(&node.stage.parameter_sets[set as usize]) else {
+            let Err(problem) = node
+                .kind
+                .ready(&node.stage.parameter_sets[set as usize], &files)
+            else {
                 continue;
             };
             let diagnostic = placed(experiment, &node.stage.name, problem);

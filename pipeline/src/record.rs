@@ -72,6 +72,9 @@ pub struct Record {
     /// The digest of each claim that the experiment declared when the cell was executed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub claims: BTreeMap<String, Digest>,
+    /// The files that its settings name, by the name that they have there.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub files: BTreeMap<String, Digest>,
     /// Everything that decided the result.
     pub recipe: Recipe,
 }
@@ -180,7 +183,7 @@ impl Record {
     }
 }
 
-/// Returns the artifacts that a record names: outputs, evidence, and the inputs it was made
+/// Returns the artifacts that a record names: outputs, evidence, and the inputs and files it was made
 /// from. For checking and collecting the store.
 ///
 /// # Errors
@@ -190,6 +193,7 @@ pub fn references(bytes: &[u8]) -> Result<Vec<Digest>, RecordError> {
     let mut found = record.artifacts();
     let cells = record.recipe.inputs.iter().flat_map(|input| &input.cells);
     found.extend(cells.flat_map(|cell| cell.outputs.values().copied()));
+    found.extend(record.files.values());
     Ok(found.into_iter().collect())
 }
 
@@ -207,6 +211,7 @@ pub fn view(digest: &Digest, bytes: &[u8]) -> Option<artifacts::RecordView> {
             .flat_map(|cell| cell.outputs.values().copied())
             .collect(),
         input_records: Vec::new(),
+        files: record.files.values().copied().collect(),
     })
 }
 
@@ -331,6 +336,7 @@ mod tests {
             },
             environment: vec!["PATH".into()],
             claims: BTreeMap::new(),
+            files: BTreeMap::from([("prompts.jsonl".into(), Digest::of(b"prompts"))]),
             recipe,
         }
     }
@@ -341,8 +347,8 @@ mod tests {
     }
 
     #[test]
-    fn the_references_are_outputs_evidence_of_every_attempt_and_inputs() {
-        let mut expected: Vec<Digest> = ["rows", "log", "first log", "descriptor"]
+    fn the_references_are_outputs_evidence_of_every_attempt_inputs_and_files() {
+        let mut expected: Vec<Digest> = ["rows", "log", "first log", "descriptor", "prompts"]
             .iter()
             .map(|t| Digest::of(t.as_bytes()))
             .collect();

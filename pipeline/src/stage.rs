@@ -7,19 +7,20 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::name::OutputName;
-use artifacts::{Digest, Scalar, Store};
+use artifacts::{Digest, FileDigest, Scalar, Store};
 use serde::{Deserialize, Serialize};
 
 use crate::design::Place;
 use crate::effect::{Consent, Effect, Permit};
 use crate::lease::Leases;
 pub use crate::place::Coordinates;
-use crate::sources::Source;
+use crate::sources::{MOST_BYTES, NamedFiles, Source};
 
 /// A JSON value: settings, canonical parameters, descriptors.
 pub type Json = serde_json::Value;
@@ -151,8 +152,19 @@ pub trait Library {
     fn path(&self, file: &str) -> PathBuf {
         PathBuf::from(file)
     }
+    /// Returns the digest of a file that settings name.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is no regular file that may be named.
+    fn digest(&self, path: &Path) -> io::Result<FileDigest> {
+        FileDigest::of(path, MOST_BYTES)
+    }
     /// Hears of a file that the plan read.
     fn reads(&self, _source: &Source) {}
+    /// Returns the files that the plan has read so far.
+    fn files(&self) -> NamedFiles {
+        NamedFiles::default()
+    }
 }
 
 /// A definition shipped with the binary.
@@ -748,6 +760,8 @@ pub struct Job<'a> {
     pub inputs: &'a [Input],
     /// The store, for reading inputs. Outputs are returned, not put.
     pub store: &'a Store,
+    /// The files that settings name, whose digests the parameters hold.
+    pub files: &'a NamedFiles,
     /// A private directory, removed afterwards; that of a live resource stays until the run ends.
     pub scratch: &'a Path,
     /// Cancellation, time limit, progress.
@@ -819,7 +833,7 @@ pub trait StageKind: Send + Sync {
     ///
     /// # Errors
     /// If something is missing that the cell would fail without.
-    fn ready(&self, _parameters: &Json) -> Result<(), Problem> {
+    fn ready(&self, _parameters: &Json, _files: &NamedFiles) -> Result<(), Problem> {
         Ok(())
     }
 
@@ -835,6 +849,7 @@ pub trait StageKind: Send + Sync {
         _parameters: &Json,
         _inputs: &[Input],
         _store: &Store,
+        _files: &NamedFiles,
     ) -> Result<Vec<Effect>, Failure> {
         Ok(Vec::new())
     }

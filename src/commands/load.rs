@@ -14,6 +14,7 @@ use load::{
     Telemetry, dataset_prompts, list_models, run_load_into,
 };
 use pipeline::language::{Disk, Options, load_text};
+use pipeline::sources::NamedFiles;
 use pipeline::stage::{Control, Coordinates};
 use pipeline::suggest::remedy;
 use serde_json::{Value, json};
@@ -411,6 +412,7 @@ pub(super) fn settings_of(direct: &DirectLoad, seed: u64) -> Result<Settings, St
         .cloned();
     let mut settings: Settings = serde_json::from_value(parameters.unwrap_or_default())
         .map_err(|e| Stop::usage(format!("settings: {e}")))?;
+    settings.files = NamedFiles::of(&experiment, None);
     direct.apply_output(&mut settings);
     Ok(settings)
 }

@@ -28,7 +28,7 @@ pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
         Some(shared) => shared.fetch(&session, &store, &options)?,
         None => Vec::new(),
     };
-    let mut plan = pipeline::plan(&session.experiment, &session.registry, &store, &options)?;
+    let mut plan = session.plan(&store, &options)?;
     plan.notes.extend(offers);
     let tried = match arguments.dry_run {
         true => Some(dry_run::try_out(&session, &Arc::default())?),

@@ -56,7 +56,7 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
             complain(&format!("note: {offer}"));
         }
     }
-    let plan = pipeline::plan(&session.experiment, &session.registry, &store, &options)?;
+    let plan = session.plan(&store, &options)?;
     session.check_ready(&plan)?;
     // Before signals are kept for later: at a question, Ctrl-C ends the process.
     let permit = trust::permit(&session, &plan, arguments.trust.answer())?;

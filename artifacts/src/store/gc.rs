@@ -183,6 +183,7 @@ impl Store {
             }
             let bytes = self.get(&record)?;
             let view = read(&record, &bytes).ok_or(StoreError::NotARecord(record))?;
+            marks.reached.extend(&view.files);
             for object in view.references() {
                 marks.reached.insert(*object);
                 if !sizes.contains_key(object) && !self.contains(object) {

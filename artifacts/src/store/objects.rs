@@ -198,9 +198,19 @@ impl Store {
         self.copy_in(source)
     }
 
-    /// Copies first and hashes the copy: what is named is what is kept, whatever happens to
-    /// the source meanwhile.
+    /// Moves a file in by copying it.
     fn copy_in(&self, source: &Path) -> Result<Digest, StoreError> {
+        let digest = self.put_copy(source)?;
+        fs::remove_file(source).map_err(|e| StoreError::Io(source.to_owned(), e))?;
+        Ok(digest)
+    }
+
+    /// Copies a file that stays its owner's, and returns the digest of the copy: what is named is what is kept,
+    /// whatever happens to the source meanwhile. No more than a piece of it is held in memory.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or the store not be written.
+    pub fn put_copy(&self, source: &Path) -> Result<Digest, StoreError> {
         let at_source = |e| StoreError::Io(source.to_owned(), e);
         let mut copy = self.temporary()?;
         let mut original = File::open(source).map_err(at_source)?;
@@ -212,8 +222,19 @@ impl Store {
                 .map_err(|e| StoreError::Io(path, e.error))?;
             self.add_pending(digest, size);
         }
-        fs::remove_file(source).map_err(at_source)?;
         Ok(digest)
+    }
+
+    /// Returns whether an object is there and whole, as far as can be told without reading one that is durable; a
+    /// collection that goes on spares it from now on.
+    ///
+    /// # Errors
+    /// If the file system or the index refuses.
+    pub fn keeps(&self, digest: &Digest) -> Result<bool, StoreError> {
+        match self.size(digest)? {
+            Some(size) => self.is_kept(digest, size),
+            None => Ok(false),
+        }
     }
 
     /// Returns the bytes of an object, checked against its name.

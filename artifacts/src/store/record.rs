@@ -18,6 +18,9 @@ pub struct RecordView {
     pub inputs: Vec<Digest>,
     /// The records it refers to, to be followed: those of its inputs.
     pub input_records: Vec<Digest>,
+    /// Files of others that it was made from. They are kept with the record where they are, and nothing is wrong
+    /// where they are not: a published study may leave them out.
+    pub files: Vec<Digest>,
 }
 
 impl RecordView {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use artifacts::{GcMode, GcOptions, Store, StoreError};
+use artifacts::{Digest, GcMode, GcOptions, Store, StoreError};
 
 use crate::support::{age, cell, cell_from, check, damage, key, new_store, no_grace, read_record};
 
@@ -54,6 +54,30 @@ fn what_the_roots_reach_stays_and_the_rest_goes_with_its_rows() {
     );
     assert_eq!(check(&store).findings, []);
     assert_eq!(fs::read_dir(store.root().join("tmp")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_file_that_a_record_names_stays_with_it_and_may_be_missing() {
+    let (folder, store) = new_store();
+    let pack = folder.path().join("pack.jsonl");
+    fs::write(&pack, "prompts").unwrap();
+    let file = store.put_copy(&pack).unwrap();
+    assert_eq!(fs::read(&pack).unwrap(), b"prompts", "it stays its owner's");
+    let output = store.put(b"rows").unwrap();
+    let elsewhere = Digest::of(b"left out");
+    let text = format!("record a\noutput {output}\nfile {file}\nfile {elsewhere}\n");
+    let record = store.put(text.as_bytes()).unwrap();
+    let commit = read_record(&record, text.as_bytes()).unwrap().commit;
+    store.commit(&[commit]).unwrap();
+    age(&store);
+    let sweep = no_grace(GcMode::Sweep);
+    let report = store.gc(&[record], &sweep, read_record).unwrap();
+    assert_eq!((report.reached.objects, report.removed.objects), (3, 0));
+    assert_eq!(report.missing, [], "nothing is wrong where a file is not");
+    assert_eq!(check(&store).findings, []);
+    let report = store.gc(&[], &sweep, read_record).unwrap();
+    assert_eq!(report.removed.objects, 3);
+    assert!(!store.keeps(&file).unwrap());
 }
 
 #[test]
@@ -176,7 +200,7 @@ fn a_damaged_root_stops_the_collection_before_anything_is_removed() {
 #[test]
 fn a_root_the_store_never_had_is_reported() {
     let (_folder, store) = new_store();
-    let elsewhere = artifacts::Digest::of(b"a colleague's record");
+    let elsewhere = Digest::of(b"a colleague's record");
     let report = store
         .gc(&[elsewhere], &no_grace(GcMode::Sweep), read_record)
         .unwrap();
@@ -214,7 +238,7 @@ fn an_object_put_again_between_marking_and_sweeping_is_spared() {
     age(&store);
     let run = Store::open_existing(store.root()).unwrap();
     // The records are read after the objects were listed and before any is removed.
-    let put_meanwhile = |record: &artifacts::Digest, bytes: &[u8]| {
+    let put_meanwhile = |record: &Digest, bytes: &[u8]| {
         run.put(b"wanted again").unwrap();
         read_record(record, bytes)
     };

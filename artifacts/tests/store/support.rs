@@ -44,8 +44,12 @@ pub(crate) fn read_record(record: &Digest, bytes: &[u8]) -> Option<RecordView> {
     let name = lines.next()?.strip_prefix("record ")?;
     let output: Digest = lines.next()?.strip_prefix("output ")?.parse().ok()?;
     let (keyed, finished) = name.split_once('@').unwrap_or((name, "0"));
-    let (mut inputs, mut input_records) = (Vec::new(), Vec::new());
+    let (mut inputs, mut input_records, mut files) = (Vec::new(), Vec::new(), Vec::new());
     for line in lines {
+        if let Some(file) = line.strip_prefix("file ") {
+            files.push(file.parse().ok()?);
+            continue;
+        }
         let (record, object) = line.strip_prefix("input ")?.split_once(' ')?;
         input_records.push(record.parse().ok()?);
         inputs.push(object.parse().ok()?);
@@ -67,6 +71,7 @@ pub(crate) fn read_record(record: &Digest, bytes: &[u8]) -> Option<RecordView> {
         finished: finished.parse().ok()?,
         inputs,
         input_records,
+        files,
     })
 }
 

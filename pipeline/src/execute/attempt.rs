@@ -23,6 +23,7 @@ use crate::lease::Leases;
 use crate::name::OutputName;
 use crate::plan::Outcome;
 use crate::record::{Attempt, Build, RECORD_FORMAT, Record, outputs_text};
+use crate::sources::NamedFiles;
 use crate::stage::{
     Artifact, CellStatus, Content, Control, Done, Failure, Job, Lease, Output, Progress,
 };
@@ -44,6 +45,7 @@ pub(super) struct Context<'a> {
     pub(super) permit: Option<Arc<Permit>>,
     pub(super) host: Option<String>,
     pub(super) by: Option<String>,
+    pub(super) files: NamedFiles,
 }
 
 /// The attempts at a cell so far.
@@ -162,6 +164,7 @@ pub(super) fn attempt(
         replicate: &task.recipe.replicate,
         inputs: &task.inputs,
         store: context.store,
+        files: &context.files,
         scratch: &path,
         control: &control,
         leases: &leases,
@@ -380,6 +383,7 @@ fn record(context: &Context<'_>, task: &Task<'_>, attempts: Attempts) -> Record 
         build: context.build.clone(),
         environment: context.environment.clone(),
         claims: context.claims.clone(),
+        files: context.files.named_in(&task.recipe.parameters),
         recipe: task.recipe.clone(),
     }
 }

@@ -31,6 +31,7 @@ use crate::lock::{Lock, LockClass, lock_path};
 use crate::name::OutputName;
 use crate::plan::{Outcome, PlanOptions, Session, State};
 use crate::record::Build;
+use crate::sources::{NamedFiles, keep};
 use crate::stage::{Artifact, CellStatus, Class, Failure, Registry, Study};
 
 /// What to run, and how.
@@ -152,6 +153,7 @@ pub fn run(
     }
     // A sweep of the store that runs meanwhile leaves alone what this run rests on.
     let mut hold = store.hold()?;
+    keep(experiment, store)?;
     let mut session = Session::new(experiment, registry, store, &options.plan)?;
     session.check_inputs()?;
     session.set_damaged_aside()?;
@@ -182,6 +184,7 @@ pub fn run(
         permit: options.permit.clone(),
         host: crate::reuse::this_host(),
         by: options.by.clone(),
+        files: NamedFiles::of(experiment, Some(store)),
     };
     std::thread::scope(|scope| {
         scope.spawn(move || {

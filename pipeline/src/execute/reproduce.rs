@@ -7,6 +7,7 @@
 //! named, not its followers.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -25,6 +26,7 @@ use crate::name::OutputName;
 use crate::place::cell_text;
 use crate::plan::{PlanOptions, Session, State};
 use crate::record::Record;
+use crate::sources::{NamedFiles, Source};
 use crate::stage::{
     Class, Control, Failure, Input, InputCell, Job, Json, LedgerLine, Registry, StageKind, Study,
 };
@@ -597,6 +599,7 @@ impl Again<'_> {
         let control = Control::new(Arc::clone(self.cancelled), None, Box::new(|_| ()));
         let name = cell_text(&record.stage, &record.coordinates.to_string());
         let leases = Leases::new(self.store.root(), &record.experiment, &name);
+        let files = named_files(record, self.store);
         let job = Job {
             experiment: &record.experiment,
             stage: &record.stage,
@@ -606,6 +609,7 @@ impl Again<'_> {
             replicate: &recipe.replicate,
             inputs: &inputs,
             store: self.store,
+            files: &files,
             scratch: &path,
             control: &control,
             leases: &leases,
@@ -698,6 +702,17 @@ impl Again<'_> {
             ledger,
         })
     }
+}
+
+/// Returns the files that the settings of a recorded cell named, as far as the store has them.
+fn named_files(record: &Record, store: &Store) -> NamedFiles {
+    let sources = record.files.iter().map(|(name, digest)| Source {
+        path: store.path(digest),
+        name: name.clone(),
+        digest: *digest,
+        stamp: None,
+    });
+    NamedFiles::new(sources, Path::new(""), Some(store))
 }
 
 /// Executes a cell and returns the digests of its outputs; a panic is a failure.

@@ -1,17 +1,21 @@
 //! The rim: experiments and definitions from the file system.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
+
+use artifacts::{FileDigest, KnownFiles};
 
 use super::compile::{Options, load_text};
 use super::diagnostics::{Diagnostic, Diagnostics, Mistake, Place, Sink};
 use super::library::Files;
 use super::parse::{MAX_BYTES, parse};
 use crate::experiment::Experiment;
+use crate::sources::MOST_BYTES;
 use crate::stage::{Registry, Step};
 use crate::suggest::{closest, list};
 
-/// Reads an experiment file and everything it refers to, checks it, and expands it.
+/// Reads an experiment file and everything it refers to, checks it, and expands it. A large file that settings
+/// name and whose digest is `known` is not read.
 ///
 /// # Errors
 /// Every mistake found, each with its place; also if the file cannot be read.
@@ -19,6 +23,7 @@ pub fn load(
     file: &Path,
     registry: &Registry,
     options: &Options,
+    known: KnownFiles,
 ) -> Result<Experiment, Diagnostics> {
     let wrong = |message: String, hint: &str| {
         let place = Place::File(file.to_owned());
@@ -29,7 +34,7 @@ pub fn load(
         }])
     };
     match Disk.read(file) {
-        Ok(Some(text)) => load_text(&text, file, registry, options, &Disk),
+        Ok(Some(text)) => load_text(&text, file, registry, options, &Remembering(known)),
         Ok(None) => Err(wrong("there is no such file".to_owned(), &instead_of(file))),
         Err(message) if file.is_dir() => Err(wrong(message, &within(file))),
         Err(message) => Err(wrong(message, UNREADABLE)),
@@ -144,5 +149,22 @@ impl Files for Disk {
             .collect();
         names.sort();
         names
+    }
+}
+
+/// The file system, with the digests that a store remembers.
+struct Remembering(KnownFiles);
+
+impl Files for Remembering {
+    fn read(&self, path: &Path) -> Result<Option<String>, String> {
+        Disk.read(path)
+    }
+
+    fn list(&self, folder: &Path) -> Vec<String> {
+        Disk.list(folder)
+    }
+
+    fn digest(&self, path: &Path) -> io::Result<FileDigest> {
+        self.0.digest(path, MOST_BYTES)
     }
 }

@@ -75,6 +75,7 @@ pub(super) fn extended(
             path,
             name: name.to_owned(),
             digest: Digest::of(text.as_bytes()),
+            stamp: None,
         });
         above = over(&below, &above);
     }

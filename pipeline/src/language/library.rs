@@ -6,9 +6,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use artifacts::{Digest, Scalar};
+use artifacts::{Digest, FileDigest, Scalar};
 
 use super::axes::AxisDraft;
 use super::check::Checker;
@@ -16,7 +17,7 @@ use super::diagnostics::{Mistake, Sink, Span};
 use super::disk::UNREADABLE;
 use super::parse;
 use super::tree::{Key, Node, Value};
-use crate::sources::Source;
+use crate::sources::{MOST_BYTES, NamedFiles, Source};
 use crate::stage::{Json, Library, Registry, Step};
 use crate::suggest::remedy;
 
@@ -29,6 +30,13 @@ pub trait Files {
     fn read(&self, path: &Path) -> Result<Option<String>, String>;
     /// Returns the names of the files in a folder; none if there is no such folder.
     fn list(&self, folder: &Path) -> Vec<String>;
+    /// Returns the digest of a file that settings name.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is no regular file that may be named.
+    fn digest(&self, path: &Path) -> io::Result<FileDigest> {
+        FileDigest::of(path, MOST_BYTES)
+    }
 }
 
 /// No files at all: for texts that stand alone.
@@ -61,7 +69,7 @@ pub(crate) struct Layers<'a> {
     /// The first name used for a content, by collection and canonical text.
     claims: RefCell<BTreeMap<(String, String), String>>,
     /// The files read so far: definitions, and what settings name.
-    sources: RefCell<BTreeSet<Source>>,
+    sources: RefCell<BTreeMap<(PathBuf, String, Digest), Source>>,
     /// The axes, each with its labels and their fields.
     axes: RefCell<Vec<Labelled>>,
 }
@@ -165,7 +173,7 @@ impl<'a> Layers<'a> {
 
     /// Returns the files read so far.
     pub(crate) fn sources(&self) -> Vec<Source> {
-        self.sources.borrow().iter().cloned().collect()
+        self.sources.borrow().values().cloned().collect()
     }
 
     /// Tells whether a wrong definition was asked for since the last call.
@@ -364,6 +372,7 @@ impl<'a> Layers<'a> {
                         path: path.clone(),
                         name: file,
                         digest,
+                        stamp: None,
                     });
                     (path, text)
                 }),
@@ -457,7 +466,19 @@ impl Library for Layers<'_> {
     }
 
     fn reads(&self, source: &Source) {
-        self.sources.borrow_mut().insert(source.clone());
+        let key = (source.path.clone(), source.name.clone(), source.digest);
+        let mut sources = self.sources.borrow_mut();
+        let known = sources.entry(key).or_insert_with(|| source.clone());
+        known.stamp = known.stamp.or(source.stamp);
+    }
+
+    fn digest(&self, path: &Path) -> io::Result<FileDigest> {
+        self.files.digest(path)
+    }
+
+    fn files(&self) -> NamedFiles {
+        let folder = self.folders.first().map_or(Path::new(""), PathBuf::as_path);
+        NamedFiles::new(self.sources(), folder, None)
     }
 }
 

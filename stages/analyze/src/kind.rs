@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use artifacts::Store;
 use contract::Settings;
 use pipeline::{
     Class, Control, Coordinates, Done, Failure, Input, Job, Json, Library, Output, PlannedTable,
@@ -19,7 +18,7 @@ use crate::operator::{Operator, Scope};
 use crate::operators::ALL;
 use crate::operators::family::Shares;
 use crate::operators::looks::{Looks, TESTING};
-use crate::operators::published;
+use crate::operators::published::{self, Files};
 use crate::surroundings::Surroundings;
 
 /// The `analyze` kind.
@@ -139,7 +138,11 @@ impl StageKind for Analyze {
     }
 
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
-        run(job.parameters, job.inputs, job.store, job.seed, job.control)
+        let files = Files {
+            store: job.store,
+            named: job.files,
+        };
+        run(job.parameters, job.inputs, files, job.seed, job.control)
     }
 }
 
@@ -329,11 +332,11 @@ pub(crate) fn planned(parameters: &Json) -> Result<Vec<Planned>, Failure> {
 pub(crate) fn run(
     parameters: &Json,
     inputs: &[Input],
-    store: &Store,
+    files: Files<'_>,
     seed: u64,
     control: &Control,
 ) -> Result<Done, Failure> {
-    run_holding(parameters, inputs, store, seed, control, intake::HOLD)
+    run_holding(parameters, inputs, files, seed, control, intake::HOLD)
 }
 
 /// Shows which table is made.
@@ -356,14 +359,15 @@ impl Witness for Shown<'_> {
 pub(crate) fn run_holding(
     parameters: &Json,
     inputs: &[Input],
-    store: &Store,
+    files: Files<'_>,
     seed: u64,
     control: &Control,
     hold: u64,
 ) -> Result<Done, Failure> {
+    let store = files.store;
     let planned = planned(parameters)?;
-    let files = planned.iter().any(|table| table.operator == PUBLISHED);
-    let loads = match files && inputs.is_empty() {
+    let published = planned.iter().any(|table| table.operator == PUBLISHED);
+    let loads = match published && inputs.is_empty() {
         true => Vec::new(),
         false => intake::loads(inputs, store, control, hold)?,
     };
@@ -377,7 +381,7 @@ pub(crate) fn run_holding(
         surroundings: &surroundings,
         seed,
         control,
-        store: Some(store),
+        files: Some(files),
         shares: &Shares::of(parameters),
         absent: 0,
     };
@@ -404,7 +408,7 @@ pub(crate) fn run_holding(
         done.outputs.extend(pair?);
     }
     for table in &planned {
-        done.outputs.extend(published::file(table, store)?);
+        done.outputs.extend(published::file(table, files)?);
     }
     for load in loads.iter().chain(&programs) {
         for missing in &load.missing {

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use artifacts::Store;
 use pipeline::{Control, Failure, Json};
 
 use crate::frame::Frame;
@@ -12,6 +11,7 @@ use crate::kind::{Planned, operator, sources};
 use crate::operator::{Context, Made};
 use crate::operators::family::{Asked, Pending, Shares, decide, decide_late};
 use crate::operators::looks::TESTING;
+use crate::operators::published::Files;
 use crate::surroundings::Surroundings;
 
 /// What tables are made from.
@@ -22,7 +22,7 @@ pub(crate) struct Maker<'a> {
     pub(crate) seed: u64,
     pub(crate) control: &'a Control,
     /// Where the files of published tables lie; `None` where tables are simulated.
-    pub(crate) store: Option<&'a Store>,
+    pub(crate) files: Option<Files<'a>>,
     pub(crate) shares: &'a Shares,
     /// Tables of the cell that have a share of its level and are not made.
     pub(crate) absent: usize,
@@ -95,7 +95,7 @@ impl Maker<'_> {
             tables,
             seed: self.seed,
             control: self.control,
-            store: self.store,
+            files: self.files,
             making,
         }
     }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use artifacts::Store;
 use contract::Settings;
 use pipeline::{Control, Failure, Json, Library, Problem, Step};
 use serde::Serialize;
@@ -11,7 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::frame::{Frame, Spec};
 use crate::intake::{AGGREGATE, Load};
 use crate::operators::family::Pending;
-use crate::operators::published;
+use crate::operators::published::Files;
 use crate::surroundings::Surroundings;
 
 /// One way to make a table, as the stage sees it: [`TypedOperator`] without its types.
@@ -310,7 +309,7 @@ pub(crate) struct Context<'a> {
     pub(crate) seed: u64,
     pub(crate) control: &'a Control,
     /// Where the files of published tables lie; `None` where tables are simulated.
-    pub(crate) store: Option<&'a Store>,
+    pub(crate) files: Option<Files<'a>>,
     /// The name of the table that is made.
     pub(crate) making: &'a str,
 }
@@ -321,10 +320,10 @@ impl Context<'_> {
     /// # Errors
     /// If it is gone or has changed.
     pub(crate) fn file(&self, digest: &str) -> Result<Vec<u8>, Failure> {
-        let store = self
-            .store
+        let files = self
+            .files
             .ok_or_else(|| Failure::failed("files are not read here"))?;
-        published::bytes(digest, store)
+        files.bytes(digest)
     }
 
     /// Returns an earlier table.

@@ -89,7 +89,7 @@ pub(crate) fn made(
         surroundings: &Surroundings::new(&[]),
         seed: 164,
         control: &Control::quiet(),
-        store: None,
+        files: None,
         shares: &Shares::of(shared),
         absent: 0,
     };

@@ -1,15 +1,19 @@
 //! A synthetic ladder with planted truths, from rows to every table; planning mistakes; bytes.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::LazyLock;
 
 use artifacts::{Column, Digest, Scalar, Store, Table};
 use contract::{Request, Row as _, synthetic};
+use pipeline::sources::{NamedFiles, pin};
 use pipeline::{
     CellStatus, Content, Control, Done, Failure, Input, InputCell, Json, Problem, Step,
 };
 use serde_json::json;
 
 use crate::kind::{Analyze, run};
+use crate::operators::published::Files;
 
 struct NoLibrary;
 
@@ -28,7 +32,7 @@ impl pipeline::Library for NoLibrary {
         (axis == "configuration").then(|| vec![slots("batched", 8), slots("serial", 1)])
     }
     fn path(&self, file: &str) -> std::path::PathBuf {
-        let oracles = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("oracles");
+        let oracles = Path::new(env!("CARGO_MANIFEST_DIR")).join("oracles");
         oracles.join(file)
     }
 }
@@ -242,7 +246,7 @@ pub(crate) fn everything() -> Json {
 }
 
 pub(crate) fn analyze(store: &Store, inputs: &[Input], settings: &Json) -> Result<Done, Failure> {
-    run(&tables_of(settings), inputs, store, 164, &Control::quiet())
+    run(&tables_of(settings), inputs, stored(store), 164, &Control::quiet())
 }
 
 fn bytes(done: &Done, name: &str) -> Vec<u8> {
@@ -259,6 +263,18 @@ fn bytes(done: &Done, name: &str) -> Vec<u8> {
 
 pub(crate) fn table(done: &Done, name: &str) -> Table {
     Table::from_parquet(bytes(done, name)).unwrap()
+}
+
+/// The files of a store, and the one that [`everything`] names.
+pub(crate) fn stored(store: &Store) -> Files<'_> {
+    static PAPER: LazyLock<NamedFiles> = LazyLock::new(|| {
+        let paper = pin(&NoLibrary, "v1_cross_model_speedup_n16.csv").unwrap();
+        NamedFiles::new([paper], Path::new(""), None)
+    });
+    Files {
+        store,
+        named: &PAPER,
+    }
 }
 
 pub(crate) fn store() -> (tempfile::TempDir, Store) {

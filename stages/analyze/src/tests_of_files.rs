@@ -1,18 +1,23 @@
 //! Published tables, facts, and the operators on them: what is read, what is refused, and where a row leads.
 
-use std::path::PathBuf;
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
 
 use artifacts::{Scalar, Store};
 use contract::{Lineage, LineageSource};
+use pipeline::sources::{NamedFiles, Source};
 use pipeline::{Content, Control, Done, Failure, Json, Library, Problem, StageKind as _};
 use serde_json::json;
 
 use crate::kind::{Analyze, run};
-use crate::tests::{canonical_with, store, table};
+use crate::operators::published::Files;
+use crate::tests::{canonical_with, store, stored, table};
 
 /// A folder of files, two axes and a collection of models.
 struct Study {
     folder: tempfile::TempDir,
+    /// The files that planning has read.
+    read: RefCell<Vec<Source>>,
 }
 
 impl Study {
@@ -21,7 +26,8 @@ impl Study {
         for (name, bytes) in files {
             std::fs::write(folder.path().join(name), bytes).unwrap();
         }
-        Self { folder }
+        let read = RefCell::default();
+        Self { folder, read }
     }
 
     fn plan(&self, tables: &Json) -> Result<Json, Vec<Problem>> {
@@ -30,7 +36,12 @@ impl Study {
 
     fn run(&self, store: &Store, tables: &Json) -> Result<Done, Failure> {
         let parameters = self.plan(tables).unwrap_or_else(|p| panic!("{p:#?}"));
-        run(&parameters, &[], store, 1, &Control::quiet())
+        let named = NamedFiles::new(self.read.take(), Path::new(""), None);
+        let files = Files {
+            store,
+            named: &named,
+        };
+        run(&parameters, &[], files, 1, &Control::quiet())
     }
 
     fn refused(&self, table: &Json) -> String {
@@ -71,6 +82,9 @@ impl Library for Study {
     }
     fn path(&self, file: &str) -> PathBuf {
         self.folder.path().join(file)
+    }
+    fn reads(&self, source: &Source) {
+        self.read.borrow_mut().push(source.clone());
     }
 }
 
@@ -128,11 +142,29 @@ fn the_file_is_in_the_key_by_its_digest_and_later_read_from_the_store() {
     let (_folder, store) = store();
     store.put(PAPER).unwrap();
     drop(study);
-    run(&parameters, &[], &store, 1, &Control::quiet()).unwrap();
+    run(&parameters, &[], stored(&store), 1, &Control::quiet()).unwrap();
     let other = Study::new(&[("paper.csv", b"engine\nvllm\n")]);
     assert_ne!(other.plan(&tables).unwrap(), parameters);
     let pinned = json!({"file": "paper.csv", "keys": ["engine"], "digest": digest});
     assert!(other.refused(&pinned).contains("has the digest b3:"));
+}
+
+#[test]
+fn a_file_that_the_store_has_not_got_is_read_where_it_lies_if_it_has_not_changed() {
+    let study = Study::new(&[("paper.csv", PAPER)]);
+    let (_folder, store) = store();
+    let tables = json!({"t": {"file": "paper.csv", "keys": ["engine"]}});
+    let parameters = study.plan(&tables).unwrap();
+    let named = NamedFiles::new(study.read.take(), Path::new(""), None);
+    let files = Files {
+        store: &store,
+        named: &named,
+    };
+    let made = || run(&parameters, &[], files, 1, &Control::quiet());
+    assert_eq!(table(&made().unwrap(), "t").rows(), 2);
+    std::fs::write(study.path("paper.csv"), "engine\nvllm\n").unwrap();
+    let failure = made().err().unwrap();
+    assert!(failure.reason.ends_with("paper.csv has changed since the plan was made"));
 }
 
 #[test]

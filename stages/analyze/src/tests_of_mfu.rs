@@ -4,7 +4,7 @@ use pipeline::{Control, Json, Library};
 use serde_json::json;
 
 use crate::kind::run;
-use crate::tests::{canonical_with, inputs, store, table};
+use crate::tests::{canonical_with, inputs, store, stored, table};
 
 /// A model that says its parameters, one that does not, and a device.
 struct Shelf;
@@ -45,7 +45,7 @@ fn definitions_give_the_figures_that_numbers_give() {
     let (_folder, store) = store();
     let made = |more: Json| {
         let parameters = canonical_with(&tables(&more), &Shelf).unwrap();
-        let done = run(&parameters, &inputs(&store), &store, 164, &Control::quiet()).unwrap();
+        let done = run(&parameters, &inputs(&store), stored(&store), 164, &Control::quiet()).unwrap();
         let mfu = table(&done, "mfu");
         let float = |name: &str| mfu.float(name).unwrap();
         (

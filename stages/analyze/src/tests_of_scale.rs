@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::intake::HOLD;
 use crate::kind::run_holding;
-use crate::tests::{canonical, everything, inputs, store};
+use crate::tests::{canonical, everything, inputs, store, stored};
 
 fn bytes(done: &Done) -> Vec<(String, Vec<u8>)> {
     let of = |content: &Content| match content {
@@ -32,7 +32,7 @@ fn at(
         .num_threads(threads)
         .build()
         .unwrap();
-    let run = || run_holding(&parameters, inputs, store, 164, &Control::quiet(), hold).unwrap();
+    let run = || run_holding(&parameters, inputs, stored(store), 164, &Control::quiet(), hold).unwrap();
     bytes(&pool.install(run))
 }
 

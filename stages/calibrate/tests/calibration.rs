@@ -209,6 +209,7 @@ fn with_a_server(api: &str, rehearsed: bool) -> Done {
             cells: vec![cell],
         }],
         store: &Store::open(scratch.path()).unwrap(),
+        files: &Default::default(),
         scratch: scratch.path(),
         control: &Control::quiet(),
         leases: &Leases::new(scratch.path(), "test", "calibration"),

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use artifacts::Digest;
-use pipeline::sources::{Source, Unusable, note, unread};
+use artifacts::FileDigest;
+use pipeline::sources::{Source, Unusable, unread};
 use pipeline::stage::Library;
 
 /// The largest file read. A file is parsed in memory, which costs several times its size.
@@ -15,7 +15,9 @@ pub(crate) const LARGEST: u64 = 1 << 30;
 /// If no file fits, several do, it is too large, or it cannot be read.
 pub(crate) fn find(pattern: &str, library: &dyn Library) -> Result<(PathBuf, String), Unusable> {
     let path = resolve(pattern, library)?;
-    let digest = Digest::of(&read(pattern, &path)?);
+    check(pattern, &path)?;
+    let wrong = |e: std::io::Error| unread(pattern, &path, &e);
+    let FileDigest { digest, stamp } = library.digest(&path).map_err(wrong)?;
     let name = match path.file_name().and_then(|name| name.to_str()) {
         Some(found) => Path::new(pattern)
             .with_file_name(found)
@@ -23,14 +25,12 @@ pub(crate) fn find(pattern: &str, library: &dyn Library) -> Result<(PathBuf, Str
             .to_string(),
         None => pattern.to_owned(),
     };
-    note(
-        library,
-        &Source {
-            path: path.clone(),
-            name,
-            digest,
-        },
-    );
+    library.reads(&Source {
+        path: path.clone(),
+        name,
+        digest,
+        stamp,
+    });
     Ok((path, digest.to_string()))
 }
 
@@ -41,7 +41,8 @@ fn unusable(message: String, hint: &str) -> Unusable {
     }
 }
 
-fn read(pattern: &str, path: &Path) -> Result<Vec<u8>, Unusable> {
+/// Looks whether a file can be imported, before anything of it is read.
+fn check(pattern: &str, path: &Path) -> Result<(), Unusable> {
     let wrong = |e: std::io::Error| unread(pattern, path, &e);
     let metadata = std::fs::metadata(path).map_err(wrong)?;
     if metadata.is_dir() {
@@ -62,7 +63,7 @@ fn read(pattern: &str, path: &Path) -> Result<Vec<u8>, Unusable> {
              `tool: parquet`",
         ));
     }
-    std::fs::read(path).map_err(wrong)
+    Ok(())
 }
 
 /// Returns the one file a pattern names: `*` in the last part stands for any text.
@@ -145,10 +146,13 @@ fn fits(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use artifacts::Digest;
     use pipeline::Json;
-    use pipeline::sources::bytes_of;
+    use pipeline::sources::NamedFiles;
+    use std::cell::RefCell;
 
-    struct Here;
+    #[derive(Default)]
+    struct Here(RefCell<Vec<Source>>);
 
     impl Library for Here {
         fn find(&self, _: &str, _: &str) -> Option<Json> {
@@ -158,10 +162,14 @@ mod tests {
         fn names(&self, _: &str) -> Vec<String> {
             Vec::new()
         }
+
+        fn reads(&self, source: &Source) {
+            self.0.borrow_mut().push(source.clone());
+        }
     }
 
     fn find(pattern: &str) -> Result<(PathBuf, String), Unusable> {
-        super::find(pattern, &Here)
+        super::find(pattern, &Here::default())
     }
 
     #[test]
@@ -196,13 +204,16 @@ mod tests {
                 .message
                 .starts_with("no file matches")
         );
-        let (path, digest) = find(&pattern("c8*.json")).unwrap();
+        let here = Here::default();
+        let (path, digest) = super::find(&pattern("c8*.json"), &here).unwrap();
         assert_eq!(digest, Digest::of(b"c8.json").to_string());
-        let (source, bytes) = bytes_of(&digest).unwrap();
+        let files = NamedFiles::new(here.0.into_inner(), Path::new(""), None);
+        let (source, bytes) = files.read(&digest).unwrap();
         assert_eq!((source.path, bytes), (path.clone(), b"c8.json".to_vec()));
         std::fs::write(&path, "other").unwrap();
         assert!(
-            bytes_of(&digest)
+            files
+                .read(&digest)
                 .unwrap_err()
                 .message
                 .contains("has changed")

@@ -58,8 +58,8 @@ pub(super) fn run(import: &Import, job: &Job<'_>) -> Result<Done, Failure> {
     let mut file = String::new();
     for (name, digest) in named.chain(import.tables.clone()) {
         job.control.check()?;
-        let (source, bytes) =
-            sources::bytes_of(&digest).map_err(|e| Failure::failed(e.message).hint(e.hint))?;
+        let read = job.files.read(&digest);
+        let (source, bytes) = read.map_err(|e| Failure::failed(e.message).hint(e.hint))?;
         let path = source.path.display().to_string();
         let wrong = |e: artifacts::TableError| {
             Failure::failed(format!("{path}: {e}"))

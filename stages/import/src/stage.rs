@@ -1,6 +1,6 @@
 //! The stage's side of an import: settings to canonical parameters, a file to outputs.
 
-use pipeline::sources::{self, Unusable};
+use pipeline::sources::Unusable;
 use pipeline::stage::{Content, Done, Failure, Job, Json, Library, Media, Output, Problem};
 use serde_json::json;
 
@@ -75,7 +75,7 @@ pub fn run(import: &Import, job: &Job<'_>) -> Result<Done, Failure> {
     }
     let fail = |e: Unusable| Failure::failed(e.message).hint(e.hint);
     let digest = import.digest.as_deref().unwrap_or_default();
-    let (source, bytes) = sources::bytes_of(digest).map_err(fail)?;
+    let (source, bytes) = job.files.read(digest).map_err(fail)?;
     job.control.check()?;
     let read = read(import, &bytes);
     let original = |bytes: Vec<u8>| Output {

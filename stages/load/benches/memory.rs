@@ -148,5 +148,6 @@ fn spec(requests: usize) -> Result<LoadSpec, Failure> {
         heartbeat: Span::seconds(60),
         origin,
         extent: Extent::default(),
+        files: Default::default(),
     })
 }

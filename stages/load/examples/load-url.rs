@@ -43,6 +43,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         heartbeat: Span::seconds(30),
         origin,
         extent: Extent::default(),
+        files: Default::default(),
     };
     let api = Api::parse(&at(4, "openai-completions"))?;
     let target = Target {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::random::Stream;
 use crate::span::Span;
 use crate::trace::{Replay, read_trace};
+use pipeline::sources::NamedFiles;
 
 /// How requests arrive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -378,6 +379,7 @@ impl Arrival {
         &self,
         count: usize,
         stream: &Stream,
+        files: &NamedFiles,
     ) -> Result<Option<Vec<u64>>, String> {
         if let Self::Trace(Replay {
             file,
@@ -385,7 +387,7 @@ impl Arrival {
             speed,
         }) = self
         {
-            let (rows, _) = read_trace(file, digest.as_deref())?;
+            let (rows, _) = read_trace(file, digest.as_deref(), files)?;
             if rows.len() < count {
                 return Err(format!(
                     "the trace holds {} requests, but {count} are needed",
@@ -728,7 +730,8 @@ mod tests {
                 speed,
             })
         };
-        let offsets = |speed, count| replay(speed).offsets(count, &stream(1));
+        let offsets =
+            |speed, count| replay(speed).offsets(count, &stream(1), &NamedFiles::default());
         assert_eq!(
             offsets(1.0, 3).unwrap().unwrap(),
             [0, 150_000_000, 1_000_000_000]

@@ -105,7 +105,7 @@ pub(crate) fn drive(
     // Answers whose server tells no count are counted by the workload's own tokenizer.
     let counter = match &spec.workload.tokenizer {
         Some(Tokenizer::File(file)) => Some(
-            FileCounter::open(&file.file, file.digest.as_deref())
+            FileCounter::open(&file.file, file.digest.as_deref(), &spec.files)
                 .map_err(|e| LoadError(e.to_string()))?,
         ),
         Some(Tokenizer::Server(_)) | None => None,

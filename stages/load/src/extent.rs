@@ -175,6 +175,7 @@ mod tests {
     use super::*;
     use crate::arrival::{ClosedLoop, Gamma, Rate};
     use crate::random::Origin;
+    use pipeline::sources::NamedFiles;
     use pipeline::stage::{Coordinates, Json};
 
     fn stream(seed: u64) -> Stream {
@@ -198,7 +199,7 @@ mod tests {
             let count = enough_for(&arrival, Span::seconds(20)).unwrap();
             for seed in 0..20 {
                 let offsets = arrival
-                    .offsets(count as usize, &stream(seed))
+                    .offsets(count as usize, &stream(seed), &NamedFiles::default())
                     .unwrap()
                     .unwrap();
                 assert!(

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use artifacts::Store;
 use contract::{CacheReset, LiveServer, RequestStatus};
 use net::ApiKey;
+use pipeline::sources::NamedFiles;
 use pipeline::stage::{
     Adopted, Artifact, CellStatus, Class, Content, Done, Failure, Job, Json, Library, Media,
     Needed, Output, Problem, StageKind, Step,
@@ -28,9 +29,8 @@ use crate::simulate;
 use crate::suits;
 use crate::tally::Tally;
 use crate::telemetry::Telemetry;
-use crate::trace::read_trace;
 use crate::worker;
-use crate::workload::{Tokenizer, Workload, pin, pin_file};
+use crate::workload::{self, Tokenizer, Workload, pin};
 use apis::Delivery;
 use contract::Api;
 
@@ -119,7 +119,7 @@ impl StageKind for Load {
                     .requests
                     .filter(|_| !talks && settings.search.is_none());
                 let needed = needed.map_or(0, |requests| requests.saturating_add(settings.warmup));
-                if let Err(e) = check_pack(&workload.prompts, needed) {
+                if let Err(e) = check_pack(&workload.prompts, needed, &library.files()) {
                     problems.push(Problem::at(&["workload"], e.0));
                 }
                 settings.workload = Some(WorkloadChoice::Inline(Box::new(workload)));
@@ -176,7 +176,7 @@ impl StageKind for Load {
     }
 
     /// Looks for the API key that the stage itself names; nothing is sent to a simulated server.
-    fn ready(&self, parameters: &Json) -> Result<(), Problem> {
+    fn ready(&self, parameters: &Json, _files: &NamedFiles) -> Result<(), Problem> {
         let variable = parameters["api-key-env"]
             .as_str()
             .filter(|_| parameters["simulate"].is_null());
@@ -268,8 +268,7 @@ impl StageKind for Load {
     }
 
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
-        let settings: Settings = serde_json::from_value(job.parameters.clone())
-            .map_err(|e| Failure::failed(format!("canonical parameters cannot be read: {e}")))?;
+        let settings = settings_of(job)?;
         if let Some(import) = &settings.import {
             return import::run(import, job);
         }
@@ -326,13 +325,20 @@ impl StageKind for Load {
 
     /// Makes up a few rows with a simulated server; what is to be imported is there to be read.
     fn rehearse(&self, job: &Job<'_>, slowdown: f64) -> Result<Done, Failure> {
-        let settings: Settings = serde_json::from_value(job.parameters.clone())
-            .map_err(|e| Failure::failed(format!("canonical parameters cannot be read: {e}")))?;
+        let settings = settings_of(job)?;
         match &settings.import {
             Some(import) => import::run(import, job),
             None => simulate::rehearse(settings, job, slowdown),
         }
     }
+}
+
+/// Reads the settings of a job, with the files that they name.
+fn settings_of(job: &Job<'_>) -> Result<Settings, Failure> {
+    let mut settings: Settings = serde_json::from_value(job.parameters.clone())
+        .map_err(|e| Failure::failed(format!("canonical parameters cannot be read: {e}")))?;
+    settings.files = job.files.clone();
+    Ok(settings)
 }
 
 /// The schema asks for these; a binary that calls [`Load`] itself may still leave them out.
@@ -491,10 +497,9 @@ fn pin_trace(
     let Arrival::Trace(replay) = arrival else {
         return Ok(None);
     };
-    pin_file("trace", &mut replay.file, &mut replay.digest, library)
-        .map_err(|e| (e.message, Some(e.hint)))?;
-    let (rows, _) = read_trace(&replay.file, replay.digest.as_deref()).map_err(|e| (e, None))?;
-    Ok(Some(rows.len() as u64))
+    workload::pin_trace(&mut replay.file, &mut replay.digest, library)
+        .map(|rows| Some(rows.len() as u64))
+        .map_err(|e| (e.message, Some(e.hint)))
 }
 
 /// Takes the API key from an environment variable.
@@ -652,6 +657,31 @@ fn nothing_answered(tally: &Tally) -> Option<Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pipeline::sources::Source;
+    use std::cell::RefCell;
+    use std::path::Path;
+
+    /// Notes the files that it is told of.
+    #[derive(Default)]
+    struct Reading(RefCell<Vec<Source>>);
+
+    impl Library for Reading {
+        fn find(&self, collection: &str, name: &str) -> Option<Json> {
+            Shelf.find(collection, name)
+        }
+
+        fn names(&self, collection: &str) -> Vec<String> {
+            Shelf.names(collection)
+        }
+
+        fn reads(&self, source: &Source) {
+            self.0.borrow_mut().push(source.clone());
+        }
+
+        fn files(&self) -> NamedFiles {
+            NamedFiles::new(self.0.borrow().clone(), Path::new(""), None)
+        }
+    }
 
     struct Shelf;
 
@@ -714,7 +744,7 @@ mod tests {
             let workload = json!({"prompts": {"pack": {"file": file}}, "output": {"tokens": 4}});
             let change = json!({"workload": workload, "requests": requests, "warmup": 1});
             let problems = Load
-                .canonical(&settings(&change), &Shelf)
+                .canonical(&settings(&change), &Reading::default())
                 .err()
                 .unwrap_or_default();
             problems
@@ -739,11 +769,11 @@ mod tests {
     #[test]
     fn a_key_that_is_not_set_is_missed_unless_the_server_is_simulated() {
         let mut parameters = json!({"api-key-env": "BENCHTRAIL_NO_SUCH_KEY"});
-        let problem = Load.ready(&parameters).unwrap_err();
+        let problem = Load.ready(&parameters, &NamedFiles::default()).unwrap_err();
         assert_eq!(problem.route, [Step::Key("api-key-env".to_owned())]);
         assert!(problem.message.contains("`BENCHTRAIL_NO_SUCH_KEY`") && problem.hint.is_some());
         parameters["simulate"] = json!({});
-        assert_eq!(Load.ready(&parameters), Ok(()));
+        assert_eq!(Load.ready(&parameters, &NamedFiles::default()), Ok(()));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Reading a file that a workload or an arrival process names.
 
 use artifacts::Digest;
-use pipeline::sources;
+use pipeline::sources::NamedFiles;
 
 /// Reads a file by its path or, once pinned, by its digest; returns its path, bytes and digest.
 ///
@@ -11,10 +11,12 @@ pub(crate) fn read(
     what: &str,
     file: &str,
     digest: Option<&str>,
+    files: &NamedFiles,
 ) -> Result<(String, Vec<u8>, String), String> {
     if let (true, Some(digest)) = (file.is_empty(), digest) {
-        let (source, bytes) =
-            sources::bytes_of(digest).map_err(|e| format!("{what} {}", e.message))?;
+        let (source, bytes) = files
+            .read(digest)
+            .map_err(|e| format!("{what} {}", e.message))?;
         return Ok((source.path.display().to_string(), bytes, digest.to_owned()));
     }
     let bytes =

@@ -25,7 +25,11 @@ pub(crate) fn plan(spec: &LoadSpec, target: &Target, peer: Peer) -> Result<Plan,
     let content = serde_json::to_value(&spec.arrival).expect("an arrival always serializes");
     let mut offsets = spec
         .arrival
-        .offsets(units, &spec.origin.stream("load arrivals v1", &content))
+        .offsets(
+            units,
+            &spec.origin.stream("load arrivals v1", &content),
+            &spec.files,
+        )
         .map_err(LoadError)?;
     if let (Some(offsets), Some(duration)) = (&mut offsets, spec.extent.duration) {
         offsets.truncate(offsets.partition_point(|at| *at < duration.nanoseconds()));

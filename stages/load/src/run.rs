@@ -8,6 +8,7 @@ use std::time::UNIX_EPOCH;
 
 use contract::{CacheReset, Chunk, Phase, Request, RequestStatus, RowSource, ServerMetric};
 use net::ApiKey;
+use pipeline::sources::NamedFiles;
 use pipeline::stage::{CellStatus, Control};
 
 use crate::arrival::Arrival;
@@ -48,6 +49,8 @@ pub struct LoadSpec {
     pub origin: Origin,
     /// For how long requests are begun, how many are in flight, which are given up.
     pub extent: Extent,
+    /// The files that workload and arrivals name by digest.
+    pub files: NamedFiles,
 }
 
 /// Where requests go.
@@ -366,7 +369,15 @@ impl LoadSpec {
         };
         let warmup = settings.warmup as usize;
         Ok(Self {
-            prompts: PromptSet::with_counter(&workload, &origin, warmup, amount, server, folder)?,
+            prompts: PromptSet::with_counter(
+                &workload,
+                &origin,
+                warmup,
+                amount,
+                server,
+                folder,
+                &settings.files,
+            )?,
             workload: *workload,
             arrival,
             delivery: settings.delivery,
@@ -374,6 +385,7 @@ impl LoadSpec {
             heartbeat: settings.heartbeat,
             origin,
             extent,
+            files: settings.files,
         })
     }
 }

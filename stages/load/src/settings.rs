@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use import::Import;
+use pipeline::sources::NamedFiles;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -135,6 +136,9 @@ pub struct Settings {
     /// Take the rows from a declared model of a server instead of sending requests to a server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulate: Option<Simulation>,
+    /// The files that the settings name by digest; not a setting.
+    #[serde(skip)]
+    pub files: NamedFiles,
 }
 
 fn heartbeat() -> Span {

@@ -8,6 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use pipeline::sources::NamedFiles;
+
 use crate::named_file;
 
 /// Arrivals as recorded.
@@ -89,15 +91,24 @@ impl Recorded {
 pub(crate) fn read_trace(
     file: &str,
     digest: Option<&str>,
+    files: &NamedFiles,
 ) -> Result<(Vec<Recorded>, String), String> {
-    let (file, bytes, found) = named_file::read("trace", file, digest)?;
+    let (file, bytes, found) = named_file::read("trace", file, digest, files)?;
+    Ok((rows_of(&file, bytes)?, found))
+}
+
+/// Reads the rows of a trace whose bytes were read; `file` is what errors call it.
+///
+/// # Errors
+/// One sentence that names the file, and the line if there is one.
+pub(crate) fn rows_of(file: &str, bytes: Vec<u8>) -> Result<Vec<Recorded>, String> {
     let text = String::from_utf8(bytes).map_err(|_| format!("trace {file} is not UTF-8"))?;
     let rows =
         parse(&text).map_err(|(line, message)| format!("trace {file}, line {line}: {message}"))?;
     if rows.is_empty() {
         Err(format!("trace {file} holds no requests"))
     } else {
-        Ok((rows, found))
+        Ok(rows)
     }
 }
 
@@ -279,12 +290,13 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "timestamp_s\n1\n2\n").unwrap();
         let path = file.path().to_str().unwrap();
-        let (rows, digest) = read_trace(path, None).unwrap();
+        let none = NamedFiles::default();
+        let (rows, digest) = read_trace(path, None, &none).unwrap();
         assert_eq!(rows.len(), 2);
-        assert!(read_trace(path, Some(&digest)).is_ok());
+        assert!(read_trace(path, Some(&digest), &none).is_ok());
         std::fs::write(file.path(), "timestamp_s\n1\n3\n").unwrap();
         assert!(
-            read_trace(path, Some(&digest))
+            read_trace(path, Some(&digest), &none)
                 .unwrap_err()
                 .contains("has changed")
         );

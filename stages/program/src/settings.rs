@@ -308,8 +308,8 @@ fn is_inside(path: &str) -> bool {
 
 /// Replaces a file's path by its digest.
 fn pin(library: &dyn Library, file: &mut String, route: &[&str], problems: &mut Vec<Problem>) {
-    match sources::read(library, file) {
-        Ok((source, _)) => *file = source.digest.to_string(),
+    match sources::pin(library, file) {
+        Ok(source) => *file = source.digest.to_string(),
         Err(e) => problems.push(Problem::at(route, e.message).hint(e.hint)),
     }
 }

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use artifacts::Digest;
 use contract::{LiveEnvironment, LiveServer};
+use pipeline::sources::NamedFiles;
 use pipeline::stage::BLOCKED;
 use pipeline::{
     CellStatus, Class, Consent, Content, Done, Effect, Failure, Input, Job, Json, Library, Media,
-    Needed, Output, Problem, StageKind, What, sources,
+    Needed, Output, Problem, StageKind, What,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -109,9 +110,10 @@ impl StageKind for Run {
         parameters: &Json,
         _inputs: &[Input],
         _store: &artifacts::Store,
+        files: &NamedFiles,
     ) -> Result<Vec<Effect>, Failure> {
         let settings = read(parameters)?;
-        let script = settings.script()?;
+        let script = settings.script(files)?;
         let checked = (!settings.check.is_empty()).then(|| Effect {
             what: What::Start {
                 purpose: "a check of what a program needs".to_owned(),
@@ -272,12 +274,12 @@ impl Settings {
     }
 
     /// Returns the text of the script.
-    fn script(&self) -> Result<Option<String>, Failure> {
+    fn script(&self, files: &NamedFiles) -> Result<Option<String>, Failure> {
         let Program::Script(digest) = &self.program else {
             return Ok(None);
         };
-        let (_, bytes) =
-            sources::bytes_of(digest).map_err(|e| Failure::failed(e.message).hint(e.hint))?;
+        let read = files.read(digest);
+        let (_, bytes) = read.map_err(|e| Failure::failed(e.message).hint(e.hint))?;
         Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
@@ -316,12 +318,12 @@ impl Prepared {
         }
         let program = at("program");
         if let Program::Script(digest) = &settings.program {
-            place(digest, &program)?;
+            place(job.files, digest, &program)?;
         }
         for (name, digest) in &settings.files {
             let path = at("files").join(name);
             fs::create_dir_all(path.parent().unwrap_or(&path)).map_err(trouble)?;
-            place(digest, &path)?;
+            place(job.files, digest, &path)?;
         }
         if settings.mentions("inputs") {
             inputs::lay_out(job.inputs, job.store, &at("inputs"))?;
@@ -492,9 +494,9 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Puts a file of the study where the program finds it.
-fn place(digest: &str, to: &Path) -> Result<(), Failure> {
-    let (_, bytes) =
-        sources::bytes_of(digest).map_err(|e| Failure::failed(e.message).hint(e.hint))?;
+fn place(files: &NamedFiles, digest: &str, to: &Path) -> Result<(), Failure> {
+    let read = files.read(digest);
+    let (_, bytes) = read.map_err(|e| Failure::failed(e.message).hint(e.hint))?;
     fs::write(to, bytes).map_err(|e| Failure::failed(format!("{}: {e}", to.display())))
 }
 

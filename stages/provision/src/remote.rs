@@ -65,6 +65,7 @@ fn prepare(folder: &Path, parameters: &Json) -> Result<Answer, Failure> {
         replicate: &nowhere,
         inputs: &[],
         store: &store,
+        files: &Default::default(),
         scratch: scratch.path(),
         control: &Control::quiet(),
         leases: &Leases::new(store.root(), "remote", "provision"),
@@ -102,10 +103,10 @@ pub(crate) fn prepare_there(
     job: &Job<'_>,
 ) -> Result<Done, Failure> {
     let (rented, host) = match place {
-        Place::Ssh(ssh) => (None, Host::reach(ssh, job.control)?),
+        Place::Ssh(ssh) => (None, Host::reach(ssh, job.files, job.control)?),
         Place::Cloud(cloud) => {
             let store = job.store.root();
-            let (machine, host) = rent(cloud, store, job.experiment, job.control)?;
+            let (machine, host) = rent(cloud, store, job.files, job.experiment, job.control)?;
             (Some(Held(machine)), host)
         }
     };

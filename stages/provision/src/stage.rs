@@ -8,7 +8,7 @@ use contract::{
     ModelShape, PassedOver, PinnedFile, PinnedPackage, WeightsIdentity,
 };
 use engines::{Engine, Model, Program, Weights};
-use pipeline::sources;
+use pipeline::sources::{self, NamedFiles};
 use pipeline::suggest::remedy;
 use pipeline::{
     Class, Consent, Done, Effect, Failure, Inert, Input, Job, Json, Library, Media, Output,
@@ -324,12 +324,6 @@ impl StageKind for Provision {
         }
         match model {
             Some(definition) if problems.is_empty() => {
-                let drafts = draft.iter().map(|draft| &draft.definition);
-                for model in std::iter::once(&definition).chain(drafts) {
-                    if let Weights::Local(weights) = &model.weights {
-                        sources::remember(library, &weights.path);
-                    }
-                }
                 let model = Named {
                     name: settings.model,
                     definition,
@@ -351,7 +345,7 @@ impl StageKind for Provision {
     }
 
     /// Looks for the API key of a running server. That no engine can run here is told otherwise.
-    fn ready(&self, parameters: &Json) -> Result<(), Problem> {
+    fn ready(&self, parameters: &Json, files: &NamedFiles) -> Result<(), Problem> {
         let Ok(parameters) = Parameters::read(parameters) else {
             return Ok(());
         };
@@ -370,9 +364,9 @@ impl StageKind for Provision {
             contained: parameters.container().is_some(),
             elsewhere: parameters.place.is_some(),
         };
-        weights::there(&parameters.model, "model", &here)?;
+        weights::there(&parameters.model, "model", &here, files)?;
         if let Some(draft) = &parameters.draft {
-            weights::there(draft, "draft", &here)?;
+            weights::there(draft, "draft", &here, files)?;
         }
         if let Some(Place::Cloud(cloud)) = &parameters.place {
             cloud
@@ -387,7 +381,7 @@ impl StageKind for Provision {
             venv::interpreter(&venv.python, Machine::here())
                 .map_err(|failure| told(&["environment", "venv", "python"], failure))?;
         } else if let Some(container) = parameters.container() {
-            container::runtime(container, Machine::here())
+            container::runtime(container, Machine::here(), files)
                 .map_err(|failure| told(&["environment", "container", "runtime"], failure))?;
         } else if let Some(failure) = missing_module(&engine.definition, Machine::here()) {
             return Err(told(&["engine"], failure));
@@ -401,6 +395,7 @@ impl StageKind for Provision {
         parameters: &Json,
         _inputs: &[Input],
         _store: &Store,
+        files: &NamedFiles,
     ) -> Result<Vec<Effect>, Failure> {
         let parameters = Parameters::read(parameters)?;
         let engine = &parameters.choose(Machine::here())?.engine.definition;
@@ -421,7 +416,7 @@ impl StageKind for Provision {
             parameters
                 .environment
                 .as_ref()
-                .map(EnvironmentRecipe::effect),
+                .map(|environment| environment.effect(files)),
         );
         effects.extend(engine.ask_version());
         effects.extend(parameters.place.as_ref().map(reached));
@@ -438,7 +433,7 @@ impl StageKind for Provision {
         let made = parameters
             .environment
             .as_ref()
-            .map(EnvironmentRecipe::effect);
+            .map(|environment| environment.effect(job.files));
         let asked = asked.into_iter().chain(made);
         let asked = asked.chain(parameters.place.as_ref().map(reached));
         for consent in asked.filter_map(|effect| effect.consent) {
@@ -673,8 +668,8 @@ fn engine_chain(
         }
         definition.untested = None;
         if let Some(file) = definition.launch.ca_file.take() {
-            match sources::read(library, &file) {
-                Ok((source, _)) => definition.launch.ca_file = Some(source.digest.to_string()),
+            match sources::pin(library, &file) {
+                Ok(source) => definition.launch.ca_file = Some(source.digest.to_string()),
                 Err(e) => {
                     let message = format!("the `ca-file` of the engine `{name}`: {}", e.message);
                     problems.push(Problem::at(&["engine"], message).hint(e.hint));

@@ -1,5 +1,6 @@
 //! What the engine's program is installed in: one of the kinds of environment that a study can ask for.
 
+use pipeline::sources::NamedFiles;
 use pipeline::{Effect, Json, Library, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -56,7 +57,7 @@ impl EnvironmentSettings {
         match self {
             Self::Venv(venv) => EnvironmentRecipe::Venv(venv::canonical(venv, library, problems)),
             Self::Container(container) => {
-                EnvironmentRecipe::Container(container::canonical(container, library, problems))
+                EnvironmentRecipe::Container(container::canonical(container, problems))
             }
         }
     }
@@ -64,9 +65,9 @@ impl EnvironmentSettings {
 
 impl EnvironmentRecipe {
     /// Returns what making it does.
-    pub(crate) fn effect(&self) -> Effect {
+    pub(crate) fn effect(&self, files: &NamedFiles) -> Effect {
         match self {
-            Self::Venv(venv) => venv::effect(venv),
+            Self::Venv(venv) => venv::effect(venv, files),
             Self::Container(container) => container::effect(container),
         }
     }

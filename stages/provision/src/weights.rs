@@ -5,7 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use engines::{Engine, Model, NamedWeights, Weights};
-use pipeline::{Failure, Job, Problem, sources};
+use pipeline::sources::{self, NamedFiles};
+use pipeline::{Failure, Job, Problem};
 
 use crate::environment::{Recipe, check_file};
 use crate::fetch::{sha256_of, sha256_text};
@@ -25,7 +26,12 @@ pub(crate) struct Beside<'a> {
 ///
 /// # Errors
 /// If there is nothing.
-pub(crate) fn there(model: &Named<Model>, key: &str, beside: &Beside<'_>) -> Result<(), Problem> {
+pub(crate) fn there(
+    model: &Named<Model>,
+    key: &str,
+    beside: &Beside<'_>,
+    files: &NamedFiles,
+) -> Result<(), Problem> {
     let weights = match &model.definition.weights {
         Weights::Local(weights) => weights,
         Weights::Named(weights) if weights.gated && !beside.elsewhere => {
@@ -36,7 +42,7 @@ pub(crate) fn there(model: &Named<Model>, key: &str, beside: &Beside<'_>) -> Res
         }
         Weights::Named(_) | Weights::Packaged(_) => return Ok(()),
     };
-    let path = sources::remembered(&weights.path);
+    let path = files.path(&weights.path);
     let Err(e) = fs::metadata(&path) else {
         return Ok(());
     };
@@ -122,7 +128,7 @@ pub(crate) fn find(
         }
         Weights::Local(weights) => {
             job.control.progress(0, None, "checking the weights");
-            let path = sources::remembered(&weights.path);
+            let path = job.files.path(&weights.path);
             let whole = std::path::absolute(&path)
                 .map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?;
             if whole.is_dir() {

@@ -239,7 +239,7 @@ impl<'a> Plan<'a> {
                     .describe(&server)
                     .map_err(|failure| of_role(&member, failure))?;
                 warnings.extend(doubts.iter().map(|doubt| format!("{member}: {doubt}")));
-                let live = live(&planned.part, &server, &descriptor)?;
+                let live = live(&planned.part, &server, &descriptor, job.files)?;
                 group.members.push((member.clone(), server));
                 group.live.push(LiveMember {
                     name: member,

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use artifacts::Store;
 use contract::{LiveServer, ServerDescriptor};
 use pipeline::process::Spawner;
+use pipeline::sources::NamedFiles;
 use pipeline::suggest::closest;
 use pipeline::{
     Class, Done, Effect, Failure, Input, Job, Json, Library, Needed, Output, Problem, StageKind,
@@ -143,6 +144,7 @@ impl StageKind for Serve {
         parameters: &Json,
         inputs: &[Input],
         store: &Store,
+        _files: &NamedFiles,
     ) -> Result<Vec<Effect>, Failure> {
         let settings = read(parameters)?;
         if !settings.roles.is_empty() {
@@ -177,7 +179,7 @@ impl StageKind for Serve {
         let mut server = part.start(&Manner::default(), &spawner, job)?;
         job.control.progress(2, Some(3), "reading its limits");
         let (descriptor, warnings) = part.describe(&server)?;
-        server.live = json!(live(&part, &server, &descriptor)?);
+        server.live = json!(live(&part, &server, &descriptor, job.files)?);
         Ok(Done {
             outputs: vec![Output::json("server", &json!(descriptor))],
             lease: Some(Box::new(server)),
@@ -226,12 +228,13 @@ pub(crate) fn live(
     part: &Part<'_>,
     server: &Server,
     descriptor: &ServerDescriptor,
+    files: &NamedFiles,
 ) -> Result<LiveServer, Failure> {
     let engine = &part.engine;
     Ok(LiveServer {
         worker: None,
         base_url: server.site.url().to_owned(),
-        ca_file: ca_file(&engine.launch)?,
+        ca_file: ca_file(&engine.launch, files)?,
         api_key_env: engine.launch.api_key_env.clone(),
         // Of a server on another host the process here is only the client.
         pid: match server.elsewhere {

@@ -11,6 +11,7 @@ use contract::{LiveElsewhere, LiveEnvironment};
 use engines::{Engine, Launch, Paths, Peer, Rendered, render};
 use net::{Ask, Site, SiteError};
 use pipeline::process::Spawner;
+use pipeline::sources::NamedFiles;
 use pipeline::{CellStatus, Failure, Job, Json, Lease, Output};
 use places::{Containment, Inside, container_name};
 use schemars::JsonSchema;
@@ -242,7 +243,7 @@ pub(crate) fn start(
         };
         job.control
             .progress(1, Some(3), "waiting for its first token");
-        let site = site(&format!("http://{HOST}:{here}"), &engine.launch)?;
+        let site = site(&format!("http://{HOST}:{here}"), &engine.launch, job.files)?;
         let mut names = [name, live.model_path.as_str()];
         if engine.launch.named_as_given {
             names.reverse();
@@ -384,20 +385,18 @@ fn started(
 }
 
 /// Returns where the certificates lie that alone are trusted; parameters hold their digest.
-pub(crate) fn ca_file(launch: &Launch) -> Result<Option<PathBuf>, Failure> {
-    let seen = launch
-        .ca_file
-        .as_deref()
-        .map(pipeline::sources::seen)
-        .transpose();
-    let source = seen.map_err(|e| Failure::failed(e.message).hint("run again"))?;
-    Ok(source.map(|source| source.path))
+pub(crate) fn ca_file(launch: &Launch, files: &NamedFiles) -> Result<Option<PathBuf>, Failure> {
+    let place = launch.ca_file.as_deref().map(|digest| files.place(digest));
+    let place = place.transpose();
+    place.map_err(|e| Failure::failed(e.message).hint("run again"))
 }
 
-fn site(url: &str, launch: &Launch) -> Result<Site, Failure> {
-    Site::find(url, ca_file(launch)?.as_deref(), launch.api_key()?).map_err(|error| match error {
-        SiteError::Url(message) => Failure::failed(message).hint("correct the URL"),
-        SiteError::Tls(error) => Failure::failed(error.reason).hint(error.remedy),
+fn site(url: &str, launch: &Launch, files: &NamedFiles) -> Result<Site, Failure> {
+    Site::find(url, ca_file(launch, files)?.as_deref(), launch.api_key()?).map_err(|error| {
+        match error {
+            SiteError::Url(message) => Failure::failed(message).hint("correct the URL"),
+            SiteError::Tls(error) => Failure::failed(error.reason).hint(error.remedy),
+        }
     })
 }
 
@@ -409,8 +408,9 @@ pub(crate) fn attach(
     job: &Job<'_>,
 ) -> Result<Server, Failure> {
     let limit = Duration::from_secs(u64::from(engine.ready.timeout_s));
-    let site = site(url, &engine.launch)?;
-    check_exporters(&engine.exporters, ca_file(&engine.launch)?.as_deref())?;
+    let site = site(url, &engine.launch, job.files)?;
+    let trusted = ca_file(&engine.launch, job.files)?;
+    check_exporters(&engine.exporters, trusted.as_deref())?;
     let wanted = Wanted {
         engine,
         site: &site,

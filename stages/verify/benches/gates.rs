@@ -70,6 +70,7 @@ fn main() {
             replicate: &nowhere,
             inputs: &inputs,
             store: &store,
+            files: &Default::default(),
             scratch: folder.path(),
             control: &Control::quiet(),
             leases: &Leases::new(store.root(), "bench", "checks"),

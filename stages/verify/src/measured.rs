@@ -52,6 +52,7 @@ fn measure(store: &Store, faults: Faults, configuration: &str, rep: i64) -> pipe
         heartbeat: Span::seconds(30),
         origin,
         extent: load::Extent::default(),
+        files: Default::default(),
     };
     let target = Target::new(server.url(), "reference", Api::OpenaiCompletions);
     let result = run_load(&spec, &target, &Control::quiet()).unwrap();

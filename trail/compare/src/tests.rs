@@ -138,6 +138,7 @@ fn cell(
         build: Build::default(),
         environment: Vec::new(),
         claims: Default::default(),
+        files: Default::default(),
         recipe,
         outputs,
     };

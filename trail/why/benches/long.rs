@@ -219,6 +219,7 @@ fn record(
         build: Build::default(),
         environment: Vec::new(),
         claims: BTreeMap::new(),
+        files: BTreeMap::new(),
         recipe,
     };
     let digest = store.put(&record.to_bytes()).expect("the store takes it");

@@ -25,6 +25,7 @@ pub(crate) fn analyze(tables: &Json, inputs: &[Input], store: &Store, scratch: &
         replicate: &nowhere,
         inputs,
         store,
+        files: &Default::default(),
         scratch,
         control: &Control::quiet(),
         leases: &Leases::new(store.root(), "bench", "results"),

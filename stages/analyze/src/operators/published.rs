@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use artifacts::Scalar;
-use pipeline::sources::{self, Unusable};
+use artifacts::{Scalar, Store};
+use pipeline::sources::{self, NamedFiles, Unusable};
 use pipeline::{Content, Failure, Media, Output, Problem, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -344,7 +344,7 @@ fn file_output(table: &str) -> String {
 ///
 /// # Errors
 /// If the file is gone.
-pub(crate) fn file(table: &Planned, store: &artifacts::Store) -> Result<Option<Output>, Failure> {
+pub(crate) fn file(table: &Planned, files: Files<'_>) -> Result<Option<Output>, Failure> {
     if table.operator != Published::NAME {
         return Ok(None);
     }
@@ -358,22 +358,32 @@ pub(crate) fn file(table: &Planned, store: &artifacts::Store) -> Result<Option<O
     Ok(Some(Output {
         name: file_output(&table.name),
         media,
-        content: Content::Bytes(bytes(text("digest"), store)?),
+        content: Content::Bytes(files.bytes(text("digest"))?),
         rows: None,
     }))
 }
 
-/// Returns the bytes of a file: from the store, where an earlier run left them, or where planning saw it.
-///
-/// # Errors
-/// If it is in neither, or has changed.
-pub(crate) fn bytes(digest: &str, store: &artifacts::Store) -> Result<Vec<u8>, Failure> {
-    if let Ok(known) = digest.parse()
-        && let Ok(bytes) = store.get(&known)
-    {
-        return Ok(bytes);
+/// Where the files of published tables lie.
+#[derive(Clone, Copy)]
+pub(crate) struct Files<'a> {
+    pub(crate) store: &'a Store,
+    /// What planning saw of them.
+    pub(crate) named: &'a NamedFiles,
+}
+
+impl Files<'_> {
+    /// Returns the bytes of a file: from the store, where the plan or an earlier run left them, or where it lies.
+    ///
+    /// # Errors
+    /// If it is in neither, or has changed.
+    pub(crate) fn bytes(&self, digest: &str) -> Result<Vec<u8>, Failure> {
+        if let Ok(known) = digest.parse()
+            && let Ok(bytes) = self.store.get(&known)
+        {
+            return Ok(bytes);
+        }
+        let read = self.named.read(digest);
+        let (_, bytes) = read.map_err(|e| Failure::failed(e.message).hint(e.hint))?;
+        Ok(bytes)
     }
-    let found = sources::bytes_of(digest);
-    let (_, bytes) = found.map_err(|e| Failure::failed(e.message).hint(e.hint))?;
-    Ok(bytes)
 }

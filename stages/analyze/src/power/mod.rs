@@ -312,7 +312,7 @@ impl<'a> Simulation<'a> {
             surroundings: &Surroundings::new(&[]),
             seed: self.study.seed,
             control: self.control,
-            store: None,
+            files: None,
             shares: &self.shares,
             absent: self.absent,
         };

@@ -8,6 +8,7 @@ use super::set::{LengthSource, PromptError};
 use crate::get::LIMIT;
 use crate::named_file;
 use crate::peer::Peer;
+use pipeline::sources::NamedFiles;
 
 /// Counts the tokens of texts.
 pub(crate) trait Counter {
@@ -42,9 +43,13 @@ pub(crate) struct FileCounter {
 
 impl FileCounter {
     /// Reads the file and checks its digest if one is given.
-    pub(crate) fn open(file: &str, digest: Option<&str>) -> Result<Self, PromptError> {
+    pub(crate) fn open(
+        file: &str,
+        digest: Option<&str>,
+        files: &NamedFiles,
+    ) -> Result<Self, PromptError> {
         let (file, bytes, found) =
-            named_file::read("tokenizer", file, digest).map_err(PromptError)?;
+            named_file::read("tokenizer", file, digest, files).map_err(PromptError)?;
         let wrong = |message: String| PromptError(format!("tokenizer {file}: {message}"));
         let mut tokenizer =
             tokenizers::Tokenizer::from_bytes(&bytes).map_err(|e| wrong(e.to_string()))?;

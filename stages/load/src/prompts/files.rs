@@ -1,5 +1,6 @@
 //! Prompts and texts read from files.
 
+use pipeline::sources::NamedFiles;
 use serde_json::{Value, json};
 
 use super::set::PromptError;
@@ -20,8 +21,13 @@ pub(super) struct Turn {
 }
 
 /// Reads a text and checks its digest; returns its path, too.
-fn read(what: &str, file: &str, digest: Option<&str>) -> Result<(String, String), PromptError> {
-    let (file, bytes, _) = named_file::read(what, file, digest).map_err(PromptError)?;
+fn read(
+    what: &str,
+    file: &str,
+    digest: Option<&str>,
+    files: &NamedFiles,
+) -> Result<(String, String), PromptError> {
+    let (file, bytes, _) = named_file::read(what, file, digest, files).map_err(PromptError)?;
     match String::from_utf8(bytes) {
         Ok(text) => Ok((file, text)),
         Err(_) => Err(PromptError(format!("{what} {file} is not UTF-8"))),
@@ -29,7 +35,10 @@ fn read(what: &str, file: &str, digest: Option<&str>) -> Result<(String, String)
 }
 
 /// Returns a pack's prompts in order, each with the output it asks for, if it says so.
-pub(super) fn read_pack(pack: &Pack) -> Result<Vec<(String, Option<u32>)>, PromptError> {
+pub(super) fn read_pack(
+    pack: &Pack,
+    files: &NamedFiles,
+) -> Result<Vec<(String, Option<u32>)>, PromptError> {
     if pack.file.is_none() && pack.digest.is_none() {
         return Ok(pack.texts.iter().map(|text| (text.clone(), None)).collect());
     }
@@ -37,6 +46,7 @@ pub(super) fn read_pack(pack: &Pack) -> Result<Vec<(String, Option<u32>)>, Promp
         "prompt pack",
         pack.file.as_deref().unwrap_or_default(),
         pack.digest.as_deref(),
+        files,
     )?;
     let mut prompts = Vec::new();
     for (place, value) in
@@ -132,8 +142,8 @@ fn strings(text: &str) -> Result<Vec<(String, Value)>, String> {
 }
 
 /// Returns the words of a text.
-pub(super) fn read_corpus(corpus: &Corpus) -> Result<Vec<String>, PromptError> {
-    let (file, text) = read("corpus", &corpus.file, corpus.digest.as_deref())?;
+pub(super) fn read_corpus(corpus: &Corpus, files: &NamedFiles) -> Result<Vec<String>, PromptError> {
+    let (file, text) = read("corpus", &corpus.file, corpus.digest.as_deref(), files)?;
     let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
     if words.is_empty() {
         return Err(PromptError(format!("corpus {file} holds no words")));
@@ -149,8 +159,11 @@ pub(super) fn read_corpus(corpus: &Corpus) -> Result<Vec<String>, PromptError> {
 }
 
 /// Returns the conversations of a dataset in which a person says something, in order.
-pub(super) fn read_dataset(dataset: &Dataset) -> Result<Vec<Conversation>, PromptError> {
-    let (file, text) = read("dataset", &dataset.file, dataset.digest.as_deref())?;
+pub(super) fn read_dataset(
+    dataset: &Dataset,
+    files: &NamedFiles,
+) -> Result<Vec<Conversation>, PromptError> {
+    let (file, text) = read("dataset", &dataset.file, dataset.digest.as_deref(), files)?;
     let wrong = |message: String| PromptError(format!("dataset {file}: {message}"));
     let mut conversations = Vec::new();
     for (place, record) in &records(&text).map_err(wrong)? {

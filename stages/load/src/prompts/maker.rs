@@ -10,6 +10,8 @@ use super::files::{Conversation, read_corpus, read_dataset, read_pack};
 use super::set::{LengthSource, Prompt, PromptError};
 use super::text::{Random, Running, WordSource, write};
 use crate::random::{Draws, Stream};
+use pipeline::sources::NamedFiles;
+
 use crate::trace::{Recorded, read_trace};
 use crate::workload::{
     Count, Documents, Images, Length, Output, Part, Source, Unit, WhenShort, Workload,
@@ -114,12 +116,13 @@ enum Kind<'a> {
 
 impl<'a> Maker<'a> {
     /// Reads the files of a source from which `needed` prompts or sessions will be asked;
-    /// datasets are put into an order drawn from `order`.
+    /// datasets are put into an order drawn from `order`; `files` has what is named by digest.
     pub(super) fn new(
         source: &'a Source,
         needed: u64,
         counter: Option<&'a dyn Counter>,
         order: &Stream,
+        files: &NamedFiles,
     ) -> Result<Self, PromptError> {
         let kind = match source {
             Source::Words(words) => Kind::Words(&words.length),
@@ -133,12 +136,12 @@ impl<'a> Maker<'a> {
                 total: parts.iter().map(|p| u64::from(p.weight)).sum(),
                 parts: parts
                     .iter()
-                    .map(|p| Ok((p, Maker::new(&p.prompts, 0, counter, order)?)))
+                    .map(|p| Ok((p, Maker::new(&p.prompts, 0, counter, order, files)?)))
                     .collect::<Result<_, PromptError>>()?,
             },
             Source::Trace(trace) => {
                 let (rows, _) =
-                    read_trace(&trace.file, trace.digest.as_deref()).map_err(PromptError)?;
+                    read_trace(&trace.file, trace.digest.as_deref(), files).map_err(PromptError)?;
                 Kind::Trace {
                     rows,
                     words_per_token: trace.words_per_token,
@@ -146,7 +149,7 @@ impl<'a> Maker<'a> {
                 }
             }
             Source::Pack(pack) => {
-                let prompts = read_pack(pack)?;
+                let prompts = read_pack(pack, files)?;
                 enough(pack.when_short, prompts.len(), needed, "pack", "prompts")?;
                 Kind::Pack {
                     prompts,
@@ -154,11 +157,11 @@ impl<'a> Maker<'a> {
                 }
             }
             Source::Corpus(corpus) => Kind::Corpus {
-                words: read_corpus(corpus)?,
+                words: read_corpus(corpus, files)?,
                 length: &corpus.length,
             },
             Source::Dataset(dataset) => {
-                let mut conversations = read_dataset(dataset)?;
+                let mut conversations = read_dataset(dataset, files)?;
                 enough(
                     dataset.when_short,
                     conversations.len(),
@@ -492,13 +495,17 @@ fn shuffle<T>(items: &mut [T], draws: &mut Draws) {
 
 /// Checks that a pack of prompts can be read and holds as many as are needed; of other sources
 /// nothing is said before prompts are drawn.
-pub(crate) fn check_pack(source: &Source, needed: u64) -> Result<(), PromptError> {
+pub(crate) fn check_pack(
+    source: &Source,
+    needed: u64,
+    files: &NamedFiles,
+) -> Result<(), PromptError> {
     let Source::Pack(pack) = source else {
         return Ok(());
     };
     enough(
         pack.when_short,
-        read_pack(pack)?.len(),
+        read_pack(pack, files)?.len(),
         needed,
         "pack",
         "prompts",

@@ -25,6 +25,8 @@ use super::context::Context;
 use super::counter::{Counter, FileCounter};
 use super::maker::{Draft, Maker};
 use super::spool::{Spool, Spooled};
+use pipeline::sources::NamedFiles;
+
 use crate::random::{Origin, Stream};
 use crate::workload::{
     Images, OutputMode, Think, ThinkDrawn, Tokenizer, Turns, TurnsDrawn, Workload,
@@ -128,11 +130,12 @@ impl PromptSet {
             Amount::Requests(measured),
             None,
             &std::env::temp_dir(),
+            &NamedFiles::default(),
         )
     }
 
     /// Makes the prompts of a workload and keeps them in `folder`; `server` counts where its
-    /// tokenizer is to count.
+    /// tokenizer is to count, and `files` has what the workload names by digest.
     ///
     /// # Errors
     /// As [`PromptSet::generate`].
@@ -143,11 +146,14 @@ impl PromptSet {
         amount: Amount,
         server: Option<&dyn Counter>,
         folder: &Path,
+        files: &NamedFiles,
     ) -> Result<Self, PromptError> {
         let file = match &workload.tokenizer {
-            Some(Tokenizer::File(file)) => {
-                Some(FileCounter::open(&file.file, file.digest.as_deref())?)
-            }
+            Some(Tokenizer::File(file)) => Some(FileCounter::open(
+                &file.file,
+                file.digest.as_deref(),
+                files,
+            )?),
             _ => None,
         };
         let counter: Option<&dyn Counter> = match &workload.tokenizer {
@@ -163,7 +169,8 @@ impl PromptSet {
         let stream = |what: &str| origin.stream(&format!("load {what}"), &content);
         let (Amount::Requests(needed) | Amount::Sessions(needed)) = amount;
         let order = stream("order v1");
-        let maker = Maker::new(&workload.prompts, (warmup + needed) as u64, counter, &order)?;
+        let needed_in_all = (warmup + needed) as u64;
+        let maker = Maker::new(&workload.prompts, needed_in_all, counter, &order, files)?;
         let draft = |phase, index| Draft::new(phase, index, workload);
         let own = stream("prompts v1 measured");
         let mut drawn = Drawn::new(folder, (warmup + needed) as u64, warmup > 0)?;
@@ -177,7 +184,7 @@ impl PromptSet {
             Some(_) => {
                 let later = stream("sessions v1");
                 ranges = Some(sessions(
-                    workload, &maker, counter, amount, &own, &later, &order, &mut drawn,
+                    workload, &maker, counter, amount, &own, &later, &order, files, &mut drawn,
                 )?);
             }
         }
@@ -418,6 +425,7 @@ fn sessions(
     first: &Stream,
     later: &Stream,
     order: &Stream,
+    files: &NamedFiles,
     drawn: &mut Drawn,
 ) -> Result<Vec<Range<usize>>, PromptError> {
     let settings = workload
@@ -427,7 +435,7 @@ fn sessions(
     let own;
     let follow_up = match &settings.follow_up {
         Some(source) => {
-            own = Maker::new(source, 0, counter, order)?;
+            own = Maker::new(source, 0, counter, order, files)?;
             &own
         }
         None => maker,

@@ -273,6 +273,7 @@ fn generate(workload: &Workload, amount: Amount) -> PromptSet {
         amount,
         None,
         &std::env::temp_dir(),
+        &Default::default(),
     )
     .unwrap()
 }
@@ -594,9 +595,16 @@ fn prompt_sets_are_the_bytes_they_have_always_been() {
     ];
     let folder = std::env::temp_dir();
     for (digest, workload, warmup, amount) in &workloads {
-        let set =
-            PromptSet::with_counter(workload, &origin(164, 1), *warmup, *amount, None, &folder)
-                .unwrap();
+        let set = PromptSet::with_counter(
+            workload,
+            &origin(164, 1),
+            *warmup,
+            *amount,
+            None,
+            &folder,
+            &Default::default(),
+        )
+        .unwrap();
         assert_eq!(artifact(&set), *digest, "{workload:?}");
     }
 }

@@ -83,7 +83,11 @@ pub(crate) fn simulate(
     let arrivals = serde_json::to_value(&spec.arrival).expect("an arrival always serializes");
     let offsets = spec
         .arrival
-        .offsets(measured, &spec.origin.stream("load arrivals v1", &arrivals))
+        .offsets(
+            measured,
+            &spec.origin.stream("load arrivals v1", &arrivals),
+            &spec.files,
+        )
         .map_err(Failure::failed)?;
 
     let mut machine = Machine::new(server, &asked, limits, pace);

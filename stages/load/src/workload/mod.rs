@@ -15,7 +15,7 @@ pub use definition::{
 };
 pub(crate) use length::Unit;
 pub use length::{Count, Length, Measure, Range};
-pub(crate) use pin::{pin, pin_file};
+pub(crate) use pin::{pin, pin_trace};
 pub use sessions::{Sessions, Think, ThinkDrawn, ThinkRange, Turns, TurnsDrawn};
 pub(crate) use shipped::shipped;
 pub use structured::Structured;

@@ -1,11 +1,11 @@
 //! Puts the digest of each file in the place of its name: the content decides, not where it lies.
 
-use pipeline::sources::{Unusable, read};
+use pipeline::sources::{self, Unusable, read};
 use pipeline::stage::Library;
 
 use super::definition::{Source, Workload};
 use super::tokenizer::Tokenizer;
-use crate::trace::{PER_HASH_ID, read_trace};
+use crate::trace::{PER_HASH_ID, Recorded, read_trace, rows_of};
 
 /// Pins every file of a workload; a file that holds a schema is read into the definition.
 ///
@@ -46,7 +46,7 @@ pub(crate) fn pin(workload: &mut Workload, library: &dyn Library) -> Result<(), 
 ///
 /// # Errors
 /// If it cannot be read or is not the one declared.
-pub(crate) fn pin_file(
+fn pin_file(
     what: &str,
     file: &mut String,
     digest: &mut Option<String>,
@@ -56,7 +56,18 @@ pub(crate) fn pin_file(
         // Pinned before.
         return Ok(());
     }
-    let (source, _) = read(library, file).map_err(|e| of(what, e))?;
+    let source = sources::pin(library, file).map_err(|e| of(what, e))?;
+    declared(what, &source, digest)?;
+    file.clear();
+    Ok(())
+}
+
+/// Sets a digest to that of a file, unless another is declared.
+fn declared(
+    what: &str,
+    source: &sources::Source,
+    digest: &mut Option<String>,
+) -> Result<(), Unusable> {
     let found = source.digest.to_string();
     if digest.as_ref().is_some_and(|digest| *digest != found) {
         return Err(Unusable {
@@ -68,8 +79,31 @@ pub(crate) fn pin_file(
         });
     }
     *digest = Some(found);
-    file.clear();
     Ok(())
+}
+
+/// Puts the digest of a trace in the place of its name, and returns its rows.
+///
+/// # Errors
+/// If it cannot be read, is not the one declared, or is no trace.
+pub(crate) fn pin_trace(
+    file: &mut String,
+    digest: &mut Option<String>,
+    library: &dyn Library,
+) -> Result<Vec<Recorded>, Unusable> {
+    let wrong = |message: String| Unusable {
+        message,
+        hint: "correct the trace".to_owned(),
+    };
+    if file.is_empty() && digest.is_some() {
+        // Pinned before.
+        let read = read_trace(file, digest.as_deref(), &library.files());
+        return Ok(read.map_err(wrong)?.0);
+    }
+    let (source, bytes) = read(library, file).map_err(|e| of("trace", e))?;
+    declared("trace", &source, digest)?;
+    file.clear();
+    rows_of(&source.path.display().to_string(), bytes).map_err(wrong)
 }
 
 fn pin_source(source: &mut Source, library: &dyn Library) -> Result<(), Unusable> {
@@ -86,13 +120,8 @@ fn pin_source(source: &mut Source, library: &dyn Library) -> Result<(), Unusable
             .iter_mut()
             .try_for_each(|part| pin_source(&mut part.prompts, library)),
         Source::Trace(trace) => {
-            pin_file("trace", &mut trace.file, &mut trace.digest, library)?;
             // What is wrong with its rows is reported while planning, too.
-            let (rows, _) =
-                read_trace(&trace.file, trace.digest.as_deref()).map_err(|message| Unusable {
-                    message,
-                    hint: "correct the trace".to_owned(),
-                })?;
+            let rows = pin_trace(&mut trace.file, &mut trace.digest, library)?;
             // In the key only where there are ids: other traces keep theirs.
             if rows.iter().all(|row| row.hash_ids.is_empty()) {
                 trace.tokens_per_hash_id = None;

@@ -103,6 +103,7 @@ impl Run {
             heartbeat: self.heartbeat,
             origin,
             extent: self.extent.clone(),
+            files: Default::default(),
         }
     }
 

@@ -97,6 +97,7 @@ pub(crate) fn run_as(
         replicate: &replicate,
         inputs: &inputs,
         store: &store,
+        files: &Default::default(),
         scratch: scratch.path(),
         control: &Control::quiet(),
         leases: &Leases::new(scratch.path(), "test", "ladder"),
@@ -256,13 +257,23 @@ fn prompts_that_the_context_cannot_hold_are_told_before_anything_is_sent() {
     let file = tokenizer(folder.path(), "");
     let server = ReferenceServer::start(paced()).unwrap();
     let log = tempfile::NamedTempFile::new().unwrap();
+    // No plan has put the file into a store: it is read where it lies.
+    let here = |mut parameters: Json| {
+        parameters["workload"]["tokenizer"]["file"] = json!(file);
+        parameters
+    };
     let cell = |tokens: u64, output: &Json| {
         let workload = json!({
             "prompts": {"words": {"length": {"tokens": tokens}}},
             "output": output,
             "tokenizer": {"file": file},
         });
-        run(&server.url(), log.path(), &parameters(2, &workload), 1)
+        run(
+            &server.url(),
+            log.path(),
+            &here(parameters(2, &workload)),
+            1,
+        )
     };
     let exact = json!({"tokens": 4, "mode": "exact"});
     assert_eq!(
@@ -292,7 +303,8 @@ fn prompts_that_the_context_cannot_hold_are_told_before_anything_is_sent() {
     ]);
     let workload =
         json!({"prompts": {"mixture": mixture}, "output": exact, "tokenizer": {"file": file}});
-    let done = run(&server.url(), log.path(), &parameters(2, &workload), 1).unwrap();
+    let mixed = here(parameters(2, &workload));
+    let done = run(&server.url(), log.path(), &mixed, 1).unwrap();
     assert!(
         done.warnings[0].contains("the longest prompt needs 516 tokens"),
         "{:?}",

@@ -10,6 +10,7 @@ use load::{
     Delivery, LengthSource, Load, LoadSpec, Origin, Prompt, PromptSet, Settings, Target, Workload,
     run_load, tables,
 };
+use pipeline::sources::{NamedFiles, Source};
 use pipeline::stage::{Control, Coordinates, Json, Library, StageKind};
 use serde_json::json;
 
@@ -109,6 +110,10 @@ fn a_tokenizer_file_counts_exactly_and_its_digest_is_in_the_set() {
     );
 }
 
+fn tokenizer_of(parameters: &Json) -> &Json {
+    &parameters["workload"]["tokenizer"]
+}
+
 #[test]
 fn another_tokenizer_makes_other_prompts_and_another_place_of_the_same_does_not() {
     let folders = [
@@ -120,19 +125,25 @@ fn another_tokenizer_makes_other_prompts_and_another_place_of_the_same_does_not(
         .iter()
         .zip(["", "", "é"])
         .map(|(folder, more)| {
-            let workload =
-                workload(&json!({"tokenizer": {"file": tokenizer(folder.path(), more)}}));
+            let path = tokenizer(folder.path(), more);
+            let workload = workload(&json!({"tokenizer": {"file": path}}));
             let settings = json!({"workload": workload, "arrival": "sequential", "requests": 5});
             // Planning puts the digest of the file beside its name, and so into the key.
             let parameters = Load.canonical(&settings, &NoShelf).unwrap();
-            let workload = serde_json::from_value(parameters["workload"].clone()).unwrap();
-            (
-                parameters,
-                PromptSet::generate(&workload, &origin(), 0, 5).unwrap(),
-            )
+            let mut settings: Settings = serde_json::from_value(parameters.clone()).unwrap();
+            let source = Source {
+                name: "tokenizer.json".to_owned(),
+                digest: serde_json::from_value(tokenizer_of(&parameters)["digest"].clone())
+                    .unwrap(),
+                path,
+                stamp: None,
+            };
+            settings.files = NamedFiles::new([source], folder.path(), None);
+            let spec = LoadSpec::new(settings, origin()).unwrap();
+            (parameters, spec.prompts)
         })
         .collect();
-    let digest = |i: usize| made[i].0["workload"]["tokenizer"]["digest"].clone();
+    let digest = |i: usize| tokenizer_of(&made[i].0)["digest"].clone();
     assert!(digest(0).is_string() && digest(0) == digest(1) && digest(0) != digest(2));
     assert_eq!(texts(&made[0].1), texts(&made[1].1));
     assert_ne!(texts(&made[0].1), texts(&made[2].1));

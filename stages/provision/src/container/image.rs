@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use artifacts::{Digest, Table};
 use contract::{InstalledSoftware, Row, SoftwareKind, SoftwareRow};
-use pipeline::{Failure, Job, Json, sources};
+use pipeline::sources::NamedFiles;
+use pipeline::{Failure, Job, Json};
 use places::{Containment, PACKAGES, Runtime, WEIGHTS};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -194,9 +195,13 @@ pub(crate) fn promised(recipe: &ContainerSettings) -> BTreeMap<String, Json> {
 ///
 /// # Errors
 /// If there is none.
-pub(crate) fn runtime(recipe: &ContainerSettings, machine: &Machine) -> Result<Runtime, Failure> {
+pub(crate) fn runtime(
+    recipe: &ContainerSettings,
+    machine: &Machine,
+    files: &NamedFiles,
+) -> Result<Runtime, Failure> {
     let wanted: Vec<String> = match &recipe.runtime {
-        Some(path) if path.contains('/') => vec![placed(path)?],
+        Some(path) if path.contains('/') => vec![placed(path, files)?],
         Some(name) => vec![name.clone()],
         None => ["podman", "docker"].map(str::to_owned).to_vec(),
     };
@@ -216,8 +221,8 @@ pub(crate) fn runtime(recipe: &ContainerSettings, machine: &Machine) -> Result<R
 }
 
 /// Returns where a path of the study lies.
-fn placed(path: &str) -> Result<String, Failure> {
-    let path = sources::remembered(path);
+fn placed(path: &str, files: &NamedFiles) -> Result<String, Failure> {
+    let path = files.path(path);
     let whole = std::path::absolute(&path)
         .map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?;
     text(&whole)
@@ -233,7 +238,7 @@ pub(crate) fn prepare(
     job: &Job<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<Ready, Failure> {
-    let runtime = runtime(recipe, machine)?;
+    let runtime = runtime(recipe, machine, job.files)?;
     let version = ask(&runtime, &["--version"], ANSWER, job)
         .map_err(|why| Failure::failed(format!("`{}`: {why}", runtime.program)))?;
     job.control
@@ -247,7 +252,7 @@ pub(crate) fn prepare(
     let image = find(recipe, &runtime, job, warnings)?;
     let mut ready = Ready {
         containment: Containment {
-            arguments: arguments(recipe, &runtime)?,
+            arguments: arguments(recipe, &runtime, job.files)?,
             runtime,
             image: image.id.clone(),
             network: recipe.network,
@@ -266,7 +271,11 @@ pub(crate) fn prepare(
 }
 
 /// Returns the arguments of `run` that a study decides.
-fn arguments(recipe: &ContainerSettings, runtime: &Runtime) -> Result<Vec<String>, Failure> {
+fn arguments(
+    recipe: &ContainerSettings,
+    runtime: &Runtime,
+    files: &NamedFiles,
+) -> Result<Vec<String>, Failure> {
     let mut all = recipe.run_arguments.clone();
     let mut add = |option: &str, value: String| all.extend([option.to_owned(), value]);
     match recipe.gpus.as_deref() {
@@ -286,7 +295,7 @@ fn arguments(recipe: &ContainerSettings, runtime: &Runtime) -> Result<Vec<String
     }
     for (paths, read_only) in [(&recipe.mounts, true), (&recipe.caches, false)] {
         for (inside, here) in paths {
-            let here = placed(here)?;
+            let here = placed(here, files)?;
             if !Path::new(&here).exists() {
                 let failure =
                     Failure::failed(format!("{here}, which is to be mounted, does not exist"));
@@ -547,7 +556,7 @@ mod tests {
                 program: program.to_owned(),
                 arguments: Vec::new(),
             };
-            arguments(&recipe(gpus), &runtime)
+            arguments(&recipe(gpus), &runtime, &NamedFiles::default())
                 .expect("it exists")
                 .join(" ")
         };

@@ -7,7 +7,7 @@ mod image;
 
 use std::collections::BTreeMap;
 
-use pipeline::{Consent, Effect, Library, Problem, Step, What, sources};
+use pipeline::{Consent, Effect, Problem, Step, What};
 use places::Network;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -94,7 +94,6 @@ pub struct ContainerSettings {
 /// Makes settings canonical, and tells what is wrong with them.
 pub(crate) fn canonical(
     settings: ContainerSettings,
-    library: &dyn Library,
     problems: &mut Vec<Problem>,
 ) -> ContainerSettings {
     let mut add = |key: &str, index: Option<usize>, message: String, hint: &str| {
@@ -136,14 +135,6 @@ pub(crate) fn canonical(
                 );
             }
         }
-    }
-    // A relative path begins at the experiment's folder.
-    let own = settings.runtime.iter().filter(|name| name.contains('/'));
-    for here in own
-        .chain(settings.mounts.values())
-        .chain(settings.caches.values())
-    {
-        sources::remember(library, here);
     }
     settings
 }

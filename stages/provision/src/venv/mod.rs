@@ -15,6 +15,7 @@ mod place;
 
 use std::collections::BTreeMap;
 
+use pipeline::sources::NamedFiles;
 use pipeline::suggest::closest;
 use pipeline::{Consent, Effect, Library, Problem, Step, What, sources};
 use schemars::JsonSchema;
@@ -61,6 +62,9 @@ pub(crate) struct VenvRecipe {
     /// The digest of the lock's text.
     pub(crate) lock: Option<String>,
     pub(crate) assertions: Vec<String>,
+    /// What the lock pins, where it was read just now: while planning.
+    #[serde(skip)]
+    locked: BTreeMap<String, String>,
 }
 
 impl VenvRecipe {
@@ -74,16 +78,11 @@ impl VenvRecipe {
     /// Returns the version that the pins give one of some distributions.
     pub(crate) fn version_of(&self, distributions: &[String]) -> Option<String> {
         let wanted: Vec<String> = distributions.iter().map(|d| normalized(d)).collect();
-        let locked = self.lock.as_deref().and_then(|digest| {
-            let (_, bytes) = sources::bytes_of(digest).ok()?;
-            pins::locked(&String::from_utf8_lossy(&bytes)).ok()
-        });
-        let locked = locked.unwrap_or_default();
         let named = self
             .named()
             .map(|(name, version)| (name, version.to_owned()));
         named
-            .chain(locked)
+            .chain(self.locked.clone())
             .find(|(name, _)| wanted.contains(name))
             .map(|(_, version)| version)
     }
@@ -91,9 +90,9 @@ impl VenvRecipe {
 
 /// Returns the effect of making an environment: what would be installed where the store has it not
 /// yet, and what is executed in it. All of its code is whoever's the pins name.
-pub(crate) fn effect(recipe: &VenvRecipe) -> Effect {
+pub(crate) fn effect(recipe: &VenvRecipe, files: &NamedFiles) -> Effect {
     let locked = recipe.lock.as_deref().and_then(|digest| {
-        let (_, bytes) = sources::bytes_of(digest).ok()?;
+        let (_, bytes) = files.read(digest).ok()?;
         pins::locked(&String::from_utf8_lossy(&bytes)).ok()
     });
     let packages = match &locked {
@@ -158,12 +157,13 @@ pub(crate) fn canonical(
             }
         }
     }
+    let mut locked = BTreeMap::new();
     let lock = venv
         .lock
         .and_then(|file| match sources::read(library, &file) {
             Ok((source, bytes)) => {
                 match pins::locked(&String::from_utf8_lossy(&bytes)) {
-                    Ok(_) => {}
+                    Ok(pins) => locked = pins,
                     Err(wrong) => add(
                         at("lock"),
                         format!("{file}:{}: {}", wrong.line, wrong.message),
@@ -183,6 +183,7 @@ pub(crate) fn canonical(
         overrides: pins::sorted(&venv.overrides),
         lock,
         assertions: venv.assertions,
+        locked,
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use artifacts::Digest;
 use contract::InstalledSoftware;
-use pipeline::{Failure, Job, sources};
+use pipeline::{Failure, Job};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
@@ -111,8 +111,8 @@ fn lock_of(
     job: &Job<'_>,
 ) -> Result<String, Failure> {
     if let Some(digest) = &recipe.lock {
-        let (_, bytes) =
-            sources::bytes_of(digest).map_err(|e| Failure::failed(e.message).hint(e.hint))?;
+        let read = job.files.read(digest);
+        let (_, bytes) = read.map_err(|e| Failure::failed(e.message).hint(e.hint))?;
         return String::from_utf8(bytes).map_err(|_| Failure::failed("the lock is not UTF-8"));
     }
     let minor: Vec<&str> = interpreter.version.split('.').take(2).collect();

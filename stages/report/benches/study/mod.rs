@@ -152,6 +152,7 @@ impl Long {
             replicate: &nothing,
             inputs: &self.inputs,
             store,
+            files: &Default::default(),
             scratch,
             control: &control,
             leases: &leases,

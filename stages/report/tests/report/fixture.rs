@@ -284,6 +284,7 @@ impl Lab {
             replicate: &nothing,
             inputs: &self.inputs,
             store: &self.store,
+            files: &Default::default(),
             scratch,
             control: &control,
             leases: &leases,

@@ -76,6 +76,7 @@ impl Bench {
             replicate: &coordinates,
             inputs,
             store: &self.store,
+            files: &Default::default(),
             scratch: &self.folder.path().join("scratch").join(kind.name()),
             leases: &leases,
             control,

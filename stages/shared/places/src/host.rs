@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use pipeline::{Control, Failure, Json, sources};
+use pipeline::sources::NamedFiles;
+use pipeline::{Control, Failure, Json};
 use serde::{Deserialize, Serialize};
 
 use crate::COMMAND;
@@ -35,11 +36,12 @@ impl Host {
     ///
     /// # Errors
     /// If the host cannot be reached without a question, or cannot run the binary.
-    pub fn reach(ssh: &Ssh, control: &Control) -> Result<Self, Failure> {
-        let config = ssh.config.as_deref().map(sources::seen).transpose();
+    pub fn reach(ssh: &Ssh, files: &NamedFiles, control: &Control) -> Result<Self, Failure> {
+        let config = ssh.config.as_deref().map(|digest| files.place(digest));
+        let config = config.transpose();
         let config = config.map_err(|e| Failure::failed(e.message).hint("run again"))?;
         // Clients start in folders of their own.
-        let config = config.map(|source| std::path::absolute(&source.path).unwrap_or(source.path));
+        let config = config.map(|path| std::path::absolute(&path).unwrap_or(path));
         Self::reach_by(ssh, config, control)
     }
 

@@ -66,8 +66,8 @@ impl Place {
         }
         problems.extend(folder_problem("ssh", ssh.folder.as_deref()));
         if let Some(file) = ssh.config.take() {
-            match sources::read(library, &file) {
-                Ok((source, _)) => ssh.config = Some(source.digest.to_string()),
+            match sources::pin(library, &file) {
+                Ok(source) => ssh.config = Some(source.digest.to_string()),
                 Err(e) => {
                     problems.push(Problem::at(&["ssh", "config"], e.message).hint(e.hint));
                 }

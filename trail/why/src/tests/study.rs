@@ -117,6 +117,7 @@ impl Builder {
             build: Build::default(),
             environment: Vec::new(),
             claims: BTreeMap::new(),
+            files: BTreeMap::new(),
             recipe,
         };
         let key = record.key;

@@ -205,7 +205,7 @@ fn sent_at(settings: &serde_json::Value, count: usize) -> Vec<u64> {
         ..Fake::of(&vec![1; count])
     };
     let offsets = arrival(settings)
-        .offsets(count, &stream())
+        .offsets(count, &stream(), &pipeline::sources::NamedFiles::default())
         .unwrap()
         .expect("open arrivals");
     open_loop(&world, &offsets, FROM);

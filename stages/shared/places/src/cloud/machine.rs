@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use pipeline::lease::Scope;
 use pipeline::process::ProcessId;
-use pipeline::{Control, Failure, Json, sources};
+use pipeline::sources::NamedFiles;
+use pipeline::{Control, Failure, Json};
 use serde_json::json;
 
 use super::keeper::{LOG, MODULE, Order, destroy, destruction, last_words};
@@ -159,6 +160,7 @@ fn rented() -> MutexGuard<'static, Vec<Arc<Rented>>> {
 pub fn rent(
     cloud: &Cloud,
     store: &Path,
+    files: &NamedFiles,
     experiment: &str,
     control: &Control,
 ) -> Result<(Arc<Rented>, Host), Failure> {
@@ -178,7 +180,7 @@ pub fn rent(
                         .hint(format!("destroy it yourself, then run again: {command}")));
                 }
             }
-            let one = Arc::new(start(cloud, &terms, &name, store, experiment, control)?);
+            let one = Arc::new(start(cloud, (&terms, files), &name, store, experiment, control)?);
             rented().push(Arc::clone(&one));
             one
         }
@@ -193,7 +195,7 @@ pub fn rent(
 
 fn start(
     cloud: &Cloud,
-    terms: &Terms,
+    (terms, files): (&Terms, &NamedFiles),
     name: &str,
     store: &Path,
     experiment: &str,
@@ -217,7 +219,7 @@ fn start(
         return Err(Failure::failed(reason).hint("raise `place.cloud.budget` to go on"));
     }
     let folder = meter::new_folder(store).map_err(faulty)?;
-    copy_module(terms, &folder.join(MODULE))?;
+    copy_module(terms, files, &folder.join(MODULE))?;
     let variables = cloud.variables.iter().map(|(name, value)| match value {
         Json::String(text) => format!("{name}={text}"),
         other => format!("{name}={other}"),
@@ -298,9 +300,10 @@ fn shown(outputs: &serde_json::Map<String, Json>) -> BTreeMap<String, Json> {
         .collect()
 }
 
-fn copy_module(terms: &Terms, target: &Path) -> Result<(), Failure> {
+fn copy_module(terms: &Terms, files: &NamedFiles, target: &Path) -> Result<(), Failure> {
     for (name, source) in &terms.files {
-        let (_, bytes) = sources::bytes_of(&source.digest.to_string())
+        let (_, bytes) = files
+            .read(&source.digest.to_string())
             .map_err(|e| Failure::failed(e.message).hint(e.hint))?;
         let file = target.join(name);
         let written = file.parent().map_or(Ok(()), fs::create_dir_all);
