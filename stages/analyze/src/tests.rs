@@ -246,7 +246,13 @@ pub(crate) fn everything() -> Json {
 }
 
 pub(crate) fn analyze(store: &Store, inputs: &[Input], settings: &Json) -> Result<Done, Failure> {
-    run(&tables_of(settings), inputs, stored(store), 164, &Control::quiet())
+    run(
+        &tables_of(settings),
+        inputs,
+        stored(store),
+        164,
+        &Control::quiet(),
+    )
 }
 
 fn bytes(done: &Done, name: &str) -> Vec<u8> {

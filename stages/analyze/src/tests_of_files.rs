@@ -164,7 +164,11 @@ fn a_file_that_the_store_has_not_got_is_read_where_it_lies_if_it_has_not_changed
     assert_eq!(table(&made().unwrap(), "t").rows(), 2);
     std::fs::write(study.path("paper.csv"), "engine\nvllm\n").unwrap();
     let failure = made().err().unwrap();
-    assert!(failure.reason.ends_with("paper.csv has changed since the plan was made"));
+    assert!(
+        failure
+            .reason
+            .ends_with("paper.csv has changed since the plan was made")
+    );
 }
 
 #[test]

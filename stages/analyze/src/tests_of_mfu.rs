@@ -45,7 +45,14 @@ fn definitions_give_the_figures_that_numbers_give() {
     let (_folder, store) = store();
     let made = |more: Json| {
         let parameters = canonical_with(&tables(&more), &Shelf).unwrap();
-        let done = run(&parameters, &inputs(&store), stored(&store), 164, &Control::quiet()).unwrap();
+        let done = run(
+            &parameters,
+            &inputs(&store),
+            stored(&store),
+            164,
+            &Control::quiet(),
+        )
+        .unwrap();
         let mfu = table(&done, "mfu");
         let float = |name: &str| mfu.float(name).unwrap();
         (

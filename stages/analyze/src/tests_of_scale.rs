@@ -32,7 +32,17 @@ fn at(
         .num_threads(threads)
         .build()
         .unwrap();
-    let run = || run_holding(&parameters, inputs, stored(store), 164, &Control::quiet(), hold).unwrap();
+    let run = || {
+        run_holding(
+            &parameters,
+            inputs,
+            stored(store),
+            164,
+            &Control::quiet(),
+            hold,
+        )
+        .unwrap()
+    };
     bytes(&pool.install(run))
 }
 

@@ -180,7 +180,14 @@ pub fn rent(
                         .hint(format!("destroy it yourself, then run again: {command}")));
                 }
             }
-            let one = Arc::new(start(cloud, (&terms, files), &name, store, experiment, control)?);
+            let one = Arc::new(start(
+                cloud,
+                (&terms, files),
+                &name,
+                store,
+                experiment,
+                control,
+            )?);
             rented().push(Arc::clone(&one));
             one
         }

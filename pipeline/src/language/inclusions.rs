@@ -1,0 +1,109 @@
+//! Cells that a stage includes beyond the product of its axes.
+
+use super::axes::AxisDraft;
+use super::diagnostics::{Mistake, Sink, Span};
+use super::interpolate::{Scope, Values};
+use super::rules::reason;
+use super::stages::{Draft, included};
+use super::tree::{Key, Node, Value, scalar_json};
+use crate::design::BLOCK;
+use crate::stage::Step;
+
+/// A cell that is included beyond the product: its position on each axis, why, and where it is written.
+pub(crate) type Inclusion = (Vec<u16>, String, Span);
+
+/// Adds the labels of included cells to the axes, and returns the cells.
+pub(crate) fn inclusions(
+    draft: &Draft,
+    axes: &mut [AxisDraft],
+    parameters: &Values,
+    sink: &Sink,
+) -> Vec<Inclusion> {
+    let mut found = Vec::new();
+    for (i, include) in draft
+        .node
+        .get("include")
+        .map(Node::items)
+        .unwrap_or_default()
+        .iter()
+        .enumerate()
+    {
+        let Some((key, coordinates)) = include.entry("coordinates") else {
+            continue;
+        };
+        if !matches!(coordinates.value, Value::Map(_)) {
+            continue;
+        }
+        let reason = reason(include).unwrap_or_default();
+        let mut route = draft.route(&["include"]);
+        route.extend([Step::Index(i), Step::Key("coordinates".into())]);
+        let scope = Scope {
+            parameters,
+            axes,
+            over: &[],
+            labels: &[],
+        };
+        if scope.hides(coordinates) {
+            continue;
+        }
+        let mut out = Vec::new();
+        match scope.resolve(coordinates, None) {
+            Ok(coordinates) => {
+                for coordinates in in_every_block(coordinates, draft, axes) {
+                    if let Some(at) = included(&coordinates, &draft.over, axes, &route, &mut out) {
+                        found.push((at, reason.clone(), key.span));
+                    }
+                }
+            }
+            Err(mistake) => out.push(Mistake { route, ..mistake }),
+        }
+        out.into_iter().for_each(|m| sink.add(m));
+    }
+    found
+}
+
+/// Returns the coordinates of an included cell for each block, unless they name one.
+fn in_every_block(coordinates: Node, draft: &Draft, axes: &[AxisDraft]) -> Vec<Node> {
+    let blocks = axes
+        .iter()
+        .find(|axis| draft.in_blocks && axis.name == BLOCK);
+    let Some(blocks) = blocks.filter(|_| coordinates.get(BLOCK).is_none()) else {
+        return vec![coordinates];
+    };
+    let key = Key {
+        text: BLOCK.to_owned(),
+        span: coordinates.span,
+    };
+    let in_block = |label: &artifacts::Scalar| {
+        let node = Node::from_json(&scalar_json(label), coordinates.span);
+        let mut entries = coordinates.entries().to_vec();
+        entries.push((key.clone(), node));
+        Node {
+            span: coordinates.span,
+            value: Value::Map(entries),
+        }
+    };
+    blocks.labels.iter().map(in_block).collect()
+}
+
+/// Returns a needed stage whose axes cannot have a cell for labels beyond those declared.
+pub(super) fn lonely<'a>(
+    draft: &Draft,
+    at: &[u16],
+    drafts: &[Draft<'a>],
+    axes: &[AxisDraft],
+) -> Option<&'a str> {
+    let beyond = |axis: &usize| {
+        let position = draft.over.iter().position(|a| a == axis);
+        position.is_some_and(|p| usize::from(at[p]) >= axes[*axis].declared)
+    };
+    let lacks = |needed: &&usize| {
+        let needed = &drafts[**needed];
+        needed.over.iter().any(beyond) && needed.node.get("include").is_none()
+    };
+    draft
+        .needs
+        .iter()
+        .find(lacks)
+        .map(|needed| drafts[*needed].name)
+}

@@ -1,0 +1,99 @@
+//! Rules that meet cells by their labels: exclusions, and overrides.
+
+use super::axes::AxisDraft;
+use super::diagnostics::Span;
+use super::expand::Context;
+use super::stages::{Choice, Draft, choice};
+use super::tree::{Node, Value};
+use crate::stage::Step;
+
+/// A rule with the number of cells it has met.
+pub(super) struct Rule<'n> {
+    pub(super) choice: Choice,
+    pub(super) node: &'n Node,
+    pub(super) index: usize,
+    pub(super) hits: usize,
+}
+
+impl Rule<'_> {
+    pub(super) fn place(&self, draft: &Draft, what: &str) -> (Span, Vec<Step>) {
+        let span = self
+            .node
+            .entry("where")
+            .map_or(self.node.span, |(key, _)| key.span);
+        let mut route = match what {
+            "override" => vec![Step::Key("overrides".into())],
+            _ => draft.route(&["exclude"]),
+        };
+        route.extend([Step::Index(self.index), Step::Key("where".into())]);
+        (span, route)
+    }
+}
+
+/// Reads the exclusions of a stage, or the overrides that name it.
+pub(super) fn rules<'n>(
+    draft: &'n Draft,
+    axes: &[AxisDraft],
+    context: &Context<'n>,
+    which: &str,
+) -> Vec<Rule<'n>> {
+    let own = draft
+        .node
+        .get("exclude")
+        .map(Node::items)
+        .unwrap_or_default();
+    let (nodes, overriding) = if which == "exclude" {
+        (own, false)
+    } else {
+        (context.overrides, true)
+    };
+    let mut found = Vec::new();
+    for (index, node) in nodes.iter().enumerate() {
+        let Some(place) = node.get("where") else {
+            continue;
+        };
+        // What is wrong with the shape of a rule has been told.
+        if !matches!(&place.value, Value::Map(entries) if !entries.is_empty()) {
+            continue;
+        }
+        let mut place = place.clone();
+        if overriding {
+            if place.get("stage").and_then(Node::text) != Some(draft.name) {
+                continue;
+            }
+            if let Value::Map(entries) = &mut place.value {
+                entries.retain(|(key, _)| key.text != "stage");
+            }
+        }
+        let mut route = if overriding {
+            vec![Step::Key("overrides".into())]
+        } else {
+            draft.route(&["exclude"])
+        };
+        route.extend([Step::Index(index), Step::Key("where".into())]);
+        let mut out = Vec::new();
+        let choice = choice(
+            &place,
+            &draft.over,
+            axes,
+            context.parameters,
+            &route,
+            &mut out,
+        );
+        out.into_iter().for_each(|m| context.sink.add(m));
+        if let Some(choice) = choice {
+            found.push(Rule {
+                choice,
+                node,
+                index,
+                hits: 0,
+            });
+        }
+    }
+    found
+}
+
+/// Returns the reason that an entry gives.
+pub(super) fn reason(node: &Node) -> Option<String> {
+    Some(node.get("reason")?.text()?.trim().to_owned())
+}

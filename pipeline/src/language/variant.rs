@@ -1,0 +1,352 @@
+//! The settings of some cells of a stage, with overrides applied, and their canonical parameters.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::check::Checker;
+use super::diagnostics::{Mistake, Span};
+use super::expand::Context;
+use super::grammar::common_schema;
+use super::interpolate::{MERGE, Scope, merged};
+use super::rules::reason;
+use super::settings::DurationText;
+use super::stages::{Draft, path_remedy};
+use super::tree::{Key, Node, Value};
+use crate::stage::{Json, Step};
+
+/// The settings of some cells: those written, or with overrides applied.
+pub(super) struct Variant {
+    settings: Node,
+    timeout: Option<Node>,
+    retries: Option<Node>,
+    /// The reasons of the overrides applied.
+    pub(super) note: Option<String>,
+    /// Positions in `over` that the settings refer to, and parameter sets by their labels.
+    pub(super) refers: Vec<usize>,
+    sets: HashMap<Vec<u16>, u32>,
+    /// The same for the limits.
+    limit_refers: Vec<usize>,
+    limits: HashMap<Vec<u16>, (Option<Duration>, u32)>,
+}
+
+/// Leaves out the settings whose placeholder is a field that the label does not have.
+fn without_absent(written: &Node, resolved: Node) -> Node {
+    let Value::Map(entries) = resolved.value else {
+        return resolved;
+    };
+    let absent = |key: &str, value: &Node| {
+        let by_placeholder = written.get(key).is_some_and(|node| node.text().is_some());
+        by_placeholder && matches!(value.value, Value::Null)
+    };
+    let kept = entries
+        .into_iter()
+        .filter(|(key, value)| !absent(&key.text, value));
+    Node {
+        span: resolved.span,
+        value: Value::Map(kept.collect()),
+    }
+}
+
+/// The distinct parameter sets of a stage.
+#[derive(Default)]
+pub(super) struct Sets {
+    pub(super) list: Vec<Json>,
+    index: HashMap<String, u32>,
+}
+
+impl Variant {
+    /// Applies overrides to a stage's settings and checks the outcome.
+    pub(super) fn new(
+        draft: &Draft,
+        scope: &Scope,
+        overrides: &[(&Node, usize)],
+        context: &Context,
+    ) -> Self {
+        let mut settings = draft.settings.clone();
+        let mapping = |text: &str| {
+            let values = scope.values(text, draft.span, &[]).unwrap_or_default();
+            values
+                .iter()
+                .any(|value| matches!(value.value, Value::Map(_)))
+        };
+        let mut limits = [
+            draft.node.get("timeout").cloned(),
+            draft.node.get("retries").cloned(),
+        ];
+        let mut reasons = Vec::new();
+        for (node, index) in overrides {
+            reasons.extend(reason(node));
+            for (key, value) in node.get("set").map(Node::entries).unwrap_or_default() {
+                let route = [
+                    Step::Key("overrides".into()),
+                    Step::Index(*index),
+                    Step::Key("set".into()),
+                    Step::Key(key.text.clone()),
+                ];
+                match key.text.as_str() {
+                    "timeout" => limits[0] = Some(value.clone()),
+                    "retries" => limits[1] = Some(value.clone()),
+                    "kind" | "needs" | "over" | "exclude" | "include" | "exclusive"
+                    | "description" => {
+                        let message =
+                            format!("`{}` cannot differ between the cells of a stage", key.text);
+                        let hint = "change it in the stage, for all its cells";
+                        context
+                            .sink
+                            .add(Mistake::new(key.span, &route, message).hint(hint));
+                    }
+                    path => {
+                        let parts: Vec<&str> = path.split('.').collect();
+                        if !put(&mut settings, &parts, key, value, &mapping) {
+                            let message = format!("the path `{path}` does not exist");
+                            context.sink.add(
+                                Mistake::new(key.span, &route, message).hint(path_remedy(draft)),
+                            );
+                        }
+                    }
+                }
+            }
+        }
+        let [timeout, retries] = limits;
+        let limit_refers = timeout
+            .iter()
+            .chain(&retries)
+            .flat_map(|node| scope.references(node))
+            .collect();
+        let variant = Self {
+            refers: scope.references(&settings).into_iter().collect(),
+            settings,
+            timeout,
+            retries,
+            note: (!reasons.is_empty()).then(|| reasons.join("; ")),
+            sets: HashMap::new(),
+            limit_refers,
+            limits: HashMap::new(),
+        };
+        variant.check(draft, scope, context);
+        variant
+    }
+
+    fn check(&self, draft: &Draft, scope: &Scope, context: &Context) {
+        let Some(kind) = draft.kind else { return };
+        let expand = |text: &str, span: Span, route: &[Step]| scope.values(text, span, route);
+        let common = common_schema();
+        let keys = super::stages::common_keys(&common);
+        let schema = kind.schema().to_value();
+        let checker = Checker {
+            document: &schema,
+            expand: Some(&expand),
+            other_keys: &keys,
+        };
+        let mut out = checker.check(&schema, &self.settings, &draft.route(&[]));
+        scope.check(&self.settings, &draft.route(&[]), &mut out);
+        let checker = Checker {
+            document: &common,
+            expand: Some(&expand),
+            other_keys: &[],
+        };
+        for (name, node) in [("timeout", &self.timeout), ("retries", &self.retries)] {
+            if let Some(node) = node {
+                out.extend(checker.check(&common["properties"][name], node, &draft.route(&[name])));
+            }
+        }
+        out.into_iter().for_each(|m| context.sink.add(m));
+    }
+
+    pub(super) fn parameters(
+        &mut self,
+        at: &[u16],
+        draft: &Draft,
+        scope: &Scope,
+        context: &Context,
+        sets: &mut Sets,
+    ) -> u32 {
+        let key: Vec<u16> = self.refers.iter().map(|position| at[*position]).collect();
+        if let Some(index) = self.sets.get(&key) {
+            return *index;
+        }
+        let index = self
+            .canonical(at, draft, scope, context, sets)
+            .unwrap_or_default();
+        self.sets.insert(key, index);
+        index
+    }
+
+    fn canonical(
+        &self,
+        at: &[u16],
+        draft: &Draft,
+        scope: &Scope,
+        context: &Context,
+        sets: &mut Sets,
+    ) -> Option<u32> {
+        let kind = draft.kind?;
+        if scope.hides(&self.settings) {
+            return None;
+        }
+        let mut settings = match scope.resolve(&self.settings, Some(at)) {
+            Ok(settings) => without_absent(&self.settings, settings).json(),
+            Err(mistake) => {
+                context.sink.add(Mistake {
+                    route: draft.route(&[]),
+                    ..mistake
+                });
+                return None;
+            }
+        };
+        sort(&mut settings, kind.ordered());
+        match kind.canonical(&settings, context.library) {
+            Ok(mut parameters) => {
+                parameters.sort_all_objects();
+                let next =
+                    u32::try_from(sets.list.len()).expect("a stage has at most a million cells");
+                let index = *sets.index.entry(parameters.to_string()).or_insert(next);
+                if index == next {
+                    sets.list.push(parameters);
+                }
+                Some(index)
+            }
+            // A definition that is itself wrong has been reported where it is wrong.
+            Err(_) if context.library.take_broken() => None,
+            Err(problems) => {
+                for problem in problems {
+                    context.sink.add(draft.mistake(&self.settings, problem));
+                }
+                None
+            }
+        }
+    }
+
+    pub(super) fn limits(&mut self, at: &[u16], scope: &Scope) -> (Option<Duration>, u32) {
+        let key: Vec<u16> = self
+            .limit_refers
+            .iter()
+            .map(|position| at[*position])
+            .collect();
+        if let Some(limits) = self.limits.get(&key) {
+            return *limits;
+        }
+        let value = |node: &Option<Node>| {
+            scope
+                .resolve(node.as_ref()?, Some(at))
+                .ok()
+                .map(|n| n.value)
+        };
+        let timeout = match value(&self.timeout) {
+            Some(Value::Text(text)) => DurationText::parse(&text).ok().map(|span| span.0),
+            _ => None,
+        };
+        let retries = match value(&self.retries) {
+            Some(Value::Int(retries)) => u32::try_from(retries).unwrap_or_default(),
+            _ => 0,
+        };
+        self.limits.insert(key, (timeout, retries));
+        (timeout, retries)
+    }
+}
+
+/// Makes a mapping that a placeholder stands for, or one that is merged, ready to have a key put into it:
+/// what is put merges over the rest.
+fn open(node: &mut Node, mapping: &dyn Fn(&str) -> bool) {
+    let span = node.span;
+    let empty = || Node {
+        span,
+        value: Value::Map(Vec::new()),
+    };
+    let parts = match (&node.value, merged(node)) {
+        (Value::Text(text), _) if text.starts_with("${") && mapping(text) => {
+            vec![node.clone(), empty()]
+        }
+        (_, Some(parts)) => {
+            let mut parts = parts.to_vec();
+            if !parts
+                .last()
+                .is_some_and(|last| matches!(last.value, Value::Map(_)))
+            {
+                parts.push(empty());
+            }
+            parts
+        }
+        _ => return,
+    };
+    let key = Key {
+        text: MERGE.to_owned(),
+        span,
+    };
+    let parts = Node {
+        span,
+        value: Value::List(parts),
+    };
+    node.value = Value::Map(vec![(key, parts)]);
+}
+
+/// Puts a value at a dotted path of settings; false if a part on the way is no mapping. `mapping` tells whether
+/// a placeholder stands for one.
+fn put(
+    node: &mut Node,
+    path: &[&str],
+    key: &Key,
+    value: &Node,
+    mapping: &dyn Fn(&str) -> bool,
+) -> bool {
+    if path.is_empty() {
+        return false;
+    }
+    open(node, mapping);
+    let Value::Map(entries) = &mut node.value else {
+        return false;
+    };
+    let [first, rest @ ..] = path else {
+        return false;
+    };
+    if first.is_empty() {
+        return false;
+    }
+    if let [(only, parts)] = entries.as_mut_slice()
+        && only.text == MERGE
+        && let Value::List(parts) = &mut parts.value
+        && let Some(last) = parts.last_mut()
+    {
+        return put(last, path, key, value, mapping);
+    }
+    let position = entries
+        .iter()
+        .position(|(k, _)| k.text == *first)
+        .unwrap_or_else(|| {
+            let empty = Node {
+                span: key.span,
+                value: Value::Map(Vec::new()),
+            };
+            entries.push((
+                Key {
+                    text: (*first).to_owned(),
+                    span: key.span,
+                },
+                empty,
+            ));
+            entries.len() - 1
+        });
+    match rest {
+        [] => {
+            entries[position].1 = value.clone();
+            true
+        }
+        rest => put(&mut entries[position].1, rest, key, value, mapping),
+    }
+}
+
+/// Sorts the keys of all mappings but those of `ordered` settings, whose own entries are sorted within.
+fn sort(settings: &mut Json, ordered: &[&str]) {
+    let Json::Object(map) = settings else {
+        return settings.sort_all_objects();
+    };
+    for (name, value) in map.iter_mut() {
+        match value {
+            Json::Object(entries) if ordered.contains(&name.as_str()) => {
+                entries.values_mut().for_each(Json::sort_all_objects);
+            }
+            _ => value.sort_all_objects(),
+        }
+    }
+    map.sort_keys();
+}
