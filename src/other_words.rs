@@ -3,7 +3,7 @@
 use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// Options that are no aliases of ours, of vLLM's `bench serve`, SGLang's `bench_serving`, guidellm, aiperf and genai-perf,
+/// Options that are not aliases of ours, of vLLM's `bench serve`, SGLang's `bench_serving`, guidellm, aiperf and genai-perf,
 /// and what they are here.
 const WORDS: &[(&str, &str)] = &[
     ("--backend", "--api"),

@@ -100,7 +100,7 @@ fn ask(session: &Session, asked: &[(&StageEffect, &Consent)]) -> bool {
     }
     complain("start it? only `yes` does, and is remembered for this folder [no]");
     let mut line = String::new();
-    // An end of input is no consent.
+    // An end of input is not consent.
     let read = io::stdin().lock().read_line(&mut line);
     read.is_ok() && matches!(line.trim().to_lowercase().as_str(), "y" | "yes")
 }

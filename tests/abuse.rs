@@ -377,7 +377,7 @@ fn a_fifo_or_a_device_in_the_place_of_any_file_that_a_command_reads_ends_it_with
             }
         }
     }
-    // What is no lease of ours is left alone.
+    // What is not a lease of ours is left alone.
     let made = std::process::Command::new("mkfifo").arg(at(lease)).status();
     assert!(made.expect("mkfifo starts").success());
     let outcome = unwaiting(&project, "run experiments/simulated.yaml --quiet");

@@ -34,7 +34,7 @@ impl From<Output> for Outcome {
 }
 
 /// Returns diagnostics without what they say of the machine that the tests run on: whether it is
-/// quiet is no fact of a test.
+/// quiet is not a fact of a test.
 fn without_the_machine(stderr: Vec<u8>) -> String {
     let text = String::from_utf8(stderr).expect("the diagnostics are UTF-8");
     let lines = text.split_inclusive('\n');

@@ -164,7 +164,7 @@ fn files_beside_the_report_are_sealed(study: &Study) {
     let folder = study.path(study.folder);
     let mut names = Vec::new();
     files(&folder, &mut names);
-    // The log of a run lies beside the report and is no part of it: no number rests on it.
+    // The log of a run lies beside the report and is not part of it: no number rests on it.
     names.retain(|path| path.file_name() != Some("events.jsonl".as_ref()));
     assert!(names.len() >= 5, "{names:?}");
     for path in names {

@@ -312,7 +312,7 @@ impl Lock {
     /// Reads a lock; `None` if there is no file.
     ///
     /// # Errors
-    /// If the file cannot be read, is no lock, or was edited.
+    /// If the file cannot be read, is not a lock, or was edited.
     pub fn read(path: &Path) -> Result<Option<Self>, LockError> {
         match artifacts::regular::read_text(path) {
             Ok(text) => Self::parse(&text, path).map(Some),
@@ -324,7 +324,7 @@ impl Lock {
     /// Reads the text of a lock; `path` is for messages.
     ///
     /// # Errors
-    /// If it is no lock, or was edited.
+    /// If it is not a lock, or was edited.
     pub fn parse(text: &str, path: &Path) -> Result<Self, LockError> {
         let mut lock = Self::default();
         let mut trail = None;

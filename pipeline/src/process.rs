@@ -200,7 +200,7 @@ fn wait_until_empty(pgid: u32, limit: Duration) -> io::Result<bool> {
 /// Asks one process to end, as a key in its terminal would: SIGINT, without its group.
 ///
 /// # Errors
-/// If it may not be signalled. One that has ended is no error.
+/// If it may not be signalled. One that has ended is not an error.
 pub fn interrupt(pid: u32) -> io::Result<()> {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| io::Error::other("no such process number"))?;

@@ -104,7 +104,7 @@ pub struct Build {
     pub describe: Option<String>,
 }
 
-/// The bytes are no record.
+/// The bytes are not a record.
 #[derive(Debug)]
 pub enum RecordError {
     /// Not the JSON of a record.
@@ -133,7 +133,7 @@ impl Record {
     /// Reads a record.
     ///
     /// # Errors
-    /// If the bytes are no record of a known format.
+    /// If the bytes are not a record of a known format.
     pub fn parse(bytes: &[u8]) -> Result<Self, RecordError> {
         #[derive(Deserialize)]
         struct Head {
@@ -187,7 +187,7 @@ impl Record {
 /// from. For checking and collecting the store.
 ///
 /// # Errors
-/// If the bytes are no record.
+/// If the bytes are not a record.
 pub fn references(bytes: &[u8]) -> Result<Vec<Digest>, RecordError> {
     let record = Record::parse(bytes)?;
     let mut found = record.artifacts();

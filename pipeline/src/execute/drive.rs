@@ -116,7 +116,7 @@ pub(super) struct Executor<'a, 'l> {
 ///
 /// # Errors
 /// If the store, the lock or the machine refuses, or an option names what does not exist. A
-/// cell that fails is no error: it is a line of the ledger in the summary.
+/// cell that fails is not an error: it is a line of the ledger in the summary.
 #[expect(
     clippy::disallowed_methods,
     reason = "the names of the variables decide what the plan calls ready; no value is read"
@@ -484,7 +484,7 @@ impl<'a, 'l> Executor<'a, 'l> {
             task.connect(&self.session.graph, |c| self.live.json(c));
             task.watches = self.watches(cell);
             let (result, seconds) = attempt(&self.context, &task, &attempts)?;
-            // What was measured beside a dying server is no measurement of it.
+            // What was measured beside a dying server is not a measurement of it.
             let result = match result {
                 Ok(mut done) => match self.died_meanwhile(cell) {
                     Some(failure) => {

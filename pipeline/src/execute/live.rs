@@ -146,7 +146,7 @@ impl<'a> Executor<'a, '_> {
         .collect()
     }
 
-    /// Returns why a cell is no measurement if a resource it used died before its end.
+    /// Returns why a cell is not a measurement if a resource it used died before its end.
     pub(super) fn died_meanwhile(&mut self, cell: usize) -> Option<Failure> {
         let needed = resources_of(&self.session.graph, cell);
         for live in self.live.0.iter_mut().filter(|l| needed.contains(&l.cell)) {

@@ -287,7 +287,7 @@ impl Scope<'_> {
             .over
             .iter()
             .position(|axis| self.axes[*axis].name == name);
-        let position = position.expect("a known name that is no parameter is an axis");
+        let position = position.expect("a known name that is not a parameter is an axis");
         let axis = &self.axes[self.over[position]];
         let label = axis.seen(at[position]);
         let Some(path) = path else {

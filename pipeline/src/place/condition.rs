@@ -88,7 +88,7 @@ impl FromStr for Condition {
 }
 
 /// Returns a condition with a space after each comma between its parts, so that a long one can
-/// break across lines; text that is no condition as it is.
+/// break across lines; text that is not a condition as it is.
 pub fn spaced(text: &str) -> String {
     text.parse::<Condition>()
         .map_or_else(|_| text.to_owned(), |condition| format!("{condition:#}"))

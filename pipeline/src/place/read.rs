@@ -7,7 +7,7 @@ use artifacts::Scalar;
 use super::label::{in_name, in_word, unquoted};
 use super::{Condition, Coordinates};
 
-/// Why text is no place.
+/// Why text is not a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaceError {
     /// Where in the text, in bytes from 0.
@@ -143,7 +143,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads `axis=label,axis=label`; nothing is no coordinates.
+    /// Reads `axis=label,axis=label`; the empty text is not coordinates.
     ///
     /// # Errors
     /// If an axis has no label, or more than one.

@@ -352,7 +352,7 @@ impl Frame {
     /// Returns the positions of key columns.
     ///
     /// # Errors
-    /// If one is no key of this table; names the nearest.
+    /// If one is not a key of this table; names the nearest.
     pub(crate) fn key_positions(
         &self,
         names: &[String],

@@ -35,7 +35,7 @@ const METRICS: [(&str, &str, &str); 12] = [
     (
         "time_to_first_output_token_ms",
         "ms",
-        "first iteration with a token that is no reasoning, minus the start",
+        "first iteration with a token that is not reasoning, minus the start",
     ),
     (
         "time_per_output_token_ms",

@@ -183,7 +183,7 @@ impl<'a> At<'a> {
         if let Some(word) = self.value.as_str().filter(|text| WORDS.contains(text)) {
             return Err(ImportError::at(
                 self.path.clone(),
-                format!("`{word}` is no number"),
+                format!("`{word}` is not a number"),
                 "Python writes it for an undefined value; in a copy of the file, write `null` if it is one",
             ));
         }

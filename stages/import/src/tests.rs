@@ -322,7 +322,7 @@ fn a_broken_file_is_refused_with_its_place() {
             "not JSON",
         ),
         (String::new(), "", "empty"),
-        (first_ttft("NaN"), "$.ttfts[0]", "`NaN` is no number"),
+        (first_ttft("NaN"), "$.ttfts[0]", "`NaN` is not a number"),
         (
             first_ttft("-0.05"),
             "$.ttfts[0]",

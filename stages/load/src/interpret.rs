@@ -16,7 +16,7 @@ use contract::Api;
 /// The longest error text kept, in characters.
 const ERROR_LENGTH: usize = 300;
 
-/// How much of a body that is no answer is told, in bytes.
+/// How much of a body that is not an answer is told, in bytes.
 const BODY_LENGTH: usize = 200;
 
 /// Everything an answer says, with stamps.

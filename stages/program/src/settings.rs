@@ -254,7 +254,7 @@ impl TableSettings {
         if !matches!(extension, "csv" | "jsonl") {
             let problem = Problem::at(
                 &["tables", name, "file"],
-                format!("`{}` is no table", self.file),
+                format!("`{}` is not a table", self.file),
             );
             problems.push(
                 problem.hint("write a `.csv` or a `.jsonl` file, or declare it under `blobs`"),

@@ -143,7 +143,7 @@ fn digest(path: &Path) -> io::Result<Digest> {
     Ok(Digest::from_bytes(*hasher.finalize().as_bytes()))
 }
 
-/// Returns the interpreter that a script's first line names; `None` for what is no script.
+/// Returns the interpreter that a script's first line names; `None` for what is not a script.
 fn interpreter(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut start = Vec::new();
     File::open(path)?.take(LINE).read_to_end(&mut start)?;

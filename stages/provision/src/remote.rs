@@ -28,7 +28,7 @@ struct Sent {
     name: String,
     media: Media,
     rows: Option<u64>,
-    /// The bytes in hexadecimal digits: tables are no text.
+    /// The bytes in hexadecimal digits: tables are not text.
     bytes: String,
 }
 

@@ -157,7 +157,7 @@ impl Data {
     }
 
     /// Returns why there is nothing in a table that is sampled beside a load: no cell of its stage
-    /// has it. `None` if a cell has it, or if it is no such table.
+    /// has it. `None` if a cell has it, or if it is not such a table.
     pub(crate) fn unsampled(&self, name: &str) -> Option<String> {
         let (stage, output) = name.split_once('.')?;
         let loads = |s: &&Input| s.stage == stage && s.kind == "load";

@@ -21,7 +21,7 @@ pub(crate) const STATE: &str = "same, planned (set from an axis), follows (compu
 /// What a cell is made of: values by facet.
 pub(crate) type Facets = BTreeMap<String, String>;
 
-/// Reads one descriptor of each ok cell of a stage. What was merely observed of a host is no facet.
+/// Reads one descriptor of each ok cell of a stage. What was merely observed of a host is not a facet.
 fn described<'a>(
     data: &Data,
     input: &'a Input,

@@ -68,7 +68,7 @@ fn one(what: &str, cells: &[String]) -> Option<String> {
     (!cells.is_empty()).then(|| format!("{what}: {}.", cells.join("; ")))
 }
 
-/// Markers that are no numerals.
+/// Markers that are not numerals.
 const MARKERS: &str = "ᵃᵇᶜᵈᵉᶠᵍʰʲᵏˡᵐᵒᵖʳˢᵗᵘᵛʷˣʸᶻ";
 
 /// More reasons than this are told by status or gate alone, as is a reason told before.

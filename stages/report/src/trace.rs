@@ -38,7 +38,7 @@ pub struct Entry {
     pub source: Source,
     /// The stage whose artifact it is; empty for spec, ledger, trail and literals.
     pub stage: String,
-    /// The coordinates of the cell whose artifact it is; `None` if it is no artifact of one cell, or the
+    /// The coordinates of the cell whose artifact it is; `None` if it is not an artifact of one cell, or the
     /// report's own.
     pub coordinates: Option<Coordinates>,
     /// The output's name in the stage.

@@ -101,7 +101,7 @@ impl Opened {
         }
     }
 
-    /// Returns the coordinates of the cell of a part; `None` where the table is no artifact of a stage, or
+    /// Returns the coordinates of the cell of a part; `None` where the table is not an artifact of a stage, or
     /// the report's own.
     pub(crate) fn cell(&self, part: usize) -> Option<Coordinates> {
         self.of_cells

@@ -143,7 +143,7 @@ impl<'a> Part<'a> {
                 attach(&self.engine, url, &names, manner, job)
             }
             Program::Worker(_) | Program::WorkerFile(_) => {
-                let message = format!("{} is no server", self.engine.title);
+                let message = format!("{} is not a server", self.engine.title);
                 Err(Failure::failed(message).hint("a worker cannot be a role of a group"))
             }
             Program::Packaged(_) | Program::Python(_) | Program::Installed(_) => {
@@ -170,7 +170,7 @@ impl<'a> Part<'a> {
     ) -> Result<(ServerDescriptor, Vec<String>), Failure> {
         let (limits, warnings) = ready::limits(&self.engine, &server.site, &self.settings);
         let probed = probe(&self.engine, &server.site)?;
-        // Where the weights lie on this machine is no part of what is served.
+        // Where the weights lie on this machine is not part of what is served.
         let told = match self.engine.launch.named_as_given && server.model.starts_with('/') {
             true => self.name(),
             false => &server.model,

@@ -131,7 +131,7 @@ impl Process {
             reader,
             error_marks: engine.log.errors.clone(),
             masks: masks(job.store.root(), live),
-            // What is no expression was refused when the definition was read.
+            // What is not an expression was refused when the definition was read.
             failures: engine
                 .log
                 .failures
@@ -381,7 +381,7 @@ pub(crate) fn prepare_environment(
 /// Returns the paths that a log must not repeat, the longest first, with what it says instead.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the user's folder is no matter of a log that may be published"
+    reason = "the user's folder does not belong in a log that may be published"
 )]
 fn masks(store: &Path, live: &LiveEnvironment) -> Vec<(String, &'static str)> {
     let home = std::env::var_os("HOME").map(PathBuf::from);

@@ -576,7 +576,7 @@ fn each_fault_is_caught_by_the_gates_made_for_it_and_by_no_other() {
 fn every_gate_catches_some_fault() {
     let caught: std::collections::BTreeSet<&str> =
         FAULTS.iter().flat_map(|f| f.gates).copied().collect();
-    // Tampered bytes are no result at all; the gate in SQL goes by its own name; the client's own
+    // Tampered bytes are not a result at all; the gate in SQL goes by its own name; the client's own
     // faults are injected where its facts are made up (`client_tests`).
     let apart = ["digests", "sql", "client-health", "calibrated-range"];
     for page in crate::pages()

@@ -202,7 +202,7 @@ impl Verdict {
     }
 }
 
-/// Returns a problem for each named parameter that is no share between 0 and 1.
+/// Returns a problem for each named parameter that is not a share between 0 and 1.
 pub(crate) fn share_problems(settings: &Settings<'_>, shares: &[(&str, f64)]) -> Vec<Problem> {
     let wrong = shares
         .iter()

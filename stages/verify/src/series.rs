@@ -100,7 +100,7 @@ impl Latency {
     }
 
     /// Returns the same without the first and the last wave where several requests are in flight:
-    /// the first finds an idle server and the last one that empties, which is no drift.
+    /// the first finds an idle server and the last one that empties, which is not drift.
     fn inner_waves(self, rows: &CellRows) -> Vec<f64> {
         let latencies = self.in_order(rows);
         let size = in_flight(rows);

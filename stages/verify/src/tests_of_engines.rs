@@ -1,4 +1,4 @@
-//! Gates over two engines: what one of them has and the other has not is no fault.
+//! Gates over two engines: what one of them has and the other has not is not a fault.
 
 use artifacts::{Column, Scalar, Store, Table};
 use contract::{CacheReset, Cell, Row as _, synthetic};

@@ -78,7 +78,7 @@ pub fn pack(folder: &Path, archive: &Path) -> Result<(), BundleError> {
 /// Reads the manifest of a `.tar.zst`, its first entry, and nothing after it.
 ///
 /// # Errors
-/// If the file is no archive of a bundle.
+/// If the file is not an archive of a bundle.
 pub fn manifest_of(archive: &Path) -> Result<Manifest, BundleError> {
     let malformed = |what: String| BundleError::Malformed(archive.to_owned(), what);
     let damaged = |e: io::Error| malformed(format!("a damaged archive: {e}"));

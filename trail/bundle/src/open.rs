@@ -33,7 +33,7 @@ impl Bundle {
     /// Opens a directory or a `.tar.zst`.
     ///
     /// # Errors
-    /// If it is no bundle.
+    /// If it is not a bundle.
     pub fn open(path: &Path) -> Result<Self, BundleError> {
         let work = pipeline::temporary::folder(&std::env::temp_dir(), "benchtrail-bundle")
             .map_err(|e| BundleError::Io(std::env::temp_dir(), e))?;

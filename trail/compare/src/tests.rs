@@ -413,7 +413,7 @@ fn a_change_without_launches_is_undecidable_and_passes_no_gate() {
     };
     let found = compared(&one(100.0), &one(150.0), &rule());
     undecidable(&found, "the newer study: 1 unit, and at least 3 are needed");
-    // Repetitions are no launches unless that is said.
+    // Repetitions are not launches unless that is said.
     let newer = Study {
         ttft: [vec![50.5, 51.0, 49.0], vec![80.0]],
         ..Study::default()
@@ -517,7 +517,7 @@ fn changed_settings_engines_and_verdicts_are_named() {
     assert_eq!(
         environment,
         [("server.server", "engine.version")],
-        "observations are no change"
+        "observations are not a change"
     );
     let verdict = &found.verdicts[0];
     assert_eq!(

@@ -53,7 +53,7 @@ const DONE: usize = 5;
 /// one by one if they are few.
 pub(crate) fn activity(study: &Study, ask: &Ask, store: &Store) -> Result<Reply, Failure> {
     let number = |name: &str| -> Result<Option<i64>, Failure> {
-        let wrong = |text: &str| Failure::question(format!("`{name}={text}` is no number"), "");
+        let wrong = |text: &str| Failure::question(format!("`{name}={text}` is not a number"), "");
         let parse = |text: &str| text.parse().map_err(|_| wrong(text));
         ask.get(name).map(parse).transpose()
     };

@@ -144,7 +144,7 @@ fn collect(
             .map_err(|e| Failure::store(format!("{stage}.{name}: {e}")))?;
         let at = format!("{stage}.{name}");
         flatten(&document, &mut |key, value| {
-            // What varies from minute to minute, and what another document tells, is no facet.
+            // What varies from minute to minute, and what another document tells, is not a facet.
             let repeats = name.as_str() == "server"
                 && (key.starts_with("facets.") || key.starts_with("engine.definition"));
             if !key.starts_with("observations") && !repeats {

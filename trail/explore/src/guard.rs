@@ -96,7 +96,7 @@ impl Guard {
         let bare = name.strip_prefix('[').and_then(|n| n.strip_suffix(']'));
         let address: Option<IpAddr> = bare.unwrap_or(name).parse().ok();
         match address {
-            // A name of another site resolves to us only by a trick; a number is no name.
+            // A name of another site resolves to us only by a trick; a number is not a name.
             Some(address) if self.address.ip().is_unspecified() => !address.is_unspecified(),
             Some(address) => address == self.address.ip(),
             None => name == "localhost" && self.address.ip().is_loopback(),

@@ -232,7 +232,7 @@ fn steps((least, most): (f64, f64)) -> Vec<f64> {
     }
     let decades = least.log10().floor() as i32..=most.log10().ceil() as i32;
     let all = decades.flat_map(|decade| STEPS.map(|step| step * 10_f64.powi(decade)));
-    // 1.2 · 10⁻¹ is no double; what is read from its digits is the value that a reader types.
+    // 1.2 · 10⁻¹ is not a double; what is read from its digits is the value that a reader types.
     let all = all.map(|step| format!("{step:.6e}").parse::<f64>().unwrap_or(step));
     let mut found = Vec::new();
     for step in all.filter(|step| *step >= least) {

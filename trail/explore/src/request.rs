@@ -10,7 +10,7 @@ pub struct Ask {
 }
 
 impl Ask {
-    /// Reads the target of a request, `/PATH?NAME=VALUE&…`; `None` if an escape is no escape or
+    /// Reads the target of a request, `/PATH?NAME=VALUE&…`; `None` if an escape is malformed or
     /// the bytes are no UTF-8.
     pub fn parse(target: &str) -> Option<Self> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));

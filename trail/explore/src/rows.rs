@@ -152,7 +152,7 @@ impl States {
         rows.filter(|(_, measured)| **measured).map(|(row, _)| row)
     }
 
-    /// Returns what became of a request; `None` if it is no word of ours.
+    /// Returns what became of a request; `None` if it is not a word of ours.
     pub(crate) fn status(&self, row: usize) -> Option<RequestStatus> {
         self.status[row]
     }

@@ -38,7 +38,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Makes a cell of text. A mark of a footnote (`0.912†`, `12[^3]`) is no part of it.
+    /// Makes a cell of text. A mark of a footnote (`0.912†`, `12[^3]`) is not part of it.
     pub fn new(text: &str, column: usize) -> Self {
         let text = without_footnote(text.trim()).to_owned();
         let value = leading(&text);

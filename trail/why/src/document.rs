@@ -46,7 +46,7 @@ impl Document {
     /// Makes a document of the bytes of a report and its trace.
     ///
     /// # Errors
-    /// If the trace's bytes are no trace, or one of another format version.
+    /// If the trace's bytes are not a trace, or one of another format version.
     pub fn of(path: &Path, report: &[u8], trace: &[u8]) -> Result<Self, ReadError> {
         Ok(Self {
             path: path.to_owned(),

@@ -16,7 +16,7 @@ pub enum TrailError {
     NoReport(PathBuf),
     /// There is no trace beside the report.
     NoTrace(PathBuf),
-    /// The file beside the report is no trace.
+    /// The file beside the report is not a trace.
     Trace(PathBuf, ReadError),
     /// The store does not give an artifact, or gives a damaged one.
     Store(StoreError),

@@ -57,7 +57,7 @@ impl Rung {
 /// Makes a table of the rungs of a ladder.
 ///
 /// # Errors
-/// If an axis is no key, or the ladder is taken together itself.
+/// If an axis is not a key, or the ladder is taken together itself.
 pub(crate) fn table(
     from: &Frame,
     ladder: &Ladder<'_>,

@@ -73,7 +73,7 @@ pub(crate) struct Group<'a> {
 /// the groups; of each cell if there are no such axes.
 ///
 /// # Errors
-/// If one of `over` is no axis; else of several failures the first in order.
+/// If one of `over` is not an axis; else of several failures the first in order.
 pub(crate) fn each_group<'a>(
     context: &Context<'_>,
     load: &'a Load<'a>,

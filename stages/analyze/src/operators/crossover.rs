@@ -263,7 +263,7 @@ impl TypedOperator for Crossover {
         let test = |rung: &Rung| {
             let p = rung.effect.as_ref().ok().map(|e| given.looks.p(e));
             let test = Hypothesis::new(0, p, (&a, &b), &rung.used);
-            // A mean of raw values over axes is no mean of effects.
+            // A mean of raw values over axes is not a mean of effects.
             match given.average.is_empty() {
                 true => test.of_pairs(given.scale, &units),
                 false => test,

@@ -194,7 +194,7 @@ impl TypedOperator for Facts {
                     .flatten()
                     .map(|(key, _)| key.as_str());
                 let keys: Vec<&str> = keys.collect();
-                let message = format!("`{path}` is no single value");
+                let message = format!("`{path}` is not a single value");
                 let hint = match keys.is_empty() {
                     true => "name a field that holds one value".to_owned(),
                     false => format!("name a field in it: {}", keys.join(", ")),

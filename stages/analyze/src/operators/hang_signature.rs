@@ -180,7 +180,7 @@ fn signature(silence: &Silence, given: &Parameters) -> &'static str {
 }
 
 /// Returns the longest time between two signs of life, ns, that some request spans: a time without a
-/// request in flight is no silence.
+/// request in flight is not silence.
 fn longest(flights: &[(i64, i64)], signs: &[i64]) -> Option<(i64, i64)> {
     // A request sent into an idle server begins a silence; one sent into a silence does not end it.
     let mut events: Vec<(i64, i64)> = flights.iter().flat_map(|f| [(f.0, 1), (f.1, -1)]).collect();

@@ -340,7 +340,7 @@ impl TypedOperator for PairedComparison {
         }
         let given = given.clone();
         let mut question = given.terms.question(&tests);
-        // A mean of raw values over axes is no mean of effects, and ranks and signs have no mean.
+        // A mean of raw values over axes is not a mean of effects, and ranks and signs have no mean.
         if given.test == Test::PairedT && given.average.is_empty() {
             let of_pairs = |test: Hypothesis| test.of_pairs(terms.scale, &units);
             question.tests = question.tests.into_iter().map(of_pairs).collect();

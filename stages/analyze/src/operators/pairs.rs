@@ -61,7 +61,7 @@ pub(crate) fn named(from: &Frame, row: usize, name: &str) -> Option<f64> {
 /// pooled unsaid.
 ///
 /// # Errors
-/// Names the axes left over, or a declared one that is no key.
+/// Names the axes left over, or a declared one that is not a key.
 pub(crate) fn all_declared(
     from: &Frame,
     table: &str,
@@ -182,7 +182,7 @@ pub(crate) struct Matched {
 /// Averages over `average`, then pairs the two sides on every other key.
 ///
 /// # Errors
-/// If an axis is no key of the table, or a label does not occur on the pair axis.
+/// If an axis is not a key of the table, or a label does not occur on the pair axis.
 pub(crate) fn matched(
     from: &Frame,
     table: &str,

@@ -35,7 +35,7 @@ impl Units {
     /// Returns the declared axes, or `block` if the table has it.
     ///
     /// # Errors
-    /// If a declared axis is no key of the table.
+    /// If a declared axis is not a key of the table.
     pub(crate) fn of(
         declared: Option<&[String]>,
         from: &Frame,
@@ -298,7 +298,7 @@ impl Together {
     /// by itself.
     ///
     /// # Errors
-    /// If an axis is no key, or a declared unit is not among `over`.
+    /// If an axis is not a key, or a declared unit is not among `over`.
     pub(crate) fn new(
         from: &Frame,
         table: &str,

@@ -38,7 +38,7 @@ pub(super) struct Question<'a> {
     columns: Vec<String>,
     /// Whether lower values are better.
     lower: bool,
-    /// Whether its sides should not differ: what it finds is no verdict of the study.
+    /// Whether its sides should not differ: what it finds is not a verdict of the study.
     pub(super) check: bool,
     /// The tables that it is made from, in order; or why they cannot be simulated.
     pub(super) steps: Result<Vec<Step<'a>>, String>,

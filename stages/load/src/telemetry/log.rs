@@ -120,7 +120,7 @@ impl LogEvents {
     /// Begins `engine_events`; `started` is when the cell did.
     ///
     /// # Errors
-    /// If a pattern is no regular expression, or its file cannot be made.
+    /// If a pattern is not a regular expression, or its file cannot be made.
     pub(crate) fn new(
         folder: &Path,
         logs: &[LogFrom<'_>],

@@ -222,7 +222,7 @@ impl Process {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the user's folder is no matter of a log that may be published"
+    reason = "the user's folder does not belong in a log that may be published"
 )]
 fn masks(job: &Job<'_>) -> Vec<(String, &'static str)> {
     let store = job.store.root();

@@ -1,4 +1,4 @@
-//! Names that hold digits and are no numbers: `p95`, and what the study itself is made of.
+//! Names that hold digits and are not numbers: `p95`, and what the study itself is made of.
 
 use std::collections::BTreeSet;
 

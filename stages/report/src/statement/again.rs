@@ -39,7 +39,7 @@ impl Judge {
     /// Judges a rule, given as the JSON of the column `rule`, over the tables that `read` gives.
     ///
     /// # Errors
-    /// If the text is no rule, a table cannot be read, or the rule does not fit its tables.
+    /// If the text is not a rule, a table cannot be read, or the rule does not fit its tables.
     pub fn judge_again(
         &self,
         rule: &str,

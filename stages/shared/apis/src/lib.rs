@@ -181,7 +181,7 @@ pub enum Text {
 pub struct Reading {
     /// Text of the answer.
     pub text: Option<Text>,
-    /// Whether it brings what was asked for, where that is no text: an embedding, scores.
+    /// Whether it brings what was asked for, where that is not text: an embedding, scores.
     pub result: bool,
     /// New text of the reasoning before the answer, where the API keeps the two apart.
     pub reasoning: Option<String>,
@@ -305,7 +305,7 @@ fn insert<T: Into<Value>>(body: &mut Map<String, Value>, key: &str, value: Optio
     }
 }
 
-/// Returns text unless it is empty: an event without text is no chunk.
+/// Returns text unless it is empty: an event without text is not a chunk.
 fn new_text(text: Option<&str>) -> Option<Text> {
     text.filter(|t| !t.is_empty())
         .map(|t| Text::New(t.to_owned()))

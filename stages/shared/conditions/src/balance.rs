@@ -191,7 +191,7 @@ fn sample(values: impl Iterator<Item = f64>) -> Option<Sample> {
 fn p_of(difference: f64, error: f64, df: f64) -> f64 {
     match (error > 0.0, difference != 0.0) {
         (true, _) => student_two_sided(difference / error, df),
-        // The same difference in every unit is no chance.
+        // The same difference in every unit is not chance.
         (false, true) => 0.0,
         (false, false) => 1.0,
     }

@@ -229,7 +229,7 @@ fn source((stage, coordinates, output, artifact): PlaceText<'_>) -> Result<Linea
         (Some(stage), Some(coordinates), Some(artifact)) => {
             let coordinates = coordinates
                 .parse()
-                .map_err(|e| format!("`{coordinates}` is no coordinates: {e}"))?;
+                .map_err(|e| format!("`{coordinates}` are not coordinates: {e}"))?;
             LineageSource::Artifact(Arc::new(SourceArtifact {
                 cell: CellName {
                     stage: stage.to_owned(),

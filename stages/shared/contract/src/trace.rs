@@ -187,13 +187,13 @@ pub fn trace_table(rows: &[TraceRow]) -> Result<Table, TableError> {
                 "coordinates",
                 text(|r| r.coordinates.as_ref().map(ToString::to_string)),
             )
-            .describe("coordinates of the cell whose artifact it is; null if it is no artifact of one cell"),
+            .describe("coordinates of the cell whose artifact it is; null if it is not an artifact of one cell"),
             Column::text("output", text(|r| r.output.clone()))
                 .describe("the output's name in the stage"),
             Column::text("artifact", text(|r| r.artifact.map(|d| d.to_string())))
                 .describe("digest of the artifact the value was read from"),
             Column::int("row", int(|r| r.row))
-                .describe("row of the artifact, from 0; null where it is no table"),
+                .describe("row of the artifact, from 0; null where it is not a table"),
             Column::text(
                 "row_key",
                 text(|r| r.row_key.as_ref().map(ToString::to_string)),
@@ -257,7 +257,7 @@ pub fn read_trace(table: &Table) -> Result<Vec<TraceRow>, ReadError> {
             column_start,
             column_end,
             text: text[i].clone().unwrap_or_default(),
-            source: TraceSource::parse(word).ok_or_else(|| format!("`{word}` is no source"))?,
+            source: TraceSource::parse(word).ok_or_else(|| format!("`{word}` is not a source"))?,
             stage: stages[i].clone(),
             coordinates: parsed(coordinates[i])?,
             output: outputs[i].clone(),
@@ -337,7 +337,7 @@ mod tests {
         let table = Table::new(vec![Column::int("line", [Some(1)])]).unwrap();
         let error = read_trace(&table).unwrap_err().to_string();
         assert!(
-            error.starts_with("it does not say its format: it is no trace"),
+            error.starts_with("it does not say its format: it is not a trace"),
             "{error}"
         );
     }

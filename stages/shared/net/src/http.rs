@@ -61,7 +61,7 @@ impl Site {
     /// Reads a base URL. With `ca_file`, a PEM file, only its certificates are trusted of an `https://` server.
     ///
     /// # Errors
-    /// If it is no base URL, or no certificate can be trusted.
+    /// If it is not a base URL, or no certificate can be trusted.
     pub fn find(
         url: &str,
         ca_file: Option<&Path>,
@@ -79,7 +79,7 @@ impl Site {
     /// looked up at each request.
     ///
     /// # Errors
-    /// If it is no base URL.
+    /// If it is not a base URL.
     pub fn new(
         url: &str,
         tls: Option<&Tls>,
@@ -314,7 +314,7 @@ pub enum HttpError {
     Tls(TlsError),
     /// The limit passed.
     Late(Duration),
-    /// What came back is no complete answer.
+    /// What came back is not a complete answer.
     Answer(String),
     /// This machine gives no event loop.
     Machine(String),

@@ -179,7 +179,7 @@ impl Containment {
     /// Reads what an environment says of its container; `None` if it has none.
     ///
     /// # Errors
-    /// If it is no containment.
+    /// If it is not a containment.
     pub fn of(document: &Value) -> Result<Option<Self>, String> {
         if document.is_null() {
             return Ok(None);
@@ -248,7 +248,7 @@ impl Containment {
         }
     }
 
-    /// Stops a container, in its own time, and removes it. One that is gone is no error.
+    /// Stops a container, in its own time, and removes it. One that is gone is not an error.
     ///
     /// # Errors
     /// If it is still there afterwards, or nobody can tell.

@@ -69,7 +69,7 @@ impl RemoteError {
 impl fmt::Display for RemoteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Url(url, what) => write!(f, "`{}` is no shared store: {what}", masked(url)),
+            Self::Url(url, what) => write!(f, "`{}` is not a shared store: {what}", masked(url)),
             Self::Absent(url) => write!(f, "there is no shared store at {url}"),
             Self::NotOurs(url) => {
                 write!(f, "what lies at {url} is not a shared store of benchtrail")

@@ -97,7 +97,7 @@ impl Remote {
         let lock = Lock::read(&lock_path(experiment)).map_err(PipelineError::from)?;
         if let Some(lock) = lock {
             let mut report = pull_records(self, store, lock.records().collect(), me, watch)?;
-            // A record that was never pushed is no damage: its cell executes.
+            // A record that was never pushed is not damage: its cell executes.
             report.broken.retain(
                 |(record, error)| !matches!(error, RemoteError::Missing(_, lost) if lost == record),
             );

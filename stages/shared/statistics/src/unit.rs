@@ -105,7 +105,7 @@ pub fn unit_effect_rounded(effects: &[f64], rounding: f64) -> Result<UnitEffect,
     Ok(effect)
 }
 
-/// Returns the log ratios ln(a ÷ b) of units (a, b): 0 is no difference, and a ratio has an
+/// Returns the log ratios ln(a ÷ b) of units (a, b): 0 means no difference, and a ratio has an
 /// interval that stays above 0.
 ///
 /// # Errors

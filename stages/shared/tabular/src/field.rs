@@ -58,7 +58,7 @@ impl Field {
     }
 }
 
-/// Returns the digits without the commas between groups of three; `None` if it is no plain number.
+/// Returns the digits without the commas between groups of three; `None` if it is not a plain number.
 fn ungrouped(digits: &str) -> Option<String> {
     let starts = |c: char| c.is_ascii_digit() || c == '.';
     let known = |c: char| c.is_ascii_digit() || matches!(c, '.' | 'e' | 'E' | '+' | '-' | ',');

@@ -236,7 +236,7 @@ fn near_copies(stage: &Stage<'_>, parameters: &Parameters) -> Vec<String> {
         .collect()
 }
 
-/// By how much cells differ that are no copies.
+/// By how much cells differ that are not copies.
 struct Usual<'a> {
     patterns: &'a [Option<Pattern>],
     /// The ok cells of each coordinate, repetitions together.

@@ -153,7 +153,7 @@ fn accounts(
     Ok(Verdict::new(wrong.is_empty(), observed, expected))
 }
 
-/// Returns the median ratio: one odd answer is no bias.
+/// Returns the median ratio: one odd answer is not bias.
 fn ratio(pairs: impl Iterator<Item = (i64, i64)>) -> Option<f64> {
     let ratios: Vec<f64> = pairs
         .filter(|(a, b)| *a > 0 && *b > 0)
@@ -329,7 +329,7 @@ fn shifted(logs: Vec<f64>) -> Option<(f64, f64)> {
     let (centre, spread) = (sample.mean(), sample.std()?);
     let p = match (spread > 1e-12, centre.abs() > 1e-12) {
         (true, _) => student_two_sided(centre / (spread / n.sqrt()), n - 1.0),
-        // The same factor for every prompt is no chance.
+        // The same factor for every prompt is not chance.
         (false, true) => 0.0,
         (false, false) => 1.0,
     };
