@@ -2,123 +2,79 @@
 
 use contract::{Phase, RequestStatus, Word};
 use pipeline::stage::Problem;
+use tabular::{Field, Format, Sheet, Unreadable};
 
 use crate::json::ImportError;
 use crate::rows::{Clock, Imported, Row};
 use crate::settings::{ColumnSource, Import, Unit, Wanted};
 
-/// One value of a table.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Field {
-    Null,
-    Int(i64),
-    Float(f64),
-    Text(String),
-    /// Something else, in words.
-    Other(&'static str),
-}
-
-/// A table: names, units where the file states them, values by column, and each row's place.
-#[derive(Clone, Debug)]
-pub(crate) struct Sheet {
-    pub(crate) names: Vec<String>,
-    pub(crate) units: Vec<Option<String>>,
-    pub(crate) columns: Vec<Vec<Field>>,
-    pub(crate) places: Vec<String>,
-}
-
-impl Field {
-    /// Returns whether a field has a value: numbers as numbers, whatever text they are written in.
-    fn is(&self, wanted: &Wanted) -> bool {
-        let number = match self {
-            Self::Int(value) => Some(*value as f64),
-            Self::Float(value) => Some(*value),
-            Self::Text(text) => text.trim().parse().ok(),
-            _ => None,
-        };
-        match (wanted, self) {
-            (Wanted::Int(wanted), Self::Int(value)) => value == wanted,
-            (Wanted::Int(wanted), _) => number == Some(*wanted as f64),
-            (Wanted::Float(wanted), _) => number == Some(*wanted),
-            (Wanted::Bool(wanted), Self::Text(text)) => text == &wanted.to_string(),
-            (Wanted::Text(wanted), Self::Text(text)) => text == wanted,
-            _ => false,
-        }
-    }
-
-    fn words(&self) -> String {
-        match self {
-            Self::Null => "nothing".to_owned(),
-            Self::Int(value) => value.to_string(),
-            Self::Float(value) => value.to_string(),
-            Self::Text(text) => text.clone(),
-            Self::Other(what) => (*what).to_owned(),
-        }
+/// Returns whether a field has a value: numbers as numbers, whatever text they are written in.
+fn has(field: &Field, wanted: &Wanted) -> bool {
+    let number = match field {
+        Field::Int(value) => Some(*value as f64),
+        Field::Float(value) => Some(*value),
+        Field::Text(text) => text.trim().parse().ok(),
+        _ => None,
+    };
+    match (wanted, field) {
+        (Wanted::Int(wanted), Field::Int(value)) => value == wanted,
+        (Wanted::Int(wanted), _) => number == Some(*wanted as f64),
+        (Wanted::Float(wanted), _) => number == Some(*wanted),
+        (Wanted::Bool(wanted), _) => field.to_string() == wanted.to_string(),
+        (Wanted::Text(wanted), Field::Text(text)) => text == wanted,
+        _ => false,
     }
 }
 
 /// So many values of a column are named where none fits.
 const NAMED: usize = 8;
 
-impl Sheet {
-    /// Keeps the rows that have the values asked for.
-    ///
-    /// # Errors
-    /// If there is no such column, or no such row.
-    pub(crate) fn only(mut self, import: &Import) -> Result<Self, ImportError> {
-        if import.only.is_empty() {
-            return Ok(self);
-        }
-        let mut kept = vec![true; self.places.len()];
-        for (name, wanted) in &import.only {
-            let Some(at) = self.names.iter().position(|n| n == name) else {
-                let message =
-                    format!("`where` names the column `{name}`, which the file does not have");
-                let hint = format!("it has: {}", self.names.join(", "));
-                return Err(ImportError::at("", message, hint));
-            };
-            let column = &self.columns[at];
-            if !column.iter().any(|field| field.is(wanted)) {
-                let mut values: Vec<String> = Vec::new();
-                for field in column {
-                    let words = field.words();
-                    if !values.contains(&words) {
-                        values.push(words);
-                    }
-                    if values.len() > NAMED {
-                        values[NAMED] = "…".to_owned();
-                        break;
-                    }
+/// Returns the rows that have the values asked for, in order.
+///
+/// # Errors
+/// If there is no such column, or no such row.
+fn wanted_rows(import: &Import, sheet: &Sheet) -> Result<Vec<usize>, ImportError> {
+    let mut kept = vec![true; sheet.rows()];
+    for (name, wanted) in &import.only {
+        let Some(at) = sheet.position(name) else {
+            let message =
+                format!("`where` names the column `{name}`, which the file does not have");
+            let hint = format!("it has: {}", sheet.names.join(", "));
+            return Err(ImportError::at("", message, hint));
+        };
+        let column = &sheet.columns[at];
+        if !column.iter().any(|field| has(field, wanted)) {
+            let mut values: Vec<String> = Vec::new();
+            for field in column {
+                let words = field.to_string();
+                if !values.contains(&words) {
+                    values.push(words);
                 }
-                let message = format!("no row has `{}` in the column `{name}`", wanted.words());
-                return Err(ImportError::at(
-                    "",
-                    message,
-                    format!("it holds: {}", values.join(", ")),
-                ));
+                if values.len() > NAMED {
+                    values[NAMED] = "…".to_owned();
+                    break;
+                }
             }
-            for (keep, field) in kept.iter_mut().zip(column) {
-                *keep &= field.is(wanted);
-            }
-        }
-        if !kept.contains(&true) {
-            let asked: Vec<String> = import
-                .only
-                .iter()
-                .map(|(name, wanted)| format!("{name}={}", wanted.words()))
-                .collect();
-            let message = format!("no row has {} together", asked.join(", "));
-            let hint = "correct `where`, or leave the cell out with a reason";
+            let message = format!("no row has `{}` in the column `{name}`", wanted.words());
+            let hint = format!("it holds: {}", values.join(", "));
             return Err(ImportError::at("", message, hint));
         }
-        for column in &mut self.columns {
-            let mut keep = kept.iter();
-            column.retain(|_| *keep.next().unwrap_or(&false));
+        for (keep, field) in kept.iter_mut().zip(column) {
+            *keep &= has(field, wanted);
         }
-        let mut keep = kept.iter();
-        self.places.retain(|_| *keep.next().unwrap_or(&false));
-        Ok(self)
     }
+    let rows: Vec<usize> = (0..kept.len()).filter(|row| kept[*row]).collect();
+    if rows.is_empty() && !import.only.is_empty() {
+        let asked: Vec<String> = import
+            .only
+            .iter()
+            .map(|(name, wanted)| format!("{name}={}", wanted.words()))
+            .collect();
+        let message = format!("no row has {} together", asked.join(", "));
+        let hint = "correct `where`, or leave the cell out with a reason";
+        return Err(ImportError::at("", message, hint));
+    }
+    Ok(rows)
 }
 
 impl Wanted {
@@ -277,10 +233,11 @@ pub(crate) fn problems(import: &Import) -> Vec<Problem> {
     all
 }
 
-/// Reads the rows of a table through the column map.
-pub(crate) fn read(import: &Import, sheet: &Sheet) -> Result<Imported, ImportError> {
-    let map = Map::new(import, sheet)?;
-    let n = sheet.places.len();
+/// Reads a table, and of its rows those that the import asks for, through the column map.
+pub(crate) fn read(import: &Import, format: Format, bytes: &[u8]) -> Result<Imported, ImportError> {
+    let sheet = tabular::read(format, bytes, None).map_err(unreadable)?;
+    let rows = wanted_rows(import, &sheet)?;
+    let map = Map::new(import, &sheet)?;
     let mut imported = Imported::default();
     let has_sent = import.columns.contains_key("sent");
     imported.facts.clock = if has_sent {
@@ -289,12 +246,12 @@ pub(crate) fn read(import: &Import, sheet: &Sheet) -> Result<Imported, ImportErr
         Clock::Request
     };
     let mut base = i128::MAX;
-    for row in 0..n {
+    for &row in &rows {
         for name in ["scheduled", "sent"] {
             base = base.min(map.time(name, row)?.unwrap_or(i128::MAX));
         }
     }
-    for row in 0..n {
+    for row in rows {
         imported
             .requests
             .push(map.row(row, has_sent.then_some(base))?);
@@ -313,6 +270,15 @@ pub(crate) fn read(import: &Import, sheet: &Sheet) -> Result<Imported, ImportErr
     Ok(imported)
 }
 
+fn unreadable(why: Unreadable) -> ImportError {
+    let numbers = [("line", why.line), ("column", why.column)];
+    let known = numbers
+        .iter()
+        .filter_map(|(word, n)| Some(format!("{word} {}", (*n)?)));
+    let place: Vec<String> = known.collect();
+    ImportError::at(place.join(", "), why.message, why.hint)
+}
+
 /// The column map, bound to a table.
 struct Map<'a> {
     import: &'a Import,
@@ -323,7 +289,7 @@ impl<'a> Map<'a> {
     fn new(import: &'a Import, sheet: &'a Sheet) -> Result<Self, ImportError> {
         for (name, source) in &import.columns {
             let Some(from) = &source.from else { continue };
-            let Some(i) = sheet.names.iter().position(|n| n == from) else {
+            let Some(i) = sheet.position(from) else {
                 return Err(ImportError::at(
                     "",
                     format!("no column `{from}` for `{name}`"),
@@ -344,8 +310,8 @@ impl<'a> Map<'a> {
             return (Field::Text(value.clone()), format!("columns.{name}.value"));
         }
         let from = source.from.as_deref().unwrap_or_default();
-        let place = format!("{}, column {from}", self.sheet.places[row]);
-        let column = self.sheet.names.iter().position(|n| n == from);
+        let place = format!("{}, column {from}", self.sheet.places.words(row));
+        let column = self.sheet.position(from);
         (
             column.map_or(Field::Null, |i| self.sheet.columns[i][row].clone()),
             place,
@@ -364,7 +330,7 @@ impl<'a> Map<'a> {
             Field::Int(value) => Some(i128::from(*value) * i128::from(unit)),
             Field::Float(value) => float_ns(*value, unit),
             Field::Text(text) => decimal_ns(text, unit),
-            Field::Other(_) => None,
+            Field::Bool(_) | Field::Other(_) => None,
         };
         match ns {
             Some(ns) if ns < 0 => Err(ImportError::at(
@@ -384,7 +350,7 @@ impl<'a> Map<'a> {
             Field::Int(value) => Some(*value),
             Field::Float(value) => whole(*value),
             Field::Text(text) => text.parse().ok().or_else(|| whole(text.parse().ok()?)),
-            Field::Other(_) => None,
+            Field::Bool(_) | Field::Other(_) => None,
         };
         match value.filter(|n| *n >= 0) {
             Some(count) => Ok(Some(count)),
@@ -399,8 +365,7 @@ impl<'a> Map<'a> {
     fn text(&self, name: &str, row: usize) -> Option<String> {
         match self.field(name, row).0 {
             Field::Null => None,
-            Field::Text(text) => Some(text),
-            other => Some(shown(&other)),
+            other => Some(other.to_string()),
         }
     }
 
@@ -423,7 +388,7 @@ impl<'a> Map<'a> {
                 "to import only durations, remove `sent` from the map",
             ));
         }
-        let place = |name: &str| format!("{} ({name})", self.sheet.places[row]);
+        let place = |name: &str| format!("{} ({name})", self.sheet.places.words(row));
         let narrow = |name: &str, ns: i128| {
             i64::try_from(ns).map_err(|_| {
                 ImportError::at(place(name), "the time is out of range", "check its `unit`")
@@ -461,7 +426,7 @@ impl<'a> Map<'a> {
             .collect();
         if let Some(pair) = known.windows(2).find(|pair| pair[1].1 < pair[0].1) {
             return Err(ImportError::at(
-                self.sheet.places[row].clone(),
+                self.sheet.places.words(row),
                 format!(
                     "`{}` is before `{}`, which gives a negative time",
                     pair[1].0, pair[0].0
@@ -586,10 +551,8 @@ fn decimal_ns(text: &str, unit: i64) -> Option<i128> {
 fn shown(field: &Field) -> String {
     match field {
         Field::Null => "nothing".to_owned(),
-        Field::Int(value) => value.to_string(),
-        Field::Float(value) => value.to_string(),
         Field::Text(text) => format!("`{text}`"),
-        Field::Other(what) => (*what).to_owned(),
+        other => other.to_string(),
     }
 }
 

@@ -2,20 +2,18 @@
 //!
 //! While planning, a file is found and digested (`stage`); the digest, not the path, is in the
 //! key. When the cell executes, the file is read as its tool writes it (`vllm`, `sglang`,
-//! `guidellm`, `aiperf`, `genai_perf`, `csv`, `parquet`) into `rows::Imported`, and that
+//! `guidellm`, `aiperf`, `genai_perf`; tables through the column map of `columns`) into `rows::Imported`, and that
 //! becomes the tables a measured cell has, with the original file beside them. What a file does
 //! not hold is null. What `benchtrail load --out` wrote are such tables already (`own`).
 
 mod aiperf;
 mod arrays;
 mod columns;
-mod csv;
 mod file;
 mod genai_perf;
 mod guidellm;
 mod json;
 mod own;
-mod parquet;
 mod rows;
 mod settings;
 mod sglang;

@@ -3,11 +3,12 @@
 use pipeline::sources::Unusable;
 use pipeline::stage::{Content, Done, Failure, Job, Json, Library, Media, Output, Problem};
 use serde_json::json;
+use tabular::Format;
 
 use crate::json::{At, ImportError, documents};
 use crate::rows::Imported;
 use crate::settings::{Import, Tool};
-use crate::{aiperf, columns, csv, file, genai_perf, guidellm, own, parquet, sglang, tables, vllm};
+use crate::{aiperf, columns, file, genai_perf, guidellm, own, sglang, tables, vllm};
 
 /// Returns the canonical parameters: what the file holds, by its digest, and how it is read.
 pub fn canonical(
@@ -117,8 +118,8 @@ pub(crate) fn read(import: &Import, bytes: &[u8]) -> Result<Imported, ImportErro
 
 fn rows_of(import: &Import, bytes: &[u8]) -> Result<Imported, ImportError> {
     match import.tool {
-        Tool::Csv => return columns::read(import, &csv::read(bytes)?.only(import)?),
-        Tool::Parquet => return columns::read(import, &parquet::read(bytes)?.only(import)?),
+        Tool::Csv => return columns::read(import, Format::Csv, bytes),
+        Tool::Parquet => return columns::read(import, Format::Parquet, bytes),
         _ if bytes.starts_with(b"PAR1") => {
             let hint = "import it with `tool: parquet` and a column map";
             return Err(ImportError::at("", "this is a Parquet file", hint));

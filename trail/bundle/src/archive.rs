@@ -75,6 +75,18 @@ pub fn pack(folder: &Path, archive: &Path) -> Result<(), BundleError> {
     Ok(())
 }
 
+type Stream = StreamingDecoder<io::BufReader<fs::File>, ruzstd::decoding::FrameDecoder>;
+
+fn open(archive: &Path) -> Result<tar::Archive<Stream>, BundleError> {
+    let opened = artifacts::regular::open(archive);
+    let (file, _) = opened.map_err(|e| BundleError::Io(archive.to_owned(), e))?;
+    let stream = StreamingDecoder::new(io::BufReader::new(file)).map_err(|_| {
+        let why = "it is neither a directory nor a .tar.zst archive";
+        BundleError::NotABundle(archive.to_owned(), why.to_owned())
+    })?;
+    Ok(tar::Archive::new(stream))
+}
+
 /// Reads the manifest of a `.tar.zst`, its first entry, and nothing after it.
 ///
 /// # Errors
@@ -82,15 +94,7 @@ pub fn pack(folder: &Path, archive: &Path) -> Result<(), BundleError> {
 pub fn manifest_of(archive: &Path) -> Result<Manifest, BundleError> {
     let malformed = |what: String| BundleError::Malformed(archive.to_owned(), what);
     let damaged = |e: io::Error| malformed(format!("a damaged archive: {e}"));
-    let opened = artifacts::regular::open(archive);
-    let (file, _) = opened.map_err(|e| BundleError::Io(archive.to_owned(), e))?;
-    let stream = StreamingDecoder::new(io::BufReader::new(file)).map_err(|_| {
-        BundleError::NotABundle(
-            archive.to_owned(),
-            "it is neither a directory nor a .tar.zst archive".to_owned(),
-        )
-    })?;
-    let mut tar = tar::Archive::new(stream);
+    let mut tar = open(archive)?;
     let first = tar.entries().map_err(damaged)?.next();
     let mut entry = first
         .ok_or_else(|| malformed("it is empty".to_owned()))?
@@ -118,15 +122,7 @@ pub fn manifest_of(archive: &Path) -> Result<Manifest, BundleError> {
 pub fn unpack(archive: &Path, into: &Path) -> Result<String, BundleError> {
     let malformed = |what: String| BundleError::Malformed(archive.to_owned(), what);
     let damaged = |e: io::Error| malformed(format!("a damaged archive: {e}"));
-    let opened = artifacts::regular::open(archive);
-    let (file, _) = opened.map_err(|e| BundleError::Io(archive.to_owned(), e))?;
-    let stream = StreamingDecoder::new(io::BufReader::new(file)).map_err(|_| {
-        BundleError::NotABundle(
-            archive.to_owned(),
-            "it is neither a directory nor a .tar.zst archive".to_owned(),
-        )
-    })?;
-    let mut tar = tar::Archive::new(stream);
+    let mut tar = open(archive)?;
     let mut expected: Option<Expected> = None;
     for entry in tar.entries().map_err(damaged)? {
         let mut entry = entry.map_err(damaged)?;

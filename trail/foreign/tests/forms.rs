@@ -67,6 +67,24 @@ fn a_sentence_with_a_condition_that_the_table_lacks_is_not_held_against_it() {
 }
 
 #[test]
+fn a_number_of_a_neighbouring_column_that_the_sentence_names_too_is_not_a_contradiction() {
+    let table = "| Run | Planned | Ok | Rows expected |\n|---|---:|---:|---:|\n| nightly | 320 | 318 | 4,736 |\n";
+    let findings = |prose: &str| {
+        let text = format!("{prose}\n\n{table}");
+        audit("report.md", &text, &[]).findings.len()
+    };
+    assert_eq!(
+        findings("For the cells that ended, 4,736 measured rows were planned."),
+        0,
+        "the rows that were planned are those expected"
+    );
+    assert_eq!(
+        findings("For the cells that ended, 4,835 measured rows were planned."),
+        1
+    );
+}
+
+#[test]
 fn comments_and_code_are_no_prose_and_no_tables() {
     for text in [
         "<!-- | a | b |\n|---|---|\n| 1 | 2 | 3 | -->\n",

@@ -3,7 +3,7 @@
 use statistics::Sample;
 
 use super::Plot;
-use super::frame::{Frame, axes, legend, range};
+use super::frame::{Frame, axes, legend, range, titles};
 use super::scale::{Scale, log_ticks, ticks};
 use super::svg::{Anchor, Svg, WIDTH};
 
@@ -92,19 +92,9 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
         let at = frame.left + frame.width * (number as f64 + 0.5) / groups.len() as f64;
         svg.text(at, bottom + 18.0, Anchor::Middle, "small", name);
     }
-    let label = plot.axis_label(settings.x_label.as_deref(), &settings.x);
-    svg.text(
-        frame.left + frame.width / 2.0,
-        bottom + 38.0,
-        Anchor::Middle,
-        "",
-        &label,
-    );
-    svg.vertical_text(
-        12.0,
-        TOP + HEIGHT / 2.0,
-        &plot.axis_label(settings.y_label.as_deref(), y),
-    );
+    let across = plot.axis_label(settings.x_label.as_deref(), &settings.x);
+    let upward = plot.axis_label(settings.y_label.as_deref(), y);
+    titles(svg, &frame, &across, &upward);
     let note = "Box: quartiles and median. Whiskers: the furthest points within one and a half boxes of it.";
     svg.text(
         frame.left,

@@ -1,7 +1,7 @@
 //! Trade-offs: a bubble a row, its area a third column.
 
 use super::Plot;
-use super::frame::{Frame, axes, legend, range};
+use super::frame::{Frame, axes, legend, range, titles};
 use super::scale::{Scale, log_ticks, ticks};
 use super::svg::{Anchor, Svg, WIDTH};
 
@@ -107,19 +107,9 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
         };
         svg.text(at, y + 4.0, anchor, "small", &text);
     }
-    let label = plot.axis_label(settings.x_label.as_deref(), &settings.x);
-    svg.text(
-        frame.left + frame.width / 2.0,
-        bottom + 38.0,
-        Anchor::Middle,
-        "",
-        &label,
-    );
-    svg.vertical_text(
-        12.0,
-        TOP + HEIGHT / 2.0,
-        &plot.axis_label(settings.y_label.as_deref(), y),
-    );
+    let across = plot.axis_label(settings.x_label.as_deref(), &settings.x);
+    let upward = plot.axis_label(settings.y_label.as_deref(), y);
+    titles(svg, &frame, &across, &upward);
     let note = format!(
         "Area of a bubble: {}; the largest is {}.",
         plot.axis_label(None, size),

@@ -8,7 +8,7 @@
 use artifacts::Scalar;
 use statistics::Model;
 
-use super::frame::{Frame, axes, legend, range};
+use super::frame::{Frame, axes, legend, range, titles};
 use super::scale::{Scale, ticks};
 use super::svg::{Anchor, Svg, WIDTH};
 use super::{Plot, told};
@@ -164,19 +164,9 @@ pub(super) fn draw(plot: &Plot<'_>, fit: &View, svg: &mut Svg) -> Result<(), Str
         let hover = format!("{}: {}", plot.key(*row), plot.written(*py, y));
         svg.mark(x.at(*px), scale.at(*py), color, &plot.mark(*row), &hover);
     }
-    let label = plot.axis_label(settings.x_label.as_deref(), &settings.x);
-    svg.text(
-        frame.left + frame.width / 2.0,
-        bottom + 38.0,
-        Anchor::Middle,
-        "",
-        &label,
-    );
-    svg.vertical_text(
-        12.0,
-        TOP + HEIGHT / 2.0,
-        &plot.axis_label(settings.y_label.as_deref(), y),
-    );
+    let across = plot.axis_label(settings.x_label.as_deref(), &settings.x);
+    let upward = plot.axis_label(settings.y_label.as_deref(), y);
+    titles(svg, &frame, &across, &upward);
     for (line, note) in notes.iter().enumerate() {
         svg.text(
             frame.left,

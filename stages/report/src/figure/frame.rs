@@ -11,6 +11,13 @@ pub(super) struct Frame {
     pub(super) height: f64,
 }
 
+/// Writes what the axes of a panel are: one text below it, one at the left of the figure.
+pub(super) fn titles(svg: &mut Svg, frame: &Frame, across: &str, upward: &str) {
+    let (middle, bottom) = (frame.left + frame.width / 2.0, frame.top + frame.height);
+    svg.text(middle, bottom + 38.0, Anchor::Middle, "", across);
+    svg.vertical_text(12.0, frame.top + frame.height / 2.0, upward);
+}
+
 /// The least and the largest value.
 pub(super) fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| {

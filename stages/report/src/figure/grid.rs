@@ -87,16 +87,7 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
             &text,
         );
     }
-    let label = plot.axis_label(settings.x_label.as_deref(), &settings.x);
-    let bottom = top + height * rows.len() as f64;
-    svg.text(
-        left + (WIDTH - left) / 2.0,
-        bottom + 20.0,
-        Anchor::Middle,
-        "",
-        &label,
-    );
-    svg.height = bottom + 30.0;
+    close(plot, svg, left, top + height * rows.len() as f64);
     Ok(())
 }
 
@@ -207,15 +198,14 @@ pub(super) fn matrix(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
             &text,
         );
     }
-    let label = plot.axis_label(settings.x_label.as_deref(), &settings.x);
-    let bottom = top + height * rows.len() as f64;
-    svg.text(
-        left + (WIDTH - left) / 2.0,
-        bottom + 20.0,
-        Anchor::Middle,
-        "",
-        &label,
-    );
-    svg.height = bottom + 30.0;
+    close(plot, svg, left, top + height * rows.len() as f64);
     Ok(())
+}
+
+/// Writes what the columns of a grid are below it, and ends the figure there.
+fn close(plot: &Plot<'_>, svg: &mut Svg, left: f64, bottom: f64) {
+    let label = plot.axis_label(plot.settings.x_label.as_deref(), &plot.settings.x);
+    let middle = left + (WIDTH - left) / 2.0;
+    svg.text(middle, bottom + 20.0, Anchor::Middle, "", &label);
+    svg.height = bottom + 30.0;
 }

@@ -4,7 +4,7 @@
 //! space between two of them is not time.
 
 use super::Plot;
-use super::frame::{Frame, axes, legend, range};
+use super::frame::{Frame, axes, legend, range, titles};
 use super::scale::{Scale, ticks};
 use super::svg::{Anchor, Svg, WIDTH};
 
@@ -129,22 +129,12 @@ pub(super) fn draw(plot: &Plot<'_>, svg: &mut Svg) -> Result<(), String> {
         }
         left += width + gap;
     }
-    let label = settings
+    let across = settings
         .x_label
         .clone()
         .unwrap_or_else(|| "time in the cell (s)".to_owned());
-    svg.text(
-        frame.left + frame.width / 2.0,
-        bottom + 38.0,
-        Anchor::Middle,
-        "",
-        &label,
-    );
-    svg.vertical_text(
-        12.0,
-        TOP + HEIGHT / 2.0,
-        &plot.axis_label(settings.y_label.as_deref(), y),
-    );
+    let upward = plot.axis_label(settings.y_label.as_deref(), y);
+    titles(svg, &frame, &across, &upward);
     svg.height = bottom + 48.0;
     Ok(())
 }

@@ -101,6 +101,9 @@ fn value(claim: &Claim, facts: &Facts<'_>) -> Verdict {
             return None;
         }
         if !same(stated, fact) {
+            if is_of_a_neighbour(stated, fact, &mentions, claim, facts) {
+                return None;
+            }
             wrong.push(*fact);
         }
     }
@@ -112,6 +115,32 @@ fn value(claim: &Claim, facts: &Facts<'_>) -> Verdict {
         format!("the table has {}", cells.join(", ")),
         evidence(&wrong),
     )))
+}
+
+/// Whether a number is that of another label beside the one named, and the sentence has a word of that label too:
+/// `4,736 rows were planned` names the column `Planned` and gives the number of `Rows expected`.
+fn is_of_a_neighbour(
+    stated: &Stated,
+    fact: &Fact,
+    mentions: &[Mention],
+    claim: &Claim,
+    facts: &Facts<'_>,
+) -> bool {
+    mentions.iter().any(|mention| {
+        let values = &facts.axes[mention.axis].values;
+        let spoken = |label: usize| {
+            let own = &values[mention.value].words;
+            let mut words = values[label].words.iter();
+            words.any(|word| !own.contains(word) && claim.words.contains(word))
+        };
+        facts.facts.iter().any(|other| {
+            let elsewhere = |axis: usize| axis != mention.axis && other.at[axis] != fact.at[axis];
+            let label = other.at[mention.axis].filter(|label| *label != mention.value);
+            label.is_some_and(spoken)
+                && !(0..facts.axes.len()).any(elsewhere)
+                && same(stated, other)
+        })
+    })
 }
 
 /// Numbers that the table has at the named places, but under another statistic than the one named.

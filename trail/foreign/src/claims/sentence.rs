@@ -45,6 +45,8 @@ pub(crate) struct Claim {
     pub(crate) size: Option<(bool, f64)>,
     /// Words that were not understood.
     pub(crate) unknown: usize,
+    /// The words of the sentence.
+    pub(crate) words: Vec<String>,
 }
 
 struct Reader<'a> {
@@ -68,6 +70,8 @@ pub(crate) fn understand(text: &str, facts: &Facts<'_>) -> Option<Claim> {
         numbers: quantities(text),
         claim: Claim::default(),
     };
+    let spoken = reader.words.iter().map(|word| canonical(&word.text));
+    reader.claim.words = spoken.map(str::to_owned).collect();
     let scattered = reader.scattered();
     let mut at = 0;
     while at < reader.words.len() {
