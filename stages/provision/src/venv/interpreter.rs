@@ -34,7 +34,7 @@ pub(crate) struct Interpreter {
 }
 
 impl Interpreter {
-    /// Asks a program what it is; `None` if it is no Python or cannot be run.
+    /// Asks a program what it is; `None` if it is not Python or cannot be run.
     fn ask(program: &Path) -> Option<Self> {
         let mut command = Command::new(program);
         command.args(["-I", "-c", SCRIPT]);

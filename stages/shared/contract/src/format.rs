@@ -76,7 +76,7 @@ impl fmt::Display for ReadError {
             ),
             Self::Format { expected, .. } => write!(
                 f,
-                "it does not say its format: it is no {}, or an older benchtrail wrote it; this one reads \
+                "it does not say its format: it is not a {}, or an older benchtrail wrote it; this one reads \
                  `{expected}`",
                 expected.name
             ),
