@@ -280,7 +280,7 @@ fn open(node: &mut Node, mapping: &dyn Fn(&str) -> bool) {
     node.value = Value::Map(vec![(key, parts)]);
 }
 
-/// Puts a value at a dotted path of settings; false if a part on the way is no mapping. `mapping` tells whether
+/// Puts a value at a dotted path of settings; false if a part on the way is not a mapping. `mapping` tells whether
 /// a placeholder stands for one.
 fn put(
     node: &mut Node,
