@@ -19,6 +19,12 @@ pub(crate) const USUAL: [&str; 4] = [
     "e2e_latency_ms_p50",
 ];
 
+/// Latencies from the time of sending, each with that from the schedule, which closed loops do not have.
+const SCHEDULED: [(&str, &str); 2] = [
+    ("ttft_ms_p50", "ttft_scheduled_ms_p50"),
+    ("e2e_latency_ms_p50", "e2e_scheduled_ms_p50"),
+];
+
 /// Returns the main table of a study as text with its name as a heading; `None` if no analysis has
 /// one: a table of means, else one of cells.
 ///
@@ -49,12 +55,22 @@ pub(crate) fn of(lock: &Lock, store: &Store) -> Result<Option<String>, Stop> {
     found.map(|(name, table)| text(&name, &table)).transpose()
 }
 
-/// Returns the usual columns of a table: the value itself, or its mean.
+/// Returns the usual columns of a table: the value itself, or its mean. Under open arrivals latencies count from the
+/// schedule: what a request waited before it was sent is part of what its user waited.
 fn columns(table: &Table) -> Vec<String> {
     let names = table.names();
-    let usual = USUAL.iter().filter_map(|usual| {
+    let known = |usual: &str| {
         let is = |name: &&String| *name == usual || **name == format!("{usual}_mean");
         names.iter().find(is).cloned()
+    };
+    let has_values = |name: &String| {
+        let value = |row: usize| table.value(name, row).is_ok_and(|v| v != Scalar::Null);
+        (0..table.rows()).any(value)
+    };
+    let usual = USUAL.iter().filter_map(|usual| {
+        let scheduled = SCHEDULED.iter().find(|(sent, _)| sent == usual);
+        let scheduled = scheduled.and_then(|(_, scheduled)| known(scheduled));
+        scheduled.filter(has_values).or_else(|| known(usual))
     });
     usual.collect()
 }
@@ -101,6 +117,20 @@ mod tests {
     use artifacts::Column;
 
     use super::*;
+
+    #[test]
+    fn latencies_of_open_arrivals_are_those_from_the_schedule() {
+        let table = |scheduled: Option<f64>| {
+            let columns = vec![
+                Column::int("rate", [Some(2)]),
+                Column::float("ttft_ms_p50", [Some(8.0)]),
+                Column::float("ttft_scheduled_ms_p50", [scheduled]),
+            ];
+            Table::with_metadata(columns, &[("keys", "rate")]).unwrap()
+        };
+        assert_eq!(columns(&table(Some(90.0))), ["ttft_scheduled_ms_p50"]);
+        assert_eq!(columns(&table(None)), ["ttft_ms_p50"]);
+    }
 
     #[test]
     fn the_usual_columns_are_shown_with_units_and_four_digits_and_the_rest_is_counted() {

@@ -263,14 +263,38 @@ pub(crate) struct Frame {
 
 impl Frame {
     /// Renames the columns of a table of results that have the name of an axis: an axis `model` stays, and the column
-    /// of that name becomes `fit_model`. A table of cells stays as it is: other tables name its columns.
+    /// of that name becomes `fit_model`, be it a key that the operator adds, such as `metric`. A table of cells keeps
+    /// its columns: other tables name them.
     pub(crate) fn keep_axes(&mut self, operator: &str) {
+        let own = |name: &str, taken: &dyn Fn(&str) -> bool| {
+            let prefix = operator.replace('-', "_");
+            let mut name = format!("{prefix}_{name}");
+            while taken(&name) {
+                name = format!("{prefix}_{name}");
+            }
+            name
+        };
+        // The axes come first, and the operator's keys behind them.
+        for at in 1..self.keys.len() {
+            let name = self.keys[at].clone();
+            if self.keys[..at].contains(&name) {
+                let taken = |name: &str| {
+                    self.keys.iter().any(|k| k == name) || self.specs.iter().any(|s| s.name == name)
+                };
+                self.keys[at] = own(&name, &taken);
+            }
+        }
         if self.level == Level::Cell {
             return;
         }
-        let keys = &self.keys;
-        for spec in self.specs.iter_mut().filter(|s| keys.contains(&s.name)) {
-            spec.name = format!("{}_{}", operator.replace('-', "_"), spec.name);
+        for at in 0..self.specs.len() {
+            let name = self.specs[at].name.clone();
+            if self.keys.contains(&name) {
+                let taken = |name: &str| {
+                    self.keys.iter().any(|k| k == name) || self.specs.iter().any(|s| s.name == name)
+                };
+                self.specs[at].name = own(&name, &taken);
+            }
         }
     }
 

@@ -50,7 +50,7 @@ impl StageKind for Analyze {
     }
 
     fn semantic_version(&self) -> u32 {
-        11
+        12
     }
 
     fn class(&self) -> Class {

@@ -30,6 +30,8 @@ mod tests_of_awkward_nulls;
 #[cfg(test)]
 mod tests_of_conditions;
 #[cfg(test)]
+mod tests_of_doubts;
+#[cfg(test)]
 mod tests_of_families;
 #[cfg(test)]
 mod tests_of_files;

@@ -97,6 +97,7 @@ impl Maker<'_> {
             control: self.control,
             files: self.files,
             making,
+            shares: self.shares,
         }
     }
 

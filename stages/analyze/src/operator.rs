@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use artifacts::Scalar;
 use contract::Settings;
 use pipeline::{Control, Failure, Json, Library, Problem, Step};
 use serde::Serialize;
@@ -9,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::frame::{Frame, Spec};
 use crate::intake::{AGGREGATE, Load};
-use crate::operators::family::Pending;
+use crate::operators::family::{Pending, Shares};
 use crate::operators::published::Files;
 use crate::surroundings::Surroundings;
 
@@ -312,9 +313,16 @@ pub(crate) struct Context<'a> {
     pub(crate) files: Option<Files<'a>>,
     /// The name of the table that is made.
     pub(crate) making: &'a str,
+    /// What the cell shares with the rest of the study, the A/A arm of the design among it.
+    pub(crate) shares: &'a Shares,
 }
 
 impl Context<'_> {
+    /// Whether a label is that of the design's A/A arm, which is a check and no contender.
+    pub(crate) fn is_arm(&self, axis: &str, label: &Scalar) -> bool {
+        self.shares.is_arm(axis, label)
+    }
+
     /// Returns the bytes of a file that planning found, by its digest.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use artifacts::{Ratio, Scalar};
 use minijinja::{Environment, Error};
 use pipeline::place::Condition;
 
+use crate::check::has_numeral;
 use crate::footnotes;
 use crate::format::clean;
 use crate::guard::guarded;
@@ -58,6 +59,9 @@ pub(crate) fn render(
 
 /// The most columns and rows of a table that nobody chose.
 const WHOLE: (usize, usize) = (12, 48);
+
+/// From how many telling columns on they tell what a table is about.
+const TOLD: usize = 2;
 
 /// What a reader looks for first in a table too wide to show whole, in this order, behind the
 /// columns that tell its rows apart: of comparisons, of cells.
@@ -139,7 +143,11 @@ fn choose(known: &[String], keys: &[String], telling: &[String]) -> Vec<String> 
             .chain(shown.iter().filter(of_means))
             .cloned()
             .collect();
-        if !telling.is_empty() {
+        // A table of another kind may have one of these columns by chance: a ranking has the column that it ranks by.
+        let told = telling
+            .iter()
+            .filter(|c| !["n", "units"].contains(&c.as_str()));
+        if told.count() >= TOLD {
             let is_key = |c: &&String| keys.contains(c) && !telling.contains(c);
             shown = [shown.iter().filter(is_key).cloned().collect(), telling].concat();
         }
@@ -539,8 +547,8 @@ fn own_heading(world: &World, view: &View, column: &ColumnSettings) -> String {
         Some(_) if column.format.ends_with('u') || column.format.ends_with('%') => words,
         Some(unit) => format!("{words} ({unit})"),
     };
-    // A column may be called `monotone` or `p50`: its name is the table's, not the writer's.
-    if !text.chars().any(char::is_numeric) && checked(&text).is_empty() {
+    // A column may be called `monotone`, `p50` or `cost_per_million_tokens`: its name is the table's, not the writer's.
+    if !has_numeral(&text) && checked(&text).is_empty() {
         return guarded(&clean(&text));
     }
     of_schema(world, view, &column.column, text)

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use verify::operating::{Arrivals, Count, Fault, count};
 
 /// Each fault with its strengths.
-const FAULTS: [(Fault, &str, [f64; 4]); 15] = [
+const FAULTS: [(Fault, &str, [f64; 4]); 16] = [
     (
         Fault::ColdStart,
         "first fifth slower by",
@@ -25,6 +25,11 @@ const FAULTS: [(Fault, &str, [f64; 4]); 15] = [
     (
         Fault::TwoModes,
         "every other request slower by",
+        [0.2, 0.4, 0.6, 1.0],
+    ),
+    (
+        Fault::TwoModesOfOneLaunch,
+        "every other request of one launch slower by",
         [0.2, 0.4, 0.6, 1.0],
     ),
     (
@@ -83,6 +88,7 @@ fn main() {
         .unwrap_or(1_000);
     let kinds = [
         ("closed loop", Arrivals::Closed),
+        ("closed loop, ragged", Arrivals::Ragged),
         ("open, load 0.3", Arrivals::Open { load: 0.3 }),
         ("open, load 0.5", Arrivals::Open { load: 0.5 }),
         ("open, load 0.7", Arrivals::Open { load: 0.7 }),
@@ -97,7 +103,7 @@ fn main() {
         .collect();
     table(&clean, studies);
     let some = (studies / 5).max(1);
-    for (name, arrivals) in [kinds[0], kinds[3]] {
+    for (name, arrivals) in [kinds[0], kinds[1], kinds[4]] {
         for (fault, what, strengths) in FAULTS {
             println!("\n{name}: {what} …, % of {some} studies in which each gate fails\n");
             let columns: Vec<(String, BTreeMap<&str, Count>)> = strengths

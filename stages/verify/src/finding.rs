@@ -103,6 +103,18 @@ impl Finding<'_> {
     }
 }
 
+/// Returns the name of an axis' column: that of the axis, unless the tables have one of that name.
+fn column_of(axis: &str) -> String {
+    const TAKEN: [&str; 9] = [
+        "stage", "cell", "gate", "severity", "outcome", "observed", "expected", "evidence",
+        "reason",
+    ];
+    match TAKEN.contains(&axis) {
+        true => format!("axis_{axis}"),
+        false => axis.to_owned(),
+    }
+}
+
 /// Makes the columns every table of findings begins with.
 fn places(findings: &[&Finding<'_>], axes: &[String]) -> Result<Vec<Column>, TableError> {
     let mut columns = vec![
@@ -113,7 +125,8 @@ fn places(findings: &[&Finding<'_>], axes: &[String]) -> Result<Vec<Column>, Tab
     ];
     for axis in axes {
         let values: Vec<Scalar> = findings.iter().map(|f| f.coordinate(axis)).collect();
-        let column = Column::from_scalars(axis, &values).or_else(|_| {
+        let name = column_of(axis);
+        let column = Column::from_scalars(&name, &values).or_else(|_| {
             // Stages may give one axis name labels of different types.
             let text = values.iter().map(|v| {
                 if *v == Scalar::Null {
@@ -122,7 +135,7 @@ fn places(findings: &[&Finding<'_>], axes: &[String]) -> Result<Vec<Column>, Tab
                     Some(v.to_string())
                 }
             });
-            Ok::<_, TableError>(Column::text(axis, text))
+            Ok::<_, TableError>(Column::text(&name, text))
         })?;
         columns.push(column.describe("key"));
     }
@@ -139,7 +152,9 @@ fn places(findings: &[&Finding<'_>], axes: &[String]) -> Result<Vec<Column>, Tab
 fn keys(axes: &[String]) -> String {
     format!(
         "stage,cell,{}gate",
-        axes.iter().map(|a| format!("{a},")).collect::<String>()
+        axes.iter()
+            .map(|a| format!("{},", column_of(a)))
+            .collect::<String>()
     )
 }
 
@@ -194,4 +209,18 @@ pub(crate) fn exclusions_table(
             .describe("why the cell is excluded from statistics"),
     );
     Table::with_metadata(columns, &[("keys", &keys(axes)), ("level", "cell")])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_axis_may_be_called_like_a_column_of_the_table() {
+        assert_eq!(
+            keys(&["cell".to_owned(), "rep".to_owned()]),
+            "stage,cell,axis_cell,rep,gate"
+        );
+        assert_eq!(column_of("clients"), "clients");
+    }
 }

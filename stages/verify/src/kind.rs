@@ -67,7 +67,7 @@ impl StageKind for Verify {
     }
 
     fn semantic_version(&self) -> u32 {
-        13
+        14
     }
 
     fn class(&self) -> Class {

@@ -50,29 +50,46 @@ impl Latency {
         contract::metric(self.name()).and_then(|metric| metric.of(&timing))
     }
 
-    /// Returns the latencies of a cell's measured ok requests, in the order of sending. A later
-    /// turn of a session has more to read: its latencies are scaled to the median of all turns.
-    pub(crate) fn in_order(self, rows: &CellRows) -> Vec<f64> {
+    /// Returns the measured ok requests of a cell that have this latency, in the order of sending.
+    fn sent(self, rows: &CellRows) -> Vec<(&Request, f64)> {
         let mut sent: Vec<_> = rows
             .measured()
             .filter(|r| r.is_ok())
-            .filter_map(|r| Some((r.sent_ns?, r.request_id, r.turn, self.of(r)?)))
+            .filter_map(|r| Some((r.sent_ns?, r, self.of(r)?)))
             .collect();
-        sent.sort_by_key(|(at, id, ..)| (*at, *id));
+        sent.sort_by_key(|(at, r, _)| (*at, r.request_id));
+        sent.into_iter().map(|(_, r, value)| (r, value)).collect()
+    }
+
+    /// Returns for the latencies of `in_order` the logarithms of the lengths of answer and prompt.
+    pub(crate) fn lengths_in_order(self, rows: &CellRows) -> Vec<[f64; 2]> {
+        let log = |n: i64| (n.max(0) as f64).ln_1p();
+        let lengths = |(r, _): (&Request, f64)| {
+            let prompt = r.prompt_tokens.unwrap_or(0) - r.cached_prompt_tokens.unwrap_or(0);
+            [log(r.output_tokens.unwrap_or(0)), log(prompt)]
+        };
+        self.sent(rows).into_iter().map(lengths).collect()
+    }
+
+    /// Returns the latencies of a cell's measured ok requests, in the order of sending. A later
+    /// turn of a session has more to read: its latencies are scaled to the median of all turns.
+    pub(crate) fn in_order(self, rows: &CellRows) -> Vec<f64> {
+        let sent = self.sent(rows).into_iter();
+        let sent: Vec<_> = sent.map(|(r, value)| (r.turn, value)).collect();
         let mut turns: BTreeMap<Option<i64>, Vec<f64>> = BTreeMap::new();
-        for (_, _, turn, latency) in &sent {
+        for (turn, latency) in &sent {
             turns.entry(*turn).or_default().push(*latency);
         }
         if turns.len() < 2 {
-            return sent.into_iter().map(|(.., latency)| latency).collect();
+            return sent.into_iter().map(|(_, latency)| latency).collect();
         }
-        let all: Vec<f64> = sent.iter().map(|(.., latency)| *latency).collect();
+        let all: Vec<f64> = sent.iter().map(|(_, latency)| *latency).collect();
         let middle = median(&all).unwrap_or(1.0);
         let middles: BTreeMap<_, _> = turns
             .into_iter()
             .filter_map(|(turn, values)| Some((turn, median(&values).filter(|m| *m > 0.0)?)))
             .collect();
-        let scaled = |(_, _, turn, latency): (i64, i64, Option<i64>, f64)| {
+        let scaled = |(turn, latency): (Option<i64>, f64)| {
             latency * middle / middles.get(&turn).copied().unwrap_or(middle)
         };
         sent.into_iter().map(scaled).collect()
@@ -102,14 +119,18 @@ impl Latency {
     /// Returns the same without the first and the last wave where several requests are in flight:
     /// the first finds an idle server and the last one that empties, which is not drift.
     fn inner_waves(self, rows: &CellRows) -> Vec<f64> {
-        let latencies = self.in_order(rows);
-        let size = in_flight(rows);
-        let outer = if size > 1 { size } else { 0 };
-        let inner = latencies
-            .get(outer..latencies.len().saturating_sub(outer))
-            .unwrap_or_default();
-        inner.chunks_exact(size).filter_map(median).collect()
+        inner_waves(&self.in_order(rows), rows)
     }
+}
+
+/// Returns the medians of the inner waves of values in the order of sending.
+pub(crate) fn inner_waves(values: &[f64], rows: &CellRows) -> Vec<f64> {
+    let size = in_flight(rows);
+    let outer = if size > 1 { size } else { 0 };
+    let inner = values
+        .get(outer..values.len().saturating_sub(outer))
+        .unwrap_or_default();
+    inner.chunks_exact(size).filter_map(median).collect()
 }
 
 /// What a test for trend looks at: values that could as well have come in any other order.

@@ -95,7 +95,7 @@ pub(crate) fn table(
         let units = &together.units;
         let rung = Rung {
             n: places[members[0]].0,
-            units: if units.is_none() { 0 } else { members.len() },
+            units: together.count(from, members),
             interval_of: units.words().unwrap_or_else(|| units.none()),
             columns: ladder.columns.iter().map(against).collect(),
         };

@@ -111,6 +111,8 @@ pub(crate) struct Compared<T> {
     pub(crate) inverts: bool,
     /// Of the test that decides.
     pub(crate) p: Option<f64>,
+    /// The smallest p that the test can give to so many units, if it is one of ranks or of signs.
+    pub(crate) least: Option<f64>,
     pub(crate) bootstrap: Option<Interval>,
     pub(crate) missing: Scalar,
     pub(crate) lineage: Vec<Span>,
@@ -344,11 +346,14 @@ impl Terms {
         );
         let smallest = format!(
             "the smallest true effect that this number of units with this spread finds in 80 % \
-            of studies, {of}"
+            of studies, {of}; null if a test of ranks or signs decides"
         );
         columns = columns
             .with(
-                Spec::text("higher", "the side with the higher mean; null if equal"),
+                Spec::text(
+                    "higher",
+                    "the side that is higher by the effect; null if equal",
+                ),
                 move |j| {
                     let effect = j.test.mean.or(j.test.delta).filter(|d| *d != 0.0)?;
                     Some(if effect > 0.0 { a.clone() } else { b.clone() })
@@ -506,6 +511,8 @@ impl Terms {
             mean: test.mean,
             unlike: unlike.as_deref(),
             looks: self.looks,
+            delta: test.delta,
+            least: test.least,
         };
         Judged {
             unit: from.spec(name).and_then(|spec| spec.unit.clone()),

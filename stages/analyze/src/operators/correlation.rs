@@ -103,7 +103,7 @@ impl TypedOperator for Correlation {
     const NAME: &'static str = "correlation";
     const SUMMARY: &'static str =
         "Pearson's, Spearman's and Kendall's correlation of pairs of columns, with p values.";
-    const SOURCE: &'static str = "Pearson's r = Σ(x − x̄)(y − ȳ) ÷ √(Σ(x − x̄)² Σ(y − ȳ)²); Spearman's ρ is r of mid-ranks; Kendall's τ-b after Knight (JASA 61, 1966). p as scipy.stats: r exact under normality, ρ by Student's t, τ exact without ties for at most 33 points, else normal. The \
+    const SOURCE: &'static str = "Pearson's r = Σ(x − x̄)(y − ȳ) ÷ √(Σ(x − x̄)² Σ(y − ȳ)²); Spearman's ρ is r of mid-ranks; Kendall's τ-b after Knight (JASA 61, 1966). p: r exact under normality; ρ and τ exact for at most ten points, ties included, as an enumeration of all orders; for more points ρ by Student's t, τ exact without ties for at most 33 points, else normal, as scipy.stats. The \
         p values assume independent points; points that share a server or a host are not \
         independent.";
 

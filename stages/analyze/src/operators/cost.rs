@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::columns::Columns;
 use crate::frame::{Frame, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator, unless};
+use crate::operators::units::interval_beside;
 
 pub(crate) struct Cost;
 
@@ -37,15 +38,20 @@ fn output_throughput() -> String {
 /// The throughput of a row and what its devices cost an hour.
 struct Priced {
     rate: Option<f64>,
+    /// The interval of the throughput, if its table has one.
+    interval: Option<(f64, f64)>,
     devices: u32,
     per_hour: f64,
 }
 
 impl Priced {
-    /// Without tokens nothing was bought, and a price of them does not exist.
     fn per_million(&self) -> Option<f64> {
-        let rate = self.rate.filter(|rate| *rate > 0.0)?;
-        Some(self.per_hour * 1e6 / (rate * 3600.0))
+        self.at(self.rate?)
+    }
+
+    /// Without tokens nothing was bought, and a price of them does not exist.
+    fn at(&self, rate: f64) -> Option<f64> {
+        (rate > 0.0).then(|| self.per_hour * 1e6 / (rate * 3600.0))
     }
 }
 
@@ -57,6 +63,17 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Priced> {
         "{} device(s) at {} {currency} an hour each",
         given.devices, given.price_per_hour
     );
+    let cost = Spec::float(
+        "cost_per_million_tokens",
+        &currency,
+        format!("price_per_hour · 10⁶ ÷ ({name} · 3600); null without tokens"),
+    );
+    let end = |which: &str, of: &str| {
+        let what =
+            format!("{which} end of the interval of the cost, at the {of} end of that of {name}");
+        format!("{what}; null if its table has none")
+    };
+    let (low, high) = (end("lower", "upper"), end("upper", "lower"));
     Columns::new()
         .with(of.like(name, of.description.clone()), |p: &Priced| p.rate)
         .with(
@@ -82,14 +99,13 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Priced> {
             Spec::text("price_source", "who offered it, and under which terms"),
             move |_| source.clone(),
         )
-        .with(
-            Spec::float(
-                "cost_per_million_tokens",
-                &currency,
-                format!("price_per_hour · 10⁶ ÷ ({name} · 3600); null without tokens"),
-            ),
-            Priced::per_million,
-        )
+        .with(cost.clone(), Priced::per_million)
+        .with(cost.like("cost_per_million_tokens_low", low), |p| {
+            p.at(p.interval?.1)
+        })
+        .with(cost.like("cost_per_million_tokens_high", high), |p| {
+            p.at(p.interval?.0)
+        })
 }
 
 /// Whether the text is a day of the calendar: `YYYY-MM-DD`.
@@ -123,7 +139,7 @@ impl TypedOperator for Cost {
     const NAME: &'static str = "cost";
     const SUMMARY: &'static str =
         "What a million tokens cost at a declared price of the devices, with its date and source.";
-    const SOURCE: &'static str = "price of all devices for an hour ÷ tokens in an hour at the measured throughput: the deployment is thought to be loaded like this all the time. Idle hours, other services and discounts are in it only if the price has them. Prices change: the table repeats whose price it is, and of which day.";
+    const SOURCE: &'static str = "price of all devices for an hour ÷ tokens in an hour at the measured throughput: the deployment is thought to be loaded like this all the time. Idle hours, other services and discounts are in it only if the price has them. Prices change: the table repeats whose price it is, and of which day. The price is exact and the throughput is not: a mean over units with an interval, as `aggregate` makes it, gives the cost its interval.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let mut problems = Vec::new();
@@ -172,6 +188,7 @@ impl TypedOperator for Cost {
         let rows = (0..from.rows.len()).map(|row| {
             let priced = Priced {
                 rate: from.number(row, &given.column),
+                interval: interval_beside(from, row, &given.column),
                 devices: given.devices,
                 per_hour: f64::from(given.devices) * given.price_per_hour,
             };
@@ -218,11 +235,16 @@ mod tests {
         // 1,000 tok/s are 3.6 million in an hour, which costs 7.20.
         let priced = |rate| Priced {
             rate,
+            interval: Some((500.0, 2000.0)),
             devices: 2,
             per_hour: 7.2,
         };
         assert!((priced(Some(1000.0)).per_million().unwrap() - 2.0).abs() < 1e-12);
         assert_eq!(priced(Some(0.0)).per_million(), None);
+        // Half the tokens cost twice as much.
+        let (low, high) = priced(None).interval.unwrap();
+        assert_eq!(priced(None).at(low), Some(4.0));
+        assert_eq!(priced(None).at(high), Some(1.0));
         assert_eq!(priced(None).per_million(), None);
     }
 }

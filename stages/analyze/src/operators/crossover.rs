@@ -4,7 +4,7 @@ use artifacts::Scalar;
 use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statistics::{Interval, UnitEffect, unit_effect_rounded};
+use statistics::{Interval, UnitEffect};
 
 use crate::columns::{Columns, listed, missing_spec};
 use crate::frame::{Frame, Level, Missing, Row, Span, Spec, spans};
@@ -376,7 +376,7 @@ fn tested(given: &Parameters, n: f64, pairs: &[&Pair], (units, at): (&Units, &[u
             None => Err(scale.refusal()),
             Some(effects) => {
                 let rounding = rounding(scale, pairs, effects.len());
-                unit_effect_rounded(effects, rounding).map_err(|refusal| refusal.to_string())
+                units.effect(effects, rounding)
             }
         },
         adjusted: Adjusted::default(),
@@ -413,6 +413,8 @@ fn course(
             mean: rung.mean,
             unlike: unlike.as_deref(),
             looks: given.looks,
+            delta: None,
+            least: None,
         };
         case.judge().0 == Verdict::Different
     };

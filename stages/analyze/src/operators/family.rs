@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use artifacts::Scalar;
 use pipeline::{Failure, Json};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -189,6 +190,12 @@ impl Shares {
             arm.axis == axis && sides.contains(&arm.label) && sides.contains(&arm.stands_for)
         };
         self.control.as_ref().is_some_and(is)
+    }
+
+    /// Whether a label is that of the A/A arm.
+    pub(crate) fn is_arm(&self, axis: &str, label: &Scalar) -> bool {
+        let arm = self.control.as_ref().filter(|arm| arm.axis == axis);
+        arm.is_some_and(|arm| arm.label == label.to_string())
     }
 
     fn cells(&self) -> f64 {

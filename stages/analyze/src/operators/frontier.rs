@@ -8,6 +8,7 @@ use crate::columns::Columns;
 use crate::frame::{Frame, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator, at};
 use crate::operators::pairs::Better;
+use crate::operators::units::interval_beside;
 
 pub(crate) struct Frontier;
 
@@ -34,11 +35,13 @@ struct Standing {
     x: Option<f64>,
     y: Option<f64>,
     beaten_by: Option<usize>,
+    surely: Option<usize>,
     n: usize,
 }
 
 fn columns(x: &Spec, y: &Spec) -> Columns<'static, Standing> {
     let beaten = "rows that are at least as good in both columns and better in one; null where a value is missing";
+    let surely = "rows whose intervals are better than its own in both columns; null if a row that it competes with has no intervals. A row that is off the frontier and has 0 here may be on it";
     Columns::new()
         .with(x.like(&x.name, x.description.clone()), |s: &Standing| s.x)
         .with(y.like(&y.name, y.description.clone()), |s| s.y)
@@ -50,6 +53,7 @@ fn columns(x: &Spec, y: &Spec) -> Columns<'static, Standing> {
             ),
             |s| s.beaten_by.map(|n| n == 0),
         )
+        .with(Spec::int("surely_beaten_by", "1", surely), |s| s.surely)
         .with(
             Spec::int(
                 "n",
@@ -59,6 +63,9 @@ fn columns(x: &Spec, y: &Spec) -> Columns<'static, Standing> {
             |s| s.n,
         )
 }
+
+/// The intervals of a row in both columns, larger being better.
+type Ends = ((f64, f64), (f64, f64));
 
 /// Whether `a` is at least as good as `b` in both and better in one; larger is better.
 fn beats(a: (f64, f64), b: (f64, f64)) -> bool {
@@ -70,7 +77,7 @@ impl TypedOperator for Frontier {
     type Made = Frame;
     const NAME: &'static str = "frontier";
     const SUMMARY: &'static str = "Which rows no other row beats in two columns, such as a user's speed and a device's output.";
-    const SOURCE: &'static str = "Pareto dominance of the values as they are: it knows no noise, so two rows whose difference is noise may beat each other in turn. Compare means over repetitions, and ask a comparison whether neighbours differ. What lies between two rows was not measured.";
+    const SOURCE: &'static str = "Pareto dominance of the values as they are, so a study that is run again may have another frontier. If both columns have intervals, as means over units made by `aggregate` have, `surely_beaten_by` counts the rows that are better beyond them. Each interval holds for itself: ask a comparison whether neighbours differ. The design's A/A arm does not compete. What lies between two rows was not measured.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let wanted = [(at("x"), given.x.as_str()), (at("y"), given.y.as_str())];
@@ -96,8 +103,27 @@ impl TypedOperator for Frontier {
             let y = from.number(row, &given.y)?;
             Some((signed(x, given.x_better), signed(y, given.y_better)))
         };
+        let ends = |row: usize| {
+            let end = |column: &str, better: Better| {
+                let (low, high) = interval_beside(from, row, column)?;
+                let (low, high) = (signed(low, better), signed(high, better));
+                Some((low.min(high), low.max(high)))
+            };
+            Some((
+                end(&given.x, given.x_better)?,
+                end(&given.y, given.y_better)?,
+            ))
+        };
+        let is_arm = |row: usize| {
+            let labels = from.keys.iter().zip(&from.rows[row].key);
+            labels
+                .into_iter()
+                .any(|(axis, label)| context.is_arm(axis, label))
+        };
         let mut rows = Vec::with_capacity(from.rows.len());
-        for (_, group) in from.groups(&within) {
+        for (_, mut group) in from.groups(&within) {
+            group.retain(|row| !is_arm(*row));
+            let spans_of: Option<Vec<_>> = group.iter().map(|row| ends(*row)).collect();
             let rivals: Vec<(f64, f64)> = group.iter().filter_map(|row| place(*row)).collect();
             for row in group {
                 let own = place(row);
@@ -105,6 +131,10 @@ impl TypedOperator for Frontier {
                     x: from.number(row, &given.x),
                     y: from.number(row, &given.y),
                     beaten_by: own.map(|own| rivals.iter().filter(|r| beats(**r, own)).count()),
+                    surely: spans_of.as_ref().zip(ends(row)).map(|(all, own)| {
+                        let better = |r: &&Ends| r.0.0 > own.0.1 && r.1.0 > own.1.1;
+                        all.iter().filter(better).count()
+                    }),
                     n: rivals.len(),
                 };
                 let key = from.rows[row].key.clone();

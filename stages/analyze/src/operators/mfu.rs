@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::columns::Columns;
 use crate::frame::{Frame, Spec, spans};
 use crate::operator::{Context, Draft, Scope, TypedOperator, at, unless};
+use crate::operators::units::interval_beside;
 
 pub(crate) struct Mfu;
 
@@ -79,6 +80,8 @@ impl Parameters {
 /// What the tokens of a row account for.
 struct Work {
     rate: Option<f64>,
+    /// The interval of the throughput, if its table has one.
+    interval: Option<(f64, f64)>,
     parameters: f64,
     peak: f64,
 }
@@ -86,6 +89,10 @@ struct Work {
 impl Work {
     fn achieved(&self) -> Option<f64> {
         self.rate.map(|rate| 2.0 * self.parameters * rate)
+    }
+
+    fn share(&self, rate: f64) -> f64 {
+        2.0 * self.parameters * rate / self.peak
     }
 }
 
@@ -104,6 +111,10 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Work> {
         device.unwrap_or_default()
     );
     let tokens = given.tokens();
+    let end = |which: &str| {
+        let of = format!("{which} end of the interval of mfu, at the same end of that of {name}");
+        format!("{of}; null if its table has none")
+    };
     Columns::new()
         .with(
             Spec::float(name, unit, of.description.clone()),
@@ -125,6 +136,12 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Work> {
             Spec::float("mfu", "1", "achieved_flops ÷ peak_flops"),
             |w| w.achieved().map(|achieved| achieved / w.peak),
         )
+        .with(Spec::float("mfu_low", "1", end("lower")), |w| {
+            w.interval.map(|i| w.share(i.0))
+        })
+        .with(Spec::float("mfu_high", "1", end("upper")), |w| {
+            w.interval.map(|i| w.share(i.1))
+        })
 }
 
 /// Returns the number of parameters, as given or as the model's definition says.
@@ -296,6 +313,7 @@ impl TypedOperator for Mfu {
         let rows = (0..from.rows.len()).map(|row| {
             let work = Work {
                 rate: from.number(row, given.column()),
+                interval: interval_beside(from, row, given.column()),
                 parameters,
                 peak,
             };

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{
     Continuity, Method, Sample, Wilcoxon, ZeroHandling, cohens_dz, rank_biserial, sign_flip_test,
-    sign_test, unit_effect_rounded, wilcoxon_signed_rank,
+    sign_test, wilcoxon_signed_rank,
 };
 
 use crate::columns::{Columns, missing_spec};
@@ -405,7 +405,7 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
             let values: Vec<(f64, f64)> = complete.iter().map(|(_, a, b)| (*a, *b)).collect();
             let averaged = (complete.len() as f64 / effects.len().max(1) as f64).sqrt();
             let rounding = terms.scale.rounding(&values) / averaged;
-            unit_effect_rounded(effects, rounding).map_err(|refusal| refusal.to_string())
+            place.units.effect(effects, rounding)
         }
     };
     let sample = Sample::new(deltas.iter().copied()).ok();
@@ -440,8 +440,15 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
         mean,
         inverts: given.test == Test::PairedT,
         effect,
-        // What has no effect on the scale belongs to no family.
-        p: p.filter(|_| mean.is_some()),
+        // What has no effect on the scale belongs to no family, nor do clusters that are too few.
+        p: p.filter(|_| mean.is_some() && place.units.refusal(units.len()).is_none()),
+        // A unit without a difference has no sign.
+        least: (given.test != Test::PairedT).then(|| {
+            let signs = deltas.iter().filter(|d| **d != 0.0).count();
+            2.0_f64
+                .powi(1 - i32::try_from(signs).unwrap_or(i32::MAX))
+                .min(1.0)
+        }),
         bootstrap,
         missing: place.missing.clone(),
         lineage: spans(

@@ -193,7 +193,7 @@ impl TypedOperator for Ranking {
         above 0, it uses differences. All pairs and contests of the table form one family, which \
         shares the level of the study with the other tables (weighted Holm). If no unit has both \
         contenders, for example because each system has its own machine, Welch's t of the units' \
-        logarithms is used. Ties do not chain: each pair is judged separately. A global test \
+        logarithms is used. Ties do not chain: each pair is judged separately. The design's A/A arm does not contend. A global test \
         shows whether any contender differs: Friedman (JASA 32, 1937), or Kruskal & Wallis (JASA \
         47, 1952) if no unit has two contenders, exact if feasible.";
 
@@ -217,7 +217,12 @@ impl TypedOperator for Ranking {
         let contests: Vec<Contest> = from
             .groups(&at)
             .into_iter()
-            .map(|(_, members)| Contest::new(from, given, (among, &unit), members))
+            .map(|(_, mut members)| {
+                members.retain(|row| !context.is_arm(&given.among, &from.rows[*row].key[among]));
+                members
+            })
+            .filter(|members| !members.is_empty())
+            .map(|members| Contest::new(from, given, (among, &unit), members))
             .collect();
         let pairs: Vec<(usize, usize, usize)> = contests
             .iter()
@@ -233,6 +238,8 @@ impl TypedOperator for Ranking {
                 true => None,
                 false => contests[*c].p(*i, *j, given.looks),
             };
+            let few = units.refusal(a.units.len().min(b.units.len()));
+            let p = p.filter(|_| few.is_none());
             let used = spans(&given.from, [a.rows.clone(), b.rows.clone()].concat());
             Hypothesis::new(0, p, (&a.label, &b.label), &used)
         };
@@ -522,7 +529,12 @@ impl Contest {
         let evidence = match family {
             _ if units.is_none() => units.none(),
             Some(family) => format!("{}: {family}", units.words().unwrap_or_default()),
-            None => "no pair has a test: at least 3 units with some spread are needed".to_owned(),
+            None => {
+                let most = self.contenders.iter().map(|c| c.units.len()).max();
+                units.refusal(most.unwrap_or(0)).unwrap_or_else(|| {
+                    "no pair has a test: at least 3 units with some spread are needed".to_owned()
+                })
+            }
         };
         let evidence = match told.unlike {
             Some(unlike) => format!("{evidence}; {}", unlike.reason()),

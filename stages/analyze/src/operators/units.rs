@@ -8,7 +8,7 @@ use artifacts::Scalar;
 use pipeline::Failure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statistics::{Interval, Refusal, Sample, UnitEffect, unit_effect_rounded};
+use statistics::{Interval, LEAST_CLUSTERS, Refusal, Sample, UnitEffect, unit_effect_rounded};
 
 use crate::columns::Columns;
 use crate::frame::{Frame, Spec};
@@ -29,6 +29,8 @@ pub(crate) struct Units {
     declared: bool,
     /// Whether every row is one unit, so that none has more.
     apart: bool,
+    /// Whether a unit holds several blocks of launches: then it is a cluster of them, such as a host or a day.
+    clusters: bool,
 }
 
 impl Units {
@@ -43,10 +45,12 @@ impl Units {
     ) -> Result<Self, Failure> {
         if let Some(axes) = declared {
             from.key_positions(axes, table)?;
+            let has = |axes: &[String]| axes.iter().any(|axis| axis == BLOCK);
             return Ok(Self {
                 axes: axes.to_vec(),
                 declared: true,
                 apart: false,
+                clusters: !axes.is_empty() && has(&from.keys) && !has(axes),
             });
         }
         let axes = from.keys.iter().filter(|key| *key == BLOCK).cloned();
@@ -54,6 +58,7 @@ impl Units {
             axes: axes.collect(),
             declared: false,
             apart: false,
+            clusters: false,
         })
     }
 
@@ -75,6 +80,7 @@ impl Units {
                 axes: Vec::new(),
                 declared: false,
                 apart: true,
+                clusters: false,
             }),
         }
     }
@@ -85,6 +91,26 @@ impl Units {
 
     pub(crate) fn is_none(&self) -> bool {
         self.axes.is_empty()
+    }
+
+    /// Says why so many units cannot be judged: clusters differ in more than launches do, and a few of them do not
+    /// show by how much.
+    pub(crate) fn refusal(&self, n: usize) -> Option<String> {
+        let refusal = Refusal::TooFewClusters {
+            n,
+            least: LEAST_CLUSTERS,
+        };
+        (self.clusters && n < LEAST_CLUSTERS).then(|| refusal.to_string())
+    }
+
+    /// Returns the effect of units, or why it cannot be judged. `rounding` is the standard deviation that rounding
+    /// alone gives to an effect.
+    pub(crate) fn effect(&self, effects: &[f64], rounding: f64) -> Result<UnitEffect, String> {
+        match self.refusal(effects.len()) {
+            _ if effects.is_empty() => Err("no unit has a value on each side; a quantile has none if too few requests bound it".to_owned()),
+            Some(refusal) => Err(refusal),
+            None => unit_effect_rounded(effects, rounding).map_err(|refusal| refusal.to_string()),
+        }
     }
 
     /// Names the unit, and says where it is an assumption of the settings.
@@ -266,6 +292,17 @@ pub(crate) fn outward(scale: Scale, effect: &UnitEffect, level: f64) -> Interval
     }
 }
 
+/// Returns the interval over units that stands beside a mean: `x_ci_low` and `x_ci_high` beside `x_mean`, as `aggregate`
+/// makes them, or `x_low` and `x_high` beside `x`.
+pub(crate) fn interval_beside(from: &Frame, row: usize, column: &str) -> Option<(f64, f64)> {
+    let stem = column
+        .strip_suffix("_mean")
+        .map(|stem| format!("{stem}_ci"));
+    let stem = stem.unwrap_or_else(|| column.to_owned());
+    let end = |end: &str| from.number(row, &format!("{stem}_{end}"));
+    end("low").zip(end("high"))
+}
+
 /// Puts values under their unit and averages those of one, in order of the units.
 pub(crate) fn averaged(
     values: impl IntoIterator<Item = (Vec<Scalar>, f64)>,
@@ -337,7 +374,23 @@ impl Together {
         }
         let labelled = figures.map(|(row, value)| (from.key_at(row, &self.at), value));
         let units: Vec<f64> = averaged(labelled).into_iter().map(|(_, v)| v).collect();
-        Mean::over(&units, level)
+        let mean = Mean::over(&units, level)?;
+        Some(match self.units.refusal(units.len()) {
+            Some(refusal) => Mean {
+                interval: Err(refusal),
+                ..mean
+            },
+            None => mean,
+        })
+    }
+
+    /// Returns how many units rows belong to.
+    pub(crate) fn count(&self, from: &Frame, rows: &[usize]) -> usize {
+        if self.units.is_none() {
+            return 0;
+        }
+        let labels = rows.iter().map(|row| (from.key_at(*row, &self.at), 0.0));
+        averaged(labels).len()
     }
 }
 

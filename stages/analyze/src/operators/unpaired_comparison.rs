@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{
     Continuity, Sample, UnitEffect, cliffs_delta, cohens_d, hedges_g, indirect_effect,
-    mann_whitney_u, permutation_test_means, pooled_t, unit_effect_rounded,
+    mann_whitney_u, permutation_test_means, pooled_t,
 };
 
 use crate::columns::{Columns, missing_spec};
@@ -343,13 +343,18 @@ impl Side {
     }
 }
 
+/// In how many ways so many units can be dealt to two sides.
+fn assignments(a: usize, b: usize) -> f64 {
+    (1..=a).map(|i| (b + i) as f64 / i as f64).product()
+}
+
 fn effect([a, b]: [&Side; 2], scale: Scale, units: &Units) -> Result<UnitEffect, String> {
     if units.is_none() {
         return Err(units.none());
     }
     let side = |side: &Side| {
         let inward = side.inward.as_ref().ok_or_else(|| scale.refusal())?;
-        unit_effect_rounded(inward, side.rounding).map_err(|refusal| refusal.to_string())
+        units.effect(inward, side.rounding)
     };
     Ok(indirect_effect(&side(a)?, &side(b)?))
 }
@@ -422,6 +427,8 @@ fn compare(
         inverts: given.test == Test::WelchT,
         effect,
         p: p.filter(|_| mean.is_some()),
+        least: matches!(given.test, Test::MannWhitney | Test::Permutation)
+            .then(|| (2.0 / assignments(n[0], n[1])).min(1.0)),
         bootstrap: bootstrap
             .zip(of_values)
             .and_then(|(bootstrap, (a, b))| bootstrap.interval_of_difference(a, b)),

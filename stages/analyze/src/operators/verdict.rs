@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use statistics::{HolmDecision, UnitEffect, smallest_detectable};
+use statistics::{HolmDecision, UnitEffect, smallest_detectable_shift};
 
 use crate::operators::looks::Looks;
 use crate::operators::units::{POWER, Scale};
@@ -35,16 +35,16 @@ impl Verdict {
 /// What a column of verdicts says of itself.
 pub(crate) const VERDICTS: &str = "different (the adjusted interval excludes no effect, and the estimate exceeds the margin), equivalent (within a declared margin), no evidence (of a difference: no evidence of equality), or undecidable";
 
-/// The smallest detectable effects in standard deviations, by units and level, each computed once.
-static FACTORS: Mutex<BTreeMap<(usize, u64), Option<f64>>> = Mutex::new(BTreeMap::new());
+/// The smallest detectable effects in standard errors, by degrees of freedom and level, each computed once.
+static FACTORS: Mutex<BTreeMap<(u64, u64), Option<f64>>> = Mutex::new(BTreeMap::new());
 
-/// Returns the smallest detectable effect in standard deviations: it follows from the number of units
-/// and the level alone.
-fn detectable(n: usize, alpha: f64) -> Option<f64> {
+/// Returns the smallest detectable effect in standard errors: it follows from the degrees of freedom and the level
+/// alone.
+fn detectable(df: f64, alpha: f64) -> Option<f64> {
     let mut factors = FACTORS.lock().unwrap_or_else(PoisonError::into_inner);
     *factors
-        .entry((n, alpha.to_bits()))
-        .or_insert_with(|| smallest_detectable(n, alpha, POWER))
+        .entry((df.to_bits(), alpha.to_bits()))
+        .or_insert_with(|| smallest_detectable_shift(df, alpha, POWER))
 }
 
 /// An effect with all that decides about it.
@@ -61,6 +61,10 @@ pub(crate) struct Case<'a> {
     /// Under what other conditions one side was measured, in words; `None` if the sides were measured alike.
     pub(crate) unlike: Option<&'a str>,
     pub(crate) looks: Looks,
+    /// The mean of a − b in the unit of the metric, where it is known.
+    pub(crate) delta: Option<f64>,
+    /// The smallest p that so many units can give, if a test of ranks or of signs decides.
+    pub(crate) least: Option<f64>,
 }
 
 impl Case<'_> {
@@ -71,12 +75,17 @@ impl Case<'_> {
         Some(self.looks.equivalence(effect, margin, self.alpha))
     }
 
-    /// Returns the smallest effect that as many units find at the level of this test's step.
+    /// Returns the smallest effect that as many units find at the level of this test's step, by a t test.
     pub(crate) fn smallest_detectable(&self) -> Option<f64> {
+        if self.least.is_some() {
+            return None;
+        }
         let alpha = self.decision.map_or(self.alpha, |d| d.alpha);
         let effect = self.effect.ok()?;
         let alpha = self.looks.level(effect.n, alpha)?;
-        let size = self.scale.size(detectable(effect.n, alpha)? * effect.sd);
+        let size = self
+            .scale
+            .size(detectable(effect.df, alpha)? * effect.error);
         Some(size).filter(|size| size.is_finite())
     }
 
@@ -91,7 +100,22 @@ impl Case<'_> {
         }
         let margin = self.margin.map_or(0.0, |margin| self.scale.margin(margin));
         if decision.rejected && mean.abs() > margin {
-            return (Verdict::Different, self.caution());
+            let reasons = [self.opposed(mean), self.caution()];
+            let reasons: Vec<String> = reasons.into_iter().flatten().collect();
+            return (
+                Verdict::Different,
+                Some(reasons.join("; ")).filter(|r| !r.is_empty()),
+            );
+        }
+        if let Some(least) = self.least.filter(|least| *least > decision.alpha) {
+            let (least, level) = (
+                super::units::short(least),
+                super::units::short(decision.alpha),
+            );
+            let reason = format!(
+                "the smallest p of so few units is {least}, above the level of this test, {level}: it could not find anything"
+            );
+            return (Verdict::Undecidable, Some(reason));
         }
         if self.equivalence().is_some_and(|(_, shown)| shown) {
             return (Verdict::Equivalent, None);
@@ -105,6 +129,17 @@ impl Case<'_> {
             }
         };
         (Verdict::NoEvidence, Some(reason))
+    }
+
+    /// Says that ratios and sums point in opposite directions: one side is better at most coordinates, and the other
+    /// by more where values are large.
+    fn opposed(&self, mean: f64) -> Option<String> {
+        let delta = self.delta?;
+        (mean * delta < 0.0).then(|| {
+            "the means point the other way: the effect weighs every coordinate alike, and the means weigh large values \
+             more"
+                .to_owned()
+        })
     }
 
     /// What a reader of `different` should know.
@@ -152,6 +187,8 @@ mod tests {
             mean: effect.as_ref().ok().map(|e| e.mean),
             unlike: None,
             looks: Looks::Once,
+            delta: None,
+            least: None,
         };
         let (verdict, reason) = case.judge();
         (verdict, reason.unwrap_or_default())

@@ -76,7 +76,7 @@ impl TypedOperator for Wins {
     const NAME: &'static str = "wins";
     const SUMMARY: &'static str =
         "How often each label of an axis has the best value, strictly and under one tie rule.";
-    const SOURCE: &'static str = "The table has the strict counts and those under the tie rule.";
+    const SOURCE: &'static str = "The table has the strict counts and those under the tie rule. The values decide, without a test: `ranking` says which contenders are shown to differ. The design's A/A arm does not contend.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let (from, column) = (given.from.as_str(), given.column.as_str());
@@ -94,7 +94,8 @@ impl TypedOperator for Wins {
             .collect();
         let (columns, mut rows) = (columns(given), Vec::new());
         // A contender that left no row in a stratum still lacks a value in its contests.
-        let contenders = contenders(from, among);
+        let mut contenders = contenders(from, among);
+        contenders.retain(|label| !context.is_arm(&given.among, label));
         for (stratum, members) in from.groups(&by) {
             let mut tallies = vec![Tally::default(); contenders.len()];
             let (mut n, mut incomplete) = (0, 0);

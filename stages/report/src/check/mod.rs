@@ -55,6 +55,11 @@ const IN_FORMAT: &str = "write it in the format (`0.0%`, `0.0pp`, `0.00×`, `+0.
 const GLUED: &str = "two traced numbers touch and read as one";
 const SEPARATE: &str = "separate them";
 
+/// Whether a text has a number, in digits or in words.
+pub(crate) fn has_numeral(text: &str) -> bool {
+    !lexemes(text).is_empty()
+}
+
 /// Checks a rendered text: `spans` are its traced places, ascending.
 pub fn check(markdown: &str, spans: &[Span], literals: &[Literal]) -> Outcome {
     let exempt = places::exempt(markdown);

@@ -536,7 +536,11 @@ fn tested(r: &Tested, view: &View, wanted: &str) -> Result<Judgement, Miss> {
         Side::Less => ", a lower,",
     };
     let reason = if against.is_empty() {
-        format!("the verdict is `{wanted}`{side} in all {n} rows")
+        let rows = match n {
+            1 => "its row".to_owned(),
+            n => format!("all {n} rows"),
+        };
+        format!("the verdict is `{wanted}`{side} in {rows}")
     } else {
         format!("against it: {}", rows_text(view, &against, columns))
     };

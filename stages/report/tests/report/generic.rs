@@ -325,8 +325,9 @@ fn sides(a: &str, verdict: &str, higher: Option<&str>, reason: Option<&str>) -> 
 #[test]
 fn the_summary_says_which_side_is_higher_by_how_much_and_of_how_many() {
     let text = with_table("comparison", &compared("different", Some("serial"), None));
-    let sentence = "- **ttft_ms_p50** is higher on *serial* (lower is better): batched: 17.25, serial: 2,664 ms; \
-                    difference −2,646 [−3,193, −218.5], n = 8.";
+    let sentence = "- **ttft_ms_p50**: *different*, higher on *serial* (lower is better). *batched* − *serial* is \
+                    −2,646 ms, interval [−3,193, −218.5]; the means are 17.25 and 2,664 ms, over n = 8 units \
+                    (block).";
     assert!(text.contains(sentence), "{text}");
     assert!(
         squeezed(&text).contains("| unit | n | batched (ms) | serial (ms) |"),
@@ -352,11 +353,75 @@ fn the_summary_says_which_side_is_higher_by_how_much_and_of_how_many() {
         ),
     );
     assert!(
-        text.contains(
-            "- **ttft_ms_p50**: *no evidence* (smallest detectable effect 90 ms): batched: 17.25"
-        ) && !text.contains("is higher"),
+        text.contains("- **ttft_ms_p50**: *no evidence*. *batched* − *serial* is −2,646 ms")
+            && text.contains("(block). Note: smallest detectable effect 90 ms.")
+            && !text.contains("higher on"),
         "{text}"
     );
+}
+
+#[test]
+fn a_summary_counts_the_verdicts_of_a_long_table_and_says_if_there_is_none() {
+    let row = |i: i64| (i, if i < 3 { "different" } else { "no evidence" });
+    let rows: Vec<(i64, &str)> = (0..11).map(row).collect();
+    let text =
+        |name: &str, value: &str| Column::text(name, rows.iter().map(|_| Some(value.to_owned())));
+    let number = |name: &str| Column::float(name, rows.iter().map(|_| Some(1.5)));
+    let columns = vec![
+        Column::int("clients", rows.iter().map(|r| Some(r.0))),
+        text("metric", "ttft_ms_p50"),
+        text("unit", "ms"),
+        text("a", "batched"),
+        text("b", "serial"),
+        Column::int("n", rows.iter().map(|_| Some(8))),
+        number("mean_a"),
+        number("mean_b"),
+        text("scale", "ratio"),
+        number("effect"),
+        number("adjusted_low"),
+        number("adjusted_high"),
+        text("unit_of_replication", "block"),
+        text("family", "all columns (11 tests)"),
+        text("higher", "batched"),
+        Column::text("verdict", rows.iter().map(|r| Some(r.1))),
+        Column::text("verdict_reason", rows.iter().map(|_| None::<String>)),
+    ];
+    let table = Table::with_metadata(columns, &[("keys", "clients,metric")]).unwrap();
+    let text = with_table("comparison", &table);
+    assert!(
+        text.contains("compares *batched* with *serial*, by clients.\nOf its 11 comparisons, 3 are *different*, 8 are *no evidence*."),
+        "{text}"
+    );
+    let nothing = Table::with_metadata(
+        vec![
+            Column::text("side", [Some("a")]),
+            Column::float("cost_per_million_tokens", [Some(2.5)]).unit("EUR"),
+        ],
+        &[("keys", "side")],
+    );
+    // The name of a column is the table's, be there a number in it.
+    let text = with_table("price", &nothing.unwrap());
+    assert!(text.contains("cost per million tokens (EUR)"), "{text}");
+    assert!(
+        text.contains("The analysis compares no sides with each other"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_ranking_shows_its_ranks_and_a_fit_its_parameters() {
+    let int = |name: &str| Column::int(name, [Some(2)]);
+    let mut columns = vec![
+        Column::text("server", [Some("a")]),
+        int("n"),
+        int("units"),
+        int("rank"),
+    ];
+    columns.push(Column::float("output_throughput", [Some(10.0)]));
+    columns.extend((0..12).map(|i| int(&format!("more_{}", (b'a' + i) as char))));
+    let table = Table::with_metadata(columns, &[("keys", "server")]).unwrap();
+    let text = squeezed(&with_table("places", &table));
+    assert!(text.contains("| server | n | units | rank |"), "{text}");
 }
 
 #[test]

@@ -73,7 +73,7 @@ pub use multiplicity::{HolmDecision, benjamini_hochberg, holm, holm_decisions};
 pub use permutation::{
     MOST_CHOICES, MOST_SIGN_FLIPS, PermutationTest, permutation_test_means, sign_flip_test,
 };
-pub use power::{power, sd_upper_bound, smallest_detectable};
+pub use power::{power, sd_upper_bound, smallest_detectable, smallest_detectable_shift};
 pub use quantile_interval::{
     QuantileInterval, QuantileRanks, least_for_quantile, least_for_upper_bound, quantile_interval,
     quantile_interval_of, quantile_ranks,

@@ -20,7 +20,8 @@ pub fn power(n: usize, effect: f64, alpha: f64) -> Option<f64> {
     if n < 2 || !effect.is_finite() {
         return None;
     }
-    Some(StudentPower::new(n, alpha).at(effect))
+    let test = StudentPower::new((n - 1) as f64, alpha);
+    Some(test.at(effect * (n as f64).sqrt()))
 }
 
 /// Returns the smallest true mean, in standard deviations of the units' effects, that the
@@ -30,13 +31,27 @@ pub fn power(n: usize, effect: f64, alpha: f64) -> Option<f64> {
 /// # Panics
 /// If `alpha` or `power` is not strictly between 0 and 1, or `power` is not above `alpha`.
 pub fn smallest_detectable(n: usize, alpha: f64, power: f64) -> Option<f64> {
+    if n < 2 {
+        probability(alpha);
+        return None;
+    }
+    let shift = smallest_detectable_shift((n - 1) as f64, alpha, power)?;
+    Some(shift / (n as f64).sqrt())
+}
+
+/// Returns the same in standard errors of the estimate, for a two-sided t test with `df` degrees of freedom: those of
+/// Welch's test, where the sides have units of their own. `None` for less than one degree of freedom.
+///
+/// # Panics
+/// As [`smallest_detectable`].
+pub fn smallest_detectable_shift(df: f64, alpha: f64, power: f64) -> Option<f64> {
     probability(alpha);
     probability(power);
     assert!(power > alpha, "a power lies above alpha, got {power}");
-    if n < 2 {
+    if !(df >= 1.0 && df.is_finite()) {
         return None;
     }
-    let test = StudentPower::new(n, alpha);
+    let test = StudentPower::new(df, alpha);
     let mut top = 1.0;
     while test.at(top) < power {
         top *= 2.0;
@@ -73,15 +88,13 @@ fn probability(p: f64) {
 /// A two-sided t test, ready to be asked for its power.
 struct StudentPower {
     critical: f64,
-    root_n: f64,
     /// Ratios u of the standard deviation seen to the true one, with their probabilities.
     spreads: Vec<(f64, f64)>,
 }
 
 impl StudentPower {
-    /// Prepares the test of `n` ≥ 2 units.
-    fn new(n: usize, alpha: f64) -> Self {
-        let df = (n - 1) as f64;
+    /// Prepares the test with `df` ≥ 1 degrees of freedom.
+    fn new(df: f64, alpha: f64) -> Self {
         let critical = student_critical(alpha / 2.0, df);
         // u² is a χ² over its degrees of freedom.
         let scale = (df / 2.0).ln() * (df / 2.0) - ln_gamma(df / 2.0) + std::f64::consts::LN_2;
@@ -94,18 +107,13 @@ impl StudentPower {
             .map(|(u, weight)| (u, weight * density(u)))
             .filter(|(_, mass)| *mass > 1e-18)
             .collect();
-        Self {
-            critical,
-            root_n: (n as f64).sqrt(),
-            spreads,
-        }
+        Self { critical, spreads }
     }
 
-    /// Returns the chance to reject at a true mean of `effect` standard deviations: the noncentral t
+    /// Returns the chance to reject at a true mean of `centre` standard errors: the noncentral t
     /// is (Z + centre)/u, its tails the normal ones averaged over u (Johnson, Kotz & Balakrishnan,
     /// Continuous Univariate Distributions 2, 1995, section 31.1).
-    fn at(&self, effect: f64) -> f64 {
-        let centre = effect * self.root_n;
+    fn at(&self, centre: f64) -> f64 {
         let rejects = |(u, mass): &(f64, f64)| {
             let bound = self.critical * u;
             mass * (normal_upper(bound - centre) + normal_upper(bound + centre))
@@ -126,6 +134,15 @@ mod tests {
             assert!((power(n, effect, 0.05).unwrap() - 0.8).abs() < 1e-10);
         }
         assert_eq!(smallest_detectable(1, 0.05, 0.8), None);
+    }
+
+    #[test]
+    fn two_sides_of_as_many_units_find_less_than_one_of_all_of_them() {
+        // R: power.t.test(n = 5, sd = 1, power = 0.8, strict = TRUE)$delta is 2.0244 for two samples of five.
+        let shift = smallest_detectable_shift(8.0, 0.05, 0.8).unwrap();
+        let delta = shift * (2.0_f64 / 5.0).sqrt();
+        assert!((delta - 2.0244).abs() < 1e-3, "{delta}");
+        assert_eq!(smallest_detectable_shift(0.5, 0.05, 0.8), None);
     }
 
     #[test]

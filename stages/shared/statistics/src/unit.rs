@@ -244,14 +244,14 @@ impl UnitEffect {
         }
     }
 
-    /// Returns the smallest true mean that as many units with this standard deviation find with
-    /// chance `power` at level `alpha`, in the unit of the effects.
+    /// Returns the smallest true mean that as many units with this spread find with chance `power` at level `alpha`,
+    /// in the unit of the effects: with this standard error and these degrees of freedom.
     ///
     /// # Panics
     /// As [`crate::smallest_detectable`].
     pub fn smallest_detectable(&self, alpha: f64, power: f64) -> f64 {
-        let factor = power::smallest_detectable(self.n, alpha, power);
-        factor.map_or(f64::INFINITY, |factor| factor * self.sd)
+        let factor = power::smallest_detectable_shift(self.df, alpha, power);
+        factor.map_or(f64::INFINITY, |factor| factor * self.error)
     }
 
     /// Returns what a regression gate says.

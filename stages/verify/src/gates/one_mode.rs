@@ -1,5 +1,7 @@
 //! `one-mode`: do latencies come from one state of the server, or from two that alternate?
 
+use std::collections::BTreeSet;
+
 use contract::{CellRows, ChunkGaps, Request, Settings, Timing};
 use pipeline::Problem;
 use rayon::prelude::*;
@@ -9,6 +11,7 @@ use statistics::{Sample, dip_test, holm};
 
 use crate::finding::{Judgement, Severity};
 use crate::gate::{TypedGate, Verdict, listed, percent, share_problems, show};
+use crate::gates::possible_scaling::told_slots;
 use crate::pace::{Company, is_open, residuals};
 use crate::replicates;
 use crate::study::Stage;
@@ -46,9 +49,10 @@ impl TypedGate for OneMode {
     const SUMMARY: &'static str = "Latencies have one mode: the server did not alternate between \
         two states. Examples of two states are a second instance behind the same address, a \
         processor that changes its clock, and a cache that hits every other time. The gate \
-        applies Hartigan's dip test to each coordinate, with all repetitions together, \
-        Holm-adjusted over coordinates. It uses the logarithm of latency or, under open \
-        arrivals, of the time per token. Regression first removes the effect of the lengths of \
+        applies Hartigan's dip test to each coordinate, with all repetitions together, and to \
+        each cell, because a single launch may alternate; each half has half of `alpha`, \
+        Holm-adjusted. It uses the logarithm of latency, of the time from the first token on if \
+        more clients than slots wait in turns, or, under open arrivals, of the time per token. Regression first removes the effect of the lengths of \
         prompt and answer and of the number of requests in flight. Two modes matter if each has \
         a tenth of the requests and they are `effect` apart.";
     const SEVERITY: Severity = Severity::Warn;
@@ -62,49 +66,78 @@ impl TypedGate for OneMode {
         let axes = replicates::axes(stage, None);
         let groups: Vec<(String, Vec<usize>)> =
             replicates::groups(stage, &axes).into_iter().collect();
-        let tested: Vec<(String, f64, Modes)> = groups
-            .into_par_iter()
-            .filter_map(|(at, cells)| {
-                let rows = cells.iter().filter_map(|c| stage.cells[*c].answers());
-                let values: Vec<f64> = rows.flat_map(|rows| freed(&rows)).collect();
-                let sample = Sample::new(values).ok()?;
-                let modes = Modes::of(sample.values())?;
-                (sample.len() >= REQUESTS).then(|| (at, dip_test(&sample).p, modes))
-            })
+        let mut tested: Vec<Tested> = groups
+            .par_iter()
+            .filter_map(|(at, cells)| Tested::of(at.clone(), cells.clone(), stage))
             .collect();
         if tested.is_empty() {
             let why = format!("no coordinate has {REQUESTS} ok requests with times");
             return vec![Verdict::not_judged(why, expected).of_stage()];
         }
-        let p: Vec<f64> = tested.iter().map(|(_, p, _)| *p).collect();
-        let mut wrong: Vec<(f64, String)> = Vec::new();
+        let coordinates = tested.len();
+        // Where nothing is repeated, a cell is its coordinate.
+        let cells = (groups.par_iter()).filter(|(_, cells)| cells.len() > 1);
+        let cells = cells.flat_map_iter(|(_, cells)| cells.iter().copied());
+        let alone = |cell: usize| {
+            let name = stage.cells[cell].input.coordinates.to_string();
+            Tested::of(name, vec![cell], stage)
+        };
+        tested.extend(cells.filter_map(alone).collect::<Vec<_>>());
+        let halves = tested.split_at(coordinates);
+        let halves = [halves.0, halves.1].map(|half| {
+            let p: Vec<f64> = half.iter().map(|t| t.p).collect();
+            (half, holm(&p))
+        });
+        let parts = if halves[1].0.is_empty() { 1.0 } else { 2.0 };
+        let mut wrong: Vec<(f64, &Tested)> = Vec::new();
         let mut smallest = f64::INFINITY;
-        for ((at, _, modes), p) in tested.iter().zip(holm(&p)) {
+        for (tested, p) in halves.iter().flat_map(|(half, p)| half.iter().zip(p)) {
+            let p = (p * parts).min(1.0);
             smallest = smallest.min(p);
-            if p <= parameters.alpha && modes.matter(parameters.effect) {
-                let text = format!(
-                    "{at}: {:.0} % of the requests are {} slower than the others; p {}",
-                    100.0 * modes.upper_share,
-                    percent(modes.apart.exp() - 1.0).trim_start_matches('+'),
-                    show(p)
-                );
-                wrong.push((p, text));
+            if p <= parameters.alpha && tested.modes.matter(parameters.effect) {
+                wrong.push((p, tested));
             }
         }
+        // A coordinate says it for its cells.
+        let whole: Vec<Vec<usize>> = wrong.iter().map(|(_, t)| t.cells.clone()).collect();
+        wrong.retain(|(_, t)| {
+            let of = |cells: &Vec<usize>| cells.len() > 1 && cells.contains(&t.cells[0]);
+            t.cells.len() > 1 || !whole.iter().any(of)
+        });
+        let places = wrong.len();
+        let text = |(p, t): (f64, &Tested)| {
+            let text = format!(
+                "{}: {:.0} % of the requests are {} slower than the others; p {}",
+                t.at,
+                100.0 * t.modes.upper_share,
+                percent(t.modes.apart.exp() - 1.0).trim_start_matches('+'),
+                show(p)
+            );
+            (p, text)
+        };
+        let single = wrong.iter().filter(|(_, t)| t.cells.len() == 1).count();
+        let mut wrong: Vec<(f64, String)> = wrong.into_iter().map(text).collect();
         wrong.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
         let texts: Vec<String> = wrong.into_iter().map(|(_, text)| text).collect();
         let observed = if texts.is_empty() {
             format!(
-                "one mode at {} coordinates; smallest p {}",
-                tested.len(),
+                "one mode at {coordinates} coordinates; smallest p {}",
                 show(smallest)
             )
         } else {
+            let cells = tested.len() - coordinates;
+            let at = match (places - single, single) {
+                (whole, 0) => format!("{whole} of {coordinates} coordinates"),
+                (0, single) if cells > 0 => format!("{single} of {cells} cells"),
+                (0, single) => format!("{single} of {coordinates} coordinates"),
+                (whole, single) if cells > 0 => {
+                    format!("{whole} of {coordinates} coordinates and at {single} single cells")
+                }
+                (whole, single) => format!("{} of {coordinates} coordinates", whole + single),
+            };
             format!(
-                "two modes at {} of {} coordinates: a median falls between them. Look which requests are slow: every \
-                 other one, those of one client, those of some seconds",
-                texts.len(),
-                tested.len()
+                "two modes at {at}: a median falls between them. Look which requests are slow: every \
+                 other one, those of one client, those of some seconds"
             )
         };
         vec![
@@ -115,11 +148,47 @@ impl TypedGate for OneMode {
     }
 }
 
+/// The dip test of a coordinate or of a cell.
+struct Tested {
+    at: String,
+    cells: Vec<usize>,
+    p: f64,
+    modes: Modes,
+}
+
+impl Tested {
+    /// Tests the requests of cells together; `None` if they are too few.
+    fn of(at: String, cells: Vec<usize>, stage: &Stage<'_>) -> Option<Self> {
+        let values = cells.iter().flat_map(|c| {
+            let cell = &stage.cells[*c];
+            let rows = cell.answers();
+            rows.map(|rows| freed(&rows, told_slots(cell)))
+                .unwrap_or_default()
+        });
+        let sample = Sample::new(values.collect::<Vec<f64>>()).ok()?;
+        let modes = Modes::of(sample.values())?;
+        let p = (sample.len() >= REQUESTS).then(|| dip_test(&sample).p)?;
+        Some(Self {
+            at,
+            cells,
+            p,
+            modes,
+        })
+    }
+}
+
 /// Returns the log latencies of a cell without what lengths and company explain, in the order of
-/// the rows.
-fn freed(rows: &CellRows) -> Vec<f64> {
+/// the rows. If a closed loop has more clients than the server has slots, some requests wait for a slot and others
+/// find one: then the time counts from the first token on.
+fn freed(rows: &CellRows, slots: Option<i64>) -> Vec<f64> {
     let open = is_open(rows);
-    let metric = contract::metric(if open { "tpot_ms" } else { "e2e_latency_ms" });
+    let clients: BTreeSet<i64> = rows.measured().filter_map(|r| r.client_id).collect();
+    let waits = slots.is_some_and(|slots| clients.len() as i64 > slots);
+    let metric = contract::metric(if open || waits {
+        "tpot_ms"
+    } else {
+        "e2e_latency_ms"
+    });
     let company = if open {
         Company::generating(rows)
     } else {

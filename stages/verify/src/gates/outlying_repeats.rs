@@ -12,7 +12,7 @@ use crate::finding::{Judgement, Severity};
 use crate::gate::{TypedGate, Verdict, percent, share_problems, show};
 use crate::pace::{factors, is_open, timed};
 use crate::replicates;
-use crate::series::{Latency, median};
+use crate::series::{Latency, inner_waves, median};
 use crate::study::Stage;
 
 pub(crate) struct OutlyingRepeats;
@@ -51,7 +51,8 @@ impl TypedGate for OutlyingRepeats {
     const NAME: &'static str = "outlying-repeats";
     const SUMMARY: &'static str = "No repetition and no launch is far from the others of its \
         coordinate. The gate compares a cell's median latency with the median of the other \
-        repetitions, on the log scale. Under open arrivals, it uses the median time per token, \
+        repetitions, on the log scale. Regression within cells first removes the effect of the \
+        lengths of prompt and answer. Under open arrivals, it uses the median time per token, \
         corrected for the number of answers generated at the same time. The noise is the pooled \
         standard deviation, within coordinates, of the cells of all other blocks or repetitions. \
         If the cell's own standard error is larger, the gate uses that. The test is Student's t, \
@@ -163,19 +164,23 @@ fn levels(stage: &Stage<'_>, cells: &[usize], axis: &str) -> Vec<(usize, Level)>
             .map(|t| factors.by_ref().take(t.len()).collect())
             .collect()
     } else {
-        let in_order = |c: &usize| rows(c).map(|rows| Latency::E2e.in_order(&rows));
-        cells
-            .iter()
-            .map(|c| in_order(c).unwrap_or_default())
-            .collect()
+        let in_order = |c: &usize| {
+            let rows = rows(c)?;
+            let lengths = Latency::E2e.lengths_in_order(&rows);
+            Some((Latency::E2e.in_order(&rows), lengths))
+        };
+        let timed = cells.iter().map(|c| in_order(c).unwrap_or_default());
+        as_long(timed.collect())
     };
     let level = |(cell, values): (&usize, &mut Vec<f64>)| {
         let log = median(values).filter(|m| *m > 0.0)?.ln();
-        let series = Latency::E2e
-            .throughout(rows(cell)?.as_ref())
-            .values
-            .into_iter();
-        let logs = Sample::new(series.filter(|v| *v > 0.0).map(f64::ln)).ok();
+        let rows = rows(cell)?;
+        let series = match open {
+            true => Latency::E2e.throughout(&rows).values,
+            false => inner_waves(values, &rows),
+        };
+        let series = series.into_iter().filter(|v| *v > 0.0);
+        let logs = Sample::new(series.map(f64::ln)).ok();
         // A median has π/2 times the variance of a mean of as many values.
         let error = logs
             .and_then(|s| Some(1.2533 * s.std()? / (s.len() as f64).sqrt()))
@@ -192,6 +197,58 @@ fn levels(stage: &Stage<'_>, cells: &[usize], axis: &str) -> Vec<(usize, Level)>
         ))
     };
     cells.iter().zip(&mut values).filter_map(level).collect()
+}
+
+/// Returns the latencies of each cell as if all answers and all prompts of the coordinate were as long as the mean:
+/// repetitions that drew longer answers are not slower. What a length costs is estimated within cells, so that a
+/// slow cell does not explain itself.
+fn as_long(cells: Vec<(Vec<f64>, Vec<[f64; 2]>)>) -> Vec<Vec<f64>> {
+    let positive = |values: &[f64]| values.iter().all(|v| *v > 0.0);
+    let mean = |values: &mut dyn Iterator<Item = f64>| {
+        let (sum, n) = values.fold((0.0, 0.0), |(s, n), v| (s + v, n + 1.0));
+        if n > 0.0 { sum / n } else { 0.0 }
+    };
+    // Sums of squares and products within cells.
+    let (mut xx, mut xy) = ([[0.0; 2]; 2], [0.0; 2]);
+    let mut n = 0.0;
+    for (values, lengths) in cells.iter().filter(|(values, _)| positive(values)) {
+        let y = mean(&mut values.iter().map(|v| v.ln()));
+        let x = [0, 1].map(|i| mean(&mut lengths.iter().map(|l| l[i])));
+        n += values.len() as f64;
+        for (value, length) in values.iter().zip(lengths) {
+            let off = [length[0] - x[0], length[1] - x[1]];
+            for i in 0..2 {
+                xy[i] += off[i] * (value.ln() - y);
+                for j in 0..2 {
+                    xx[i][j] += off[i] * off[j];
+                }
+            }
+        }
+    }
+    // A length that hardly varies explains nothing.
+    let varies = |i: usize| xx[i][i] > 1e-4 * n;
+    let both = xx[0][0] * xx[1][1] - xx[0][1].powi(2);
+    let slopes = match (varies(0), varies(1)) {
+        (true, true) if both > 1e-6 * xx[0][0] * xx[1][1] => [
+            (xy[0] * xx[1][1] - xy[1] * xx[0][1]) / both,
+            (xy[1] * xx[0][0] - xy[0] * xx[0][1]) / both,
+        ],
+        (true, _) => [xy[0] / xx[0][0], 0.0],
+        (false, true) => [0.0, xy[1] / xx[1][1]],
+        (false, false) => [0.0; 2],
+    };
+    let usual = [0, 1].map(|i| {
+        let lengths = cells.iter().flat_map(|(_, lengths)| lengths);
+        mean(&mut lengths.map(|l| l[i]))
+    });
+    let freed = |(values, lengths): (Vec<f64>, Vec<[f64; 2]>)| {
+        let freed = values.into_iter().zip(lengths).map(|(value, length)| {
+            let longer = |i: usize| slopes[i] * (length[i] - usual[i]);
+            value / (longer(0) + longer(1)).exp()
+        });
+        freed.collect()
+    };
+    cells.into_iter().map(freed).collect()
 }
 
 /// How far repetitions lie off each other in a stage as a whole.

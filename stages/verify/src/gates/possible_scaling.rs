@@ -73,6 +73,12 @@ impl TypedGate for PossibleScaling {
 
 /// Returns how many requests the server of a cell works on at one time.
 fn slots(parameters: &Parameters, cell: &Cell<'_>) -> Option<i64> {
+    let given = parameters.slots.map(i64::from).filter(|n| *n > 0);
+    given.or_else(|| told_slots(cell))
+}
+
+/// Returns the slots that the server reports, or that its model has.
+pub(crate) fn told_slots(cell: &Cell<'_>) -> Option<i64> {
     let told = || {
         let descriptor = &cell.server.as_ref()?.descriptor;
         [
@@ -89,8 +95,7 @@ fn slots(parameters: &Parameters, cell: &Cell<'_>) -> Option<i64> {
             .pointer("/simulate/server/slots")?
             .as_i64()
     };
-    let given = parameters.slots.map(i64::from);
-    given.or_else(told).or_else(simulated).filter(|n| *n > 0)
+    told().or_else(simulated).filter(|n| *n > 0)
 }
 
 /// Judges one cell: how many answers are generated at one time.

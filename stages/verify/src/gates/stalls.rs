@@ -6,6 +6,7 @@ use std::collections::BinaryHeap;
 use contract::CellRows;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use statistics::Sample;
 
 use crate::finding::{Judgement, Severity};
 use crate::gate::{TypedGate, Verdict, each, listed, show};
@@ -36,6 +37,10 @@ fn half_a_second() -> f64 {
 /// How many robust standard deviations, on the log scale, a silence must lie above the usual.
 const DEVIATIONS: f64 = 6.0;
 
+/// How many times as long as nine tenths of the silences a silence is a stall, however much they vary: without
+/// chunks, most signs of life are far apart and some are close together.
+const LONGER: f64 = 10.0;
+
 /// From how many requests on it is known what is usual.
 const REQUESTS: usize = 5;
 
@@ -46,10 +51,11 @@ impl TypedGate for Stalls {
         has work. Every first token, every chunk and every end of an answer is a sign of life. A \
         silence is a gap between two signs while a request is in flight. In a closed loop, a gap \
         in which no client sends also counts. A silence is a stall if it is longer than \
-        `at-least-ms`, longer than `factor` times the usual silence, and six robust standard \
-        deviations above it on the log scale. To find the usual silence, the gate divides the \
-        cell into as many intervals as it has requests, and takes the median of their longest \
-        silences. This is a bound, not a test.";
+        `at-least-ms`, longer than `factor` times the usual silence, and either six robust \
+        standard deviations above it on the log scale or ten times as long as nine tenths of \
+        the silences. To find the usual silence, the gate divides the cell into as many \
+        intervals as it has requests, and takes the median of their longest silences. This is a \
+        bound, not a test.";
     const SEVERITY: Severity = Severity::Warn;
     const CELLS_ALONE: bool = true;
 
@@ -62,13 +68,14 @@ impl TypedGate for Stalls {
                 .filter_map(|stretch| stretch.iter().map(|s| s.1 - s.0).max())
                 .map(|longest| longest as f64)
                 .collect();
-            let usual = Centre::of_logs(&longest).filter(|_| requests >= REQUESTS);
-            let Some(usual) = usual else {
+            let usual = Centre::of_logs(&longest).zip(Sample::new(longest).ok());
+            let Some((usual, sample)) = usual.filter(|_| requests >= REQUESTS) else {
                 let why = format!("{requests} requests with times are too few");
                 return Verdict::not_judged(why, expected);
             };
             let bound = usual
                 .above(DEVIATIONS)
+                .min(LONGER * sample.quantile(0.9))
                 .max(usual.median() * parameters.factor)
                 .max(parameters.at_least_ms * 1e6);
             let longest = silences.iter().map(|s| s.1 - s.0).max().unwrap_or(0);

@@ -51,8 +51,8 @@ impl Gate for TokenBias {
     fn summary(&self) -> &'static str {
         "Token counts are not biased in one direction. A ratio of throughputs would show such a \
          bias as speed. Within each cell, the gate makes three comparisons: output tokens with \
-         the tokens of the chunks; output tokens of answers that ended because of their length \
-         with the requested length; prompt tokens with the tokenizer that made the prompts. A \
+         the tokens of the chunks; output tokens of answers that ended because of their length, \
+         or for an unknown reason above it, with the requested length; prompt tokens with the tokenizer that made the prompts. A \
          chat template adds the same number to every prompt and does not count. These are \
          bounds, not tests. With `across`, the gate also compares cells that differ only on that \
          axis, in the output tokens of answers to the same prompt and in the bytes of text per \
@@ -177,11 +177,15 @@ fn by_chunks(rows: &CellRows) -> Option<f64> {
     }))
 }
 
+/// An answer that ended because of its length has the requested length. Where nobody says why answers ended, they
+/// may be shorter, and none can be longer.
 fn by_request(rows: &CellRows) -> Option<f64> {
-    let full = rows
-        .measured()
-        .filter(|r| r.is_ok() && r.finish_reason.as_deref() == Some("length"));
-    ratio(full.filter_map(|r| Some((r.output_tokens?, r.requested_output_tokens?))))
+    let of = |reason: Option<&'static str>| {
+        let ended = rows.measured().filter(|r| r.is_ok());
+        let ended = ended.filter(move |r| r.finish_reason.as_deref() == reason);
+        ratio(ended.filter_map(|r| Some((r.output_tokens?, r.requested_output_tokens?))))
+    };
+    of(Some("length")).or_else(|| of(None).filter(|ratio| *ratio >= 1.0))
 }
 
 /// Returns by which factor the server counts prompts otherwise; `None` if every prompt differs by

@@ -20,6 +20,8 @@ use crate::gates::ALL;
 pub enum Arrivals {
     /// One client, and four.
     Closed,
+    /// The same with answers of 9 to 65 tokens and without chunks, as tools write them that keep one row per request.
+    Ragged,
     /// Poisson arrivals at a share of what the server can do.
     Open {
         /// That share.
@@ -38,6 +40,8 @@ pub enum Fault {
     LaterBlocks,
     /// Every other request is slower by the strength.
     TwoModes,
+    /// Every other request of one launch of ten is slower by the strength.
+    TwoModesOfOneLaunch,
     /// One launch of ten is slower by the strength.
     SlowLaunch,
     /// One cell of twenty is slower by the strength.
@@ -144,6 +148,7 @@ mod tests {
         let mut sums: BTreeMap<&str, Count> = BTreeMap::new();
         let kinds = [
             Arrivals::Closed,
+            Arrivals::Ragged,
             Arrivals::Open { load: 0.3 },
             Arrivals::Open { load: 0.6 },
             Arrivals::Open { load: 0.9 },
@@ -158,14 +163,15 @@ mod tests {
             }
         }
         for (gate, sum) in sums {
-            // At 5 %, of 48 studies 8 fail with a chance of 0.4 %.
-            assert!(sum.fail <= 7 && sum.judged > 0, "{gate}: {sum:?}");
+            // At 5 %, of 60 studies 9 fail with a chance of 0.5 %.
+            assert!(sum.fail <= 8 && sum.judged > 0, "{gate}: {sum:?}");
         }
     }
 
     #[test]
     fn strong_faults_fail_the_gates_made_for_them() {
         let closed = Arrivals::Closed;
+        let ragged = Arrivals::Ragged;
         let open = Arrivals::Open { load: 0.7 };
         let faults = [
             (closed, Fault::ColdStart, 0.5, "warm-up"),
@@ -174,8 +180,11 @@ mod tests {
             (open, Fault::Drift, 0.4, "stationarity"),
             (closed, Fault::LaterBlocks, 0.4, "order-effects"),
             (closed, Fault::TwoModes, 0.6, "one-mode"),
+            (closed, Fault::TwoModesOfOneLaunch, 1.5, "one-mode"),
+            (ragged, Fault::TwoModesOfOneLaunch, 1.5, "one-mode"),
             (open, Fault::TwoModes, 0.8, "one-mode"),
             (closed, Fault::SlowLaunch, 0.4, "outlying-repeats"),
+            (ragged, Fault::SlowLaunch, 0.3, "outlying-repeats"),
             (open, Fault::SlowLaunch, 0.6, "outlying-repeats"),
             (closed, Fault::SlowBase, 0.6, "possible-scaling"),
             (closed, Fault::MoreSlots, 2.0, "possible-scaling"),
@@ -186,6 +195,7 @@ mod tests {
             (open, Fault::ClockStep, -500.0, "clock"),
             (closed, Fault::ClockStep, 5_000.0, "stalls"),
             (closed, Fault::Stall, 10.0, "stalls"),
+            (ragged, Fault::Stall, 10.0, "stalls"),
             (open, Fault::Stall, 10.0, "stalls"),
             (closed, Fault::EarlyFirstToken, 1e9, "plausible-ttft"),
             (closed, Fault::ForeignLoad, 0.4, "balanced-conditions"),

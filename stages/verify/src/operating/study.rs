@@ -55,7 +55,7 @@ impl Made {
                         block,
                     };
                     let label = match arrivals {
-                        Arrivals::Closed => CLIENTS[level] as i64,
+                        Arrivals::Closed | Arrivals::Ragged => CLIENTS[level] as i64,
                         Arrivals::Open { .. } => TOKENS[level],
                     };
                     let at = vec![
@@ -192,6 +192,7 @@ fn slower(fault: Option<(Fault, f64)>, place: Place, request: usize) -> f64 {
         Fault::Drift => at,
         Fault::LaterBlocks => place.block as f64 / (BLOCKS - 1) as f64,
         Fault::TwoModes => (request % 2) as f64,
+        Fault::TwoModesOfOneLaunch if launch => (request % 2) as f64,
         Fault::SlowLaunch => f64::from(launch),
         Fault::SlowCell => f64::from(launch && place.level == 1),
         // The fewest clients were measured while the machine had other work.
@@ -212,19 +213,27 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
     );
     let whole = launch.factor(0.02) * draws.factor(0.01);
     let tokens = match arrivals {
-        Arrivals::Closed => TOKENS[0],
+        Arrivals::Closed | Arrivals::Ragged => TOKENS[0],
         Arrivals::Open { .. } => TOKENS[place.level],
     };
+    let ragged = arrivals == Arrivals::Ragged;
+    let mut lengths = Draws::new(seed, 3_000 + number);
+    let lengths: Vec<i64> = (0..REQUESTS)
+        .map(|_| match ragged {
+            true => 9 + (56.0 * lengths.uniform()) as i64,
+            false => tokens,
+        })
+        .collect();
     let mut work = Vec::new();
     let mut mood = 1.0;
-    for i in 0..REQUESTS {
+    for (i, tokens) in lengths.iter().enumerate() {
         if i % 4 == 0 {
             mood = draws.factor(0.03);
         }
         let slower = whole * mood * slower(fault, place, i);
         work.push(Work {
             prefill: 20.0 * slower * draws.factor(0.15),
-            decode: 4.0 * tokens as f64 * slower * draws.factor(0.1),
+            decode: 4.0 * *tokens as f64 * slower * draws.factor(0.1),
         });
     }
     let mut server = Server {
@@ -233,7 +242,7 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
     };
     let service = 20.0 + 4.0 * tokens as f64;
     let senders = match arrivals {
-        Arrivals::Closed => Senders::Closed(CLIENTS[place.level]),
+        Arrivals::Closed | Arrivals::Ragged => Senders::Closed(CLIENTS[place.level]),
         Arrivals::Open { load } => {
             let gap = 1e3 / (load * server.capacity(service));
             let times = (0..REQUESTS).scan(0.0, |at, _| {
@@ -253,17 +262,15 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
         .map(|(_, seconds)| (12.0 * service, seconds * 1e3));
     let flights = serve(server, &senders, &work, stall);
     let requests: Vec<Request> = (0..)
-        .zip(&flights)
-        .map(|(id, f)| row(id, f, tokens))
+        .zip(flights.iter().zip(&lengths))
+        .map(|(id, (f, tokens))| row(id, f, *tokens))
         .collect();
-    let mut chunks: Vec<_> = requests
-        .iter()
-        .flat_map(|r| chunks_around(r, stall))
-        .collect();
+    let streamed = requests.iter().filter(|_| !ragged);
+    let mut chunks: Vec<_> = streamed.flat_map(|r| chunks_around(r, stall)).collect();
     for chunk in &mut chunks {
         chunk.bytes = Some(2 + (4.0 * draws.uniform()) as i64);
     }
-    let clients = matches!(arrivals, Arrivals::Closed).then(|| CLIENTS[place.level] as i64);
+    let clients = (!matches!(arrivals, Arrivals::Open { .. })).then(|| CLIENTS[place.level] as i64);
     // Blocks one after the other, the cells of a block in an order of its own.
     let turn = (number * 7 + place.block * 3) % 4;
     let started =

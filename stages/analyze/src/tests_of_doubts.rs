@@ -1,0 +1,279 @@
+//! What a stranger would doubt: few hosts, checks that contend, tests that cannot find anything, names that collide.
+
+use artifacts::Scalar;
+use serde_json::json;
+
+use crate::published::{column, made, run, table};
+
+/// A table of throughput: hosts of two blocks each, two systems, the first so much faster.
+fn hosts(hosts: usize, factor: f64) -> String {
+    let mut text = "host,block,system,tok_s\n".to_owned();
+    for host in 0..hosts {
+        for block in 0..2 {
+            let base = 100.0 + 3.0 * host as f64 + 1.7 * block as f64;
+            let faster = base * factor * (1.0 + 0.004 * ((host * 5 + block * 3) % 7) as f64);
+            text.push_str(&format!(
+                "h{host},{block},b,{base}\nh{host},{block},a,{faster}\n"
+            ));
+        }
+    }
+    text
+}
+
+const KEYS: [&str; 3] = ["host", "block", "system"];
+
+#[test]
+fn hosts_of_several_blocks_are_clusters_and_fewer_than_five_of_them_are_refused() {
+    let pair = json!({"axis": "system", "a": "a", "b": "b"});
+    let compared = json!({"from": "t", "pair": pair, "columns": ["tok_s"], "unit": ["host"], "family": "study"});
+    let over = json!(["host", "block"]);
+    let apart = json!({"from": "t", "pair": pair, "columns": ["tok_s"], "unit": ["host"], "over": over, "family": "study"});
+    let order = json!({"from": "t", "among": "system", "column": "tok_s", "better": "higher", "unit": ["host"], "family": "study"});
+    for (n, verdict) in [(3, "undecidable"), (4, "undecidable"), (5, "different")] {
+        let frame = || table(&hosts(n, 1.4), &KEYS, &["tok_s"]);
+        let paired = run("paired-comparison", &compared, frame());
+        assert_eq!(
+            column(&paired, &["tok_s"], "verdict").to_string(),
+            verdict,
+            "{n}"
+        );
+        let unpaired = run("unpaired-comparison", &apart, frame());
+        assert_eq!(
+            column(&unpaired, &["tok_s"], "verdict").to_string(),
+            verdict,
+            "{n}"
+        );
+        let ranking = run("ranking", &order, frame());
+        let shown = column(&ranking, &["0", "b"], "rank_shown");
+        assert_eq!(shown, Scalar::Int(if n < 5 { 1 } else { 2 }), "{n}");
+        if n < 5 {
+            let reason = column(&paired, &["tok_s"], "verdict_reason").to_string();
+            assert_eq!(reason, format!("{n} clusters, and at least 5 are needed"));
+            assert_eq!(column(&paired, &["tok_s"], "p"), Scalar::Null);
+        }
+    }
+    // Three hosts that were started once each are three units.
+    let once = hosts(3, 1.4)
+        .lines()
+        .filter(|l| !l.contains(",1,"))
+        .collect::<Vec<_>>()
+        .join("\n");
+    let once = once.replace(",0,", ",").replace("host,block,", "host,");
+    let found = run(
+        "paired-comparison",
+        &compared,
+        table(&once, &["host", "system"], &["tok_s"]),
+    );
+    assert_eq!(
+        column(&found, &["tok_s"], "verdict").to_string(),
+        "different"
+    );
+    // An interval of a mean needs as many.
+    let means = json!({"from": "t", "over": over, "unit": ["host"], "columns": ["tok_s"], "confidence": 0.95});
+    for (n, known) in [(4, false), (5, true)] {
+        let found = run(
+            "aggregate",
+            &means,
+            table(&hosts(n, 1.4), &KEYS, &["tok_s"]),
+        );
+        assert_eq!(
+            column(&found, &["a"], "tok_s_ci_low") != Scalar::Null,
+            known,
+            "{n}"
+        );
+    }
+}
+
+#[test]
+fn a_test_that_cannot_find_anything_is_undecidable_and_states_no_detectable_effect() {
+    let text = "block,system,tok_s\n1,a,9\n1,b,2\n2,a,9.5\n2,b,2.25\n3,a,9.75\n3,b,2\n4,a,8\n4,b,1.5\n5,a,9\n5,b,3\n";
+    let judged = |operator: &str, test: &str, over: bool| {
+        let mut parameters = json!({"from": "t", "columns": ["tok_s"], "test": test, "family": "study",
+            "pair": {"axis": "system", "a": "a", "b": "b"}});
+        if over {
+            parameters["over"] = json!(["block"]);
+        }
+        let found = run(
+            operator,
+            &parameters,
+            table(text, &["block", "system"], &["tok_s"]),
+        );
+        let at = |name: &str| column(&found, &["tok_s"], name).to_string();
+        (
+            at("verdict"),
+            at("verdict_reason"),
+            at("smallest_detectable"),
+        )
+    };
+    // Five signs give 1/16 at least.
+    for test in ["wilcoxon", "sign", "permutation"] {
+        let (verdict, reason, detectable) = judged("paired-comparison", test, false);
+        assert_eq!(
+            (verdict.as_str(), detectable.as_str()),
+            ("undecidable", "null"),
+            "{test}"
+        );
+        assert_eq!(
+            reason,
+            "the smallest p of so few units is 0.0625, above the level of this test, 0.0500: it could not find anything"
+        );
+    }
+    // Of the 252 ways to deal ten units, two are as far apart.
+    let (verdict, _, detectable) = judged("unpaired-comparison", "mann-whitney", true);
+    assert_eq!(
+        (verdict.as_str(), detectable.as_str()),
+        ("different", "null")
+    );
+    assert_eq!(
+        judged("paired-comparison", "paired-t", false).0,
+        "different"
+    );
+}
+
+#[test]
+fn means_that_point_the_other_way_are_said() {
+    // Faster with one client and with four, in every block; slower with many, where the numbers are large.
+    let mut text = "block,clients,system,tok_s\n".to_owned();
+    for block in 0..5 {
+        let noise = 1.0 + 0.01 * f64::from(block % 3);
+        for (clients, base, ratio) in [(1, 10.0, 1.5), (4, 35.0, 1.4), (64, 900.0, 0.8)] {
+            let faster = base * ratio * noise;
+            text.push_str(&format!(
+                "{block},{clients},b,{base}\n{block},{clients},a,{faster}\n"
+            ));
+        }
+    }
+    let parameters = json!({"from": "t", "columns": ["tok_s"], "family": "study",
+        "pair": {"axis": "system", "a": "a", "b": "b"}});
+    let found = run(
+        "paired-comparison",
+        &parameters,
+        table(&text, &["block", "clients", "system"], &["tok_s"]),
+    );
+    let at = |name: &str| column(&found, &["tok_s"], name).to_string();
+    assert_eq!(
+        (at("verdict").as_str(), at("higher").as_str()),
+        ("different", "a")
+    );
+    assert!(
+        at("mean_delta").starts_with('-') && at("verdict_reason").contains("point the other way")
+    );
+}
+
+#[test]
+fn the_a_a_arm_is_no_contender() {
+    let mut text = "block,system,tok_s,ttft_ms\n".to_owned();
+    for block in 0..5 {
+        let noise = f64::from(block % 3);
+        for (system, tok_s, ttft) in [
+            ("a", 140.0, 20.0),
+            ("b", 100.0, 9.0),
+            ("b-again", 101.0, 8.9),
+        ] {
+            text.push_str(&format!(
+                "{block},{system},{},{}\n",
+                tok_s + noise,
+                ttft + 0.1 * noise
+            ));
+        }
+    }
+    let frame = || table(&text, &["block", "system"], &["tok_s", "ttft_ms"]);
+    let arm = json!({"control": {"axis": "system", "label": "b-again", "stands_for": "b"}});
+    let better = json!({"from": "t", "among": "system", "column": "tok_s", "better": "higher"});
+    let mut order = better.clone();
+    order["family"] = json!("study");
+    let front = json!({"from": "means", "x": "ttft_ms_mean", "x-better": "lower", "y": "tok_s_mean", "y-better": "higher"});
+    let means = json!({"from": "t", "over": ["block"], "columns": ["tok_s", "ttft_ms"], "confidence": 0.95});
+    let tables = [
+        ("order", "ranking", order),
+        ("wins", "wins", better),
+        ("means", "aggregate", means),
+        ("front", "frontier", front),
+    ];
+    let with = made(&tables, frame(), &arm).unwrap();
+    let without = made(&tables, frame(), &json!(null)).unwrap();
+    for name in ["order", "wins", "front"] {
+        let labels = |frame: &crate::frame::Frame| -> Vec<String> {
+            frame.rows.iter().map(|r| r.key[0].to_string()).collect()
+        };
+        assert_eq!(labels(&with[name]), ["a", "b"], "{name}");
+        assert_eq!(labels(&without[name]), ["a", "b", "b-again"], "{name}");
+    }
+    // Its twin would take the place of `b` by a tenth of a millisecond, and the intervals say that this is nothing.
+    assert_eq!(
+        column(&with["front"], &["b"], "on_frontier"),
+        Scalar::Bool(true)
+    );
+    assert_eq!(
+        column(&without["front"], &["b"], "on_frontier"),
+        Scalar::Bool(false)
+    );
+    assert_eq!(
+        column(&without["front"], &["b"], "surely_beaten_by"),
+        Scalar::Int(0)
+    );
+}
+
+#[test]
+fn a_cost_has_the_interval_of_its_throughput() {
+    let text = "block,system,tok_s\n1,a,100\n2,a,110\n3,a,90\n4,a,105\n5,a,95\n";
+    let means = json!({"from": "t", "over": ["block"], "columns": ["tok_s"], "confidence": 0.95});
+    let price = json!({"from": "means", "column": "tok_s_mean", "devices": 1, "price-per-hour": 0.36,
+        "currency": "EUR", "price-date": "2026-02-03", "price-source": "a list"});
+    let tables = [("means", "aggregate", means), ("price", "cost", price)];
+    let found = made(
+        &tables,
+        table(text, &["block", "system"], &["tok_s"]),
+        &json!(null),
+    )
+    .unwrap();
+    let of = |name: &str, column: &str| found[name].number(0, column).unwrap();
+    for (cost, rate) in [("", "mean"), ("_low", "ci_high"), ("_high", "ci_low")] {
+        let cost = of("price", &format!("cost_per_million_tokens{cost}"));
+        assert!((cost * of("means", &format!("tok_s_{rate}")) - 100.0).abs() < 1e-9);
+    }
+    assert!(of("price", "cost_per_million_tokens_low") < of("price", "cost_per_million_tokens"));
+}
+
+#[test]
+fn axes_may_have_the_names_of_the_keys_that_operators_add() {
+    let text =
+        "block,metric,system,tok_s\n1,x,a,100\n1,x,b,90\n2,x,a,110\n2,x,b,96\n3,x,a,99\n3,x,b,90\n";
+    let parameters = json!({"from": "t", "columns": ["tok_s"], "by": ["metric"], "family": "study",
+        "pair": {"axis": "system", "a": "a", "b": "b"}});
+    let found = run(
+        "paired-comparison",
+        &parameters,
+        table(text, &["block", "metric", "system"], &["tok_s"]),
+    );
+    assert_eq!(found.keys, ["metric", "paired_comparison_metric"]);
+    let text = "n,tok_s\n1,100\n2,110\n4,120\n8,118\n";
+    let rule = json!({"rule": "slow", "ladder": "n", "any": [{"table": "t", "column": "tok_s", "below": 50}]});
+    // The axis is called `n`, and so are a column and the end of another.
+    let mut named: Vec<String> = Vec::new();
+    let text = format!("g,{}", text.replace('\n', "\nx,").trim_end_matches("x,"));
+    let found = run("breakdown", &rule, table(&text, &["g", "n"], &["tok_s"]));
+    named.extend(found.keys.iter().cloned());
+    named.extend(found.specs.iter().map(|s| s.name.clone()));
+    let mut unique = named.clone();
+    unique.sort();
+    unique.dedup();
+    assert_eq!(unique.len(), named.len(), "{named:?}");
+}
+
+#[test]
+fn repetitions_within_a_launch_are_no_units_of_an_efficiency() {
+    let mut text = "block,rep,clients,output_throughput\n".to_owned();
+    for block in 0..4 {
+        for rep in 0..3 {
+            for (clients, value) in [(1, 100.0), (4, 310.0)] {
+                let value = value * (1.0 + 0.01 * f64::from(block) + 0.003 * f64::from(rep));
+                text.push_str(&format!("{block},{rep},{clients},{value}\n"));
+            }
+        }
+    }
+    let parameters = json!({"from": "t", "ladder": "clients", "column": "output_throughput", "over": ["block", "rep"]});
+    let frame = table(&text, &["block", "rep", "clients"], &["output_throughput"]);
+    let found = run("parallel-efficiency", &parameters, frame);
+    assert_eq!(column(&found, &["4"], "units"), Scalar::Int(4));
+}
