@@ -277,3 +277,27 @@ fn repetitions_within_a_launch_are_no_units_of_an_efficiency() {
     let found = run("parallel-efficiency", &parameters, frame);
     assert_eq!(column(&found, &["4"], "units"), Scalar::Int(4));
 }
+
+#[test]
+fn a_mean_is_never_shown_beside_an_interval_that_does_not_hold_it() {
+    let parameters =
+        json!({"from": "t", "over": ["block"], "columns": ["ttft_ms"], "confidence": 0.95});
+    let found = |values: &[f64]| {
+        let mut text = "block,system,ttft_ms\n".to_owned();
+        for (block, value) in values.iter().enumerate() {
+            text.push_str(&format!("{block},a,{value}\n"));
+        }
+        let frame = table(&text, &["block", "system"], &["ttft_ms"]);
+        run("aggregate", &parameters, frame)
+    };
+    let usual = found(&[10.0, 11.0, 9.5, 10.4, 9.9]);
+    assert!(usual.number(0, "ttft_ms_ci_low") < usual.number(0, "ttft_ms_mean"));
+    // Sixteen launches, one of which hung: the mean is 634, and the interval of the geometric mean ends far below.
+    let mut values = [10.0, 10.5, 9.5, 10.2].repeat(4);
+    values[7] = 10_000.0;
+    let wild = found(&values);
+    assert_eq!(wild.number(0, "ttft_ms_ci_low"), None);
+    assert_eq!(wild.number(0, "ttft_ms_ci_high"), None);
+    let why = column(&wild, &["a"], "interval_of").to_string();
+    assert_eq!(why, "block; the mean of ttft_ms lies outside it");
+}

@@ -4,7 +4,7 @@ use artifacts::Scalar;
 use pipeline::{Failure, Problem, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statistics::Sample;
+use statistics::{Interval, Sample};
 
 use crate::columns::Columns;
 use crate::frame::{Frame, Level, Spec, spans};
@@ -156,7 +156,8 @@ impl TypedOperator for Aggregate {
     const SOURCE: &'static str = "Mean, standard deviation and extremes are computed over the \
         rows. The interval is that of the mean over units of replication, by Student's t with \
         units − 1 degrees of freedom. If all units' means are above 0, it uses their logarithms, \
-        so it never reaches 0. Repetitions within one launch are not units: their spread does \
+        so it never reaches 0. If units differ by factors, the mean can lie outside that \
+        interval, which is then null. Repetitions within one launch are not units: their spread does \
         not show how another launch would differ.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
@@ -201,15 +202,31 @@ impl TypedOperator for Aggregate {
             let sample = |column: &String| {
                 let value = |row: usize| from.number(row, column);
                 let sample = Sample::new(members.iter().filter_map(|m| value(*m))).ok()?;
-                let mean = together.mean(from, members, given.confidence, value)?;
+                let mut mean = together.mean(from, members, given.confidence, value)?;
+                // Units that differ by factors have an arithmetic mean far above the geometric one.
+                let arithmetic = sample.mean();
+                let holds = |i: &Interval| i.low <= arithmetic && arithmetic <= i.high;
+                if mean.interval.as_ref().is_ok_and(|i| !holds(i)) {
+                    mean.interval = Err(format!("the mean of {column} lies outside it"));
+                }
                 Some((sample, mean))
             };
+            let samples: Vec<Option<(Sample, Mean)>> = given.columns.iter().map(sample).collect();
+            let outside = samples.iter().flatten().filter_map(|(_, mean)| {
+                let reason = mean.interval.as_ref().err()?;
+                reason.ends_with("lies outside it").then(|| reason.clone())
+            });
+            let outside: Vec<String> = outside.collect();
+            let interval_of = units.words().unwrap_or_else(|| units.none());
             let group = Group {
                 level,
                 n: members.len(),
                 missing: from.missing_at(keys, key),
-                samples: given.columns.iter().map(sample).collect(),
-                interval_of: units.words().unwrap_or_else(|| units.none()),
+                samples,
+                interval_of: match outside.is_empty() {
+                    true => interval_of,
+                    false => format!("{interval_of}; {}", outside.join("; ")),
+                },
             };
             let lineage = spans(&given.from, members.iter().copied());
             rows.push(columns.row(key.clone(), &group, lineage));
