@@ -106,13 +106,13 @@ impl StageKind for Load {
                 problems.extend(no_tokens_there(&workload, settings.api));
                 if let Some(api) = settings.api {
                     let streamed = given["delivery"] == "streamed";
-                    problems.extend(suits::problems(api, &workload, &settings, streamed));
+                    problems.extend(suits::problems(api, &workload, streamed));
                     if !api.generates() {
                         settings.delivery = Delivery::Whole;
                     }
                 } else if settings.simulate.is_some() {
                     let simulated = Api::OpenaiCompletions;
-                    problems.extend(suits::problems(simulated, &workload, &settings, false));
+                    problems.extend(suits::problems(simulated, &workload, false));
                 }
                 // Sessions and the probes of a search take as many as they come to.
                 let needed = settings
@@ -135,6 +135,12 @@ impl StageKind for Load {
         }
         if let Some(simulation) = &mut settings.simulate {
             problems.extend(simulate::find_server(simulation, library));
+            let images = matches!(&settings.workload, Some(WorkloadChoice::Inline(w)) if suits::has_images(w));
+            if images && simulation.knows_no_images() {
+                let message = "the simulated server does not say what an image costs";
+                let hint = "add `tokens-per-image: 576` to its definition, or remove `images` from the workload";
+                problems.push(Problem::at(&["simulate", "server"], message).hint(hint));
+            }
             if talks {
                 problems.push(
                     Problem::at(
@@ -231,7 +237,7 @@ impl StageKind for Load {
         if let (None, Some(WorkloadChoice::Inline(workload)), Some(api)) =
             (settings.api, &settings.workload, suits::api_of(server))
         {
-            problems.extend(suits::problems(api, workload, &settings, false));
+            problems.extend(suits::problems(api, workload, false));
         }
         if problems.is_empty() {
             Ok(())
@@ -858,6 +864,32 @@ mod tests {
         let problems = Load.canonical(settings, &Shelf).unwrap_err();
         let text = |p: &Problem| format!("{} ({})", p.message, p.hint.clone().unwrap_or_default());
         problems.iter().map(text).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn images_of_a_simulated_load_need_a_price_in_tokens() {
+        let stage = |server: Json| {
+            json!({
+                "api": "openai-chat", "arrival": "sequential", "requests": 2, "simulate": {"server": server},
+                "workload": {"prompts": {"words": {"length": 5}}, "output": {"tokens": 4},
+                             "images": {"count": 1, "width": 8, "height": 8}},
+            })
+        };
+        let mut server = json!({"slots": 1, "prefill": {}, "decode": {"fixed": "1 ms"}});
+        let text = refused(&stage(server.clone()));
+        assert!(
+            text.contains("what an image costs") && text.contains("tokens-per-image"),
+            "{text}"
+        );
+        server["tokens-per-image"] = json!(576);
+        assert!(Load.canonical(&stage(server), &Shelf).is_ok());
+        let vectors = json!({
+            "api": "openai-embeddings", "arrival": "sequential", "requests": 2, "simulate": {"server": "batching"},
+            "workload": {"prompts": {"words": {"length": 5}}},
+        });
+        let refused = Load.canonical(&vectors, &Shelf).err();
+        let said = |p: &Problem| p.message.contains("generates");
+        assert!(!refused.unwrap_or_default().iter().any(said));
     }
 
     #[test]

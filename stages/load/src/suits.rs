@@ -3,7 +3,6 @@
 use contract::{Api, OutputMode, Word as _};
 use pipeline::stage::{Needed, Problem};
 
-use crate::settings::Settings;
 use crate::workload::{Images, Part, Source, Workload};
 
 /// Returns the API that the definition of a server's engine names, as far as it is known while planning.
@@ -14,12 +13,7 @@ pub(crate) fn api_of(server: &Needed<'_>) -> Option<Api> {
 }
 
 /// Returns what is wrong with sending a workload through an API; `streamed` if the stage asks for streams.
-pub(crate) fn problems(
-    api: Api,
-    workload: &Workload,
-    settings: &Settings,
-    streamed: bool,
-) -> Vec<Problem> {
+pub(crate) fn problems(api: Api, workload: &Workload, streamed: bool) -> Vec<Problem> {
     let mut found = Vec::new();
     let mut say = |key: &str, message: String, hint: &str| {
         found.push(Problem::at(&[key], message).hint(hint));
@@ -57,10 +51,6 @@ pub(crate) fn problems(
                 "remove `delivery`, or write `delivery: whole`",
             );
         }
-        if settings.simulate.is_some() {
-            let message = format!("a simulated server generates text, and {name} does not");
-            say("simulate", message, "measure a server, or leave out `api`");
-        }
     }
     if api == Api::Rerank {
         let drawn = matches!(
@@ -91,19 +81,10 @@ pub(crate) fn problems(
             "remove `structured`, or speak another API",
         );
     }
-    let some = |images: &Images| images.count > 0;
-    let images = workload.images.as_ref().is_some_and(some)
-        || parts
-            .iter()
-            .any(|part| part.images.as_ref().is_some_and(some));
-    if images && !api.can_see() {
+    if has_images(workload) && !api.can_see() {
         let message = format!("{name} takes no images");
         let hint = "remove `images`, or speak openai-chat, openai-responses or anthropic-messages";
         say("workload", message, hint);
-    }
-    if images && settings.simulate.is_some() {
-        let message = "a simulated server does not look at images".to_owned();
-        say("simulate", message, "remove `images`, or measure a server");
     }
     let exact = workload.output.mode == OutputMode::Exact;
     if exact && matches!(api, Api::OpenaiResponses | Api::AnthropicMessages) {
@@ -117,6 +98,14 @@ pub(crate) fn problems(
         );
     }
     found
+}
+
+/// Returns whether there are images beside some prompts.
+pub(crate) fn has_images(workload: &Workload) -> bool {
+    let some = |images: &Images| images.count > 0;
+    let mut parts = parts(&workload.prompts).into_iter();
+    workload.images.as_ref().is_some_and(some)
+        || parts.any(|part| part.images.as_ref().is_some_and(some))
 }
 
 /// Returns the parts of a mixture, and of mixtures in it.

@@ -307,7 +307,15 @@ fn simulated(searched: &Searched) -> Found {
             replicate: Coordinates::default(),
         };
         let spec = LoadSpec::new(settings, origin).unwrap();
-        let result = simulate(&spec, &simulation, server, &spec.origin, &Control::quiet()).unwrap();
+        let result = simulate(
+            &spec,
+            &simulation,
+            server,
+            None,
+            &spec.origin,
+            &Control::quiet(),
+        )
+        .unwrap();
         let rows = result
             .requests
             .iter()

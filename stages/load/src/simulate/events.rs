@@ -22,6 +22,8 @@ const ERROR_NS: u64 = 1_000_000;
 pub(super) struct Asked {
     pub(super) prompt_tokens: u64,
     pub(super) output_tokens: u32,
+    /// Whether the answer is text. Else it is whole at the end of the prefill: a vector, or scores.
+    pub(super) generates: bool,
     /// Shared prefix: which, and the prompt's text.
     pub(super) prefix: Option<(u32, String)>,
     pub(super) fault: Option<Fault>,
@@ -361,7 +363,8 @@ impl<'a> Machine<'a> {
                 // It may have passed a time limit meanwhile.
                 if self.admitted.front() == Some(&request) {
                     self.admitted.pop_front();
-                    if self.asked[request].fault == Some(Fault::NoTokens) {
+                    let asked = &self.asked[request];
+                    if asked.fault == Some(Fault::NoTokens) || !asked.generates {
                         self.end(request, RequestStatus::Ok, None, senders);
                     } else {
                         self.decoding.push(request);

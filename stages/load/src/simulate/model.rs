@@ -106,6 +106,10 @@ pub struct SimulatedServer {
     /// takes no prefill.
     #[serde(default)]
     pub prefix_cache: bool,
+    /// Tokens of a prompt for each image beside it. A workload with images needs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub tokens_per_image: Option<u32>,
     /// How much times vary.
     #[serde(default)]
     pub noise: Noise,
@@ -331,6 +335,7 @@ impl SimulatedServer {
             tokens_per_chunk: 16,
             context: None,
             prefix_cache: true,
+            tokens_per_image: None,
             noise: Noise {
                 step: 0.05,
                 cell: 0.05,
@@ -341,6 +346,11 @@ impl SimulatedServer {
 }
 
 impl Simulation {
+    /// Returns whether the server is known and does not say what an image costs.
+    pub(crate) fn knows_no_images(&self) -> bool {
+        matches!(&self.server, SimulationChoice::Inline(server) if server.tokens_per_image.is_none())
+    }
+
     /// Returns the content the noise follows from, without what only tells when the cell runs.
     pub(crate) fn content(&self) -> Json {
         let mut content = self.clone();

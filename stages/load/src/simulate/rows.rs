@@ -1,7 +1,7 @@
 //! From settings to the rows of a simulated cell.
 
 use artifacts::Digest;
-use contract::{Chunk, Phase, Request, RequestStatus, RowSource, TokenSource};
+use contract::{Api, Chunk, Phase, Request, RequestStatus, RowSource, TokenSource};
 use pipeline::design::{BLOCK, CONTROL};
 use pipeline::stage::{Control, Failure, Json};
 
@@ -18,7 +18,7 @@ const ZERO_UNIX_NS: u64 = 946_684_800_000_000_000;
 const TOKEN: &str = "tok ";
 
 /// Draws the rows of a cell from the model of a server. `noise` is where the noise begins; prompts
-/// and arrivals begin where the specification says.
+/// and arrivals begin where the specification says. `api` is the one that the stage names, if any.
 ///
 /// # Errors
 /// If the arrivals cannot be made, the user stops the cell, or its time limit passes.
@@ -26,9 +26,11 @@ pub(crate) fn simulate(
     spec: &LoadSpec,
     simulation: &Simulation,
     server: &SimulatedServer,
+    api: Option<Api>,
     noise: &Origin,
     control: &Control,
 ) -> Result<LoadResult, Failure> {
+    let generates = api.is_none_or(Api::generates);
     let content = serde_json::json!([
         simulation.content(),
         serde_json::to_value(server).expect("a server always serializes"),
@@ -54,6 +56,7 @@ pub(crate) fn simulate(
         &prompts,
         warmup,
         server,
+        generates,
         &simulation.faults,
         &stream("faults"),
     );
@@ -139,7 +142,7 @@ pub(crate) fn simulate(
         clients,
         rate: spec.arrival.rate(),
         api: "simulated",
-        streamed: true,
+        streamed: generates,
         started_unix_ns: ns(ZERO_UNIX_NS.saturating_add(start)),
         measured_from_ns: Some(ns(measured_from)),
         window: from.zip(to),
@@ -201,6 +204,7 @@ fn asked(
     prompts: &[Prompt],
     warmup: usize,
     server: &SimulatedServer,
+    generates: bool,
     faults: &Faults,
     stream: &Stream,
 ) -> Vec<Asked> {
@@ -216,7 +220,9 @@ fn asked(
     );
     let ask = |(i, prompt): (usize, &Prompt)| {
         let words = prompt.text.split_whitespace().count() as f64;
-        let prompt_tokens = (words * server.tokens_per_word).round().max(1.0) as u64;
+        let seen = prompt.images.map_or(0, |images| u64::from(images.count));
+        let seen = seen * u64::from(server.tokens_per_image.unwrap_or(0));
+        let prompt_tokens = (words * server.tokens_per_word).round().max(1.0) as u64 + seen;
         let most = server.context.map(u64::from);
         let needed = prompt_tokens + u64::from(prompt.output_tokens);
         let at = i.checked_sub(warmup);
@@ -240,6 +246,7 @@ fn asked(
         Asked {
             prompt_tokens,
             output_tokens: prompt.output_tokens,
+            generates,
             prefix,
             fault,
         }
@@ -280,7 +287,11 @@ fn row(request: usize, flight: &Flight, prompt: &Prompt, asked: &Asked) -> Reque
         sent_ns: Some(ns(flight.sent)),
         headers_ns: flight.first.or(http_status.map(|_| done)).map(ns),
         first_token_ns: flight.first.map(ns),
-        last_token_ns: flight.first.map(|_| ns(flight.last)),
+        last_token_ns: match flight.first {
+            Some(_) => Some(ns(flight.last)),
+            // What is no text is whole when it comes.
+            None => (ok && !asked.generates).then_some(ns(done)),
+        },
         done_ns: Some(ns(done)),
         prompt_tokens: told.then_some(ns(asked.prompt_tokens)),
         cached_prompt_tokens: told.then_some(ns(flight.cached)),
@@ -294,7 +305,8 @@ fn row(request: usize, flight: &Flight, prompt: &Prompt, asked: &Asked) -> Reque
         requested_output_tokens: Some(i64::from(prompt.output_tokens)),
         chunks: http_status.map(|_| flight.chunks.len() as i64),
         first_chunk_tokens: flight.chunks.first().map(|(_, tokens)| i64::from(*tokens)),
-        finish_reason: ok.then(|| if flight.tokens > 0 { "length" } else { "stop" }.to_owned()),
+        finish_reason: (ok && asked.generates)
+            .then(|| if flight.tokens > 0 { "length" } else { "stop" }.to_owned()),
         status,
         http_status,
         retry_after_s: None,

@@ -134,10 +134,11 @@ fn drawn(
     let SimulationChoice::Inline(server) = &simulation.server else {
         return Err(Failure::failed("the simulated server is still a name"));
     };
+    let api = settings.api;
     let spec =
         LoadSpec::new(settings, Origin::of(job)).map_err(|e| Failure::failed(e.to_string()))?;
     let noise = Origin::of_noise(job);
-    let result = simulate(&spec, simulation, server, &noise, job.control)?;
+    let result = simulate(&spec, simulation, server, api, &noise, job.control)?;
     Ok((spec, result))
 }
 

@@ -1,5 +1,5 @@
 use artifacts::Scalar;
-use contract::{Phase, Request, RequestStatus};
+use contract::{Api, Phase, Request, RequestStatus, Word as _};
 use pipeline::design::CONTROL;
 use pipeline::stage::{Control, Coordinates, Json};
 use proptest::prelude::*;
@@ -38,7 +38,8 @@ fn run_at(change: &Json, noise: &Origin) -> LoadResult {
         panic!("a name")
     };
     assert_eq!(problems(&simulation, server), []);
-    simulate(&spec, &simulation, server, noise, &Control::quiet()).unwrap()
+    let api = change["api"].as_str().map(|word| Api::parse(word).unwrap());
+    simulate(&spec, &simulation, server, api, noise, &Control::quiet()).unwrap()
 }
 
 fn run_rep(change: &Json, rep: i64) -> LoadResult {
@@ -502,4 +503,40 @@ fn the_arm_of_a_control_sends_the_same_prompts_with_noise_of_its_own() {
     };
     assert_eq!(digests(&of), digests(&again));
     assert_ne!(of.chunks[3].at_ns, again.chunks[3].at_ns);
+}
+
+#[test]
+fn vectors_and_scores_come_whole_at_the_end_of_the_prefill() {
+    let words = json!({"prompts": {"words": {"length": 10}}});
+    let ranked =
+        json!({"prompts": {"words": {"length": 4}}, "documents": {"count": 2, "length": 3}});
+    for (api, workload) in [("openai-embeddings", words), ("rerank", ranked)] {
+        let result = run(&json!({"api": api, "workload": workload}));
+        assert!(!result.cell.streamed && result.chunks.is_empty(), "{api}");
+        for row in measured(&result) {
+            assert_eq!(row.status, RequestStatus::Ok, "{api}");
+            assert_eq!((row.first_token_ns, row.output_tokens), (None, Some(0)));
+            assert_eq!(row.last_token_ns, row.done_ns);
+            assert_eq!(row.prompt_tokens, Some(10), "{api}: query and documents");
+        }
+        // One slot: eight answers of 20 ms each, one after the other.
+        let (from, to) = result.cell.window.unwrap();
+        assert_eq!(to - from, 8 * 20 * MS, "{api}");
+    }
+}
+
+#[test]
+fn an_image_costs_the_tokens_that_the_server_declares() {
+    let image = json!({"count": 2, "width": 8, "height": 8});
+    let workload =
+        json!({"prompts": {"words": {"length": 10}}, "output": {"tokens": 1}, "images": image});
+    let result = run(&json!({
+        "api": "openai-chat", "workload": workload, "arrival": "sequential",
+        "simulate": simulated(&json!({"tokens-per-image": 5})),
+    }));
+    for row in measured(&result) {
+        assert_eq!(row.prompt_tokens, Some(20));
+        let prefill = row.first_token_ns.unwrap() - row.sent_ns.unwrap();
+        assert_eq!(prefill, (10 + 20) * MS);
+    }
 }
