@@ -89,6 +89,13 @@ pub(crate) fn spec(parts: &Parts) -> Json {
     if parts.root.get("reuse").is_some() {
         spec["reuse"] = text("reuse");
     }
+    // What the profile in force is for: readers of its report have to know it.
+    let help = parts
+        .profile
+        .and_then(|name| parts.root.get("profiles")?.get(name)?.get("help"));
+    if let Some(help) = help {
+        spec["profile_help"] = constant(help, &scope);
+    }
     if let Some(design) = parts.design {
         let unit = &parts.stages[design.unit].name;
         spec["design"] = design_json(design, unit, parts.axes);

@@ -37,10 +37,12 @@ fn deviations(data: &Data) -> Result<Table, Miss> {
     let spec = &study.spec;
     let mut rows: Vec<[String; 3]> = Vec::new();
     if let Some(profile) = spec.get("profile").and_then(Json::as_str) {
+        let help = spec.get("profile_help").and_then(Json::as_str);
         rows.push([
             "profile".into(),
             profile.into(),
-            "a profile replaces parameters and axes".into(),
+            help.unwrap_or("a profile replaces parameters and axes")
+                .into(),
         ]);
     }
     for entry in spec

@@ -101,13 +101,19 @@ impl World {
             &settings.caption,
         )?;
         let shown = |text: &str| format!("![{title}](figures/{name}.svg)\n\n**{label}.** {text}");
+        // A caption that only repeats the title says nothing twice.
+        let words = if settings.caption == settings.title {
+            format!("{title}.")
+        } else {
+            format!("{title}. {caption}")
+        };
         if let Some(reason) = self.data.unsampled(&settings.table) {
-            return Ok(shown(&format!("{title}. {caption} *No data: {reason}.*")));
+            return Ok(shown(&format!("{words} *No data: {reason}.*")));
         }
         let only = declared(&settings.only);
         let view = self.data.view(&settings.table, &only).map_err(error_of)?;
         if let Some(reason) = crate::figure::without_values(&view, settings) {
-            return Ok(shown(&format!("{title}. {caption} *No data: {reason}.*")));
+            return Ok(shown(&format!("{words} *No data: {reason}.*")));
         }
         let lacks = footnotes::of(self, &settings.table, &view, &only).map_err(error_of)?;
         let marks =
@@ -118,7 +124,7 @@ impl World {
             None => notes,
         };
         let notes: String = notes.iter().map(|note| format!("\n\n{note}")).collect();
-        Ok(shown(&format!("{title}. {caption}{marks}{notes}")))
+        Ok(shown(&format!("{words}{marks}{notes}")))
     }
 }
 

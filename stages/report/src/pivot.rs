@@ -40,8 +40,8 @@ impl Distinct {
 
 impl Pivoted<'_> {
     /// Adds a line for each combination of values of `columns`, and for each value of the pivot's column the
-    /// columns that it shows. The heading of such a column is that value, and behind it what is shown where
-    /// that is several.
+    /// columns that it shows. The heading of such a column is that value, after the name of its column where it is a
+    /// number, and behind it what is shown where that is several, else its unit.
     ///
     /// # Errors
     /// If a column is not there, or two rows would stand in one place.
@@ -74,10 +74,16 @@ impl Pivoted<'_> {
         for row in &across.rows {
             let label = self.world.show(view, *row, &pivot.by, "", "none");
             let label = escape(&label.map_err(error_of)?);
-            for at in 0..pivot.values.len() {
+            let is_number = view.get(*row, &pivot.by).map_err(error_of)?;
+            let label = match is_number.as_f64() {
+                Some(_) => format!("{} {label}", escape(&pivot.by.replace('_', " "))),
+                None => label,
+            };
+            for (at, value) in pivot.values.iter().enumerate() {
                 let what = &heads.texts[columns.len() + at];
-                grid.lines[0].push(match pivot.values.len() {
-                    1 => label.clone(),
+                grid.lines[0].push(match (pivot.values.len(), unit_to_tell(view, value)) {
+                    (1, None) => label.clone(),
+                    (1, Some(unit)) => format!("{label} ({})", escape(&unit)),
                     _ => format!("{label} {}", escape(what)),
                 });
                 grid.numeric.push(heads.numeric[at]);
@@ -134,4 +140,11 @@ impl Pivoted<'_> {
         );
         error_of(message.into())
     }
+}
+
+/// Returns the unit of a value's column if neither a heading nor its format says it.
+fn unit_to_tell(view: &View, value: &ColumnSettings) -> Option<String> {
+    let unit = view.table.unit(&value.column)?;
+    let said = value.heading.is_some() || value.format.ends_with(['u', '%', '×', 'p']);
+    (unit != "1" && !said).then_some(unit)
 }

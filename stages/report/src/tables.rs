@@ -78,6 +78,10 @@ const TELLING: &[&str] = &[
     "adjusted_low",
     "verdict",
     "verdict_reason",
+    "value",
+    "std_error",
+    "df",
+    "r2",
     "n_ok",
     "output_throughput",
     "request_throughput",
@@ -136,11 +140,23 @@ fn choose(known: &[String], keys: &[String], telling: &[String]) -> Vec<String> 
                 has("ci_low") || aggregate && has("n")
             })
         };
+        // Deltas and changes have both sides of each column, and what lies between them.
+        let of_sides = |c: &&String| {
+            let beside = |ends: &[&str], sign: &str| {
+                let stems = ends.iter().filter_map(|end| c.strip_suffix(end));
+                stems
+                    .into_iter()
+                    .any(|stem| known.contains(&format!("{stem}{sign}")))
+            };
+            beside(&["_a", "_b", "_ratio"], "_delta")
+                || beside(&["_before", "_after", "_change_percent"], "_change")
+        };
         let named = telling
             .iter()
             .filter_map(|name| shown.iter().find(|c| *c == name));
+        let rest = shown.iter().filter(|c| !telling.contains(c));
         let telling: Vec<String> = named
-            .chain(shown.iter().filter(of_means))
+            .chain(rest.filter(|c| of_means(c) || of_sides(c)))
             .cloned()
             .collect();
         // A table of another kind may have one of these columns by chance: a ranking has the column that it ranks by.
@@ -574,3 +590,6 @@ pub(crate) fn escape(text: &str) -> String {
 fn width(marked: &str) -> usize {
     unmarked(marked).chars().count()
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use artifacts::Scalar;
+
 use crate::data::Data;
 use crate::settings::Literal;
 
 /// Returns the declared literals, and with them every name in the text that needs no declaration: quantiles, and the
-/// stages, axes and outputs of the study. Each is a literal with its reason, so the trace lists it like any other.
+/// stages, axes, labels of axes and outputs of the study. Each is a literal with its reason, so the trace lists it like any other.
 pub(crate) fn with_names(declared: &[Literal], data: &Data, markdown: &str) -> Vec<Literal> {
     let mut literals = declared.to_vec();
     let literal = |text: &str, reason: &str| Literal {
@@ -21,6 +23,13 @@ pub(crate) fn with_names(declared: &[Literal], data: &Data, markdown: &str) -> V
     let axes: BTreeSet<&str> = cells()
         .flat_map(|c| c.coordinates.0.iter().map(|(axis, _)| axis.as_str()))
         .collect();
+    let labels: BTreeSet<&str> = cells()
+        .flat_map(|c| c.coordinates.0.iter())
+        .filter_map(|(_, label)| match label {
+            Scalar::Text(label) => Some(label.as_str()),
+            _ => None,
+        })
+        .collect();
     let outputs: BTreeSet<&str> = cells()
         .flat_map(|c| c.outputs.keys())
         .map(String::as_str)
@@ -29,6 +38,12 @@ pub(crate) fn with_names(declared: &[Literal], data: &Data, markdown: &str) -> V
         axes.into_iter()
             .filter_map(|n| named(n))
             .map(|n| literal(n, "the name of an axis")),
+    );
+    literals.extend(
+        labels
+            .into_iter()
+            .filter_map(|n| named(n))
+            .map(|n| literal(n, "a label of an axis")),
     );
     literals.extend(
         outputs

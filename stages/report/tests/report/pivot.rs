@@ -36,7 +36,11 @@ fn values_of_a_column_become_columns_and_stay_traced() {
             .collect()
     };
     let head = cells(lines[0]);
-    assert_eq!(head[..3], ["configuration", "1", "2"], "{text}");
+    assert_eq!(
+        head[..3],
+        ["configuration", "concurrency 1", "concurrency 2"],
+        "{text}"
+    );
     assert_eq!(cells(lines[2]).len(), head.len(), "{text}");
     assert_eq!(cells(lines[2])[0], "batched");
     // Each value, and each number of a heading, leads to its row.
@@ -61,6 +65,22 @@ fn several_values_share_a_heading_and_a_hole_has_a_word() {
         text.contains("batched efficiency") && text.contains("serial interval"),
         "{text}"
     );
+}
+
+#[test]
+fn a_single_value_side_by_side_says_its_unit() {
+    let side = |value: Value| {
+        let columns = json!([{"column": "concurrency"}]);
+        let pivot = json!({"by": "configuration", "values": [value]});
+        markdown(&table(&columns, &pivot).unwrap())
+    };
+    let text = side(json!({"column": "e2e_p95", "format": "0.0"}));
+    assert!(text.contains("batched (ms)"), "{text}");
+    // A ratio has none, and a heading says what its writer wants.
+    let text = side(json!({"column": "efficiency", "format": "0.0%"}));
+    assert!(!text.contains("batched ("), "{text}");
+    let text = side(json!({"column": "e2e_p95", "heading": "tail", "format": "0.0"}));
+    assert!(!text.contains("batched ("), "{text}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::fixture::{Lab, Templates};
+use crate::fixture::{Lab, Templates, coordinates};
 
 /// Where a writer can put text; `@` is the place.
 const PLACES: &[(&str, &str)] = &[
@@ -292,5 +292,19 @@ fn a_literal_covers_itself_and_no_longer_number() {
     assert!(passes("An A card with 80GB of memory.\n"));
     for text in ["180GB\n", "2.80GB\n", "80GBs\n", "−80GB\n", "80GB7\n"] {
         assert!(!passes(text), "{text}");
+    }
+}
+
+#[test]
+fn a_label_of_an_axis_is_a_name_and_no_other_number_beside_it() {
+    let mut lab = Lab::new();
+    lab.inputs[1].cells[0].coordinates =
+        coordinates(&[("release", artifacts::Scalar::Text("v6".to_owned()))]);
+    assert!(!is_refused(&lab, "The release v6 against the others.\n"));
+    for text in ["v7", "v60", "6", "v6.1"] {
+        assert!(
+            is_refused(&lab, &format!("The release {text}.\n")),
+            "{text}"
+        );
     }
 }
