@@ -1,5 +1,8 @@
 //! The catalogue of published studies: every one plans with the cells that its page says.
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 use std::thread;
 
 use crate::support::{Outcome, Project};
@@ -15,7 +18,8 @@ struct Listed {
 }
 
 fn listed() -> Vec<Listed> {
-    let rows = PAGE.lines().filter(|line| line.starts_with("| S"));
+    let is_study = |line: &&str| line.starts_with("| S") && line.contains("](../experiments/");
+    let rows = PAGE.lines().filter(is_study);
     let studies = rows.map(|line| {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         let file = cells[2].split(['(', ')']).nth(1).expect("a link");
@@ -84,6 +88,66 @@ fn for_each(studies: &[Listed], check: &(dyn Fn(&Listed) + Sync)) {
     });
 }
 
+/// Returns what a study's report declares, with what the files that it extends declare: each in a line of its own.
+fn declared(file: &Path) -> BTreeSet<String> {
+    let text = fs::read_to_string(file).expect("a study");
+    let own = text.lines().filter_map(|line| {
+        let line = line.strip_prefix("      ")?;
+        let (name, rest) = line.split_once(": {")?;
+        let table = rest.starts_with("from: ") && rest.contains("caption: ");
+        let figure = rest.starts_with("kind: ") && rest.contains("title: ");
+        let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        (is_name && (table || figure)).then(|| name.to_owned())
+    });
+    let mut all: BTreeSet<String> = own.collect();
+    if let Some(below) = text.lines().find_map(|l| l.strip_prefix("extends: ")) {
+        all.extend(declared(&file.with_file_name("").join(below)));
+    }
+    all
+}
+
+/// Returns the names in code type in the last column of the list of a study, by the study's number.
+fn rendered_according_to_the_page() -> Vec<(String, BTreeSet<String>)> {
+    let sections = PAGE.split("\n### ").skip(1);
+    let lists = sections.map(|section| {
+        let section = section.split("\n## ").next().expect("a section");
+        let study = section.split(' ').next().expect("a heading").to_owned();
+        let rows = section.lines().filter(|line| line.starts_with("| "));
+        let last = rows.filter_map(|row| row.trim_end_matches(" |").rsplit_once(" | "));
+        let names = last.flat_map(|(_, names)| names.split('`').skip(1).step_by(2));
+        // The gates that take the place of a table, and the word that says where the rest comes from.
+        let names = names.filter(|name| !["digests", "extends"].contains(name));
+        (study, names.map(str::to_owned).collect())
+    });
+    lists.collect()
+}
+
+#[test]
+fn the_page_lists_every_table_and_figure_of_every_study_and_no_other() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let lists = rendered_according_to_the_page();
+    assert_eq!(lists.len(), 23, "the page lost a study");
+    for (study, mut listed) in lists {
+        let row = PAGE
+            .lines()
+            .find(|l| l.starts_with(&format!("| {study} |")));
+        let row = row.unwrap_or_else(|| panic!("{study} is not in the table"));
+        let file = row.split(['(', ')']).nth(1).expect("a link");
+        let declared = declared(&root.join("docs").join(file));
+        if study == "S5" {
+            // It renders what S4 renders.
+            let grid = rendered_according_to_the_page();
+            let grid = grid.into_iter().find(|(study, _)| study == "S4");
+            listed.extend(grid.expect("S4 is listed").1);
+        }
+        assert!(declared.len() > 1, "{study} declares {declared:?}");
+        assert_eq!(
+            listed, declared,
+            "{study}: what the page lists, and what the file declares"
+        );
+    }
+}
+
 #[test]
 fn the_smoke_profile_of_every_study_plans_here_and_its_analysis_holds_on_made_up_rows() {
     let project = Project::new();
@@ -106,7 +170,7 @@ fn a_study_whose_engine_is_missing_leaves_a_page_with_its_plan_and_no_result() {
     let page = project
         .path()
         .join("reports/s17-infer-batch-sweep/not-run.md");
-    let page = std::fs::read_to_string(page).expect("the page");
+    let page = fs::read_to_string(page).expect("the page");
     for part in [
         "# Not run: Where the memory of 16 GB ends",
         "## What is missing here",
