@@ -143,10 +143,8 @@ fn choose(known: &[String], keys: &[String], telling: &[String]) -> Vec<String> 
         // Deltas and changes have both sides of each column, and what lies between them.
         let of_sides = |c: &&String| {
             let beside = |ends: &[&str], sign: &str| {
-                let stems = ends.iter().filter_map(|end| c.strip_suffix(end));
-                stems
-                    .into_iter()
-                    .any(|stem| known.contains(&format!("{stem}{sign}")))
+                let mut stems = ends.iter().filter_map(|end| c.strip_suffix(end));
+                stems.any(|stem| known.contains(&format!("{stem}{sign}")))
             };
             beside(&["_a", "_b", "_ratio"], "_delta")
                 || beside(&["_before", "_after", "_change_percent"], "_change")
