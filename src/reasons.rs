@@ -1,5 +1,9 @@
 //! Reasons that many cells share, said once.
 
+use std::collections::BTreeSet;
+
+use pipeline::Cause;
+
 /// A cell and why it is not ok.
 pub(crate) struct Told<'a> {
     /// Its status as a word.
@@ -15,46 +19,45 @@ pub(crate) struct Told<'a> {
 /// The first of some cells that share a line, and how many there are.
 type Shared<'a> = (&'a Told<'a>, usize);
 
-/// Returns the reasons that do not repeat another one, each with its first cell.
-pub(crate) fn roots<'a>(
-    reasons: impl Iterator<Item = (&'a str, String)>,
-) -> Vec<(&'a str, String)> {
-    let mut all: Vec<(&str, String)> = Vec::new();
-    for (reason, cell) in reasons {
-        if !all.iter().any(|(known, _)| *known == reason) {
-            all.push((reason, cell));
-        }
-    }
-    let repeated = |reason: &str| all.iter().any(|(root, _)| repeats(reason, root));
-    let keep: Vec<bool> = all.iter().map(|(reason, _)| !repeated(reason)).collect();
-    let kept = all.into_iter().zip(keep);
-    kept.filter_map(|(root, keep)| keep.then_some(root))
-        .collect()
-}
+/// The causes that do not pass on another one, each with its first cell.
+pub(crate) struct Roots(Vec<(Cause, String)>);
 
-/// Returns whether a reason passes on another one: "`CELL` is STATUS: " before it, once for each
-/// cell on the way.
-pub(crate) fn repeats(reason: &str, root: &str) -> bool {
-    let before = reason.strip_suffix(root);
-    let before = before.and_then(|before| before.strip_suffix(": "));
-    before.is_some_and(|before| {
-        before
-            .split(": ")
-            .all(|step| step.starts_with('`') && step.contains("` is "))
-    })
+impl Roots {
+    /// Finds them among the reasons of cells.
+    pub(crate) fn of<'a>(reasons: impl Iterator<Item = (&'a str, String)>) -> Self {
+        let mut seen: BTreeSet<&str> = BTreeSet::new();
+        let all: Vec<(Cause, String)> = reasons
+            .filter(|(reason, _)| seen.insert(reason))
+            .map(|(reason, cell)| (Cause::read(reason), cell))
+            .collect();
+        let repeated = |cause: &Cause| all.iter().any(|(root, _)| cause.repeats(root));
+        let keep: Vec<bool> = all.iter().map(|(cause, _)| !repeated(cause)).collect();
+        let kept = all.into_iter().zip(keep);
+        Self(
+            kept.filter_map(|(root, keep)| keep.then_some(root))
+                .collect(),
+        )
+    }
+
+    /// Returns the first cell whose cause a reason passes on.
+    pub(crate) fn followed(&self, reason: &str) -> Option<&str> {
+        let cause = Cause::read(reason);
+        let root = self.0.iter().find(|(root, _)| cause.repeats(root));
+        root.map(|(_, first)| first.as_str())
+    }
 }
 
 /// Returns a line for each reason, with the cells that share it.
 pub(crate) fn lines(cells: &[Told<'_>]) -> Vec<String> {
-    let roots = roots(cells.iter().map(|c| (c.reason, c.cell.clone())));
+    let roots = Roots::of(cells.iter().map(|c| (c.reason, c.cell.clone())));
     let mut own: Vec<Shared<'_>> = Vec::new();
     // The cells that repeat a reason, by the cell whose reason it is: status, stage, number.
     let mut followers: Vec<(&str, Vec<Shared<'_>>)> = Vec::new();
     for cell in cells {
-        let root = roots.iter().find(|(root, _)| repeats(cell.reason, root));
+        let root = roots.followed(cell.reason);
         let groups = match root {
             None => &mut own,
-            Some((_, first)) => match followers.iter().position(|(of, _)| of == first) {
+            Some(first) => match followers.iter().position(|(of, _)| *of == first) {
                 Some(at) => &mut followers[at].1,
                 None => {
                     followers.push((first, Vec::new()));

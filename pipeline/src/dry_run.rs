@@ -196,11 +196,7 @@ impl Failed {
         let stage = node.stage.name.clone();
         let key = |text: &str| Step::Key(text.to_owned());
         let mut route = vec![key("stages"), key(&stage)];
-        if let Some(rest) = self.failure.reason.strip_prefix("table `")
-            && let Some((table, _)) = rest.split_once('`')
-        {
-            route.extend([key("tables"), key(table)]);
-        }
+        route.extend(self.failure.about);
         DryRunFinding {
             place: place_in(&graph.experiment.file, &route),
             coordinates: node.texts[self.cell].to_string(),

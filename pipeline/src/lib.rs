@@ -3,6 +3,7 @@
 //! `pipeline` names no stage kind: kinds register in a [`Registry`], and only the command
 //! line knows both. What a kind is and what it may see is in [`stage`].
 
+mod cause;
 mod cgroup;
 pub mod design;
 mod dry_run;
@@ -30,6 +31,7 @@ pub mod stage;
 pub mod suggest;
 pub mod temporary;
 
+pub use cause::Cause;
 pub use dry_run::{DryRun, DryRunFinding, dry_run, dry_run_is_due};
 pub use effect::{Consent, Effect, Permit, StageEffect, What, effects};
 pub use error::PipelineError;

@@ -16,6 +16,7 @@ use crate::name::OutputName;
 use artifacts::{Digest, FileDigest, Scalar, Store};
 use serde::{Deserialize, Serialize};
 
+use crate::cause::Cause;
 use crate::design::Place;
 use crate::effect::{Consent, Effect, Permit};
 use crate::lease::Leases;
@@ -188,10 +189,6 @@ pub struct Registry {
     /// The schema of one definition of each collection an experiment may hold as a section.
     pub collections: Vec<(&'static str, schemars::Schema)>,
 }
-
-/// How the reason of a cell begins that was skipped because it cannot do its work on this machine: a tool
-/// or a permission is missing. What sees the whole study is made without it.
-pub const BLOCKED: &str = "blocked: ";
 
 /// What became of a planned cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -368,17 +365,24 @@ pub struct Failure {
     pub hint: Option<String>,
     /// What is left as evidence: partial rows, the last log lines.
     pub evidence: Vec<Output>,
-    /// Facts of this execution for the record.
-    pub observations: BTreeMap<String, Json>,
-    /// Doubts, shown to the user and kept in the record; a slice, since results carry failures
-    /// about and are to stay small.
+    /// Facts of this execution for the record; in a box, since results carry failures about and are to stay small.
+    pub observations: Box<BTreeMap<String, Json>>,
+    /// Doubts, shown to the user and kept in the record.
     pub warnings: Box<[String]>,
+    /// The part of the stage's settings that it is about; empty for the stage as a whole.
+    pub about: Box<[Step]>,
 }
 
 impl Failure {
     /// Makes a failure of status `Failed`.
     pub fn failed(reason: impl Into<String>) -> Self {
         Self::new(CellStatus::Failed, reason)
+    }
+
+    /// Makes a failure of a cell that cannot do its work on this machine, because a tool or a permission is
+    /// missing. It is skipped, and what sees the whole study is made without it.
+    pub fn blocked(reason: impl Into<String>) -> Self {
+        Self::new(CellStatus::Skipped, Cause::blocked(reason).to_string())
     }
 
     /// Makes a failure of a given status.
@@ -388,9 +392,18 @@ impl Failure {
             reason: reason.into(),
             hint: None,
             evidence: Vec::new(),
-            observations: BTreeMap::new(),
+            observations: Box::default(),
             warnings: Box::default(),
+            about: Box::default(),
         }
+    }
+
+    /// Names the part of the stage's settings that it is about.
+    #[must_use]
+    pub fn about(mut self, keys: &[&str]) -> Self {
+        let step = |key: &&str| Step::Key((*key).to_owned());
+        self.about = keys.iter().map(step).collect();
+        self
     }
 
     /// Adds what the user can do.
@@ -410,7 +423,7 @@ impl Failure {
     /// Sets what was observed until then, and doubted.
     #[must_use]
     pub fn observed(mut self, observations: BTreeMap<String, Json>, warnings: Vec<String>) -> Self {
-        self.observations = observations;
+        self.observations = Box::new(observations);
         self.warnings = warnings.into();
         self
     }

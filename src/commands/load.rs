@@ -10,7 +10,7 @@ use contract::{Api, Phase, RequestStatus, Word as _};
 use indicatif::{ProgressBar, ProgressStyle};
 use load::{
     ApiKey, Beside, DirectArrival, DirectLoad, DirectPrompts, DirectSearch, DirectServer, Ending,
-    LoadSpec, ModelsError, Origin, Settings, Slo, Summarizer, Summary, Target, TargetError,
+    LoadSpec, ModelsError, Origin, Refusal, Settings, Slo, Summarizer, Summary, Target, TargetError,
     Telemetry, dataset_prompts, list_models, run_load_into,
 };
 use pipeline::language::{Disk, Options, load_text};
@@ -258,8 +258,8 @@ impl Level<'_> {
         );
         bar.finish_and_clear();
         let result = result.map_err(|e| Stop::failed(e).hint("check --url"))?;
-        if let Ending::Refused(words) = &result.ending {
-            return Err(server.refusal(target, words));
+        if let Ending::Refused(refusal) = &result.ending {
+            return Err(server.refusal(target, refusal));
         }
         result
             .warnings
@@ -526,16 +526,16 @@ impl Server<'_> {
         server.target().map_err(|error| self.explain(&error))
     }
 
-    /// Returns what a server means that refuses every request, in these words.
-    pub(super) fn refusal(&self, target: &Target, words: &str) -> Stop {
+    /// Returns what a server means that refuses every request.
+    pub(super) fn refusal(&self, target: &Target, refusal: &Refusal) -> Stop {
         let stop = Stop::failed(format!(
-            "{} refuses every request, so no more were sent: {words}",
+            "{} refuses every request, so no more were sent: {refusal}",
             target.base_url
         ));
         let api = target.api.word();
-        stop.hint(if words.starts_with("HTTP 401") || words.starts_with("HTTP 403") {
+        stop.hint(if matches!(refusal.http_status, Some(401 | 403)) {
             self.key_remedy().to_owned()
-        } else if words.starts_with("HTTP 404") {
+        } else if refusal.http_status == Some(404) {
             let listed = list_models(&target.base_url, self.ca_file, target.api_key.as_ref());
             match listed {
                 Ok(models) if !models.contains(&target.model) => {

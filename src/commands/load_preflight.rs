@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use contract::RequestStatus;
 use load::{
-    Beside, DirectArrival, DirectLoad, DirectPrompts, Ending, LoadSpec, Origin, Target, Telemetry,
+    Beside, DirectArrival, DirectLoad, DirectPrompts, Ending, LoadSpec, Origin, Refusal, Target, Telemetry,
     run_load_into,
 };
 use pipeline::stage::{Control, Coordinates};
@@ -51,21 +51,20 @@ pub(super) fn try_once(
     };
     let answered = send(settings, origin, target, folder.path(), cancelled)?;
     match answered {
-        (Ending::Refused(words), _) => Err(server.refusal(target, &words)),
-        (_, Some(words)) => Err(server.refusal(target, &words)),
+        (Ending::Refused(refusal), _) | (_, Some(refusal)) => Err(server.refusal(target, &refusal)),
         (Ending::Stopped(..), _) => Err(Stop::interrupted()),
         _ => Ok(()),
     }
 }
 
-/// Returns how it ended, and the words of an answer that says that the request itself is wrong.
+/// Returns how it ended, and the answer that says that the request itself is wrong.
 fn send(
     settings: load::Settings,
     origin: Origin,
     target: &Target,
     folder: &Path,
     cancelled: &Arc<AtomicBool>,
-) -> Result<(Ending, Option<String>), Stop> {
+) -> Result<(Ending, Option<Refusal>), Stop> {
     let target = Target {
         metrics: None,
         ..target.clone()
@@ -79,7 +78,7 @@ fn send(
         if row.status == RequestStatus::HttpError
             && row.http_status.is_some_and(|c| of_the_client(&c))
         {
-            wrong = row.error.clone();
+            wrong = Some(Refusal::of(row));
         }
         Ok(())
     });

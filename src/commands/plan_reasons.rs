@@ -6,7 +6,7 @@ use pipeline::place::cell_text;
 use pipeline::{Decision, PlannedCell};
 
 use super::plan::{because, word};
-use crate::reasons::{self, repeats};
+use crate::reasons::Roots;
 
 /// Reasons shown for one stage before the rest is counted.
 const REASONS_SHOWN: usize = 4;
@@ -55,8 +55,8 @@ pub(super) fn grouped(cells: &[PlannedCell]) -> Vec<String> {
 
 /// Returns the reasons of blocked cells that do not repeat the reason of another one, each with its
 /// first cell.
-fn roots(cells: &[PlannedCell]) -> Vec<(&str, String)> {
-    reasons::roots(cells.iter().filter_map(|cell| match &cell.decision {
+fn roots(cells: &[PlannedCell]) -> Roots {
+    Roots::of(cells.iter().filter_map(|cell| match &cell.decision {
         Decision::Blocked { reason, .. } => {
             Some((reason.as_str(), cell_text(&cell.stage, &cell.coordinates)))
         }
@@ -64,12 +64,12 @@ fn roots(cells: &[PlannedCell]) -> Vec<(&str, String)> {
     }))
 }
 
-fn why<'a>(cell: &'a PlannedCell, roots: &[(&str, String)]) -> Why<'a> {
+fn why<'a>(cell: &'a PlannedCell, roots: &Roots) -> Why<'a> {
     match &cell.decision {
         Decision::After { cell, count: 1 } => Why::Waits(cell.split('[').next().unwrap_or(cell)),
         Decision::Blocked { reason, .. } => {
-            match roots.iter().find(|(root, _)| repeats(reason, root)) {
-                Some((_, first)) => Why::Follows(first.clone()),
+            match roots.followed(reason) {
+                Some(first) => Why::Follows(first.to_owned()),
                 None => Why::Own(text(&cell.decision)),
             }
         }

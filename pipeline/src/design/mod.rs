@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) use order::sequence;
 pub use quiet::{Loud, Otherwise, Preflight, Quiet, Surroundings};
 pub(crate) use until::ALPHA as UNTIL_ALPHA;
-pub use until::{Until, is_not_needed};
+pub use until::Until;
 
 use crate::experiment::Experiment;
 

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::cause::Cause;
+
 /// Blocks go on until a figure of every launch is known closely enough. The rule looks after each
 /// complete block from the least number on, at an interval that holds at every look.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -17,23 +19,16 @@ pub struct Until {
 /// The level of the interval that the rule looks at.
 pub(crate) const ALPHA: f64 = 0.05;
 
-/// With what the reason begins for which cells of a block were left out.
-const NOT_NEEDED: &str = "not needed";
-
-/// Returns whether cells were left out because a study had measured enough: they are not missing.
-pub fn is_not_needed(reason: &str) -> bool {
-    reason.starts_with(NOT_NEEDED)
-}
-
 impl Until {
     /// Says why blocks after the first `blocks` are left out, where the widest interval has this half-width.
     pub(crate) fn reason(&self, blocks: usize, half_width: f64) -> String {
         let percent = |share: f64| format!("{:.1} %", 100.0 * share);
-        format!(
-            "{NOT_NEEDED}: after {blocks} blocks `{}` of every launch is known to ± {}, within {}",
+        let text = format!(
+            "after {blocks} blocks `{}` of every launch is known to ± {}, within {}",
             self.of,
             percent(half_width),
             percent(self.relative_half_width)
-        )
+        );
+        Cause::not_needed(text).to_string()
     }
 }

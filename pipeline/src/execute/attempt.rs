@@ -331,7 +331,7 @@ pub(super) fn fail(
     record.status = failure.status;
     record.reason = Some(failure.reason.clone());
     record.evidence = evidence.clone();
-    record.observations = failure.observations;
+    record.observations = *failure.observations;
     record.warnings = failure.warnings.into_vec();
     let digest = context.store.put(&record.to_bytes())?;
     let reason = failure.reason.into();

@@ -517,11 +517,10 @@ impl<'a> View<'a> {
     }
 
     fn expected(&self) -> String {
-        let format = self.keyword("format").and_then(Json::as_str);
-        if matches!(format, Some("duration" | "span")) {
+        if self.is_duration() {
             return "a duration such as `30 s`".to_owned();
         }
-        if format == Some("percent") {
+        if self.format() == Some("percent") {
             return "a percentage such as `3 %`".to_owned();
         }
         let constants = self.constants();
@@ -546,6 +545,14 @@ impl<'a> View<'a> {
         } else {
             words.join(" or ")
         }
+    }
+
+    fn format(&self) -> Option<&'a str> {
+        self.keyword("format").and_then(Json::as_str)
+    }
+
+    fn is_duration(&self) -> bool {
+        matches!(self.format(), Some("duration" | "span"))
     }
 
     /// Returns the texts an `enum` or `const` allows.
@@ -744,10 +751,10 @@ fn wrong_type(mistake: Mistake, view: &View, node: &Node) -> Mistake {
             format!("write the number alone: {number}")
         }
         Value::Float(value) if wants("integer") && value.fract() == 0.0 => format!("write {value}"),
-        Value::Int(value) if view.expected().starts_with("a duration") => {
+        Value::Int(value) if view.is_duration() => {
             format!("add the unit: `{value} s`")
         }
-        Value::Int(_) | Value::Float(_) if view.expected().starts_with("a percentage") => {
+        Value::Int(_) | Value::Float(_) if view.format() == Some("percent") => {
             "write the share in percent, with the sign: `3 %`".to_owned()
         }
         Value::Int(_) | Value::Float(_) | Value::Bool(_) if wants("string") => {

@@ -16,6 +16,7 @@ use super::same::{adopted_twice, is_arm, needs_two, twins};
 use super::stages::{Draft, coordinates};
 use super::tree::Node;
 use super::variant::{Sets, Variant};
+use crate::cause::Cause;
 use crate::design::BLOCK;
 use crate::experiment::{Cell, Excluded, Stage};
 use crate::stage::{Class, Step};
@@ -168,7 +169,8 @@ impl<'a> Expansion<'a, '_> {
             for rule in &mut self.excludes {
                 if rule.choice.has(&at) {
                     rule.hits += 1;
-                    out = out.or_else(|| Some(reason(rule.node).unwrap_or_default()));
+                    let declared = || Cause::declared(&reason(rule.node).unwrap_or_default());
+                    out = out.or_else(|| Some(declared().to_string()));
                 }
             }
             match out.or_else(|| gone.iter().find_map(|gone| gone.reason(&at))) {

@@ -8,6 +8,7 @@ use super::Lack;
 use super::damage::Damage;
 use super::select::Forced;
 use super::session::{Outcome, Session, State};
+use crate::cause::Cause;
 use crate::error::PipelineError;
 use crate::graph::Member;
 use crate::key::{
@@ -199,7 +200,7 @@ impl Session<'_> {
             let members = need.members(need.group_of_reader[i]);
             let count = members.len();
             let mut fine = 0;
-            let mut bad: Option<(String, CellStatus, String)> = None;
+            let mut bad: Option<(String, CellStatus, Cause)> = None;
             for member in members {
                 let (text, status, reason) = match member {
                     Member::Cell(m) => match self.settled(source.first + m) {
@@ -219,24 +220,20 @@ impl Session<'_> {
                         (text, CellStatus::Excluded, &*excluded.reason)
                     }
                 };
-                bad.get_or_insert_with(|| (text, status, reason.to_owned()));
+                bad.get_or_insert_with(|| (text, status, Cause::read(reason)));
             }
             match bad {
                 // What tells of the whole study also tells that a part of it was blocked here.
-                Some((_, CellStatus::Skipped, reason))
-                    if fine == 0
-                        && node.class == LockClass::Study
-                        && reason.contains(crate::stage::BLOCKED) => {}
-                Some((text, status, reason)) if count == 1 || node.stage.class != Class::Pure => {
-                    return Some(format!("`{text}` is {}: {reason}", status.word()));
+                Some((_, CellStatus::Skipped, cause))
+                    if fine == 0 && node.class == LockClass::Study && cause.is_blocked() => {}
+                Some((text, status, cause)) if count == 1 || node.stage.class != Class::Pure => {
+                    return Some(cause.through_cell(&text, status).to_string());
                 }
                 _ if fine == 0 && count == 0 => {
                     return Some(format!("no cell of `{name}` has its coordinates"));
                 }
-                Some((_, CellStatus::Skipped, reason))
-                    if fine == 0 && reason.contains(crate::stage::BLOCKED) =>
-                {
-                    return Some(format!("no cell of `{name}` is ok: {reason}"));
+                Some((_, CellStatus::Skipped, cause)) if fine == 0 && cause.is_blocked() => {
+                    return Some(cause.through_stage(name).to_string());
                 }
                 _ if fine == 0 => return Some(format!("no cell of `{name}` is ok")),
                 _ => {}

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use pipeline::{Experiment, Files, NoFiles, Options, Order, Stage, load_text};
+use pipeline::{Cause, Experiment, Files, NoFiles, Options, Order, Stage, load_text};
 use serde_json::json;
 
 use crate::kinds::registry;
@@ -99,6 +99,20 @@ fn cells_are_the_product_minus_exclusions_plus_inclusions() {
         ladder.cells.last().unwrap().note.as_deref(),
         Some("one look beyond the ladder")
     );
+}
+
+#[test]
+fn no_words_of_an_exclusion_say_that_a_cell_is_blocked_or_not_needed() {
+    for words in ["not needed: the server is too small", "blocked: no card"] {
+        let text = VALID.replace(
+            "reason: the context is too small",
+            &format!("reason: {words:?}"),
+        );
+        let experiment = valid(&text);
+        let excluded = &stage(&experiment, "ladder").excluded[0];
+        assert_eq!(excluded.reason, format!("declared: {words}"));
+        assert!(!Cause::read(&excluded.reason).is_not_needed());
+    }
 }
 
 #[test]

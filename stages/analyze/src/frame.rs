@@ -5,7 +5,7 @@ use std::ops::Range;
 use artifacts::{Column, ColumnData, Ratio, Scalar, Table};
 use contract::{LineageRow, LineageSource, lineage_table};
 use pipeline::stage::MissingCell;
-use pipeline::{Coordinates, Failure};
+use pipeline::{CellStatus, Coordinates, Failure};
 
 /// What one row of a table stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,6 +213,20 @@ pub(crate) fn spans(
 pub(crate) struct Missing {
     pub(crate) at: Vec<(String, Scalar)>,
     pub(crate) why: String,
+    pub(crate) absence: Absence,
+}
+
+/// What keeps a cell out of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Absence {
+    /// It did not become ok.
+    Ended(CellStatus),
+    /// A gate barred it.
+    Barred,
+    /// It has figures, and no rows of requests.
+    Aggregate,
+    /// It has no partner to be compared with.
+    Unpaired,
 }
 
 impl Missing {

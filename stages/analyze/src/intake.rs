@@ -7,12 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use artifacts::{Scalar, Store, Table};
 use contract::{CellRows, LineageSource, Metric, NarrowRows, SourceArtifact};
-use pipeline::design::is_not_needed;
 use pipeline::place::CellName;
-use pipeline::{CellStatus, Control, Coordinates, Failure, Input, InputCell, Media};
+use pipeline::{Cause, CellStatus, Control, Coordinates, Failure, Input, InputCell, Media};
 use rayon::prelude::*;
 
-use crate::frame::Missing;
+use crate::frame::{Absence, Missing};
 
 /// The rows of one load stage that may be used.
 #[derive(Debug)]
@@ -186,10 +185,11 @@ pub(crate) fn programs<'a>(inputs: &'a [Input], store: &'a Store) -> Vec<Load<'a
                 program
                     .cells
                     .push((at.collect(), Rows::Stored(Origin { store, stage, cell })));
-            } else if !(cell.status == CellStatus::Excluded && is_not_needed(reason)) {
+            } else if !(cell.status == CellStatus::Excluded && Cause::read(reason).is_not_needed()) {
                 program.missing.push(Missing {
                     at: cell.coordinates.0.clone(),
                     why: format!("{}: {reason}", cell.status.word()),
+                    absence: Absence::Ended(cell.status),
                 });
             }
         }
@@ -308,13 +308,13 @@ fn load<'a>(
     for (cell, read) in input.cells.iter().zip(read) {
         // A study that had measured enough does not miss what it did not need.
         let reason = cell.reason.as_deref().unwrap_or_default();
-        if cell.status == CellStatus::Excluded && is_not_needed(reason) {
+        if cell.status == CellStatus::Excluded && Cause::read(reason).is_not_needed() {
             continue;
         }
         let barred = verdicts
             .barred
             .get(&(stage.clone(), cell.coordinates.to_string()));
-        let why = match (cell.status, barred) {
+        let (why, absence) = match (cell.status, barred) {
             (CellStatus::Ok, None) => {
                 let from = Origin { store, stage, cell };
                 let rows = match read.transpose()? {
@@ -331,17 +331,21 @@ fn load<'a>(
                     load.cells.push((at, rows));
                     continue;
                 }
-                AGGREGATE.to_owned()
+                (AGGREGATE.to_owned(), Absence::Aggregate)
             }
-            (CellStatus::Ok, Some(why)) => why.clone(),
-            (status, _) => match &cell.reason {
-                Some(reason) => format!("{}: {reason}", status.word()),
-                None => status.word().to_owned(),
-            },
+            (CellStatus::Ok, Some(why)) => (why.clone(), Absence::Barred),
+            (status, _) => {
+                let why = match &cell.reason {
+                    Some(reason) => format!("{}: {reason}", status.word()),
+                    None => status.word().to_owned(),
+                };
+                (why, Absence::Ended(status))
+            }
         };
         load.missing.push(Missing {
             at: cell.coordinates.0.clone(),
             why,
+            absence,
         });
     }
     load.cells.sort_by(|a, b| contract::compare_all(&a.0, &b.0));

@@ -155,7 +155,7 @@ fn named(table: &Planned, mut failure: Failure) -> Failure {
         "table `{}` ({}): {}",
         table.name, table.operator, failure.reason
     );
-    failure
+    failure.about(&["tables", &table.name])
 }
 
 pub(crate) fn tests(table: &Planned) -> bool {

@@ -8,7 +8,7 @@ use pipeline::{Control, Failure, Json, Library, Problem, Step};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::frame::{Frame, Spec};
+use crate::frame::{Absence, Frame, Spec};
 use crate::intake::{AGGREGATE, Load};
 use crate::operators::family::{Pending, Shares};
 use crate::operators::published::Files;
@@ -350,7 +350,7 @@ impl Context<'_> {
     /// If there is none of this name, or several and no name.
     pub(crate) fn load(&self, name: Option<&str>) -> Result<&Load<'_>, Failure> {
         let load = self.named(name)?;
-        if load.cells.is_empty() && load.missing.iter().any(|m| m.why == AGGREGATE) {
+        if load.cells.is_empty() && load.missing.iter().any(|m| m.absence == Absence::Aggregate) {
             return Err(Failure::failed(format!(
                 "no cell of `{}` has request rows: {AGGREGATE}",
                 load.stage

@@ -5,7 +5,7 @@ use contract::synthetic;
 use pipeline::{CellStatus, Content, Done, Input, Json};
 use serde_json::json;
 
-use crate::frame::{Frame, Level, Missing, Row, Spec};
+use crate::frame::{Absence, Frame, Level, Missing, Row, Spec};
 use crate::published::{column, run};
 use crate::tests::{analyze, cell, everything, inputs, store, table, verification};
 
@@ -352,18 +352,20 @@ fn hung_cells_count_as_larger_than_the_limit() {
         ("a", 2, Some(20.0)),
         ("b", 1, Some(5.0)),
     ]);
-    let missing = |side: &str, n: i64, why: &str| Missing {
+    use CellStatus::{Failed, Hung, Timeout};
+    let missing = |side: &str, n: i64, status, why: &str| Missing {
         at: vec![
             ("side".to_owned(), Scalar::Text(side.to_owned())),
             ("n".to_owned(), Scalar::Int(n)),
         ],
         why: why.to_owned(),
+        absence: Absence::Ended(status),
     };
     frame.missing = vec![
-        missing("a", 3, "hung: no row for 60 s"),
-        missing("a", 4, "failed: the server died"),
-        missing("b", 2, "timeout: 600 s"),
-        missing("c", 1, "hung: no row for 60 s"),
+        missing("a", 3, Hung, "hung: no row for 60 s"),
+        missing("a", 4, Failed, "failed: the server died"),
+        missing("b", 2, Timeout, "timeout: 600 s"),
+        missing("c", 1, Hung, "hung: no row for 60 s"),
     ];
     let parameters = json!({"from": "t", "column": "y", "over": ["n"], "limit": 100.0});
     let found = run("censored-cells", &parameters, frame);
@@ -851,6 +853,7 @@ fn a_contest_without_one_contender_is_incomplete_wherever_its_row_is_missing() {
             ("n".to_owned(), Scalar::Int(1)),
         ],
         why: "hung".to_owned(),
+        absence: Absence::Ended(CellStatus::Hung),
     }];
     let parameters = json!({"from": "t", "among": "side", "column": "y", "better": "higher"});
     let found = run("wins", &parameters, frame);

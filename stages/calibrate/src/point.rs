@@ -125,7 +125,7 @@ pub(super) fn ended_well(ending: &Ending, server: &str) -> Result<(), LoadError>
     match ending {
         Ending::Complete => Ok(()),
         Ending::Stopped(_, reason) => Err(LoadError(reason.clone())),
-        Ending::Refused(words) => Err(LoadError(words.clone())),
+        Ending::Refused(words) => Err(LoadError(words.to_string())),
         Ending::Hung | Ending::Gone => Err(LoadError(format!("{server} stopped answering"))),
     }
 }

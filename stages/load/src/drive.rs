@@ -11,7 +11,7 @@ use contract::{Chunk, Phase, Request};
 use pipeline::stage::Control;
 use serde_json::Value;
 
-use crate::interpret::interpret;
+use crate::interpret::{Interpreted, interpret};
 use crate::measure::{
     AnswerReceiver, Attempt, Ended, Epoch, Measured, Plan, Shared, Stop, Turn, answers, measure,
 };
@@ -404,7 +404,7 @@ impl Watching<'_> {
             return;
         };
         let (api, delivery) = (self.target.api, self.spec.delivery);
-        let (row, ..) = interpret(attempt, &prompt, api, delivery, None, None);
+        let Interpreted { row, .. } = interpret(attempt, &prompt, api, delivery, None, None);
         let spans = row.sent_ns.zip(row.first_token_ns);
         let look = Look {
             ttft_ns: spans.map(|(sent, first)| first - sent),
@@ -446,13 +446,17 @@ impl Watching<'_> {
         }
         let prompt = self.spec.prompts.at(attempt.request)?;
         let (api, delivery) = (self.target.api, self.spec.delivery);
-        let (mut row, chunks, answer) =
-            interpret(&attempt, &prompt, api, delivery, self.schema, self.counter);
+        let Interpreted {
+            mut row,
+            chunks,
+            text,
+            form,
+        } = interpret(&attempt, &prompt, api, delivery, self.schema, self.counter);
         if self.target.absent_cached_is_zero && row.is_ok() && row.prompt_tokens.is_some() {
             row.cached_prompt_tokens.get_or_insert(0);
         }
         if let Some(asked) = next {
-            let turn = match self.talks.after(&prompt, row.status, answer) {
+            let turn = match self.talks.after(&prompt, row.status, text) {
                 Some(history) => {
                     let next = self.spec.prompts.at(attempt.request + 1)?;
                     Some(Turn {
@@ -471,9 +475,9 @@ impl Watching<'_> {
             let texts = row.error.iter_mut().chain(&mut row.finish_reason);
             texts.for_each(|text| *text = key.mask(text));
         }
-        let refused = self.refusals.after(&row);
-        if let Some(words) = refused.filter(|_| self.shared.stopped().is_none()) {
-            self.ending = Ending::Refused(words);
+        let refused = self.refusals.after(&row, form);
+        if let Some(refusal) = refused.filter(|_| self.shared.stopped().is_none()) {
+            self.ending = Ending::Refused(refusal);
             self.shared.stop(Stop::Cancelled);
         }
         (self.take)(row, chunks)

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::claims;
 use crate::measure::{Attempt, End, Stop};
 use crate::prompts::{Counter, FileCounter, Prompt};
+use crate::refused::Form;
 use crate::structured::Validator;
 use crate::wire;
 use apis::{Adapter, Delivery, Server, Text, error_in};
@@ -41,7 +42,20 @@ struct Answer {
     finish_reason: Option<String>,
     complete: bool,
     broken: Option<String>,
+    form: Form,
     error: Option<String>,
+}
+
+/// What the bytes of an attempt say.
+pub(crate) struct Interpreted {
+    /// The row of the request.
+    pub(crate) row: Request,
+    /// A row for each chunk of a streamed answer.
+    pub(crate) chunks: Vec<Chunk>,
+    /// The text of the answer without any reasoning.
+    pub(crate) text: String,
+    /// Whether the answer is of the kind that was asked for.
+    pub(crate) form: Form,
 }
 
 /// Returns the rows of an attempt, and the text of its answer without any reasoning. A complete
@@ -54,7 +68,7 @@ pub(crate) fn interpret(
     delivery: Delivery,
     schema: Option<&Validator>,
     counter: Option<&FileCounter>,
-) -> (Request, Vec<Chunk>, String) {
+) -> Interpreted {
     let mut answer = read_answer(attempt, api, delivery);
     check_claims(&mut answer, prompt.output_tokens);
     let (mut status, mut error) = judge(attempt, &answer);
@@ -159,7 +173,12 @@ pub(crate) fn interpret(
             read: Some(read as i64),
         });
     let chunks = chunks.collect();
-    (row, chunks, answer.text)
+    Interpreted {
+        row,
+        chunks,
+        text: answer.text,
+        form: answer.form,
+    }
 }
 
 /// Removes counts that cannot be, and with them the answer from what is counted as answered.
@@ -220,6 +239,7 @@ fn read_answer(attempt: &Attempt, api: Api, delivery: Delivery) -> Answer {
     if let Some(media_type) = head.media_type.filter(|media| !division.carried_by(media))
         && !events.iter().any(|event| is_json(&event.data))
     {
+        answer.form = Form::Foreign;
         answer.broken = Some(format!(
             "the answer is {media_type}, not {}: {}",
             division.word(),

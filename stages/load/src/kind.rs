@@ -20,6 +20,7 @@ use crate::files::{Beside, LoadFiles, run_load_into};
 use crate::headers::header_problem;
 use crate::prompts::check_pack;
 use crate::random::Origin;
+use crate::refused::Refusal;
 use crate::reset::empty_caches;
 use crate::run::{Ending, LoadSpec, Target};
 use crate::search;
@@ -596,7 +597,7 @@ fn finish(spec: &LoadSpec, target: &Target, files: LoadFiles) -> Result<Done, Fa
             "the server at {} no longer accepts connections",
             target.base_url
         ))),
-        Ending::Refused(words) => Some(refused(target, words)),
+        Ending::Refused(refusal) => Some(refused(target, refusal)),
         Ending::Complete => nothing_answered(&files.tally),
     };
     let mut outputs: Vec<Output> = files.tables.into_iter().map(output).collect();
@@ -628,9 +629,9 @@ pub(crate) fn output(table: TableFile) -> Output {
 }
 
 /// What a server that refuses every request makes of a cell.
-pub(crate) fn refused(target: &Target, words: &str) -> Failure {
+pub(crate) fn refused(target: &Target, refusal: &Refusal) -> Failure {
     let reason = format!(
-        "{} refuses every request, so no more were sent: {words}",
+        "{} refuses every request, so no more were sent: {refusal}",
         target.base_url
     );
     Failure::failed(reason).hint(format!(

@@ -74,6 +74,7 @@ pub use models::{ModelsError, list_models};
 pub use net::ApiKey;
 pub use prompts::{Amount, LengthSource, Prompt, PromptError, PromptSet};
 pub use random::Origin;
+pub use refused::Refusal;
 pub use run::{CellFacts, Ending, LoadError, LoadResult, LoadSpec, Target, run_load};
 pub use search::{
     Bounds as SearchBounds, Found, Level as SearchLevel, Overload, Pooled, Probe, Rules, Search,

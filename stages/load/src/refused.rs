@@ -1,5 +1,7 @@
 //! Whether a server refuses every request of a run, so that sending the others would tell nothing new.
 
+use std::fmt;
+
 use contract::{Request, RequestStatus};
 
 /// HTTP answers that no other prompt changes: who asks, where, or how, is wrong.
@@ -10,6 +12,40 @@ const ABOUT_THE_REQUEST: [i64; 4] = [400, 413, 415, 422];
 
 /// Refusals in a row, none of which need hold for other prompts, after which none is expected to pass.
 const IN_A_ROW: usize = 16;
+
+/// An answer that refuses a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The HTTP status, if the answer came so far.
+    pub http_status: Option<i64>,
+    /// The words of the server, as the row of the request has them.
+    pub words: String,
+}
+
+impl Refusal {
+    /// Reads the refusal from the row of a request.
+    pub fn of(row: &Request) -> Self {
+        Self {
+            http_status: row.http_status,
+            words: row.error.clone().unwrap_or_default(),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+/// Whether an answer is of the kind that was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Form {
+    #[default]
+    AsAsked,
+    /// Its media type is another one, such as a web page.
+    Foreign,
+}
 
 /// The requests of a run until one is answered.
 #[derive(Debug, Default)]
@@ -24,33 +60,25 @@ impl Refusals {
         !self.answered
     }
 
-    /// Takes note of a request that ended; returns the server's words if it will refuse them all.
-    pub(crate) fn after(&mut self, row: &Request) -> Option<String> {
+    /// Takes note of a request that ended; returns the refusal if the server will refuse them all.
+    pub(crate) fn after(&mut self, row: &Request, form: Form) -> Option<Refusal> {
         if self.answered {
             return None;
         }
         let code = row
             .http_status
             .filter(|_| row.status == RequestStatus::HttpError);
-        let other_api = row.status == RequestStatus::MalformedStream
-            && row
-                .error
-                .as_deref()
-                .is_some_and(|e| e.contains(OF_ANOTHER_KIND));
-        let of_all = other_api || code.is_some_and(|code| FINAL.contains(&code));
+        let foreign = row.status == RequestStatus::MalformedStream && form == Form::Foreign;
+        let of_all = foreign || code.is_some_and(|code| FINAL.contains(&code));
         if of_all || code.is_some_and(|code| ABOUT_THE_REQUEST.contains(&code)) {
             self.refused += 1;
-            return (of_all || self.refused == IN_A_ROW)
-                .then(|| row.error.clone().unwrap_or_default());
+            return (of_all || self.refused == IN_A_ROW).then(|| Refusal::of(row));
         }
         self.answered |= row.status == RequestStatus::Ok;
         self.refused = 0;
         None
     }
 }
-
-/// How the message about a body begins whose media type is not the one that was asked for.
-pub(crate) const OF_ANOTHER_KIND: &str = "the answer is ";
 
 #[cfg(test)]
 mod tests {
@@ -69,17 +97,18 @@ mod tests {
     fn one_answer_that_no_prompt_changes_is_enough() {
         for code in FINAL {
             let mut refusals = Refusals::default();
-            let told = refusals.after(&row(RequestStatus::HttpError, code, "no"));
-            assert_eq!(told.as_deref(), Some("no"), "{code}");
+            let told = refusals.after(&row(RequestStatus::HttpError, code, "no"), Form::AsAsked);
+            let refusal = told.unwrap();
+            assert_eq!((refusal.http_status, &*refusal.words), (Some(code), "no"));
         }
         let whole = row(
             RequestStatus::MalformedStream,
             200,
             "the answer is text/html, not JSON",
         );
-        assert!(Refusals::default().after(&whole).is_some());
-        let cut = row(RequestStatus::MalformedStream, 200, "cut off");
-        assert!(Refusals::default().after(&cut).is_none());
+        assert!(Refusals::default().after(&whole, Form::Foreign).is_some());
+        // The words decide nothing.
+        assert!(Refusals::default().after(&whole, Form::AsAsked).is_none());
     }
 
     #[test]
@@ -87,7 +116,7 @@ mod tests {
         let mut refusals = Refusals::default();
         let too_long = row(RequestStatus::HttpError, 400, "too long");
         let told: Vec<bool> = (0..IN_A_ROW)
-            .map(|_| refusals.after(&too_long).is_some())
+            .map(|_| refusals.after(&too_long, Form::AsAsked).is_some())
             .collect();
         assert_eq!(told.iter().position(|told| *told), Some(IN_A_ROW - 1));
     }
@@ -96,13 +125,11 @@ mod tests {
     fn after_an_answer_nothing_is_hopeless_and_an_overload_never_is() {
         let mut refusals = Refusals::default();
         let busy = row(RequestStatus::HttpError, 503, "busy");
-        assert!((0..100).all(|_| refusals.after(&busy).is_none()) && refusals.is_open());
-        assert!(refusals.after(&row(RequestStatus::Ok, 200, "")).is_none());
+        assert!((0..100).all(|_| refusals.after(&busy, Form::AsAsked).is_none()) && refusals.is_open());
+        let ok = row(RequestStatus::Ok, 200, "");
+        assert!(refusals.after(&ok, Form::AsAsked).is_none());
         assert!(!refusals.is_open());
-        assert!(
-            refusals
-                .after(&row(RequestStatus::HttpError, 404, "no"))
-                .is_none()
-        );
+        let gone = row(RequestStatus::HttpError, 404, "no");
+        assert!(refusals.after(&gone, Form::AsAsked).is_none());
     }
 }

@@ -19,6 +19,7 @@ use crate::get::Endpoint;
 use crate::peer::{Peer, PeerError};
 use crate::prompts::{Amount, Counter, PromptError, PromptSet, ServerCounter};
 use crate::random::Origin;
+use crate::refused::Refusal;
 use crate::scrape::{INTERVAL, Kept, Metrics};
 use crate::settings::{Settings, Timeouts, WorkloadChoice};
 use crate::span::Span;
@@ -115,8 +116,8 @@ pub enum Ending {
     Gone,
     /// Stopped by the user or the cell's time limit.
     Stopped(CellStatus, String),
-    /// Ended early: the server refuses every request, in these words.
-    Refused(String),
+    /// Ended early: the server refuses every request.
+    Refused(Refusal),
 }
 
 /// What a run leaves.

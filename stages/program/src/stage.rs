@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use artifacts::Digest;
 use contract::{LiveEnvironment, LiveServer};
 use pipeline::sources::NamedFiles;
-use pipeline::stage::BLOCKED;
 use pipeline::{
     CellStatus, Class, Consent, Content, Done, Effect, Failure, Input, Job, Json, Library, Media,
     Needed, Output, Problem, StageKind, What,
@@ -197,7 +196,7 @@ impl StageKind for Run {
                 Told {
                     status: ToldStatus::Blocked,
                     reason,
-                } => Failure::new(CellStatus::Skipped, format!("{BLOCKED}{reason}")),
+                } => Failure::blocked(reason),
                 Told {
                     status: ToldStatus::Unconvertible,
                     reason,
@@ -418,8 +417,8 @@ impl Prepared {
         let mut line: Vec<String> = settings.check.iter().map(|text| self.fill(text)).collect();
         if let Some(first) = line.first_mut() {
             if launch::find(first, self.venv.as_deref()).is_none() {
-                let reason = format!("{BLOCKED}the program `{first}` is not on the search path");
-                return Err(Failure::new(CellStatus::Skipped, reason));
+                let reason = format!("the program `{first}` is not on the search path");
+                return Err(Failure::blocked(reason));
             }
             *first = self.found(first);
         }
@@ -432,7 +431,7 @@ impl Prepared {
         let said = String::from_utf8_lossy(&said).into_owned();
         let last = said.lines().rfind(|line| !line.trim().is_empty());
         let last = last.map_or_else(|| status.to_string(), |line| line.trim().to_owned());
-        let failure = Failure::new(CellStatus::Skipped, format!("{BLOCKED}{last}"));
+        let failure = Failure::blocked(last);
         Err(failure.evidence(Output::text("log", Media::Text, said)))
     }
 

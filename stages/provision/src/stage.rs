@@ -9,7 +9,7 @@ use contract::{
 };
 use engines::{Engine, Model, Program, Weights};
 use pipeline::sources::{self, NamedFiles};
-use pipeline::suggest::remedy;
+use pipeline::suggest::{closest, remedy};
 use pipeline::{
     Class, Consent, Done, Effect, Failure, Inert, Input, Job, Json, Library, Media, Output,
     Problem, StageKind, What,
@@ -711,13 +711,13 @@ fn find<T>(
 ) -> Option<T> {
     let Some(json) = library.find(collection, name) else {
         let names = library.names(collection);
-        let known = remedy(name, collection, names.iter().map(String::as_str));
-        let hint = if known.starts_with("did you mean") {
-            known
-        } else {
-            format!(
+        let names = || names.iter().map(String::as_str);
+        let known = remedy(name, collection, names());
+        let hint = match closest(name, names()) {
+            Some(_) => known,
+            None => format!(
                 "{known}; define another one under `{collection}:`, or in {collection}/NAME.yaml beside the experiment"
-            )
+            ),
         };
         problems.push(Problem::at(&[key], format!("there is no {key} `{name}`")).hint(hint));
         return None;

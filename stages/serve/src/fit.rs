@@ -44,7 +44,7 @@ pub(crate) fn fits(
             Ok(_) => return Ok(()),
             Err(problems) => {
                 let name = named["name"].as_str().unwrap_or_default();
-                first.get_or_insert_with(|| of_engine(name, problems));
+                first.get_or_insert_with(|| of_engine(name, &engine, problems));
             }
         }
     }
@@ -84,15 +84,20 @@ fn of_no_engine(given: &serde_json::Map<String, Json>, library: &dyn Library) ->
 }
 
 /// Returns the problems of an engine's settings as those of the stage, with the engine's name.
-fn of_engine(name: &str, problems: Vec<Problem>) -> Vec<Problem> {
+fn of_engine(name: &str, engine: &Engine, problems: Vec<Problem>) -> Vec<Problem> {
     let told = |problem: Problem| {
-        let unknown = problem.message.starts_with("the engine has no setting");
+        let given = match problem.route.first() {
+            Some(Step::Key(key)) if problem.of_key => Some(key.as_str()),
+            _ => None,
+        };
+        let known = || engine.settings.keys().map(String::as_str);
+        let unlike_any = given.is_some_and(|given| closest(given, known()).is_none());
         let route = std::iter::once(Step::Key("settings".to_owned())).chain(problem.route);
         let message = problem
             .message
             .replacen("the engine", &format!("the engine `{name}`"), 1);
         let hint = problem.hint.map(|hint| {
-            if unknown && !hint.ends_with('?') {
+            if unlike_any {
                 format!("{hint}; `benchtrail list engines {name}` shows them all")
             } else {
                 hint
@@ -102,7 +107,7 @@ fn of_engine(name: &str, problems: Vec<Problem>) -> Vec<Problem> {
             route: route.collect(),
             message,
             hint,
-            of_key: unknown,
+            of_key: problem.of_key,
         }
     };
     problems.into_iter().map(told).collect()

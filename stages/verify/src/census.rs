@@ -33,7 +33,7 @@ pub(crate) fn census_table(
         let rows = Rows::of(s);
         CensusRow {
             stage: s.name.to_owned(),
-            sources: Some(sources(s)).filter(|text| !text.is_empty()),
+            sources: Some(sources_text(&sources(s))).filter(|text| !text.is_empty()),
             product: match s.cells.is_empty() {
                 true => 0,
                 false => count(s.labels().iter().map(Vec::len).product()),
@@ -114,8 +114,8 @@ impl Rows {
     }
 }
 
-/// Returns the sources of a stage's ok cells, each with its count if there are several.
-pub(crate) fn sources(stage: &Stage<'_>) -> String {
+/// Returns the sources of a stage's ok cells, each with the number of its cells.
+pub(crate) fn sources(stage: &Stage<'_>) -> BTreeMap<String, usize> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for cell in stage.cells.iter().filter(|c| c.has_facts()) {
         let source = cell.fact_text("source");
@@ -123,9 +123,14 @@ pub(crate) fn sources(stage: &Stage<'_>) -> String {
             .entry(source.unwrap_or_else(|| "unknown".to_owned()))
             .or_default() += 1;
     }
-    match counts.len() {
-        1 => counts.into_keys().filter(|s| s != "unknown").collect(),
-        _ => counts
+    counts
+}
+
+/// Writes sources as one text: one alone by its name, several each with the number of its cells.
+pub(crate) fn sources_text(sources: &BTreeMap<String, usize>) -> String {
+    match sources.len() {
+        1 => sources.keys().filter(|s| *s != "unknown").cloned().collect(),
+        _ => sources
             .iter()
             .map(|(source, n)| format!("{n} {source}"))
             .collect::<Vec<_>>()

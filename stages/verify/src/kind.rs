@@ -321,10 +321,11 @@ pub(crate) fn run(
         .push(Output::json("verdict", &verdict(&findings)));
     for stage in &stages {
         let sources = crate::census::sources(stage);
-        if sources.contains(", ") {
+        if sources.len() > 1 {
             done.warnings.push(format!(
-                "the rows of {} come from different sources: {sources}",
-                stage.name
+                "the rows of {} come from different sources: {}",
+                stage.name,
+                crate::census::sources_text(&sources)
             ));
         }
     }

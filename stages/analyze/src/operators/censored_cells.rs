@@ -1,13 +1,13 @@
 //! `censored-cells`: a latency over cells of which some hung or ran out of time.
 
 use artifacts::Scalar;
-use pipeline::{Failure, Problem};
+use pipeline::{CellStatus, Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{Sample, kaplan_meier};
 
 use crate::columns::Columns;
-use crate::frame::{Frame, Level, Missing, Spec, missing_text, spans};
+use crate::frame::{Absence, Frame, Level, Missing, Spec, missing_text, spans};
 use crate::operator::{Context, Draft, TypedOperator};
 
 pub(crate) struct CensoredCells;
@@ -132,7 +132,9 @@ impl TypedOperator for CensoredCells {
             let hung: Vec<&Missing> = here
                 .iter()
                 .copied()
-                .filter(|m| ["hung", "timeout"].iter().any(|w| m.why.starts_with(w)))
+                .filter(|m| {
+                    matches!(m.absence, Absence::Ended(CellStatus::Hung | CellStatus::Timeout))
+                })
                 .collect();
             let observed: Vec<f64> = members
                 .iter()

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::Sample;
 
-use crate::frame::{Frame, Missing, Spec};
+use crate::frame::{Absence, Frame, Missing, Spec};
 use crate::operator::Draft;
 
 /// For each row: its position, N, and the row with N = `base` of the same other coordinates.
@@ -235,6 +235,7 @@ pub(crate) fn matched(
             matched.missing.push(Missing {
                 at,
                 why: "no partner to pair with".to_owned(),
+                absence: Absence::Unpaired,
             });
         }
         if !lacking.is_empty() {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::{Column, ColumnData, Ratio, Scalar, Table};
 use contract::{Settings, TableSpec};
+use pipeline::suggest::closest;
 use pipeline::{Failure, Problem, Step};
 use query::{Database, Expected, Kind, Limits, QueryError, Shape};
 use schemars::JsonSchema;
@@ -190,7 +191,7 @@ fn shapes(query: &str, scope: &Scope<'_>) -> Vec<Shape> {
         name.rsplit_once('.').is_some_and(|(stage, output)| {
             !stage.is_empty()
                 && !known.contains(&output)
-                && !contract::did_you_mean(output, &known).starts_with("did you mean")
+                && closest(output, known.iter().copied()).is_none()
         })
     };
     for name in mentioned.iter().filter(of_program) {
@@ -235,8 +236,8 @@ fn misspelt(
         .iter()
         .filter(|n| n.len() >= SHORTEST && !given.keys.contains(n))
     {
-        let hint = contract::did_you_mean(name, &known);
-        if hint.starts_with("did you mean") {
+        if closest(name, known.iter().copied()).is_some() {
+            let hint = contract::did_you_mean(name, &known);
             let message = format!("no table the query reads has a column `{name}`");
             let problem = settings.problem(&at("query"), message);
             problems.push(problem.hint(format!("{hint} (if it is an axis, name it in `keys`)")));

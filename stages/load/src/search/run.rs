@@ -88,7 +88,7 @@ pub fn run_search(
         let failure = match &files.ending {
             Ending::Complete => None,
             Ending::Stopped(status, reason) => Some(Failure::new(*status, reason.clone())),
-            Ending::Refused(words) => Some(crate::kind::refused(target, words)),
+            Ending::Refused(refusal) => Some(crate::kind::refused(target, refusal)),
             Ending::Hung => Some(Failure::new(
                 CellStatus::Hung,
                 format!(

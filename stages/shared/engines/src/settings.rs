@@ -165,7 +165,7 @@ pub fn resolve(
         .collect();
     for (name, value) in given {
         let Some(setting) = settings.get(name) else {
-            let problem = Problem::at(&[name], format!("the engine has no setting `{name}`"));
+            let problem = Problem::at_key(&[name], format!("the engine has no setting `{name}`"));
             problems.push(problem.hint(remedy(
                 name,
                 "settings",
