@@ -97,13 +97,15 @@ impl Cause {
 
     /// Passes the cause on from a cell to one that needs it.
     pub(crate) fn through_cell(mut self, cell: &str, status: CellStatus) -> Self {
-        self.steps.insert(0, format!("`{cell}` is {}: ", status.word()));
+        self.steps
+            .insert(0, format!("`{cell}` is {}: ", status.word()));
         self
     }
 
     /// Passes the cause on from a stage none of whose cells is ok.
     pub(crate) fn through_stage(mut self, stage: &str) -> Self {
-        self.steps.insert(0, format!("no cell of `{stage}` is ok: "));
+        self.steps
+            .insert(0, format!("no cell of `{stage}` is ok: "));
         self
     }
 
@@ -170,7 +172,9 @@ mod tests {
     #[test]
     fn a_cause_is_passed_on_and_stays_what_it_is() {
         let root = Cause::blocked("counters are locked: ask the administrator");
-        let passed = root.clone().through_cell("profile[rep=1]", CellStatus::Skipped);
+        let passed = root
+            .clone()
+            .through_cell("profile[rep=1]", CellStatus::Skipped);
         let passed = passed.through_stage("profile");
         let text = "no cell of `profile` is ok: `profile[rep=1]` is skipped: blocked: counters are locked: \
                     ask the administrator";
@@ -185,7 +189,11 @@ mod tests {
         assert!(Cause::not_needed("after 3 blocks").is_not_needed());
         let passed = Cause::not_needed("after 3 blocks").through_cell("load", CellStatus::Excluded);
         assert!(!passed.is_not_needed());
-        for words in ["not needed: too small", "blocked: no card", "`a` is failed: x"] {
+        for words in [
+            "not needed: too small",
+            "blocked: no card",
+            "`a` is failed: x",
+        ] {
             let declared = Cause::declared(words);
             assert_eq!(declared.to_string(), format!("declared: {words}"));
             let read = Cause::read(&declared.to_string());

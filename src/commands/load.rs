@@ -10,8 +10,8 @@ use contract::{Api, Phase, RequestStatus, Word as _};
 use indicatif::{ProgressBar, ProgressStyle};
 use load::{
     ApiKey, Beside, DirectArrival, DirectLoad, DirectPrompts, DirectSearch, DirectServer, Ending,
-    LoadSpec, ModelsError, Origin, Refusal, Settings, Slo, Summarizer, Summary, Target, TargetError,
-    Telemetry, dataset_prompts, list_models, run_load_into,
+    LoadSpec, ModelsError, Origin, Refusal, Settings, Slo, Summarizer, Summary, Target,
+    TargetError, Telemetry, dataset_prompts, list_models, run_load_into,
 };
 use pipeline::language::{Disk, Options, load_text};
 use pipeline::sources::NamedFiles;

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use contract::RequestStatus;
 use load::{
-    Beside, DirectArrival, DirectLoad, DirectPrompts, Ending, LoadSpec, Origin, Refusal, Target, Telemetry,
-    run_load_into,
+    Beside, DirectArrival, DirectLoad, DirectPrompts, Ending, LoadSpec, Origin, Refusal, Target,
+    Telemetry, run_load_into,
 };
 use pipeline::stage::{Control, Coordinates};
 

@@ -67,12 +67,10 @@ fn roots(cells: &[PlannedCell]) -> Roots {
 fn why<'a>(cell: &'a PlannedCell, roots: &Roots) -> Why<'a> {
     match &cell.decision {
         Decision::After { cell, count: 1 } => Why::Waits(cell.split('[').next().unwrap_or(cell)),
-        Decision::Blocked { reason, .. } => {
-            match roots.followed(reason) {
-                Some(first) => Why::Follows(first.to_owned()),
-                None => Why::Own(text(&cell.decision)),
-            }
-        }
+        Decision::Blocked { reason, .. } => match roots.followed(reason) {
+            Some(first) => Why::Follows(first.to_owned()),
+            None => Why::Own(text(&cell.decision)),
+        },
         decision => Why::Own(text(decision)),
     }
 }

@@ -105,11 +105,7 @@ fn compile(
         return None;
     }
     let schema = file_schema();
-    let plain = Checker {
-        document: &schema,
-        expand: None,
-        other_keys: &[],
-    };
+    let plain = Checker::of(&schema);
     let profile = profile(root, options, sink);
     let values = parameters(root.get("parameters"), profile, &options.set, &plain, sink);
     check_root(root, &schema, &values, registry, sink);
@@ -411,9 +407,8 @@ fn check_root(root: &Node, schema: &Json, values: &Values, registry: &Registry, 
         }
     };
     let plain = Checker {
-        document: schema,
-        expand: None,
         other_keys: &collections,
+        ..Checker::of(schema)
     };
     let with_values = Checker {
         expand: Some(&expand),
@@ -432,14 +427,7 @@ fn check_root(root: &Node, schema: &Json, values: &Values, registry: &Registry, 
         properties.extend(collections.iter().map(|c| (c.clone(), Json::Bool(true))));
     }
     let known = part(&|k| schema["properties"].get(k).is_some() || is_collection(k));
-    out.extend(
-        Checker {
-            document: &rest,
-            expand: None,
-            other_keys: &[],
-        }
-        .check(&rest, &known, &[]),
-    );
+    out.extend(Checker::of(&rest).check(&rest, &known, &[]));
     if let Some(seed) = root.get("seed").filter(|n| matches!(n.value, Value::Null)) {
         out.push(
             Mistake::new(seed.span, &[Step::Key("seed".into())], "the seed is empty")

@@ -140,6 +140,8 @@ impl std::error::Error for Diagnostics {}
 pub(crate) enum MistakeKind {
     /// A key that must be there is not.
     MissingKey,
+    /// A key that nothing reads.
+    UnknownKey,
     /// A placeholder names an axis where axes have no value.
     NoValue,
     /// Any other.

@@ -209,9 +209,8 @@ impl<'a> Layers<'a> {
         if let Some(merged) = &merged {
             let schema = &self.schemas[collection];
             let checker = Checker {
-                document: schema,
-                expand: None,
                 other_keys: &["extends".to_owned()],
+                ..Checker::of(schema)
             };
             checker
                 .check(schema, merged, &route)

@@ -61,6 +61,7 @@ mod stages;
 mod tree;
 mod variant;
 
+pub use check::mistakes_in;
 pub use compile::{Options, load_text, with_own_definitions};
 pub use diagnostics::{Diagnostic, Diagnostics, Place};
 pub(crate) use disk::place_in;

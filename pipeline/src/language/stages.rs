@@ -122,9 +122,8 @@ pub(crate) fn drafts<'a>(
             value: Value::Map(constant),
         };
         let checker = Checker {
-            document: &schema,
             expand: Some(&expand),
-            other_keys: &[],
+            ..Checker::of(&schema)
         };
         out.extend(checker.check(&schema, &constant, &draft.route(&[])));
         if let Some(kind) = node.get("kind")

@@ -134,16 +134,15 @@ impl Variant {
         let keys = super::stages::common_keys(&common);
         let schema = kind.schema().to_value();
         let checker = Checker {
-            document: &schema,
             expand: Some(&expand),
             other_keys: &keys,
+            ..Checker::of(&schema)
         };
         let mut out = checker.check(&schema, &self.settings, &draft.route(&[]));
         scope.check(&self.settings, &draft.route(&[]), &mut out);
         let checker = Checker {
-            document: &common,
             expand: Some(&expand),
-            other_keys: &[],
+            ..Checker::of(&common)
         };
         for (name, node) in [("timeout", &self.timeout), ("retries", &self.retries)] {
             if let Some(node) = node {

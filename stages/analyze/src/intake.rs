@@ -185,7 +185,8 @@ pub(crate) fn programs<'a>(inputs: &'a [Input], store: &'a Store) -> Vec<Load<'a
                 program
                     .cells
                     .push((at.collect(), Rows::Stored(Origin { store, stage, cell })));
-            } else if !(cell.status == CellStatus::Excluded && Cause::read(reason).is_not_needed()) {
+            } else if !(cell.status == CellStatus::Excluded && Cause::read(reason).is_not_needed())
+            {
                 program.missing.push(Missing {
                     at: cell.coordinates.0.clone(),
                     why: format!("{}: {reason}", cell.status.word()),

@@ -125,7 +125,9 @@ mod tests {
     fn after_an_answer_nothing_is_hopeless_and_an_overload_never_is() {
         let mut refusals = Refusals::default();
         let busy = row(RequestStatus::HttpError, 503, "busy");
-        assert!((0..100).all(|_| refusals.after(&busy, Form::AsAsked).is_none()) && refusals.is_open());
+        assert!(
+            (0..100).all(|_| refusals.after(&busy, Form::AsAsked).is_none()) && refusals.is_open()
+        );
         let ok = row(RequestStatus::Ok, 200, "");
         assert!(refusals.after(&ok, Form::AsAsked).is_none());
         assert!(!refusals.is_open());

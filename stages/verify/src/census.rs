@@ -129,7 +129,11 @@ pub(crate) fn sources(stage: &Stage<'_>) -> BTreeMap<String, usize> {
 /// Writes sources as one text: one alone by its name, several each with the number of its cells.
 pub(crate) fn sources_text(sources: &BTreeMap<String, usize>) -> String {
     match sources.len() {
-        1 => sources.keys().filter(|s| *s != "unknown").cloned().collect(),
+        1 => sources
+            .keys()
+            .filter(|s| *s != "unknown")
+            .cloned()
+            .collect(),
         _ => sources
             .iter()
             .map(|(source, n)| format!("{n} {source}"))

@@ -428,8 +428,8 @@ fn every_mistake_in_the_settings_is_told_at_once() {
             "a gate that excludes cells needs a `reason` — say why such cells are excluded; the \
              report lists the reason",
             "`fatal` is not a severity — did you mean `fail`?",
-            "gate `same-prompts` needs the parameter `across` — `across`: The axis compared across: cells \
-             that differ only on this axis must have the same prompts.",
+            "gate `same-prompts` needs the parameter `across` — add `across:` (The axis compared across: cells \
+             that differ only on this axis must have the same prompts)",
             "which gate? — there are: census, digests, row-status, expected-rows, degenerate, token-accounting, token-bias, \
              delivered-length, one-piece, context-ceiling, client-lag, client-health, calibrated-range, clock, stalls, identities, \
              duplicates, plausible-ttft, physical-roofs, possible-scaling, engine-identity, cold-cache, same-prompts, comparability, \

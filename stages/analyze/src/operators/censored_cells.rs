@@ -133,7 +133,10 @@ impl TypedOperator for CensoredCells {
                 .iter()
                 .copied()
                 .filter(|m| {
-                    matches!(m.absence, Absence::Ended(CellStatus::Hung | CellStatus::Timeout))
+                    matches!(
+                        m.absence,
+                        Absence::Ended(CellStatus::Hung | CellStatus::Timeout)
+                    )
                 })
                 .collect();
             let observed: Vec<f64> = members

@@ -1,6 +1,7 @@
-//! Settings nested below a stage's own (one gate, one table), checked against the schema of
-//! their Rust type: every mistake at its route, with the nearest known word.
+//! Settings nested below a stage's own (one gate, one table), checked against the schema of their Rust type as the
+//! rest of the YAML is.
 
+use pipeline::language::mistakes_in;
 use pipeline::suggest::closest;
 use pipeline::{Json, Problem, Step};
 use serde::Serialize;
@@ -23,54 +24,18 @@ impl Settings<'_> {
     /// Every unknown key, missing key and value of the wrong type.
     pub fn read<T: DeserializeOwned + schemars::JsonSchema>(&self) -> Result<T, Vec<Problem>> {
         let schema = inline_schema::<T>();
-        let properties = schema
-            .get("properties")
-            .and_then(Json::as_object)
-            .cloned()
-            .unwrap_or_default();
-        let known: Vec<&str> = properties.keys().map(String::as_str).collect();
-        let mut problems = Vec::new();
-        for (key, value) in &self.values {
-            match properties.get(key) {
-                None => {
-                    let message = format!("{} has no parameter `{key}`", self.what);
-                    problems.push(
-                        self.problem(&[Step::Key(key.clone())], message)
-                            .hint(did_you_mean(key, &known)),
-                    );
-                }
-                Some(schema) => self.check(
-                    &mut vec![Step::Key(key.clone())],
-                    value,
-                    schema,
-                    &mut problems,
-                ),
-            }
-        }
-        for key in schema
-            .get("required")
-            .and_then(Json::as_array)
+        let values = Json::Object(self.values.clone());
+        let problems: Vec<Problem> = mistakes_in(&values, &schema, &self.what)
             .into_iter()
-            .flatten()
-        {
-            let key = key.as_str().unwrap_or_default();
-            if !self.values.contains_key(key) {
-                let meaning = properties
-                    .get(key)
-                    .and_then(|p| p.get("description"))
-                    .and_then(Json::as_str);
-                let problem =
-                    self.problem(&[], format!("{} needs the parameter `{key}`", self.what));
-                problems.push(match meaning {
-                    Some(meaning) => problem.hint(format!("`{key}`: {meaning}")),
-                    None => problem,
-                });
-            }
-        }
+            .map(|problem| Problem {
+                route: self.route.iter().cloned().chain(problem.route).collect(),
+                ..problem
+            })
+            .collect();
         if !problems.is_empty() {
             return Err(problems);
         }
-        serde_json::from_value(Json::Object(self.values.clone()))
+        serde_json::from_value(values)
             .map_err(|e| vec![self.problem(&[], format!("{}: {e}", self.what))])
     }
 
@@ -80,64 +45,6 @@ impl Settings<'_> {
         Problem {
             route,
             ..Problem::at(&[], message)
-        }
-    }
-
-    fn check(&self, at: &mut Vec<Step>, value: &Json, schema: &Json, problems: &mut Vec<Problem>) {
-        if let Some(allowed) = words(schema) {
-            let given = value
-                .as_str()
-                .map_or_else(|| value.to_string(), str::to_owned);
-            if !allowed.contains(&given) {
-                let known: Vec<&str> = allowed.iter().map(String::as_str).collect();
-                problems.push(
-                    self.problem(at, format!("`{given}` is not a value of `{}`", name(at)))
-                        .hint(did_you_mean(&given, &known)),
-                );
-            }
-            return;
-        }
-        let types: Vec<&str> = match schema.get("type") {
-            Some(Json::String(one)) => vec![one],
-            Some(Json::Array(several)) => several.iter().filter_map(Json::as_str).collect(),
-            _ => return,
-        };
-        if !types.iter().any(|t| is_a(value, t)) {
-            let wanted = types
-                .iter()
-                .filter(|t| **t != "null")
-                .copied()
-                .collect::<Vec<_>>()
-                .join(" or ");
-            problems.push(self.problem(
-                at,
-                format!("`{}` must be of type {wanted}, got {value}", name(at)),
-            ));
-            return;
-        }
-        if let (Some(number), Some(least)) =
-            (value.as_f64(), schema.get("minimum").and_then(Json::as_f64))
-            && number < least
-        {
-            problems.push(self.problem(
-                at,
-                format!("`{}` must be at least {least}, got {value}", name(at)),
-            ));
-        }
-        let below = schema
-            .get("items")
-            .or_else(|| schema.get("additionalProperties"));
-        if let Some(below) = below.filter(|b| b.is_object()) {
-            for (i, item) in value.as_array().into_iter().flatten().enumerate() {
-                at.push(Step::Index(i));
-                self.check(at, item, below, problems);
-                at.pop();
-            }
-            for (key, item) in value.as_object().into_iter().flatten() {
-                at.push(Step::Key(key.clone()));
-                self.check(at, item, below, problems);
-                at.pop();
-            }
         }
     }
 }
@@ -167,48 +74,6 @@ pub fn did_you_mean(given: &str, known: &[&str]) -> String {
         None if known.is_empty() => "it takes none".to_owned(),
         None => format!("there are: {}", known.join(", ")),
     }
-}
-
-fn words(schema: &Json) -> Option<Vec<String>> {
-    if let Some(values) = schema.get("enum").and_then(Json::as_array) {
-        return Some(
-            values
-                .iter()
-                .filter_map(Json::as_str)
-                .map(str::to_owned)
-                .collect(),
-        );
-    }
-    let options = schema.get("oneOf").and_then(Json::as_array)?;
-    options
-        .iter()
-        .map(|o| o.get("const").and_then(Json::as_str).map(str::to_owned))
-        .collect()
-}
-
-fn is_a(value: &Json, wanted: &str) -> bool {
-    match wanted {
-        "string" => value.is_string(),
-        "integer" => value.is_i64() || value.is_u64(),
-        "number" => value.is_number(),
-        "boolean" => value.is_boolean(),
-        "array" => value.is_array(),
-        "object" => value.is_object(),
-        "null" => value.is_null(),
-        _ => true,
-    }
-}
-
-fn name(at: &[Step]) -> String {
-    let mut text = String::new();
-    for step in at {
-        match step {
-            Step::Key(key) if text.is_empty() => text.push_str(key),
-            Step::Key(key) => text.push_str(&format!(".{key}")),
-            Step::Index(i) => text.push_str(&format!("[{i}]")),
-        }
-    }
-    text
 }
 
 #[cfg(test)]
@@ -267,14 +132,14 @@ mod tests {
             read(&json!({"colums": ["a"], "word": "nera", "count": -1})),
             [
                 "3: table `x` has no parameter `colums` (did you mean `columns`?)",
-                "3: `nera` is not a value of `word` (did you mean `near`?)",
-                "3: `count` must be at least 0, got -1 ()",
-                "2: table `x` needs the parameter `columns` (`columns`: Which columns.)",
+                "3: unknown value `nera` (did you mean `near`?)",
+                "3: `count` must be at least 0, found -1 (change the value)",
+                "2: table `x` needs the parameter `columns` (add `columns:` (Which columns))",
             ]
         );
         assert_eq!(
             read(&json!({"columns": ["a", 3]})),
-            ["4: `columns[1]` must be of type string, got 3 ()"]
+            ["4: expected text, found the integer 3 (put it in quotes if it is text)"]
         );
     }
 

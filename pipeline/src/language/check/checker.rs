@@ -1,0 +1,349 @@
+//! A tree against a schema, node by node.
+
+use serde_json::Map;
+
+use super::super::diagnostics::{Mistake, MistakeKind, Span};
+use super::super::interpolate::merged;
+use super::super::settings::{DurationText, PercentText};
+use super::super::tree::{Node, Value};
+use super::remedies::{first_sentence, instead, is_span, wrong_type};
+use super::view::{OTHER_WORDS, View};
+use crate::stage::{Json, Problem, Step};
+use crate::suggest::remedy;
+
+/// What a placeholder may stand for: every value, or why it stands for none.
+pub(crate) type Expand<'a> = &'a dyn Fn(&str, Span, &[Step]) -> Result<Vec<Node>, Mistake>;
+
+/// A check against one schema document.
+#[derive(Clone, Copy)]
+pub(crate) struct Checker<'a> {
+    /// The document that `$ref`s refer to.
+    pub(crate) document: &'a Json,
+    /// How placeholders in texts are resolved; `None` where texts stand for themselves.
+    pub(crate) expand: Option<Expand<'a>>,
+    /// Keys known beside the schema's own at the top of the tree, for suggestions.
+    pub(crate) other_keys: &'a [String],
+    /// What the keys at the top of the tree are parameters of, such as "gate `census`".
+    pub(crate) owner: Option<&'a str>,
+}
+
+/// Checks settings that stand below those of a stage, such as the parameters of one gate, as the rest of the YAML is
+/// checked. `owner` says whose parameters they are. Routes begin at the settings.
+pub fn mistakes_in(settings: &Json, schema: &Json, owner: &str) -> Vec<Problem> {
+    let node = Node::from_json(settings, Span::default());
+    let checker = Checker {
+        owner: Some(owner),
+        ..Checker::of(schema)
+    };
+    let found = checker.check(schema, &node, &[]).into_iter();
+    found
+        .map(|mistake| Problem {
+            of_key: mistake.kind == MistakeKind::UnknownKey,
+            route: mistake.route,
+            message: mistake.message,
+            hint: mistake.hint,
+        })
+        .collect()
+}
+
+impl<'a> Checker<'a> {
+    /// A check in which texts stand for themselves.
+    pub(crate) fn of(document: &'a Json) -> Self {
+        Self {
+            document,
+            expand: None,
+            other_keys: &[],
+            owner: None,
+        }
+    }
+
+    /// Checks a tree against a schema of the document.
+    pub(crate) fn check(&self, schema: &'a Json, node: &Node, route: &[Step]) -> Vec<Mistake> {
+        let mut out = Vec::new();
+        self.node(schema, node, &mut route.to_vec(), &mut out);
+        out
+    }
+
+    fn node(&self, schema: &'a Json, node: &Node, route: &mut Vec<Step>, out: &mut Vec<Mistake>) {
+        if let (Some(expand), Some(text)) = (self.expand, node.text())
+            && text.contains("${")
+        {
+            self.each_value(expand, text, (schema, node), route, out);
+            return;
+        }
+        if self.expand.is_some()
+            && let Some(parts) = merged(node)
+        {
+            // Each part may say some of it; what is missing in all is told of the whole.
+            for part in parts {
+                let mut found = Vec::new();
+                self.node(schema, part, route, &mut found);
+                let here = route.len();
+                found.retain(|m| m.kind != MistakeKind::MissingKey || m.route.len() > here);
+                out.append(&mut found);
+            }
+            return;
+        }
+        if schema.as_bool() == Some(false) {
+            out.push(Mistake::new(node.span, route, "nothing is allowed here").hint("remove it"));
+            return;
+        }
+        let mut view = self.view(schema);
+        if let Err(mistake) = self.settle(&mut view, node, route) {
+            out.push(*mistake);
+            return;
+        }
+        if !view.accepts_type(node) {
+            let message = format!("expected {}, found {}", view.expected(), node.describe());
+            out.push(wrong_type(
+                Mistake::new(node.span, route, message),
+                &view,
+                node,
+            ));
+            return;
+        }
+        if let Some(mistake) = view.constant_mistake(node, route) {
+            out.push(mistake);
+            return;
+        }
+        match &node.value {
+            Value::Map(_) => self.map(&view, node, route, out),
+            Value::List(items) => self.list(&view, items, node, route, out),
+            Value::Text(text) => check_text(&view, text, node, route, out),
+            Value::Int(value) => view.bounds(*value as f64, node, route, out),
+            Value::Float(value) => view.bounds(*value, node, route, out),
+            Value::Null | Value::Bool(_) => {}
+        }
+    }
+
+    /// Checks every value that a placeholder may stand for.
+    fn each_value(
+        &self,
+        expand: Expand<'a>,
+        text: &str,
+        (schema, node): (&'a Json, &Node),
+        route: &[Step],
+        out: &mut Vec<Mistake>,
+    ) {
+        let plain = Checker {
+            expand: None,
+            ..*self
+        };
+        match expand(text, node.span, route) {
+            Ok(values) => {
+                let mut found: Vec<Mistake> = Vec::new();
+                for value in values {
+                    // A field that a label leaves open.
+                    if matches!(value.value, Value::Null) {
+                        continue;
+                    }
+                    for mut mistake in plain.check(schema, &value, route) {
+                        mistake.message = format!("{} (from `{text}`)", mistake.message);
+                        if !found.contains(&mistake) {
+                            found.push(mistake);
+                        }
+                    }
+                }
+                out.append(&mut found);
+            }
+            Err(mistake) => out.push(mistake),
+        }
+    }
+
+    /// Chooses among alternatives, and lets the chosen ones join in.
+    fn settle(&self, view: &mut View<'a>, node: &Node, route: &[Step]) -> Result<(), Box<Mistake>> {
+        let mut at = 0;
+        while at < view.parts.len() {
+            for keyword in ["oneOf", "anyOf"] {
+                if let Some(alternatives) = view.parts[at].get(keyword).and_then(Json::as_array) {
+                    let words = view.parts[at].get(OTHER_WORDS).and_then(Json::as_object);
+                    let chosen = self.choose(alternatives, words, node, route)?;
+                    self.collect(chosen, &mut view.parts, 0);
+                }
+            }
+            let part = view.parts[at];
+            if let Some(condition) = part.get("if") {
+                let keyword = if self.check(condition, node, route).is_empty() {
+                    "then"
+                } else {
+                    "else"
+                };
+                if let Some(schema) = part.get(keyword) {
+                    self.collect(schema, &mut view.parts, 0);
+                }
+            }
+            at += 1;
+        }
+        Ok(())
+    }
+
+    fn list(
+        &self,
+        view: &View<'a>,
+        items: &[Node],
+        node: &Node,
+        route: &mut Vec<Step>,
+        out: &mut Vec<Mistake>,
+    ) {
+        view.lengths(
+            items.len(),
+            "minItems",
+            "maxItems",
+            "item",
+            node,
+            route,
+            out,
+        );
+        let below = self.below();
+        let prefix = view.keyword("prefixItems").and_then(Json::as_array);
+        for (i, item) in items.iter().enumerate() {
+            let schema = prefix
+                .and_then(|p| p.get(i))
+                .or_else(|| view.keyword("items"));
+            if let Some(schema) = schema {
+                route.push(Step::Index(i));
+                below.node(schema, item, route, out);
+                route.pop();
+            }
+        }
+    }
+
+    fn below(&self) -> Self {
+        Self {
+            other_keys: &[],
+            owner: None,
+            ..*self
+        }
+    }
+
+    fn map(&self, view: &View<'a>, node: &Node, route: &mut Vec<Step>, out: &mut Vec<Mistake>) {
+        let entries = node.entries();
+        let below = self.below();
+        view.lengths(
+            entries.len(),
+            "minProperties",
+            "maxProperties",
+            "entry",
+            node,
+            route,
+            out,
+        );
+        for (key, value) in entries {
+            route.push(Step::Key(key.text.clone()));
+            if let Some(schema) = view.property(&key.text) {
+                below.node(schema, value, route, out);
+            } else if let Some(schema) = view
+                .keyword("additionalProperties")
+                .filter(|s| s.is_object())
+            {
+                below.node(schema, value, route, out);
+            } else if view.closed() || self.owner.is_some() {
+                let names = view.property_names();
+                let known = names
+                    .iter()
+                    .copied()
+                    .chain(self.other_keys.iter().map(String::as_str));
+                let (message, keys) = match self.owner {
+                    Some(owner) => (
+                        format!("{owner} has no parameter `{}`", key.text),
+                        "parameters",
+                    ),
+                    None => (format!("unknown key `{}`", key.text), "keys here"),
+                };
+                let hint = view
+                    .other_word(&key.text)
+                    .map_or_else(|| remedy(&key.text, keys, known), instead);
+                let mistake = Mistake::new(key.span, route, message).kind(MistakeKind::UnknownKey);
+                out.push(mistake.hint(hint));
+            }
+            route.pop();
+        }
+        for key in view.required() {
+            if node.get(key).is_none() {
+                let what = view
+                    .property(key)
+                    .and_then(|s| self.view(s).description().map(first_sentence));
+                let message = match self.owner {
+                    Some(owner) => format!("{owner} needs the parameter `{key}`"),
+                    None => format!("missing key `{key}`"),
+                };
+                let mistake = Mistake::new(node.span, route, message).kind(MistakeKind::MissingKey);
+                out.push(mistake.hint(match what {
+                    Some(what) => format!("add `{key}:` ({what})"),
+                    None => format!("add `{key}:`"),
+                }));
+            }
+        }
+    }
+
+    pub(super) fn accepts(&self, view: &View<'a>, node: &Node) -> bool {
+        let alternatives = |keyword: &str| match view.keyword(keyword).and_then(Json::as_array) {
+            Some(all) => all.iter().any(|s| self.accepts(&self.view(s), node)),
+            None => true,
+        };
+        view.accepts_type(node) && alternatives("oneOf") && alternatives("anyOf")
+    }
+
+    pub(super) fn view(&self, schema: &'a Json) -> View<'a> {
+        let mut parts = Vec::new();
+        self.collect(schema, &mut parts, 0);
+        View { parts }
+    }
+
+    fn collect(&self, schema: &'a Json, parts: &mut Vec<&'a Map<String, Json>>, depth: usize) {
+        let Some(map) = schema.as_object() else {
+            return;
+        };
+        parts.push(map);
+        if depth > 32 {
+            return;
+        }
+        let target = map
+            .get("$ref")
+            .and_then(Json::as_str)
+            .and_then(|r| r.strip_prefix('#'));
+        if let Some(target) = target.and_then(|pointer| self.document.pointer(pointer)) {
+            self.collect(target, parts, depth + 1);
+        }
+        for schema in map
+            .get("allOf")
+            .and_then(Json::as_array)
+            .into_iter()
+            .flatten()
+        {
+            self.collect(schema, parts, depth + 1);
+        }
+    }
+}
+
+/// Checks the length and the format of a text.
+fn check_text(view: &View<'_>, text: &str, node: &Node, route: &[Step], out: &mut Vec<Mistake>) {
+    let length = text.trim().chars().count();
+    view.lengths(
+        length,
+        "minLength",
+        "maxLength",
+        "character",
+        node,
+        route,
+        out,
+    );
+    let format = view.keyword("format").and_then(Json::as_str);
+    if format == Some("percent")
+        && let Err(message) = PercentText::parse(text)
+    {
+        let hint = "write a number and the sign: `3 %`";
+        out.push(Mistake::new(node.span, route, message).hint(hint));
+    }
+    if format == Some("duration")
+        && let Err(message) = DurationText::parse(text)
+    {
+        let hint = "write a number and a unit: `500 ms`, `30 s`, `10 min`, `2 h`";
+        out.push(Mistake::new(node.span, route, message).hint(hint));
+    }
+    if format == Some("span") && !is_span(text) && !text.contains("${") {
+        let message = format!("`{text}` is not a duration");
+        let hint = "write a number and a unit: `500 us`, `500 ms`, `30 s`, `10 min`, `2 h`";
+        out.push(Mistake::new(node.span, route, message).hint(hint));
+    }
+}

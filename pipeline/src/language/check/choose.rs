@@ -1,0 +1,225 @@
+//! Which alternative of a schema a value was meant for.
+
+use serde_json::Map;
+
+use super::super::diagnostics::{Mistake, MistakeKind};
+use super::super::tree::{Key, Node, Value};
+use super::checker::Checker;
+use super::remedies::{instead, wrong_type};
+use super::view::View;
+use crate::stage::{Json, Step};
+use crate::suggest::{list, remedy};
+
+/// The alternatives of a schema, and what tells them apart.
+struct Alternatives<'a, 'w> {
+    views: Vec<(&'a Json, View<'a>)>,
+    /// The words that stand for an alternative by themselves.
+    constants: Vec<&'a str>,
+    /// The alternatives that are a mapping with one key.
+    variants: Vec<(&'a str, &'a Json)>,
+    /// What words of other tools are called here.
+    words: Option<&'w Map<String, Json>>,
+}
+
+/// The alternative that a value was meant for; `None` if this does not tell.
+type Chosen<'a> = Option<Result<&'a Json, Box<Mistake>>>;
+
+impl<'a> Checker<'a> {
+    /// Returns the alternative a value was meant for.
+    pub(super) fn choose(
+        &self,
+        all: &'a [Json],
+        words: Option<&Map<String, Json>>,
+        node: &Node,
+        route: &[Step],
+    ) -> Result<&'a Json, Box<Mistake>> {
+        let views: Vec<(&'a Json, View<'a>)> = all.iter().map(|s| (s, self.view(s))).collect();
+        let alternatives = Alternatives {
+            constants: views.iter().flat_map(|(_, v)| v.constants()).collect(),
+            variants: views
+                .iter()
+                .filter_map(|(s, v)| Some((v.external_tag()?, *s)))
+                .collect(),
+            views,
+            words,
+        };
+        let fitting: Vec<&(&Json, View)> = alternatives
+            .views
+            .iter()
+            .filter(|(_, v)| self.accepts(v, node))
+            .collect();
+        let told = match &node.value {
+            Value::Text(text) => alternatives.by_word(text, &fitting, node, route),
+            Value::Map(entries) => alternatives
+                .by_key(entries, node, route)
+                .or_else(|| alternatives.by_tag(node, route))
+                .or_else(|| alternatives.of_no_key(entries, &fitting, node, route)),
+            _ => None,
+        };
+        if let Some(chosen) = told {
+            return chosen;
+        }
+        match fitting.as_slice() {
+            [] => Err(Box::new(alternatives.unfit(node, route))),
+            [(schema, _)] => Ok(schema),
+            several => {
+                let mistakes = |schema: &'a Json| self.check(schema, node, route).len();
+                let (schema, _) = several
+                    .iter()
+                    .min_by_key(|(s, _)| mistakes(s))
+                    .expect("several fit");
+                Ok(schema)
+            }
+        }
+    }
+}
+
+impl<'a> Alternatives<'a, '_> {
+    fn names(&self) -> Vec<&'a str> {
+        let variants = self.variants.iter().map(|(name, _)| *name);
+        self.constants.iter().copied().chain(variants).collect()
+    }
+
+    fn remedy(&self, word: &str, what: &str, names: &[&str]) -> String {
+        let ours = self.words.and_then(|words| words.get(word)?.as_str());
+        ours.map_or_else(|| remedy(word, what, names.iter().copied()), instead)
+    }
+
+    fn by_word(
+        &self,
+        text: &str,
+        fitting: &[&(&'a Json, View<'a>)],
+        node: &Node,
+        route: &[Step],
+    ) -> Chosen<'a> {
+        let mut views = self.views.iter();
+        if let Some((schema, _)) = views.find(|(_, v)| v.constants().contains(&text)) {
+            return Some(Ok(schema));
+        }
+        if self.variants.iter().any(|(name, _)| *name == text) {
+            let message = format!("`{text}` needs settings");
+            let mistake = Mistake::new(node.span, route, message);
+            return wrong(mistake.hint(format!("write `{text}: {{…}}`")));
+        }
+        let open = fitting.iter().find(|(_, v)| v.constants().is_empty());
+        if let Some((schema, _)) = open {
+            return Some(Ok(schema));
+        }
+        let names = self.names();
+        if names.is_empty() {
+            return None;
+        }
+        let mistake = Mistake::new(node.span, route, format!("unknown value `{text}`"));
+        wrong(mistake.hint(self.remedy(text, "values", &names)))
+    }
+
+    fn by_key(&self, entries: &[(Key, Node)], node: &Node, route: &[Step]) -> Chosen<'a> {
+        let tagged: Vec<_> = entries
+            .iter()
+            .filter_map(|(k, _)| self.variants.iter().find(|(n, _)| *n == k.text))
+            .collect();
+        let units = entries
+            .iter()
+            .map(|(k, _)| k.text.as_str())
+            .filter(|k| self.constants.contains(k));
+        let named: Vec<&str> = tagged.iter().map(|(name, _)| *name).chain(units).collect();
+        match tagged.as_slice() {
+            [] => {}
+            [(_, schema)] if named.len() == 1 => return Some(Ok(schema)),
+            _ => {
+                let message = format!("only one of {} can be given", list(named));
+                let mistake = Mistake::new(node.span, route, message);
+                return wrong(mistake.hint("keep one of them"));
+            }
+        }
+        let mut keys = entries.iter().map(|(key, _)| key);
+        let key = keys.find(|key| self.constants.contains(&key.text.as_str()))?;
+        let message = format!("`{}` takes no settings", key.text);
+        let mistake = Mistake::new(key.span, route, message);
+        wrong(mistake.hint(format!("write just `{}`", key.text)))
+    }
+
+    fn by_tag(&self, node: &Node, route: &[Step]) -> Chosen<'a> {
+        let tag = internal_tag(&self.views)?;
+        let names = self.views.iter().filter_map(|(_, v)| v.tag_value(tag));
+        let names: Vec<&str> = names.collect();
+        let Some(value) = node.get(tag) else {
+            let message = format!("missing key `{tag}`");
+            let hint = format!("add `{tag}:`, one of {}", list(names));
+            let mistake = Mistake::new(node.span, route, message).kind(MistakeKind::MissingKey);
+            return wrong(mistake.hint(hint));
+        };
+        let text = value.text().unwrap_or_default();
+        let mut views = self.views.iter();
+        if let Some((schema, _)) = views.find(|(_, v)| v.tag_value(tag) == Some(text)) {
+            return Some(Ok(schema));
+        }
+        let described = value.describe();
+        let message = format!(
+            "unknown {tag} {}",
+            described.trim_start_matches("the text ")
+        );
+        let hint = self.remedy(text, &format!("values of `{tag}`"), &names);
+        wrong(Mistake::new(value.span, route, message).hint(hint))
+    }
+
+    /// A mapping where one key must name the alternative, and none does.
+    fn of_no_key(
+        &self,
+        entries: &[(Key, Node)],
+        fitting: &[&(&'a Json, View<'a>)],
+        node: &Node,
+        route: &[Step],
+    ) -> Chosen<'a> {
+        if self.variants.is_empty() || !fitting.iter().all(|(_, v)| v.external_tag().is_some()) {
+            return None;
+        }
+        let names = self.names();
+        let Some((key, _)) = entries.first() else {
+            let hint = format!("give one of {}", list(names));
+            return wrong(Mistake::new(node.span, route, "the mapping is empty").hint(hint));
+        };
+        let mistake = Mistake::new(key.span, route, format!("unknown key `{}`", key.text));
+        wrong(mistake.hint(self.remedy(&key.text, "choices", &names)))
+    }
+
+    /// A value of a type that no alternative has.
+    fn unfit(&self, node: &Node, route: &[Step]) -> Mistake {
+        let mut expected: Vec<String> = Vec::new();
+        for (_, view) in &self.views {
+            let text = view.expected();
+            if text != "nothing" && !expected.contains(&text) {
+                expected.push(text);
+            }
+        }
+        let expected = expected.join(" or ");
+        let message = format!("expected {expected}, found {}", node.describe());
+        let mistake = Mistake::new(node.span, route, message);
+        let (_, first) = self
+            .views
+            .first()
+            .expect("a list of alternatives is not empty");
+        match self.names() {
+            names if names.is_empty() => wrong_type(mistake, first, node),
+            names => mistake.hint(format!("give one of {}", list(names))),
+        }
+    }
+}
+
+fn wrong<'a>(mistake: Mistake) -> Chosen<'a> {
+    Some(Err(Box::new(mistake)))
+}
+
+/// Returns the key that tells the variants of an internally tagged enum apart.
+fn internal_tag<'a>(views: &[(&'a Json, View<'a>)]) -> Option<&'a str> {
+    let objects: Vec<&View> = views
+        .iter()
+        .map(|(_, v)| v)
+        .filter(|v| !v.property_names().is_empty())
+        .collect();
+    let first = objects.first()?;
+    let candidates = first.required();
+    candidates
+        .into_iter()
+        .find(|key| objects.iter().all(|v| v.tag_value(key).is_some()))
+}

@@ -1,0 +1,14 @@
+//! Checks a spanned tree against a JSON Schema as `schemars` generates them.
+//!
+//! Every mistake is collected. Understood are `type`, `properties`, `required`, closed objects,
+//! `enum`, `const`, `oneOf`/`anyOf` (externally, internally tagged, untagged enums, options),
+//! `allOf`, `if` with `then` and `else`, `$ref`, `items`, `prefixItems`, the bounds of numbers, lengths of lists, texts and
+//! maps, and the formats `duration`, `span` (a duration that may be as short as nanoseconds) and `percent`. `pattern` is for editors only.
+
+mod checker;
+mod choose;
+mod remedies;
+mod view;
+
+pub(crate) use checker::Checker;
+pub use checker::mistakes_in;

@@ -1,0 +1,263 @@
+//! What a schema says of one value.
+
+use serde_json::Map;
+
+use super::super::diagnostics::Mistake;
+use super::super::tree::{Node, Value};
+use super::remedies::{bare, first_sentence};
+use crate::stage::{Json, Step};
+use crate::suggest::{list, remedy};
+
+/// Words that other tools use for what a schema describes, each with the phrase that says what it is
+/// called here. An extension of ours; editors ignore it.
+pub(super) const OTHER_WORDS: &str = "x-other-words";
+
+/// A schema with everything it refers to, as parts that hold together.
+pub(super) struct View<'a> {
+    pub(super) parts: Vec<&'a Map<String, Json>>,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn keyword(&self, name: &str) -> Option<&'a Json> {
+        self.parts.iter().find_map(|part| part.get(name))
+    }
+
+    /// Returns what a word of other tools, or of other places of the file, is called here.
+    pub(super) fn other_word(&self, key: &str) -> Option<&'a str> {
+        self.parts
+            .iter()
+            .find_map(|part| part.get(OTHER_WORDS)?.get(key)?.as_str())
+    }
+
+    pub(super) fn property(&self, key: &str) -> Option<&'a Json> {
+        self.parts
+            .iter()
+            .find_map(|part| part.get("properties")?.get(key))
+    }
+
+    pub(super) fn property_names(&self) -> Vec<&'a str> {
+        let all = self
+            .parts
+            .iter()
+            .filter_map(|part| part.get("properties")?.as_object());
+        all.flat_map(|map| map.keys().map(String::as_str)).collect()
+    }
+
+    pub(super) fn required(&self) -> Vec<&'a str> {
+        let all = self
+            .parts
+            .iter()
+            .filter_map(|part| part.get("required")?.as_array());
+        all.flatten().filter_map(Json::as_str).collect()
+    }
+
+    pub(super) fn description(&self) -> Option<&'a str> {
+        self.keyword("description").and_then(Json::as_str)
+    }
+
+    pub(super) fn closed(&self) -> bool {
+        let no = |part: &&Map<String, Json>, key: &str| {
+            part.get(key).and_then(Json::as_bool) == Some(false)
+        };
+        self.parts
+            .iter()
+            .any(|p| no(p, "additionalProperties") || no(p, "unevaluatedProperties"))
+    }
+
+    pub(super) fn types(&self) -> Vec<&'a str> {
+        match self.keyword("type") {
+            Some(Json::String(one)) => vec![one],
+            Some(Json::Array(several)) => several.iter().filter_map(Json::as_str).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn accepts_type(&self, node: &Node) -> bool {
+        let types = self.types();
+        let fits = |t: &&str| match &node.value {
+            Value::Null => *t == "null",
+            Value::Bool(_) => *t == "boolean",
+            Value::Int(_) => *t == "integer" || *t == "number",
+            Value::Float(_) => *t == "number",
+            Value::Text(_) => *t == "string",
+            Value::List(_) => *t == "array",
+            Value::Map(_) => *t == "object",
+        };
+        types.is_empty() || types.iter().any(fits)
+    }
+
+    pub(super) fn expected(&self) -> String {
+        if self.is_duration() {
+            return "a duration such as `30 s`".to_owned();
+        }
+        if self.format() == Some("percent") {
+            return "a percentage such as `3 %`".to_owned();
+        }
+        let constants = self.constants();
+        if !constants.is_empty() {
+            return list(constants);
+        }
+        if let Some(tag) = self.external_tag() {
+            return format!("`{tag}: …`");
+        }
+        let word = |t: &&str| match *t {
+            "integer" => Some("an integer"),
+            "number" => Some("a number"),
+            "string" => Some("text"),
+            "boolean" => Some("`true` or `false`"),
+            "array" => Some("a list"),
+            "object" => Some("a mapping"),
+            _ => None,
+        };
+        let words: Vec<&str> = self.types().iter().filter_map(word).collect();
+        if words.is_empty() {
+            "nothing".to_owned()
+        } else {
+            words.join(" or ")
+        }
+    }
+
+    pub(super) fn format(&self) -> Option<&'a str> {
+        self.keyword("format").and_then(Json::as_str)
+    }
+
+    pub(super) fn is_duration(&self) -> bool {
+        matches!(self.format(), Some("duration" | "span"))
+    }
+
+    /// Returns the texts an `enum` or `const` allows.
+    pub(super) fn constants(&self) -> Vec<&'a str> {
+        let one = self
+            .parts
+            .iter()
+            .filter_map(|part| part.get("const")?.as_str());
+        let several = self
+            .parts
+            .iter()
+            .filter_map(|part| part.get("enum")?.as_array())
+            .flatten();
+        one.chain(several.filter_map(Json::as_str)).collect()
+    }
+
+    /// Returns the one key of a variant of the form `variant: {…}`.
+    pub(super) fn external_tag(&self) -> Option<&'a str> {
+        let required = self.required();
+        let [tag] = required.as_slice() else {
+            return None;
+        };
+        (self.closed() && self.property_names() == [*tag] && self.tag_value(tag).is_none())
+            .then_some(*tag)
+    }
+
+    /// Returns what a key must be in this variant.
+    pub(super) fn tag_value(&self, tag: &str) -> Option<&'a str> {
+        self.property(tag)?.get("const")?.as_str()
+    }
+
+    pub(super) fn constant_mistake(&self, node: &Node, route: &[Step]) -> Option<Mistake> {
+        let allowed: Vec<&Json> = match (self.keyword("const"), self.keyword("enum")) {
+            (Some(one), _) => vec![one],
+            (None, Some(several)) => several.as_array()?.iter().collect(),
+            (None, None) => return None,
+        };
+        let value = node.json();
+        if allowed.contains(&&value) {
+            return None;
+        }
+        let mistake = Mistake::new(node.span, route, format!("unknown value {}", bare(node)));
+        Some(mistake.hint(remedy(
+            node.text().unwrap_or_default(),
+            "values",
+            self.constants(),
+        )))
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "names of the two keywords and of what is counted"
+    )]
+    pub(super) fn lengths(
+        &self,
+        length: usize,
+        min: &str,
+        max: &str,
+        unit: &str,
+        node: &Node,
+        route: &[Step],
+        out: &mut Vec<Mistake>,
+    ) {
+        let limit = |name: &str| self.keyword(name).and_then(Json::as_u64);
+        let units = |n: u64| match (n, unit) {
+            (1, _) => format!("1 {unit}"),
+            (_, "entry") => format!("{n} entries"),
+            _ => format!("{n} {unit}s"),
+        };
+        if let Some(least) = limit(min).filter(|least| (length as u64) < *least) {
+            let what = match (length, unit) {
+                (0, "character") => "the text is empty".to_owned(),
+                (0, "item") => "the list is empty".to_owned(),
+                (0, "entry") => "the mapping is empty".to_owned(),
+                _ => format!("{} given", units(length as u64)),
+            };
+            let hint = self.description().map_or_else(
+                || format!("give at least {}", units(least)),
+                |d| format!("give at least {} ({})", units(least), first_sentence(d)),
+            );
+            out.push(Mistake::new(node.span, route, what).hint(hint));
+        }
+        if let Some(most) = limit(max).filter(|most| (length as u64) > *most) {
+            let message = format!(
+                "{} given, but at most {} are allowed",
+                units(length as u64),
+                units(most)
+            );
+            out.push(Mistake::new(node.span, route, message).hint("give fewer"));
+        }
+    }
+
+    pub(super) fn bounds(&self, value: f64, node: &Node, route: &[Step], out: &mut Vec<Mistake>) {
+        let format = self
+            .keyword("format")
+            .and_then(Json::as_str)
+            .unwrap_or_default();
+        let (low, high) = match format {
+            "uint8" => (0.0, f64::from(u8::MAX)),
+            "uint16" => (0.0, f64::from(u16::MAX)),
+            "uint32" => (0.0, f64::from(u32::MAX)),
+            "uint64" | "uint" => (0.0, f64::INFINITY),
+            "int32" => (f64::from(i32::MIN), f64::from(i32::MAX)),
+            _ => (f64::NEG_INFINITY, f64::INFINITY),
+        };
+        let bound = |name: &str| self.keyword(name).and_then(Json::as_f64);
+        let low = bound("minimum").unwrap_or(low).max(low);
+        let high = bound("maximum").unwrap_or(high).min(high);
+        let rule = if value < low {
+            format!("at least {low}")
+        } else if value > high {
+            format!("at most {high}")
+        } else if let Some(low) = bound("exclusiveMinimum").filter(|low| value <= *low) {
+            format!("greater than {low}")
+        } else if let Some(high) = bound("exclusiveMaximum").filter(|high| value >= *high) {
+            format!("less than {high}")
+        } else {
+            return;
+        };
+        let name = match route.last() {
+            Some(Step::Key(key)) => format!("`{key}`"),
+            _ => "the value".to_owned(),
+        };
+        let mistake = Mistake::new(
+            node.span,
+            route,
+            format!("{name} must be {rule}, found {value}"),
+        );
+        out.push(match self.description() {
+            Some(text) => mistake.hint(format!(
+                "`{}`: {}",
+                name.trim_matches('`'),
+                first_sentence(text)
+            )),
+            None => mistake.hint("change the value"),
+        });
+    }
+}
