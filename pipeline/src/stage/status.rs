@@ -1,0 +1,137 @@
+//! What became of a cell, and why it did not become ok.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::Serialize;
+
+use super::output::Output;
+use super::settings::{Json, Step};
+use crate::cause::Cause;
+
+/// What became of a planned cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CellStatus {
+    /// Executed (now or earlier) and complete.
+    Ok,
+    /// Executed and failed; the reason and the evidence are in the ledger.
+    Failed,
+    /// No progress for the declared heartbeat.
+    Hung,
+    /// Its time limit passed.
+    Timeout,
+    /// Not executed, for a reason beyond the experiment (an input failed, a capability lacks).
+    Skipped,
+    /// Left out by the experiment, with the reason it declares.
+    Excluded,
+    /// Stopped by the user before it ended.
+    Interrupted,
+}
+
+impl CellStatus {
+    /// Returns the word used in tables, files and messages.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Failed => "failed",
+            Self::Hung => "hung",
+            Self::Timeout => "timeout",
+            Self::Skipped => "skipped",
+            Self::Excluded => "excluded",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    /// Returns the status that a word stands for.
+    pub fn parse(word: &str) -> Option<Self> {
+        use CellStatus::{Excluded, Failed, Hung, Interrupted, Ok, Skipped, Timeout};
+        [Ok, Failed, Hung, Timeout, Skipped, Excluded, Interrupted]
+            .into_iter()
+            .find(|status| status.word() == word)
+    }
+}
+
+/// Why a cell did not become `ok`.
+#[derive(Debug)]
+pub struct Failure {
+    /// `Failed`, `Hung`, `Timeout`, `Skipped` or `Interrupted`.
+    pub status: CellStatus,
+    /// What happened, in one sentence.
+    pub reason: String,
+    /// What the user can do.
+    pub hint: Option<String>,
+    /// What is left as evidence: partial rows, the last log lines.
+    pub evidence: Vec<Output>,
+    /// Facts of this execution for the record; in a box, since results carry failures about and are to stay small.
+    pub observations: Box<BTreeMap<String, Json>>,
+    /// Doubts, shown to the user and kept in the record.
+    pub warnings: Box<[String]>,
+    /// The part of the stage's settings that it is about; empty for the stage as a whole.
+    pub about: Box<[Step]>,
+}
+
+impl Failure {
+    /// Makes a failure of status `Failed`.
+    pub fn failed(reason: impl Into<String>) -> Self {
+        Self::new(CellStatus::Failed, reason)
+    }
+
+    /// Makes a failure of a cell that cannot do its work on this machine, because a tool or a permission is
+    /// missing. It is skipped, and what sees the whole study is made without it.
+    pub fn blocked(reason: impl Into<String>) -> Self {
+        Self::new(CellStatus::Skipped, Cause::blocked(reason).to_string())
+    }
+
+    /// Makes a failure of a given status.
+    pub fn new(status: CellStatus, reason: impl Into<String>) -> Self {
+        Self {
+            status,
+            reason: reason.into(),
+            hint: None,
+            evidence: Vec::new(),
+            observations: Box::default(),
+            warnings: Box::default(),
+            about: Box::default(),
+        }
+    }
+
+    /// Names the part of the stage's settings that it is about.
+    #[must_use]
+    pub fn about(mut self, keys: &[&str]) -> Self {
+        let step = |key: &&str| Step::Key((*key).to_owned());
+        self.about = keys.iter().map(step).collect();
+        self
+    }
+
+    /// Adds what the user can do.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds evidence.
+    #[must_use]
+    pub fn evidence(mut self, output: Output) -> Self {
+        self.evidence.push(output);
+        self
+    }
+
+    /// Sets what was observed until then, and doubted.
+    #[must_use]
+    pub fn observed(mut self, observations: BTreeMap<String, Json>, warnings: Vec<String>) -> Self {
+        self.observations = Box::new(observations);
+        self.warnings = warnings.into();
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+impl std::error::Error for Failure {}
