@@ -8,11 +8,11 @@ mod live;
 mod pure;
 mod reproduce;
 mod scratch;
+mod study_document;
 mod summary;
 mod task;
 
 pub use drive::{RunOptions, run};
-pub use reproduce::{
-    Difference, ReproduceOptions, Reproduced, StudyDocument, Verdict, Which, reproduce,
-};
+pub use reproduce::{Difference, ReproduceOptions, Reproduced, Verdict, Which, reproduce};
+pub use study_document::StudyDocument;
 pub use summary::{RunSummary, StudyResult};

@@ -3,119 +3,24 @@
 //! It is read in three steps, as names become known: the section itself with the axis `block`
 //! and the arm's label; the unit among the stages; the launches among the cells.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use artifacts::Scalar;
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::json;
 
 use super::axes::{Arm, AxisDraft, MAX_LABELS, insane};
 use super::check::Checker;
+use super::design_file::{ControlFile, DesignFile, UntilFile};
 use super::diagnostics::{Mistake, Sink, Span};
 use super::interpolate::{Scope, Values};
-use super::settings::{BlocksText, DurationText, PercentText};
+use super::launches::{candidates, class, launches};
+use super::settings::{BlocksText, DurationText};
 use super::stages::Draft;
 use super::tree::{Node, scalar_json};
-use crate::design::{
-    BLOCK, CONTROL, Control, Design, Otherwise, Quiet, UnitOrder, Until, sequence,
-};
+use crate::design::{BLOCK, CONTROL, Control, Design, Quiet, UnitOrder, Until, sequence};
 use crate::experiment::Stage;
-use crate::stage::{Class, Coordinates, Json, StageKind, Step};
+use crate::stage::{Class, Json, StageKind, Step};
 use crate::suggest::{list, remedy};
-
-/// How a study is replicated. A profile replaces single keys.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub(crate) struct DesignFile {
-    /// The number of complete blocks. Each launches every configuration once.
-    #[schemars(range(min = 1, max = 1000))]
-    blocks: Option<u32>,
-    /// The stage whose launch is the unit of replication. By default, the only serve stage, or the
-    /// load stage of a study without servers.
-    unit: Option<String>,
-    /// How launches are ordered within a block.
-    order: Option<UnitOrder>,
-    /// The A/A arm: one label of an axis a second time, under another name.
-    control: Option<ControlFile>,
-    /// How long all cores work before the first launch.
-    warm_up: Option<DurationText>,
-    /// How long the machine rests between launches.
-    cool_down: Option<DurationText>,
-    /// How quiet the machine must be before a measurement.
-    quiet: Option<QuietFile>,
-    /// The expected noise between launches, for the smallest detectable effect.
-    noise: Option<PercentText>,
-    /// Blocks beyond `blocks` until a figure is known closely enough.
-    until: Option<UntilFile>,
-}
-
-/// When blocks have been enough, or none.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-enum UntilFile {
-    /// A rule.
-    Rule(RuleFile),
-    /// No rule: for a profile that does without.
-    Off(Off),
-}
-
-/// When blocks have been enough.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct RuleFile {
-    /// The largest half-width of the interval of each launch's mean, relative to the mean.
-    relative_half_width: PercentText,
-    /// The figure that must be known so closely, by its column's name.
-    of: String,
-    /// The largest number of blocks.
-    at_most: BlocksText,
-}
-
-/// The A/A arm, or none.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-enum ControlFile {
-    /// An arm.
-    Arm(ArmFile),
-    /// No arm: for a profile that does without.
-    Off(Off),
-}
-
-/// No arm.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-enum Off {
-    /// No arm.
-    None,
-}
-
-/// The A/A arm.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct ArmFile {
-    /// The axis.
-    axis: String,
-    /// The label that is launched a second time.
-    label: String,
-    /// The name of the second time.
-    #[serde(rename = "as")]
-    name: String,
-}
-
-/// What the machine should be like.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-struct QuietFile {
-    /// The largest number of running tasks per core.
-    #[schemars(extend("exclusiveMinimum" = 0))]
-    load: Option<f64>,
-    /// How long a run waits for the machine to become quiet.
-    wait: Option<DurationText>,
-    /// What a run does on a machine that is not quiet.
-    otherwise: Option<Otherwise>,
-}
 
 /// The section, read.
 pub(crate) struct DesignDraft {
@@ -605,100 +510,6 @@ impl DesignDraft {
             cells,
         }
     }
-}
-
-fn class(draft: &Draft) -> Option<Class> {
-    draft.kind.map(StageKind::class)
-}
-
-/// Returns the stages that could be the unit where none is named: resources on which something is
-/// measured and that carry no other such resource; without resources, measurements.
-fn candidates(drafts: &[Draft]) -> Vec<usize> {
-    let is = |i: &usize, wanted: Class| class(&drafts[*i]) == Some(wanted);
-    let measurements: Vec<usize> = (0..drafts.len())
-        .filter(|i| is(i, Class::Measurement))
-        .collect();
-    let mut used: Vec<usize> = Vec::new();
-    for needed in measurements.iter().flat_map(|m| &drafts[*m].needs) {
-        if is(needed, Class::Resource) && !used.contains(needed) {
-            used.push(*needed);
-        }
-    }
-    let carries = |i: &usize| used.iter().any(|other| drafts[*other].needs.contains(i));
-    let top: Vec<usize> = used.iter().copied().filter(|i| !carries(i)).collect();
-    if top.is_empty() { measurements } else { top }
-}
-
-/// Groups the cells of the unit by launch: each cell of a resource is one; the cells of a
-/// measurement share one if their kind says that they stand on the same.
-fn launches(
-    stage: &Stage,
-    kind: &dyn StageKind,
-    axes: &[AxisDraft],
-    blocks: usize,
-) -> (Vec<String>, Vec<(usize, usize)>) {
-    let of_blocks = stage.over.iter().position(|a| *a == blocks).unwrap_or(0);
-    let stands_on: Vec<Option<String>> = stage
-        .parameter_sets
-        .iter()
-        .map(|set| (stage.class == Class::Measurement).then(|| kind.launch(set))?)
-        .map(|launch| {
-            launch.map(|mut l| {
-                l.sort_all_objects();
-                l.to_string()
-            })
-        })
-        .collect();
-    let arm = |at: &[u16]| -> Vec<bool> {
-        let is =
-            |(axis, label): (&usize, &u16)| axes[*axis].arm.is_some_and(|arm| arm.label == *label);
-        stage.over.iter().zip(at).map(is).collect()
-    };
-    // What launches share: the kind's own word, the labels that are used, whether each is an arm.
-    type Shared = (Option<String>, Vec<u16>, Vec<bool>);
-    let mut index: HashMap<Shared, usize> = HashMap::new();
-    let mut members: Vec<Vec<&[u16]>> = Vec::new();
-    let mut cells = Vec::with_capacity(stage.cells.len());
-    for cell in &stage.cells {
-        let shared = stands_on[cell.parameters as usize].clone();
-        let mut at = cell.at.to_vec();
-        at[of_blocks] = 0;
-        let labels = if shared.is_some() { Vec::new() } else { at };
-        let launch = *index
-            .entry((shared, labels, arm(&cell.at)))
-            .or_insert_with(|| {
-                members.push(Vec::new());
-                members.len() - 1
-            });
-        members[launch].push(&cell.at);
-        cells.push((usize::from(cell.at[of_blocks]), launch));
-    }
-    (
-        members
-            .iter()
-            .map(|all| launch_name(all, stage, axes, of_blocks))
-            .collect(),
-        cells,
-    )
-}
-
-/// Names a launch by the labels on which all its cells agree, the block aside.
-fn launch_name(members: &[&[u16]], stage: &Stage, axes: &[AxisDraft], of_blocks: usize) -> String {
-    let agreed = |position: &usize| {
-        *position != of_blocks
-            && members
-                .iter()
-                .all(|at| at[*position] == members[0][*position])
-    };
-    let label = |position: usize| {
-        let axis = &axes[stage.over[position]];
-        (
-            axis.name.clone(),
-            axis.labels[usize::from(members[0][position])].clone(),
-        )
-    };
-    let pairs = (0..stage.over.len()).filter(agreed).map(label).collect();
-    Coordinates(pairs).to_string()
 }
 
 /// Returns the design as the canonical form has it.

@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, schema_for};
 use serde::Deserialize;
 use serde_json::{Map, json};
 
-use super::design::DesignFile;
+use super::design_file::DesignFile;
 use super::settings::DurationText;
 use crate::experiment::Order;
 use crate::reuse::Reuse;

@@ -1,16 +1,13 @@
 //! Cancellation, the time limit and the progress of a cell.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
 use super::lease::Watch;
 use super::status::{CellStatus, Failure};
-use crate::effect::Consent;
-use crate::effect::Permit;
+use crate::effect::{Consent, Permit};
 
 /// Progress of a running cell.
 #[derive(Clone, Debug)]

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use artifacts::Digest;
-use serde::Deserialize;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::output::Artifact;
 use super::settings::Json;

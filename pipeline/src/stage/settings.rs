@@ -1,15 +1,11 @@
 //! What a kind sees of the settings while planning, and how it says what is wrong with them.
 
 use std::io;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use artifacts::FileDigest;
-use artifacts::Scalar;
+use artifacts::{FileDigest, Scalar};
 
-use crate::sources::MOST_BYTES;
-use crate::sources::NamedFiles;
-use crate::sources::Source;
+use crate::sources::{MOST_BYTES, NamedFiles, Source};
 
 /// A JSON value: settings, canonical parameters, descriptors.
 pub type Json = serde_json::Value;

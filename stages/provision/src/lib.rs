@@ -6,7 +6,9 @@
 //! run is in the record, with the reason of each probe that failed under `unavailable`. While
 //! it is alive: where the program and the weights lie.
 
+mod choice;
 mod container;
+mod descriptor;
 mod environment;
 mod fetch;
 mod installed;
@@ -16,6 +18,7 @@ mod prepare;
 mod probe;
 mod remote;
 mod requirements;
+mod settings;
 mod stage;
 mod surroundings;
 mod unpack;
@@ -28,7 +31,8 @@ pub use machine::{Gpu, Machine};
 pub use module::missing_module;
 pub use remote::answer;
 pub use requirements::{Unmet, unmet};
-pub use stage::{Provision, Settings};
+pub use settings::Settings;
+pub use stage::Provision;
 pub use surroundings::{Brought, EnvironmentSettings};
 pub use unpacked::{Unpacked, check_unpacked, remove_unpacked};
 pub use venv::VenvSettings;

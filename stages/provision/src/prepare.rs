@@ -12,7 +12,7 @@ use crate::container::{self, Ready};
 use crate::environment::{LAUNCHER, Recipe};
 use crate::machine::Machine;
 use crate::probe;
-use crate::stage::{Choice, Named, Parameters};
+use crate::settings::{Choice, Named, Parameters};
 use crate::venv::{self, Installed};
 use crate::weights;
 

@@ -17,7 +17,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::environment::check_file;
-use crate::stage::{Parameters, Provision};
+use crate::settings::Parameters;
+use crate::stage::Provision;
 
 /// The facet that says how a machine is reached, where it is not this one.
 pub(crate) const REACHED: &str = "reached";

@@ -11,7 +11,7 @@ use pipeline::{Failure, Job, Problem};
 use crate::environment::{Recipe, check_file};
 use crate::fetch::{sha256_of, sha256_text};
 use crate::prepare::text;
-use crate::stage::Named;
+use crate::settings::Named;
 
 /// What weights are for: an engine, perhaps in a container.
 pub(crate) struct Beside<'a> {

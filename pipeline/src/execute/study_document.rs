@@ -1,0 +1,269 @@
+//! What stages that see the study saw of it, as a document beside the lock.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use artifacts::{Digest, Store};
+use serde::{Deserialize, Serialize};
+
+use super::summary::study_of;
+use crate::error::PipelineError;
+use crate::experiment::Experiment;
+use crate::key::value_digest;
+use crate::lock::{Lock, LockCell, LockClass};
+use crate::place::cell_text;
+use crate::plan::{PlanOptions, Session, State};
+use crate::record::Record;
+use crate::stage::{Class, Json, LedgerLine, Registry};
+
+/// What stages that see the study saw of it, as a document that can travel with the lock.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StudyDocument {
+    /// The experiment in canonical form.
+    pub spec: Json,
+    /// The trail digest.
+    pub trail: Digest,
+    /// The ledger, stages that see the study not in it.
+    pub ledger: Vec<LedgerLine>,
+    /// The kind of every stage.
+    pub kinds: BTreeMap<String, String>,
+    /// The parameters of measurements, by the digest that the recipes of their readers name.
+    pub parameters: BTreeMap<Digest, Json>,
+}
+
+impl StudyDocument {
+    /// Collects what a finished study is known by, from the experiment and its lock. Nothing is
+    /// executed, and facets of this machine do not matter.
+    ///
+    /// # Errors
+    /// If the store refuses, or a cell is neither done nor accounted for: then there is nothing
+    /// to publish yet.
+    pub fn collect(
+        experiment: &Experiment,
+        registry: &Registry,
+        store: &Store,
+    ) -> Result<Result<Self, String>, PipelineError> {
+        let options = PlanOptions {
+            locked: true,
+            ..PlanOptions::default()
+        };
+        // A copied store has an index that nobody believes: what is cached is found by records.
+        if store.needs_rebuild()? {
+            store.rebuild(crate::record::view)?;
+        }
+        let mut session = Session::new(experiment, registry, store, &options)?;
+        let open = session
+            .states
+            .iter()
+            .position(|s| !matches!(s, State::Settled(_)));
+        if let Some(cell) = open {
+            let open = session
+                .states
+                .iter()
+                .filter(|s| !matches!(s, State::Settled(_)))
+                .count();
+            return Ok(Err(format!(
+                "{open} cells have not run yet; the first is {}",
+                session.graph.name(cell)
+            )));
+        }
+        if let Some(why) = otherwise(&session) {
+            return Ok(Err(why));
+        }
+        if let Some(why) = edited(&session)? {
+            return Ok(Err(why));
+        }
+        let study = study_of(&mut session);
+        let kinds = experiment
+            .stages
+            .iter()
+            .map(|s| (s.name.clone(), s.kind.clone()))
+            .collect();
+        let mut parameters = BTreeMap::new();
+        for node in session
+            .graph
+            .nodes
+            .iter()
+            .filter(|n| n.class == LockClass::Measurement)
+        {
+            for (set, digest) in node.stage.parameter_sets.iter().zip(&node.parameters) {
+                let mut set = set.clone();
+                set.sort_all_objects();
+                parameters.insert(*digest, set);
+            }
+        }
+        Ok(Ok(Self {
+            spec: study.spec,
+            trail: study.trail,
+            ledger: study.ledger,
+            kinds,
+            parameters,
+        }))
+    }
+
+    /// Says in words where this document does not agree with a lock and with the records that the
+    /// lock names. Empty: everything in it that lock and records determine is as they say.
+    pub fn disagreements(&self, lock: &Lock, records: &[(LockClass, &Record)]) -> Vec<String> {
+        let mut out = Vec::new();
+        if self.trail != lock.trail() {
+            out.push("its trail digest differs from the lock's".to_owned());
+        }
+        for (digest, value) in &self.parameters {
+            if value_digest(value) != *digest {
+                out.push(format!("the parameters {} were changed", digest.short()));
+            }
+        }
+        for (class, record) in records {
+            let name = cell_text(&record.stage, &record.coordinates.to_string());
+            let kind = self.kind_of(&record.stage);
+            if kind != Some(record.recipe.kind.as_str()) {
+                out.push(format!(
+                    "it gives {name} the kind `{}`, the record says `{}`",
+                    kind.unwrap_or("none"),
+                    record.recipe.kind
+                ));
+            }
+            let seen = record.recipe.study.as_ref();
+            if let Some(seen) = seen.filter(|_| *class == LockClass::Study)
+                && (seen.spec != value_digest(&self.spec) || seen.trail != self.trail)
+            {
+                out.push(format!("it is not the study that {name} has seen"));
+            }
+        }
+        out.extend(self.ledger_disagreement(lock, records));
+        out
+    }
+
+    /// The ledger repeats the lock, and of measurements what their records say.
+    fn ledger_disagreement(&self, lock: &Lock, records: &[(LockClass, &Record)]) -> Option<String> {
+        let mut stated: BTreeMap<(&str, String), &LockCell> = BTreeMap::new();
+        for stage in lock.stages.iter().filter(|s| s.class != LockClass::Study) {
+            for cell in &stage.cells {
+                stated.insert((&stage.name, cell.coordinates.clone()), cell);
+            }
+        }
+        let records: HashMap<(&str, String), &(LockClass, &Record)> = records
+            .iter()
+            .map(|entry| {
+                let record = entry.1;
+                let place = (record.stage.as_str(), record.coordinates.to_string());
+                (place, entry)
+            })
+            .collect();
+        for line in &self.ledger {
+            let place = (line.stage.as_str(), line.coordinates.to_string());
+            let measured = records
+                .get(&place)
+                .filter(|(class, _)| *class == LockClass::Measurement)
+                .map(|(_, record)| *record);
+            let agrees = stated
+                .remove(&place)
+                .is_some_and(|cell| is_line_of(line, cell, measured));
+            if !agrees {
+                let name = cell_text(place.0, &place.1);
+                return Some(format!(
+                    "its ledger says something else of {name} than lock and record"
+                ));
+            }
+        }
+        let ((stage, coordinates), _) = stated.into_iter().next()?;
+        let name = cell_text(stage, &coordinates);
+        Some(format!("its ledger has no line for {name}"))
+    }
+
+    pub(super) fn kind_of(&self, stage: &str) -> Option<&str> {
+        self.kinds.get(stage).map(String::as_str)
+    }
+}
+
+/// Returns whether a line of the ledger says what the lock says of the cell and, for a
+/// measurement, what its record says.
+fn is_line_of(line: &LedgerLine, cell: &LockCell, measured: Option<&Record>) -> bool {
+    let stated = line.status == cell.status && line.reason == cell.reason;
+    let as_recorded = match (&line.execution, measured) {
+        (Some(execution), Some(record)) => {
+            let loud = record.preflight.as_ref().and_then(|p| p.loud.as_ref());
+            let discarded: BTreeSet<Digest> = execution.discarded.iter().copied().collect();
+            line.evidence == record.evidence
+                && execution.order == record.order
+                && execution.place == record.place
+                && execution.loud.as_ref() == loud
+                && execution.host == record.host
+                && execution.by == record.by
+                && execution
+                    .started
+                    .iter()
+                    .all(|started| *started == record.started)
+                && execution.executions == cell.executions()
+                && discarded == cell.discarded().collect()
+        }
+        (None, None) => line.evidence.is_empty(),
+        _ => false,
+    };
+    stated && as_recorded
+}
+
+/// Returns how the study as it stands differs from its lock, if it does.
+fn otherwise(session: &Session<'_>) -> Option<String> {
+    let Some(lock) = &session.lock else {
+        return Some("it has not run yet".to_owned());
+    };
+    let now = session.to_lock();
+    if now == *lock {
+        return None;
+    }
+    let before = lock.index();
+    let cells = now
+        .stages
+        .iter()
+        .flat_map(|s| s.cells.iter().map(move |c| (s.name.as_str(), c)));
+    let differs = |(stage, cell): &(&str, &LockCell)| {
+        before
+            .get(&(*stage, cell.coordinates.as_str()))
+            .is_none_or(|line| line != cell)
+    };
+    let first = cells.into_iter().find(differs).map(|(stage, cell)| {
+        let reason = cell
+            .reason
+            .as_deref()
+            .map(|r| format!(": {r}"))
+            .unwrap_or_default();
+        format!(
+            "{} is {}{reason}",
+            cell_text(stage, &cell.coordinates),
+            cell.status.word()
+        )
+    });
+    Some(first.unwrap_or_else(|| {
+        "the lock has cells that are no longer in the \
+        experiment"
+            .to_owned()
+    }))
+}
+
+/// Returns which cell taken from the lock was executed with other settings than the experiment
+/// has now, if there is one: its readers may not show it.
+fn edited(session: &Session<'_>) -> Result<Option<String>, PipelineError> {
+    for node in session
+        .graph
+        .nodes
+        .iter()
+        .filter(|n| n.stage.class != Class::Pure)
+    {
+        for (i, cell) in node.stage.cells.iter().enumerate() {
+            let Some(record) = session.states[node.first + i].record() else {
+                continue;
+            };
+            let record = Record::parse(&session.store.get(&record)?);
+            let same = record.is_ok_and(|r| {
+                value_digest(&r.recipe.parameters) == node.parameters[cell.parameters as usize]
+            });
+            if !same {
+                let name = session.graph.name(node.first + i);
+                return Ok(Some(format!(
+                    "the experiment's settings for {name} have changed since it was executed"
+                )));
+            }
+        }
+    }
+    Ok(None)
+}

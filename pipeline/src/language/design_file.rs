@@ -1,0 +1,99 @@
+//! What a file may say under `design:`.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::settings::{BlocksText, DurationText, PercentText};
+use crate::design::{Otherwise, UnitOrder};
+
+/// How a study is replicated. A profile replaces single keys.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub(crate) struct DesignFile {
+    /// The number of complete blocks. Each launches every configuration once.
+    #[schemars(range(min = 1, max = 1000))]
+    pub(super) blocks: Option<u32>,
+    /// The stage whose launch is the unit of replication. By default, the only serve stage, or the
+    /// load stage of a study without servers.
+    pub(super) unit: Option<String>,
+    /// How launches are ordered within a block.
+    pub(super) order: Option<UnitOrder>,
+    /// The A/A arm: one label of an axis a second time, under another name.
+    pub(super) control: Option<ControlFile>,
+    /// How long all cores work before the first launch.
+    pub(super) warm_up: Option<DurationText>,
+    /// How long the machine rests between launches.
+    pub(super) cool_down: Option<DurationText>,
+    /// How quiet the machine must be before a measurement.
+    pub(super) quiet: Option<QuietFile>,
+    /// The expected noise between launches, for the smallest detectable effect.
+    pub(super) noise: Option<PercentText>,
+    /// Blocks beyond `blocks` until a figure is known closely enough.
+    pub(super) until: Option<UntilFile>,
+}
+
+/// When blocks have been enough, or none.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum UntilFile {
+    /// A rule.
+    Rule(RuleFile),
+    /// No rule: for a profile that does without.
+    Off(Off),
+}
+
+/// When blocks have been enough.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct RuleFile {
+    /// The largest half-width of the interval of each launch's mean, relative to the mean.
+    pub(super) relative_half_width: PercentText,
+    /// The figure that must be known so closely, by its column's name.
+    pub(super) of: String,
+    /// The largest number of blocks.
+    pub(super) at_most: BlocksText,
+}
+
+/// The A/A arm, or none.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum ControlFile {
+    /// An arm.
+    Arm(ArmFile),
+    /// No arm: for a profile that does without.
+    Off(Off),
+}
+
+/// No arm.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Off {
+    /// No arm.
+    None,
+}
+
+/// The A/A arm.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ArmFile {
+    /// The axis.
+    pub(super) axis: String,
+    /// The label that is launched a second time.
+    pub(super) label: String,
+    /// The name of the second time.
+    #[serde(rename = "as")]
+    pub(super) name: String,
+}
+
+/// What the machine should be like.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct QuietFile {
+    /// The largest number of running tasks per core.
+    #[schemars(extend("exclusiveMinimum" = 0))]
+    pub(super) load: Option<f64>,
+    /// How long a run waits for the machine to become quiet.
+    pub(super) wait: Option<DurationText>,
+    /// What a run does on a machine that is not quiet.
+    pub(super) otherwise: Option<Otherwise>,
+}

@@ -1,0 +1,107 @@
+//! Which stages a design launches anew in each block.
+
+use std::collections::HashMap;
+
+use super::axes::AxisDraft;
+use super::stages::Draft;
+use crate::experiment::Stage;
+use crate::stage::{Class, Coordinates, StageKind};
+
+pub(super) fn class(draft: &Draft) -> Option<Class> {
+    draft.kind.map(StageKind::class)
+}
+
+/// Returns the stages that could be the unit where none is named: resources on which something is
+/// measured and that carry no other such resource; without resources, measurements.
+pub(super) fn candidates(drafts: &[Draft]) -> Vec<usize> {
+    let is = |i: &usize, wanted: Class| class(&drafts[*i]) == Some(wanted);
+    let measurements: Vec<usize> = (0..drafts.len())
+        .filter(|i| is(i, Class::Measurement))
+        .collect();
+    let mut used: Vec<usize> = Vec::new();
+    for needed in measurements.iter().flat_map(|m| &drafts[*m].needs) {
+        if is(needed, Class::Resource) && !used.contains(needed) {
+            used.push(*needed);
+        }
+    }
+    let carries = |i: &usize| used.iter().any(|other| drafts[*other].needs.contains(i));
+    let top: Vec<usize> = used.iter().copied().filter(|i| !carries(i)).collect();
+    if top.is_empty() { measurements } else { top }
+}
+
+/// Groups the cells of the unit by launch: each cell of a resource is one; the cells of a
+/// measurement share one if their kind says that they stand on the same.
+pub(super) fn launches(
+    stage: &Stage,
+    kind: &dyn StageKind,
+    axes: &[AxisDraft],
+    blocks: usize,
+) -> (Vec<String>, Vec<(usize, usize)>) {
+    let of_blocks = stage.over.iter().position(|a| *a == blocks).unwrap_or(0);
+    let stands_on: Vec<Option<String>> = stage
+        .parameter_sets
+        .iter()
+        .map(|set| (stage.class == Class::Measurement).then(|| kind.launch(set))?)
+        .map(|launch| {
+            launch.map(|mut l| {
+                l.sort_all_objects();
+                l.to_string()
+            })
+        })
+        .collect();
+    let arm = |at: &[u16]| -> Vec<bool> {
+        let is =
+            |(axis, label): (&usize, &u16)| axes[*axis].arm.is_some_and(|arm| arm.label == *label);
+        stage.over.iter().zip(at).map(is).collect()
+    };
+    // What launches share: the kind's own word, the labels that are used, whether each is an arm.
+    type Shared = (Option<String>, Vec<u16>, Vec<bool>);
+    let mut index: HashMap<Shared, usize> = HashMap::new();
+    let mut members: Vec<Vec<&[u16]>> = Vec::new();
+    let mut cells = Vec::with_capacity(stage.cells.len());
+    for cell in &stage.cells {
+        let shared = stands_on[cell.parameters as usize].clone();
+        let mut at = cell.at.to_vec();
+        at[of_blocks] = 0;
+        let labels = if shared.is_some() { Vec::new() } else { at };
+        let launch = *index
+            .entry((shared, labels, arm(&cell.at)))
+            .or_insert_with(|| {
+                members.push(Vec::new());
+                members.len() - 1
+            });
+        members[launch].push(&cell.at);
+        cells.push((usize::from(cell.at[of_blocks]), launch));
+    }
+    (
+        members
+            .iter()
+            .map(|all| launch_name(all, stage, axes, of_blocks))
+            .collect(),
+        cells,
+    )
+}
+
+/// Names a launch by the labels on which all its cells agree, the block aside.
+pub(super) fn launch_name(
+    members: &[&[u16]],
+    stage: &Stage,
+    axes: &[AxisDraft],
+    of_blocks: usize,
+) -> String {
+    let agreed = |position: &usize| {
+        *position != of_blocks
+            && members
+                .iter()
+                .all(|at| at[*position] == members[0][*position])
+    };
+    let label = |position: usize| {
+        let axis = &axes[stage.over[position]];
+        (
+            axis.name.clone(),
+            axis.labels[usize::from(members[0][position])].clone(),
+        )
+    };
+    let pairs = (0..stage.over.len()).filter(agreed).map(label).collect();
+    Coordinates(pairs).to_string()
+}

@@ -1,0 +1,197 @@
+//! The engines and models that settings name, and whether an engine fits its environment.
+
+use engines::{Engine, Program};
+use pipeline::suggest::{closest, remedy};
+use pipeline::{Json, Library, Problem, sources};
+
+use crate::settings::Named;
+use crate::surroundings::EnvironmentRecipe;
+use crate::venv;
+
+/// Fits an engine to the environment it runs in: the pins tell its version.
+pub(crate) fn fit(
+    engine: &mut Named<Engine>,
+    environment: Option<&EnvironmentRecipe>,
+) -> Option<Problem> {
+    // What the engine is called in registries decides nothing else.
+    let distributions = std::mem::take(&mut engine.definition.distributions);
+    let environment = environment?;
+    let name = &engine.name;
+    let venv = match environment {
+        EnvironmentRecipe::Venv(venv) => venv,
+        EnvironmentRecipe::Container(_) => {
+            return contains(name, &engine.definition.launch.program);
+        }
+    };
+    match &engine.definition.launch.program {
+        Program::Installed(_)
+        | Program::Python(_)
+        | Program::Worker(_)
+        | Program::WorkerFile(_) => {}
+        Program::Packaged(_) => {
+            let message = format!("the engine `{name}` has its own packages");
+            let hint = "remove `environment`: Benchtrail fetches what the definition pins";
+            return Some(Problem::at(&["environment"], message).hint(hint));
+        }
+        Program::Running(_) => {
+            let message = format!("the engine `{name}` runs already");
+            let hint = "remove `environment`, because Benchtrail does not start this engine";
+            return Some(Problem::at(&["environment"], message).hint(hint));
+        }
+    }
+    if let Some(version) = venv.version_of(&distributions) {
+        engine.definition.version = version;
+    }
+    venv::not_pinned(venv, &distributions, name)
+}
+
+/// Tells that an engine does not say how it takes a draft model.
+pub(crate) fn takes_no_draft(engine: &Named<Engine>) -> Option<Problem> {
+    if !engine.definition.launch.draft_arguments.is_empty() {
+        return None;
+    }
+    let message = format!(
+        "the definition of the engine `{}` does not say how it takes a draft model",
+        engine.name
+    );
+    let hint = "extend it with `launch: {draft-arguments: […, \"{draft}\"]}`; docs/engines.md has them for several engines";
+    Some(Problem::at(&["draft"], message).hint(hint))
+}
+
+/// Tells whether an engine cannot run in a container.
+pub(crate) fn contains(name: &str, program: &Program) -> Option<Problem> {
+    let (message, hint) = match program {
+        Program::Running(_) => (
+            format!("the engine `{name}` runs already"),
+            "remove `environment`, because Benchtrail does not start this engine",
+        ),
+        Program::Worker(_) | Program::WorkerFile(_) => (
+            format!(
+                "the engine `{name}` is a worker without a server, which cannot run in a container"
+            ),
+            "use a `venv`, or an engine with a server",
+        ),
+        Program::Packaged(_) | Program::Python(_) | Program::Installed(_) => return None,
+    };
+    Some(Problem::at(&["environment"], message).hint(hint))
+}
+
+/// Finds and reads an engine and all that stand in for it. The help texts are left out: they
+/// decide nothing. Certificates are named by their digest.
+pub(crate) fn engine_chain(
+    name: &str,
+    library: &dyn Library,
+    problems: &mut Vec<Problem>,
+) -> Vec<Named<Engine>> {
+    let mut chain: Vec<Named<Engine>> = Vec::new();
+    let mut next = Some(name.to_owned());
+    while let Some(name) = next {
+        if chain.iter().any(|e| e.name == name) {
+            problems.push(
+                Problem::at(
+                    &["engine"],
+                    format!("the engine `{name}` is its own fallback"),
+                )
+                .hint("remove one `fallback` from the circle"),
+            );
+            break;
+        }
+        let Some(mut definition) = find(
+            library,
+            "engines",
+            "engine",
+            &name,
+            Engine::from_json,
+            problems,
+        ) else {
+            break;
+        };
+        for setting in definition.settings.values_mut() {
+            setting.help = None;
+        }
+        definition.untested = None;
+        if let Some(file) = definition.launch.ca_file.take() {
+            match sources::pin(library, &file) {
+                Ok(source) => definition.launch.ca_file = Some(source.digest.to_string()),
+                Err(e) => {
+                    let message = format!("the `ca-file` of the engine `{name}`: {}", e.message);
+                    problems.push(Problem::at(&["engine"], message).hint(e.hint));
+                }
+            }
+        }
+        if let Program::WorkerFile(file) = &definition.launch.program {
+            let read = sources::read(library, file).map_err(|e| (e.message, e.hint));
+            let text = read.and_then(|(_, bytes)| {
+                let not_text = |_| {
+                    (
+                        format!("{file} is not UTF-8"),
+                        "correct the path".to_owned(),
+                    )
+                };
+                String::from_utf8(bytes).map_err(not_text)
+            });
+            match text {
+                Ok(text) => definition.launch.program = Program::Worker(text),
+                Err((message, hint)) => {
+                    let message = format!("the worker of the engine `{name}`: {message}");
+                    problems.push(Problem::at(&["engine"], message).hint(hint));
+                }
+            }
+        }
+        next = definition.fallback.clone();
+        chain.push(Named { name, definition });
+    }
+    chain
+}
+
+pub(crate) fn find<T>(
+    library: &dyn Library,
+    collection: &str,
+    key: &str,
+    name: &str,
+    read: fn(&Json) -> Result<T, Vec<Problem>>,
+    problems: &mut Vec<Problem>,
+) -> Option<T> {
+    let Some(json) = library.find(collection, name) else {
+        let names = library.names(collection);
+        let names = || names.iter().map(String::as_str);
+        let known = remedy(name, collection, names());
+        let hint = match closest(name, names()) {
+            Some(_) => known,
+            None => format!(
+                "{known}; define another one under `{collection}:`, or in {collection}/NAME.yaml beside the experiment"
+            ),
+        };
+        problems.push(Problem::at(&[key], format!("there is no {key} `{name}`")).hint(hint));
+        return None;
+    };
+    match read(&json) {
+        Ok(definition) => Some(definition),
+        Err(inner) => {
+            problems.extend(inner.into_iter().map(|problem| {
+                let place: Vec<String> = problem.route.iter().map(place).collect();
+                let at = if place.is_empty() {
+                    String::new()
+                } else {
+                    format!(", at {}", place.join("."))
+                };
+                let message = format!(
+                    "the definition of the {key} `{name}` is wrong{at}: {}",
+                    problem.message
+                );
+                Problem {
+                    hint: problem.hint,
+                    ..Problem::at(&[key], message)
+                }
+            }));
+            None
+        }
+    }
+}
+
+pub(crate) fn place(step: &pipeline::Step) -> String {
+    match step {
+        pipeline::Step::Key(key) => key.clone(),
+        pipeline::Step::Index(index) => index.to_string(),
+    }
+}

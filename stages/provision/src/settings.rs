@@ -1,0 +1,207 @@
+//! What a provision stage says, and its canonical parameters.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use contract::DECLARED;
+use engines::{Engine, Model, Program};
+use pipeline::{Failure, Json};
+use places::Place;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::container::ContainerSettings;
+use crate::descriptor::{ELSEWHERE, OVER_SSH};
+use crate::installed;
+use crate::machine::Machine;
+use crate::remote::REACHED;
+use crate::requirements::{Unmet, unmet};
+use crate::surroundings::{EnvironmentRecipe, EnvironmentSettings};
+use crate::venv::VenvRecipe;
+
+/// What a provision stage says.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(extend("x-other-words" = {
+    "url": "a key of the engine's definition: `launch: {program: {running: URL}}`",
+    "base-url": "a key of the engine's definition: `launch: {program: {running: URL}}`",
+    "version": "a key of the engine's definition",
+    "settings": "a key of the serve stage",
+    "weights": "a key of the model's definition",
+    "image": "a key of the environment: `environment: {container: {image: …}}`",
+    "container": "a key of the environment: `environment: {container: {image: …}}`",
+    "venv": "a key of the environment: `environment: {venv: …}`",
+}))]
+pub struct Settings {
+    /// The engine: the name of a definition among `engines`.
+    pub engine: String,
+    /// The model: the name of a definition among `models`.
+    pub model: String,
+    /// The model that drafts tokens for it (speculative decoding): the name of a definition among
+    /// `models`. `launch.draft-arguments` in the engine's definition passes it to the engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub draft: Option<String>,
+    /// The environment of the engine's program. By default, the definition's own packages, or the
+    /// program that you installed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<EnvironmentSettings>,
+    /// Where the engine is prepared and runs; by default on this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Place")]
+    pub place: Option<Place>,
+}
+
+/// The canonical parameters: the definitions the names stand for.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Parameters {
+    /// The engine, then those that stand in for it.
+    pub(crate) engines: Vec<Named<Engine>>,
+    pub(crate) model: Named<Model>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) draft: Option<Named<Model>>,
+    /// Absent rather than null: stages without it keep their keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) environment: Option<EnvironmentRecipe>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) place: Option<Place>,
+}
+
+/// A definition under its name.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Named<T> {
+    pub(crate) name: String,
+    pub(crate) definition: T,
+}
+
+/// The engine taken, and why those before it were not.
+pub(crate) struct Choice<'a> {
+    pub(crate) engine: &'a Named<Engine>,
+    pub(crate) passed_over: Vec<(&'a str, Vec<Unmet>)>,
+}
+
+impl Parameters {
+    pub(crate) fn read(parameters: &Json) -> Result<Self, Failure> {
+        serde_json::from_value(parameters.clone())
+            .map_err(|e| Failure::failed(format!("invalid parameters of a provision stage: {e}")))
+    }
+
+    /// Takes the first engine whose requirements the machine meets.
+    pub(crate) fn choose(&self, machine: &Machine) -> Result<Choice<'_>, Failure> {
+        let mut passed_over = Vec::new();
+        // What another host can run is known there.
+        if let (Some(_), Some(engine)) = (&self.place, self.engines.first()) {
+            return Ok(Choice {
+                engine,
+                passed_over,
+            });
+        }
+        for engine in &self.engines {
+            let brought = EnvironmentRecipe::brought(self.environment.as_ref());
+            let missing = unmet(&engine.definition, machine, brought);
+            if missing.is_empty() {
+                return Ok(Choice {
+                    engine,
+                    passed_over,
+                });
+            }
+            passed_over.push((engine.name.as_str(), missing));
+        }
+        let told: Vec<String> = passed_over
+            .iter()
+            .map(|(name, missing)| format!("`{name}`: {}", sentence(missing)))
+            .collect();
+        let hints: BTreeSet<&String> = passed_over
+            .iter()
+            .flat_map(|(_, m)| m)
+            .filter_map(|u| u.hint.as_ref())
+            .collect();
+        let failure = Failure::failed(format!(
+            "no engine can run on this machine: {}",
+            told.join("; ")
+        ));
+        let mut hints: Vec<&str> = hints.into_iter().map(String::as_str).collect();
+        if hints.is_empty() {
+            hints.push(
+                "measure on a machine that has what the engine needs, or give its definition a `fallback:` \
+                 that this machine can run; use `--locked` to show results from another machine",
+            );
+        }
+        Err(failure.hint(hints.join("; ")))
+    }
+
+    /// The processor features any of the engines cares about.
+    pub(crate) fn flags(&self) -> BTreeSet<String> {
+        let needs = self.engines.iter().map(|e| &e.definition.requires);
+        needs
+            .flat_map(|r| r.cpu_flags.iter().chain(&r.cpu_flags_optional))
+            .cloned()
+            .collect()
+    }
+
+    pub(crate) fn facets(&self, machine: &Machine) -> Result<BTreeMap<String, Json>, Failure> {
+        self.facets_with(machine, self.choose(machine)?.engine)
+    }
+
+    /// Returns the facets of a machine for an engine. Of a server that runs already nothing is
+    /// known but the machine that loads it.
+    pub(crate) fn facets_with(
+        &self,
+        machine: &Machine,
+        engine: &Named<Engine>,
+    ) -> Result<BTreeMap<String, Json>, Failure> {
+        let mut facets = machine.facets(&self.flags());
+        if self.place.is_some() {
+            facets = client_facets(facets);
+            facets.insert(REACHED.to_owned(), json!(OVER_SSH));
+            // The program is identified where it is.
+            return Ok(facets);
+        }
+        if matches!(engine.definition.launch.program, Program::Running(_)) {
+            facets = client_facets(facets);
+            facets.insert("host".to_owned(), json!(ELSEWHERE));
+            let declared = &engine.definition.facts.host;
+            if !declared.is_empty() {
+                facets.insert(DECLARED.to_owned(), json!(declared));
+            }
+        }
+        // Two machines of one processor may still differ in what makes an engine fall back.
+        facets.insert("engine".to_owned(), json!(engine.name));
+        // A program that is not pinned, and values that are not in the definition.
+        let brought = EnvironmentRecipe::brought(self.environment.as_ref());
+        facets.extend(installed::facets(&engine.definition, machine, brought)?);
+        Ok(facets)
+    }
+
+    /// Returns the virtual environment the engine is to run in.
+    pub(crate) fn venv(&self) -> Option<&VenvRecipe> {
+        match &self.environment {
+            Some(EnvironmentRecipe::Venv(venv)) => Some(venv),
+            _ => None,
+        }
+    }
+
+    /// Returns the container that the engine is to run in.
+    pub(crate) fn container(&self) -> Option<&ContainerSettings> {
+        match &self.environment {
+            Some(EnvironmentRecipe::Container(container)) => Some(container),
+            _ => None,
+        }
+    }
+}
+
+pub(crate) fn sentence(missing: &[Unmet]) -> String {
+    missing
+        .iter()
+        .map(|u| u.reason.as_str())
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// Returns facets of this machine as those of what loads another one.
+fn client_facets(facets: BTreeMap<String, Json>) -> BTreeMap<String, Json> {
+    let client = |(name, value)| (format!("client_{name}"), value);
+    facets.into_iter().map(client).collect()
+}
