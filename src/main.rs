@@ -4,6 +4,7 @@
 mod answers;
 mod args;
 mod cells;
+mod cluster_run;
 mod columns;
 mod commands;
 mod dry_run;
@@ -22,6 +23,7 @@ mod registry;
 mod rented;
 mod room;
 mod session;
+mod shard;
 mod shared;
 mod small;
 mod stopper;
@@ -52,6 +54,13 @@ fn main() -> ExitCode {
     if first.as_ref().is_some_and(|first| first == places::COMMAND) {
         return place::answer(arguments)
             .map_or_else(|error| exit::Stop::machine(error).report(), ExitCode::from);
+    }
+    // A job of Slurm that executes a part of a study.
+    if first
+        .as_ref()
+        .is_some_and(|first| first == cluster::COMMAND)
+    {
+        return shard::answer(arguments).map_or_else(|stop| stop.report(), ExitCode::from);
     }
     // The reference server of a calibration: started by ourselves, too.
     if first.is_some_and(|first| first == load::reference::PROCESS_COMMAND) {

@@ -12,7 +12,7 @@ use crate::session::Session;
 use crate::terminal::complain;
 
 /// How long a look at the machine takes.
-const LOOK: Duration = Duration::from_millis(300);
+pub(crate) const LOOK: Duration = Duration::from_millis(300);
 
 /// Looks at the machine if the run measures on it; warns, waits or refuses as the design says.
 pub(crate) fn look_before(
@@ -52,7 +52,7 @@ pub(crate) fn look_before(
 }
 
 /// Lets time pass; false if the user stopped the run.
-fn rest(length: Duration, cancelled: &AtomicBool) -> bool {
+pub(crate) fn rest(length: Duration, cancelled: &AtomicBool) -> bool {
     let end = Instant::now() + length;
     while Instant::now() < end && !cancelled.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(50));

@@ -267,6 +267,13 @@ pub(crate) fn text(effect: &StageEffect) -> String {
                 "lets the engine fetch the weights {weights}{at}; their bytes are not checked"
             ))
         }
+        What::Submit { command } => {
+            let words: Vec<String> = command.iter().map(|w| quoted(w)).collect();
+            head(&format!(
+                "has jobs of Slurm execute this program, one for each launch, under your name\n  {}",
+                words.join(" ")
+            ))
+        }
         What::Reach { url, key: None } => head(&format!("sends requests to {url}")),
         What::Reach {
             url,

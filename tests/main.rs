@@ -44,6 +44,7 @@ mod remeasured;
 mod sceptic;
 mod security;
 mod sharing;
+mod slurm;
 mod sql;
 mod ssh;
 mod tampering;

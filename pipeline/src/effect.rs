@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use artifacts::Digest;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::dry_run;
 use crate::error::PipelineError;
@@ -126,6 +126,11 @@ pub enum What {
         /// The currency of both.
         currency: String,
     },
+    /// Asks a scheduler for a machine, which executes this program there.
+    Submit {
+        /// The command that asks.
+        command: Vec<String>,
+    },
     /// Sends requests to a server that runs already.
     Reach {
         /// Its address.
@@ -162,7 +167,7 @@ fn digest_of(document: &Json) -> Digest {
 }
 
 /// What may happen without a question.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Permit {
     vouched: BTreeSet<Digest>,
     given: BTreeSet<Digest>,

@@ -11,15 +11,15 @@ use std::time::Duration;
 
 use artifacts::{Digest, Scalar};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::design::{CONTROL, Design, Quiet};
 use crate::reuse::Reuse;
 use crate::sources::Source;
 use crate::stage::{Class, Coordinates, Json};
 
-/// A checked and expanded experiment.
-#[derive(Clone, Debug)]
+/// A checked and expanded experiment. As a document, it is what another machine executes parts of.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Experiment {
     /// The name, as the lock and the ledger write it.
     pub name: String,
@@ -48,7 +48,7 @@ pub struct Experiment {
 
 /// In which order measurements that could go next (those on one running server) are executed. It is
 /// in no key: a cell measured in one order is not measured again for the other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
     /// Shuffled by the seed, so that a machine that changes with time favours no label.
@@ -59,7 +59,7 @@ pub enum Order {
 }
 
 /// A named list of values stages are expanded over.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Axis {
     /// The name.
     pub name: String,
@@ -72,7 +72,7 @@ pub struct Axis {
 }
 
 /// A stage with its cells.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Stage {
     /// The name in the experiment.
     pub name: String,
@@ -90,6 +90,8 @@ pub struct Stage {
     pub exclusive: Vec<String>,
     /// The distinct canonical parameter sets of the cells.
     pub parameter_sets: Vec<Json>,
+    /// The distinct placements of the cells: what a scheduler is asked for. They are in no key.
+    pub placements: Vec<Json>,
     /// The cells to execute, in the order of the axes (last axis fastest), included ones last.
     pub cells: Vec<Cell>,
     /// The cells the experiment leaves out, with the reason it declares.
@@ -97,12 +99,14 @@ pub struct Stage {
 }
 
 /// One stage at one coordinate of its axes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cell {
     /// For each axis of the stage's `over`, the index of the label.
     pub at: Box<[u16]>,
     /// The index into [`Stage::parameter_sets`].
     pub parameters: u32,
+    /// The index into [`Stage::placements`]; `None` for a cell that executes here.
+    pub placement: Option<u32>,
     /// The cell's time limit.
     pub timeout: Option<Duration>,
     /// How often a failed cell is retried.
@@ -113,7 +117,7 @@ pub struct Cell {
 }
 
 /// A cell left out by the experiment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Excluded {
     /// For each axis of the stage's `over`, the index of the label.
     pub at: Box<[u16]>,

@@ -33,7 +33,12 @@ pub(crate) struct Graph<'a> {
     pub(crate) experiment: &'a Experiment,
     pub(crate) nodes: Vec<Node<'a>>,
     pub(crate) cells: usize,
+    /// For each cell the stage and the index of its placement; empty if every cell executes here.
+    placed: Vec<Option<Placement>>,
 }
+
+/// A placement: the stage that asks for it, and the index into [`Stage::placements`].
+pub(crate) type Placement = (usize, u32);
 
 /// One stage.
 pub(crate) struct Node<'a> {
@@ -177,11 +182,37 @@ impl<'a> Graph<'a> {
             });
             first += stage.cells.len();
         }
-        Ok(Self {
+        let mut graph = Self {
             experiment,
             nodes,
             cells: first,
-        })
+            placed: Vec::new(),
+        };
+        graph.place_cells();
+        Ok(graph)
+    }
+
+    /// Finds out where cells execute: where they ask for it, or where what they need is alive.
+    fn place_cells(&mut self) {
+        if self.nodes.iter().all(|n| n.stage.placements.is_empty()) {
+            return;
+        }
+        for cell in 0..self.cells {
+            let (stage, i) = self.place(cell);
+            let own = self.nodes[stage].stage.cells[i].placement;
+            let placement = match self.class(cell) {
+                Class::Pure => None,
+                _ => own
+                    .map(|placement| (stage, placement))
+                    .or_else(|| self.inputs(cell).find_map(|input| self.placed[input])),
+            };
+            self.placed.push(placement);
+        }
+    }
+
+    /// Returns the placement of a cell; `None` if it executes here.
+    pub(crate) fn placement(&self, cell: usize) -> Option<Placement> {
+        self.placed.get(cell).copied().flatten()
     }
 
     /// Returns the stage and the index in it of a numbered cell.

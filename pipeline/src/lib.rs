@@ -37,8 +37,8 @@ pub use effect::{Consent, Effect, Permit, StageEffect, What, effects};
 pub use error::PipelineError;
 pub use event::Event;
 pub use execute::{
-    Difference, ReproduceOptions, Reproduced, RunOptions, RunSummary, StudyDocument, StudyResult,
-    Verdict, Which, reproduce, run,
+    Committed, Difference, ReproduceOptions, Reproduced, RunOptions, RunSummary, StudyDocument,
+    StudyResult, Verdict, Which, reproduce, run,
 };
 pub use experiment::{Axis, Cell, Excluded, Experiment, Order, Stage, claims_digests};
 pub use graph::UnknownKind;
@@ -50,10 +50,11 @@ pub use lease::Leases;
 pub use name::{NameError, OutputName};
 pub use not_run::not_run;
 pub use plan::{
-    Counts, Decision, DesignPlan, Lack, NoiseSource, Plan, PlanOptions, PlannedCell, Reason,
-    Smallest, Wanted, launched_cells, measures_here, plan, relative_half_width, wanted,
+    AwayFailure, Counts, Decision, DesignPlan, Elsewhere, Lack, NoiseSource, Plan, PlanOptions,
+    PlannedCell, Reason, Shard, ShardCell, Smallest, Wanted, launched_cells, measures_here,
+    placed_facets, plan, relative_half_width, shards, wanted,
 };
-pub use ready::unready;
+pub use ready::{unready, wants_shared_store};
 pub use reuse::{Reuse, this_host, told_makers};
 pub use stage::{
     Adopted, Artifact, CellStatus, Class, Content, Control, Coordinates, Done, Execution, Failure,

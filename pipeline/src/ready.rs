@@ -25,11 +25,12 @@ pub fn unready(
     let files = NamedFiles::of(experiment, None);
     let mut found = Vec::new();
     for (node, starts) in graph.nodes.iter().zip(starting(&graph, plan)) {
-        let cells = node.stage.cells.iter().zip(starts);
-        let sets: BTreeSet<u32> = cells
-            .filter(|(_, starts)| *starts)
-            .map(|(cell, _)| cell.parameters)
-            .collect();
+        // What a placed cell needs is on the machine that the scheduler chooses.
+        let here = |(i, (cell, starts)): (usize, (&crate::experiment::Cell, bool))| {
+            (starts && graph.placement(node.first + i).is_none()).then_some(cell.parameters)
+        };
+        let cells = node.stage.cells.iter().zip(starts).enumerate();
+        let sets: BTreeSet<u32> = cells.filter_map(here).collect();
         for set in sets {
             let Err(problem) = node
                 .kind
@@ -44,6 +45,36 @@ pub fn unready(
         }
     }
     Ok(found)
+}
+
+/// Returns the places of the stages whose cells a scheduler would execute, if a plan executes any of them: such a run
+/// needs a folder that all machines share.
+///
+/// # Errors
+/// If a kind is unknown.
+pub fn wants_shared_store(
+    experiment: &Experiment,
+    registry: &Registry,
+    plan: &Plan,
+) -> Result<Vec<Diagnostic>, PipelineError> {
+    let graph = Graph::new(experiment, registry)?;
+    let mut stages: BTreeSet<usize> = BTreeSet::new();
+    for (node, starts) in graph.nodes.iter().zip(starting(&graph, plan)) {
+        let placed = starts.iter().enumerate().filter(|(_, starts)| **starts);
+        let placed = placed.filter_map(|(i, _)| graph.placement(node.first + i));
+        stages.extend(placed.map(|(stage, _)| stage));
+    }
+    let told = stages.into_iter().map(|stage| {
+        let message = "the machines that a scheduler chooses need a folder that they share with this one";
+        let hint = "add `--remote FOLDER` or set BENCHTRAIL_REMOTE: a folder at the same path on all machines; without \
+                    `place`, the study runs here";
+        placed(
+            experiment,
+            &graph.nodes[stage].stage.name,
+            Problem::at(&["place"], message).hint(hint),
+        )
+    });
+    Ok(told.collect())
 }
 
 /// Returns for each stage which of its cells start: those executed, and resources, cached or not,

@@ -11,13 +11,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use artifacts::{Digest, FileDigest, FileStamp, KnownFiles, Store, StoreError};
+use serde::{Deserialize, Serialize};
 
 use crate::error::PipelineError;
 use crate::experiment::Experiment;
 use crate::stage::{Json, Library};
 
 /// A file that was read while planning.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Source {
     /// Where it lies, from the working directory.
     pub path: PathBuf,
@@ -26,6 +27,7 @@ pub struct Source {
     /// The digest of its bytes.
     pub digest: Digest,
     /// What it is known by until it changes, if it is worth remembering.
+    #[serde(skip)]
     pub stamp: Option<FileStamp>,
 }
 

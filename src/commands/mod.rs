@@ -38,6 +38,8 @@ mod status;
 mod verify;
 mod why;
 
+pub(crate) use run::listen_for_signals;
+
 use crate::args::{Cli, Command};
 use crate::exit::Stop;
 

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::plan_reasons::grouped;
 use crate::args::{Global, PlanArgs};
+use crate::cluster_run;
 use crate::columns::columns;
 use crate::dry_run;
 use crate::exit::Stop;
@@ -30,6 +31,12 @@ pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
     };
     let mut plan = session.plan(&store, &options)?;
     plan.notes.extend(offers);
+    let shards = pipeline::shards(&session.experiment, &session.registry, &store, &options)?;
+    if !shards.is_empty() && arguments.remote.remote.is_none() {
+        plan.notes.push(
+            "`run` needs `--remote FOLDER` (or BENCHTRAIL_REMOTE): a folder that this machine and those of Slurm share".to_owned(),
+        );
+    }
     let tried = match arguments.dry_run {
         true => Some(dry_run::try_out(&session, &Arc::default())?),
         false => None,
@@ -42,6 +49,9 @@ pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
     };
     if global.json {
         let mut json = json_of(&plan);
+        if !shards.is_empty() {
+            json["slurm"] = cluster_run::json_of(&shards);
+        }
         if let Some(tried) = &tried {
             json["dry_run"] = dry_run::json_of(tried);
         }
@@ -64,6 +74,9 @@ pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
         }
     }
     for line in plan.design.iter().flat_map(design) {
+        say(&line);
+    }
+    for line in cluster_run::lines(&shards) {
         say(&line);
     }
     for note in &plan.notes {

@@ -10,13 +10,15 @@ use artifacts::Store;
 use pipeline::lock::{Lock, lock_path};
 use pipeline::record::Build;
 use pipeline::{
-    Artifact, CellStatus, Event, LedgerLine, Media, Plan, RunOptions, RunSummary, StudyResult,
+    Artifact, CellStatus, Diagnostics, Event, LedgerLine, Media, Plan, PlanOptions, RunOptions,
+    RunSummary, StudyResult,
 };
 use remote::PushReport;
 use serde_json::{Value, json};
 
 use crate::answers::{self, Answer};
 use crate::args::{Global, PlanArgs, RunArgs};
+use crate::cluster_run::{self, How};
 use crate::dry_run;
 use crate::exit::Stop;
 use crate::main_table;
@@ -59,6 +61,12 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     let plan = session.plan(&store, &options)?;
     session.check_ready(&plan)?;
     // Before signals are kept for later: at a question, Ctrl-C ends the process.
+    if shared.is_none() {
+        let wanting = pipeline::wants_shared_store(&session.experiment, &session.registry, &plan)?;
+        if !wanting.is_empty() {
+            return Err(Stop::diagnostics(Diagnostics(wanting)));
+        }
+    }
     let permit = trust::permit(&session, &plan, arguments.trust.answer())?;
     if !is_idle(&plan) {
         room::for_cells("this run", session.cells())?;
@@ -71,6 +79,17 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
         () if arguments.quiet || global.json => Show::Quiet,
         () if arguments.verbose => Show::Verbose,
         () => Show::Progress,
+    };
+    let came = match &shared {
+        Some(shared) => {
+            let how = How {
+                keep_going: arguments.keep_going,
+                cancelled: &cancelled,
+                quiet: arguments.quiet,
+            };
+            cluster_run::execute(&session, &store, shared, &options, &permit, how)?
+        }
+        None => None,
     };
     let events = match &arguments.events {
         Some(file) => Some(file.clone()),
@@ -89,7 +108,10 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     // From here on the log has the token's digest, and the token may be seen.
     let stopper = token.and_then(|token| token.watch(Arc::clone(&cancelled)));
     let mut options = RunOptions {
-        plan: plan_options(&arguments.selection),
+        plan: PlanOptions {
+            elsewhere: came.as_ref().map(|came| Arc::clone(&came.elsewhere)),
+            ..options
+        },
         keep_going: arguments.keep_going,
         cancelled,
         build: Build {
@@ -120,6 +142,9 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
         complain(&cost);
     }
     let summary = summary?;
+    if let Some(came) = came {
+        came.close()?;
+    }
     let pushed = shared.as_ref().map(|shared| push(shared, &session, &store));
     let reports = write_reports(&session, &store, &summary, arguments.report.as_deref())?;
     let not_run = write_not_run(&session, &plan)?;
@@ -226,7 +251,7 @@ fn is_idle(plan: &Plan) -> bool {
 }
 
 /// The first Ctrl-C or SIGTERM ends the run in order; a second one ends the process.
-pub(super) fn listen_for_signals(cancelled: &Arc<AtomicBool>) -> Result<(), Stop> {
+pub(crate) fn listen_for_signals(cancelled: &Arc<AtomicBool>) -> Result<(), Stop> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(cancelled))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(cancelled)))

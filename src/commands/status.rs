@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use cluster::JobLine;
 use pipeline::lock::{Earlier, Lock, LockCell};
 use pipeline::place::cell_text;
 use pipeline::record::Record;
@@ -22,9 +23,12 @@ pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop
         arguments.experiment.profile(),
     );
     let unfinished = unfinished(file, profile.as_deref(), global)?;
-    if !lock_file(file, profile.as_deref()).exists() && !unfinished.is_empty() {
+    let lock = lock_file(file, profile.as_deref());
+    let store = Project::of(Some(file), global.store.as_deref())?.store;
+    let jobs = cluster::jobs_of(&store, &lock)?;
+    if !lock.exists() && !(unfinished.is_empty() && jobs.is_empty()) {
         // A run was killed before it wrote its first lock, or is still at work.
-        tell_unfinished(&unfinished, file, global);
+        tell_unfinished(&unfinished, &jobs, file, global);
         return Ok(());
     }
     let lock = read_lock(file, profile.as_deref())?;
@@ -43,6 +47,7 @@ pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop
         say(&json!({
             "experiment": lock.experiment, "trail": lock.trail(), "cells": cells,
             "unfinished": unfinished.iter().map(Unfinished::json).collect::<Vec<_>>(),
+            "jobs": jobs.iter().map(job_json).collect::<Vec<_>>(),
         })
         .to_string());
         return Ok(());
@@ -88,8 +93,8 @@ pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop
         say(&line);
     }
     say(&format!("trail digest {}", lock.trail()));
-    if !unfinished.is_empty() {
-        tell_unfinished(&unfinished, file, global);
+    if !(unfinished.is_empty() && jobs.is_empty()) {
+        tell_unfinished(&unfinished, &jobs, file, global);
     }
     Ok(())
 }
@@ -147,10 +152,11 @@ fn unfinished(
     Ok(runs)
 }
 
-fn tell_unfinished(runs: &[Unfinished], experiment: &Path, global: &Global) {
+fn tell_unfinished(runs: &[Unfinished], jobs: &[JobLine], experiment: &Path, global: &Global) {
     if global.json {
         let runs: Vec<_> = runs.iter().map(Unfinished::json).collect();
-        say(&json!({ "cells": [], "unfinished": runs }).to_string());
+        let jobs: Vec<_> = jobs.iter().map(job_json).collect();
+        say(&json!({ "cells": [], "unfinished": runs, "jobs": jobs }).to_string());
         return;
     }
     for run in runs {
@@ -166,12 +172,36 @@ fn tell_unfinished(runs: &[Unfinished], experiment: &Path, global: &Global) {
         let rows: Vec<Vec<String>> = run.stages.iter().map(row).collect();
         say(&columns(&["stage", "cells"], &rows, &[]));
     }
+    if !jobs.is_empty() {
+        let row = |job: &JobLine| {
+            vec![
+                job.job
+                    .clone()
+                    .unwrap_or_else(|| "not submitted".to_owned()),
+                job.state.clone(),
+                job.node.clone(),
+                job.elapsed.clone(),
+                job.cells.to_string(),
+                job.first.clone(),
+            ]
+        };
+        let rows: Vec<Vec<String>> = jobs.iter().map(row).collect();
+        let heading = ["Slurm job", "state", "machine", "has run", "cells", "first"];
+        say(&columns(&heading, &rows, &[4]));
+    }
     if runs.iter().any(|run| !run.live) {
         say(&format!(
             "nothing is lost; continue with `benchtrail run {}`",
             shown(experiment)
         ));
     }
+}
+
+fn job_json(job: &JobLine) -> serde_json::Value {
+    json!({
+        "job": job.job, "state": job.state, "machine": job.node, "has_run": job.elapsed, "cells": job.cells,
+        "first": job.first,
+    })
 }
 
 fn earlier_json(earlier: &Earlier) -> serde_json::Value {

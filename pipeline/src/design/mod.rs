@@ -32,7 +32,7 @@ pub const BLOCK: &str = "block";
 pub const CONTROL: &str = "control";
 
 /// The design of an experiment, checked.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Design {
     /// The position of the axis [`BLOCK`] in [`Experiment::axes`].
     pub axis: usize,
@@ -63,7 +63,7 @@ pub struct Design {
 }
 
 /// The A/A arm: a label of an axis that stands for another one, so that both should agree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Control {
     /// The position of the axis in [`Experiment::axes`].
     pub axis: usize,

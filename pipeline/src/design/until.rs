@@ -1,12 +1,12 @@
 //! When a study has measured enough.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::cause::Cause;
 
 /// Blocks go on until a figure of every launch is known closely enough. The rule looks after each
 /// complete block from the least number on, at an interval that holds at every look.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Until {
     /// The largest relative half-width of the interval: 0.03 is 3 %.
     pub relative_half_width: f64,

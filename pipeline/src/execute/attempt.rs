@@ -25,7 +25,7 @@ use crate::plan::Outcome;
 use crate::record::{Attempt, Build, RECORD_FORMAT, Record, outputs_text};
 use crate::sources::NamedFiles;
 use crate::stage::{
-    Artifact, CellStatus, Content, Control, Done, Failure, Job, Lease, Output, Progress,
+    Artifact, CellStatus, Content, Control, Done, Failure, Job, Json, Lease, Output, Progress,
 };
 
 /// What all attempts of a run share.
@@ -46,6 +46,7 @@ pub(super) struct Context<'a> {
     pub(super) host: Option<String>,
     pub(super) by: Option<String>,
     pub(super) files: NamedFiles,
+    pub(super) facts: BTreeMap<String, Json>,
 }
 
 /// The attempts at a cell so far.
@@ -296,7 +297,7 @@ pub(super) fn succeed(
     });
     let mut record = record(context, task, attempts);
     record.outputs = outputs;
-    record.observations = done.observations;
+    record.observations.extend(done.observations);
     record.warnings = done.warnings;
     let digest = context.store.put(&record.to_bytes())?;
     let text = outputs_text(&record.outputs).into();
@@ -331,7 +332,7 @@ pub(super) fn fail(
     record.status = failure.status;
     record.reason = Some(failure.reason.clone());
     record.evidence = evidence.clone();
-    record.observations = *failure.observations;
+    record.observations.extend(*failure.observations);
     record.warnings = failure.warnings.into_vec();
     let digest = context.store.put(&record.to_bytes())?;
     let reason = failure.reason.into();
@@ -376,9 +377,13 @@ fn record(context: &Context<'_>, task: &Task<'_>, attempts: Attempts) -> Record 
         order: task.order,
         place: task.place.clone(),
         preflight: context.preflight.clone().filter(|_| task.measures),
-        observations: BTreeMap::new(),
+        observations: match task.bound {
+            true => context.facts.clone(),
+            false => BTreeMap::new(),
+        },
         warnings: Vec::new(),
-        host: context.host.clone().filter(|_| task.bound),
+        // What failed elsewhere did not fail on this host.
+        host: context.host.clone().filter(|_| task.bound && task.here),
         by: context.by.clone().filter(|_| task.bound),
         build: context.build.clone(),
         environment: context.environment.clone(),

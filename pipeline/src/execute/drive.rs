@@ -8,6 +8,7 @@
 //! ready, unless a measurement waits for them; then they run on several threads.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -29,10 +30,10 @@ use crate::experiment::{Experiment, Order};
 use crate::lease::reap_orphans;
 use crate::lock::{Lock, LockClass, lock_path};
 use crate::name::OutputName;
-use crate::plan::{Outcome, PlanOptions, Session, State};
+use crate::plan::{Elsewhere, Outcome, PlanOptions, Session, State};
 use crate::record::Build;
 use crate::sources::{NamedFiles, keep};
-use crate::stage::{Artifact, CellStatus, Class, Failure, Registry, Study};
+use crate::stage::{Artifact, CellStatus, Class, Failure, Json, Registry, Study};
 
 /// What to run, and how.
 #[derive(Clone, Debug)]
@@ -53,6 +54,32 @@ pub struct RunOptions {
     pub permit: Option<Arc<Permit>>,
     /// The name of whoever runs it, for the records, if they want to be named.
     pub by: Option<String>,
+    /// What this host is called in records, if not as usual.
+    pub host: Option<String>,
+    /// Where paths of the study begin that parameters hold as they are written, if not at the experiment's folder.
+    pub folder: Option<PathBuf>,
+    /// Facts about this run for the records of what it launches and measures.
+    pub facts: BTreeMap<String, Json>,
+    /// Hears of records once they are durable, between cells.
+    pub committed: Option<Committed>,
+}
+
+/// Returns the files that the settings name.
+fn files_of(experiment: &Experiment, store: &Store, options: &RunOptions) -> NamedFiles {
+    match &options.folder {
+        Some(folder) => NamedFiles::new(experiment.sources.iter().cloned(), folder, Some(store)),
+        None => NamedFiles::of(experiment, Some(store)),
+    }
+}
+
+/// Hears of records that have become durable.
+#[derive(Clone)]
+pub struct Committed(pub Arc<dyn Fn(&[Digest]) + Send + Sync>);
+
+impl std::fmt::Debug for Committed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Committed").finish_non_exhaustive()
+    }
 }
 
 impl Default for RunOptions {
@@ -66,6 +93,10 @@ impl Default for RunOptions {
             preflight: None,
             permit: None,
             by: None,
+            host: None,
+            folder: None,
+            facts: BTreeMap::new(),
+            committed: None,
         }
     }
 }
@@ -89,7 +120,7 @@ pub(super) struct Executor<'a, 'l> {
     pub(super) exclusives: Exclusives,
     pub(super) blocks: Blocks,
     pub(super) jobs: usize,
-    keep_going: bool,
+    pub(super) keep_going: bool,
     /// Measurements and resources that are ready.
     pub(super) ready_bound: Vec<usize>,
     /// Pure cells that are ready and that a measurement or resource waits for.
@@ -106,6 +137,9 @@ pub(super) struct Executor<'a, 'l> {
     pub(super) flips: HashMap<usize, u32>,
     pub(super) commits: Vec<Commit>,
     journal: Journal,
+    committed: Option<Committed>,
+    /// What ended elsewhere without a record.
+    pub(super) elsewhere: Option<Arc<Elsewhere>>,
     pub(super) evidence: HashMap<usize, BTreeMap<OutputName, Artifact>>,
     study: Option<Arc<Study>>,
     pub(super) executed: usize,
@@ -164,7 +198,10 @@ pub fn run(
     let used: Vec<Digest> = session.states.iter().filter_map(State::record).collect();
     hold.keep(&used)?;
     // From here on whatever is executed is noted, so that it outlives a run that is killed.
-    let journal = store.journal(&lock_path(experiment))?;
+    let mut journal = store.journal(&lock_path(experiment))?;
+    if let Some(elsewhere) = &options.plan.elsewhere {
+        journal.note(elsewhere.records.values())?;
+    }
     let (progress, told) = channel();
     let context = Context {
         store,
@@ -182,9 +219,10 @@ pub fn run(
         claims: crate::experiment::claims_digests(&experiment.spec),
         preflight: options.preflight.clone(),
         permit: options.permit.clone(),
-        host: crate::reuse::this_host(),
+        host: options.host.clone().or_else(crate::reuse::this_host),
         by: options.by.clone(),
-        files: NamedFiles::of(experiment, Some(store)),
+        files: files_of(experiment, store, options),
+        facts: options.facts.clone(),
     };
     std::thread::scope(|scope| {
         scope.spawn(move || {
@@ -242,6 +280,8 @@ impl<'a, 'l> Executor<'a, 'l> {
             flips: HashMap::new(),
             commits: Vec::new(),
             journal,
+            committed: options.committed.clone(),
+            elsewhere: options.plan.elsewhere.clone(),
             evidence: HashMap::new(),
             study: None,
             executed: 0,
@@ -261,6 +301,7 @@ impl<'a, 'l> Executor<'a, 'l> {
             blocked: count(blocked),
         });
         self.session.newly_settled.clear();
+        self.take_in_failures()?;
         self.collect();
         while self.stopped.is_none() {
             if self.session.stop_when_known() {
@@ -384,6 +425,9 @@ impl<'a, 'l> Executor<'a, 'l> {
         };
         if self.answered(cell, key)? {
             return Ok(());
+        }
+        if self.session.graph.placement(cell).is_some() {
+            return self.not_here(cell, key);
         }
         let needed = resources_of(&self.session.graph, cell);
         if let Some(reason) = needed.iter().find_map(|r| self.dead.get(r)) {
@@ -560,7 +604,7 @@ impl<'a, 'l> Executor<'a, 'l> {
         self.settle_without_executing(cell, outcome, failure.hint)
     }
 
-    fn settle_without_executing(
+    pub(super) fn settle_without_executing(
         &mut self,
         cell: usize,
         outcome: Outcome,
@@ -630,6 +674,10 @@ impl<'a, 'l> Executor<'a, 'l> {
         if !self.commits.is_empty() {
             self.journal.note(self.commits.iter().map(|c| &c.record))?;
             self.session.store.commit(&self.commits)?;
+            if let Some(Committed(hears)) = &self.committed {
+                let records: Vec<Digest> = self.commits.iter().map(|c| c.record).collect();
+                hears(&records);
+            }
             self.commits.clear();
         }
         Ok(())

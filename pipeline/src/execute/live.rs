@@ -71,7 +71,7 @@ pub(super) enum Alive {
 }
 
 /// Returns the resources that must be alive while a cell executes, those they need first.
-pub(super) fn resources_of(graph: &Graph<'_>, cell: usize) -> Vec<usize> {
+pub(crate) fn resources_of(graph: &Graph<'_>, cell: usize) -> Vec<usize> {
     let mut found = Vec::new();
     for input in graph.inputs(cell) {
         if graph.class(input) == Class::Resource && !found.contains(&input) {

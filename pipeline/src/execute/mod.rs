@@ -3,6 +3,7 @@
 mod attempt;
 mod blocks;
 mod drive;
+mod elsewhere;
 mod exclusive;
 mod live;
 mod pure;
@@ -12,7 +13,8 @@ mod study_document;
 mod summary;
 mod task;
 
-pub use drive::{RunOptions, run};
+pub use drive::{Committed, RunOptions, run};
+pub(crate) use live::resources_of;
 pub use reproduce::{Difference, ReproduceOptions, Reproduced, Verdict, Which, reproduce};
 pub use study_document::StudyDocument;
 pub use summary::{RunSummary, StudyResult};

@@ -35,6 +35,8 @@ pub(super) struct Task<'a> {
     pub(super) measures: bool,
     /// Whether its result depends on where it was executed: it measures, or starts something.
     pub(super) bound: bool,
+    /// Whether it executes on this machine.
+    pub(super) here: bool,
     /// Over what it uses and may lose while it executes.
     pub(super) watches: Vec<Watch>,
 }
@@ -86,6 +88,7 @@ impl<'a> Task<'a> {
             place: None,
             measures,
             bound: node.stage.class != Class::Pure,
+            here: true,
             watches: Vec::new(),
             recipe,
         }

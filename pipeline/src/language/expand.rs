@@ -92,6 +92,7 @@ pub(crate) fn expand(
         replicate,
         exclusive: draft.names("exclusive"),
         parameter_sets: sets.list,
+        placements: sets.placements,
         cells,
         excluded: expansion.excluded,
     })
@@ -267,7 +268,7 @@ impl<'a> Expansion<'a, '_> {
         let placed = std::mem::take(&mut self.placed);
         let cells = placed.into_iter().map(|(at, variant, included)| {
             let variant = &mut self.variants[variant];
-            let parameters =
+            let (parameters, placement) =
                 variant.parameters(&at, self.draft, &self.scope, self.context, &mut sets);
             let (timeout, retries) = variant.limits(&at, &self.scope);
             let reasons = included.map(str::to_owned).into_iter();
@@ -275,6 +276,7 @@ impl<'a> Expansion<'a, '_> {
             Cell {
                 at: at.into_boxed_slice(),
                 parameters,
+                placement,
                 timeout,
                 retries,
                 note: note.reduce(|a, b| format!("{a}; {b}")),

@@ -23,7 +23,7 @@ pub(super) struct Variant {
     pub(super) note: Option<String>,
     /// Positions in `over` that the settings refer to, and parameter sets by their labels.
     pub(super) refers: Vec<usize>,
-    sets: HashMap<Vec<u16>, u32>,
+    sets: HashMap<Vec<u16>, (u32, Option<u32>)>,
     /// The same for the limits.
     limit_refers: Vec<usize>,
     limits: HashMap<Vec<u16>, (Option<Duration>, u32)>,
@@ -47,11 +47,24 @@ fn without_absent(written: &Node, resolved: Node) -> Node {
     }
 }
 
-/// The distinct parameter sets of a stage.
+/// The distinct parameter sets of a stage, and the distinct placements.
 #[derive(Default)]
 pub(super) struct Sets {
     pub(super) list: Vec<Json>,
     index: HashMap<String, u32>,
+    pub(super) placements: Vec<Json>,
+}
+
+impl Sets {
+    /// Returns the index of a placement.
+    fn place(&mut self, placement: Json) -> u32 {
+        let known = self.placements.iter().position(|p| *p == placement);
+        let index = known.unwrap_or_else(|| {
+            self.placements.push(placement);
+            self.placements.len() - 1
+        });
+        u32::try_from(index).expect("a stage has at most a million cells")
+    }
 }
 
 impl Variant {
@@ -159,7 +172,7 @@ impl Variant {
         scope: &Scope,
         context: &Context,
         sets: &mut Sets,
-    ) -> u32 {
+    ) -> (u32, Option<u32>) {
         let key: Vec<u16> = self.refers.iter().map(|position| at[*position]).collect();
         if let Some(index) = self.sets.get(&key) {
             return *index;
@@ -178,7 +191,7 @@ impl Variant {
         scope: &Scope,
         context: &Context,
         sets: &mut Sets,
-    ) -> Option<u32> {
+    ) -> Option<(u32, Option<u32>)> {
         let kind = draft.kind?;
         if scope.hides(&self.settings) {
             return None;
@@ -203,7 +216,8 @@ impl Variant {
                 if index == next {
                     sets.list.push(parameters);
                 }
-                Some(index)
+                let placement = kind.placement(&settings);
+                Some((index, placement.map(|placement| sets.place(placement))))
             }
             // A definition that is itself wrong has been reported where it is wrong.
             Err(_) if context.library.take_broken() => None,

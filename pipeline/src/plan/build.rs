@@ -12,6 +12,7 @@ use super::session::{Outcome, Session, State};
 use super::{Counts, Decision, Plan, PlanOptions, PlannedCell, Reason, StageCounts};
 use crate::error::PipelineError;
 use crate::experiment::Experiment;
+use crate::graph::Graph;
 use crate::lock::LockClass;
 use crate::stage::{CellStatus, Class, Registry};
 
@@ -84,14 +85,21 @@ pub fn measures_here(plan: &Plan, experiment: &Experiment, registry: &Registry) 
         let counted = plan.stages.iter().find(|s| s.stage == stage.name);
         counted.is_some_and(|s| s.counts.run + s.counts.after > 0)
     };
-    experiment
-        .stages
+    let Ok(graph) = Graph::new(experiment, registry) else {
+        return false;
+    };
+    graph
+        .nodes
         .iter()
-        .filter(|stage| stage.class == Class::Measurement && busy(stage))
-        .any(|stage| {
-            let kind = registry.kinds.iter().find(|k| k.name() == stage.kind);
-            let mut sets = stage.parameter_sets.iter();
-            kind.is_some_and(|kind| sets.any(|set| kind.measures_here(set)))
+        .filter(|node| node.stage.class == Class::Measurement && busy(node.stage))
+        .any(|node| {
+            let mut cells = node.stage.cells.iter().enumerate();
+            cells.any(|(i, cell)| {
+                graph.placement(node.first + i).is_none()
+                    && node
+                        .kind
+                        .measures_here(&node.stage.parameter_sets[cell.parameters as usize])
+            })
         })
 }
 

@@ -4,6 +4,7 @@ mod build;
 mod damage;
 mod design;
 mod document;
+mod elsewhere;
 mod foreign;
 mod reason;
 mod resolve;
@@ -14,9 +15,12 @@ mod until;
 pub use build::{Wanted, measures_here, plan, wanted};
 pub use design::{DesignPlan, NoiseSource, Smallest, launched_cells};
 pub use document::{Counts, Decision, Lack, Plan, PlannedCell, StageCounts};
+pub use elsewhere::{AwayFailure, Elsewhere, Shard, ShardCell, placed_facets, shards};
 pub use reason::Reason;
 pub(crate) use session::{Outcome, Session, State};
 pub use until::relative_half_width;
+
+use std::sync::Arc;
 
 /// What to plan, and how.
 #[derive(Clone, Debug, Default)]
@@ -33,4 +37,6 @@ pub struct PlanOptions {
     pub locked: bool,
     /// Which measurements of others may be used, instead of what the experiment says.
     pub reuse: Option<crate::reuse::Reuse>,
+    /// What a scheduler has executed for this run.
+    pub elsewhere: Option<Arc<Elsewhere>>,
 }

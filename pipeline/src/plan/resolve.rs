@@ -248,7 +248,11 @@ impl Session<'_> {
     /// If a facet of the machine cannot be read.
     fn key(&mut self, cell: usize) -> Result<ActionKey, Lack> {
         let (stage, i) = self.graph.place(cell);
-        let facets = self.facets(stage, self.graph.nodes[stage].stage.cells[i].parameters)?;
+        let set = self.graph.nodes[stage].stage.cells[i].parameters;
+        let facets = match self.graph.placement(cell) {
+            Some(placement) => facets_digest(&self.facets_elsewhere(stage, set, placement)),
+            None => self.facets(stage, set)?,
+        };
         let study =
             (self.graph.nodes[stage].class == LockClass::Study).then(|| (self.spec, self.trail()));
         let groups: Vec<u32> = self.graph.nodes[stage]
@@ -372,6 +376,11 @@ impl Session<'_> {
             spec: self.spec,
             trail: self.trail(),
         });
+        let set = self.graph.nodes[stage].stage.cells[i].parameters;
+        let elsewhere = self
+            .graph
+            .placement(cell)
+            .map(|placement| self.facets_elsewhere(stage, set, placement));
         let experiment = self.graph.experiment;
         let node = &self.graph.nodes[stage];
         let parameters: &Json = &node.stage.parameter_sets[node.stage.cells[i].parameters as usize];
@@ -395,7 +404,7 @@ impl Session<'_> {
             parameters: parameters.clone(),
             replicate: experiment.replicate(stage, &node.stage.cells[i].at),
             inputs,
-            facets: node.kind.facets(parameters).unwrap_or_default(),
+            facets: elsewhere.unwrap_or_else(|| node.kind.facets(parameters).unwrap_or_default()),
             study,
         }
     }

@@ -4,7 +4,7 @@
 //! either settled at once (cached, blocked, skipped) or ready to execute. Settling a cell may
 //! complete a group of inputs, which may wake the readers of the group.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use artifacts::{ActionKey, Digest, Lookup, Store};
 
@@ -15,10 +15,10 @@ use super::until::Rule;
 use super::{Lack, PlanOptions};
 use crate::error::PipelineError;
 use crate::experiment::Experiment;
-use crate::graph::{Graph, Member, NO_GROUP};
+use crate::graph::{Graph, Member, NO_GROUP, Placement};
 use crate::key::value_digest;
 use crate::lock::{Earlier, Lock, LockCell, LockClass, LockStage, lock_path};
-use crate::stage::{CellStatus, Registry};
+use crate::stage::{CellStatus, Json, Registry};
 
 /// How a cell ended, or stands.
 #[derive(Clone, Debug)]
@@ -109,6 +109,8 @@ pub(crate) struct Session<'a> {
     /// For cells of measurements: the executions known when this session began.
     past: HashMap<usize, Vec<Past>>,
     pub(super) facets: HashMap<(usize, u32), Result<Digest, Lack>>,
+    /// The facets of the machines where placed cells execute, as far as records tell them.
+    pub(super) placed_facets: HashMap<(usize, u32, Placement), BTreeMap<String, Json>>,
     /// What this machine lacks of what cells need, each thing once, with the remedy.
     pub(crate) lacks: BTreeSet<Lack>,
     progress: Progress,
@@ -164,11 +166,15 @@ impl<'a> Session<'a> {
             lock_lines,
             past,
             facets: HashMap::new(),
+            placed_facets: HashMap::new(),
             lacks: BTreeSet::new(),
             progress: Progress::default(),
             rule: Rule::default(),
             graph,
         };
+        if let Some(elsewhere) = &options.elsewhere {
+            session.take_in(elsewhere)?;
+        }
         session.restart()?;
         if session.stop_when_known() {
             session.restart()?;

@@ -112,6 +112,18 @@ pub trait StageKind: Send + Sync {
     /// Every problem found, each with its route. The schema has been checked before.
     fn canonical(&self, settings: &Json, library: &dyn Library) -> Result<Json, Vec<Problem>>;
 
+    /// Returns where a scheduler is asked to execute a cell of these settings, which [`canonical`](Self::canonical)
+    /// has accepted; `None` if it executes on this machine. It is in no key, and whatever needs such a cell alive
+    /// executes where it does.
+    fn placement(&self, _settings: &Json) -> Option<Json> {
+        None
+    }
+
+    /// Returns the effect of asking a scheduler for a placement.
+    fn placing(&self, _placement: &Json) -> Option<Effect> {
+        None
+    }
+
     /// Names the settings that are mappings in the order in which a reader shall see their entries: they reach
     /// [`canonical`](Self::canonical) as written, and no other.
     fn ordered(&self) -> &'static [&'static str] {

@@ -482,6 +482,7 @@ pub(crate) fn experiment(
             cells.push(Cell {
                 at: at.into(),
                 parameters: set,
+                placement: None,
                 timeout: None,
                 retries: spec.retries,
                 note: None,
@@ -500,6 +501,7 @@ pub(crate) fn experiment(
                 Vec::new()
             },
             parameter_sets: sets,
+            placements: Vec::new(),
             cells,
             excluded,
         });

@@ -105,6 +105,11 @@ pub(crate) fn prepare_there(
 ) -> Result<Done, Failure> {
     let (rented, host) = match place {
         Place::Ssh(ssh) => (None, Host::reach(ssh, job.files, job.control)?),
+        Place::Slurm(_) => {
+            return Err(Failure::failed(
+                "a machine that Slurm chooses is not reached from here",
+            ));
+        }
         Place::Cloud(cloud) => {
             let store = job.store.root();
             let (machine, host) = rent(cloud, store, job.files, job.experiment, job.control)?;

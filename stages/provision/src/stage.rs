@@ -94,6 +94,8 @@ impl StageKind for Provision {
                     .hint("remove `place`, or forward a port yourself and use its address"),
             );
         }
+        // Where Slurm executes it decides nothing: the machine's facets do.
+        let place = place.filter(|place| !matches!(place, Place::Slurm(_)));
         let model = find(
             library,
             "models",
@@ -135,6 +137,19 @@ impl StageKind for Provision {
             }
             _ => Err(problems),
         }
+    }
+
+    fn placement(&self, settings: &Json) -> Option<Json> {
+        let settings: Settings = serde_json::from_value(settings.clone()).ok()?;
+        match settings.place? {
+            Place::Slurm(slurm) => Some(json!(slurm)),
+            Place::Ssh(_) | Place::Cloud(_) => None,
+        }
+    }
+
+    fn placing(&self, placement: &Json) -> Option<Effect> {
+        let slurm = serde_json::from_value(placement.clone()).ok()?;
+        Some(reached(&Place::Slurm(slurm)))
     }
 
     fn facets(&self, parameters: &Json) -> Result<BTreeMap<String, Json>, Failure> {
@@ -195,7 +210,14 @@ impl StageKind for Provision {
         files: &NamedFiles,
     ) -> Result<Vec<Effect>, Failure> {
         let parameters = Parameters::read(parameters)?;
-        let engine = &parameters.choose(Machine::here())?.engine.definition;
+        // Where no engine can run here, the first may elsewhere.
+        let chosen = parameters.choose(Machine::here());
+        let chosen = chosen.map(|choice| &choice.engine.definition);
+        let engine = match (chosen, parameters.engines.first()) {
+            (Ok(engine), _) => engine,
+            (Err(_), Some(first)) => &first.definition,
+            (Err(failure), None) => return Err(failure),
+        };
         let mut effects: Vec<Effect> = engine.packages.iter().map(|p| p.fetched()).collect();
         let models = std::iter::once(&parameters.model).chain(&parameters.draft);
         effects.extend(models.filter_map(|model| match &model.definition.weights {
@@ -341,6 +363,14 @@ fn reached(place: &Place) -> Effect {
             what: What::Reach {
                 url: format!("ssh://{}", ssh.host),
                 key: None,
+            },
+            consent: consent(json!({ "place": place })),
+        },
+        Place::Slurm(slurm) => Effect {
+            what: What::Submit {
+                command: std::iter::once("sbatch".to_owned())
+                    .chain(slurm.options(None, None))
+                    .collect(),
             },
             consent: consent(json!({ "place": place })),
         },

@@ -1,5 +1,5 @@
-//! Where processes run: this machine, a container, a host that the user's OpenSSH client reaches, or a
-//! machine that is rented for the study.
+//! Where processes run: this machine, a container, a host that the user's OpenSSH client reaches, a
+//! machine that is rented for the study, or one that a cluster's scheduler chooses.
 //!
 //! Another host is spoken to by commands. Benchtrail puts its own binary there, by digest, and
 //! starts it with the hidden command [`COMMAND`]; what that binary can do here it can do there:
@@ -12,6 +12,7 @@ pub mod cloud;
 mod container;
 mod host;
 mod settings;
+mod slurm;
 
 pub use beat::{Heard, SILENCE, beat, listen};
 pub use container::{
@@ -20,6 +21,7 @@ pub use container::{
 };
 pub use host::{Host, digest_of, said};
 pub use settings::{Place, Ssh};
+pub use slurm::{AT_ONCE, Slurm};
 
 /// The hidden command by which the binary of another host is started.
 pub const COMMAND: &str = "__place";

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cloud::Cloud;
+use crate::slurm::Slurm;
 
 /// Where an engine is prepared and runs, if not on this machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -14,6 +15,8 @@ pub enum Place {
     Ssh(Ssh),
     /// A machine that your own module of OpenTofu or Terraform makes, and that is destroyed afterwards.
     Cloud(Cloud),
+    /// Machines that Slurm chooses: everything measured on the engine is measured there.
+    Slurm(Slurm),
 }
 
 /// A host that OpenSSH reaches.
@@ -43,6 +46,14 @@ impl Place {
     pub fn pin(&mut self, library: &dyn Library) -> Result<(), Vec<Problem>> {
         let ssh = match self {
             Self::Ssh(ssh) => ssh,
+            Self::Slurm(slurm) => {
+                let mut problems = slurm.check();
+                problems.extend(folder_problem("slurm", slurm.folder.as_deref()));
+                return match problems.is_empty() {
+                    true => Ok(()),
+                    false => Err(problems),
+                };
+            }
             Self::Cloud(cloud) => {
                 let folder = folder_problem("cloud", cloud.folder.as_deref());
                 let mut problems = cloud.pin(library).err().unwrap_or_default();

@@ -6,6 +6,7 @@
 //! benchtrail.json          that this is such a store, and the version of its layout
 //! objects/ab/cdef…         an object, named by the BLAKE3 digest of its bytes, as in a local store
 //! cells/ab/cdef…/N         the completion of the Nth result of an action key, from 1
+//! jobs/RUN/…             what a cluster's machines are to execute in a run, and how that went: see the crate `cluster`
 //! studies/NAME/KEY.N       empty: a hint that the study has that completion; NAME is 32 digits of its name's digest
 //! ```
 //!
@@ -18,6 +19,7 @@
 
 mod backend;
 mod completion;
+mod document;
 mod error;
 mod folder;
 mod place;
@@ -41,7 +43,7 @@ pub use error::RemoteError;
 pub use place::check_url;
 pub use pull::PullReport;
 pub use push::{PushReport, Pushed, Twin};
-pub use study::{Fetched, Study, identity, pull_records, push_locks};
+pub use study::{Fetched, Study, identity, pull_records, push_locks, push_records};
 
 /// The version of the layout.
 const FORMAT: u32 = 1;

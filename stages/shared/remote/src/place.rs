@@ -40,6 +40,12 @@ fn parse(url: &str) -> Result<Kind, RemoteError> {
     }
 }
 
+/// Returns the folder that a URL names.
+pub(crate) fn folder(url: &str) -> Result<PathBuf, RemoteError> {
+    let Kind::Folder(path) = parse(url)?;
+    Ok(path)
+}
+
 /// Opens the place that a URL names. A folder is made if `create` says so.
 pub(crate) fn open(url: &str, create: bool) -> Result<Arc<dyn Backend>, RemoteError> {
     match parse(url)? {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use artifacts::{ActionKey, Digest, Maker, Store};
+use artifacts::{ActionKey, Digest, Maker, Store, StoreError};
 use pipeline::lock::{Lock, lock_path};
 use pipeline::record::{Record, view};
 use pipeline::{
@@ -191,6 +191,31 @@ pub fn pull_records(
         true => Ok(PullReport::default()),
         false => remote.pull(store, &missing, me, view, watch),
     }
+}
+
+/// Uploads records that `maker` made, with all that they refer to.
+///
+/// # Errors
+/// As [`Remote::push`].
+pub fn push_records(
+    remote: &Remote,
+    store: &Store,
+    records: &[Digest],
+    maker: &Maker,
+    watch: Watch<'_>,
+) -> Result<PushReport, RemoteError> {
+    let mut pushed = Vec::new();
+    for digest in records {
+        let bytes = store.get(digest)?;
+        let view = view(digest, &bytes).ok_or(StoreError::NotARecord(*digest))?;
+        let started = Record::parse(&bytes).ok().map(|record| record.started);
+        let maker = Maker {
+            started,
+            ..maker.clone()
+        };
+        pushed.push(Pushed { view, maker });
+    }
+    remote.push(store, &pushed, false, watch)
 }
 
 /// Uploads the results that locks name, those of earlier executions too. Also returns how many results in use are not

@@ -1,0 +1,115 @@
+//! Placed cells: a scheduler has executed them before this run, or they stay as they are.
+
+use artifacts::ActionKey;
+
+use super::attempt::{Attempts, fail, take};
+use super::drive::{Executor, Stop};
+use super::live::resources_of;
+use crate::error::PipelineError;
+use crate::plan::{AwayFailure, Elsewhere, Outcome};
+use crate::record::Record;
+use crate::stage::{CellStatus, Content, Failure, Output};
+
+impl Executor<'_, '_> {
+    /// Takes in the evidence of cells that failed elsewhere. They stop a run as those that fail here do.
+    pub(super) fn take_in_failures(&mut self) -> Result<(), PipelineError> {
+        let failed = self.session.results.iter();
+        let mut failed: Vec<_> = failed
+            .filter_map(|(cell, (_, outcome))| match outcome {
+                Outcome::Not {
+                    record: Some(record),
+                    ..
+                } => Some((*cell, *record)),
+                _ => None,
+            })
+            .collect();
+        failed.sort_unstable();
+        for (cell, record) in &failed {
+            if let Ok(record) = Record::parse(&self.session.store.get(record)?) {
+                self.evidence.insert(*cell, record.evidence);
+            }
+        }
+        if let (Some((cell, _)), false) = (failed.first(), self.keep_going) {
+            self.stopped = Some(Stop::Failed(self.session.graph.name(*cell)));
+        }
+        Ok(())
+    }
+
+    /// Settles a placed cell without a result by what is known of it: the failure is a line of the ledger like that of
+    /// a cell that failed here.
+    pub(super) fn not_here(&mut self, cell: usize, key: ActionKey) -> Result<(), PipelineError> {
+        let failure = self.failure_elsewhere(cell);
+        if failure.status == CellStatus::Skipped {
+            let outcome = Outcome::skipped(failure.reason);
+            return self.settle_without_executing(cell, outcome, failure.hint);
+        }
+        let mut failure_kept = Failure::new(failure.status, failure.reason);
+        failure_kept.hint = failure.hint;
+        failure_kept.evidence = failure
+            .evidence
+            .into_iter()
+            .map(|(name, media, bytes)| Output {
+                name,
+                media,
+                content: Content::Bytes(bytes),
+                rows: None,
+            })
+            .collect();
+        let mut task = self.task(cell, key);
+        task.here = false;
+        let mut attempts = Attempts::new();
+        if let Err(wrong) = take(self.session.store, &mut failure_kept.evidence)? {
+            failure_kept = wrong;
+        }
+        // It was tried again where it failed, if at all.
+        let _no_more = attempts.again(&self.context, &task, &mut failure_kept, 0.0)?;
+        let finished = fail(&self.context, &task, attempts, failure_kept)?;
+        self.finish(finished)?;
+        self.commit()
+    }
+
+    /// Returns why what needs a resource failed: where nobody prepared it, that is why it is not there.
+    fn failure_of_reader(&self, cell: usize, elsewhere: &Elsewhere) -> Option<AwayFailure> {
+        let graph = &self.session.graph;
+        let needs = |reader: &usize| resources_of(graph, *reader).contains(&cell);
+        let mut readers = (0..graph.cells)
+            .filter(|reader| graph.placement(*reader).is_some())
+            .filter(needs);
+        readers.find_map(|reader| {
+            let at = (
+                graph.stage_name(reader).to_owned(),
+                graph.coordinates_text(reader).to_owned(),
+            );
+            let failure = elsewhere.failures.get(&at)?;
+            (failure.status != CellStatus::Skipped).then(|| failure.clone())
+        })
+    }
+
+    fn failure_elsewhere(&self, cell: usize) -> AwayFailure {
+        let at = (
+            self.session.graph.stage_name(cell).to_owned(),
+            self.session.graph.coordinates_text(cell).to_owned(),
+        );
+        let known = self.elsewhere.as_ref().and_then(|elsewhere| {
+            let measured = elsewhere.records.contains_key(&at).then(|| AwayFailure {
+                status: CellStatus::Failed,
+                reason: "it was executed where what it needs had other outputs than those in use here"
+                    .to_owned(),
+                hint: Some(
+                    "machines prepared the engine differently: pin what it is made of, for instance the \
+                     packages of a venv by `lock`"
+                        .to_owned(),
+                ),
+                evidence: Vec::new(),
+            });
+            let own = elsewhere.failures.get(&at).cloned();
+            own.or(measured).or_else(|| self.failure_of_reader(cell, elsewhere))
+        });
+        known.unwrap_or_else(|| AwayFailure {
+            status: CellStatus::Skipped,
+            reason: "not reached: no machine has executed it".to_owned(),
+            hint: None,
+            evidence: Vec::new(),
+        })
+    }
+}

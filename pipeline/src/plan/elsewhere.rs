@@ -1,0 +1,400 @@
+//! What a scheduler executes on other machines: which cells go together, and what came of them.
+//!
+//! A *shard* is the cells that share a live server, with what that server needs. A machine that a scheduler chooses
+//! executes it with this program, and its records come back. Nobody knows its facets before, so the key of a placed
+//! cell is computed with those that its records tell.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use artifacts::{Digest, Store};
+use serde::{Deserialize, Serialize};
+
+use super::PlanOptions;
+use super::select::Forced;
+use super::session::{Outcome, Session, State};
+use crate::error::PipelineError;
+use crate::execute::resources_of;
+use crate::experiment::Experiment;
+use crate::graph::{Graph, Placement};
+use crate::key::value_digest;
+use crate::record::{Record, outputs_text};
+use crate::stage::{CellStatus, Class, Json, Media, Registry};
+
+/// Executions of a stage that are asked for the facets of their machine.
+const ASKED: usize = 64;
+
+/// What other machines have executed for a run.
+#[derive(Clone, Debug, Default)]
+pub struct Elsewhere {
+    /// The records, by stage and coordinates; the store has them.
+    pub records: BTreeMap<(String, String), Digest>,
+    /// What ended without a record, by stage and coordinates.
+    pub failures: BTreeMap<(String, String), AwayFailure>,
+}
+
+/// Why a placed cell has no record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AwayFailure {
+    /// What became of it.
+    pub status: CellStatus,
+    /// What happened, in one sentence.
+    pub reason: String,
+    /// What the user can do.
+    pub hint: Option<String>,
+    /// What is left as evidence: name, kind of bytes, bytes.
+    pub evidence: Vec<(String, Media, Vec<u8>)>,
+}
+
+/// Cells that one machine executes together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shard {
+    /// The stage that asks for the placement.
+    pub stage: String,
+    /// What it asks for.
+    pub placement: Json,
+    /// The block of the design, from 1.
+    pub block: Option<usize>,
+    /// What has no result yet, in the order of the experiment.
+    pub cells: Vec<ShardCell>,
+    /// The sum of the cells' time limits, retries included, if all have one.
+    pub timeout: Option<Duration>,
+    /// How often a shard that ended early may be tried again.
+    pub retries: u32,
+}
+
+/// A cell of a shard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardCell {
+    /// The stage's name.
+    pub stage: String,
+    /// The coordinates as text.
+    pub coordinates: String,
+    /// The stage's class.
+    pub class: Class,
+    /// The record that the lock names: if its key turns out to be the same, it is not executed again.
+    pub known: Option<Digest>,
+}
+
+impl ShardCell {
+    /// Returns the cell as selectors and messages name it.
+    pub fn name(&self) -> String {
+        crate::place::cell_text(&self.stage, &self.coordinates)
+    }
+}
+
+/// Returns the shards of what would execute elsewhere, in the order of the design.
+///
+/// # Errors
+/// If the store or the lock cannot be read, or placed cells need what cannot be brought to them.
+pub fn shards(
+    experiment: &Experiment,
+    registry: &Registry,
+    store: &Store,
+    options: &PlanOptions,
+) -> Result<Vec<Shard>, PipelineError> {
+    let mut session = Session::new(experiment, registry, store, options)?;
+    session.check_inputs()?;
+    let graph = &session.graph;
+    let open = |cell: usize| !matches!(session.states[cell], State::Settled(_));
+    let placed: Vec<usize> = (0..graph.cells)
+        .filter(|cell| graph.placement(*cell).is_some())
+        .collect();
+    if !placed.iter().any(|cell| open(*cell)) {
+        return Ok(Vec::new());
+    }
+    for cell in &placed {
+        check_needs(graph, *cell)?;
+    }
+    let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    let group_of = grouped(graph, &placed);
+    for cell in placed.iter().copied().filter(|cell| open(*cell)) {
+        // A resource that several groups share comes along with each of them.
+        if let Some(group) = group_of.get(&cell) {
+            groups.entry(*group).or_default().push(cell);
+        }
+    }
+    let mut shards: Vec<((Option<usize>, usize, usize), Shard)> = groups
+        .into_iter()
+        .map(|(_, cells)| shard(&session, &cells))
+        .collect();
+    shards.sort_by_key(|(seat, _)| *seat);
+    Ok(shards.into_iter().map(|(_, shard)| shard).collect())
+}
+
+/// Looks whether all that a placed cell needs is placed with it.
+fn check_needs(graph: &Graph<'_>, cell: usize) -> Result<(), PipelineError> {
+    let own = graph.placement(cell);
+    for input in graph.inputs(cell) {
+        let wrong = match (graph.class(input), graph.placement(input)) {
+            (Class::Pure, _) => "is computed from results of other cells",
+            (_, None) => "executes on this machine",
+            (_, theirs) if theirs != own => "has another place",
+            _ => continue,
+        };
+        return Err(PipelineError::Selection {
+            message: format!(
+                "`{}` executes elsewhere, but needs `{}`, which {wrong}",
+                graph.name(cell),
+                graph.name(input)
+            ),
+            hint: "give both one `place`, or measure them in two experiments".to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// Returns for each placed cell the group that it executes with: a measurement with the last resources of its chain.
+fn grouped(graph: &Graph<'_>, placed: &[usize]) -> HashMap<usize, usize> {
+    let mut parent: HashMap<usize, usize> = HashMap::new();
+    fn root(parent: &HashMap<usize, usize>, mut cell: usize) -> usize {
+        while parent[&cell] != cell {
+            cell = parent[&cell];
+        }
+        cell
+    }
+    let measured = |cell: &&usize| graph.class(**cell) == Class::Measurement;
+    let mut shared: BTreeSet<usize> = BTreeSet::new();
+    for cell in placed.iter().filter(measured) {
+        parent.entry(*cell).or_insert(*cell);
+        let needed = resources_of(graph, *cell);
+        let mut below: BTreeSet<usize> = BTreeSet::new();
+        for resource in &needed {
+            below.extend(resources_of(graph, *resource));
+        }
+        let inputs = graph.inputs(*cell);
+        let measured = inputs.filter(|input| graph.class(*input) == Class::Measurement);
+        let tops = needed.iter().copied().filter(|r| !below.contains(r));
+        for other in tops.chain(measured) {
+            parent.entry(other).or_insert(other);
+            let (a, b) = (root(&parent, *cell), root(&parent, other));
+            parent.insert(a.max(b), a.min(b));
+        }
+        shared.extend(below);
+    }
+    // Resources that nothing measured needs are shards of their own.
+    for cell in placed {
+        if !shared.contains(cell) {
+            parent.entry(*cell).or_insert(*cell);
+        }
+    }
+    let cells: Vec<usize> = parent.keys().copied().collect();
+    cells
+        .into_iter()
+        .map(|cell| (cell, root(&parent, cell)))
+        .collect()
+}
+
+/// Describes the shard of some cells, with its place in the order.
+fn shard(session: &Session<'_>, cells: &[usize]) -> ((Option<usize>, usize, usize), Shard) {
+    let graph = &session.graph;
+    let seats = cells.iter().filter_map(|cell| {
+        let design = graph.experiment.design.as_ref()?;
+        let (block, launch) = graph.launch(design, *cell)?;
+        Some((block, design.place(block, launch)))
+    });
+    let seat = seats.min();
+    let (stage, placement) = graph
+        .placement(cells[0])
+        .expect("only placed cells are in shards");
+    let mut all: BTreeSet<usize> = cells.iter().copied().collect();
+    all.extend(cells.iter().flat_map(|cell| resources_of(graph, *cell)));
+    let limits = all.iter().map(|cell| {
+        let (stage, i) = graph.place(*cell);
+        let cell = &graph.nodes[stage].stage.cells[i];
+        Some(cell.timeout? * (cell.retries + 1))
+    });
+    let retries = cells.iter().map(|cell| {
+        let (stage, i) = graph.place(*cell);
+        graph.nodes[stage].stage.cells[i].retries
+    });
+    let shard = Shard {
+        stage: graph.nodes[stage].stage.name.clone(),
+        placement: graph.nodes[stage].stage.placements[placement as usize].clone(),
+        block: seat.map(|(block, _)| block + 1),
+        cells: cells
+            .iter()
+            .map(|cell| ShardCell {
+                stage: graph.stage_name(*cell).to_owned(),
+                coordinates: graph.coordinates_text(*cell).to_owned(),
+                class: graph.class(*cell),
+                known: known(session, *cell),
+            })
+            .collect(),
+        timeout: limits.sum(),
+        retries: retries.max().unwrap_or_default(),
+    };
+    let at = (
+        seat.map(|(block, _)| block),
+        seat.map_or(0, |(_, place)| place),
+        cells[0],
+    );
+    (at, shard)
+}
+
+/// Returns the record of the lock for a cell that waits for others, unless it is to be executed again in any case.
+fn known(session: &Session<'_>, cell: usize) -> Option<Digest> {
+    let line = session.lock_line(cell)?;
+    let usable = session.forced[cell] == Forced::No && line.status == CellStatus::Ok;
+    line.record.filter(|_| usable)
+}
+
+impl Session<'_> {
+    /// Takes in what other machines have executed.
+    pub(super) fn take_in(&mut self, elsewhere: &Elsewhere) -> Result<(), PipelineError> {
+        for cell in 0..self.graph.cells {
+            let Some(placement) = self.graph.placement(cell) else {
+                continue;
+            };
+            let at = (
+                self.graph.stage_name(cell).to_owned(),
+                self.graph.coordinates_text(cell).to_owned(),
+            );
+            let Some(digest) = elsewhere.records.get(&at) else {
+                continue;
+            };
+            let Ok(record) = Record::parse(&self.store.get(digest)?) else {
+                continue;
+            };
+            let (stage, i) = self.graph.place(cell);
+            let set = self.graph.nodes[stage].stage.cells[i].parameters;
+            let outcome = match record.status {
+                CellStatus::Ok => Outcome::Ok {
+                    key: record.key,
+                    record: *digest,
+                    outputs: outputs_text(&record.outputs).into(),
+                },
+                status => Outcome::Not {
+                    status,
+                    reason: record.reason.unwrap_or_default().into(),
+                    key: Some(record.key),
+                    record: Some(*digest),
+                },
+            };
+            self.placed_facets
+                .entry((stage, set, placement))
+                .or_insert(record.recipe.facets);
+            self.results.insert(cell, (record.key, outcome));
+        }
+        Ok(())
+    }
+
+    /// Returns the facets of the machine where the cells of a parameter set execute: those of this run's records, else
+    /// of the lock's, else of the newest. Before the first record nothing is known.
+    pub(super) fn facets_elsewhere(
+        &mut self,
+        stage: usize,
+        set: u32,
+        placement: Placement,
+    ) -> BTreeMap<String, Json> {
+        let at = (stage, set, placement);
+        if let Some(known) = self.placed_facets.get(&at) {
+            return known.clone();
+        }
+        let told = self.told_facets(stage, set, placement);
+        let facets = told.unwrap_or_else(|| {
+            BTreeMap::from([(
+                "host".to_owned(),
+                Json::from("not known before it executes"),
+            )])
+        });
+        self.placed_facets.insert(at, facets.clone());
+        facets
+    }
+
+    fn told_facets(
+        &self,
+        stage: usize,
+        set: u32,
+        placement: Placement,
+    ) -> Option<BTreeMap<String, Json>> {
+        let node = &self.graph.nodes[stage];
+        let in_group = |i: &usize| {
+            node.stage.cells[*i].parameters == set
+                && self.graph.placement(node.first + i) == Some(placement)
+        };
+        let cells: Vec<usize> = (0..node.stage.cells.len()).filter(in_group).collect();
+        if cells
+            .iter()
+            .any(|i| self.forced[node.first + i] != Forced::No)
+        {
+            return None;
+        }
+        let locked = cells
+            .iter()
+            .filter_map(|i| self.lock_line(node.first + i)?.record);
+        let name = &self.graph.experiment.name;
+        let history = self.store.history(name, &node.stage.name, None, ASKED);
+        let texts: BTreeSet<&str> = cells.iter().map(|i| &*node.texts[*i]).collect();
+        let newest = history
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|line| line.cacheable && texts.contains(line.coordinates.as_str()))
+            .map(|line| line.record);
+        let fits = |record: Digest| {
+            let record = Record::parse(&self.store.get(&record).ok()?).ok()?;
+            let recipe = record.recipe;
+            let same = recipe.kind == node.stage.kind
+                && recipe.semantic_version == node.kind.semantic_version()
+                && value_digest(&recipe.parameters) == node.parameters[set as usize];
+            same.then_some(recipe.facets)
+        };
+        locked.take(ASKED).chain(newest).find_map(fits)
+    }
+}
+
+/// Returns the facets that the cells of a shard, and what they need, have here, by stage, parameter set and placement:
+/// what must agree between the machines that execute one study.
+///
+/// # Errors
+/// If a kind is unknown.
+pub fn placed_facets(
+    experiment: &Experiment,
+    registry: &Registry,
+    shard: &[ShardCell],
+) -> Result<BTreeMap<String, BTreeMap<String, Json>>, PipelineError> {
+    let graph = Graph::new(experiment, registry)?;
+    let named: BTreeSet<(&str, &str)> = shard
+        .iter()
+        .map(|cell| (cell.stage.as_str(), cell.coordinates.as_str()))
+        .collect();
+    let is_named =
+        |cell: &usize| named.contains(&(graph.stage_name(*cell), graph.coordinates_text(*cell)));
+    let mut cells: BTreeSet<usize> = (0..graph.cells).filter(is_named).collect();
+    for cell in cells.clone() {
+        cells.extend(resources_of(&graph, cell));
+    }
+    let mut found = BTreeMap::new();
+    for cell in cells {
+        let Some((asking, placement)) = graph.placement(cell) else {
+            continue;
+        };
+        let (stage, i) = graph.place(cell);
+        let node = &graph.nodes[stage];
+        let set = node.stage.cells[i].parameters;
+        let name = format!("{}.{set}.{asking}.{placement}", node.stage.name);
+        if found.contains_key(&name) {
+            continue;
+        }
+        // Where facets cannot be read, the cell says so itself.
+        if let Ok(facets) = node.kind.facets(&node.stage.parameter_sets[set as usize])
+            && !facets.is_empty()
+        {
+            found.insert(name, facets);
+        }
+    }
+    Ok(found)
+}
+
+impl Experiment {
+    /// Has every cell execute where this process is.
+    pub fn forget_placements(&mut self) {
+        for stage in &mut self.stages {
+            stage.placements.clear();
+            stage
+                .cells
+                .iter_mut()
+                .for_each(|cell| cell.placement = None);
+        }
+    }
+}

@@ -1,0 +1,627 @@
+//! The coordinator's side: jobs submitted, looked after, and what they left taken in.
+
+mod ends;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use artifacts::{Digest, Journal, Maker, Store};
+use pipeline::lock::lock_path;
+use pipeline::record::view;
+use pipeline::{
+    CellStatus, Elsewhere, Experiment, Permit, PlanOptions, Registry, Shard, ShardCell, shards,
+};
+use places::{AT_ONCE, Slurm};
+use remote::{Progress, Remote, Watch};
+
+use crate::document::{COMMAND, DoneCell, Ended, FORMAT, Order, Taken, name, put, read};
+use crate::error::ClusterError;
+use crate::journal::{Job, Jobs, JobsFile, look};
+use crate::prepare::{digest_of, drop_left, new_run, place_binary, upload_study};
+use crate::queue::{JobState, Phase, Queue, is_there, line};
+
+/// How long the coordinator waits before it looks again: at first, and at most.
+const FIRST_WAIT: Duration = Duration::from_millis(300);
+const LONGEST_WAIT: Duration = Duration::from_secs(20);
+
+/// Looks in a row that must find a job over, or forgotten, and its shard without an end, before that is believed: a
+/// shared file system may show a file late.
+const LOOKS: u32 = 4;
+
+/// What a run asks of the cluster.
+pub struct Asked<'a> {
+    /// The experiment.
+    pub experiment: &'a Experiment,
+    /// The stage kinds.
+    pub registry: &'a Registry,
+    /// The local store.
+    pub store: &'a Store,
+    /// The store that the machines share.
+    pub remote: &'a Remote,
+    /// What is planned.
+    pub options: PlanOptions,
+    /// What the user consented to.
+    pub permit: Permit,
+    /// Who runs it, as the shared store tells.
+    pub me: Maker,
+    /// Their name in records, if they want one.
+    pub by: Option<String>,
+    /// Go on with other shards when one fails.
+    pub keep_going: bool,
+    /// Raised to stop.
+    pub cancelled: &'a AtomicBool,
+    /// Hears what happens to jobs.
+    pub tell: &'a dyn Fn(&str),
+    /// This program's own file, which the machines execute.
+    pub binary: PathBuf,
+    /// The search path, for a message that names what lacks.
+    pub path: std::ffi::OsString,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub struct Came {
+    /// The records, and what has none.
+    pub elsewhere: Arc<Elsewhere>,
+    /// Held until the study's lock names the records.
+    journal: Journal,
+    file: JobsFile,
+}
+
+impl Came {
+    /// Forgets the jobs: the study's lock names what they left.
+    ///
+    /// # Errors
+    /// If the local store refuses.
+    pub fn close(self) -> Result<(), ClusterError> {
+        self.journal.close()?;
+        self.file.remove()
+    }
+}
+
+/// A cell by stage and coordinates.
+type At = (String, String);
+
+/// The coordinator of one run.
+pub struct Cluster<'a> {
+    asked: Asked<'a>,
+    queue: Queue,
+    folder: PathBuf,
+    binary: PathBuf,
+    study: Digest,
+    jobs: Jobs,
+    file: JobsFile,
+    journal: Journal,
+    elsewhere: Elsewhere,
+    /// Which shard the record of a cell came from.
+    source: BTreeMap<At, String>,
+    /// Documents of records that have been read.
+    read: BTreeSet<String>,
+    /// Looks in a row that found a job over without an end.
+    looks: BTreeMap<String, u32>,
+    /// The controller did not answer at the last look, and that was told.
+    unreachable: bool,
+}
+
+fn unwatched<T>(transfer: impl FnOnce(Watch<'_>) -> T) -> T {
+    transfer(Watch {
+        cancelled: &AtomicBool::new(false),
+        listener: &|_: Progress| (),
+    })
+}
+
+fn at(cell: &ShardCell) -> At {
+    (cell.stage.clone(), cell.coordinates.clone())
+}
+
+impl<'a> Cluster<'a> {
+    /// Prepares the shared store, and finds the jobs of an earlier run of the study. `None` if there is nothing to do
+    /// elsewhere, and nothing was left.
+    ///
+    /// # Errors
+    /// If the study cannot be planned, or a store or Slurm refuses.
+    pub fn open(asked: Asked<'a>) -> Result<Option<Self>, ClusterError> {
+        let lock = lock_path(asked.experiment);
+        let left = look(asked.store.root(), &lock)?;
+        let todo = shards(
+            asked.experiment,
+            asked.registry,
+            asked.store,
+            &asked.options,
+        )?;
+        if left.is_none() && todo.is_empty() {
+            return Ok(None);
+        }
+        for program in ["sbatch", "squeue", "scancel"] {
+            if !is_there(program, &asked.path) {
+                let said = "it is not on the search path".to_owned();
+                return Err(ClusterError::Slurm(program.to_owned(), said));
+            }
+        }
+        let (file, left) = JobsFile::take(asked.store.root(), &lock)?;
+        let folder = asked.remote.folder()?;
+        let binary = place_binary(&folder, &asked.binary)?;
+        let study = upload_study(&asked)?;
+        let experiment = digest_of(asked.experiment);
+        let queue = Queue;
+        let jobs = match left {
+            Some(jobs) if jobs.experiment == experiment && jobs.remote == folder => jobs,
+            Some(other) => {
+                drop_left(&asked, &queue, &other)?;
+                Jobs::new(new_run(&lock), folder.clone(), experiment)
+            }
+            None => Jobs::new(new_run(&lock), folder.clone(), experiment),
+        };
+        let journal = asked.store.journal(&lock)?;
+        Ok(Some(Self {
+            asked,
+            queue,
+            folder,
+            binary,
+            study,
+            jobs,
+            file,
+            journal,
+            elsewhere: Elsewhere::default(),
+            source: BTreeMap::new(),
+            read: BTreeSet::new(),
+            looks: BTreeMap::new(),
+            unreachable: false,
+        }))
+    }
+
+    /// Has everything executed elsewhere that can be; returns what came of it.
+    ///
+    /// # Errors
+    /// If a store or Slurm refuses. Jobs that were submitted are cancelled then; what they have done stays.
+    pub fn run(mut self) -> Result<Came, ClusterError> {
+        let done = self.work();
+        let cancelled = match done.is_err() || self.is_cancelled() {
+            true => self.cancel(),
+            false => Ok(()),
+        };
+        // What went wrong first says more.
+        done?;
+        cancelled?;
+        Ok(Came {
+            elsewhere: Arc::new(self.elsewhere),
+            journal: self.journal,
+            file: self.file,
+        })
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.asked.cancelled.load(Ordering::Relaxed)
+    }
+
+    fn work(&mut self) -> Result<(), ClusterError> {
+        self.find_again();
+        let mut wait = FIRST_WAIT;
+        let mut todo: Option<Vec<Shard>> = None;
+        loop {
+            let mut changed = self.take_in()?;
+            changed |= self.look()?;
+            if self.is_cancelled() {
+                return Ok(());
+            }
+            if changed {
+                todo = None;
+                wait = FIRST_WAIT;
+            }
+            let waiting = match todo.take() {
+                Some(shards) => shards,
+                None => self.todo()?,
+            };
+            let active = self.active().count();
+            if waiting.is_empty() && active == 0 {
+                return Ok(());
+            }
+            todo = Some(self.submit_some(waiting)?);
+            self.pause(wait);
+            wait = wait.mul_f64(1.5).min(LONGEST_WAIT);
+        }
+    }
+
+    fn active(&self) -> impl Iterator<Item = &Job> {
+        self.jobs.jobs.iter().filter(|job| job.ended.is_none())
+    }
+
+    /// Returns the shards that no job executes yet, in their order.
+    fn todo(&self) -> Result<Vec<Shard>, ClusterError> {
+        let failed = !self.elsewhere.failures.is_empty() || self.has_failed_record()?;
+        if failed && !self.asked.keep_going {
+            return Ok(Vec::new());
+        }
+        let options = PlanOptions {
+            elsewhere: Some(Arc::new(self.elsewhere.clone())),
+            ..self.asked.options.clone()
+        };
+        let asked = &self.asked;
+        let mut todo = shards(asked.experiment, asked.registry, asked.store, &options)?;
+        let busy: BTreeSet<At> = self
+            .active()
+            .flat_map(|job| job.cells.iter().map(at))
+            .collect();
+        let failures = &self.elsewhere.failures;
+        // A study that may stop early decides after each block.
+        let until = asked
+            .experiment
+            .design
+            .as_ref()
+            .is_some_and(|d| d.until.is_some());
+        if until && let Some(first) = todo.iter().filter_map(|shard| shard.block).min() {
+            todo.retain(|shard| shard.block.is_none_or(|block| block == first));
+        }
+        todo.retain(|shard| {
+            let mut cells = shard.cells.iter().map(at);
+            cells.all(|cell| !busy.contains(&cell) && !failures.contains_key(&cell))
+        });
+        Ok(todo)
+    }
+
+    fn has_failed_record(&self) -> Result<bool, ClusterError> {
+        for digest in self.elsewhere.records.values() {
+            let record = pipeline::record::Record::parse(&self.asked.store.get(digest)?);
+            if record.is_ok_and(|record| record.status != CellStatus::Ok) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Submits shards as long as Slurm has fewer jobs than the study permits; returns the rest.
+    fn submit_some(&mut self, shards: Vec<Shard>) -> Result<Vec<Shard>, ClusterError> {
+        let mut rest = Vec::new();
+        for shard in shards {
+            let slurm = slurm_of(&shard)?;
+            let most = slurm.at_once.unwrap_or(AT_ONCE) as usize;
+            if self.active().count() >= most || !rest.is_empty() {
+                rest.push(shard);
+                continue;
+            }
+            self.submit(&shard, &slurm)?;
+        }
+        Ok(rest)
+    }
+
+    /// Writes down what a shard is to do, notes the job, then submits it.
+    fn submit(&mut self, shard: &Shard, slurm: &Slurm) -> Result<(), ClusterError> {
+        let name_of = format!("{:04}", self.jobs.jobs.len() + 1);
+        let cells: BTreeSet<At> = shard.cells.iter().map(at).collect();
+        let earlier = self
+            .jobs
+            .jobs
+            .iter()
+            .filter(|job| job.cells.iter().any(|c| cells.contains(&at(c))));
+        let earlier: Vec<Ended> = earlier.filter_map(|job| job.ended.clone()).collect();
+        let measured = shard
+            .cells
+            .iter()
+            .filter(|c| c.class == pipeline::Class::Measurement);
+        let mut only: Vec<String> = measured.map(ShardCell::name).collect();
+        if only.is_empty() {
+            only = shard.cells.iter().map(ShardCell::name).collect();
+        }
+        let order = Order {
+            format: FORMAT,
+            study: self.study,
+            only,
+            cells: shard.cells.clone(),
+            by: self.asked.by.clone(),
+            told_by: self.asked.me.by.clone(),
+            folder: slurm.folder.clone(),
+            earlier: earlier
+                .into_iter()
+                .map(|ended| Ended {
+                    details: BTreeMap::new(),
+                    ..ended
+                })
+                .collect(),
+        };
+        self.upload_known(&shard.cells)?;
+        put(
+            self.asked.remote,
+            &name(&self.jobs.run, &format!("{name_of}.json")),
+            &order,
+        )?;
+        let node = shard.block.and_then(|block| slurm.node(block)).or_else(|| {
+            // Outside of a design, launches go round.
+            slurm.node(self.jobs.jobs.len() + 1)
+        });
+        self.jobs.jobs.push(Job {
+            name: name_of,
+            cells: shard.cells.clone(),
+            block: shard.block,
+            retries: shard.retries,
+            options: slurm.options(node, shard.timeout),
+            ..Job::default()
+        });
+        self.file.write(&self.jobs)?;
+        self.ask_for(self.jobs.jobs.len() - 1)
+    }
+
+    /// Puts records into the shared store that a machine may find to be still valid.
+    fn upload_known(&self, cells: &[ShardCell]) -> Result<(), ClusterError> {
+        let known: Vec<Digest> = cells.iter().filter_map(|cell| cell.known).collect();
+        let whole = |record: &Digest| {
+            let bytes = self.asked.store.get(record).ok()?;
+            let view = view(record, &bytes)?;
+            view.references()
+                .all(|object| self.asked.store.contains(object))
+                .then_some(*record)
+        };
+        let known: Vec<Digest> = known.iter().filter_map(whole).collect();
+        if known.is_empty() {
+            return Ok(());
+        }
+        let (remote, store, me) = (self.asked.remote, self.asked.store, &self.asked.me);
+        unwatched(|watch| remote::push_records(remote, store, &known, me, watch))?;
+        Ok(())
+    }
+
+    fn job_name(&self, shard: &str) -> String {
+        format!("benchtrail-{}-{shard}", self.jobs.run)
+    }
+
+    /// Asks Slurm for a machine, and notes the number of the job at once.
+    fn ask_for(&mut self, index: usize) -> Result<(), ClusterError> {
+        let shard = self.jobs.jobs[index].name.clone();
+        let job_name = self.job_name(&shard);
+        let log = self
+            .folder
+            .join(name(&self.jobs.run, &format!("{shard}.log")));
+        let words = [
+            self.binary.display().to_string(),
+            COMMAND.to_owned(),
+            self.folder.display().to_string(),
+            self.jobs.run.clone(),
+            shard,
+        ];
+        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        let mut arguments = vec![
+            "--parsable".to_owned(),
+            format!("--job-name={job_name}"),
+            format!("--output={}", slurm_path(&log)),
+            "--open-mode=append".to_owned(),
+            "--chdir=/".to_owned(),
+        ];
+        arguments.extend(self.jobs.jobs[index].options.iter().cloned());
+        arguments.push(format!("--wrap=exec {}", words.join(" ")));
+        // No answer says that it was not submitted: the next look finds it by its name, or asks again.
+        let Some(job) = self.queue.submit(&arguments)? else {
+            self.tell_unreachable("sbatch", &arguments);
+            return Ok(());
+        };
+        let entry = &mut self.jobs.jobs[index];
+        let node = entry
+            .options
+            .iter()
+            .find_map(|o| o.strip_prefix("--nodelist="));
+        let node = node.map_or(String::new(), |node| format!(" for {node}"));
+        let line = format!("Slurm job {job}{node}: {}", cells_text(&entry.cells));
+        entry.job = Some(job);
+        self.file.write(&self.jobs)?;
+        (self.asked.tell)(&line);
+        Ok(())
+    }
+
+    fn tell_unreachable(&mut self, program: &str, arguments: &[String]) {
+        if !std::mem::replace(&mut self.unreachable, true) {
+            let line = line(program, arguments);
+            let command = line.split(' ').next().unwrap_or_default();
+            (self.asked.tell)(&format!(
+                "warning: Slurm's controller does not answer `{command}`; jobs go on without it, and it is asked again"
+            ));
+        }
+    }
+
+    /// Finds the jobs of an earlier run again.
+    fn find_again(&self) {
+        let active = self.active().count();
+        if active > 0 {
+            let jobs = if active == 1 { "job" } else { "jobs" };
+            (self.asked.tell)(&format!(
+                "an earlier run left {active} {jobs} in Slurm; this run looks after them"
+            ));
+        }
+    }
+
+    /// Takes in the records that are complete in the shared store; returns whether there are new ones.
+    fn take_in(&mut self) -> Result<bool, ClusterError> {
+        let documents = self.asked.remote.documents(&name(&self.jobs.run, "done"))?;
+        let new: Vec<String> = documents
+            .into_iter()
+            .filter(|d| !d.starts_with('.') && !self.read.contains(d))
+            .collect();
+        let mut changed = false;
+        for document in new {
+            let whole = name(&self.jobs.run, &format!("done/{document}"));
+            let Some(done) = read::<DoneCell>(self.asked.remote, &whole)? else {
+                continue;
+            };
+            let (remote, store) = (self.asked.remote, self.asked.store);
+            // They are this study's own, wherever they were made.
+            let report =
+                unwatched(|watch| remote.pull(store, &[done.record], &done.maker, view, watch))?;
+            if let Some((_, error)) = report.broken.into_iter().next() {
+                return Err(error.into());
+            }
+            self.journal.note([&done.record])?;
+            let shard = document.split('.').next().unwrap_or_default().to_owned();
+            let cell = (done.stage, done.coordinates);
+            // What several shards executed, such as the preparation of the engine, counts as the first left it.
+            let of_other = self
+                .source
+                .get(&cell)
+                .is_some_and(|source| *source != shard);
+            let first_failed = of_other && self.has_failed(&cell)?;
+            if !of_other || (first_failed && done.status == CellStatus::Ok) {
+                self.elsewhere.records.insert(cell.clone(), done.record);
+                self.elsewhere.failures.remove(&cell);
+                self.source.insert(cell, shard);
+            }
+            self.read.insert(document);
+            changed = true;
+        }
+        Ok(changed)
+    }
+
+    fn has_failed(&self, cell: &At) -> Result<bool, ClusterError> {
+        let Some(digest) = self.elsewhere.records.get(cell) else {
+            return Ok(false);
+        };
+        let record = pipeline::record::Record::parse(&self.asked.store.get(digest)?);
+        Ok(record.is_ok_and(|record| record.status != CellStatus::Ok))
+    }
+
+    /// Looks how the jobs are; returns whether one ended.
+    fn look(&mut self) -> Result<bool, ClusterError> {
+        if self.active().count() == 0 {
+            return Ok(false);
+        }
+        let mut ended = self.look_for_ends()?;
+        let Some(states) = self.queue.jobs()? else {
+            self.tell_unreachable("squeue", &[]);
+            return Ok(ended);
+        };
+        if std::mem::take(&mut self.unreachable) {
+            (self.asked.tell)("Slurm's controller answers again");
+        }
+        for index in 0..self.jobs.jobs.len() {
+            if self.jobs.jobs[index].ended.is_some() {
+                continue;
+            }
+            ended |= self.look_at(index, &states)?;
+        }
+        Ok(ended)
+    }
+
+    /// Looks at one job; returns whether it ended.
+    fn look_at(&mut self, index: usize, states: &[JobState]) -> Result<bool, ClusterError> {
+        let entry = &self.jobs.jobs[index];
+        let job_name = self.job_name(&entry.name);
+        let Some(job) = entry.job.clone() else {
+            return self.find_or_ask(index, &job_name, states);
+        };
+        let found = states.iter().find(|state| state.job == job).cloned();
+        let found = found.or_else(|| self.queue.account(&job));
+        let state = match found {
+            Some(state) if state.phase() == Phase::Active => {
+                self.looks.remove(&job);
+                self.note_state(index, state)?;
+                return Ok(false);
+            }
+            Some(state) => state,
+            None => JobState {
+                job: job.clone(),
+                state: "UNKNOWN".to_owned(),
+                reason: "Slurm no longer knows it".to_owned(),
+                node: entry.node.clone(),
+                ..JobState::default()
+            },
+        };
+        let looks = self.looks.entry(job.clone()).or_default();
+        *looks += 1;
+        if *looks < LOOKS {
+            return Ok(false);
+        }
+        self.take_in()?;
+        self.ended_early(index, &state)?;
+        Ok(true)
+    }
+
+    /// Finds a job whose number was not noted: the run was killed, or the controller, before it was known.
+    fn find_or_ask(
+        &mut self,
+        index: usize,
+        job_name: &str,
+        states: &[JobState],
+    ) -> Result<bool, ClusterError> {
+        let taken = name(
+            &self.jobs.run,
+            &format!("{}.taken", self.jobs.jobs[index].name),
+        );
+        let found = states.iter().find(|state| state.name == job_name);
+        let number = match found {
+            Some(state) => Some(state.job.clone()),
+            None => read::<Taken>(self.asked.remote, &taken)?.map(|taken| taken.job),
+        };
+        match number {
+            Some(number) => {
+                self.jobs.jobs[index].job = Some(number);
+                self.file.write(&self.jobs)?;
+            }
+            None => self.ask_for(index)?,
+        }
+        Ok(false)
+    }
+
+    fn note_state(&mut self, index: usize, state: JobState) -> Result<(), ClusterError> {
+        let entry = &mut self.jobs.jobs[index];
+        let again = entry.state == "RUNNING" && state.state == "PENDING";
+        let changed = entry.state != state.state || entry.node != state.node;
+        if again {
+            (self.asked.tell)(&format!(
+                "Slurm job {} was put back into the queue ({})",
+                state.job,
+                match state.reason.as_str() {
+                    "" => "no reason given",
+                    reason => reason,
+                }
+            ));
+        }
+        entry.state = state.state;
+        entry.node = state.node;
+        entry.elapsed = state.elapsed;
+        match changed {
+            true => self.file.write(&self.jobs),
+            false => Ok(()),
+        }
+    }
+
+    fn pause(&self, length: Duration) {
+        let end = Instant::now() + length;
+        while Instant::now() < end && !self.is_cancelled() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// Reads what a shard's placement asks for.
+fn slurm_of(shard: &Shard) -> Result<Slurm, ClusterError> {
+    serde_json::from_value(shard.placement.clone()).map_err(|e| {
+        ClusterError::Broken(format!(
+            "the place of `{}` cannot be read: {e}",
+            shard.stage
+        ))
+    })
+}
+
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        n => format!("{n} {what}s"),
+    }
+}
+
+/// Returns cells as messages name them.
+fn cells_text(cells: &[ShardCell]) -> String {
+    match cells {
+        [] => "nothing".to_owned(),
+        [one] => one.name(),
+        [first, rest @ ..] => format!("{} and {}", first.name(), counted(rest.len(), "more cell")),
+    }
+}
+
+/// Returns a word as a shell takes it.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// Returns a path as `--output` takes it: `%` begins one of Slurm's own patterns.
+fn slurm_path(path: &Path) -> String {
+    path.display().to_string().replace('%', "%%")
+}

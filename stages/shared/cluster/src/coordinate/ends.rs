@@ -1,0 +1,270 @@
+//! How shards end: as they should, early, or because the user stops the run.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use pipeline::{AwayFailure, CellStatus, Media, ShardCell};
+
+use super::{At, Cluster, FIRST_WAIT, at, cells_text, counted};
+use crate::document::{End, Ended, name, read};
+use crate::error::ClusterError;
+use crate::journal::Job;
+use crate::queue::{JobState, Phase};
+
+/// How long cancelled jobs may take to end.
+const CANCEL_WAIT: Duration = Duration::from_secs(90);
+
+/// Bytes of a job's output that are kept as evidence.
+const TAIL: usize = 16 << 10;
+
+impl Cluster<'_> {
+    /// Finds shards whose end is written down, whatever Slurm says.
+    pub(super) fn look_for_ends(&mut self) -> Result<bool, ClusterError> {
+        let mut found = Vec::new();
+        for (index, job) in self.jobs.jobs.iter().enumerate() {
+            if job.ended.is_none() {
+                let end = name(&self.jobs.run, &format!("{}.end", job.name));
+                found.extend(read::<End>(self.asked.remote, &end)?.map(|end| (index, end)));
+            }
+        }
+        let any = !found.is_empty();
+        if any {
+            // Records are complete before the end is written.
+            self.take_in()?;
+        }
+        for (index, end) in found {
+            self.close(index, end)?;
+        }
+        Ok(any)
+    }
+
+    /// Closes a shard whose end is written down.
+    pub(super) fn close(&mut self, index: usize, end: End) -> Result<(), ClusterError> {
+        let job = &self.jobs.jobs[index];
+        for cell in &job.cells {
+            let place = at(cell);
+            if self.elsewhere.records.contains_key(&place) {
+                continue;
+            }
+            let without = end
+                .without
+                .iter()
+                .find(|w| w.stage == cell.stage && w.coordinates == cell.coordinates);
+            let failure = match (&end.refused, without, cell.known) {
+                (Some(reason), _, _) => AwayFailure {
+                    status: CellStatus::Failed,
+                    reason: reason.clone(),
+                    hint: end.hint.clone(),
+                    evidence: Vec::new(),
+                },
+                (None, Some(without), _) => AwayFailure {
+                    status: without.status,
+                    reason: without.reason.clone(),
+                    hint: None,
+                    evidence: Vec::new(),
+                },
+                (None, None, Some(known)) => {
+                    self.elsewhere.records.insert(place, known);
+                    continue;
+                }
+                (None, None, None) => AwayFailure {
+                    status: CellStatus::Failed,
+                    reason: format!("job {} ended, but left no record of it", end.job),
+                    hint: None,
+                    evidence: Vec::new(),
+                },
+            };
+            self.elsewhere.failures.insert(place, failure);
+        }
+        let job = &mut self.jobs.jobs[index];
+        job.complete = true;
+        job.node.clone_from(&end.node);
+        job.ended = Some(Ended {
+            job: end.job,
+            state: "COMPLETED".to_owned(),
+            node: end.node,
+            ..Ended::default()
+        });
+        self.file.write(&self.jobs)?;
+        let job = &self.jobs.jobs[index];
+        let what = end
+            .refused
+            .map_or("has executed".to_owned(), |_| "refused".to_owned());
+        (self.asked.tell)(&format!(
+            "Slurm job {} on {} {what} {}",
+            job.job.as_deref().unwrap_or("?"),
+            job.node,
+            cells_text(&job.cells)
+        ));
+        Ok(())
+    }
+
+    /// Decides what becomes of a shard whose job ended without its end: the cells without a record are tried again if
+    /// their stages say so, and fail with Slurm's words if not.
+    pub(super) fn ended_early(
+        &mut self,
+        index: usize,
+        state: &JobState,
+    ) -> Result<(), ClusterError> {
+        let details = self.queue.details(&state.job);
+        let reason = match details.get("Reason") {
+            Some(reason) if state.reason.is_empty() && reason != "None" => reason.clone(),
+            _ => state.reason.clone(),
+        };
+        let entry = &self.jobs.jobs[index];
+        let missing: Vec<ShardCell> = entry
+            .cells
+            .iter()
+            .filter(|cell| !self.elsewhere.records.contains_key(&at(cell)))
+            .cloned()
+            .collect();
+        let cells: BTreeSet<At> = missing.iter().map(at).collect();
+        let of_shard = |job: &&Job| job.cells.iter().any(|c| cells.contains(&at(c)));
+        let before = self
+            .jobs
+            .jobs
+            .iter()
+            .filter(|job| job.ended.is_some())
+            .filter(of_shard);
+        let again = before.count() < entry.retries as usize;
+        let ended = Ended {
+            job: state.job.clone(),
+            state: state.state.clone(),
+            reason: reason.clone(),
+            node: state.node.clone(),
+            details,
+        };
+        let because = match reason.as_str() {
+            "" | "None" => String::new(),
+            reason => format!(" ({reason})"),
+        };
+        let on = match state.node.as_str() {
+            "" => String::new(),
+            node => format!(" on {node}"),
+        };
+        let what = format!(
+            "Slurm job {}{on} ended as {}{because}",
+            state.job, state.state
+        );
+        if missing.is_empty() {
+            (self.asked.tell)(&format!("{what}; all that it was to do is done"));
+        } else if again {
+            (self.asked.tell)(&format!("{what}; {} is tried again", cells_text(&missing)));
+        } else {
+            (self.asked.tell)(&format!(
+                "{what} before {} was complete",
+                cells_text(&missing)
+            ));
+            self.fail(&missing, &what, &ended, &self.jobs.jobs[index].name.clone());
+        }
+        let entry = &mut self.jobs.jobs[index];
+        entry.complete = missing.is_empty();
+        entry.ended = Some(ended);
+        self.file.write(&self.jobs)
+    }
+
+    /// Notes why cells have no record: the first failed, the others were not reached.
+    pub(super) fn fail(&mut self, missing: &[ShardCell], what: &str, ended: &Ended, shard: &str) {
+        let log = self
+            .folder
+            .join(name(&self.jobs.run, &format!("{shard}.log")));
+        let mut document = serde_json::to_vec_pretty(ended).expect("a document always serializes");
+        document.push(b'\n');
+        let status = match ended.state.as_str() {
+            "TIMEOUT" | "DEADLINE" => CellStatus::Timeout,
+            _ => CellStatus::Failed,
+        };
+        for (i, cell) in missing.iter().enumerate() {
+            let failure = match i {
+                0 => AwayFailure {
+                    status,
+                    reason: format!("{what} before this cell was complete"),
+                    hint: hint(&ended.state, &log),
+                    evidence: vec![
+                        ("slurm".to_owned(), Media::Json, document.clone()),
+                        ("slurm_log".to_owned(), Media::Text, tail(&log)),
+                    ],
+                },
+                _ => AwayFailure {
+                    status: CellStatus::Skipped,
+                    reason: format!("not reached: {what}"),
+                    hint: None,
+                    evidence: Vec::new(),
+                },
+            };
+            self.elsewhere.failures.insert(at(cell), failure);
+        }
+    }
+
+    /// Cancels all jobs, waits until they are gone, and takes in what they had done.
+    pub(super) fn cancel(&mut self) -> Result<(), ClusterError> {
+        let active: Vec<String> = self.active().filter_map(|job| job.job.clone()).collect();
+        if active.is_empty() && self.active().count() == 0 {
+            return Ok(());
+        }
+        (self.asked.tell)(&format!(
+            "cancelling {} in Slurm",
+            counted(active.len(), "job")
+        ));
+        let end = Instant::now() + CANCEL_WAIT;
+        let mut cancelled = self.queue.cancel(&active)?;
+        while Instant::now() < end {
+            std::thread::sleep(FIRST_WAIT);
+            cancelled = cancelled || self.queue.cancel(&active)?;
+            let Some(states) = self.queue.jobs()? else {
+                continue;
+            };
+            let names: BTreeSet<String> =
+                self.active().map(|job| self.job_name(&job.name)).collect();
+            let living: Vec<String> = states
+                .iter()
+                .filter(|state| state.phase() == Phase::Active)
+                .filter(|state| active.contains(&state.job) || names.contains(&state.name))
+                .map(|state| state.job.clone())
+                .collect();
+            // One whose number was not known yet.
+            let unknown: Vec<String> = living
+                .iter()
+                .filter(|job| !active.contains(job))
+                .cloned()
+                .collect();
+            self.queue.cancel(&unknown)?;
+            if cancelled && living.is_empty() {
+                break;
+            }
+        }
+        self.take_in()?;
+        for job in self.jobs.jobs.iter_mut().filter(|job| job.ended.is_none()) {
+            job.ended = Some(Ended {
+                job: job.job.clone().unwrap_or_default(),
+                state: "CANCELLED".to_owned(),
+                ..Ended::default()
+            });
+        }
+        self.file.write(&self.jobs)
+    }
+}
+
+fn hint(state: &str, log: &Path) -> Option<String> {
+    let does = match state {
+        "OUT_OF_MEMORY" => "ask for more `memory` in `place: {slurm: …}`",
+        "TIMEOUT" | "DEADLINE" => "raise `time` in `place: {slurm: …}`",
+        "NODE_FAIL" | "PREEMPTED" | "BOOT_FAIL" => {
+            "`retries:` of the stage tries it again by itself"
+        }
+        _ => "look at what the job printed",
+    };
+    Some(format!("{does}; the job's output is {}", log.display()))
+}
+
+/// Returns the end of a job's output.
+fn tail(log: &Path) -> Vec<u8> {
+    // A job that never began printed nothing.
+    let bytes = fs::read(log).unwrap_or_default();
+    let from = bytes.len().saturating_sub(TAIL);
+    String::from_utf8_lossy(&bytes[from..])
+        .into_owned()
+        .into_bytes()
+}

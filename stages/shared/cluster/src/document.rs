@@ -1,0 +1,130 @@
+//! What coordinator and machines tell each other through the shared store.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use artifacts::{Digest, Maker};
+use pipeline::{CellStatus, Experiment, Permit, ShardCell};
+use remote::Remote;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::error::ClusterError;
+
+/// The hidden command by which a job starts the binary.
+pub const COMMAND: &str = "__shard";
+
+/// The version of the documents.
+pub(crate) const FORMAT: u32 = 1;
+
+/// The study, as every machine of a run gets it: an object of the shared store.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct StudyDocument {
+    pub(crate) format: u32,
+    pub(crate) experiment: Experiment,
+    /// Where paths begin that parameters hold as they are written: the experiment's folder.
+    pub(crate) folder: PathBuf,
+    /// What the user consented to.
+    pub(crate) permit: Permit,
+}
+
+/// What a shard is to do.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Order {
+    pub(crate) format: u32,
+    pub(crate) study: Digest,
+    /// What is to be executed, with what it needs.
+    pub(crate) only: Vec<String>,
+    /// All cells that the coordinator waits for.
+    pub(crate) cells: Vec<ShardCell>,
+    /// The name of whoever runs the study, if they want it in records.
+    pub(crate) by: Option<String>,
+    /// Who is told of in the shared store.
+    pub(crate) told_by: Option<String>,
+    /// The folder of the machine that keeps engines, if there is one.
+    pub(crate) folder: Option<String>,
+    /// The jobs that began this shard before and ended early.
+    pub(crate) earlier: Vec<Ended>,
+}
+
+/// How a job ended, in Slurm's own words.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Ended {
+    pub(crate) job: String,
+    pub(crate) state: String,
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub(crate) reason: String,
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub(crate) node: String,
+    /// Everything that Slurm says of it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub(crate) details: BTreeMap<String, String>,
+}
+
+/// Which job executes a shard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Taken {
+    pub(crate) job: String,
+}
+
+/// A record that is complete in the shared store.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct DoneCell {
+    pub(crate) stage: String,
+    pub(crate) coordinates: String,
+    pub(crate) record: Digest,
+    pub(crate) status: CellStatus,
+    pub(crate) maker: Maker,
+}
+
+/// What became of a shard.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct End {
+    pub(crate) job: String,
+    pub(crate) node: String,
+    /// Cells that have no record, with the reason.
+    pub(crate) without: Vec<Without>,
+    /// Why nothing was executed.
+    pub(crate) refused: Option<String>,
+    /// What to do about it.
+    pub(crate) hint: Option<String>,
+}
+
+/// A cell without a record.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Without {
+    pub(crate) stage: String,
+    pub(crate) coordinates: String,
+    pub(crate) status: CellStatus,
+    pub(crate) reason: String,
+}
+
+/// Returns the name of a document of a run.
+pub(crate) fn name(run: &str, document: &str) -> String {
+    format!("jobs/{run}/{document}")
+}
+
+/// Reads a document; `None` if there is none.
+pub(crate) fn read<T: DeserializeOwned>(
+    remote: &Remote,
+    name: &str,
+) -> Result<Option<T>, ClusterError> {
+    let Some(bytes) = remote.document(name)? else {
+        return Ok(None);
+    };
+    let read = serde_json::from_slice(&bytes);
+    read.map(Some).map_err(|e| {
+        ClusterError::Broken(format!("{name} in {} cannot be read: {e}", remote.url()))
+    })
+}
+
+/// Puts a document if its name is free; returns whether it was.
+pub(crate) fn put<T: Serialize>(
+    remote: &Remote,
+    name: &str,
+    document: &T,
+) -> Result<bool, ClusterError> {
+    let mut bytes = serde_json::to_vec_pretty(document).expect("a document always serializes");
+    bytes.push(b'\n');
+    Ok(remote.put_document(name, &bytes)?)
+}

@@ -1,0 +1,79 @@
+//! What can go wrong around a cluster.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use artifacts::StoreError;
+use pipeline::PipelineError;
+use remote::RemoteError;
+
+/// Why shards cannot be executed elsewhere.
+#[derive(Debug)]
+pub enum ClusterError {
+    /// The shared store refuses.
+    Remote(RemoteError),
+    /// The study cannot be planned.
+    Pipeline(PipelineError),
+    /// The local store refuses.
+    Store(StoreError),
+    /// A file cannot be read or written.
+    Io(PathBuf, io::Error),
+    /// A command of Slurm refuses: the command line and what it said.
+    Slurm(String, String),
+    /// Another process works on the same study.
+    Busy(PathBuf),
+    /// A document is not what it should be: one sentence.
+    Broken(String),
+}
+
+impl fmt::Display for ClusterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Remote(error) => error.fmt(f),
+            Self::Pipeline(error) => error.fmt(f),
+            Self::Store(error) => error.fmt(f),
+            Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Slurm(command, said) => write!(f, "`{command}` failed: {said}"),
+            Self::Busy(_) => {
+                f.write_str("another `benchtrail run` of this study has jobs in Slurm")
+            }
+            Self::Broken(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for ClusterError {}
+
+impl ClusterError {
+    /// Returns what to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Remote(error) => error.hint(),
+            Self::Slurm(command, _) if command.starts_with("sbatch") => Some(
+                "`benchtrail plan --commands` shows the command; `place: {slurm: …}` decides its options".to_owned(),
+            ),
+            Self::Slurm(..) => Some("run it where Slurm's commands work, for instance on a login node".to_owned()),
+            Self::Busy(_) => Some("wait for it, or stop it by Ctrl-C where it runs".to_owned()),
+            _ => None,
+        }
+    }
+}
+
+impl From<RemoteError> for ClusterError {
+    fn from(error: RemoteError) -> Self {
+        Self::Remote(error)
+    }
+}
+
+impl From<PipelineError> for ClusterError {
+    fn from(error: PipelineError) -> Self {
+        Self::Pipeline(error)
+    }
+}
+
+impl From<StoreError> for ClusterError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}

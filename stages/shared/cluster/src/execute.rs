@@ -1,0 +1,423 @@
+//! The machine's side: one shard, in a store of its own.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use artifacts::{Digest, Maker, Store};
+use pipeline::design::Preflight;
+use pipeline::lock::{Lock, lock_path};
+use pipeline::record::{Build, Record, view};
+use pipeline::{
+    CellStatus, Committed, Event, Experiment, Json, PlanOptions, Registry, RunOptions,
+    placed_facets,
+};
+use remote::{Progress, Remote, Watch, push_records};
+use serde_json::json;
+
+use crate::document::{DoneCell, End, Order, StudyDocument, Taken, Without, name, put, read};
+use crate::error::ClusterError;
+
+/// The machine that executes a shard, as its job knows it.
+pub struct Machine<'a> {
+    /// The number of the job.
+    pub job: String,
+    /// What Slurm calls the machine.
+    pub node: String,
+    /// How often Slurm began the job anew.
+    pub restarts: u32,
+    /// The folder for what is temporary.
+    pub temporary: PathBuf,
+    /// The stage kinds.
+    pub registry: &'a Registry,
+    /// The build of the program.
+    pub build: Build,
+    /// Raised to stop.
+    pub cancelled: Arc<AtomicBool>,
+    /// Looks at the machine before it measures.
+    pub look: &'a dyn Fn(&Experiment) -> Result<Option<Preflight>, String>,
+    /// Hears what happens.
+    pub tell: &'a (dyn Fn(&str) + Sync),
+}
+
+/// What became of a shard here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Executed {
+    /// Its end is written down.
+    Ended,
+    /// Another job executes it, or has.
+    NotOurs,
+    /// It was stopped before its end.
+    Stopped,
+}
+
+/// A transfer that nobody watches or stops.
+fn unwatched<T>(transfer: impl FnOnce(Watch<'_>) -> T) -> T {
+    transfer(Watch {
+        cancelled: &AtomicBool::new(false),
+        listener: &|_: Progress| (),
+    })
+}
+
+/// Executes a shard of a run.
+///
+/// # Errors
+/// If the shared store or the machine refuses. What was pushed stays.
+pub fn execute(
+    url: &str,
+    run: &str,
+    shard: &str,
+    machine: &Machine<'_>,
+) -> Result<Executed, ClusterError> {
+    let remote = Remote::open(url)?;
+    let at = |document: &str| name(run, &format!("{shard}.{document}"));
+    let Some(order) = read::<Order>(&remote, &at("json"))? else {
+        return Err(ClusterError::Broken(format!(
+            "{} in {url} is not there",
+            at("json")
+        )));
+    };
+    let ours = Taken {
+        job: machine.job.clone(),
+    };
+    let is_ours = put(&remote, &at("taken"), &ours)?
+        || read::<Taken>(&remote, &at("taken"))?.as_ref() == Some(&ours);
+    if !is_ours || read::<End>(&remote, &at("end"))?.is_some() {
+        (machine.tell)("another job has this shard; nothing is executed");
+        return Ok(Executed::NotOurs);
+    }
+    let scratch = pipeline::temporary::folder(&machine.temporary, "benchtrail-job")
+        .map_err(|e| ClusterError::Io(machine.temporary.clone(), e))?;
+    let root = match &order.folder {
+        Some(folder) => Path::new(folder).join("store"),
+        None => scratch.path().join("store"),
+    };
+    let store = Store::open(&root)?;
+    let shard = Shard {
+        remote: &remote,
+        run,
+        name: shard,
+        order: &order,
+        machine,
+        store,
+        scratch: scratch.path(),
+    };
+    let Some(end) = shard.execute()? else {
+        return Ok(Executed::Stopped);
+    };
+    put(&remote, &at("end"), &end)?;
+    Ok(Executed::Ended)
+}
+
+/// A shard that is executed.
+struct Shard<'a> {
+    remote: &'a Remote,
+    run: &'a str,
+    name: &'a str,
+    order: &'a Order,
+    machine: &'a Machine<'a>,
+    store: Store,
+    scratch: &'a Path,
+}
+
+impl Shard<'_> {
+    /// Executes it; `None` if it was stopped.
+    fn execute(&self) -> Result<Option<End>, ClusterError> {
+        let study = self.study()?;
+        if let Some(refused) = self.other_machine(&study.experiment)? {
+            let hint = "machines of one stage must be alike: use `constraint`, `nodes` or a partition of one kind, or \
+                        make the kind of machine an axis";
+            return Ok(Some(self.refused(refused, Some(hint.to_owned()))));
+        }
+        let mut experiment = study.experiment;
+        experiment.forget_placements();
+        let preflight = match (self.machine.look)(&experiment) {
+            Ok(preflight) => preflight,
+            Err(why) => return Ok(Some(self.refused(why, None))),
+        };
+        let pushing = self.pushing()?;
+        let options = RunOptions {
+            plan: PlanOptions {
+                only: self.order.only.clone(),
+                ..PlanOptions::default()
+            },
+            keep_going: true,
+            cancelled: Arc::clone(&self.machine.cancelled),
+            build: self.machine.build.clone(),
+            preflight,
+            permit: Some(Arc::new(study.permit)),
+            by: self.order.by.clone(),
+            host: Some(self.machine.node.clone()),
+            folder: Some(study.folder),
+            facts: BTreeMap::from([("slurm".to_owned(), self.facts())]),
+            committed: Some(Committed(pushing.hook())),
+            ..RunOptions::default()
+        };
+        let tell = self.machine.tell;
+        let listener = |event: &Event| {
+            if let Some(line) = told(event) {
+                tell(&line);
+            }
+        };
+        let summary = pipeline::run(
+            &experiment,
+            self.machine.registry,
+            &self.store,
+            &options,
+            &listener,
+        )?;
+        let lock = Lock::read(&lock_path(&experiment))
+            .map_err(|e| ClusterError::Pipeline(e.into()))?
+            .map(|lock| lock.records().collect::<Vec<_>>());
+        pushing.rest(&lock.unwrap_or_default())?;
+        if summary.interrupted {
+            return Ok(None);
+        }
+        let without = summary.ledger.iter().filter_map(|line| {
+            let coordinates = line.coordinates.to_string();
+            let of_shard =
+                |c: &&pipeline::ShardCell| c.stage == line.stage && c.coordinates == coordinates;
+            let waited_for = self.order.cells.iter().any(|c| of_shard(&c));
+            (waited_for && line.status != CellStatus::Ok).then(|| Without {
+                stage: line.stage.clone(),
+                coordinates,
+                status: line.status,
+                reason: line.reason.clone().unwrap_or_default(),
+            })
+        });
+        Ok(Some(End {
+            without: without.collect(),
+            ..self.end()
+        }))
+    }
+
+    fn end(&self) -> End {
+        End {
+            job: self.machine.job.clone(),
+            node: self.machine.node.clone(),
+            ..End::default()
+        }
+    }
+
+    fn refused(&self, why: String, hint: Option<String>) -> End {
+        (self.machine.tell)(&why);
+        End {
+            refused: Some(why),
+            hint,
+            ..self.end()
+        }
+    }
+
+    /// Gets the study and its files.
+    fn study(&self) -> Result<StudyDocument, ClusterError> {
+        let digest = self.order.study;
+        self.remote.download(&self.store, &digest)?;
+        let study: Result<StudyDocument, _> = serde_json::from_slice(&self.store.get(&digest)?);
+        let mut study = study
+            .map_err(|e| ClusterError::Broken(format!("the study {digest} cannot be read: {e}")))?;
+        for source in &mut study.experiment.sources {
+            self.remote.download(&self.store, &source.digest)?;
+            // The name stays: its ending may say what the file holds.
+            let file = source.path.file_name().unwrap_or_default().to_owned();
+            let folder = self.scratch.join("sources").join(source.digest.hex());
+            let path = folder.join(file);
+            let copied = fs::create_dir_all(&folder)
+                .and_then(|()| fs::copy(self.store.path(&source.digest), &path));
+            copied.map_err(|e| ClusterError::Io(path.clone(), e))?;
+            source.path = path;
+        }
+        let experiment = &mut study.experiment;
+        experiment.file = self.scratch.join("study").join("study.yaml");
+        fs::create_dir_all(self.scratch.join("study"))
+            .map_err(|e| ClusterError::Io(self.scratch.to_owned(), e))?;
+        Ok(study)
+    }
+
+    /// Returns how this machine differs from the first one that executed a part of the study.
+    fn other_machine(&self, experiment: &Experiment) -> Result<Option<String>, ClusterError> {
+        for (group, facets) in placed_facets(experiment, self.machine.registry, &self.order.cells)?
+        {
+            let document = name(self.run, &format!("facets/{group}"));
+            if put(self.remote, &document, &facets)? {
+                continue;
+            }
+            let first: BTreeMap<String, Json> = read(self.remote, &document)?.unwrap_or_default();
+            let names: std::collections::BTreeSet<&String> =
+                first.keys().chain(facets.keys()).collect();
+            let differ = names
+                .into_iter()
+                .find(|name| first.get(*name) != facets.get(*name));
+            if let Some(facet) = differ {
+                let text =
+                    |value: Option<&Json>| value.map_or("nothing".to_owned(), Json::to_string);
+                return Ok(Some(format!(
+                    "the machine {} differs from those that execute the rest of the study: {facet} is {} here and {} there",
+                    self.machine.node,
+                    text(facets.get(facet)),
+                    text(first.get(facet)),
+                )));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns what records tell of the job.
+    fn facts(&self) -> Json {
+        let mut facts = json!({"job": self.machine.job, "node": self.machine.node});
+        if self.machine.restarts > 0 {
+            facts["restarts"] = json!(self.machine.restarts);
+        }
+        if !self.order.earlier.is_empty() {
+            let earlier = self.order.earlier.iter();
+            let earlier = earlier.map(
+                |e| json!({"job": e.job, "state": e.state, "reason": e.reason, "node": e.node}),
+            );
+            facts["earlier"] = earlier.collect();
+        }
+        facts
+    }
+
+    /// Gets what is done already, and prepares to push the rest.
+    fn pushing(&self) -> Result<Arc<Pushing>, ClusterError> {
+        let own = format!("{}.", self.name);
+        let mut known: BTreeMap<Digest, Maker> = BTreeMap::new();
+        let me = Maker {
+            host: Some(self.machine.node.clone()),
+            by: self.order.told_by.clone(),
+            started: None,
+        };
+        let mut count = 0;
+        for document in self.remote.documents(&name(self.run, "done"))? {
+            if !document.starts_with(&own) {
+                continue;
+            }
+            count += 1;
+            if let Some(done) =
+                read::<DoneCell>(self.remote, &name(self.run, &format!("done/{document}")))?
+            {
+                known.insert(done.record, done.maker);
+            }
+        }
+        for record in self.order.cells.iter().filter_map(|cell| cell.known) {
+            known.entry(record).or_insert_with(|| me.clone());
+        }
+        for (record, maker) in &known {
+            // Who made them is in the records; here they are this study's own.
+            unwatched(|watch| {
+                self.remote
+                    .pull(&self.store, &[*record], maker, view, watch)
+            })?;
+        }
+        Ok(Arc::new(Pushing {
+            remote: Remote::open(self.remote.url())?,
+            store: Store::open(self.store.root())?,
+            run: self.run.to_owned(),
+            name: self.name.to_owned(),
+            me,
+            next: AtomicUsize::new(count),
+            pushed: Mutex::new(known.into_keys().collect()),
+        }))
+    }
+}
+
+/// Pushes records as they become durable.
+struct Pushing {
+    remote: Remote,
+    store: Store,
+    run: String,
+    name: String,
+    me: Maker,
+    next: AtomicUsize,
+    pushed: Mutex<Vec<Digest>>,
+}
+
+impl Pushing {
+    fn hook(self: &Arc<Self>) -> Arc<dyn Fn(&[Digest]) + Send + Sync> {
+        let pushing = Arc::clone(self);
+        Arc::new(move |records| {
+            // What cannot be pushed now is pushed at the end, which then says why not.
+            let _later = pushing.push(records);
+        })
+    }
+
+    /// Pushes records, and says in the shared store that they are there.
+    fn push(&self, records: &[Digest]) -> Result<(), ClusterError> {
+        // Who was stopped has measured nothing: the coordinator learns why from Slurm.
+        let stopped = |digest: &Digest| {
+            let bytes = self.store.get(digest).ok()?;
+            let record = Record::parse(&bytes).ok()?;
+            (record.status == CellStatus::Interrupted).then_some(())
+        };
+        let records: Vec<Digest> = records
+            .iter()
+            .filter(|digest| stopped(digest).is_none())
+            .copied()
+            .collect();
+        let records = records.as_slice();
+        unwatched(|watch| push_records(&self.remote, &self.store, records, &self.me, watch))?;
+        for digest in records {
+            let Ok(record) = Record::parse(&self.store.get(digest)?) else {
+                continue;
+            };
+            let done = DoneCell {
+                stage: record.stage,
+                coordinates: record.coordinates.to_string(),
+                record: *digest,
+                status: record.status,
+                maker: self.me.clone(),
+            };
+            loop {
+                let number = self.next.fetch_add(1, Ordering::Relaxed);
+                let document = name(&self.run, &format!("done/{}.{number:06}", self.name));
+                if put(&self.remote, &document, &done)? {
+                    break;
+                }
+            }
+        }
+        let mut pushed = self.pushed.lock().unwrap_or_else(PoisonError::into_inner);
+        pushed.extend(records);
+        Ok(())
+    }
+
+    /// Pushes those of the records that are not pushed yet.
+    fn rest(&self, records: &[Digest]) -> Result<(), ClusterError> {
+        let pushed = self
+            .pushed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let rest: Vec<Digest> = records
+            .iter()
+            .filter(|record| !pushed.contains(record))
+            .copied()
+            .collect();
+        self.push(&rest)
+    }
+}
+
+/// Returns an event as a line of the job's output.
+fn told(event: &Event) -> Option<String> {
+    match event {
+        Event::CellStarted { cell, attempt } => Some(format!("{cell}: attempt {attempt}")),
+        Event::CellEnded {
+            cell,
+            status,
+            reason,
+            seconds,
+            cached: false,
+            ..
+        } => {
+            let reason = reason
+                .as_ref()
+                .map_or(String::new(), |reason| format!(": {reason}"));
+            Some(format!(
+                "{cell}: {} after {seconds:.1} s{reason}",
+                status.word()
+            ))
+        }
+        Event::Warning { message, .. } => Some(format!("warning: {message}")),
+        _ => None,
+    }
+}

@@ -1,0 +1,37 @@
+//! Parts of a study on machines that Slurm chooses.
+//!
+//! A *shard* is what one launch of a server needs: the launch, and all that is measured on it. The coordinator (a `run`)
+//! writes what a shard is to do into the shared store, asks Slurm for a machine, and looks at what comes back. On the
+//! machine, the same binary executes the shard in a store of its own and pushes each record. Nothing but the shared store
+//! and Slurm connects the two, so either may end and begin again.
+//!
+//! # In the shared store
+//!
+//! ```text
+//! jobs/bin/DIGEST/benchtrail   the binary that machines execute
+//! jobs/RUN/NAME.json           what the shard NAME is to do (an Order)
+//! jobs/RUN/NAME.log            what its job printed
+//! jobs/RUN/NAME.taken          which job executes it: a second one ends at once
+//! jobs/RUN/done/NAME.SEQ       a record that is complete in the shared store
+//! jobs/RUN/NAME.end            the shard is over: what became of each cell
+//! jobs/RUN/facets/…            the facets of the first machine: those of the others must agree
+//! ```
+//!
+//! Every document is put once, and the records' completions are the truth: a document only says where to look.
+
+mod coordinate;
+mod document;
+mod error;
+mod execute;
+mod journal;
+mod prepare;
+mod queue;
+mod status;
+
+pub use coordinate::{Asked, Came, Cluster};
+pub use document::COMMAND;
+pub use error::ClusterError;
+pub use execute::{Executed, Machine, execute};
+pub use places::{AT_ONCE, Slurm};
+pub use queue::{JobState, Phase, Queue};
+pub use status::{JobLine, jobs_of};

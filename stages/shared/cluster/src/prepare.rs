@@ -1,0 +1,120 @@
+//! What a run puts into the shared store before it submits anything, and what it does about an earlier run.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use artifacts::Digest;
+use pipeline::Experiment;
+
+use crate::coordinate::{Asked, counted};
+use crate::document::{FORMAT, StudyDocument};
+use crate::error::ClusterError;
+use crate::journal::Jobs;
+use crate::queue::{Phase, Queue};
+
+/// Returns a name for a run that no other has.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the clock and the process make the name unique"
+)]
+pub(crate) fn new_run(lock: &Path) -> String {
+    let now = jiff::Timestamp::now();
+    let text = format!("{now} {} {}", std::process::id(), lock.display());
+    format!("r{}", &Digest::of(text.as_bytes()).hex()[..12])
+}
+
+/// Returns the digest of an experiment, wherever its files lie.
+pub(crate) fn digest_of(experiment: &Experiment) -> Digest {
+    let mut experiment = experiment.clone();
+    experiment.file = PathBuf::new();
+    experiment
+        .sources
+        .iter_mut()
+        .for_each(|source| source.path = PathBuf::new());
+    let text = serde_json::to_vec(&experiment).expect("an experiment always serializes");
+    Digest::of(&text)
+}
+
+/// Puts this program's file where the machines find it.
+pub(crate) fn place_binary(folder: &Path, binary: &Path) -> Result<PathBuf, ClusterError> {
+    let at = |e| ClusterError::Io(binary.to_owned(), e);
+    let digest = Digest::of_file(binary).map_err(at)?;
+    let place = folder
+        .join("jobs/bin")
+        .join(digest.hex())
+        .join("benchtrail");
+    if place.is_file() {
+        return Ok(place);
+    }
+    let parent = place.parent().expect("a file lies in a folder").to_owned();
+    let put = || {
+        use std::os::unix::fs::PermissionsExt;
+        fs::create_dir_all(&parent)?;
+        let mut file = tempfile::NamedTempFile::new_in(&parent)?;
+        std::io::copy(&mut fs::File::open(binary)?, file.as_file_mut())?;
+        file.as_file()
+            .set_permissions(fs::Permissions::from_mode(0o755))?;
+        file.as_file().sync_all()?;
+        file.persist(&place).map(drop).map_err(|e| e.error)
+    };
+    put().map_err(|e| ClusterError::Io(parent.clone(), e))?;
+    Ok(place)
+}
+
+/// Puts the study with its files into the shared store; returns the digest of its document.
+pub(crate) fn upload_study(asked: &Asked<'_>) -> Result<Digest, ClusterError> {
+    for source in &asked.experiment.sources {
+        let bytes = fs::read(&source.path).map_err(|e| ClusterError::Io(source.path.clone(), e))?;
+        if Digest::of(&bytes) != source.digest {
+            return Err(ClusterError::Broken(format!(
+                "{} has changed since the plan was made; run again",
+                source.path.display()
+            )));
+        }
+        asked.store.put(&bytes)?;
+        asked.remote.upload(asked.store, &source.digest)?;
+    }
+    let folder = asked.experiment.file.parent().unwrap_or(Path::new(""));
+    // An empty path is the working directory.
+    let folder = std::path::absolute(Path::new(".").join(folder))
+        .map_err(|e| ClusterError::Io(folder.to_owned(), e))?;
+    let document = StudyDocument {
+        format: FORMAT,
+        experiment: asked.experiment.clone(),
+        folder,
+        permit: asked.permit.clone(),
+    };
+    let bytes = serde_json::to_vec(&document).expect("a study always serializes");
+    let digest = asked.store.put(&bytes)?;
+    asked.remote.upload(asked.store, &digest)?;
+    Ok(digest)
+}
+
+/// Ends the jobs of an earlier run of another version of the study. What they had done stays in the shared store.
+pub(crate) fn drop_left(asked: &Asked<'_>, queue: &Queue, left: &Jobs) -> Result<(), ClusterError> {
+    let active = left.jobs.iter().filter(|job| job.ended.is_none());
+    let names: Vec<String> = active
+        .map(|job| format!("benchtrail-{}-{}", left.run, job.name))
+        .collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let states = queue.jobs()?.ok_or_else(|| {
+        ClusterError::Slurm(
+            "squeue".to_owned(),
+            "the controller does not answer".to_owned(),
+        )
+    })?;
+    let living = states
+        .iter()
+        .filter(|state| state.phase() == Phase::Active && names.contains(&state.name));
+    let living: Vec<String> = living.map(|state| state.job.clone()).collect();
+    if !living.is_empty() {
+        (asked.tell)(&format!(
+            "cancelling {} of an earlier run: the study or the shared store is another one now",
+            counted(living.len(), "job")
+        ));
+        queue.cancel(&living)?;
+    }
+    Ok(())
+}

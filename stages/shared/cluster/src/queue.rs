@@ -1,0 +1,353 @@
+//! Slurm's commands: what they are told, and what they say.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::error::ClusterError;
+
+/// What `squeue` is asked to print of each job.
+const SQUEUE_FORMAT: &str = "%i|%j|%T|%r|%N|%M";
+
+/// What `sacct` is asked to print of each job.
+const SACCT_FORMAT: &str = "JobIDRaw,JobName,State,Reason,NodeList,Elapsed,ExitCode";
+
+/// What the state of a job means for its shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// It waits, runs, or is being ended.
+    Active,
+    /// It has ended, well or not.
+    Over,
+}
+
+/// The state of a job, in Slurm's own words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobState {
+    /// The number.
+    pub job: String,
+    /// The name that we gave it.
+    pub name: String,
+    /// The state, such as `RUNNING` or `OUT_OF_MEMORY`.
+    pub state: String,
+    /// Why it is in this state; empty if Slurm gives no reason.
+    pub reason: String,
+    /// The machine; empty while it waits.
+    pub node: String,
+    /// How long it has run, as Slurm writes it.
+    pub elapsed: String,
+}
+
+impl JobState {
+    /// Returns what the state means.
+    pub fn phase(&self) -> Phase {
+        phase(&self.state)
+    }
+}
+
+/// Returns what a state means. What Slurm may add in a later version is taken for active: a job is over only if Slurm
+/// says so, or no longer knows it.
+fn phase(state: &str) -> Phase {
+    const OVER: [&str; 11] = [
+        "BOOT_FAIL",
+        "CANCELLED",
+        "COMPLETED",
+        "DEADLINE",
+        "FAILED",
+        "LAUNCH_FAILED",
+        "NODE_FAIL",
+        "OUT_OF_MEMORY",
+        "PREEMPTED",
+        "REVOKED",
+        "TIMEOUT",
+    ];
+    match OVER.contains(&state) {
+        true => Phase::Over,
+        false => Phase::Active,
+    }
+}
+
+/// Reads the lines of `squeue`.
+pub(crate) fn parse_squeue(text: &str) -> Vec<JobState> {
+    text.lines().filter_map(|line| parse(line, 6)).collect()
+}
+
+/// Reads the lines of `sacct --parsable2`.
+pub(crate) fn parse_sacct(text: &str) -> Vec<JobState> {
+    text.lines().filter_map(|line| parse(line, 7)).collect()
+}
+
+fn parse(line: &str, fields: usize) -> Option<JobState> {
+    let parts: Vec<&str> = line.trim().split('|').collect();
+    let [job, name, state, reason, node, elapsed, ..] = parts.as_slice() else {
+        return None;
+    };
+    if parts.len() != fields || job.is_empty() || !job.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    // sacct writes `CANCELLED by 1000`.
+    let state = state.split_whitespace().next()?;
+    let told = |text: &str| match text {
+        "None" | "(null)" | "None assigned" => String::new(),
+        text => text.to_owned(),
+    };
+    Some(JobState {
+        job: (*job).to_owned(),
+        name: (*name).to_owned(),
+        state: state.trim_end_matches('+').to_owned(),
+        reason: told(reason),
+        node: told(node),
+        elapsed: (*elapsed).to_owned(),
+    })
+}
+
+/// Reads `scontrol --oneliner show job`: `Key=Value` pairs. Values with spaces are cut at the first one.
+pub(crate) fn parse_details(text: &str) -> BTreeMap<String, String> {
+    const TOLD: [&str; 14] = [
+        "JobState",
+        "Reason",
+        "Restarts",
+        "Requeue",
+        "ExitCode",
+        "DerivedExitCode",
+        "RunTime",
+        "TimeLimit",
+        "SubmitTime",
+        "StartTime",
+        "EndTime",
+        "Partition",
+        "NodeList",
+        "BatchHost",
+    ];
+    let pairs = text
+        .split_whitespace()
+        .filter_map(|word| word.split_once('='));
+    pairs
+        .filter(|(key, value)| TOLD.contains(key) && !value.is_empty() && *value != "(null)")
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// What a command of Slurm came to.
+enum Answer {
+    Said(String),
+    /// The controller cannot be reached: nothing is known.
+    Unreachable,
+    Refused(String),
+}
+
+/// Slurm, through its commands on the search path.
+#[derive(Debug, Default)]
+pub struct Queue;
+
+impl Queue {
+    /// Submits a job; `None` if the controller cannot be reached.
+    ///
+    /// # Errors
+    /// If `sbatch` refuses.
+    pub fn submit(&self, arguments: &[String]) -> Result<Option<String>, ClusterError> {
+        match ask("sbatch", arguments)? {
+            Answer::Unreachable => Ok(None),
+            Answer::Refused(said) => Err(ClusterError::Slurm(line("sbatch", arguments), said)),
+            Answer::Said(said) => {
+                // On a federation it says `JOB;CLUSTER`.
+                let job = said.trim().split(';').next().unwrap_or_default();
+                match !job.is_empty() && job.bytes().all(|b| b.is_ascii_digit()) {
+                    true => Ok(Some(job.to_owned())),
+                    false => {
+                        let said = format!("expected the number of a job, got `{}`", said.trim());
+                        Err(ClusterError::Slurm(line("sbatch", arguments), said))
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the jobs of this user that Slurm knows, those that ended lately too; `None` if it cannot be reached.
+    ///
+    /// # Errors
+    /// If `squeue` cannot be started or refuses.
+    pub fn jobs(&self) -> Result<Option<Vec<JobState>>, ClusterError> {
+        let arguments = ["--me", "--noheader", "--states=all", "--format"].map(str::to_owned);
+        let arguments = [&arguments[..], &[SQUEUE_FORMAT.to_owned()]].concat();
+        match ask("squeue", &arguments)? {
+            Answer::Said(said) => Ok(Some(parse_squeue(&said))),
+            Answer::Unreachable => Ok(None),
+            Answer::Refused(said) => Err(ClusterError::Slurm(line("squeue", &arguments), said)),
+        }
+    }
+
+    /// Returns what accounting knows of a job that the queue has forgotten; `None` if it knows nothing, or the cluster
+    /// keeps no accounts.
+    pub fn account(&self, job: &str) -> Option<JobState> {
+        let arguments = [
+            "--noheader",
+            "--parsable2",
+            "--allocations",
+            "--format",
+            SACCT_FORMAT,
+            "--jobs",
+            job,
+        ]
+        .map(str::to_owned);
+        match ask("sacct", &arguments) {
+            Ok(Answer::Said(said)) => parse_sacct(&said)
+                .into_iter()
+                .rfind(|state| state.job == job),
+            _ => None,
+        }
+    }
+
+    /// Returns everything that the controller says of a job.
+    pub fn details(&self, job: &str) -> BTreeMap<String, String> {
+        let arguments = ["--oneliner", "show", "job", job].map(str::to_owned);
+        match ask("scontrol", &arguments) {
+            Ok(Answer::Said(said)) => parse_details(&said),
+            _ => BTreeMap::new(),
+        }
+    }
+
+    /// Cancels jobs; returns false if the controller cannot be reached.
+    ///
+    /// # Errors
+    /// If `scancel` cannot be started.
+    pub fn cancel(&self, jobs: &[String]) -> Result<bool, ClusterError> {
+        if jobs.is_empty() {
+            return Ok(true);
+        }
+        // A job that has ended meanwhile needs no cancelling.
+        Ok(!matches!(ask("scancel", jobs)?, Answer::Unreachable))
+    }
+}
+
+/// Returns a command line for messages.
+pub(crate) fn line(program: &str, arguments: &[String]) -> String {
+    let word = |word: &String| match word.contains(char::is_whitespace) {
+        true => format!("'{word}'"),
+        false => word.clone(),
+    };
+    let words: Vec<String> = arguments.iter().map(word).collect();
+    format!("{program} {}", words.join(" "))
+}
+
+/// Executes a command of Slurm.
+fn ask(program: &str, arguments: &[String]) -> Result<Answer, ClusterError> {
+    let output = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        // Its words, not those of the user's language; and no variable changes what it is asked.
+        .env("LC_ALL", "C")
+        .env_remove("SQUEUE_FORMAT")
+        .env_remove("SQUEUE_STATES")
+        .env_remove("SACCT_FORMAT")
+        .output()
+        .map_err(|e| {
+            let said = match e.kind() {
+                std::io::ErrorKind::NotFound => "it is not on the search path".to_owned(),
+                _ => e.to_string(),
+            };
+            ClusterError::Slurm(program.to_owned(), said)
+        })?;
+    if output.status.success() {
+        return Ok(Answer::Said(
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+        ));
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Ok(match is_unreachable(&said) {
+        true => Answer::Unreachable,
+        false => Answer::Refused(said),
+    })
+}
+
+/// Tells whether a command failed because the controller did not answer.
+fn is_unreachable(said: &str) -> bool {
+    const SIGNS: [&str; 8] = [
+        "Unable to contact slurm controller",
+        "Connection refused",
+        "Connection timed out",
+        "Socket timed out",
+        "Zero Bytes were transmitted",
+        "Unexpected message received",
+        "Resource temporarily unavailable",
+        "slurm_receive_msg",
+    ];
+    SIGNS.iter().any(|sign| said.contains(sign))
+}
+
+/// Tells whether a program is on the search path.
+pub(crate) fn is_there(program: &str, path: &std::ffi::OsStr) -> bool {
+    std::env::split_paths(path).any(|folder| Path::new(&folder).join(program).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lines_of_squeue_are_jobs() {
+        let text = "7|benchtrail-s1-2|RUNNING|None|n1|0:05\n8|benchtrail-s1-3|PENDING|Resources||0:00\n\
+                    slurm_load_jobs error\n9_1|array|RUNNING|None|n1|0:01\n";
+        let jobs = parse_squeue(text);
+        assert_eq!(jobs.len(), 2, "{jobs:?}");
+        assert_eq!(jobs[0].node, "n1");
+        assert_eq!(jobs[0].reason, "");
+        assert_eq!(jobs[1].reason, "Resources");
+        assert_eq!(jobs[1].phase(), Phase::Active);
+    }
+
+    #[test]
+    fn the_lines_of_sacct_are_jobs_whoever_cancelled_them() {
+        let text = "7|a|CANCELLED by 1000|None|n1|00:00:05|0:15\n8|b|OUT_OF_MEMORY|None|n2|00:01:00|0:125\n\
+                    9|c|TIMEOUT|None|None assigned|00:01:00|0:0\n";
+        let jobs = parse_sacct(text);
+        let states: Vec<&str> = jobs.iter().map(|j| j.state.as_str()).collect();
+        assert_eq!(states, ["CANCELLED", "OUT_OF_MEMORY", "TIMEOUT"]);
+        assert!(jobs.iter().all(|j| j.phase() == Phase::Over));
+        assert_eq!(jobs[2].node, "");
+    }
+
+    #[test]
+    fn a_job_is_over_only_in_a_state_that_says_so() {
+        for state in [
+            "PENDING",
+            "RUNNING",
+            "COMPLETING",
+            "REQUEUED",
+            "REQUEUE_HOLD",
+            "SUSPENDED",
+            "NEWER_STATE",
+        ] {
+            assert_eq!(phase(state), Phase::Active, "{state}");
+        }
+        for state in [
+            "COMPLETED",
+            "NODE_FAIL",
+            "PREEMPTED",
+            "DEADLINE",
+            "BOOT_FAIL",
+        ] {
+            assert_eq!(phase(state), Phase::Over, "{state}");
+        }
+    }
+
+    #[test]
+    fn the_controllers_details_are_pairs() {
+        let text = "JobId=7 JobName=x UserId=root(0) JobState=TIMEOUT Reason=TimeLimit Restarts=1 ExitCode=0:15 \
+                    NodeList=n1 Command=(null) TRES=cpu=2,mem=1G";
+        let details = parse_details(text);
+        assert_eq!(details["Reason"], "TimeLimit");
+        assert_eq!(details["Restarts"], "1");
+        assert!(!details.contains_key("UserId"));
+    }
+
+    #[test]
+    fn a_controller_that_is_down_is_no_refusal() {
+        assert!(is_unreachable(
+            "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
+        ));
+        assert!(!is_unreachable(
+            "sbatch: error: invalid partition specified: gpu"
+        ));
+    }
+}

@@ -1,0 +1,276 @@
+//! What an experiment says of machines that Slurm chooses, and how `sbatch` is told.
+
+use std::time::Duration;
+
+use pipeline::Problem;
+use pipeline::settings::DurationText;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Jobs of one study that Slurm has at once unless the study says otherwise.
+pub const AT_ONCE: u32 = 8;
+
+/// Jobs of Slurm, one for each launch of a server. Nothing of it is in a key.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(extend("x-other-words" = {
+    "queue": "`partition`",
+    "gpus": "`gres`, such as `gpu:1`, or `extra-arguments: [\"--gpus=1\"]`",
+    "mem": "`memory`",
+    "nodelist": "`nodes`",
+    "walltime": "`time`",
+    "exclude": "`extra-arguments: [\"--exclude=NODE\"]`",
+}))]
+pub struct Slurm {
+    /// The partition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub partition: Option<String>,
+    /// Generic resources, for instance `gpu:h100:1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub gres: Option<String>,
+    /// The account that is charged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub account: Option<String>,
+    /// The quality of service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub qos: Option<String>,
+    /// Features that the machine must have. All machines of one stage must have the same facets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub constraint: Option<String>,
+    /// The memory, for instance `64G`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub memory: Option<String>,
+    /// The processors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", range(min = 1))]
+    pub cpus: Option<u32>,
+    /// The time limit of a job; Slurm counts whole minutes. By default the sum of the `timeout`s of what the job
+    /// executes, and the partition's limit if a stage has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "DurationText")]
+    pub time: Option<DurationText>,
+    /// Names of machines. The launches of a block then go to one machine, block after block to the next, so that the
+    /// machine is the same for all that a block compares. By default Slurm chooses for each launch.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(length(min = 1)))]
+    pub nodes: Vec<String>,
+    /// Whether a job has its machine for itself, which a measurement should have.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    #[schemars(default = "yes")]
+    pub exclusive: bool,
+    /// How many jobs of the study Slurm has at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32", range(min = 1))]
+    pub at_once: Option<u32>,
+    /// A folder of each machine that keeps engines and environments for the next job; by default a job has a temporary
+    /// folder that goes with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub folder: Option<String>,
+    /// Further arguments of `sbatch`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub extra_arguments: Vec<String>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_yes(value: &bool) -> bool {
+    *value
+}
+
+/// Arguments of `sbatch` that are ours to give.
+const OURS: [&str; 14] = [
+    "--parsable",
+    "--job-name",
+    "-J",
+    "--output",
+    "-o",
+    "--error",
+    "-e",
+    "--wrap",
+    "--array",
+    "-a",
+    "--wait",
+    "-W",
+    "--chdir",
+    "-D",
+];
+
+impl Slurm {
+    /// Returns every mistake, with a route that begins at the place.
+    pub(crate) fn check(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let texts = [
+            ("partition", &self.partition),
+            ("gres", &self.gres),
+            ("account", &self.account),
+            ("qos", &self.qos),
+            ("constraint", &self.constraint),
+            ("memory", &self.memory),
+        ];
+        for (key, text) in texts {
+            if text.as_deref().is_some_and(|text| !is_value(text)) {
+                let message = format!("`{key}` is no value that `sbatch` could take");
+                problems.push(
+                    Problem::at(&["slurm", key], message)
+                        .hint("write it as after `--option=`, without spaces around it"),
+                );
+            }
+        }
+        for (i, node) in self.nodes.iter().enumerate() {
+            let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+            if node.is_empty() || node.starts_with('-') || !node.chars().all(plain) {
+                let mut problem = Problem::at(
+                    &["slurm", "nodes"],
+                    format!("`{node}` cannot be the name of a machine"),
+                )
+                .hint("name each machine on its own, without brackets: `nodes: [gpu-1, gpu-2]`");
+                problem.route.push(pipeline::Step::Index(i));
+                problems.push(problem);
+            }
+        }
+        for (i, argument) in self.extra_arguments.iter().enumerate() {
+            let name = argument.split('=').next().unwrap_or_default();
+            let problem = if OURS.contains(&name) {
+                Some("Benchtrail gives it to `sbatch` itself")
+            } else if !argument.starts_with('-') || argument.contains(['\n', '\0']) {
+                Some("it is not an option in one word")
+            } else {
+                None
+            };
+            if let Some(why) = problem {
+                let mut problem = Problem::at(
+                    &["slurm", "extra-arguments"],
+                    format!("`{argument}` cannot be an argument here: {why}"),
+                )
+                .hint("write options as one word: `--reservation=NAME`");
+                problem.route.push(pipeline::Step::Index(i));
+                problems.push(problem);
+            }
+        }
+        problems
+    }
+
+    /// Returns the options of `sbatch` that the study decides. `node` is the machine that this job is for, and `time`
+    /// the limit if the study gives none.
+    pub fn options(&self, node: Option<&str>, time: Option<Duration>) -> Vec<String> {
+        let texts = [
+            ("partition", self.partition.clone()),
+            ("gres", self.gres.clone()),
+            ("account", self.account.clone()),
+            ("qos", self.qos.clone()),
+            ("constraint", self.constraint.clone()),
+            ("mem", self.memory.clone()),
+            ("cpus-per-task", self.cpus.map(|n| n.to_string())),
+            (
+                "time",
+                self.time.map(|time| time.0).or(time).map(whole_minutes),
+            ),
+            ("nodelist", node.map(str::to_owned)),
+        ];
+        let mut options = vec!["--nodes=1".to_owned(), "--ntasks=1".to_owned()];
+        if self.exclusive {
+            options.push("--exclusive".to_owned());
+        }
+        let given = texts
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value?)));
+        options.extend(given.map(|(name, value)| format!("--{name}={value}")));
+        options.extend(self.extra_arguments.iter().cloned());
+        options
+    }
+
+    /// Returns the machine that the launches of a block go to (the block from 1), if the study names machines.
+    pub fn node(&self, block: usize) -> Option<&str> {
+        let turn = block.saturating_sub(1).checked_rem(self.nodes.len())?;
+        self.nodes.get(turn).map(String::as_str)
+    }
+}
+
+/// Writes a limit as Slurm reads it, rounded up to minutes.
+fn whole_minutes(limit: Duration) -> String {
+    limit.as_secs().div_ceil(60).max(1).to_string()
+}
+
+/// Tells whether a text can stand behind `--option=`.
+fn is_value(text: &str) -> bool {
+    !text.is_empty() && text.trim() == text && !text.contains(['\n', '\0'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slurm() -> Slurm {
+        Slurm {
+            exclusive: true,
+            ..Slurm::default()
+        }
+    }
+
+    #[test]
+    fn what_a_study_says_becomes_options_of_sbatch() {
+        let asked = Slurm {
+            partition: Some("gpu".into()),
+            gres: Some("gpu:1".into()),
+            memory: Some("64G".into()),
+            nodes: vec!["a".into(), "b".into()],
+            extra_arguments: vec!["--reservation=mine".into()],
+            ..slurm()
+        };
+        assert_eq!(asked.check(), Vec::new());
+        assert_eq!(
+            asked.options(asked.node(2), Some(Duration::from_secs(61))),
+            [
+                "--nodes=1",
+                "--ntasks=1",
+                "--exclusive",
+                "--partition=gpu",
+                "--gres=gpu:1",
+                "--mem=64G",
+                "--time=2",
+                "--nodelist=b",
+                "--reservation=mine"
+            ]
+        );
+        assert_eq!(asked.node(3), Some("a"), "blocks go round");
+        assert_eq!(slurm().node(1), None);
+    }
+
+    #[test]
+    fn a_value_is_never_another_option_and_ours_are_refused() {
+        for bad in ["", " gpu", "a\nb"] {
+            let asked = Slurm {
+                partition: Some(bad.into()),
+                ..slurm()
+            };
+            assert_eq!(asked.check().len(), 1, "{bad:?}");
+        }
+        for bad in ["gpu-[1-3]", "-x", "", "a b"] {
+            let asked = Slurm {
+                nodes: vec![bad.into()],
+                ..slurm()
+            };
+            assert_eq!(asked.check().len(), 1, "{bad:?}");
+        }
+        for bad in ["--output=x", "-J", "hostname", "--wrap=rm", "-a"] {
+            let asked = Slurm {
+                extra_arguments: vec![bad.into()],
+                ..slurm()
+            };
+            assert_eq!(asked.check().len(), 1, "{bad}");
+        }
+    }
+}

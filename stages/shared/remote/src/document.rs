@@ -1,0 +1,67 @@
+//! Small documents and single objects, for those who arrange work through a shared store.
+
+use std::path::PathBuf;
+
+use artifacts::{Digest, Store};
+
+use crate::Remote;
+use crate::error::RemoteError;
+
+impl Remote {
+    /// Returns the folder that it lies in, as an absolute path.
+    ///
+    /// # Errors
+    /// If it cannot be found.
+    pub fn folder(&self) -> Result<PathBuf, RemoteError> {
+        let folder = crate::place::folder(&self.url)?;
+        folder
+            .canonicalize()
+            .map_err(|e| RemoteError::Other(self.url.clone(), format!("{}: {e}", folder.display())))
+    }
+
+    /// Puts a document under a name if it is free; returns false if it is taken.
+    ///
+    /// # Errors
+    /// If the shared store refuses.
+    pub fn put_document(&self, name: &str, bytes: &[u8]) -> Result<bool, RemoteError> {
+        let put = self.backend.put_new(name, bytes)?;
+        self.backend.settle()?;
+        Ok(put)
+    }
+
+    /// Reads a document; `None` if there is none.
+    ///
+    /// # Errors
+    /// If the shared store cannot be read, or the document is larger than 1 MiB.
+    pub fn document(&self, name: &str) -> Result<Option<Vec<u8>>, RemoteError> {
+        self.read_small(name)
+    }
+
+    /// Returns the last segments of the names of documents that begin with these segments, sorted. A document may be
+    /// missing from it for a while.
+    ///
+    /// # Errors
+    /// If the shared store cannot be listed.
+    pub fn documents(&self, folder: &str) -> Result<Vec<String>, RemoteError> {
+        self.backend.list(folder)
+    }
+
+    /// Uploads an object unless it is there.
+    ///
+    /// # Errors
+    /// If it is missing or damaged here, or the shared store refuses.
+    pub fn upload(&self, local: &Store, digest: &Digest) -> Result<(), RemoteError> {
+        self.send(local, digest, false).map(drop)
+    }
+
+    /// Downloads an object unless it is here.
+    ///
+    /// # Errors
+    /// If it is missing or damaged there, or the local store refuses.
+    pub fn download(&self, local: &Store, digest: &Digest) -> Result<(), RemoteError> {
+        match local.is_whole(digest)? {
+            true => Ok(()),
+            false => self.receive(local, digest).map(drop),
+        }
+    }
+}
