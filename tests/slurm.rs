@@ -29,6 +29,8 @@ impl Login {
             .replace("clients: [1, 2, 4]", "clients: [1]")
             .replace("default: 24", "default: 4");
         fs::write(project.path().join(STUDY), text).expect("a file");
+        let prompts = repository.join("tests/slurm/study/prompts.jsonl");
+        fs::copy(prompts, project.path().join("prompts.jsonl")).expect("a file");
         let stub = tempfile::tempdir().expect("a temporary folder");
         for program in ["sbatch", "squeue", "sacct", "scancel", "scontrol"] {
             let target = stub.path().join(program);
