@@ -37,8 +37,8 @@ pub use effect::{Consent, Effect, Permit, StageEffect, What, effects};
 pub use error::PipelineError;
 pub use event::Event;
 pub use execute::{
-    Committed, Difference, ReproduceOptions, Reproduced, RunOptions, RunSummary, StudyDocument,
-    StudyResult, Verdict, Which, reproduce, run,
+    Committed, Difference, Listener, ReproduceOptions, Reproduced, RunOptions, RunSummary,
+    StudyDocument, StudyResult, Verdict, Which, reproduce, run,
 };
 pub use experiment::{Axis, Cell, Excluded, Experiment, Order, Stage, claims_digests};
 pub use graph::UnknownKind;

@@ -26,7 +26,8 @@ pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop
     let lock = lock_file(file, profile.as_deref());
     let store = Project::of(Some(file), global.store.as_deref())?.store;
     let jobs = cluster::jobs_of(&store, &lock)?;
-    if !lock.exists() && !(unfinished.is_empty() && jobs.is_empty()) {
+    let left = !unfinished.is_empty() || !jobs.is_empty();
+    if left && !lock.exists() {
         // A run was killed before it wrote its first lock, or is still at work.
         tell_unfinished(&unfinished, &jobs, file, global);
         return Ok(());
@@ -93,7 +94,7 @@ pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop
         say(&line);
     }
     say(&format!("trail digest {}", lock.trail()));
-    if !(unfinished.is_empty() && jobs.is_empty()) {
+    if left {
         tell_unfinished(&unfinished, &jobs, file, global);
     }
     Ok(())

@@ -72,9 +72,12 @@ fn files_of(experiment: &Experiment, store: &Store, options: &RunOptions) -> Nam
     }
 }
 
+/// A function that is told of records.
+pub type Listener = dyn Fn(&[Digest]) + Send + Sync;
+
 /// Hears of records that have become durable.
 #[derive(Clone)]
-pub struct Committed(pub Arc<dyn Fn(&[Digest]) + Send + Sync>);
+pub struct Committed(pub Arc<Listener>);
 
 impl std::fmt::Debug for Committed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

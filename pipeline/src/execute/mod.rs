@@ -13,7 +13,7 @@ mod study_document;
 mod summary;
 mod task;
 
-pub use drive::{Committed, RunOptions, run};
+pub use drive::{Committed, Listener, RunOptions, run};
 pub(crate) use live::resources_of;
 pub use reproduce::{Difference, ReproduceOptions, Reproduced, Verdict, Which, reproduce};
 pub use study_document::StudyDocument;

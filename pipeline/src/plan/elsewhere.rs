@@ -46,6 +46,9 @@ pub struct AwayFailure {
     pub evidence: Vec<(String, Media, Vec<u8>)>,
 }
 
+/// When a shard goes: the block, the place in it, the first cell.
+type Turn = (Option<usize>, usize, usize);
+
 /// Cells that one machine executes together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shard {
@@ -114,9 +117,9 @@ pub fn shards(
             groups.entry(*group).or_default().push(cell);
         }
     }
-    let mut shards: Vec<((Option<usize>, usize, usize), Shard)> = groups
-        .into_iter()
-        .map(|(_, cells)| shard(&session, &cells))
+    let mut shards: Vec<(Turn, Shard)> = groups
+        .into_values()
+        .map(|cells| shard(&session, &cells))
         .collect();
     shards.sort_by_key(|(seat, _)| *seat);
     Ok(shards.into_iter().map(|(_, shard)| shard).collect())
@@ -186,7 +189,7 @@ fn grouped(graph: &Graph<'_>, placed: &[usize]) -> HashMap<usize, usize> {
 }
 
 /// Describes the shard of some cells, with its place in the order.
-fn shard(session: &Session<'_>, cells: &[usize]) -> ((Option<usize>, usize, usize), Shard) {
+fn shard(session: &Session<'_>, cells: &[usize]) -> (Turn, Shard) {
     let graph = &session.graph;
     let seats = cells.iter().filter_map(|cell| {
         let design = graph.experiment.design.as_ref()?;

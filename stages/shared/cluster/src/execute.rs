@@ -11,7 +11,7 @@ use pipeline::design::Preflight;
 use pipeline::lock::{Lock, lock_path};
 use pipeline::record::{Build, Record, view};
 use pipeline::{
-    CellStatus, Committed, Event, Experiment, Json, PlanOptions, Registry, RunOptions,
+    CellStatus, Committed, Event, Experiment, Json, Listener, PlanOptions, Registry, RunOptions,
     placed_facets,
 };
 use remote::{Progress, Remote, Watch, push_records};
@@ -334,7 +334,7 @@ struct Pushing {
 }
 
 impl Pushing {
-    fn hook(self: &Arc<Self>) -> Arc<dyn Fn(&[Digest]) + Send + Sync> {
+    fn hook(self: &Arc<Self>) -> Arc<Listener> {
         let pushing = Arc::clone(self);
         Arc::new(move |records| {
             // What cannot be pushed now is pushed at the end, which then says why not.
