@@ -10,6 +10,7 @@ use pipeline::place::{CellPattern, PlaceError, cell_text};
 use pipeline::record::Record;
 
 use crate::exit::Stop;
+use crate::given::{Wanted, must_be};
 use crate::project::shown;
 
 /// Reads a pattern over cells.
@@ -80,6 +81,7 @@ pub(crate) fn read_lock(experiment: &Path, profile: Option<&str>) -> Result<Lock
                 .hint(pipeline::language::instead_of(experiment)),
         );
     }
+    must_be(experiment, Wanted::Run)?;
     let path = lock_file(experiment, profile);
     let lock = Lock::read(&path).map_err(Stop::failed)?;
     lock.ok_or_else(|| {

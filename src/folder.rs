@@ -9,7 +9,7 @@ pub(crate) const ROWS: &str = "requests.parquet";
 
 /// Returns whether a path is a Parquet file or a folder with the tables of a load.
 pub(crate) fn is_loose(path: &Path) -> bool {
-    is_parquet(path) || is_load(path)
+    is_load(path) || crate::given::is_table(path)
 }
 
 /// Returns whether a path is a folder with the tables of a load.
@@ -19,6 +19,12 @@ pub(crate) fn is_load(path: &Path) -> bool {
 
 fn is_parquet(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "parquet") && path.is_file()
+}
+
+/// What to say of a table that cannot be read.
+pub(crate) fn damaged(name: &str, error: &artifacts::TableError) -> Stop {
+    Stop::failed(format!("{name}: {error}"))
+        .hint("the file is damaged or was not written to its end: copy it again, or write it again")
 }
 
 /// Returns the names of the tables in a folder of a load, sorted.

@@ -11,6 +11,7 @@ mod dry_run;
 mod evidence;
 mod exit;
 mod folder;
+mod given;
 mod locks;
 mod main_table;
 mod other_words;

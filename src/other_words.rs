@@ -106,6 +106,31 @@ const COMMANDS: &[(&str, &str)] = &[
     ("version", "--version"),
 ];
 
+/// What other tools name an API, or where it is served, and what it is here.
+const APIS: &[(&str, &str)] = &[
+    ("/v1/completions", "openai-completions"),
+    ("/v1/chat/completions", "openai-chat"),
+    ("/v1/responses", "openai-responses"),
+    ("/v1/messages", "anthropic-messages"),
+    ("/v1/embeddings", "openai-embeddings"),
+    ("/rerank", "rerank"),
+    ("/v1/rerank", "rerank"),
+    ("/completion", "llama-cpp-completion"),
+    ("/generate", "sglang-generate"),
+    ("/generate_stream", "tgi-generate"),
+    ("/api/generate", "ollama-generate"),
+    ("/api/chat", "ollama-chat"),
+    ("openai", "openai-completions"),
+    ("completions", "openai-completions"),
+    ("chat", "openai-chat"),
+    ("openai-chat-completions", "openai-chat"),
+    ("vllm", "openai-completions"),
+    ("sglang", "sglang-generate"),
+    ("tgi", "tgi-generate"),
+    ("ollama", "ollama-generate"),
+    ("embeddings", "openai-embeddings"),
+];
+
 /// Puts our word in the place of the parser's guess where the unknown option is another tool's.
 pub(crate) fn with_our_word(mut error: Error) -> Error {
     if let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand)
@@ -122,6 +147,19 @@ pub(crate) fn with_our_word(mut error: Error) -> Error {
     let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else {
         return error;
     };
+    if let (true, Some(ContextValue::String(value))) = (
+        given.starts_with("--api "),
+        error.get(ContextKind::InvalidValue),
+    ) {
+        let ours = APIS.iter().find(|(theirs, _)| theirs == value);
+        if let Some((_, ours)) = ours {
+            error.insert(
+                ContextKind::SuggestedValue,
+                ContextValue::String((*ours).to_owned()),
+            );
+        }
+        return error;
+    }
     let ours = WORDS
         .iter()
         .find(|(theirs, _)| theirs == given)
@@ -205,6 +243,11 @@ mod tests {
                 .chain(arguments);
             with_our_word(Cli::try_parse_from(all).unwrap_err()).to_string()
         };
+        for (theirs, ours) in APIS {
+            let told = told(&["--api", theirs]);
+            assert!(told.contains(&format!("'{ours}'")), "{told}");
+            assert!(<contract::Api as contract::Word>::EACH.contains(ours));
+        }
         assert!(told(&["--backend", "vllm"]).contains("'--api'"));
         assert!(told(&["--artifact-dir", "x"]).contains("'--out'"));
         assert!(told(&["--port", "8000"]).contains("part of the URL"));

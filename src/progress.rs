@@ -154,7 +154,9 @@ impl Progress {
             .map(|path| {
                 let begin = || {
                     let mut file = File::create(path)?;
-                    writeln!(file, "{}", first_line(experiment, stop)).map(|()| file)
+                    // At once: written piece by piece it would be a system call or two for each cell.
+                    let line = format!("{}\n", first_line(experiment, stop));
+                    file.write_all(line.as_bytes()).map(|()| file)
                 };
                 begin().map_err(|e| Stop::machine(format!("{}: {e}", path.display())))
             })

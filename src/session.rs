@@ -8,6 +8,7 @@ use pipeline::{Diagnostics, Experiment, PipelineError, Plan, PlanOptions, Regist
 
 use crate::args::{ExperimentArgs, Global, Selection};
 use crate::exit::Stop;
+use crate::given::{Wanted, must_be};
 use crate::project::Project;
 use crate::registry::registry;
 
@@ -24,6 +25,7 @@ impl Session {
     /// # Errors
     /// If the file is not there or holds mistakes: all of them are told.
     pub(crate) fn open(arguments: &ExperimentArgs, global: &Global) -> Result<Self, Stop> {
+        must_be(&arguments.experiment, Wanted::Experiment)?;
         let registry = registry();
         let options = Options {
             set: arguments.set.clone(),

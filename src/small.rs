@@ -80,11 +80,21 @@ fn text(name: &str, folder: &Path, base: &Path) -> String {
         }
         None => file(ROWS),
     };
+    let bounds = bounds(&levels.first().map_or_else(
+        || folder.to_owned(),
+        |(_, start, label)| folder.join(format!("{start}{label}")),
+    ));
+    let goodput = match &bounds {
+        Some(bounds) => format!(
+            ", goodput: {{operator: goodput, objectives: [{{name: asked, all: {bounds}}}]}}"
+        ),
+        None => String::new(),
+    };
     let _ = write!(
         text,
         "    import: {{tool: benchtrail, file: {rows}}}\n  \
          checks: {{kind: verify, needs: [load]}}\n  \
-         results: {{kind: analyze, needs: [load, checks], tables: {{cells: {{operator: cell-summary}}}}}}\n  \
+         results: {{kind: analyze, needs: [load, checks], tables: {{cells: {{operator: cell-summary}}{goodput}}}}}\n  \
          report:\n    kind: report\n    needs: [load, checks, results]\n"
     );
     if let Some((axis, _)) = sweep.filter(|_| numbers) {
@@ -94,28 +104,68 @@ fn text(name: &str, folder: &Path, base: &Path) -> String {
             "req/s"
         };
         text.push_str("    figures:\n");
-        for (name, column, title, y) in [
+        let figures = [
             (
                 "throughput",
+                "cells",
                 "output_throughput",
                 "Output throughput over the levels",
                 "output throughput (tok/s)",
             ),
             (
                 "first_token",
+                "cells",
                 "ttft_ms_p50",
                 "Median time to first token over the levels",
                 "time to first token, median (ms)",
             ),
-        ] {
+            (
+                "answered",
+                "goodput",
+                "request_throughput",
+                "Answered requests over the levels",
+                "answered requests (req/s)",
+            ),
+            (
+                "goodput",
+                "goodput",
+                "goodput",
+                "Goodput over the levels",
+                "answered requests within the bounds (req/s)",
+            ),
+        ];
+        let shown = figures
+            .iter()
+            .filter(|(_, table, ..)| *table == "cells" || bounds.is_some());
+        for (name, table, column, title, y) in shown {
             let _ = writeln!(
                 text,
-                "      {name}: {{kind: ladder, table: results.cells, x: {axis}, y: {column}, \
+                "      {name}: {{kind: ladder, table: results.{table}, x: {axis}, y: {column}, \
                  title: {title}, caption: One run a level., x-label: \"{unit}\", y-label: \"{y}\"}}"
             );
         }
     }
     text
+}
+
+/// Returns the bounds that a run was asked to keep, as the operator `goodput` takes them.
+fn bounds(folder: &Path) -> Option<serde_json::Value> {
+    let text = artifacts::regular::read_text(&folder.join("load.json")).ok()?;
+    let document: serde_json::Value = serde_json::from_str(&text).ok()?;
+    let asked = document["result"]["slo_ms"].as_object()?;
+    let metrics = [
+        ("ttft", "ttft_ms"),
+        ("tpot", "tpot_ms"),
+        ("e2e", "e2e_latency_ms"),
+    ];
+    let bounds: Vec<serde_json::Value> = metrics
+        .iter()
+        .filter_map(|(name, metric)| {
+            let most = asked.get(*name)?.as_f64()?;
+            Some(serde_json::json!({"metric": metric, "at-most": most}))
+        })
+        .collect();
+    (!bounds.is_empty()).then_some(serde_json::Value::Array(bounds))
 }
 
 /// Returns a name that an experiment may have, made of the folder's.

@@ -9,6 +9,7 @@ use pipeline::lock::Lock;
 use crate::args::Global;
 use crate::cells::{lock_file, read_lock};
 use crate::exit::Stop;
+use crate::given::{Wanted, must_be};
 use crate::project::{Project, shown};
 use crate::small::{self, Small};
 
@@ -39,6 +40,7 @@ impl Study {
     /// If it is none of these, has not run, or its store is not there.
     pub(crate) fn open(path: &Path, profile: Option<&str>, global: &Global) -> Result<Self, Stop> {
         let name = shown(path);
+        must_be(path, Wanted::Study)?;
         if small::is_one(path) {
             let Small {
                 lock,
@@ -67,11 +69,6 @@ impl Study {
                     _bundle: Box::new(bundle),
                 },
             });
-        }
-        if path.is_dir() {
-            return Err(Stop::usage(format!("{name} is a folder, but no study")).hint(
-                "give an experiment's YAML file, a lock, a bundle, or a folder that `load --out` wrote",
-            ));
         }
         let (lock, lock_file) = if path.extension().is_some_and(|e| e == "lock") {
             let lock = Lock::read(path).map_err(Stop::failed)?;

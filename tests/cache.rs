@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -191,4 +192,64 @@ fn a_selection_that_is_done_is_a_success_although_other_cells_are_skipped() {
         .json();
     assert_eq!(summary["stages"]["server"]["ok"], 3, "{summary}");
     assert_eq!(summary["stages"]["ladder"]["skipped"], 18, "{summary}");
+}
+
+/// Runs a study of `clients` cells of one load to its end, then counts the calls of the kernel that `run` and `plan` make
+/// when there is nothing to do; `None` where there is no strace.
+fn calls_for_nothing(clients: usize) -> Option<[u64; 2]> {
+    let project = Project::new();
+    let study = format!(
+        "experiment: many\nseed: 3\naxes: {{clients: {{from: 1, to: {clients}}}}}\nsimulated-servers:\n  fast: {{slots: 4, \
+         prefill: {{fixed: 2 ms}}, decode: {{fixed: 1 ms}}, noise: {{step: 0.05}}}}\nworkloads:\n  short: {{prompts: \
+         {{words: {{length: 6}}}}, output: {{tokens: 4}}}}\nstages:\n  load: {{kind: load, simulate: {{server: fast}}, over: \
+         [clients], workload: short, arrival: {{closed-loop: {{clients: \"${{clients}}\"}}}}, requests: 4}}\n  checks: {{kind: \
+         verify, needs: [load], gates: [{{gate: row-status}}]}}\n"
+    );
+    fs::write(project.path().join("many.yaml"), study).expect("a file");
+    project
+        .run(["run", "many.yaml", "--quiet", "--no-dry-run"])
+        .ok();
+    let counted = |command: &str| {
+        let file = project.path().join("calls");
+        let own = project.command([command, "many.yaml"]);
+        let mut strace = Command::new("strace");
+        strace.args([
+            "-f",
+            "-c",
+            "-e",
+            "trace=write,fcntl,openat,newfstatat,statx,pread64",
+            "-o",
+        ]);
+        strace
+            .arg(&file)
+            .arg(own.get_program())
+            .args(own.get_args());
+        strace
+            .current_dir(project.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        strace
+            .status()
+            .ok()
+            .filter(std::process::ExitStatus::success)?;
+        let table = fs::read_to_string(&file).ok()?;
+        let total = table.lines().rev().find(|line| line.ends_with(" total"))?;
+        total.split_whitespace().nth(3)?.parse::<u64>().ok()
+    };
+    Some([counted("run")?, counted("plan")?])
+}
+
+#[test]
+fn a_cell_that_is_cached_costs_no_call_of_the_kernel() {
+    let (Some(few), Some(many)) = (calls_for_nothing(10), calls_for_nothing(70)) else {
+        eprintln!("skipped: there is no strace here that may trace");
+        return;
+    };
+    for (command, few, many) in [("run", few[0], many[0]), ("plan", few[1], many[1])] {
+        let more = many.saturating_sub(few);
+        assert!(
+            more < 60,
+            "{command}: {few} calls for 10 cells, {many} for 70"
+        );
+    }
 }

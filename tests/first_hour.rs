@@ -271,7 +271,22 @@ fn every_study_of_the_tutorials_can_be_planned() {
             .chain(line.split_whitespace())
             .collect();
         project.run(arguments).ok();
-        project.run(["plan", "gpu.yaml"]).ok();
+        let told = project.run(["plan", "gpu.yaml"]);
+        assert!(
+            told.stdout.contains("16 cells may execute"),
+            "{}",
+            told.stdout
+        );
+        // A machine without vLLM says so, and nothing else.
+        if told.code != Some(0) {
+            assert_eq!(told.code, Some(4), "{}", told.stderr);
+            assert_eq!(told.stderr.matches("error:").count(), 1, "{}", told.stderr);
+            assert!(
+                told.stderr.contains("vLLM is not installed"),
+                "{}",
+                told.stderr
+            );
+        }
         planned += 1;
     }
     assert_eq!(planned, 2);

@@ -27,6 +27,7 @@ mod groups;
 mod help;
 mod imported;
 mod kept;
+mod mistakes;
 mod named_files;
 mod names;
 mod numbers;

@@ -7,10 +7,24 @@ const OFFERED: usize = 4;
 
 /// Returns the candidate a word was probably meant to be.
 pub fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let mut parts: Vec<&str> = word.split(['-', '_']).collect();
+    parts.sort_unstable();
+    let mut turned = None;
     let (distance, best) = candidates
         .into_iter()
+        .inspect(|candidate| {
+            let mut theirs: Vec<&str> = candidate.split(['-', '_']).collect();
+            theirs.sort_unstable();
+            // `ttft_p50_ms` for `ttft_ms_p50`.
+            if turned.is_none() && theirs == parts {
+                turned = Some(*candidate);
+            }
+        })
         .map(|c| (distance(word, c), c))
         .min_by_key(|(d, _)| *d)?;
+    if turned.is_some() {
+        return turned;
+    }
     // Any two names of one letter are a letter apart: that is not resemblance.
     let short = word.chars().count() <= 2;
     let longer = word.chars().count().max(best.chars().count());
@@ -35,6 +49,15 @@ pub fn remedy<'a>(
         return format!("did you mean `{best}`?");
     }
     let mut names: Vec<&str> = candidates.into_iter().collect();
+    if let Some(file) = word
+        .strip_suffix(".yaml")
+        .or_else(|| word.strip_suffix(".yml"))
+    {
+        let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
+        return format!(
+            "name it without folder and ending: `{name}`; it is found in {what}/{name}.yaml beside the experiment"
+        );
+    }
     match names.len() {
         0 => format!("there are no {what}"),
         1..=LISTED => format!("the {what} are {}", list(names)),
@@ -63,9 +86,117 @@ pub fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     }
 }
 
+/// Returns a duration in our spelling for one in another: `30sec`, `2 minuts`, `1:30`, `1h30m`, `PT5M`. `None` where
+/// none is recognized; a negative one is none.
+pub fn duration(text: &str) -> Option<String> {
+    let text = text.trim().to_lowercase();
+    let text = text
+        .strip_prefix("pt")
+        .unwrap_or(&text)
+        .replace('\u{b5}', "u");
+    if text.contains(':') {
+        let parts: Option<Vec<u64>> = text.split(':').map(|part| part.parse().ok()).collect();
+        let parts = parts.filter(|parts| matches!(parts.len(), 2 | 3))?;
+        let seconds = parts
+            .iter()
+            .try_fold(0_u64, |sum, part| sum.checked_mul(60)?.checked_add(*part))?;
+        return Some(format!("{seconds} s"));
+    }
+    let mut rest = text.as_str();
+    let mut found: Vec<(f64, &str, u64)> = Vec::new();
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == ','))?;
+        let number: f64 = rest[..end].replace(',', ".").parse().ok()?;
+        let after = rest[end..].trim_start();
+        let end = after
+            .find(|c: char| !c.is_alphabetic())
+            .unwrap_or(after.len());
+        let (unit, nanoseconds) = unit_of_time(&after[..end])?;
+        found.push((number, unit, nanoseconds));
+        rest = after[end..].trim_start_matches([' ', ',']);
+        rest = rest.strip_prefix("and ").unwrap_or(rest);
+    }
+    match found.as_slice() {
+        [] => None,
+        [(number, "d", _)] => Some(format!("{} h", number * 24.0)),
+        [(number, unit, _)] => Some(format!("{number} {unit}")),
+        several => {
+            let sum: f64 = several
+                .iter()
+                .map(|(number, _, ns)| number * *ns as f64)
+                .sum();
+            Some(format!("{} s", sum / 1e9))
+        }
+    }
+}
+
+/// Returns our word for a unit of time, and its length in nanoseconds; `d` for days, for which we have none.
+fn unit_of_time(word: &str) -> Option<(&'static str, u64)> {
+    const UNITS: [(&str, u64, &[&str]); 7] = [
+        ("ns", 1, &["ns", "nsec", "nanosecond", "nanoseconds"]),
+        ("us", 1_000, &["us", "usec", "microsecond", "microseconds"]),
+        (
+            "ms",
+            1_000_000,
+            &["ms", "msec", "millis", "millisecond", "milliseconds"],
+        ),
+        (
+            "s",
+            1_000_000_000,
+            &["s", "sec", "secs", "second", "seconds"],
+        ),
+        (
+            "min",
+            60_000_000_000,
+            &["m", "min", "mins", "minute", "minutes"],
+        ),
+        ("h", 3_600_000_000_000, &["h", "hr", "hrs", "hour", "hours"]),
+        ("d", 86_400_000_000_000, &["d", "day", "days"]),
+    ];
+    let all = UNITS.iter().flat_map(|(_, _, words)| words.iter().copied());
+    let meant = all.clone().find(|w| *w == word);
+    // A slip of the pen in a long word; short ones are all alike.
+    let meant = meant.or_else(|| closest(word, all.filter(|w| w.len() > 4)))?;
+    let (unit, ns, _) = UNITS.iter().find(|(_, _, words)| words.contains(&meant))?;
+    Some((unit, *ns))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_duration_in_another_spelling_is_met_with_ours() {
+        for (theirs, ours) in [
+            ("30sec", "30 s"),
+            ("30 seconds", "30 s"),
+            ("2 minuts", "2 min"),
+            ("5M", "5 min"),
+            ("1:30", "90 s"),
+            ("01:00:05", "3605 s"),
+            ("1h30m", "5400 s"),
+            ("1 hour and 30 minutes", "5400 s"),
+            ("PT45S", "45 s"),
+            ("200msec", "200 ms"),
+            ("1,5 h", "1.5 h"),
+            ("2 days", "48 h"),
+        ] {
+            assert_eq!(duration(theirs).as_deref(), Some(ours), "{theirs}");
+        }
+        for none in ["", "soon", "-3 s", "30", "5 apples", "s", "1:x"] {
+            assert_eq!(duration(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn a_name_with_its_parts_in_another_order_is_offered() {
+        let columns = ["ttft_ms_p50", "ttft_ms_p50_low", "tpot_ms_p50"];
+        assert_eq!(closest("ttft_p50_ms", columns), Some("ttft_ms_p50"));
+        assert_eq!(
+            remedy("./workloads/mine.yaml", "workloads", ["a"]),
+            "name it without folder and ending: `mine`; it is found in workloads/mine.yaml beside the experiment"
+        );
+    }
 
     #[test]
     fn a_close_name_is_offered_alone() {

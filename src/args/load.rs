@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args};
 
 use super::values::{
-    parse_api, parse_bound, parse_count, parse_duration, parse_header, parse_layout, parse_level,
-    parse_positive, parse_ramp, parse_rate, parse_span, parse_step, parse_tool,
+    parse_api, parse_bound, parse_clients, parse_count, parse_duration, parse_header, parse_layout,
+    parse_level, parse_positive, parse_ramp, parse_rate, parse_span, parse_step, parse_tool,
 };
 
 /// Arguments of `load`.
@@ -46,7 +46,7 @@ pub(crate) struct LoadArgs {
     /// Closed loop with N clients. Each client sends its next request when its last one is answered
     /// [default: 1]. Several levels, such as `1,8,64`, run one after the other.
     #[arg(long, value_name = "N,…", value_delimiter = ',', group = "arrivals",
-          help_heading = "Arrivals", value_parser = parse_positive::<u32>, allow_negative_numbers = true)]
+          help_heading = "Arrivals", value_parser = parse_clients, allow_negative_numbers = true)]
     pub(crate) concurrency: Vec<u32>,
     /// Poisson arrivals at R requests per second, independent of the server. `inf` sends all requests at
     /// once. Several levels, such as `1,2,4,inf`, run one after the other.

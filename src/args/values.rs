@@ -40,6 +40,19 @@ pub(super) fn parse_positive<N: TryFrom<u64>>(text: &str) -> Result<N, String> {
     })
 }
 
+/// Reads one of several levels, which commas separate.
+pub(super) fn parse_clients(text: &str) -> Result<u32, String> {
+    let apart = ["..", "-", ":", ";", " ", "/"];
+    let several = apart.iter().any(|s| {
+        let mut parts = text.trim().split(s);
+        parts.clone().count() > 1 && parts.all(|part| part.trim().parse::<u32>().is_ok())
+    });
+    match several {
+        true => Err("separate the levels with commas: 1,8,64".to_owned()),
+        false => parse_positive(text),
+    }
+}
+
 /// Reads `N` or `A..B`, both ends included.
 pub(super) fn parse_count(text: &str) -> Result<(u32, u32), String> {
     let number = |part: &str| part.trim().parse::<u32>().ok();
@@ -49,10 +62,16 @@ pub(super) fn parse_count(text: &str) -> Result<(u32, u32), String> {
     };
     match ends {
         Some((from, to)) if (1..=to).contains(&from) => Ok((from, to)),
-        Some(_) => Err(format!(
-            "`{text}` must be at least 1, with the smaller number first"
+        Some((from, to)) if to >= 1 && from > to => Err(format!(
+            "the smaller number comes first: write {to}..{from}"
         )),
-        None => Err(format!("`{text}` is neither a number nor a range `A..B`")),
+        Some(_) => Err(format!("`{text}` must be at least 1")),
+        None => Err(match text.split_once(['-', ':', ',']) {
+            Some((from, to)) if number(from).is_some() && number(to).is_some() => {
+                format!("write {}..{}", from.trim(), to.trim())
+            }
+            _ => format!("`{text}` is neither a number nor a range `A..B`"),
+        }),
     }
 }
 
@@ -99,9 +118,9 @@ pub(super) fn parse_spans(text: &str) -> Result<(String, String), String> {
 
 /// Reads `METRIC=BOUND` or `METRIC:BOUND`: milliseconds, or a number with its unit.
 pub(super) fn parse_bound(text: &str) -> Result<(String, f64), String> {
-    let (name, bound) = text
-        .split_once(['=', ':'])
-        .ok_or_else(|| format!("`{text}` is not METRIC=MILLISECONDS"))?;
+    let (name, bound) = text.split_once(['=', ':']).ok_or_else(|| {
+        format!("`{text}` names no metric: write ttft:{text}, tpot:{text} or e2e:{text}")
+    })?;
     let name = match name {
         "e2el" | "e2e_latency" => "e2e",
         name => name,
@@ -120,8 +139,10 @@ pub(super) fn parse_bound(text: &str) -> Result<(String, f64), String> {
     let number = number.filter(|n| n.is_finite() && *n > 0.0);
     Ok((
         name.to_owned(),
-        number
-            .ok_or_else(|| format!("`{bound}` is not a number of milliseconds greater than 0"))?,
+        number.ok_or_else(|| match pipeline::suggest::duration(bound) {
+            Some(meant) => format!("write {name}:{}", meant.replace(' ', "")),
+            None => format!("`{bound}` is not a number of milliseconds greater than 0"),
+        })?,
     ))
 }
 

@@ -16,6 +16,7 @@ use crate::args::{Global, HistoryArgs};
 use crate::cells::lock_file;
 use crate::columns::columns;
 use crate::exit::Stop;
+use crate::given::{Wanted, must_be};
 use crate::project::{Project, shown};
 use crate::terminal::{complain, say};
 
@@ -49,6 +50,12 @@ pub(super) fn history(arguments: &HistoryArgs, global: &Global) -> Result<(), St
         true => Some("smoke"),
         false => arguments.profile.as_deref(),
     };
+    if !arguments.study.exists() && !lock_file(&arguments.study, profile).exists() {
+        let name = shown(&arguments.study);
+        return Err(Stop::usage(format!("{name}: there is no such file"))
+            .hint(pipeline::language::instead_of(&arguments.study)));
+    }
+    must_be(&arguments.study, Wanted::Run)?;
     let lock = match arguments.study.extension().is_some_and(|e| e == "lock") {
         true => arguments.study.clone(),
         false => lock_file(&arguments.study, profile),

@@ -20,6 +20,7 @@ use pipeline::suggest::remedy;
 use serde_json::{Value, json};
 
 use super::load_compat::{compat, compat_json, compat_table};
+use super::load_failures::Failures;
 use super::load_preflight::try_once;
 use super::load_save;
 use super::load_search::search;
@@ -223,6 +224,7 @@ pub(super) struct Run {
     ending: Ending,
     gone: String,
     heartbeat: String,
+    failures: Failures,
 }
 
 impl Level<'_> {
@@ -243,7 +245,7 @@ impl Level<'_> {
         let (control, bar) = self.control(&spec, target, cancelled, quiet);
         let slo = slo(arguments);
         let mut summarizer = Summarizer::new(slo, self.folder);
-        let mut without_text = 0_u64;
+        let (mut without_text, mut failures) = (0_u64, Failures::default());
         let result = run_load_into(
             &spec,
             target,
@@ -253,6 +255,7 @@ impl Level<'_> {
             &mut |row, chunks| {
                 let counts = row.phase == Phase::Measured && row.status == RequestStatus::Ok;
                 without_text += u64::from(counts && chunks.is_empty() && !arguments.no_stream);
+                failures.add(row);
                 summarizer.add(row, chunks)
             },
         );
@@ -297,6 +300,7 @@ impl Level<'_> {
             ending: result.ending,
             gone: target.base_url.clone(),
             heartbeat: spec.heartbeat.to_string(),
+            failures,
         })
     }
 
@@ -374,7 +378,7 @@ impl Run {
                 Some(Stop::failed(reason).hint("check whether the server has crashed"))
             }
             Ending::Complete | Ending::Refused(_) if self.ok > 0 => None,
-            Ending::Complete | Ending::Refused(_) => Some(Stop::failed("no request was answered")),
+            Ending::Complete | Ending::Refused(_) => Some(self.failures.none_answered()),
         }
     }
 }
@@ -562,6 +566,19 @@ impl Server<'_> {
     /// Adds what to do.
     fn explain(&self, error: &TargetError) -> Stop {
         match error {
+            TargetError::Url(_) if is_experiment(self.url) => Stop::usage(format!(
+                "{} is an experiment, and `load` loads a server at a URL",
+                self.url
+            ))
+            .hint(format!("benchtrail run {}", self.url)),
+            TargetError::Url(_) if self.url.contains('@') => Stop::usage(error).hint(
+                "leave out the name and the password; `--api-key-env VARIABLE` or `--header` sends what the server asks \
+                 for",
+            ),
+            TargetError::Url(_) if self.url.contains(['?', '#']) => {
+                let base = self.url.split(['?', '#']).next().unwrap_or_default();
+                Stop::usage(error).hint(format!("give the server's base URL: {base}"))
+            }
             TargetError::Url(_) if !self.url.contains("://") => {
                 Stop::usage(error).hint(format!("write http://{}", self.url))
             }
@@ -623,5 +640,16 @@ fn make_folder(folder: &Path) -> Result<(), Stop> {
         return Err(Stop::usage(format!("{} already exists", rows.display()))
             .hint("choose another folder with --out"));
     }
-    fs::create_dir_all(folder).map_err(|e| Stop::machine(format!("{}: {e}", folder.display())))
+    fs::create_dir_all(folder).map_err(|e| {
+        Stop::machine(format!(
+            "the folder {} cannot be made: {e}",
+            folder.display()
+        ))
+        .hint("name another one with --out: a new folder, or an empty one of yours")
+    })
+}
+
+/// Whether what is given as a URL is an experiment.
+fn is_experiment(given: &str) -> bool {
+    (given.ends_with(".yaml") || given.ends_with(".yml")) && !given.contains("://")
 }

@@ -41,6 +41,10 @@ pub(super) fn tell(
             level: *level,
             throughput: run.summary.output_throughput,
             ttft_ms: run.summary.ttft.map(|d| d.p50),
+            requests: run.summary.request_throughput,
+            goodput: (*slo != Slo::default())
+                .then_some(run.summary.goodput)
+                .flatten(),
         })
         .collect();
     let knee = knee(&figures);
@@ -113,15 +117,21 @@ fn table(sweep: &Sweep, runs: &[(f64, Run)], knee: Option<usize>, slo: &Slo) -> 
                 ok.to_string(),
                 (all - ok).to_string(),
                 number(run.summary.request_throughput, 2),
+            ];
+            if bounded {
+                row.push(number(run.summary.goodput, 2));
+                row.push(number(
+                    run.summary.slo_pass_rate.map(|share| share * 100.0),
+                    1,
+                ));
+            }
+            row.extend([
                 number(run.summary.output_throughput, 1),
                 number(ttft.map(|d| d.p50), 1),
                 number(ttft.filter(|d| d.n >= 100).map(|d| d.p99), 1),
                 number(tpot.map(|d| d.p50), 2),
                 number(e2e_latency.map(|d| d.p50), 1),
-            ];
-            if bounded {
-                row.push(number(run.summary.goodput, 2));
-            }
+            ]);
             row.push(if knee == Some(i) {
                 "knee".to_owned()
             } else {
@@ -130,13 +140,11 @@ fn table(sweep: &Sweep, runs: &[(f64, Run)], knee: Option<usize>, slo: &Slo) -> 
             row
         })
         .collect();
-    let mut heads = vec![
-        sweep.axis, "ok", "failed", "req/s", "tok/s", "TTFT p50", "TTFT p99", "TPOT p50", "E2E p50",
-    ];
+    let mut heads = vec![sweep.axis, "ok", "failed", "answered/s"];
     if bounded {
-        heads.push("goodput/s");
+        heads.extend(["goodput/s", "within %"]);
     }
-    heads.push("");
+    heads.extend(["tok/s", "TTFT p50", "TTFT p99", "TPOT p50", "E2E p50", ""]);
     let right: Vec<usize> = (0..heads.len() - 1).collect();
     let mut text = columns(&heads, &rows, &right);
     text.push_str("\nlatencies in ms; p99 where at least 100 requests carry it");

@@ -14,6 +14,7 @@ mod keygen;
 mod list;
 mod load;
 mod load_compat;
+mod load_failures;
 mod load_preflight;
 mod load_save;
 mod load_search;

@@ -1,7 +1,7 @@
 //! `pull`: the results that locks name, or all of a study, from a shared store.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -14,6 +14,7 @@ use crate::args::{Global, PullArgs};
 use crate::commands::push::{locks, profile};
 use crate::commands::run::listen_for_signals;
 use crate::exit::Stop;
+use crate::given::{Wanted, must_be};
 use crate::project::Project;
 use crate::shared::{Shared, watched};
 use crate::terminal::{bytes, complain, say};
@@ -23,6 +24,7 @@ const BROKEN_SHOWN: usize = 10;
 
 pub(super) fn pull(arguments: &PullArgs, global: &Global) -> Result<(), Stop> {
     remote::check_url(&arguments.remote)?;
+    must_be(Path::new(&arguments.remote), Wanted::Shared)?;
     let project = Project::of(
         arguments.studies.first().map(PathBuf::as_path),
         global.store.as_deref(),

@@ -10,6 +10,7 @@ use remote::Remote;
 use crate::args::{Global, PushArgs};
 use crate::commands::run::listen_for_signals;
 use crate::exit::Stop;
+use crate::given::{Wanted, must_be};
 use crate::locks::find_locks;
 use crate::project::{Project, shown};
 use crate::shared::{Shared, push_json, push_lines};
@@ -17,6 +18,7 @@ use crate::terminal::{complain, say};
 
 pub(super) fn push(arguments: &PushArgs, global: &Global) -> Result<(), Stop> {
     remote::check_url(&arguments.remote)?;
+    must_be(Path::new(&arguments.remote), Wanted::Shared)?;
     let profile = profile(arguments.profile.as_ref(), arguments.smoke);
     let project = Project::of(
         arguments.studies.first().map(PathBuf::as_path),

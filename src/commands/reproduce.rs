@@ -12,10 +12,12 @@ use serde_json::json;
 use crate::args::{Global, ReproduceArgs};
 use crate::commands::run::listen_for_signals;
 use crate::exit::Stop;
+use crate::given::{Wanted, must_be};
 use crate::registry::registry;
 use crate::terminal::{is_watched, say};
 
 pub(super) fn reproduce(arguments: &ReproduceArgs, global: &Global) -> Result<(), Stop> {
+    must_be(&arguments.bundle, Wanted::Bundle)?;
     let bundle = Bundle::open(&arguments.bundle)?;
     let checked = bundle::verify(&bundle, None)?;
     if !checked.complaints.is_empty() {

@@ -60,7 +60,7 @@ fn loose(path: &Path, arguments: &ShowArgs, view: &View, global: &Global) -> Res
 /// Prints a table or a text.
 fn print(bytes: Vec<u8>, name: &str, view: &View, global: &Global) -> Result<(), Stop> {
     if bytes.starts_with(b"PAR1") {
-        let table = Table::from_parquet(bytes)?;
+        let table = Table::from_parquet(bytes).map_err(|e| crate::folder::damaged(name, &e))?;
         say(&if global.json {
             view.json(&table)?.to_string()
         } else {

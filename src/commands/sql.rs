@@ -58,7 +58,8 @@ fn loose(arguments: &SqlArgs, rows: Option<(usize, usize)>, global: &Global) -> 
         let file = crate::folder::table_file(path, path.is_dir().then_some(name))?;
         let bytes = artifacts::regular::read(&file)
             .map_err(|e| Stop::machine(format!("{}: {e}", file.display())))?;
-        Ok(Table::from_parquet(bytes)?)
+        Table::from_parquet(bytes)
+            .map_err(|e| crate::folder::damaged(&file.display().to_string(), &e))
     };
     let Some(query) = &arguments.query else {
         let (mut lines, mut objects) = (Vec::new(), Vec::new());

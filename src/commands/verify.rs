@@ -12,12 +12,14 @@ use why::{Audit, Document, Provenance};
 use crate::args::{Global, VerifyArgs};
 use crate::commands::run::{listen_for_signals, trace_file};
 use crate::exit::Stop;
+use crate::given::{Wanted, must_be};
 use crate::project::shown;
 use crate::registry::registry;
 use crate::terminal::{bytes, say};
 
 pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop> {
     let key = arguments.key.as_deref().map(PublicKey::read).transpose()?;
+    must_be(&arguments.bundle, Wanted::Bundle)?;
     let bundle = Bundle::open(&arguments.bundle)?;
     let checked = bundle::verify(&bundle, key.as_ref())?;
     let mut checked = checked;

@@ -10,6 +10,7 @@ use crate::columns::columns;
 use crate::commands::run::trace_file;
 use crate::evidence::Evidence;
 use crate::exit::Stop;
+use crate::given::{Wanted, must_be};
 use crate::project::shown;
 use crate::terminal::say;
 
@@ -24,6 +25,7 @@ pub(super) fn why(arguments: &WhyArgs, global: &Global) -> Result<(), Stop> {
             ..Query::default()
         };
     }
+    must_be(&query.report, Wanted::Report)?;
     if query
         .report
         .extension()
@@ -111,6 +113,7 @@ fn statement(
 /// # Errors
 /// If one of them is not there or not readable.
 pub(super) fn open_document(report: &Path) -> Result<Document, Stop> {
+    must_be(report, Wanted::Report)?;
     if report
         .extension()
         .is_some_and(|extension| extension == "html")

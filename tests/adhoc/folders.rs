@@ -88,7 +88,7 @@ fn a_folder_of_rows_is_a_study_that_every_command_opens() {
     let none = ask(here, &["diff", "a", "."]);
     assert_eq!(none.code, Some(2));
     assert!(
-        none.stderr.contains("a folder, but no study"),
+        none.stderr.contains("is a folder, not a study"),
         "{}",
         none.stderr
     );
@@ -131,6 +131,68 @@ fn a_folder_of_levels_is_a_study_with_an_axis() {
         "{}",
         listed.stdout
     );
+}
+
+#[test]
+fn a_sweep_of_rates_with_bounds_shows_goodput_beside_throughput() {
+    let server = plausible();
+    let folder = folder();
+    let here = folder.path();
+    let out = here.join("sweep");
+    let shown = run(
+        &server.url(),
+        &[
+            "--rate",
+            "50,100,200",
+            "--requests",
+            "6",
+            "--goodput",
+            "ttft:10s",
+            "e2e:1ns",
+            "--out",
+            out.to_str().expect("UTF-8"),
+        ],
+    )
+    .ok();
+    let heading = shown.stdout.lines().find(|line| line.contains("goodput/s"));
+    let words: Vec<&str> = heading.expect("a heading").split_whitespace().collect();
+    let at = |word: &str| words.iter().position(|w| *w == word);
+    assert_eq!(
+        at("goodput/s"),
+        at("answered/s").map(|at| at + 1),
+        "{words:?}"
+    );
+    // No answer comes within a nanosecond.
+    let first = shown
+        .stdout
+        .lines()
+        .find(|line| line.trim_start().starts_with("50 "));
+    assert!(
+        first.is_some_and(|line| line.contains(" 0.00")),
+        "{}",
+        shown.stdout
+    );
+    let svg = fs::read_to_string(out.join("sweep.svg")).expect("the figure");
+    assert!(svg.contains("within the bounds (goodput)"), "{svg}");
+    assert_eq!(svg.matches("<circle").count(), 12);
+
+    let query =
+        "select request_rate, goodput, n_met, n_ok from \"results.goodput\" order by request_rate";
+    let asked = ask(here, &["sql", "sweep", query, "--csv"]).ok().stdout;
+    assert_eq!(
+        asked.trim(),
+        "request_rate,goodput,n_met,n_ok\n50,0,0,6\n100,0,0,6\n200,0,0,6"
+    );
+    ask(here, &["report", "sweep"]).ok();
+    let report = fs::read_to_string(here.join("sweep/report.md")).expect("a report");
+    assert!(
+        report.contains("goodput.svg") && report.contains("answered.svg"),
+        "{report}"
+    );
+    ask(here, &["show", "sweep", "results.goodput"]).ok();
+    ask(here, &["ls", "sweep"]).ok();
+    ask(here, &["diff", "sweep", "sweep"]).ok();
+    ask(here, &["explore", "sweep", "--export", "sweep.html"]).ok();
 }
 
 #[test]

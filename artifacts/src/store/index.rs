@@ -317,8 +317,10 @@ impl Index {
         named: &[(Digest, Option<ActionKey>)],
     ) -> Result<BTreeSet<Digest>, StoreError> {
         let query = || {
+            // In one view: each query by itself would take and give back the lock of the index.
+            let view = self.connection.unchecked_transaction()?;
             let text = "SELECT key FROM history WHERE record = ?1";
-            let mut statement = self.connection.prepare_cached(text)?;
+            let mut statement = view.prepare_cached(text)?;
             let mut unknown = BTreeSet::new();
             for (record, key) in named {
                 let mut rows = statement.query([record.as_bytes()])?;

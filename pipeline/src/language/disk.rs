@@ -37,8 +37,47 @@ pub fn load(
         Ok(Some(text)) => load_text(&text, file, registry, options, &Remembering(known)),
         Ok(None) => Err(wrong("there is no such file".to_owned(), &instead_of(file))),
         Err(message) if file.is_dir() => Err(wrong(message, &within(file))),
-        Err(message) => Err(wrong(message, UNREADABLE)),
+        Err(message) => Err(not_utf8(file).unwrap_or_else(|| wrong(message, UNREADABLE))),
     }
+}
+
+/// Returns what to say of a file that is not UTF-8, with the place of its first other byte.
+fn not_utf8(file: &Path) -> Option<Diagnostics> {
+    let bytes = std::fs::metadata(file)
+        .is_ok_and(|m| m.is_file() && m.len() <= MAX_BYTES as u64)
+        .then(|| std::fs::read(file).ok())??;
+    let valid = std::str::from_utf8(&bytes).err()?.valid_up_to();
+    let wide = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
+    let before = std::str::from_utf8(&bytes[..valid]).ok()?;
+    let start = before.rfind('\n').map_or(0, |at| at + 1);
+    let line = bytes[start..].split(|b| *b == b'\n').next()?;
+    let (message, text) = match wide {
+        true => ("the file is UTF-16, not UTF-8".to_owned(), String::new()),
+        false => (
+            format!(
+                "the file is not UTF-8: it has the byte {:#04x} here",
+                bytes[valid]
+            ),
+            String::from_utf8_lossy(line).trim_end().to_owned(),
+        ),
+    };
+    let place = match wide {
+        true => Place::File(file.to_owned()),
+        false => Place::Text {
+            file: file.to_owned(),
+            line: before.matches('\n').count() + 1,
+            column: before[start..].chars().count() + 1,
+            width: 1,
+            route: String::new(),
+            text,
+        },
+    };
+    let hint = Some("save the file as UTF-8; editors name it the encoding of the file".to_owned());
+    Some(Diagnostics(vec![Diagnostic {
+        message,
+        place,
+        hint,
+    }]))
 }
 
 /// Returns what to give instead of a file that is not there: the one beside it that was meant, else what

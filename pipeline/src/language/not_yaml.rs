@@ -59,11 +59,20 @@ pub(super) fn remedy(text: &str, at: Marker, reason: &str) -> String {
     if reason.contains("tabs") || character == Some('\t') {
         return "indent with spaces; YAML allows no tabs here".to_owned();
     }
+    if let Some(hint) = indentation(text, at) {
+        return hint;
+    }
     if reason.contains("mapping values are not allowed") {
         return "put the value in quotes if its text has a `: `; else check the indentation"
             .to_owned();
     }
-    if reason.contains("unexpected character") || reason.contains("unknown anchor") {
+    if reason.contains("unknown anchor") {
+        let name = alias(line, at.col());
+        return format!(
+            "nothing above is marked `&{name}`: mark it there, or put the value in quotes if it is text"
+        );
+    }
+    if reason.contains("unexpected character") {
         let first = character.map(String::from).unwrap_or_default();
         return format!("put the value in quotes: unquoted text cannot begin with `{first}`");
     }
@@ -74,6 +83,66 @@ pub(super) fn remedy(text: &str, at: Marker, reason: &str) -> String {
         return format!("put a space after the colon: `{key}: …` on line {number}");
     }
     "check the indentation, quotes and brackets on this line and the lines above it".to_owned()
+}
+
+/// Returns the name after the `*` of an alias.
+fn alias(line: &str, column: usize) -> String {
+    let after = line.chars().skip(column).skip_while(|c| *c == '*');
+    after
+        .take_while(|c| !c.is_whitespace() && !",]}".contains(*c))
+        .collect()
+}
+
+/// Says which lines are indented differently, where that is why reading stopped.
+fn indentation(text: &str, at: Marker) -> Option<String> {
+    let width = |line: &str| line.len() - line.trim_start().len();
+    let is_item = |line: &str| line.trim_start().starts_with("- ");
+    let lines: Vec<(usize, &str)> = text
+        .lines()
+        .enumerate()
+        .map(|(i, line)| (i + 1, line))
+        .filter(|(_, line)| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
+        .collect();
+    let here = lines.iter().position(|(number, _)| *number == at.line())?;
+    let (number, line) = lines[here];
+    let (above, before) = *lines[..here].last()?;
+    let (own, other) = (width(line), width(before));
+    key_and_value(line)?;
+    if let Some((first, item)) = lines[..here]
+        .iter()
+        .rev()
+        .find(|(_, l)| width(l) <= own)
+        .filter(|(_, l)| width(l) == own && is_item(l) && !is_item(line))
+    {
+        let name = item.trim_start().trim_start_matches("- ");
+        let name = name.split(':').next().unwrap_or_default();
+        return Some(format!(
+            "line {first} is an item of a list and line {number} is not: remove the `- ` before `{name}`, or begin \
+             this line with one"
+        ));
+    }
+    let has_value = key_and_value(before).is_some_and(|value| !value.is_empty());
+    if own > other && has_value && !is_item(before) {
+        return Some(format!(
+            "line {above} has a value already, so nothing can be indented below it: indent lines {above} and {number} \
+             alike"
+        ));
+    }
+    let levels: Vec<usize> = lines[..here].iter().map(|(_, l)| width(l)).collect();
+    (own < other && !levels.contains(&own)).then(|| {
+        format!("line {number} is indented by {own}, and no line above it is: indent it like the keys it belongs to")
+    })
+}
+
+/// Returns the value, which may be empty, of a line `key: value`.
+fn key_and_value(line: &str) -> Option<&str> {
+    let (key, value) = line.trim().trim_start_matches("- ").split_once(':')?;
+    let is_key = key
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+    let apart = value.is_empty() || value.starts_with(' ');
+    let value = value.split(" #").next().unwrap_or_default().trim();
+    (is_key && apart && !key.is_empty()).then_some(value)
 }
 
 /// Finds `key:value` on this line or the last one above it that is not empty: without a space that is text, not a key.

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span as Range};
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span as Range, Tag};
 
 use super::diagnostics::{Mistake, Span};
 use super::not_yaml;
@@ -167,6 +167,9 @@ impl Builder<'_> {
         let here = Mistake::new(self.at(at, 1), &[], format!("this is not YAML: {reason}"));
         match self.open.last() {
             None => here.hint(not_yaml::remedy(self.text, at, reason)),
+            Some(_) if reason.contains("quoted scalar") => {
+                here.hint(not_yaml::remedy(self.text, at, reason))
+            }
             Some(((opening, closing), opened)) if at.index() >= self.end => Mistake::new(
                 *opened,
                 &[],
@@ -192,7 +195,7 @@ impl Builder<'_> {
         let (anchor, node) = match event {
             Event::Alias(id) => return self.alias(id, span),
             Event::Scalar(text, style, anchor, tag) => {
-                self.refuse_tag(tag.is_some(), span);
+                self.refuse_tag(tag.as_deref(), span);
                 (
                     anchor,
                     Node {
@@ -202,7 +205,7 @@ impl Builder<'_> {
                 )
             }
             Event::SequenceStart(anchor, tag) => {
-                self.refuse_tag(tag.is_some(), span);
+                self.refuse_tag(tag.as_deref(), span);
                 let flow = span.width > 0;
                 self.open.extend(flow.then_some((SQUARE, span)));
                 let mut items = Vec::new();
@@ -226,7 +229,7 @@ impl Builder<'_> {
                 )
             }
             Event::MappingStart(anchor, tag) => {
-                self.refuse_tag(tag.is_some(), span);
+                self.refuse_tag(tag.as_deref(), span);
                 let flow = span.width > 0;
                 self.open.extend(flow.then_some((CURLY, span)));
                 let entries = self.mapping(depth)?;
@@ -304,7 +307,7 @@ impl Builder<'_> {
                 Ok(None)
             }
             Event::Scalar(text, _, anchor, tag) => {
-                self.refuse_tag(tag.is_some(), span);
+                self.refuse_tag(tag.as_deref(), span);
                 if text.trim().is_empty() {
                     self.mistakes.push(refuse(
                         "the key is empty",
@@ -363,9 +366,15 @@ impl Builder<'_> {
         })
     }
 
-    fn refuse_tag(&mut self, present: bool, span: Span) {
-        if present {
-            let hint = "remove it; to turn a number into text, put it in quotes";
+    fn refuse_tag(&mut self, tag: Option<&Tag>, span: Span) {
+        if let Some(tag) = tag {
+            let hint = match tag.is_yaml_core_schema() {
+                true => "remove it; to turn a number into text, put it in quotes",
+                false => {
+                    "remove it; a value from outside is a parameter: declare it under `parameters:`, and give it with \
+                     `--set NAME=VALUE`"
+                }
+            };
             self.mistakes.push(
                 Mistake::new(span, &[], "tags (`!…`) have no meaning in an experiment").hint(hint),
             );

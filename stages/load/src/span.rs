@@ -56,8 +56,12 @@ impl Span {
     /// # Errors
     /// If the text is anything else, negative, or longer than 584 years.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let wrong =
-            || format!("`{text}` is not a duration; write a number and a unit, such as `30 s`");
+        let wrong = || match pipeline::suggest::duration(text) {
+            Some(meant) => format!("`{text}` is not a duration; write `{meant}`"),
+            None => {
+                format!("`{text}` is not a duration; write a number and a unit, such as `30 s`")
+            }
+        };
         let trimmed = text.trim();
         let split = trimmed
             .find(|c: char| c.is_ascii_alphabetic())

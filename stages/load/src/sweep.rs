@@ -11,6 +11,10 @@ pub struct LevelFigures {
     pub throughput: Option<f64>,
     /// The median time to first token, ms.
     pub ttft_ms: Option<f64>,
+    /// Answered requests per second.
+    pub requests: Option<f64>,
+    /// Answered requests within the bounds per second; `None` if no bounds are asked for.
+    pub goodput: Option<f64>,
 }
 
 /// Returns the position of the knee: the last level up to which each step still brought at least half as
@@ -44,14 +48,46 @@ const WIDTH: f64 = 640.0;
 const PANEL: f64 = 200.0;
 const LEFT: f64 = 70.0;
 const RIGHT: f64 = 20.0;
+const BLUE: &str = "#06c";
 
 /// One of a level's figures.
 type Figure = fn(&LevelFigures) -> Option<f64>;
 
-/// Draws throughput and median time to first token over the levels, one panel above the other, with the knee
-/// as a dashed line. Levels stand at equal distances, in their order.
+/// A panel: its label, and its lines, each with a color and, if there are several, a name.
+struct Panel {
+    label: &'static str,
+    lines: Vec<(&'static str, &'static str, Figure)>,
+}
+
+/// Returns the panels from top to bottom; goodput stands beside the throughput that it is a part of.
+fn panels(levels: &[LevelFigures]) -> Vec<Panel> {
+    let one = |label: &'static str, figure: Figure| Panel {
+        label,
+        lines: vec![("", BLUE, figure)],
+    };
+    let mut panels = vec![
+        one("output tok/s", |at| at.throughput),
+        one("TTFT p50 (ms)", |at| at.ttft_ms),
+    ];
+    if levels.iter().any(|at| at.goodput.is_some()) {
+        panels.push(Panel {
+            label: "req/s",
+            lines: vec![
+                ("answered", "#888", |at| at.requests),
+                ("within the bounds (goodput)", BLUE, |at| at.goodput),
+            ],
+        });
+    }
+    panels
+}
+
+/// Draws throughput and median time to first token over the levels, one panel above the other, and goodput beside the
+/// answered requests if bounds are asked for; with the knee as a dashed line. Levels stand at equal distances, in
+/// their order.
 pub fn sweep_figure(title: &str, axis: &str, levels: &[LevelFigures]) -> String {
-    let height = 2.0 * PANEL + 110.0;
+    let panels = panels(levels);
+    let inner = panels.len() as f64 * (PANEL + 20.0);
+    let height = inner + 70.0;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" \
          font-size=\"12\">\n<title>{title}</title>\n<rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#fff\"/>\n",
@@ -69,14 +105,11 @@ pub fn sweep_figure(title: &str, axis: &str, levels: &[LevelFigures]) -> String 
         "<text x=\"{LEFT}\" y=\"20\" font-size=\"14\">{}</text>",
         escaped(title)
     ));
-    let panels: [(&str, Figure, f64); 2] = [
-        ("output tok/s", |at| at.throughput, 40.0),
-        ("TTFT p50 (ms)", |at| at.ttft_ms, 40.0 + PANEL + 20.0),
-    ];
-    for (label, value, top) in panels {
-        panel(label, value, top, levels, &x, &mut add);
+    for (i, one) in panels.iter().enumerate() {
+        let top = 40.0 + i as f64 * (PANEL + 20.0);
+        panel(one, top, levels, &x, &mut add);
     }
-    let bottom = 2.0 * PANEL + 60.0;
+    let bottom = inner + 20.0;
     for (i, at) in levels.iter().enumerate() {
         let name = level_name(at.level);
         add(format!(
@@ -106,14 +139,20 @@ pub fn sweep_figure(title: &str, axis: &str, levels: &[LevelFigures]) -> String 
 }
 
 fn panel(
-    label: &str,
-    value: Figure,
+    panel: &Panel,
     top: f64,
     levels: &[LevelFigures],
     x: &dyn Fn(usize) -> f64,
     add: &mut dyn FnMut(String),
 ) {
-    let most = levels.iter().filter_map(value).fold(0.0, f64::max);
+    let label = panel.label;
+    let values = |value: &Figure| levels.iter().filter_map(*value).fold(0.0, f64::max);
+    // Lines of one panel have one scale.
+    let most = panel
+        .lines
+        .iter()
+        .map(|(_, _, value)| values(value))
+        .fold(0.0, f64::max);
     let bottom = top + PANEL;
     add(format!(
         "<path d=\"M{LEFT} {top}V{bottom}H{:.1}\" fill=\"none\" stroke=\"#888\"/>",
@@ -140,21 +179,30 @@ fn panel(
                 0.0
             }
     };
-    let mut path = String::new();
-    for (i, v) in levels.iter().map(value).enumerate() {
-        let Some(v) = v else { continue };
-        let word = if path.is_empty() { 'M' } else { 'L' };
-        // Writing into a text never fails.
-        let _written = write!(path, "{word}{:.1} {:.1}", x(i), y(v));
+    for (number, (name, color, value)) in panel.lines.iter().enumerate() {
+        let mut path = String::new();
+        for (i, v) in levels.iter().map(value).enumerate() {
+            let Some(v) = v else { continue };
+            let word = if path.is_empty() { 'M' } else { 'L' };
+            // Writing into a text never fails.
+            let _written = write!(path, "{word}{:.1} {:.1}", x(i), y(v));
+            add(format!(
+                "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3.5\" fill=\"{color}\"/>",
+                x(i),
+                y(v)
+            ));
+        }
         add(format!(
-            "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3.5\" fill=\"#06c\"/>",
-            x(i),
-            y(v)
+            "<path d=\"{path}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"1.5\"/>"
         ));
+        if !name.is_empty() {
+            add(format!(
+                "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\" fill=\"{color}\">{name}</text>",
+                WIDTH - RIGHT,
+                top + 10.0 + 16.0 * number as f64
+            ));
+        }
     }
-    add(format!(
-        "<path d=\"{path}\" fill=\"none\" stroke=\"#06c\" stroke-width=\"1.5\"/>"
-    ));
 }
 
 /// Returns a level as it is written on the command line.
@@ -189,6 +237,8 @@ mod tests {
             level: *level,
             throughput: Some(*throughput),
             ttft_ms: Some(10.0),
+            requests: Some(*throughput / 10.0),
+            goodput: None,
         };
         pairs.iter().map(figures).collect()
     }
@@ -229,5 +279,23 @@ mod tests {
         assert_eq!(svg.matches("<circle").count(), 6);
         assert!(svg.contains(">inf</text>"));
         assert!(!sweep_figure("t", "clients", &levels[..1]).contains("knee"));
+        assert!(!svg.contains("goodput"), "nobody asked for bounds");
+    }
+
+    #[test]
+    fn goodput_is_drawn_beside_the_answered_requests_on_one_scale() {
+        let mut levels = at(&[(1.0, 10.0), (2.0, 20.0)]);
+        levels[0].goodput = Some(1.0);
+        levels[1].goodput = Some(1.0);
+        let svg = sweep_figure("t", "req/s", &levels);
+        assert_eq!(svg.matches("<circle").count(), 8);
+        assert!(svg.contains(">within the bounds (goodput)</text>"));
+        // 1 of 2 requests per second: half as high as the answered ones.
+        let heights: Vec<&str> = svg
+            .lines()
+            .filter(|line| line.starts_with("<circle"))
+            .collect();
+        assert!(heights[5].contains("cy=\"500.0\""), "{svg}");
+        assert!(heights[7].contains("cy=\"590.0\""), "{svg}");
     }
 }

@@ -52,6 +52,21 @@ impl Address {
                 ));
             }
         };
+        // What comes after it may be a secret, and is not repeated.
+        if let Some((_, host)) = rest.split('/').next().and_then(|a| a.rsplit_once('@')) {
+            return Err(format!(
+                "{}://…@{host}: a server's URL has no name and no password in it",
+                scheme.word()
+            ));
+        }
+        if let Some(at) = rest.find(['?', '#']) {
+            return Err(format!(
+                "{}://{}: a server's URL has no `{}`",
+                scheme.word(),
+                &rest[..at],
+                &rest[at..=at]
+            ));
+        }
         let (authority, path) = match rest.find('/') {
             Some(at) => rest.split_at(at),
             None => (rest, ""),
@@ -75,7 +90,7 @@ impl Address {
             None => 80,
         };
         let unfit = |c: char| c.is_whitespace() || c.is_control();
-        if host.is_empty() || host.contains('@') || url.contains(unfit) {
+        if host.is_empty() || url.contains(unfit) {
             return Err(wrong());
         }
         Ok(Self {

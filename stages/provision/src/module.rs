@@ -9,40 +9,101 @@ use pipeline::Failure;
 
 use crate::machine::Machine;
 
-/// Returns what to say of an engine that is started as `INTERPRETER -m MODULE` where no folder in which
-/// the interpreter looks has the module. `None` where it is there, or where that cannot be told: for
-/// programs of another kind, shims, and environments that link to modules elsewhere.
+/// Returns what to say of an engine that runs in Python (as `INTERPRETER -m MODULE`, or as a worker) where no folder in
+/// which the interpreter looks has its module. `None` where it is there, or where that cannot be told: for programs of
+/// another kind, wrappers, and environments that link to modules elsewhere.
 pub fn missing_module(engine: &Engine, machine: &Machine) -> Option<Failure> {
-    let Program::Installed(program) = &engine.launch.program else {
-        return None;
-    };
-    let at = engine
-        .launch
-        .arguments
-        .iter()
-        .position(|argument| argument == "-m")?;
-    let module = engine.launch.arguments.get(at + 1)?.split('.').next()?;
+    let (program, module) = in_python(engine)?;
     let path = machine.program(program)?;
-    let folders = site_packages(&path);
-    if folders.is_empty() || folders.iter().any(|folder| may_have(folder, module)) {
-        return None;
+    let mut names: Vec<String> = engine.distributions.clone();
+    names.extend(module.map(str::to_owned));
+    let names: Vec<String> = names.iter().map(|name| name.replace('-', "_")).collect();
+    let mut looked = Vec::new();
+    for interpreter in interpreters(&path, program, machine) {
+        let folders = site_packages(&interpreter);
+        if folders.is_empty() || folders.iter().any(|folder| may_have(folder, &names)) {
+            return None;
+        }
+        looked.extend(folders);
     }
+    let first = looked.first()?.clone();
+    looked.dedup();
+    let what = match module {
+        Some(module) => format!("Python module `{module}`"),
+        None => format!("Python package `{}`", engine.distributions.join("` or `")),
+    };
     let message = format!(
-        "{} is not installed: no Python module `{module}` where `{}` looks",
+        "{} is not installed: no {what} where `{}` looks",
         engine.title,
         path.display()
     );
+    let package = engine
+        .distributions
+        .first()
+        .map(String::as_str)
+        .or(module)?;
+    let version = &engine.version;
+    let python = path.file_name().unwrap_or_default().to_string_lossy();
+    let others = match looked.len() {
+        1 => String::new(),
+        n => format!(" and {} more folders", n - 1),
+    };
+    let name_it = match module {
+        Some(_) => format!(
+            "or name the interpreter that has it with `extends:` and `launch: {{program: {{installed: \
+             /path/to/venv/bin/{python}}}}}`, "
+        ),
+        None => String::new(),
+    };
     let hint = format!(
-        "install it there, or name the interpreter that has it with `extends:` and `launch: {{program: \
-         {{installed: /path/to/venv/bin/{}}}}}`; looked into {}",
-        path.file_name().unwrap_or_default().to_string_lossy(),
-        folders
-            .iter()
-            .map(|folder| folder.display().to_string())
-            .collect::<Vec<_>>()
-            .join(", ")
+        "install it there (`{python} -m pip install {package}=={version}`), {name_it}or let the study install it: \
+         `environment: {{venv: {{python: \"3.12\", packages: [{package}=={version}]}}}}` in the provision stage; looked into \
+         {}{others}",
+        first.display()
     );
     Some(Failure::failed(message).hint(hint))
+}
+
+/// Returns the interpreter of an engine, and the module that it starts. A worker imports what its distributions have.
+fn in_python(engine: &Engine) -> Option<(&str, Option<&str>)> {
+    if engine.is_worker() {
+        let known = !engine.distributions.is_empty();
+        return known.then_some(("python3", None));
+    }
+    let Program::Installed(program) = &engine.launch.program else {
+        return None;
+    };
+    let arguments = &engine.launch.arguments;
+    let at = arguments.iter().position(|argument| argument == "-m")?;
+    Some((program, Some(arguments.get(at + 1)?.split('.').next()?)))
+}
+
+/// Returns the interpreters that a program may be. Version managers put one script for all of them on the search path, in
+/// a folder `shims` beside those of the versions; which one it starts may depend on more than files.
+fn interpreters(path: &Path, program: &str, machine: &Machine) -> Vec<PathBuf> {
+    let root = path
+        .parent()
+        .filter(|folder| folder.ends_with("shims"))
+        .and_then(Path::parent);
+    let Some(root) = root else {
+        return vec![path.to_owned()];
+    };
+    let mut found = Vec::new();
+    for versions in ["versions", "installs/python"] {
+        for entry in fs::read_dir(root.join(versions))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            found.push(entry.path().join("bin").join(program));
+        }
+    }
+    // Where no version is chosen, the next program of the search path is started.
+    let others = machine.path.iter().map(|folder| folder.join(program));
+    found.extend(others.filter(|other| other != path));
+    found.retain(|interpreter| interpreter.is_file());
+    found.sort();
+    found
 }
 
 /// Returns the folders of modules that belong to an interpreter: beside it, as in an environment of its
@@ -126,29 +187,37 @@ fn below(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns whether a folder has a module, or may lead to it by code that only Python runs: a `.pth` file of such code
-/// other than those that come with every environment.
-fn may_have(folder: &Path, module: &str) -> bool {
+/// Returns whether a folder has one of the modules or distributions, or may lead to it by code that only Python runs.
+/// An installation from a working copy leaves a folder `NAME-VERSION.dist-info`, or a file that names the module.
+fn may_have(folder: &Path, names: &[String]) -> bool {
     let Ok(entries) = fs::read_dir(folder) else {
         return false;
     };
+    let is_one = |file: &str| {
+        names.iter().any(|name| {
+            let rest = file.strip_prefix(name.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
+        })
+    };
     entries.flatten().any(|entry| {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        name == module
-            || name
-                .strip_prefix(module)
-                .is_some_and(|rest| rest.starts_with('.'))
-            || name.ends_with(".egg-link")
-            || name.ends_with(".pth") && runs_code(&entry.path())
+        let file = entry.file_name();
+        let file = file.to_string_lossy();
+        is_one(&file)
+            || is_one(&file.replace('-', "_").to_lowercase())
+            || is_one(&file.to_lowercase())
+            || file.ends_with(".egg-link")
+            || file.ends_with(".pth") && leads_to(&entry.path(), &file, names)
     })
 }
 
-fn runs_code(file: &Path) -> bool {
-    let known = ["distutils-precedence.pth", "_virtualenv.pth"];
-    let name = file.file_name().unwrap_or_default();
-    let imports = |text: String| text.lines().any(|line| line.starts_with("import"));
-    !known.iter().any(|k| name == *k) && fs::read_to_string(file).is_ok_and(imports)
+/// Whether a file of paths has code that names one of the modules. Others only prepare what they come with.
+fn leads_to(path: &Path, file: &str, names: &[String]) -> bool {
+    let Ok(text) = fs::read_to_string(path) else {
+        return false;
+    };
+    let runs = text.lines().any(|line| line.starts_with("import"));
+    let named = |name: &String| file.contains(name.as_str()) || text.contains(name.as_str());
+    runs && names.iter().any(named)
 }
 
 #[cfg(test)]
@@ -163,6 +232,66 @@ mod tests {
             },
         }))
         .unwrap()
+    }
+
+    /// A machine with nothing but a search path.
+    fn searching(path: &[PathBuf]) -> Machine {
+        let mut machine = Machine::here().clone();
+        machine.path = path.to_vec();
+        machine
+    }
+
+    fn executable(path: &Path) {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "#!/bin/sh\nexit 1\n").unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    #[test]
+    fn of_a_version_manager_every_version_is_looked_into() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        executable(&root.join("shims/python3"));
+        let packages = |version: &str| {
+            executable(&root.join("versions").join(version).join("bin/python3"));
+            let packages = root
+                .join("versions")
+                .join(version)
+                .join("lib/python3.12/site-packages");
+            fs::create_dir_all(&packages).unwrap();
+            packages
+        };
+        let (_, newer) = (packages("3.12.1"), packages("3.12.2"));
+        let machine = searching(&[root.join("shims")]);
+        let told = || missing_module(&engine(Path::new("python3")), &machine);
+        let failure = told().expect("no version has it");
+        assert!(failure.hint.unwrap().contains("and 1 more folders"));
+        fs::create_dir(newer.join("stub")).unwrap();
+        assert!(told().is_none(), "it may be the version that is chosen");
+    }
+
+    #[test]
+    fn a_worker_lacks_its_distributions() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        executable(&root.join("bin/python3"));
+        let packages = root.join("lib/python3.12/site-packages");
+        fs::create_dir_all(&packages).unwrap();
+        fs::write(root.join("pyvenv.cfg"), "").unwrap();
+        let worker: Engine = serde_json::from_value(serde_json::json!({
+            "title": "Stub", "version": "1", "distributions": ["stub-worker"],
+            "launch": {"program": {"worker": "pass"}},
+        }))
+        .unwrap();
+        let machine = searching(&[root.join("bin")]);
+        let told = missing_module(&worker, &machine).expect("nothing is installed");
+        assert!(
+            told.reason.contains("no Python package `stub-worker`"),
+            "{told}"
+        );
+        assert!(told.hint.unwrap().contains("pip install stub-worker==1"));
+        fs::create_dir(packages.join("stub_worker-1.0.dist-info")).unwrap();
+        assert!(missing_module(&worker, &machine).is_none());
     }
 
     #[test]
@@ -190,7 +319,8 @@ mod tests {
         assert!(failure.hint.unwrap().contains("site-packages"));
 
         fs::write(packages.join("distutils-precedence.pth"), "import os\n").unwrap();
-        assert!(told().is_some(), "every environment has this file");
+        fs::write(packages.join("coverage.pth"), "import coverage\n").unwrap();
+        assert!(told().is_some(), "code that leads to something else");
         fs::write(packages.join("__editable__.stub-1.pth"), "import finder\n").unwrap();
         assert!(told().is_none(), "code may lead to it");
         fs::remove_file(packages.join("__editable__.stub-1.pth")).unwrap();

@@ -287,10 +287,14 @@ fn early_problems(
             .reduce(Result::or)
             .and_then(Result::err)
         {
-            problems.push(Problem::at(
-                &route,
-                format!("the setting `{name}` {phrase}"),
-            ));
+            let problem = Problem::at(&route, format!("the setting `{name}` {phrase}"));
+            let help = takers.iter().find_map(|s| s.help.as_deref());
+            problems.push(match help {
+                Some(help) => problem.hint(format!("`{name}`: {help}")),
+                None => {
+                    problem.hint("`benchtrail list engines NAME` shows what each setting takes")
+                }
+            });
         }
     }
     problems

@@ -6,7 +6,7 @@ use super::super::diagnostics::{Mistake, MistakeKind, Span};
 use super::super::interpolate::merged;
 use super::super::settings::{DurationText, PercentText};
 use super::super::tree::{Node, Value};
-use super::remedies::{first_sentence, instead, is_span, wrong_type};
+use super::remedies::{duration, first_sentence, instead, is_span, wrong_type};
 use super::view::{OTHER_WORDS, View};
 use crate::stage::{Json, Problem, Step};
 use crate::suggest::remedy;
@@ -338,12 +338,12 @@ fn check_text(view: &View<'_>, text: &str, node: &Node, route: &[Step], out: &mu
     if format == Some("duration")
         && let Err(message) = DurationText::parse(text)
     {
-        let hint = "write a number and a unit: `500 ms`, `30 s`, `10 min`, `2 h`";
+        let hint = duration(text, "");
         out.push(Mistake::new(node.span, route, message).hint(hint));
     }
     if format == Some("span") && !is_span(text) && !text.contains("${") {
         let message = format!("`{text}` is not a duration");
-        let hint = "write a number and a unit: `500 us`, `500 ms`, `30 s`, `10 min`, `2 h`";
+        let hint = duration(text, "`500 us`, ");
         out.push(Mistake::new(node.span, route, message).hint(hint));
     }
 }

@@ -1,8 +1,11 @@
-//! What to do about a value that does not fit.
+//! What to write instead of a value that has the wrong type.
 
 use super::super::diagnostics::Mistake;
+use super::super::settings::DurationText;
 use super::super::tree::{Node, Value};
 use super::view::View;
+use crate::stage::{Json, Step};
+use crate::suggest::{self, closest};
 
 /// Returns the remedy for a word of another tool, from the phrase that says what it is here.
 pub(super) fn instead(ours: &str) -> String {
@@ -13,70 +16,236 @@ pub(super) fn instead(ours: &str) -> String {
     }
 }
 
-pub(super) fn wrong_type(mistake: Mistake, view: &View, node: &Node) -> Mistake {
-    let types = view.types();
-    let wants = |t: &str| types.contains(&t);
+/// Adds the remedy to the mistake that a value has the wrong type.
+pub(super) fn wrong_type(mistake: Mistake, view: &View<'_>, node: &Node) -> Mistake {
     let hint = match &node.value {
-        Value::Text(text) if view.other_word(text).is_some() => {
-            view.other_word(text).map(instead).unwrap_or_default()
+        Value::Text(text) if is_axis(&mistake) && range(text).is_some() => {
+            range(text).map(|(from, to)| format!("write `{{from: {from}, to: {to}}}`"))
         }
-        Value::Text(text) if foreign_placeholder(text).is_some() => {
-            let name = foreign_placeholder(text).unwrap_or_default();
-            format!("a placeholder is written `\"${{{name}}}\"`")
+        Value::Text(text) => for_text(text, view),
+        Value::Null => Some("give a value, or remove the key".to_owned()),
+        Value::List(items) => for_list(items, view),
+        Value::Int(_) | Value::Float(_) | Value::Bool(_) | Value::Map(_) => {
+            for_other(&node.value, view)
         }
-        Value::Text(text) if text.contains("${") => {
-            "placeholders are not resolved here; write the value itself".to_owned()
+    };
+    mistake.hint(hint.unwrap_or_else(|| what_belongs(view)))
+}
+
+/// Whether a mistake is that of a whole axis.
+fn is_axis(mistake: &Mistake) -> bool {
+    matches!(mistake.route.as_slice(), [Step::Key(first), _] if first == "axes")
+}
+
+/// Says what a value is for.
+fn what_belongs(view: &View<'_>) -> String {
+    // Of several types, the description is that of the first.
+    match view.description().filter(|_| view.types().len() < 3) {
+        Some(text) => format!("what belongs here: {}", first_sentence(text)),
+        None => format!("give {}", view.expected()),
+    }
+}
+
+fn for_text(text: &str, view: &View<'_>) -> Option<String> {
+    let wants = |t: &str| view.types().contains(&t);
+    if let Some(ours) = view.other_word(text) {
+        return Some(instead(ours));
+    }
+    if let Some(name) = foreign_placeholder(text) {
+        return Some(format!("a placeholder is written `\"${{{name}}}\"`"));
+    }
+    if text.contains("${") {
+        return Some("placeholders are not resolved here; write the value itself".to_owned());
+    }
+    if wants("boolean") && ["yes", "on", "Yes", "On"].contains(&text) {
+        return Some("write `true`".to_owned());
+    }
+    if wants("boolean") && ["no", "off", "No", "Off"].contains(&text) {
+        return Some("write `false`".to_owned());
+    }
+    if (wants("integer") || wants("number"))
+        && let Some(hint) = number(text, wants("number"))
+    {
+        return Some(hint);
+    }
+    if wants("object") && (text.contains(":[") || text.contains(":{")) {
+        return Some("put a space after the colon".to_owned());
+    }
+    if wants("array") {
+        return Some(format!("write it as `[{}]`", text.trim()));
+    }
+    if wants("object")
+        && let Some((key, word)) = chosen(text, view)
+    {
+        return Some(format!("write `{{{key}: {word}}}`"));
+    }
+    None
+}
+
+fn for_list(items: &[Node], view: &View<'_>) -> Option<String> {
+    let types = view.types();
+    if types.is_empty() || types == ["object"] {
+        return None;
+    }
+    Some(match items {
+        [one] if !matches!(one.value, Value::List(_) | Value::Map(_)) => {
+            format!("write {} without brackets", one.json())
         }
-        Value::Text(text)
-            if wants("boolean") && matches!(text.as_str(), "yes" | "on" | "Yes" | "On") =>
-        {
-            "write `true`".to_owned()
+        _ if types.iter().all(|t| ["string", "null"].contains(t)) => {
+            "write one text, without brackets".to_owned()
         }
-        Value::Text(text)
-            if wants("boolean") && matches!(text.as_str(), "no" | "off" | "No" | "Off") =>
-        {
-            "write `false`".to_owned()
+        _ => "write one value; to measure several, make them the labels of an axis, and write `\"${AXIS}\"` here"
+            .to_owned(),
+    })
+}
+
+fn for_other(value: &Value, view: &View<'_>) -> Option<String> {
+    let wants = |t: &str| view.types().contains(&t);
+    let expected = view.expected();
+    match value {
+        Value::Float(number) if wants("integer") && number.fract() == 0.0 => {
+            Some(format!("write {number}"))
         }
-        Value::Text(text)
-            if (wants("integer") || wants("number"))
-                && text.trim().parse::<f64>().is_ok_and(|n| !n.is_finite()) =>
-        {
-            "use a finite number, or omit the key if there is no limit".to_owned()
+        Value::Float(number) if wants("integer") && number.abs() < 1e15 => {
+            Some(format!("write {} or {}", number.floor(), number.ceil()))
         }
-        Value::Text(text) if wants("object") && (text.contains(":[") || text.contains(":{")) => {
-            "put a space after the colon".to_owned()
+        Value::Int(number) if expected.starts_with("a duration") => {
+            Some(format!("add the unit: `{number} s`"))
         }
-        Value::Text(text)
-            if (wants("integer") || wants("number")) && text.trim().parse::<f64>().is_ok() =>
-        {
-            format!("write {} without quotes", text.trim())
+        Value::Float(number) if expected.starts_with("a duration") => {
+            Some(format!("add the unit: `{number} s`"))
         }
-        Value::Text(text)
-            if (wants("integer") || wants("number")) && leading_number(text).is_some() =>
-        {
-            let number = leading_number(text).unwrap_or_default();
-            format!("write the number alone: {number}")
-        }
-        Value::Float(value) if wants("integer") && value.fract() == 0.0 => format!("write {value}"),
-        Value::Int(value) if view.is_duration() => {
-            format!("add the unit: `{value} s`")
-        }
-        Value::Int(_) | Value::Float(_) if view.format() == Some("percent") => {
-            "write the share in percent, with the sign: `3 %`".to_owned()
+        Value::Int(_) | Value::Float(_) if expected.starts_with("a percentage") => {
+            Some("write the share in percent, with the sign: `3 %`".to_owned())
         }
         Value::Int(_) | Value::Float(_) | Value::Bool(_) if wants("string") => {
-            "put it in quotes if it is text".to_owned()
+            Some("put it in quotes if it is text".to_owned())
         }
-        Value::Null => "give a value, or remove the key".to_owned(),
-        _ if wants("array") && !matches!(node.value, Value::Map(_)) => {
-            "write it as `[…]`".to_owned()
+        Value::Int(_) | Value::Float(_) | Value::Bool(_) if wants("array") => {
+            Some(format!("write it as `[{}]`", value_text(value)))
         }
-        _ => match view.description() {
-            Some(text) => format!("what belongs here: {}", first_sentence(text)),
-            None => format!("give {}", view.expected()),
-        },
+        _ => None,
+    }
+}
+
+fn value_text(value: &Value) -> String {
+    match value {
+        Value::Int(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Bool(truth) => truth.to_string(),
+        _ => "…".to_owned(),
+    }
+}
+
+/// Returns what to write where a text stands for a number.
+fn number(text: &str, fractions: bool) -> Option<String> {
+    let text = text.trim();
+    if let Ok(number) = text.parse::<f64>() {
+        return Some(if number.is_finite() {
+            format!("write {text} without quotes")
+        } else {
+            "use a finite number, or omit the key if there is no limit".to_owned()
+        });
+    }
+    if let Some(plain) = without_groups(text) {
+        return Some(format!("write {plain}"));
+    }
+    if let Some((from, to)) = range(text) {
+        return Some(format!(
+            "write one number; to measure several, make an axis `{{from: {from}, to: {to}}}`, and write `\"${{AXIS}}\"` \
+             here"
+        ));
+    }
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
+    let (digits, rest) = text.split_at(end);
+    let value: f64 = digits.parse().ok()?;
+    let word = rest.trim();
+    let factors: &[f64] = match word {
+        "k" | "K" => &[1e3, 1024.0],
+        "M" => &[1e6, 1_048_576.0],
+        "G" => &[1e9, 1_073_741_824.0],
+        "Ki" | "KiB" => &[1024.0],
+        "Mi" | "MiB" => &[1_048_576.0],
+        "Gi" | "GiB" => &[1_073_741_824.0],
+        _ => &[],
     };
-    mistake.hint(hint)
+    if !factors.is_empty() {
+        let numbers: Vec<String> = factors.iter().map(|f| (f * value).to_string()).collect();
+        return Some(format!("write the number out: {}", numbers.join(" or ")));
+    }
+    if word == "%" && fractions {
+        return Some(format!(
+            "write the number alone: {digits}, or as a share {}",
+            value / 100.0
+        ));
+    }
+    let is_word = word.chars().all(|c| c.is_alphabetic() || "/%".contains(c));
+    is_word.then(|| format!("write the number alone: {digits}"))
+}
+
+/// Returns a number without what groups its digits, and with a point for a decimal comma.
+fn without_groups(text: &str) -> Option<String> {
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    for separator in ['_', ',', '\'', ' ', '\u{a0}', '\u{202f}'] {
+        let mut parts = text.split(separator);
+        let first = parts.next()?;
+        let rest: Vec<&str> = parts.collect();
+        if rest.is_empty() || !digits(first) {
+            continue;
+        }
+        if rest
+            .iter()
+            .all(|part| digits(part) && (separator == '_' || part.len() == 3))
+        {
+            return Some(format!("{first}{}", rest.concat()));
+        }
+        if let (',', [fraction]) = (separator, rest.as_slice())
+            && digits(fraction)
+        {
+            return Some(format!("{first}.{fraction}"));
+        }
+    }
+    None
+}
+
+/// Reads a range as other languages write it: `1..8`, `1-8`, `1:8`, `range(1, 8)`.
+fn range(text: &str) -> Option<(i64, i64)> {
+    let text = text.trim();
+    let inner = text
+        .strip_prefix("range(")
+        .and_then(|rest| rest.strip_suffix(')'));
+    let separators: &[&str] = match inner {
+        Some(_) => &[","],
+        None => &["..=", "..", "-", ":", " to "],
+    };
+    let text = inner.unwrap_or(text);
+    let (from, to) = separators.iter().find_map(|s| text.split_once(s))?;
+    let ends = from.trim().parse().ok().zip(to.trim().parse().ok());
+    // What other languages leave out at the end is left out here, too.
+    ends.map(|(from, to): (i64, i64)| match inner {
+        Some(_) => (from, to - 1),
+        None => (from, to),
+    })
+    .filter(|(from, to)| from <= to)
+}
+
+/// Returns the key of a mapping that says which of several things it is, and the value that a text means.
+fn chosen<'a>(text: &str, view: &View<'a>) -> Option<(&'a str, &'a str)> {
+    view.property_names().into_iter().find_map(|key| {
+        let words = view.property(key)?.get("enum")?.as_array()?;
+        let word = closest(text, words.iter().filter_map(Json::as_str))?;
+        Some((key, word))
+    })
+}
+
+/// Returns what to write instead of a text that is no duration.
+pub(super) fn duration(text: &str, shortest: &str) -> String {
+    suggest::duration(text)
+        .filter(|meant| DurationText::parse(meant).is_ok() || meant.ends_with("us"))
+        .map_or_else(
+            || format!("write a number and a unit: {shortest}`500 ms`, `30 s`, `10 min`, `2 h`"),
+            |meant| format!("write `{meant}`"),
+        )
 }
 
 /// Whether the text is a number and a unit of time.
@@ -106,16 +275,6 @@ fn foreign_placeholder(text: &str) -> Option<&str> {
     named.then_some(name)
 }
 
-/// Returns the number that a text begins with, where only a word follows: `16` of `16 requests`, `1.5` of `1.5x`.
-fn leading_number(text: &str) -> Option<&str> {
-    let text = text.trim();
-    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.'))?;
-    let (number, rest) = text.split_at(end);
-    let word = rest.trim();
-    let is_word = word.chars().all(|c| c.is_alphabetic() || "/%".contains(c));
-    (is_word && number.parse::<f64>().is_ok()).then_some(number)
-}
-
 /// Describes a value without the word for its type.
 pub(super) fn bare(node: &Node) -> String {
     match node.text() {
@@ -128,4 +287,35 @@ pub(super) fn first_sentence(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let end = text.find(". ").unwrap_or(text.len());
     text[..end].trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_as_people_write_them_are_met_with_ours() {
+        let told = |text: &str| number(text, true).unwrap_or_default();
+        assert_eq!(told("1_000"), "write 1000");
+        assert_eq!(told("12,500"), "write 12500");
+        assert_eq!(told("1,5"), "write 1.5");
+        assert_eq!(told("1'000'000"), "write 1000000");
+        assert_eq!(told("8k"), "write the number out: 8000 or 8192");
+        assert_eq!(told("2 Ki"), "write the number out: 2048");
+        assert_eq!(told("5 %"), "write the number alone: 5, or as a share 0.05");
+        assert_eq!(told("16 requests"), "write the number alone: 16");
+        assert_eq!(told("16"), "write 16 without quotes");
+        assert!(told("1..8").contains("{from: 1, to: 8}"));
+        assert_eq!(told("sixteen"), "");
+        assert_eq!(told("1,2,3"), "");
+    }
+
+    #[test]
+    fn ranges_of_other_languages_are_understood() {
+        assert_eq!(range("1..4"), Some((1, 4)));
+        assert_eq!(range("1 to 4"), Some((1, 4)));
+        assert_eq!(range("range(1, 5)"), Some((1, 4)));
+        assert_eq!(range("4..1"), None);
+        assert_eq!(range("a-b"), None);
+    }
 }

@@ -1,0 +1,80 @@
+//! Why requests of a `load` were not answered, in the words of the server or of the connection.
+
+use std::collections::BTreeMap;
+
+use contract::{Request, RequestStatus};
+
+use crate::exit::Stop;
+
+/// Different reasons that are kept; of a server that words each refusal anew, the first ones.
+const KEPT: usize = 8;
+
+/// Reasons, with how many requests each failed.
+#[derive(Debug, Default)]
+pub(super) struct Failures(BTreeMap<String, u64>);
+
+impl Failures {
+    /// Takes note of a request.
+    pub(super) fn add(&mut self, row: &Request) {
+        if row.status == RequestStatus::Ok {
+            return;
+        }
+        let reason = match (&row.error, row.http_status) {
+            (Some(error), _) => error.clone(),
+            (None, Some(code)) => format!("HTTP {code}"),
+            (None, None) => row.status.word().to_owned(),
+        };
+        if self.0.len() < KEPT || self.0.contains_key(&reason) {
+            *self.0.entry(reason).or_default() += 1;
+        }
+    }
+
+    /// Says that no request was answered, and why.
+    pub(super) fn none_answered(&self) -> Stop {
+        let Some((reason, _)) = self.0.iter().max_by_key(|(_, n)| **n) else {
+            return Stop::failed("no request was answered")
+                .hint("raise --requests or --duration, so that one can end");
+        };
+        let more = match self.0.len() - 1 {
+            0 => String::new(),
+            1 => ", and another reason".to_owned(),
+            n => format!(", and {n} other reasons"),
+        };
+        Stop::failed(format!("no request was answered: {reason}{more}")).hint(remedy(reason))
+    }
+}
+
+fn remedy(reason: &str) -> &'static str {
+    let begins = |start: &str| reason.starts_with(start);
+    if begins("HTTP 429") {
+        return "the server limits how much you may send: lower --concurrency or --rate, or raise its limit";
+    }
+    if begins("HTTP 5") {
+        return "the server failed: look into its log, and send one request by hand";
+    }
+    if begins("HTTP 4") {
+        return "the server refuses the requests: check --api, --model and the length of the prompts";
+    }
+    "look into the server's log; if it only needs longer, raise --first-token-timeout and --timeout"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_most_often_is_told() {
+        let mut failures = Failures::default();
+        *failures
+            .0
+            .entry("HTTP 500: out of memory".to_owned())
+            .or_default() += 3;
+        *failures.0.entry("HTTP 429: wait".to_owned()).or_default() += 1;
+        let told = format!("{:?}", failures.none_answered());
+        assert!(
+            told.contains("HTTP 500: out of memory, and another reason"),
+            "{told}"
+        );
+        assert!(told.contains("look into its log"), "{told}");
+    }
+}

@@ -1,0 +1,292 @@
+//! What a path on the command line is, told from the file system and its first bytes, and what to give instead where
+//! a command reads something else. Readers say what is wrong with a file of their own kind; this says that a file is
+//! of another.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::exit::Stop;
+use crate::project::shown;
+
+/// As many bytes of a file as tell what it is.
+const START: u64 = 4096;
+
+/// What a command reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// An experiment, whether it has run or not.
+    Experiment,
+    /// A study that has run, however it is kept.
+    Study,
+    /// An experiment that has run, or its lock.
+    Run,
+    /// A published bundle.
+    Bundle,
+    /// A rendered report with its trace.
+    Report,
+    /// A store that several machines share, if it is a folder.
+    Shared,
+}
+
+/// What is found at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Thing {
+    Experiment,
+    Lock,
+    Bundle,
+    Load,
+    Table,
+    Report,
+    Page,
+    Folder,
+    Empty,
+    Binary,
+    /// A FIFO, a socket or a device.
+    Special(&'static str),
+    /// Text of no kind that we know.
+    Text,
+}
+
+/// Refuses a path at which there is something else than a command reads. What is not there, cannot be opened, or may
+/// be what is wanted is left to the reader.
+///
+/// # Errors
+/// If the path is of another kind: what it is, and what to give instead.
+pub(crate) fn must_be(path: &Path, wanted: Wanted) -> Result<(), Stop> {
+    if path.as_os_str().is_empty() {
+        let empty = format!("the path of {} is empty", one(wanted));
+        return Err(Stop::usage(empty).hint(format!("give {}", meant(wanted))));
+    }
+    let Some(thing) = thing(path) else {
+        if wanted == Wanted::Bundle && !path.exists() {
+            let missing = format!("{}: there is no such file or folder", shown(path));
+            return Err(Stop::usage(missing).hint(format!("give {}", meant(wanted))));
+        }
+        return Ok(());
+    };
+    if fits(thing, wanted, path) {
+        return Ok(());
+    }
+    let name = shown(path);
+    let what = match thing {
+        Thing::Experiment => "an experiment",
+        Thing::Lock => "a lock",
+        Thing::Bundle => "a published bundle",
+        Thing::Load => "a folder that `load --out` wrote",
+        Thing::Table => "a Parquet table",
+        Thing::Report => "a report",
+        Thing::Page => "a page for browsers",
+        Thing::Folder if path.join("objects").is_dir() => "a store",
+        Thing::Folder => "a folder",
+        Thing::Empty => "an empty file",
+        Thing::Binary => "a file of bytes that are no text",
+        Thing::Special(what) => what,
+        Thing::Text => "a text file of another kind",
+    };
+    let stop = Stop::usage(format!("{name} is {what}, not {}", one(wanted)));
+    Err(stop.hint(remedy(path, thing, wanted)))
+}
+
+/// Says whether a thing is what a command reads, or may be.
+fn fits(thing: Thing, wanted: Wanted, path: &Path) -> bool {
+    match wanted {
+        // Of a folder and of a text, the reader says more: which experiments there are, and what is wrong where.
+        Wanted::Experiment => matches!(
+            thing,
+            Thing::Experiment | Thing::Folder | Thing::Text | Thing::Empty
+        ),
+        Wanted::Study => match thing {
+            Thing::Experiment | Thing::Lock | Thing::Bundle | Thing::Load => true,
+            // An experiment may have any name; one that has run has its lock beside it.
+            Thing::Text => path.with_extension("lock").is_file(),
+            _ => false,
+        },
+        Wanted::Run => match thing {
+            Thing::Experiment | Thing::Lock => true,
+            Thing::Text => path.with_extension("lock").is_file(),
+            _ => false,
+        },
+        Wanted::Bundle => thing == Thing::Bundle,
+        Wanted::Shared => matches!(thing, Thing::Folder | Thing::Load),
+        // A report is any text beside its trace.
+        Wanted::Report => {
+            thing == Thing::Report
+                || thing == Thing::Page
+                || !path.is_dir() && path.with_extension("trace.parquet").is_file()
+        }
+    }
+}
+
+fn one(wanted: Wanted) -> &'static str {
+    match wanted {
+        Wanted::Experiment => "an experiment",
+        Wanted::Study => "a study",
+        Wanted::Run => "an experiment that has run",
+        Wanted::Bundle => "a bundle",
+        Wanted::Report => "a report",
+        Wanted::Shared => "a shared store",
+    }
+}
+
+/// What to give instead, or which command reads the thing itself.
+fn remedy(path: &Path, thing: Thing, wanted: Wanted) -> String {
+    let name = shown(path);
+    let beside = instead(path, thing, wanted).map(|found| shown(&found));
+    if let Some(found) = beside {
+        return format!("give `{found}`");
+    }
+    match (thing, wanted) {
+        (Thing::Experiment, Wanted::Bundle) => {
+            format!("`benchtrail publish {name} --author NAME` makes a bundle of it")
+        }
+        (Thing::Experiment, Wanted::Report) => {
+            format!("`benchtrail run {name}` renders its report and prints where it is")
+        }
+        (Thing::Bundle, Wanted::Experiment) => format!(
+            "`benchtrail verify {name}` checks a bundle, and `benchtrail reproduce {name}` executes its pure stages \
+             again"
+        ),
+        (Thing::Load, Wanted::Experiment) => {
+            format!("`benchtrail init NAME --from-load {name}` writes an experiment for this load")
+        }
+        (Thing::Load, Wanted::Report) => format!("`benchtrail report {name}` renders one"),
+        (_, Wanted::Shared) => format!("give {}", meant(wanted)),
+        (Thing::Bundle | Thing::Load, Wanted::Run) => {
+            format!("`benchtrail ls {name}` lists what is in it")
+        }
+        (Thing::Report, _) => format!("`benchtrail why {name}:LINE` follows a number of a report"),
+        (Thing::Table, _) => {
+            format!("`benchtrail show {name}` and `benchtrail sql {name}` read a table")
+        }
+        _ => format!("give {}", meant(wanted)),
+    }
+}
+
+fn meant(wanted: Wanted) -> &'static str {
+    match wanted {
+        Wanted::Experiment => "the YAML file of an experiment; `benchtrail init` writes one",
+        Wanted::Study => {
+            "an experiment's YAML file, a lock, a bundle, or a folder that `load --out` wrote"
+        }
+        Wanted::Run => "an experiment's YAML file, or its lock",
+        Wanted::Bundle => {
+            "the folder or the `.tar.zst` that `benchtrail publish EXPERIMENT --author NAME` wrote"
+        }
+        Wanted::Report => "the Markdown report that `benchtrail run EXPERIMENT` rendered",
+        Wanted::Shared => "a folder, or a URL such as `s3://BUCKET/PREFIX`",
+    }
+}
+
+/// Finds what was probably meant near a path.
+fn instead(path: &Path, thing: Thing, wanted: Wanted) -> Option<PathBuf> {
+    let near: Vec<PathBuf> = match (thing, wanted) {
+        (Thing::Lock, Wanted::Experiment) => {
+            // Of a profile, `NAME.PROFILE.lock`.
+            let stem = path.with_extension("");
+            vec![
+                stem.with_extension("yaml"),
+                path.with_extension("yaml"),
+                path.with_extension("yml"),
+            ]
+        }
+        (Thing::Folder | Thing::Bundle, Wanted::Report) => vec![path.join("report.md")],
+        (Thing::Experiment | Thing::Lock, Wanted::Report) => {
+            let stem = path.file_stem().unwrap_or_default();
+            let folder = path.parent().unwrap_or(Path::new(""));
+            let reports = |root: &Path| root.join("reports").join(stem).join("report.md");
+            vec![
+                reports(folder),
+                reports(folder.parent().unwrap_or(Path::new(""))),
+            ]
+        }
+        (Thing::Folder, Wanted::Study | Wanted::Run) => only_lock(path).into_iter().collect(),
+        _ => Vec::new(),
+    };
+    near.into_iter().find(|path| path.is_file())
+}
+
+/// Returns the lock in a folder, if there is one and no other.
+fn only_lock(folder: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten();
+    let is_lock = |path: &PathBuf| {
+        path.extension().is_some_and(|e| e == "lock")
+            && artifacts::regular::read(path).is_ok_and(|b| b.starts_with(b"benchtrail lock"))
+    };
+    let mut locks = entries.map(|entry| entry.path()).filter(is_lock);
+    let first = locks.next()?;
+    locks.next().is_none().then_some(first)
+}
+
+/// Says whether a file is a Parquet table, whatever its name.
+pub(crate) fn is_table(path: &Path) -> bool {
+    thing(path) == Some(Thing::Table)
+}
+
+/// Tells what is at a path; `None` if nothing is there, or it cannot be opened.
+fn thing(path: &Path) -> Option<Thing> {
+    use std::os::unix::fs::FileTypeExt;
+    let metadata = path.metadata().ok()?;
+    let kind = metadata.file_type();
+    if kind.is_dir() {
+        return Some(if crate::study::is_bundle(path) {
+            Thing::Bundle
+        } else if crate::small::is_one(path) {
+            Thing::Load
+        } else {
+            Thing::Folder
+        });
+    }
+    match () {
+        () if kind.is_fifo() => return Some(Thing::Special("a FIFO")),
+        () if kind.is_socket() => return Some(Thing::Special("a socket")),
+        () if !kind.is_file() => return Some(Thing::Special("a device")),
+        () => {}
+    }
+    let mut start = Vec::new();
+    let (file, _) = artifacts::regular::open(path).ok()?;
+    file.take(START).read_to_end(&mut start).ok()?;
+    Some(content(path, &start))
+}
+
+/// Tells what a regular file is: by its first bytes where they say it, else by its name.
+fn content(path: &Path, start: &[u8]) -> Thing {
+    let name = path.to_string_lossy();
+    let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
+    match start {
+        [b'P', b'A', b'R', b'1', ..] => return Thing::Table,
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => return Thing::Bundle,
+        [] => return Thing::Empty,
+        _ => {}
+    }
+    let text = String::from_utf8_lossy(start);
+    let begins = |key: &str| text.lines().any(|line| line.starts_with(key));
+    match () {
+        // An archive that is damaged is still meant as one.
+        () if ends(&[".tar.zst"]) => Thing::Bundle,
+        () if ends(&[".parquet"]) => Thing::Table,
+        () if ends(&[".lock"]) || text.starts_with("benchtrail lock") => Thing::Lock,
+        () if ends(&[".yaml", ".yml"]) => Thing::Experiment,
+        () if ends(&[".html", ".htm"]) => Thing::Page,
+        () if ends(&[".md"]) => Thing::Report,
+        () if start.contains(&0) => Thing::Binary,
+        () if begins("experiment:") || begins("extends:") => Thing::Experiment,
+        () => Thing::Text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_known_by_its_bytes_before_its_name() {
+        let told = |name: &str, bytes: &[u8]| content(Path::new(name), bytes);
+        assert_eq!(told("a.yaml", b"PAR1..."), Thing::Table);
+        assert_eq!(told("a", b"\x28\xb5\x2f\xfd.."), Thing::Bundle);
+        assert_eq!(told("a.txt", b"# mine\nexperiment: a\n"), Thing::Experiment);
+        assert_eq!(told("a.txt", b"benchtrail lock 2\n"), Thing::Lock);
+        assert_eq!(told("a.bin", b"\x7fELF\0\0"), Thing::Binary);
+        assert_eq!(told("a.txt", b"hello"), Thing::Text);
+        assert_eq!(told("a.yaml", b""), Thing::Empty);
+    }
+}

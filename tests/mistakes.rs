@@ -1,0 +1,432 @@
+//! Mistakes of the first day, as classes: what is typed wrongly, what is no file of the kind that a command reads, and a
+//! server that is none. Each is met with its place, the reason and a remedy that works.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::process::Command;
+
+use crate::support::{Outcome, Project};
+
+/// Plans the study that `init` writes, with one text in place of another; returns what is said.
+fn planned(project: &Project, from: &str, to: &str) -> String {
+    let study = fs::read_to_string(project.path().join("mine.yaml")).expect("it is written");
+    assert!(study.contains(from), "{from}");
+    fs::write(
+        project.path().join("spoilt.yaml"),
+        study.replacen(from, to, 1),
+    )
+    .expect("a file");
+    let told = project.run(["plan", "spoilt.yaml"]);
+    assert_eq!(told.code, Some(2), "{to}: {}{}", told.stdout, told.stderr);
+    told.stderr
+}
+
+fn written() -> Project {
+    let project = Project::new();
+    project.run(["init", "mine", "--yes"]).ok();
+    project
+}
+
+#[test]
+fn a_value_in_another_spelling_is_met_with_ours() {
+    let project = written();
+    let heartbeat = |text: &str| format!("requests: 16\n    heartbeat: {text}");
+    for (to, hint) in [
+        ("requests: 1_000", "hint: write 1000\n"),
+        ("requests: 12,500", "hint: write 12500\n"),
+        ("requests: 2k", "hint: write the number out: 2000 or 2048\n"),
+        ("requests: 1.5", "hint: write 1 or 2\n"),
+        ("requests: [16]", "hint: write 16 without brackets\n"),
+        (
+            "requests: [16, 32]",
+            "hint: write one value; to measure several",
+        ),
+        (&heartbeat("30sec"), "hint: write `30 s`\n"),
+        (&heartbeat("2 minuts"), "hint: write `2 min`\n"),
+        (&heartbeat("1:30"), "hint: write `90 s`\n"),
+        (&heartbeat("1 h 30 min"), "hint: write `5400 s`\n"),
+        (&heartbeat("soon"), "hint: write a number and a unit"),
+    ] {
+        let told = planned(&project, "requests: 16", to);
+        assert!(told.contains(hint), "{to}: {told}");
+        assert!(told.contains("spoilt.yaml:1"), "{to}: {told}");
+    }
+    for (from, to, hint) in [
+        (
+            "clients: [1, 2, 4]",
+            "clients: 4",
+            "hint: write it as `[4]`\n",
+        ),
+        (
+            "clients: [1, 2, 4]",
+            "clients: 1..4",
+            "hint: write `{from: 1, to: 4}`\n",
+        ),
+        (
+            "clients: [1, 2, 4]",
+            "clients: range(1, 5)",
+            "hint: write `{from: 1, to: 4}`\n",
+        ),
+        (
+            "over: [clients]",
+            "over: clients",
+            "hint: write it as `[clients]`\n",
+        ),
+        (
+            "ladder]}    #",
+            "ladder], gates: [row-stats]}    #",
+            "hint: write `{gate: row-status}`\n",
+        ),
+        (
+            "{operator: cell-summary}",
+            "cell_summary",
+            "hint: write `{operator: cell-summary}`\n",
+        ),
+        (
+            "ttft_ms_p50",
+            "ttft_p50_ms",
+            "hint: did you mean `ttft_ms_p50`?\n",
+        ),
+        (
+            "workload: short-decode",
+            "workload: ./workloads/my.yaml",
+            "hint: name it without folder and ending: `my`",
+        ),
+        (
+            "requests: 16",
+            "requests: !env N",
+            "hint: remove it; a value from outside is a parameter",
+        ),
+        (
+            "clients: [1, 2, 4]",
+            "clients: *levels",
+            "hint: nothing above is marked `&levels`",
+        ),
+    ] {
+        let told = planned(&project, from, to);
+        assert!(told.contains(hint), "{to}: {told}");
+    }
+}
+
+#[test]
+fn a_line_that_is_indented_wrongly_is_named() {
+    let project = written();
+    for (from, to, hint) in [
+        (
+            "    workload:",
+            "workload:",
+            "hint: line 14 has a value already",
+        ),
+        (
+            "    workload:",
+            "      workload:",
+            "hint: line 13 has a value already",
+        ),
+        (
+            "  machine: {kind",
+            "  - machine: {kind",
+            "hint: line 8 is an item of a list and line 9 is not",
+        ),
+        (
+            "    workload:",
+            "   workload:",
+            "hint: line 14 is indented by 3, and no line above it is",
+        ),
+        ("\"${clients}\"", "\"${clients}", "lack its closing quote?"),
+    ] {
+        let told = planned(&project, from, to);
+        assert!(told.contains(hint), "{to}: {told}");
+    }
+}
+
+#[test]
+fn a_file_in_another_encoding_is_told_with_the_place_of_the_first_strange_byte() {
+    let project = Project::new();
+    let told = |bytes: &[u8]| {
+        fs::write(project.path().join("a.yaml"), bytes).expect("a file");
+        let told = project.run(["plan", "a.yaml"]);
+        assert_eq!(told.code, Some(2));
+        told.stderr
+    };
+    let latin = told(b"experiment: a\n# caf\xe9\n");
+    assert!(latin.contains("--> a.yaml:2:6\n"), "{latin}");
+    assert!(latin.contains("byte 0xe9"), "{latin}");
+    assert!(latin.contains("hint: save the file as UTF-8"), "{latin}");
+    let wide = told(b"\xff\xfee\0x\0p\0");
+    assert!(wide.contains("UTF-16, not UTF-8"), "{wide}");
+}
+
+/// Every command that reads a path, with arguments that follow it.
+const READERS: [(&str, &[&str]); 16] = [
+    ("run", &[]),
+    ("plan", &[]),
+    ("power", &[]),
+    ("doctor", &[]),
+    ("publish", &["--author", "A"]),
+    ("status", &[]),
+    ("ls", &[]),
+    ("show", &[]),
+    ("sql", &[]),
+    ("report", &[]),
+    ("diff", &["missing.lock"]),
+    ("history", &["results.cells.n_ok"]),
+    ("verify", &[]),
+    ("reproduce", &[]),
+    ("audit", &[]),
+    ("why", &["1"]),
+];
+
+fn read(project: &Project, (command, more): (&str, &[&str]), path: &str) -> Outcome {
+    let outcome = project.run([&[command, path], more].concat());
+    let told = &outcome.stderr;
+    assert!(
+        outcome.code != Some(0),
+        "{command} {path}: {}",
+        outcome.stdout
+    );
+    assert!(!told.contains("panicked"), "{command} {path}: {told}");
+    assert!(
+        told.contains("hint: "),
+        "{command} {path} has no remedy: {told}"
+    );
+    // A remedy for an experiment that has not run is wrong for what is none.
+    assert!(
+        !told.contains("has not run yet"),
+        "{command} {path}: {told}"
+    );
+    outcome
+}
+
+#[test]
+fn what_is_no_regular_file_is_named_by_every_command() {
+    let project = Project::new();
+    let at = |name: &str| project.path().join(name);
+    let made = Command::new("mkfifo").arg(at("fifo")).status();
+    assert!(made.expect("mkfifo").success());
+    let _socket = UnixListener::bind(at("socket")).expect("a socket");
+    for reader in READERS {
+        for (path, what) in [
+            ("fifo", "fifo is a FIFO, not "),
+            ("socket", "socket is a socket, not "),
+            ("/dev/null", "/dev/null is a device, not "),
+        ] {
+            let told = read(&project, reader, path).stderr;
+            assert!(told.contains(what), "{} {path}: {told}", reader.0);
+        }
+    }
+}
+
+#[test]
+fn a_file_of_another_kind_is_told_what_it_is_and_what_reads_it() {
+    let project = Project::new();
+    let text = "experiment: a\nseed: 1\nstages: {}\n";
+    for (name, bytes) in [
+        ("a.md", b"# A report\n".as_slice()),
+        ("a.html", b"<!doctype html>\n"),
+        ("a.yaml", text.as_bytes()),
+        ("a.lock", b"benchtrail lock 2\n"),
+        ("notes.txt", b"hello\n"),
+        ("table.bin", b"PAR1....PAR1"),
+        ("program", b"\x7fELF\0\0"),
+        ("empty.txt", b""),
+    ] {
+        fs::write(project.path().join(name), bytes).expect("a file");
+    }
+    let told = |command: &str, path: &str| {
+        let reader = READERS.iter().find(|(name, _)| *name == command);
+        read(&project, *reader.expect("a reader"), path).stderr
+    };
+    for (command, path, what, hint) in [
+        (
+            "run",
+            "a.md",
+            "is a report, not an experiment",
+            "benchtrail why a.md:LINE",
+        ),
+        (
+            "run",
+            "a.lock",
+            "is a lock, not an experiment",
+            "give `a.yaml`",
+        ),
+        (
+            "plan",
+            "table.bin",
+            "is a Parquet table, not an experiment",
+            "benchtrail sql table.bin",
+        ),
+        (
+            "plan",
+            "program",
+            "bytes that are no text",
+            "`benchtrail init` writes one",
+        ),
+        (
+            "status",
+            "notes.txt",
+            "is a text file of another kind",
+            "or its lock",
+        ),
+        (
+            "ls",
+            "a.html",
+            "is a page for browsers, not a study",
+            "an experiment's YAML file",
+        ),
+        (
+            "verify",
+            "a.yaml",
+            "is an experiment, not a bundle",
+            "benchtrail publish a.yaml --author NAME",
+        ),
+        (
+            "verify",
+            "nothing",
+            "there is no such file or folder",
+            "benchtrail publish",
+        ),
+        ("why", "a.lock", "is a lock, not a report", "rendered"),
+        (
+            "audit",
+            "a.yaml",
+            "is an experiment, not a report",
+            "benchtrail run a.yaml",
+        ),
+        (
+            "show",
+            "",
+            "the path of a study is empty",
+            "a lock, a bundle",
+        ),
+        (
+            "why",
+            "empty.txt",
+            "is an empty file, not a report",
+            "rendered",
+        ),
+    ] {
+        let told = told(command, path);
+        assert!(told.contains(what), "{command} {path}: {told}");
+        assert!(told.contains(hint), "{command} {path}: {told}");
+    }
+    // A store is no study, and the file by which runs take turns is no lock of one.
+    fs::create_dir_all(project.path().join(".benchtrail/objects")).expect("a folder");
+    fs::write(project.path().join(".benchtrail/gc.lock"), "").expect("a file");
+    let store = told("ls", ".benchtrail");
+    assert!(
+        store.contains(".benchtrail is a store, not a study"),
+        "{store}"
+    );
+    assert!(!store.contains("gc.lock"), "{store}");
+    // A table may have any name.
+    assert!(told("show", "table.bin").contains("table.bin: not a readable Parquet table"));
+}
+
+/// A server that answers every request alike, for as long as the test lives; returns its URL.
+fn answering(models: &'static str, answer: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                let mut stream = stream;
+                let mut head = [0_u8; 16_384];
+                let Ok(n) = stream.read(&mut head) else {
+                    return;
+                };
+                let get = head[..n].starts_with(b"GET");
+                let _gone = stream.write_all(if get { models } else { answer }.as_bytes());
+            });
+        }
+    });
+    url
+}
+
+const MODELS: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 23\r\nconnection: close\r\n\r\n\
+                      {\"data\":[{\"id\":\"one\"}]}";
+
+#[test]
+fn a_load_of_which_no_request_is_answered_says_why() {
+    let project = Project::new();
+    for (answer, reason, hint) in [
+        (
+            "HTTP/1.1 500 Oh\r\ncontent-length: 13\r\nconnection: close\r\n\r\nout of memory",
+            "no request was answered: HTTP 500: out of memory",
+            "look into its log",
+        ),
+        (
+            "HTTP/1.1 429 Slow\r\ncontent-length: 4\r\nconnection: close\r\n\r\nwait",
+            "no request was answered: HTTP 429: wait",
+            "lower --concurrency or --rate",
+        ),
+    ] {
+        let url = answering(MODELS, answer);
+        let told = project.run(["load", &url, "--concurrency", "2", "--requests", "4"]);
+        assert_eq!(told.code, Some(1), "{}", told.stderr);
+        assert!(told.stderr.contains(reason), "{}", told.stderr);
+        assert!(told.stderr.contains(hint), "{}", told.stderr);
+    }
+}
+
+#[test]
+fn an_argument_of_load_in_another_form_is_met_with_ours() {
+    let project = Project::new();
+    let told = |arguments: &[&str]| {
+        let outcome = project.run([&["load"], arguments].concat());
+        assert!(
+            matches!(outcome.code, Some(2 | 4)),
+            "{arguments:?}: {}",
+            outcome.stderr
+        );
+        outcome.stderr
+    };
+    let here = "http://127.0.0.1:1";
+    for (arguments, hint) in [
+        (
+            ["mine.yaml", "--quiet", "--requests", "4"],
+            "benchtrail run mine.yaml",
+        ),
+        (
+            ["http://a?key=1", "--quiet", "--requests", "4"],
+            "base URL: http://a\n",
+        ),
+        ([here, "--quiet", "--duration", "30sec"], "write `30 s`"),
+        ([here, "--quiet", "--goodput", "ttft:2sec"], "write ttft:2s"),
+        (
+            [here, "--quiet", "--goodput", "200"],
+            "write ttft:200, tpot:200 or e2e:200",
+        ),
+        (
+            [here, "--quiet", "--prompt-words", "400..100"],
+            "write 100..400",
+        ),
+        (
+            [here, "--quiet", "--prompt-words", "100-400"],
+            "write 100..400",
+        ),
+        (
+            [here, "--quiet", "--concurrency", "1:8"],
+            "separate the levels with commas",
+        ),
+        (
+            [here, "--quiet", "--api", "/v1/chat/completions"],
+            "'openai-chat'",
+        ),
+        (
+            [here, "--quiet", "--api-key-env", "NOT_SET_AT_ALL"],
+            "`export NOT_SET_AT_ALL=…`",
+        ),
+    ] {
+        let told = told(&arguments);
+        assert!(told.contains(hint), "{arguments:?}: {told}");
+    }
+    // What stands before the host may be a password.
+    let url = ["http", "://", "me:secret@127.0.0.1:1"].concat();
+    let told = told(&[&url, "--quiet", "--requests", "4"]);
+    assert!(
+        !told.contains("secret") && told.contains("no password"),
+        "{told}"
+    );
+}
