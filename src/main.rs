@@ -14,6 +14,8 @@ mod folder;
 mod given;
 mod locks;
 mod main_table;
+#[cfg(test)]
+mod manual;
 mod other_words;
 mod place;
 mod progress;

@@ -46,6 +46,7 @@ mod sceptic;
 mod security;
 mod sharing;
 mod slurm;
+mod site;
 mod sql;
 mod ssh;
 mod tampering;

@@ -1,0 +1,342 @@
+//! The page of the keys of an experiment.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+use super::{cell, list};
+use crate::registry::registry;
+
+/// Where the choices of a key have a page of their own: by the key that says which one it is.
+const PAGES: [(&str, &str); 2] = [
+    ("operator", "[operators](operators.md)"),
+    ("gate", "[gates](gates.md)"),
+];
+
+/// Keys that every stage has, told once.
+const COMMON: [&str; 8] = [
+    "description",
+    "needs",
+    "over",
+    "exclude",
+    "include",
+    "timeout",
+    "retries",
+    "exclusive",
+];
+
+/// The schema, and the names that its definitions have on the page.
+struct Schema {
+    root: Value,
+    /// By name in the schema: the name on the page. Equal definitions share one.
+    titles: BTreeMap<String, String>,
+}
+
+pub(super) fn page() -> String {
+    let root = pipeline::language::experiment_schema(&registry()).to_value();
+    let schema = Schema {
+        titles: titles(&root),
+        root,
+    };
+    let mut page = String::from(
+        "# The keys of an experiment\n\nEvery key of the YAML file, generated from the types that read it. [The language by \
+         example](experiments.md) says how they work together; [operators](operators.md), [gates](gates.md) and \
+         [settings of engines](engine-settings.md) have pages of their own. `benchtrail schema` prints the same for an \
+         editor.\n\nA value may be a placeholder `\"${name}\"` wherever the type is not *text*. A *duration* is a number \
+         with a unit, such as `500 ms`, `30 s`, `10 min` or `2 h`. A *percentage* is a number with its sign, such as \
+         `3 %`.\n\n## The file\n\n",
+    );
+    let stages = &schema.root["properties"]["stages"]["additionalProperties"]["oneOf"];
+    let stages = stages.as_array().expect("the stage kinds");
+    page.push_str(&schema.table(&schema.root, &["stages"]));
+    page.push_str(
+        "\n`stages` maps the name of each stage to its keys, of which `kind` decides the others.\n",
+    );
+    page.push_str("\n## Keys of every stage\n\n");
+    let first = stages[0].as_object().expect("a mapping");
+    let common = first["properties"].as_object().expect("its keys");
+    let common: Map<String, Value> = COMMON
+        .iter()
+        .map(|key| ((*key).to_owned(), common[*key].clone()))
+        .collect();
+    let common = Value::Object(Map::from_iter([(
+        "properties".to_owned(),
+        Value::Object(common),
+    )]));
+    page.push_str(&schema.table(&common, &[]));
+    for stage in stages {
+        let kind = stage["properties"]["kind"]["const"]
+            .as_str()
+            .unwrap_or_default();
+        let _ = write!(page, "\n## `kind: {kind}`\n\n");
+        let mut told = COMMON.to_vec();
+        told.push("kind");
+        page.push_str(&schema.table(stage, &told));
+    }
+    let sections = schema.root["properties"].as_object().expect("keys");
+    for (name, section) in sections {
+        let definition = &section["additionalProperties"];
+        if definition.get("then").is_some() {
+            let _ = write!(
+                page,
+                "\n## Definitions under `{name}`\n\nA definition that `extends` another needs no other key.\n\n"
+            );
+            page.push_str(&schema.table(definition, &[]));
+        }
+    }
+    page.push_str("\n## Parts\n");
+    let mut done = BTreeSet::new();
+    let definitions = schema.root["$defs"].as_object().expect("definitions");
+    for (name, definition) in definitions {
+        let title = &schema.titles[name];
+        if !done.insert(title.clone()) || !has_section(definition) {
+            continue;
+        }
+        let _ = write!(page, "\n### {title}\n\n{}\n\n", sentence(definition));
+        page.push_str(&schema.table(definition, &[]));
+    }
+    page
+}
+
+/// Names the definitions for the page: without the collection that they come from, unless two of one name differ.
+fn titles(root: &Value) -> BTreeMap<String, String> {
+    let definitions = root["$defs"].as_object().expect("definitions");
+    let mut contents: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut titles = BTreeMap::new();
+    for (name, definition) in definitions {
+        let short = name.rsplit('.').next().unwrap_or(name);
+        let mut content = definition.to_string();
+        // References of another collection lead to the same.
+        for prefix in [
+            "load.",
+            "workloads.",
+            "engines.",
+            "models.",
+            "simulated-servers.",
+            "calibrate.",
+        ] {
+            content = content.replace(&format!("#/$defs/{prefix}"), "#/$defs/");
+        }
+        let known = contents.entry(short.to_owned()).or_default();
+        let at = known.iter().position(|c| *c == content).unwrap_or_else(|| {
+            known.push(content);
+            known.len() - 1
+        });
+        let title = match at {
+            0 => short.to_owned(),
+            _ => name.replace('.', " "),
+        };
+        titles.insert(name.clone(), title);
+    }
+    titles
+}
+
+impl Schema {
+    /// Returns a table of the keys of a schema, or of its choices.
+    fn table(&self, schema: &Value, leave_out: &[&str]) -> String {
+        let mut rows = Vec::new();
+        self.rows(schema, &mut rows);
+        let mut table =
+            String::from("| key or value | type | default | meaning |\n|---|---|---|---|\n");
+        for (key, row) in rows
+            .iter()
+            .filter(|(key, _)| !leave_out.contains(&key.as_str()))
+        {
+            let _ = writeln!(table, "| `{key}` | {row}");
+        }
+        table
+    }
+
+    /// Collects the keys of a schema and of its alternatives.
+    fn rows(&self, schema: &Value, rows: &mut Vec<(String, String)>) {
+        // Of what may extend something, the form that does not.
+        let lists = [
+            schema["required"].as_array(),
+            schema["else"]["required"].as_array(),
+        ];
+        let required: Vec<&str> = lists
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        // Of a definition that may extend another, the form with every key.
+        let parts = [schema, &schema["else"], &schema["then"]];
+        for (key, value) in parts
+            .iter()
+            .filter_map(|p| p["properties"].as_object())
+            .flatten()
+        {
+            if rows.iter().any(|(known, _)| known == key) {
+                continue;
+            }
+            // A variant says what it is for itself; its key only says which one.
+            let told = match sentence(value) {
+                said if said.is_empty() => sentence(schema),
+                said => said,
+            };
+            let default = match () {
+                () if required.contains(&key.as_str())
+                    && parts.iter().any(|part| {
+                        part["properties"].as_object().is_some_and(|p| p.len() > 1)
+                    }) =>
+                {
+                    "required".to_owned()
+                }
+                () => default(value),
+            };
+            let row = format!(
+                "{} | {default} | {} |",
+                cell(&self.kind_of(value)),
+                cell(&told)
+            );
+            rows.push((key.clone(), row));
+        }
+        for alternative in alternatives(schema) {
+            match alternative["const"].as_str() {
+                Some(word) => rows.push((
+                    word.to_owned(),
+                    format!("this word | | {} |", cell(&sentence(alternative))),
+                )),
+                None => self.rows(alternative, rows),
+            }
+        }
+    }
+
+    /// Returns the type of a value for people.
+    fn kind_of(&self, schema: &Value) -> String {
+        if let Some(reference) = schema["$ref"].as_str() {
+            let name = reference.trim_start_matches("#/$defs/");
+            let definition = &self.root["$defs"][name];
+            if has_section(definition) {
+                let title = &self.titles[name];
+                let anchor: String = title.to_lowercase().replace(' ', "-");
+                return format!("[{title}](#{anchor})");
+            }
+            return self.kind_of(definition);
+        }
+        if let Some(word) = schema["const"].as_str() {
+            return format!("`{word}`");
+        }
+        if let Some(words) = schema["enum"].as_array() {
+            return list(words.iter().filter_map(Value::as_str));
+        }
+        let choices: Vec<String> = alternatives(schema)
+            .map(|choice| self.kind_of(choice))
+            .collect();
+        if !choices.is_empty() {
+            let mut told: Vec<String> = Vec::new();
+            for choice in choices {
+                if !told.contains(&choice) {
+                    told.push(choice);
+                }
+            }
+            return told.join(" or ");
+        }
+        let types: Vec<&str> = match &schema["type"] {
+            Value::String(one) => vec![one],
+            Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
+            _ => Vec::new(),
+        };
+        let words = types.iter().filter_map(|t| self.word(t, schema));
+        let words: Vec<String> = words.collect();
+        match words.is_empty() {
+            true => "any value".to_owned(),
+            false => words.join(" or "),
+        }
+    }
+
+    /// Returns the word for one type of a schema.
+    fn word(&self, of: &str, schema: &Value) -> Option<String> {
+        Some(match of {
+            "null" => return None,
+            "boolean" => "`true` or `false`".to_owned(),
+            "integer" => format!("whole number{}", bounds(schema)),
+            "number" => format!("number{}", bounds(schema)),
+            "string" => match schema["format"].as_str() {
+                Some("duration" | "span") => "duration".to_owned(),
+                Some("percent") => "percentage".to_owned(),
+                _ => "text".to_owned(),
+            },
+            "array" => match schema.get("items") {
+                Some(items) => format!("list of {}", self.kind_of(items)),
+                None => "list".to_owned(),
+            },
+            "object" => self.mapping(schema),
+            _ => return None,
+        })
+    }
+
+    fn mapping(&self, schema: &Value) -> String {
+        let tag = |tag: &str| schema["properties"].get(tag).is_some();
+        if let Some((key, page)) = PAGES.iter().find(|(key, _)| tag(key)) {
+            return format!("`{{{key}: …}}`: see {page}");
+        }
+        if let Some(keys) = schema["properties"].as_object() {
+            return format!("mapping of {}", list(keys.keys().map(String::as_str)));
+        }
+        match schema.get("additionalProperties") {
+            Some(values) if values.get("then").is_some() => {
+                "mapping from names to definitions: see below".to_owned()
+            }
+            Some(values) if values.is_object() => {
+                format!("mapping from names to {}", self.kind_of(values))
+            }
+            _ => "mapping".to_owned(),
+        }
+    }
+}
+
+/// Whether a definition has keys or choices to list.
+fn has_section(definition: &Value) -> bool {
+    let parts = [definition, &definition["then"], &definition["else"]];
+    let keys = parts.iter().any(|part| part["properties"].is_object());
+    keys || alternatives(definition)
+        .any(|choice| choice["const"].is_string() || has_section(choice))
+}
+
+/// Returns the alternatives of a schema, without placeholders and without nothing.
+fn alternatives(schema: &Value) -> impl Iterator<Item = &Value> {
+    let all = ["oneOf", "anyOf"]
+        .iter()
+        .filter_map(|key| schema[*key].as_array());
+    all.flatten().filter(|choice| {
+        let placeholder = choice["pattern"]
+            .as_str()
+            .is_some_and(|p| p.contains("\\$\\{"));
+        !placeholder && choice["type"] != "null"
+    })
+}
+
+fn bounds(schema: &Value) -> String {
+    let bound = |name: &str| schema[name].as_f64();
+    let mut told = Vec::new();
+    told.extend(bound("minimum").map(|n| format!("≥ {n}")));
+    told.extend(bound("exclusiveMinimum").map(|n| format!("> {n}")));
+    told.extend(bound("maximum").map(|n| format!("≤ {n}")));
+    told.extend(bound("exclusiveMaximum").map(|n| format!("< {n}")));
+    match told.is_empty() {
+        true => String::new(),
+        false => format!(" {}", told.join(" and ")),
+    }
+}
+
+/// Returns the default of a key, which may stand in the form that is no placeholder.
+fn default(schema: &Value) -> String {
+    let own = schema.get("default");
+    let within = || alternatives(schema).find_map(|choice| choice.get("default"));
+    match own.or_else(within) {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => format!("`{text}`"),
+        Some(value) if value.as_array().is_some_and(Vec::is_empty) => String::new(),
+        Some(value) if value.as_object().is_some_and(Map::is_empty) => String::new(),
+        Some(value) => format!("`{value}`"),
+    }
+}
+
+/// Returns the description of a schema.
+fn sentence(schema: &Value) -> String {
+    let text = schema["description"].as_str().unwrap_or_default();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
