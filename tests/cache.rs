@@ -240,6 +240,7 @@ fn calls_for_nothing(clients: usize) -> Option<[u64; 2]> {
 }
 
 #[test]
+#[expect(clippy::print_stderr, reason = "a test that tests nothing says so")]
 fn a_cell_that_is_cached_costs_no_call_of_the_kernel() {
     let (Some(few), Some(many)) = (calls_for_nothing(10), calls_for_nothing(70)) else {
         eprintln!("skipped: there is no strace here that may trace");
