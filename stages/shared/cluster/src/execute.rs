@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use artifacts::{Digest, Maker, Store};
 use pipeline::design::Preflight;
@@ -19,6 +20,9 @@ use serde_json::json;
 
 use crate::document::{DoneCell, End, Order, StudyDocument, Taken, Without, name, put, read};
 use crate::error::ClusterError;
+
+/// How long a job that saw a cell fail waits for a signal that would explain it.
+const SIGNAL_WAIT: Duration = Duration::from_secs(2);
 
 /// The machine that executes a shard, as its job knows it.
 pub struct Machine<'a> {
@@ -316,6 +320,7 @@ impl Shard<'_> {
             run: self.run.to_owned(),
             name: self.name.to_owned(),
             me,
+            cancelled: Arc::clone(&self.machine.cancelled),
             next: AtomicUsize::new(count),
             pushed: Mutex::new(known.into_keys().collect()),
         }))
@@ -329,6 +334,7 @@ struct Pushing {
     run: String,
     name: String,
     me: Maker,
+    cancelled: Arc<AtomicBool>,
     next: AtomicUsize,
     pushed: Mutex<Vec<Digest>>,
 }
@@ -344,15 +350,9 @@ impl Pushing {
 
     /// Pushes records, and says in the shared store that they are there.
     fn push(&self, records: &[Digest]) -> Result<(), ClusterError> {
-        // Who was stopped has measured nothing: the coordinator learns why from Slurm.
-        let stopped = |digest: &Digest| {
-            let bytes = self.store.get(digest).ok()?;
-            let record = Record::parse(&bytes).ok()?;
-            (record.status == CellStatus::Interrupted).then_some(())
-        };
         let records: Vec<Digest> = records
             .iter()
-            .filter(|digest| stopped(digest).is_none())
+            .filter(|digest| self.counts(digest))
             .copied()
             .collect();
         let records = records.as_slice();
@@ -379,6 +379,27 @@ impl Pushing {
         let mut pushed = self.pushed.lock().unwrap_or_else(PoisonError::into_inner);
         pushed.extend(records);
         Ok(())
+    }
+
+    /// Returns whether a record tells what became of its cell. Whoever stops a job signals the engine, too: what fails
+    /// then says nothing of the cell, and the coordinator learns the reason from Slurm.
+    fn counts(&self, digest: &Digest) -> bool {
+        let read = |bytes: Vec<u8>| Record::parse(&bytes).ok();
+        let status = self.store.get(digest).ok().and_then(read);
+        match status.map(|record| record.status) {
+            Some(CellStatus::Ok) => true,
+            Some(CellStatus::Interrupted) => false,
+            _ => !self.is_being_stopped(),
+        }
+    }
+
+    /// Returns whether the job is being stopped; its signal may come a little after the engine's.
+    fn is_being_stopped(&self) -> bool {
+        let end = Instant::now() + SIGNAL_WAIT;
+        while Instant::now() < end && !self.cancelled.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.cancelled.load(Ordering::Relaxed)
     }
 
     /// Pushes those of the records that are not pushed yet.
