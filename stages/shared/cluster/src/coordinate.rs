@@ -561,7 +561,9 @@ impl<'a> Cluster<'a> {
 
     fn note_state(&mut self, index: usize, state: JobState) -> Result<(), ClusterError> {
         let entry = &mut self.jobs.jobs[index];
-        let again = entry.state == "RUNNING" && state.state == "PENDING";
+        // A job that begins again may be seen while it ends, too.
+        let begun = !matches!(entry.state.as_str(), "" | "PENDING");
+        let again = begun && state.state == "PENDING";
         let changed = entry.state != state.state || entry.node != state.node;
         if again {
             (self.asked.tell)(&format!(
