@@ -79,7 +79,7 @@ pub(crate) fn must_be(path: &Path, wanted: Wanted) -> Result<(), Stop> {
         Thing::Folder if path.join("objects").is_dir() => "a store",
         Thing::Folder => "a folder",
         Thing::Empty => "an empty file",
-        Thing::Binary => "a file of bytes that are no text",
+        Thing::Binary => "a binary file",
         Thing::Special(what) => what,
         Thing::Text => "a text file of another kind",
     };
@@ -106,7 +106,11 @@ fn fits(thing: Thing, wanted: Wanted, path: &Path) -> bool {
             Thing::Text => path.with_extension("lock").is_file(),
             _ => false,
         },
-        Wanted::Bundle => thing == Thing::Bundle,
+        // Of a folder whose manifest is no file, the reader says what it is.
+        Wanted::Bundle => {
+            thing == Thing::Bundle
+                || thing == Thing::Folder && path.join("manifest.json").symlink_metadata().is_ok()
+        }
         Wanted::Shared => matches!(thing, Thing::Folder | Thing::Load),
         // A report is any text beside its trace.
         Wanted::Report => {
@@ -173,7 +177,7 @@ fn meant(wanted: Wanted) -> &'static str {
             "the folder or the `.tar.zst` that `benchtrail publish EXPERIMENT --author NAME` wrote"
         }
         Wanted::Report => "the Markdown report that `benchtrail run EXPERIMENT` rendered",
-        Wanted::Shared => "a folder, or a URL such as `s3://BUCKET/PREFIX`",
+        Wanted::Shared => "a folder that all machines see",
     }
 }
 

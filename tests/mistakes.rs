@@ -260,7 +260,7 @@ fn a_file_of_another_kind_is_told_what_it_is_and_what_reads_it() {
         (
             "plan",
             "program",
-            "bytes that are no text",
+            "a binary file",
             "`benchtrail init` writes one",
         ),
         (

@@ -515,9 +515,11 @@ impl Server<'_> {
     pub(super) fn target(&self) -> Result<Target, Stop> {
         let api_key = self
             .api_key_env
-            .map(ApiKey::from_environment)
-            .transpose()
-            .map_err(Stop::machine)?;
+            .map(|variable| {
+                ApiKey::from_environment(variable)
+                    .map_err(|why| Stop::machine(why).hint(format!("`export {variable}=…`")))
+            })
+            .transpose()?;
         let server = DirectServer {
             url: self.url,
             ca_file: self.ca_file,

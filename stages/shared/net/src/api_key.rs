@@ -22,7 +22,7 @@ impl ApiKey {
     pub fn from_environment(variable: &str) -> Result<Self, String> {
         let value = std::env::var_os(variable).ok_or_else(|| {
             format!(
-                "the environment variable `{variable}`, which should hold the API key, is not set: `export {variable}=…`"
+                "the environment variable `{variable}`, which should hold the API key, is not set"
             )
         })?;
         Self::new(value.to_str().unwrap_or("\0")).ok_or_else(|| {
