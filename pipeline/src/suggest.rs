@@ -40,22 +40,24 @@ fn distance(word: &str, other: &str) -> usize {
 
 /// Returns a remedy for an unknown name among `what` (a plural): the close one, else all there are,
 /// and of many those most like it.
-pub fn remedy<'a>(
-    word: &str,
-    what: &str,
-    candidates: impl IntoIterator<Item = &'a str> + Clone,
-) -> String {
-    if let Some(best) = closest(word, candidates.clone()) {
+pub fn remedy<Names>(word: &str, what: &str, candidates: Names) -> String
+where
+    Names: IntoIterator<Item: AsRef<str>>,
+{
+    let candidates: Vec<Names::Item> = candidates.into_iter().collect();
+    let mut names: Vec<&str> = candidates.iter().map(AsRef::as_ref).collect();
+    if let Some(best) = closest(word, names.iter().copied()) {
         return format!("did you mean `{best}`?");
     }
-    let mut names: Vec<&str> = candidates.into_iter().collect();
     if let Some(file) = word
         .strip_suffix(".yaml")
         .or_else(|| word.strip_suffix(".yml"))
     {
+        // `hardware definitions` are in the folder `hardware`.
+        let folder = what.split(' ').next().unwrap_or(what);
         let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
         return format!(
-            "name it without folder and ending: `{name}`; it is found in {what}/{name}.yaml beside the experiment"
+            "name it without folder and ending: `{name}`; it is found in {folder}/{name}.yaml beside the experiment"
         );
     }
     match names.len() {
@@ -209,7 +211,7 @@ mod tests {
             remedy("tensorrt", "engines", names),
             "the engines are `llama-cpp`, `sglang`, `vllm`"
         );
-        assert_eq!(remedy("vllm", "engines", []), "there are no engines");
+        assert_eq!(remedy("vllm", "engines", [""; 0]), "there are no engines");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::ops::Range;
 use artifacts::{Column, ColumnData, Ratio, Scalar, Table};
 use contract::{LineageRow, LineageSource, lineage_table};
 use pipeline::stage::MissingCell;
+use pipeline::suggest::remedy;
 use pipeline::{CellStatus, Coordinates, Failure};
 
 /// What one row of a table stands for.
@@ -408,11 +409,10 @@ impl Frame {
     /// As [`Frame::key_positions`].
     pub(crate) fn key_position(&self, name: &str, table: &str) -> Result<usize, Failure> {
         self.keys.iter().position(|k| k == name).ok_or_else(|| {
-            let known: Vec<&str> = self.keys.iter().map(String::as_str).collect();
             Failure::failed(format!(
                 "`{name}` is not a key column of the table `{table}`"
             ))
-            .hint(contract::did_you_mean(name, &known))
+            .hint(remedy(name, "key columns", &self.keys))
         })
     }
 

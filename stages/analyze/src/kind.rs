@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use contract::Settings;
+use pipeline::suggest::remedy;
 use pipeline::{
     Class, Control, Coordinates, Done, Failure, Input, Job, Json, Library, Output, PlannedTable,
     Problem, StageKind, Step,
@@ -244,7 +245,7 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
                         &[Step::Key("operator".to_owned())],
                         format!("there is no operator `{wrong}`"),
                     )
-                    .hint(contract::did_you_mean(wrong, &operators)),
+                    .hint(remedy(wrong, "operators", &operators)),
             ),
             (None, None) => found.push(
                 settings

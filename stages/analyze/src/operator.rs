@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use artifacts::Scalar;
 use contract::Settings;
+use pipeline::suggest::remedy;
 use pipeline::{Control, Failure, Json, Library, Problem, Step};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -231,7 +232,7 @@ impl Scope<'_> {
         let hint = if known.is_empty() {
             "the stage declares no other table it could use".to_owned()
         } else {
-            contract::did_you_mean(name, &known)
+            remedy(name, "tables it can read", &known)
         };
         Err(settings
             .problem(at, format!("there is no table `{name}` in this stage"))
@@ -270,11 +271,11 @@ impl Scope<'_> {
                         .map(|s| s.name.as_str())
                         .collect();
                     let message = format!("the table `{}` has no column `{name}`", from.1);
-                    problems.push(
-                        settings
-                            .problem(at, message)
-                            .hint(contract::did_you_mean(name, &known)),
-                    );
+                    problems.push(settings.problem(at, message).hint(remedy(
+                        name,
+                        "columns of numbers",
+                        &known,
+                    )));
                 }
             }
         }
@@ -368,7 +369,7 @@ impl Context<'_> {
         match name {
             Some(name) => self.loads.iter().find(|l| l.stage == name).ok_or_else(|| {
                 Failure::failed(format!("the stage does not need a load stage `{name}`"))
-                    .hint(contract::did_you_mean(name, &known))
+                    .hint(remedy(name, "load stages it needs", &known))
             }),
             None if self.loads.len() == 1 => Ok(&self.loads[0]),
             None => Err(Failure::failed("the stage needs several load stages")

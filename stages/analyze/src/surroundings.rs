@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use artifacts::Table;
 use conditions::{ALPHA, Compared, Conditions, Measured, Samples, compared};
 use contract::LineageSource;
+use pipeline::suggest::remedy;
 use pipeline::{Coordinates, Failure, Problem, Step};
 use rayon::prelude::*;
 
@@ -104,7 +105,7 @@ pub(crate) fn problems(draft: &Draft<'_>, may_differ: &[String]) -> Vec<Problem>
     let problem = |(place, name): (Vec<Step>, &str)| {
         let message = format!("there is no condition `{name}`");
         let problem = draft.settings.problem(&place, message);
-        problem.hint(contract::did_you_mean(name, &known))
+        problem.hint(remedy(name, "conditions", &known))
     };
     strange.map(problem).collect()
 }

@@ -1215,7 +1215,7 @@ fn a_query_that_cannot_work_is_told_while_planning() {
             json!({"operator": "sql", "query": "select ok_rate from cells", "keys": ["reps"], "units": {"ok_rat": "1"}})
         ),
         [
-            "tables.made.keys[0]: the query returns no column `reps` (there are: ok_rate)",
+            "tables.made.keys[0]: the query returns no column `reps` (the columns are `ok_rate`)",
             "tables.made.units.ok_rat: the query returns no column `ok_rat` (did you mean `ok_rate`?)",
         ]
     );

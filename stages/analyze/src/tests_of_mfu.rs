@@ -91,7 +91,7 @@ fn what_is_unknown_or_said_twice_is_told_with_what_there_is() {
     for (more, expected) in [
         (
             json!({"model": "eight", "hardware": "h900"}),
-            "no hardware is named `h900` — there are: a40, unknown-peak",
+            "no hardware is named `h900` — the hardware definitions are `a40`, `unknown-peak`",
         ),
         (
             json!({"model": "eight", "hardware": "a41"}),
@@ -99,7 +99,7 @@ fn what_is_unknown_or_said_twice_is_told_with_what_there_is() {
         ),
         (
             json!({"model": "eight", "hardware": "a40", "dtype": "tensor"}),
-            "the definition of `a40` has no peak for `tensor` — there are: bfloat16, int8",
+            "the definition of `a40` has no peak for `tensor` — the data types with a peak are `bfloat16`, `int8`",
         ),
         (
             json!({"model": "eight", "hardware": "unknown-peak"}),
@@ -123,7 +123,7 @@ fn what_is_unknown_or_said_twice_is_told_with_what_there_is() {
         ),
         (
             json!({"model": "nine", "hardware": "a40"}),
-            "no model is named `nine` — there are: eight, silent",
+            "no model is named `nine` — the model definitions are `eight`, `silent`",
         ),
         (
             json!({"model": "silent", "hardware": "a40"}),

@@ -2,6 +2,7 @@
 
 use artifacts::{Store, TableError};
 use contract::Settings;
+use pipeline::suggest::remedy;
 use pipeline::{
     Class, Control, Done, Failure, Input, Job, Json, Library, Output, Problem, StageKind, Step,
 };
@@ -187,7 +188,7 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
                         &[Step::Key("gate".to_owned())],
                         format!("there is no gate `{wrong}`"),
                     )
-                    .hint(contract::did_you_mean(&wrong, &known)),
+                    .hint(remedy(&wrong, "gates", &known)),
                 None => settings
                     .problem(&[], "which gate?")
                     .hint(format!("there are: {}", known.join(", "))),
@@ -208,7 +209,7 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
                                 &[Step::Key("severity".to_owned())],
                                 format!("`{given}` is not a severity"),
                             )
-                            .hint(contract::did_you_mean(&given, &["fail", "exclude", "warn"])),
+                            .hint(remedy(&given, "severities", &["fail", "exclude", "warn"])),
                     );
                 }
                 read

@@ -3,6 +3,7 @@
 use artifacts::Scalar;
 use contract::CellRows;
 use pipeline::Failure;
+use pipeline::suggest::remedy;
 use rayon::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -125,7 +126,7 @@ fn kept_axes(load: &Load<'_>, over: &[String]) -> Result<Vec<String>, Failure> {
             "`{strange}` is not an axis of the load stage `{}`",
             load.stage
         ))
-        .hint(contract::did_you_mean(strange, &known))),
+        .hint(remedy(strange, "axes", &known))),
         None => Ok(load
             .axes
             .iter()

@@ -1,5 +1,6 @@
 //! `changes`: what each phase did to the one before it.
 
+use pipeline::suggest::remedy;
 use pipeline::{Failure, Json, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -134,13 +135,12 @@ impl TypedOperator for Changes {
         }));
         present.sort();
         present.dedup();
-        let known: Vec<&str> = present.iter().map(String::as_str).collect();
         if let Some(strange) = order.iter().find(|o| !present.contains(o)) {
             return Err(Failure::failed(format!(
                 "the axis `{}` has no label `{strange}`",
                 given.phase
             ))
-            .hint(contract::did_you_mean(strange, &known)));
+            .hint(remedy(strange, "labels", &present)));
         }
         let columns = columns(&from.all_declared(&given.columns)?, given.better);
         let others: Vec<usize> = (0..from.keys.len()).filter(|p| *p != phase).collect();

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use artifacts::Scalar;
+use pipeline::suggest::remedy;
 use pipeline::{Failure, Problem, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -148,10 +149,9 @@ impl Terms {
         for (name, margin) in &self.margin {
             let place = [Step::Key("margin".to_owned()), Step::Key(name.clone())];
             if !self.columns.contains(name) {
-                let columns: Vec<&str> = self.columns.iter().map(String::as_str).collect();
                 let message = format!("`{name}` is not among the columns compared");
                 let problem = draft.settings.problem(&place, message);
-                problems.push(problem.hint(contract::did_you_mean(name, &columns)));
+                problems.push(problem.hint(remedy(name, "compared columns", &self.columns)));
             }
             if !(*margin > 0.0 && margin.is_finite()) {
                 let message = "a margin must be a positive number";
@@ -538,10 +538,9 @@ pub(crate) fn own<T, V: Value>(read: impl Fn(&T) -> V) -> impl Fn(&Judged<T>) ->
 /// If it is not there; names the nearest.
 pub(crate) fn position(setting: &str, axis: &str, keys: &[String]) -> Result<usize, Failure> {
     keys.iter().position(|k| k == axis).ok_or_else(|| {
-        let left: Vec<&str> = keys.iter().map(String::as_str).collect();
         Failure::failed(format!(
             "`{setting}` names `{axis}`, which is not a key after pairing"
         ))
-        .hint(contract::did_you_mean(axis, &left))
+        .hint(remedy(axis, "keys", keys))
     })
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::{Table, TableError};
+use pipeline::suggest::remedy;
 use pipeline::{Failure, Problem, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -171,11 +172,7 @@ impl TypedOperator for CounterDelta {
             let tables: Vec<&str> = tables.filter(|name| shape(name).is_some()).collect();
             let Some(columns) = shape(counter.table()) else {
                 let message = format!("there are no samples in a table `{}`", counter.table());
-                wrong(
-                    "table",
-                    message,
-                    contract::did_you_mean(counter.table(), &tables),
-                );
+                wrong("table", message, remedy(counter.table(), "tables", &tables));
                 continue;
             };
             match (
@@ -201,7 +198,7 @@ impl TypedOperator for CounterDelta {
                     if !numbers.contains(&column.as_str()) {
                         let message =
                             format!("`{}` has no column `{column}` of numbers", counter.table());
-                        wrong("column", message, contract::did_you_mean(column, &numbers));
+                        wrong("column", message, remedy(column, "columns", &numbers));
                     }
                 }
                 (false, ..) => {
@@ -273,7 +270,7 @@ fn nowhere(counter: &Counter, load: &Load<'_>) -> Result<Failure, Failure> {
         Some(metric) if known.contains(&metric) => {
             failure.hint("no series of it has these `labels`")
         }
-        Some(metric) if !known.is_empty() => failure.hint(contract::did_you_mean(metric, &known)),
+        Some(metric) if !known.is_empty() => failure.hint(remedy(metric, "metrics", &known)),
         _ => failure.hint("nothing was sampled there: see `telemetry` of the load stage, and `metrics` of the engine's definition"),
     })
 }

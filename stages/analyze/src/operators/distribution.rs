@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use artifacts::Scalar;
 use contract::{METRICS, Metric, Settings, Timing};
+use pipeline::suggest::remedy;
 use pipeline::{Failure, Problem, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -59,10 +60,7 @@ impl Parameters {
             Some(axis) => Err(Failure::failed(format!(
                 "the unit `{axis}` is not in `over`, so each row would have a single unit"
             ))
-            .hint(contract::did_you_mean(
-                axis,
-                &self.over.iter().map(String::as_str).collect::<Vec<_>>(),
-            ))),
+            .hint(remedy(axis, "axes in `over`", &self.over))),
         }
     }
 }
@@ -277,7 +275,7 @@ impl TypedOperator for Distribution {
             problems.push(
                 settings
                     .problem(&[Step::Key("metrics".to_owned()), Step::Index(i)], message)
-                    .hint(contract::did_you_mean(name, &known)),
+                    .hint(remedy(name, "metrics", &known)),
             );
         }
         problems.extend(improbable(settings, &given.quantiles));

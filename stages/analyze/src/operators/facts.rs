@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use artifacts::Scalar;
+use pipeline::suggest::remedy;
 use pipeline::{Failure, Json, Problem, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -137,7 +138,6 @@ impl Parameters {
         let name = name.to_string();
         draft.scope.library.find(collection, &name).ok_or_else(|| {
             let names = draft.scope.library.names(collection);
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let message = format!("there is no `{name}` among the {collection}");
             let key = if self.named_by.is_some() {
                 "named-by"
@@ -146,7 +146,7 @@ impl Parameters {
             };
             draft
                 .problem(key, message)
-                .hint(contract::did_you_mean(&name, &names))
+                .hint(remedy(&name, collection, &names))
         })
     }
 }
@@ -161,12 +161,9 @@ impl TypedOperator for Facts {
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let Some(labels) = draft.scope.library.labels(&given.axis) else {
             let axes = draft.scope.library.axes();
-            let axes: Vec<&str> = axes.iter().map(String::as_str).collect();
             let message = format!("there is no axis `{}`", given.axis);
             let problem = draft.problem("axis", message);
-            return Err(vec![
-                problem.hint(contract::did_you_mean(&given.axis, &axes)),
-            ]);
+            return Err(vec![problem.hint(remedy(&given.axis, "axes", &axes))]);
         };
         let mut problems = Vec::new();
         if given.named_by.is_some() && given.collection.is_none() {
@@ -213,7 +210,7 @@ impl TypedOperator for Facts {
                 );
                 let message = format!("{whose} has a field `{path}`");
                 let problem = draft.settings.problem(&route, message);
-                problems.push(problem.hint(contract::did_you_mean(path, &known)));
+                problems.push(problem.hint(remedy(path, "fields", &known)));
             }
         }
         if !problems.is_empty() {

@@ -1,6 +1,7 @@
 //! `goodput`: requests a second that meet every bound of a service level objective.
 
 use contract::{METRICS, Timing};
+use pipeline::suggest::remedy;
 use pipeline::{Failure, Problem, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -133,12 +134,11 @@ impl TypedOperator for Goodput {
                         Step::Key("metric".to_owned()),
                     ];
                     let message = format!("a request has no metric `{}`", bound.metric);
-                    problems.push(
-                        draft
-                            .settings
-                            .problem(&place, message)
-                            .hint(contract::did_you_mean(&bound.metric, &known)),
-                    );
+                    problems.push(draft.settings.problem(&place, message).hint(remedy(
+                        &bound.metric,
+                        "metrics",
+                        &known,
+                    )));
                 }
             }
         }

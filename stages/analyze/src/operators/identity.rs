@@ -1,5 +1,6 @@
 //! `identity`: columns that must agree with each other by their definitions.
 
+use pipeline::suggest::remedy;
 use pipeline::{Failure, Json, Problem, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -232,7 +233,7 @@ impl TypedOperator for Identity {
                     "the identity `{}`: the table `{}` has no key or column of numbers `{strange}`",
                     law.name, given.from
                 ))
-                .hint(contract::did_you_mean(strange, &known)));
+                .hint(remedy(strange, "keys and columns", &known)));
             }
         }
         let (columns, mut rows) = (columns(), Vec::new());

@@ -1,6 +1,7 @@
 //! `mfu`: the share of a device's arithmetic that the tokens account for.
 
 use contract::Settings;
+use pipeline::suggest::remedy;
 use pipeline::{Failure, Json, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -246,7 +247,7 @@ fn peak_of(given: &Parameters, settings: &Settings<'_>, scope: &Scope<'_>) -> Re
                     if known.is_empty() {
                         problem.hint("give `peak-flops` instead")
                     } else {
-                        problem.hint(contract::did_you_mean(given.dtype(), &known))
+                        problem.hint(remedy(given.dtype(), "data types with a peak", &known))
                     }
                 })
         }
@@ -262,10 +263,9 @@ fn definition(
 ) -> Result<Json, Problem> {
     scope.library.find(collection, name).ok_or_else(|| {
         let names = scope.library.names(collection);
-        let known: Vec<&str> = names.iter().map(String::as_str).collect();
         settings
             .problem(&at(key), format!("no {what} is named `{name}`"))
-            .hint(contract::did_you_mean(name, &known))
+            .hint(remedy(name, &format!("{what} definitions"), &names))
     })
 }
 

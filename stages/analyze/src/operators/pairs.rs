@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::Scalar;
+use pipeline::suggest::remedy;
 use pipeline::{Coordinates, Failure, Json, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -148,12 +149,11 @@ impl Sides {
                     .any(|(name, value)| *name == self.axis && value.to_string() == *label)
             });
             if !present.contains(label) && !planned {
-                let known: Vec<&str> = present.iter().map(String::as_str).collect();
                 return Err(Failure::failed(format!(
                     "the axis `{}` has no label `{label}`",
                     self.axis
                 ))
-                .hint(contract::did_you_mean(label, &known)));
+                .hint(remedy(label, "labels", &present)));
             }
         }
         Ok(())

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use artifacts::{Scalar, Store};
 use pipeline::sources::{self, NamedFiles, Unusable};
+use pipeline::suggest::remedy;
 use pipeline::{Content, Failure, Media, Output, Problem, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -199,7 +200,7 @@ fn unknown(given: &Parameters, sheet: &Sheet, draft: &Draft<'_>) -> Vec<Problem>
         .map(|(at, name)| {
             let message = format!("{} has no column `{name}`", given.file);
             let problem = draft.settings.problem(&at, message);
-            problem.hint(contract::did_you_mean(name, &known))
+            problem.hint(remedy(name, "columns", &known))
         })
         .collect();
     for (theirs, ours) in &given.rename {
@@ -207,7 +208,7 @@ fn unknown(given: &Parameters, sheet: &Sheet, draft: &Draft<'_>) -> Vec<Problem>
             let at = [Step::Key("rename".to_owned()), Step::Key(theirs.clone())];
             let message = format!("{} has no column `{theirs}`", given.file);
             let problem = draft.settings.problem(&at, message);
-            problems.push(problem.hint(contract::did_you_mean(theirs, &known)));
+            problems.push(problem.hint(remedy(theirs, "columns", &known)));
         }
     }
     problems

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::{Column, ColumnData, Ratio, Scalar, Table};
 use contract::{Settings, TableSpec};
-use pipeline::suggest::closest;
+use pipeline::suggest::{closest, remedy};
 use pipeline::{Failure, Problem, Step};
 use query::{Database, Expected, Kind, Limits, QueryError, Shape};
 use schemars::JsonSchema;
@@ -105,7 +105,7 @@ impl TypedOperator for Sql {
             let problem = match &error {
                 QueryError::NoTable(name) => scope.table(settings, &at("query"), name).err(),
                 QueryError::NoColumn(name) => {
-                    let hint = contract::did_you_mean(name, &known.into_iter().collect::<Vec<_>>());
+                    let hint = remedy(name, "columns", known);
                     Some(settings.problem(&at("query"), error.to_string()).hint(hint))
                 }
                 _ => None,
@@ -237,7 +237,7 @@ fn misspelt(
         .filter(|n| n.len() >= SHORTEST && !given.keys.contains(n))
     {
         if closest(name, known.iter().copied()).is_some() {
-            let hint = contract::did_you_mean(name, &known);
+            let hint = remedy(name, "columns", &known);
             let message = format!("no table the query reads has a column `{name}`");
             let problem = settings.problem(&at("query"), message);
             problems.push(problem.hint(format!("{hint} (if it is an axis, name it in `keys`)")));
@@ -283,7 +283,7 @@ fn misnamed(columns: &[Expected], given: &Parameters, settings: &Settings<'_>) -
         problems.push(
             settings
                 .problem(&route, format!("the query returns no column `{name}`"))
-                .hint(contract::did_you_mean(name, &known)),
+                .hint(remedy(name, "columns", &known)),
         );
     }
     problems
@@ -409,10 +409,7 @@ impl Sources {
                     .chain(raw)
                     .chain(of_programs)
                     .collect();
-                failure.hint(contract::did_you_mean(
-                    name,
-                    &known.iter().map(String::as_str).collect::<Vec<_>>(),
-                ))
+                failure.hint(remedy(name, "tables", known))
             }
             QueryError::NoColumn(name) => {
                 let tables = self.database.names();
@@ -420,10 +417,7 @@ impl Sources {
                     .iter()
                     .flat_map(|t| self.database.columns(t).unwrap_or_default());
                 let known: BTreeSet<&str> = columns.map(|c| c.name.as_str()).collect();
-                failure.hint(contract::did_you_mean(
-                    name,
-                    &known.into_iter().collect::<Vec<_>>(),
-                ))
+                failure.hint(remedy(name, "columns", known))
             }
             _ => failure,
         }
@@ -515,7 +509,7 @@ fn frame(given: &Parameters, answer: &query::Answer, sources: &Sources) -> Resul
         if !names.contains(name) {
             return Err(
                 Failure::failed(format!("the query returns no column `{name}`"))
-                    .hint(contract::did_you_mean(name, &known)),
+                    .hint(remedy(name, "columns", &known)),
             );
         }
     }

@@ -6,6 +6,7 @@
 
 use artifacts::Scalar;
 use pipeline::Failure;
+use pipeline::suggest::remedy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{Interval, LEAST_CLUSTERS, Refusal, Sample, UnitEffect, unit_effect_rounded};
@@ -72,10 +73,7 @@ impl Units {
             Some(axis) if self.declared => Err(Failure::failed(format!(
                 "the unit `{axis}` is not in `over`, so each row would have a single unit"
             ))
-            .hint(contract::did_you_mean(
-                axis,
-                &over.iter().map(String::as_str).collect::<Vec<_>>(),
-            ))),
+            .hint(remedy(axis, "axes in `over`", over))),
             Some(_) => Ok(Self {
                 axes: Vec::new(),
                 declared: false,

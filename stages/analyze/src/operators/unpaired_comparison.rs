@@ -1,6 +1,7 @@
 //! `unpaired-comparison`: is one side better than the other, where nothing pairs them?
 
 use artifacts::Scalar;
+use pipeline::suggest::remedy;
 use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -177,10 +178,9 @@ impl TypedOperator for UnpairedComparison {
         let mut problems = Vec::new();
         for (place, axis) in items("unit", given.terms.unit.as_deref().unwrap_or_default()) {
             if !given.over.iter().any(|over| over == axis) {
-                let over: Vec<&str> = given.over.iter().map(String::as_str).collect();
                 let message = format!("`{axis}` is not among `over`");
                 let problem = draft.settings.problem(&place, message);
-                problems.push(problem.hint(contract::did_you_mean(axis, &over)));
+                problems.push(problem.hint(remedy(axis, "axes in `over`", &given.over)));
             }
         }
         crate::operator::unless(problems, || columns(given).specs())

@@ -49,7 +49,7 @@ pub use metrics::{ChunkGaps, METRICS, Metric, Timing, metric, timings};
 pub use narrow::NarrowRows;
 pub use order::{compare, compare_all};
 pub use requests::{Chunk, Request};
-pub use settings::{Settings, canonical, did_you_mean, inline_schema};
+pub use settings::{Settings, canonical, inline_schema};
 pub use software::{SoftwareKind, SoftwareRow};
 pub use tables::{LOAD_TABLES, declared, tables};
 pub use telemetry::{

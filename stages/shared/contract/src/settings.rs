@@ -2,7 +2,6 @@
 //! rest of the YAML is.
 
 use pipeline::language::mistakes_in;
-use pipeline::suggest::{closest, remedy};
 use pipeline::{Json, Problem, Step};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -65,19 +64,6 @@ pub fn inline_schema<T: schemars::JsonSchema>() -> Json {
         .into_generator()
         .into_root_schema_for::<T>()
         .to_value()
-}
-
-/// More names than these are not listed.
-const MANY: usize = 20;
-
-/// Returns "did you mean `…`?" for the nearest known word, else the known words.
-pub fn did_you_mean(given: &str, known: &[&str]) -> String {
-    match closest(given, known.iter().copied()) {
-        Some(word) => format!("did you mean `{word}`?"),
-        None if known.is_empty() => "it takes none".to_owned(),
-        None if known.len() <= MANY => format!("there are: {}", known.join(", ")),
-        None => remedy(given, "names here", known.iter().copied()),
-    }
 }
 
 #[cfg(test)]

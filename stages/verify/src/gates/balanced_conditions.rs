@@ -2,6 +2,7 @@
 
 use conditions::Compared;
 use contract::Settings;
+use pipeline::suggest::remedy;
 use pipeline::{Problem, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -58,7 +59,7 @@ impl TypedGate for BalancedConditions {
                 let place = [Step::Key("may-differ".to_owned()), Step::Index(i)];
                 let message = format!("there is no condition `{name}`");
                 let problem = settings.problem(&place, message);
-                problems.push(problem.hint(contract::did_you_mean(name, &known)));
+                problems.push(problem.hint(remedy(name, "conditions", &known)));
             }
         }
         problems

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use contract::Settings;
 use pipeline::Problem;
+use pipeline::suggest::remedy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -63,7 +64,7 @@ impl TypedGate for Comparability {
                 problems.push(
                     settings
                         .problem(&at("varies"), format!("`{facet}` is not a facet"))
-                        .hint(contract::did_you_mean(facet, &FACETS)),
+                        .hint(remedy(facet, "facets", &FACETS)),
                 );
             }
         }

@@ -1,6 +1,7 @@
 //! `physical-roofs`: is it faster than the hardware can be?
 
 use contract::{CellRows, Request, Settings};
+use pipeline::suggest::remedy;
 use pipeline::{Json, Library, Problem, Step};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -109,12 +110,11 @@ impl TypedGate for PhysicalRoofs {
         };
         let Some(mut found) = library.find("hardware", &name) else {
             let known = library.names("hardware");
-            let known: Vec<&str> = known.iter().map(String::as_str).collect();
             let message = format!("no hardware is named `{name}`");
             return Err(Unresolved {
                 key: "hardware",
                 message,
-                hint: contract::did_you_mean(&name, &known),
+                hint: remedy(&name, "hardware definitions", &known),
             });
         };
         if let Some(map) = found.as_object_mut() {
@@ -133,14 +133,17 @@ impl TypedGate for PhysicalRoofs {
         let mut problems = Vec::new();
         if !hardware.peak_tflops.is_empty() && !hardware.peak_tflops.contains_key(&parameters.dtype)
         {
-            let known: Vec<&str> = hardware.peak_tflops.keys().map(String::as_str).collect();
             problems.push(
                 settings
                     .problem(
                         &at("dtype"),
                         format!("the hardware has no peak for `{}`", parameters.dtype),
                     )
-                    .hint(contract::did_you_mean(&parameters.dtype, &known)),
+                    .hint(remedy(
+                        &parameters.dtype,
+                        "data types with a peak",
+                        hardware.peak_tflops.keys(),
+                    )),
             );
         }
         if parameters.devices == 0 || parameters.tokens_per_pass == 0 {

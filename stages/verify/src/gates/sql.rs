@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use artifacts::{Scalar, Table};
 use contract::{CellRows, Chunk, Request, Row as _, Settings, TableSpec};
+use pipeline::suggest::remedy;
 use pipeline::{Failure, Json, Problem, Step};
 use query::{Database, Limits, QueryError, Shape};
 use rayon::prelude::*;
@@ -72,17 +73,16 @@ impl Gate for Sql {
         if let Err(error) = query::check(&given.query, &shapes) {
             let problem = settings.problem(&at("query"), error.to_string());
             let hint = match &error {
-                QueryError::NoTable(name) => {
-                    Some((name, shapes.iter().map(|s| s.name.as_str()).collect()))
-                }
-                QueryError::NoColumn(name) => Some((name, columns(&shapes))),
+                QueryError::NoTable(name) => Some((
+                    name,
+                    "tables",
+                    shapes.iter().map(|s| s.name.as_str()).collect(),
+                )),
+                QueryError::NoColumn(name) => Some((name, "columns", columns(&shapes))),
                 _ => None,
             };
             problems.push(match hint {
-                Some((name, known)) => problem.hint(contract::did_you_mean(
-                    name,
-                    &known.into_iter().collect::<Vec<_>>(),
-                )),
+                Some((name, what, known)) => problem.hint(remedy(name, what, known)),
                 None => problem,
             });
         }
