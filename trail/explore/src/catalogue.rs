@@ -7,6 +7,7 @@ use artifacts::{Column, ColumnData, Scalar, Store, StoreError, Table, TableError
 use pipeline::lock::{Lock, LockCell, LockStage};
 use pipeline::place::cell_text;
 use pipeline::record::Record;
+use pipeline::suggest::remedy;
 use pipeline::{Artifact, CellStatus};
 use query::{Database, Limits, QueryError};
 
@@ -160,7 +161,7 @@ impl<'lock> Catalogue<'lock> {
             .chain(self.short.keys())
             .map(String::as_str)
             .filter(derived);
-        contract::did_you_mean(name, &known.collect::<Vec<_>>())
+        remedy(name, "tables", known)
     }
 
     /// Loads the tables that a query mentions and asks it; also says what was left out of them.
@@ -204,8 +205,7 @@ impl<'lock> Catalogue<'lock> {
                     .iter()
                     .flat_map(|t| database.columns(t).unwrap_or_default());
                 let known: BTreeSet<&str> = columns.map(|c| c.name.as_str()).collect();
-                let known: Vec<&str> = known.into_iter().collect();
-                contract::did_you_mean(name.rsplit('.').next().unwrap_or(name), &known)
+                remedy(name.rsplit('.').next().unwrap_or(name), "columns", known)
             }
             _ => String::new(),
         }

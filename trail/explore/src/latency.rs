@@ -7,6 +7,7 @@ use artifacts::{Scalar, Store};
 use contract::{METRICS, Metric, metric};
 use pipeline::CellStatus;
 use pipeline::lock::{LockCell, LockStage};
+use pipeline::suggest::remedy;
 use serde_json::{Value, json};
 
 use crate::error::{Failure, Fault};
@@ -79,7 +80,7 @@ pub(crate) fn distribution(study: &Study, ask: &Ask, store: &Store) -> Result<Re
         let message = format!("a request has no metric `{wanted}`");
         return Err(Failure::question(
             message,
-            contract::did_you_mean(wanted, &known),
+            remedy(wanted, "metrics", &known),
         ));
     };
     let chosen = Chosen::of(study, ask)?;
