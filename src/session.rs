@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use artifacts::Store;
 use pipeline::language::Options;
-use pipeline::{Diagnostics, Experiment, PipelineError, Plan, PlanOptions, Registry, Reuse};
+use pipeline::{
+    Diagnostics, Experiment, PipelineError, Plan, PlanOptions, Prepared, Registry, Reuse,
+};
 
 use crate::args::{ExperimentArgs, Global, Selection};
 use crate::exit::Stop;
@@ -64,6 +66,20 @@ impl Session {
             store,
             options,
         )?)
+    }
+
+    /// Plans what is about to run, with the files that settings name put into the store first. The second part is there
+    /// if nothing is left to execute.
+    ///
+    /// # Errors
+    /// As [`Self::plan`].
+    pub(crate) fn plan_to_run<'a>(
+        &'a self,
+        store: &'a Store,
+        options: &PlanOptions,
+    ) -> Result<(Plan, Option<Prepared<'a>>), Stop> {
+        let (experiment, registry) = (&self.experiment, &self.registry);
+        Ok(pipeline::plan_to_run(experiment, registry, store, options)?)
     }
 
     /// Looks whether the cells that a plan executes can start.

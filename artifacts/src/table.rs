@@ -21,12 +21,13 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use parquet::file::reader::ChunkReader as _;
-use serde::{Deserialize, Serialize};
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{schemas, untrusted};
 
 /// One value of a table, an axis or a parameter.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Scalar {
     /// Absent: not zero, not a sentinel.
@@ -39,6 +40,56 @@ pub enum Scalar {
     Float(f64),
     /// UTF-8 text.
     Text(String),
+}
+
+/// By hand: the derived one tries each variant in turn and writes an error for each that does not fit.
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Value;
+
+        impl Visitor<'_> for Value {
+            type Value = Scalar;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("null, true, false, a number or a text")
+            }
+
+            fn visit_unit<E>(self) -> Result<Scalar, E> {
+                Ok(Scalar::Null)
+            }
+
+            fn visit_none<E>(self) -> Result<Scalar, E> {
+                Ok(Scalar::Null)
+            }
+
+            fn visit_bool<E>(self, value: bool) -> Result<Scalar, E> {
+                Ok(Scalar::Bool(value))
+            }
+
+            fn visit_i64<E>(self, value: i64) -> Result<Scalar, E> {
+                Ok(Scalar::Int(value))
+            }
+
+            // Beyond the signed integers a number is read as a double, as JSON readers do.
+            fn visit_u64<E>(self, value: u64) -> Result<Scalar, E> {
+                Ok(i64::try_from(value).map_or(Scalar::Float(value as f64), Scalar::Int))
+            }
+
+            fn visit_f64<E>(self, value: f64) -> Result<Scalar, E> {
+                Ok(Scalar::Float(value))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Scalar, E> {
+                Ok(Scalar::Text(text.to_owned()))
+            }
+
+            fn visit_string<E>(self, text: String) -> Result<Scalar, E> {
+                Ok(Scalar::Text(text))
+            }
+        }
+
+        deserializer.deserialize_any(Value)
+    }
 }
 
 impl fmt::Display for Scalar {
@@ -662,6 +713,23 @@ mod tests {
             &[("operator", "sample")],
         )
         .unwrap()
+    }
+
+    #[test]
+    fn a_value_is_read_from_json_as_what_it_is() {
+        let read = |text: &str| serde_json::from_str::<Scalar>(text).ok();
+        assert_eq!(read("null"), Some(Scalar::Null));
+        assert_eq!(read("true"), Some(Scalar::Bool(true)));
+        assert_eq!(read("-7"), Some(Scalar::Int(-7)));
+        assert_eq!(read("9223372036854775807"), Some(Scalar::Int(i64::MAX)));
+        assert_eq!(
+            read("9223372036854775808"),
+            Some(Scalar::Float(9_223_372_036_854_775_808.0))
+        );
+        assert_eq!(read("1.0"), Some(Scalar::Float(1.0)));
+        assert_eq!(read("\"a\\u00e9\""), Some(Scalar::Text("aé".to_owned())));
+        assert_eq!(read("[1]"), None);
+        assert_eq!(read("{}"), None);
     }
 
     #[test]

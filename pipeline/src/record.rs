@@ -146,6 +146,23 @@ impl Record {
         serde_json::from_slice(bytes).map_err(RecordError::Json)
     }
 
+    /// Reads only the outputs of a record: that of a stage over many cells is mostly its inputs.
+    ///
+    /// # Errors
+    /// As [`Record::parse`], but what is not an output is not checked.
+    pub fn parse_outputs(bytes: &[u8]) -> Result<BTreeMap<OutputName, Artifact>, RecordError> {
+        #[derive(Deserialize)]
+        struct Part {
+            format: u32,
+            outputs: BTreeMap<OutputName, Artifact>,
+        }
+        let part: Part = serde_json::from_slice(bytes).map_err(RecordError::Json)?;
+        match part.format {
+            RECORD_FORMAT => Ok(part.outputs),
+            other => Err(RecordError::Format(other)),
+        }
+    }
+
     /// Returns the document's bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = serde_json::to_vec_pretty(self).expect("a record always serializes");

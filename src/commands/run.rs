@@ -7,13 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use artifacts::Store;
-use pipeline::lock::{Lock, lock_path};
-use pipeline::record::Build;
+use pipeline::lock::{Lock, LockStage, lock_path};
+use pipeline::record::{Build, parse_outputs};
 use pipeline::{
     Artifact, CellStatus, Diagnostics, Event, LedgerLine, Media, Plan, PlanOptions, RunOptions,
     RunSummary, StudyResult,
 };
-use remote::PushReport;
 use serde_json::{Value, json};
 
 use crate::answers::{self, Answer};
@@ -58,7 +57,7 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
             complain(&format!("note: {offer}"));
         }
     }
-    let plan = session.plan(&store, &options)?;
+    let (plan, prepared) = session.plan_to_run(&store, &options)?;
     session.check_ready(&plan)?;
     // Before signals are kept for later: at a question, Ctrl-C ends the process.
     if shared.is_none() {
@@ -128,7 +127,9 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     }
     let listener = |event: &Event| progress.hear(event);
     rented::sweep_left(&store, &listener)?;
-    let summary = pipeline::run(
+    let summary = pipeline::run_prepared(
+        // What others executed meanwhile is in no plan made here.
+        prepared.filter(|_| came.is_none()),
         &session.experiment,
         &session.registry,
         &store,
@@ -145,10 +146,19 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     if let Some(came) = came {
         came.close()?;
     }
-    let pushed = shared.as_ref().map(|shared| push(shared, &session, &store));
+    // Without a lock nothing ran.
+    let lock = Lock::read(&lock_path(&session.experiment)).map_err(Stop::failed)?;
+    let pushed = shared
+        .as_ref()
+        .map(|shared| shared.push(&store, lock.as_slice(), false, &AtomicBool::new(false)));
     let reports = write_reports(&session, &store, &summary, arguments.report.as_deref())?;
     let not_run = write_not_run(&session, &plan)?;
-    let gates = outcomes(&store, &session, &summary)?;
+    let any_ok = summary.counts.contains_key(CellStatus::Ok.word());
+    let gates = match &lock {
+        Some(lock) if any_ok => outcomes(&store, &session, lock)?,
+        // The lock is that of an earlier run.
+        _ => Outcomes::default(),
+    };
     let mut claims = Vec::new();
     for result in &summary.results {
         claims.extend(answers::of(&store, result)?);
@@ -167,7 +177,7 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
                 .for_each(|line| say(line));
         }
         if !arguments.quiet {
-            tell_table(&session, &store);
+            tell_table(lock.as_ref(), &store);
         }
         tell_answers(&claims, &reports);
         tell_next(arguments, &session, &reports);
@@ -198,12 +208,6 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
         _ if failed || !gates.failed.is_empty() => Err(Stop::told()),
         lacks => Err(Stop::lacking(lacks)),
     }
-}
-
-/// Puts what the lock names into the shared store: what this run measured, and what it rests on.
-fn push(shared: &Shared, session: &Session, store: &Store) -> Result<(PushReport, u64), Stop> {
-    let lock = Lock::read(&lock_path(&session.experiment)).map_err(Stop::failed)?;
-    shared.push(store, lock.as_slice(), false, &AtomicBool::new(false))
 }
 
 /// Returns where events go unless the user says otherwise: beside the report, where `explore` looks
@@ -384,51 +388,47 @@ struct Outcomes {
 }
 
 /// Counts the outcomes of gates, from the verdicts of the verify cells.
-fn outcomes(store: &Store, session: &Session, summary: &RunSummary) -> Result<Outcomes, Stop> {
-    let lock = crate::cells::read_lock(
-        &session.experiment.file,
-        session.experiment.profile.as_deref(),
-    );
-    // Without a lock (nothing ran) there is no verdict.
-    let Ok(lock) = lock else {
-        return Ok(Outcomes::default());
+fn outcomes(store: &Store, session: &Session, lock: &Lock) -> Result<Outcomes, Stop> {
+    let is_verify = |stage: &&LockStage| {
+        let mut stages = session.experiment.stages.iter();
+        stages.any(|s| s.name == stage.name && s.kind == "verify")
     };
+    let lookup = store.lookup()?;
     let mut outcomes = Outcomes::default();
-    for line in summary.ledger.iter().filter(|l| l.status == CellStatus::Ok) {
-        let is_verify = session
-            .experiment
-            .stages
-            .iter()
-            .any(|s| s.name == line.stage && s.kind == "verify");
-        if !is_verify {
-            continue;
+    for stage in lock.stages.iter().filter(is_verify) {
+        for cell in stage.cells.iter().filter(|c| c.status == CellStatus::Ok) {
+            let (Some(key), Some(record)) = (cell.key, cell.record) else {
+                continue;
+            };
+            let known = lookup.records_for(&key)?;
+            let known = known.iter().find(|cached| cached.record == record);
+            let outputs = known.and_then(|cached| parse_outputs(&cached.outputs));
+            let verdict = outputs.and_then(|all| {
+                let mut all = all.into_iter();
+                all.find(|(name, _)| *name == "verdict")
+            });
+            if let Some((_, artifact)) = verdict {
+                let verdict = store.get(&artifact.digest)?;
+                let verdict = serde_json::from_slice(&verdict).map_err(Stop::failed)?;
+                outcomes.add(&stage.name, &verdict);
+            }
         }
-        let coordinates = line.coordinates.to_string();
-        let cell = lock.stages.iter().find(|s| s.name == line.stage);
-        let cell = cell.and_then(|s| s.cells.iter().find(|c| c.coordinates == coordinates));
-        let Some(cell) = cell else { continue };
-        let record = crate::cells::read_record(store, &line.stage, cell)?;
-        let Some(artifact) = record.outputs.get("verdict") else {
-            continue;
-        };
-        let verdict: Value =
-            serde_json::from_slice(&store.get(&artifact.digest)?).map_err(Stop::failed)?;
-        let names = verdict["failed_gates"]
-            .as_array()
-            .cloned()
-            .unwrap_or_default();
-        let count = |outcome: &str| verdict[outcome].as_u64().unwrap_or_default();
-        outcomes.pass += count("pass");
-        outcomes.fail += count("fail");
-        outcomes.not_judged += count("not_judged");
-        outcomes.failed.extend(
-            names
-                .iter()
-                .filter_map(Value::as_str)
-                .map(|gate| format!("{}: {gate}", line.stage)),
-        );
     }
     Ok(outcomes)
+}
+
+impl Outcomes {
+    /// Adds what the gates of one cell said.
+    fn add(&mut self, stage: &str, verdict: &Value) {
+        let count = |outcome: &str| verdict[outcome].as_u64().unwrap_or_default();
+        self.pass += count("pass");
+        self.fail += count("fail");
+        self.not_judged += count("not_judged");
+        let names = verdict["failed_gates"].as_array().into_iter().flatten();
+        let names = names.filter_map(Value::as_str);
+        self.failed
+            .extend(names.map(|gate| format!("{stage}: {gate}")));
+    }
 }
 
 fn json_of(
@@ -534,10 +534,8 @@ fn tell(arguments: &RunArgs, summary: &RunSummary, reports: &[PathBuf], gates: &
 }
 
 /// Says the main table of results, if there is one. What was measured does not depend on it.
-fn tell_table(session: &Session, store: &Store) {
-    let experiment = &session.experiment;
-    let lock = crate::cells::read_lock(&experiment.file, experiment.profile.as_deref());
-    if let Ok(Some(text)) = lock.and_then(|lock| main_table::of(&lock, store)) {
+fn tell_table(lock: Option<&Lock>, store: &Store) {
+    if let Some(Ok(Some(text))) = lock.map(|lock| main_table::of(lock, store)) {
         say(&text);
     }
 }

@@ -19,6 +19,7 @@ use super::attempt::{Attempts, Context, Finished, attempt, fail, succeed};
 use super::blocks::{Blocks, Seat};
 use super::exclusive::Exclusives;
 use super::live::{Alive, LiveSet, resources_of};
+use super::prepare::{Prepared, prepare};
 use super::scratch::Scratch;
 use super::summary::{RunSummary, study_of, summary};
 use super::task::Task;
@@ -32,7 +33,7 @@ use crate::lock::{Lock, LockClass, lock_path};
 use crate::name::OutputName;
 use crate::plan::{Elsewhere, Outcome, PlanOptions, Session, State};
 use crate::record::Build;
-use crate::sources::{NamedFiles, keep};
+use crate::sources::NamedFiles;
 use crate::stage::{Artifact, CellStatus, Class, Failure, Json, Registry, Study};
 
 /// What to run, and how.
@@ -154,14 +155,30 @@ pub(super) struct Executor<'a, 'l> {
 /// # Errors
 /// If the store, the lock or the machine refuses, or an option names what does not exist. A
 /// cell that fails is not an error: it is a line of the ledger in the summary.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the names of the variables decide what the plan calls ready; no value is read"
-)]
 pub fn run(
     experiment: &Experiment,
     registry: &Registry,
     store: &Store,
+    options: &RunOptions,
+    listener: &(dyn Fn(&Event) + Sync),
+) -> Result<RunSummary, PipelineError> {
+    run_prepared(None, experiment, registry, store, options, listener)
+}
+
+/// Executes what is missing, and writes the lock. If a plan with the same options left nothing to execute, the run goes
+/// on with it.
+///
+/// # Errors
+/// As [`run`].
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the names of the variables decide what the plan calls ready; no value is read"
+)]
+pub fn run_prepared<'a>(
+    prepared: Option<Prepared<'a>>,
+    experiment: &'a Experiment,
+    registry: &'a Registry,
+    store: &'a Store,
     options: &RunOptions,
     listener: &(dyn Fn(&Event) + Sync),
 ) -> Result<RunSummary, PipelineError> {
@@ -177,29 +194,24 @@ pub fn run(
             message: format!("stopped what an earlier run left behind for {cell}"),
         });
     }
-    if store.needs_rebuild()? {
-        let report = store.rebuild(crate::record::view)?;
-        let message = format!(
-            "the store's index was lost; rebuilding it from {} records",
-            report.records
-        );
-        listener(&Event::Warning {
-            cell: None,
-            message,
-        });
-    }
-    // A sweep of the store that runs meanwhile leaves alone what this run rests on.
-    let mut hold = store.hold()?;
-    keep(experiment, store)?;
-    let mut session = Session::new(experiment, registry, store, &options.plan)?;
-    session.check_inputs()?;
-    session.set_damaged_aside()?;
+    let prepared = match prepared {
+        Some(prepared) => prepared,
+        None => {
+            let mut prepared = prepare(experiment, registry, store, &options.plan, listener)?;
+            prepared.session.set_damaged_aside()?;
+            prepared.keep()?;
+            prepared
+        }
+    };
+    // The hold lasts as long as the run.
+    let Prepared {
+        session,
+        hold: _hold,
+    } = prepared;
     // A study that takes hours must not find out at its end that its lock cannot be written.
     if session.states.iter().any(|state| state.record().is_none()) {
         Lock::try_place(&lock_path(experiment))?;
     }
-    let used: Vec<Digest> = session.states.iter().filter_map(State::record).collect();
-    hold.keep(&used)?;
     // From here on whatever is executed is noted, so that it outlives a run that is killed.
     let mut journal = store.journal(&lock_path(experiment))?;
     if let Some(elsewhere) = &options.plan.elsewhere {

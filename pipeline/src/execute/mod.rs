@@ -6,6 +6,7 @@ mod drive;
 mod elsewhere;
 mod exclusive;
 mod live;
+mod prepare;
 mod pure;
 mod reproduce;
 mod scratch;
@@ -13,8 +14,9 @@ mod study_document;
 mod summary;
 mod task;
 
-pub use drive::{Committed, Listener, RunOptions, run};
+pub use drive::{Committed, Listener, RunOptions, run, run_prepared};
 pub(crate) use live::resources_of;
+pub use prepare::{Prepared, plan_to_run};
 pub use reproduce::{Difference, ReproduceOptions, Reproduced, Verdict, Which, reproduce};
 pub use study_document::StudyDocument;
 pub use summary::{RunSummary, StudyResult};

@@ -154,7 +154,8 @@ impl Session<'_> {
     }
 }
 
-fn document(session: &mut Session<'_>) -> Result<Plan, PipelineError> {
+/// Writes down what is known of every cell.
+pub(crate) fn document(session: &mut Session<'_>) -> Result<Plan, PipelineError> {
     let mut reasons = Reasons::new();
     let mut estimates = Estimates::default();
     let mut cells = Vec::with_capacity(session.graph.cells);

@@ -12,6 +12,7 @@ mod select;
 mod session;
 mod until;
 
+pub(crate) use build::document;
 pub use build::{Wanted, measures_here, plan, wanted};
 pub use design::{DesignPlan, NoiseSource, Smallest, launched_cells};
 pub use document::{Counts, Decision, Lack, Plan, PlannedCell, StageCounts};

@@ -69,6 +69,11 @@ pub(crate) enum State {
 }
 
 impl State {
+    /// Returns whether nothing more is to be done.
+    pub(crate) fn is_settled(&self) -> bool {
+        matches!(self, Self::Settled(_))
+    }
+
     /// Returns the record of a cell that is ok.
     pub(crate) fn record(&self) -> Option<Digest> {
         match self {

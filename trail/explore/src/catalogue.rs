@@ -6,9 +6,9 @@ use std::fmt;
 use artifacts::{Column, ColumnData, Scalar, Store, StoreError, Table, TableError};
 use pipeline::lock::{Lock, LockCell, LockStage};
 use pipeline::place::cell_text;
-use pipeline::record::Record;
+use pipeline::record::{Record, RecordError};
 use pipeline::suggest::remedy;
-use pipeline::{Artifact, CellStatus};
+use pipeline::{Artifact, CellStatus, OutputName};
 use query::{Database, Limits, QueryError};
 
 /// Why a table cannot be had or a query not be answered.
@@ -58,12 +58,30 @@ pub(crate) fn record_of(
     stage: &str,
     cell: &LockCell,
 ) -> Result<Option<Record>, CatalogueError> {
+    read(store, stage, cell, Record::parse)
+}
+
+/// Returns only the outputs of an executed cell; `None` if it never ran.
+fn outputs_of(
+    store: &Store,
+    stage: &str,
+    cell: &LockCell,
+) -> Result<Option<BTreeMap<OutputName, Artifact>>, CatalogueError> {
+    read(store, stage, cell, Record::parse_outputs)
+}
+
+fn read<T>(
+    store: &Store,
+    stage: &str,
+    cell: &LockCell,
+    parse: impl FnOnce(&[u8]) -> Result<T, RecordError>,
+) -> Result<Option<T>, CatalogueError> {
     let Some(digest) = cell.record else {
         return Ok(None);
     };
     let name = cell_text(stage, &cell.coordinates);
     let wrong = |e| CatalogueError::Damaged(format!("the record {digest} of {name}: {e}"));
-    Record::parse(&store.get(&digest)?).map(Some).map_err(wrong)
+    parse(&store.get(&digest)?).map(Some).map_err(wrong)
 }
 
 /// One output that the cells of a stage have as a table.
@@ -108,10 +126,10 @@ impl<'lock> Catalogue<'lock> {
             let Some(cell) = stage.cells.iter().find(|c| c.status == CellStatus::Ok) else {
                 continue;
             };
-            let Some(record) = record_of(store, &stage.name, cell)? else {
+            let Some(outputs) = outputs_of(store, &stage.name, cell)? else {
                 continue;
             };
-            for (output, sample) in record.outputs {
+            for (output, sample) in outputs {
                 if sample.rows.is_some() {
                     let name = format!("{}.{output}", stage.name);
                     let output = output.to_string();
