@@ -59,11 +59,14 @@ impl Shared {
         store: &Store,
         options: &PlanOptions,
     ) -> Result<Vec<String>, Stop> {
+        let lock = pipeline::lock::lock_path(&session.experiment);
+        let left = cluster::records_left(store.root(), &lock, &self.remote)?;
         let study = Study {
             experiment: &session.experiment,
             registry: &session.registry,
             store,
             options,
+            left: &left,
         };
         let fetched = watched("pulling", &AtomicBool::new(false), |watch| {
             self.remote.fetch(study, &self.me, watch)

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::support::{Outcome, Project, copy_folder};
 
-const STUDY: &str = "experiments/dice.yaml";
+pub(crate) const STUDY: &str = "experiments/dice.yaml";
 
 /// Four measurements of a program that never gives the same number twice.
 const DICE: &str = r#"
@@ -39,15 +39,15 @@ with open(sys.argv[1] + "/points.jsonl", "w") as file:
 "#;
 
 /// One person at one machine.
-struct Seat {
-    project: Project,
+pub(crate) struct Seat {
+    pub(crate) project: Project,
     name: &'static str,
     host: &'static str,
-    shared: PathBuf,
+    pub(crate) shared: PathBuf,
 }
 
 impl Seat {
-    fn new(name: &'static str, host: &'static str, shared: &Path) -> Self {
+    pub(crate) fn new(name: &'static str, host: &'static str, shared: &Path) -> Self {
         let project = Project::new();
         fs::write(project.path().join(STUDY), DICE).expect("a file");
         fs::write(project.path().join("experiments/dice.py"), SCRIPT).expect("a file");
@@ -59,7 +59,7 @@ impl Seat {
         }
     }
 
-    fn command(&self, arguments: &[&str]) -> std::process::Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> std::process::Command {
         let mut command = self.project.command(arguments);
         command
             .env("BENCHTRAIL_AS", self.name)
@@ -67,7 +67,7 @@ impl Seat {
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Outcome {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Outcome {
         self.command(arguments)
             .output()
             .expect("the binary starts")
@@ -75,18 +75,18 @@ impl Seat {
     }
 
     /// Runs a command with the shared store.
-    fn with(&self, arguments: &[&str]) -> Outcome {
+    pub(crate) fn with(&self, arguments: &[&str]) -> Outcome {
         let mut command = self.command(arguments);
         command.env("BENCHTRAIL_REMOTE", &self.shared);
         command.output().expect("the binary starts").into()
     }
 
-    fn push(&self, more: &[&str]) -> Outcome {
+    pub(crate) fn push(&self, more: &[&str]) -> Outcome {
         let shared = self.shared.to_str().expect("a plain path");
         self.run(&[&["push", shared], more].concat())
     }
 
-    fn pull(&self, more: &[&str]) -> Outcome {
+    pub(crate) fn pull(&self, more: &[&str]) -> Outcome {
         let shared = self.shared.to_str().expect("a plain path");
         self.run(&[&["pull", shared], more].concat())
     }
@@ -95,18 +95,18 @@ impl Seat {
         fs::read_to_string(self.project.path().join("experiments/dice.lock")).expect("the lock")
     }
 
-    fn report(&self) -> String {
+    pub(crate) fn report(&self) -> String {
         fs::read_to_string(self.project.path().join("reports/dice/report.md")).expect("the report")
     }
 }
 
 /// Returns how many cells executed.
-fn executed(outcome: &Outcome) -> u64 {
+pub(crate) fn executed(outcome: &Outcome) -> u64 {
     outcome.json()["executed"].as_u64().expect("a number")
 }
 
 /// Returns the records of the measurements that a lock names.
-fn records(seat: &Seat) -> Vec<String> {
+pub(crate) fn records(seat: &Seat) -> Vec<String> {
     let lock = seat.lock();
     let lines = lock.lines().filter(|line| line.starts_with("ok rep="));
     lines

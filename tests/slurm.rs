@@ -289,6 +289,23 @@ fn jobs_outlive_a_coordinator_that_is_killed_and_are_found_again() {
 }
 
 #[test]
+fn results_that_jobs_of_a_killed_run_left_are_nobodys_to_offer() {
+    let login = Login::new();
+    login.set("hold", "");
+    let mut first = login.start();
+    login.until_noted(2);
+    first.kill().expect("it is killed");
+    first.wait().expect("it is gone");
+    login.unset("hold");
+    // The jobs end while nobody looks after them.
+    until(|| login.measured() == 2);
+    let ran = login.run(&[]).ok();
+    assert!(!ran.stderr.contains("left out"), "{}", ran.stderr);
+    assert_eq!(login.asked().len(), 2, "nothing is submitted twice");
+    assert_eq!(login.measured(), 2, "nothing is measured twice");
+}
+
+#[test]
 fn jobs_of_another_version_of_the_study_are_cancelled() {
     let login = Login::new();
     login.set("hold", "");

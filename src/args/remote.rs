@@ -7,7 +7,7 @@ use clap::Args;
 /// Which shared store.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct RemoteArgs {
-    /// Shared store to read results from, and for `run` to write to: a folder, as a path or as `file:///PATH`.
+    /// Shared store to read results from, and for `run` to write to: a folder, or `s3://BUCKET/PREFIX` (`gs://`, `az://`).
     #[arg(long, env = "BENCHTRAIL_REMOTE", value_name = "URL")]
     pub(crate) remote: Option<String>,
 }
@@ -15,7 +15,7 @@ pub(crate) struct RemoteArgs {
 /// Arguments of `push`.
 #[derive(Debug, Args)]
 pub(crate) struct PushArgs {
-    /// The shared store, made if it is not there: a folder, as a path or as `file:///PATH`.
+    /// The shared store, made if it is not there: a folder, or `s3://BUCKET/PREFIX` (`gs://`, `az://`).
     pub(crate) remote: String,
     /// Experiments' YAML files or locks whose results to push [default: every lock of the project].
     pub(crate) studies: Vec<PathBuf>,
@@ -36,7 +36,7 @@ pub(crate) struct PushArgs {
 /// Arguments of `pull`.
 #[derive(Debug, Args)]
 pub(crate) struct PullArgs {
-    /// The shared store: a folder, as a path or as `file:///PATH`.
+    /// The shared store: a folder, or `s3://BUCKET/PREFIX` (`gs://`, `az://`).
     pub(crate) remote: String,
     /// Experiments' YAML files or locks whose results to pull [default: every lock of the project].
     pub(crate) studies: Vec<PathBuf>,

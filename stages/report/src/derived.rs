@@ -188,12 +188,11 @@ fn limits(data: &Data) -> Result<Table, Miss> {
                     say("throttling", &input.stage, text);
                 }
             }
-            "provision" if input.cells.len() == 1 => say(
-                "one host",
-                &input.stage,
-                "the study covers one machine and one build; others may behave differently"
-                    .to_owned(),
-            ),
+            "provision" if input.cells.len() == 1 => {
+                let executed = study.ledger.iter().filter_map(|line| line.execution.as_ref());
+                let (topic, text) = covered(&executed.filter_map(|e| e.host.as_deref()).collect());
+                say(topic, &input.stage, text);
+            }
             _ => {}
         }
     }
@@ -242,6 +241,24 @@ fn limits(data: &Data) -> Result<Table, Miss> {
         }
     }
     three(["topic", "subject", "text"], &rows)
+}
+
+/// Tells how many machines the study covers, where one provision cell says what they are.
+fn covered(hosts: &BTreeSet<&str>) -> (&'static str, String) {
+    match hosts.len() {
+        0 | 1 => (
+            "one host",
+            "the study covers one machine and one build; others may behave differently".to_owned(),
+        ),
+        n => (
+            "hosts",
+            format!(
+                "the study covers {n} machines of one kind and one build ({}); others may behave differently, and the \
+                 ledger says which of them measured what",
+                hosts.iter().copied().collect::<Vec<_>>().join(", ")
+            ),
+        ),
+    }
 }
 
 /// Tells of a design that went on until something was known.
@@ -447,4 +464,18 @@ fn counts(text: &str, total: usize) -> BTreeMap<String, usize> {
         None => (part.to_owned(), total),
     });
     parts.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_study_that_several_hosts_measured_is_not_said_to_cover_one() {
+        assert_eq!(covered(&BTreeSet::from(["n1"])).0, "one host");
+        let (topic, text) = covered(&BTreeSet::from(["n2", "n1"]));
+        assert_eq!(topic, "hosts");
+        assert!(text.contains("2 machines of one kind and one build (n1, n2)"), "{text}");
+        assert!(!text.contains("  "), "{text}");
+    }
 }

@@ -17,11 +17,12 @@ use pipeline::{
 use places::{AT_ONCE, Slurm};
 use remote::{Progress, Remote, Watch};
 
-use crate::document::{COMMAND, DoneCell, Ended, FORMAT, Order, Taken, name, put, read};
+use crate::document::{DoneCell, Ended, FORMAT, Order, Taken, name, put, read};
 use crate::error::ClusterError;
 use crate::journal::{Job, Jobs, JobsFile, look};
-use crate::prepare::{digest_of, drop_left, new_run, place_binary, upload_study};
+use crate::prepare::{digest_of, drop_left, new_run, upload_study};
 use crate::queue::{JobState, Phase, Queue, is_there, line};
+use crate::reach::{Program, Reach};
 
 /// How long the coordinator waits before it looks again: at first, and at most.
 const FIRST_WAIT: Duration = Duration::from_millis(300);
@@ -89,8 +90,8 @@ type At = (String, String);
 pub struct Cluster<'a> {
     asked: Asked<'a>,
     queue: Queue,
-    folder: PathBuf,
-    binary: PathBuf,
+    reach: Reach,
+    program: Program,
     study: Digest,
     jobs: Jobs,
     file: JobsFile,
@@ -142,25 +143,25 @@ impl<'a> Cluster<'a> {
             }
         }
         let (file, left) = JobsFile::take(asked.store.root(), &lock)?;
-        let folder = asked.remote.folder()?;
-        let binary = place_binary(&folder, &asked.binary)?;
+        let reach = Reach::of(asked.remote)?;
+        let program = reach.program(&asked.binary)?;
         let study = upload_study(&asked)?;
         let experiment = digest_of(asked.experiment);
         let queue = Queue;
         let jobs = match left {
-            Some(jobs) if jobs.experiment == experiment && jobs.remote == folder => jobs,
+            Some(jobs) if jobs.experiment == experiment && jobs.remote == reach.word() => jobs,
             Some(other) => {
                 drop_left(&asked, &queue, &other)?;
-                Jobs::new(new_run(&lock), folder.clone(), experiment)
+                Jobs::new(new_run(&lock), reach.word(), experiment)
             }
-            None => Jobs::new(new_run(&lock), folder.clone(), experiment),
+            None => Jobs::new(new_run(&lock), reach.word(), experiment),
         };
         let journal = asked.store.journal(&lock)?;
         Ok(Some(Self {
             asked,
             queue,
-            folder,
-            binary,
+            reach,
+            program,
             study,
             jobs,
             file,
@@ -370,17 +371,8 @@ impl<'a> Cluster<'a> {
     fn ask_for(&mut self, index: usize) -> Result<(), ClusterError> {
         let shard = self.jobs.jobs[index].name.clone();
         let job_name = self.job_name(&shard);
-        let log = self
-            .folder
-            .join(name(&self.jobs.run, &format!("{shard}.log")));
-        let words = [
-            self.binary.display().to_string(),
-            COMMAND.to_owned(),
-            self.folder.display().to_string(),
-            self.jobs.run.clone(),
-            shard,
-        ];
-        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        let log = self.reach.log(&self.jobs.run, &shard);
+        let script = self.reach.script(&self.program, &self.jobs.run, &shard);
         let mut arguments = vec![
             "--parsable".to_owned(),
             format!("--job-name={job_name}"),
@@ -389,7 +381,7 @@ impl<'a> Cluster<'a> {
             "--chdir=/".to_owned(),
         ];
         arguments.extend(self.jobs.jobs[index].options.iter().cloned());
-        arguments.push(format!("--wrap=exec {}", words.join(" ")));
+        arguments.push(format!("--wrap={script}"));
         // No answer says that it was not submitted: the next look finds it by its name, or asks again.
         let Some(job) = self.queue.submit(&arguments)? else {
             self.tell_unreachable("sbatch", &arguments);
@@ -616,11 +608,6 @@ fn cells_text(cells: &[ShardCell]) -> String {
         [one] => one.name(),
         [first, rest @ ..] => format!("{} and {}", first.name(), counted(rest.len(), "more cell")),
     }
-}
-
-/// Returns a word as a shell takes it.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// Returns a path as `--output` takes it: `%` begins one of Slurm's own patterns.

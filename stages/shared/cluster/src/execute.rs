@@ -20,6 +20,7 @@ use serde_json::json;
 
 use crate::document::{DoneCell, End, Order, StudyDocument, Taken, Without, name, put, read};
 use crate::error::ClusterError;
+use crate::reach::keep_log;
 
 /// How long a job that saw a cell fail waits for a signal that would explain it.
 const SIGNAL_WAIT: Duration = Duration::from_secs(2);
@@ -108,7 +109,9 @@ pub fn execute(
         store,
         scratch: scratch.path(),
     };
-    let Some(end) = shard.execute()? else {
+    let executed = shard.execute();
+    keep_log(&remote, run, shard.name);
+    let Some(end) = executed? else {
         return Ok(Executed::Stopped);
     };
     put(&remote, &at("end"), &end)?;

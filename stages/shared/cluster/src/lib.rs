@@ -8,7 +8,7 @@
 //! # In the shared store
 //!
 //! ```text
-//! jobs/bin/DIGEST/benchtrail   the binary that machines execute
+//! jobs/bin/DIGEST/benchtrail   the binary that machines execute, if the shared store is a folder
 //! jobs/RUN/NAME.json           what the shard NAME is to do (an Order)
 //! jobs/RUN/NAME.log            what its job printed
 //! jobs/RUN/NAME.taken          which job executes it: a second one ends at once
@@ -26,6 +26,7 @@ mod execute;
 mod journal;
 mod prepare;
 mod queue;
+mod reach;
 mod status;
 
 pub use coordinate::{Asked, Came, Cluster};
@@ -34,4 +35,4 @@ pub use error::ClusterError;
 pub use execute::{Executed, Machine, execute};
 pub use places::{AT_ONCE, Slurm};
 pub use queue::{JobState, Phase, Queue};
-pub use status::{JobLine, jobs_of};
+pub use status::{JobLine, jobs_of, records_left};

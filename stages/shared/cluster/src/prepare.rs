@@ -35,32 +35,6 @@ pub(crate) fn digest_of(experiment: &Experiment) -> Digest {
     Digest::of(&text)
 }
 
-/// Puts this program's file where the machines find it.
-pub(crate) fn place_binary(folder: &Path, binary: &Path) -> Result<PathBuf, ClusterError> {
-    let at = |e| ClusterError::Io(binary.to_owned(), e);
-    let digest = Digest::of_file(binary).map_err(at)?;
-    let place = folder
-        .join("jobs/bin")
-        .join(digest.hex())
-        .join("benchtrail");
-    if place.is_file() {
-        return Ok(place);
-    }
-    let parent = place.parent().expect("a file lies in a folder").to_owned();
-    let put = || {
-        use std::os::unix::fs::PermissionsExt;
-        fs::create_dir_all(&parent)?;
-        let mut file = tempfile::NamedTempFile::new_in(&parent)?;
-        std::io::copy(&mut fs::File::open(binary)?, file.as_file_mut())?;
-        file.as_file()
-            .set_permissions(fs::Permissions::from_mode(0o755))?;
-        file.as_file().sync_all()?;
-        file.persist(&place).map(drop).map_err(|e| e.error)
-    };
-    put().map_err(|e| ClusterError::Io(parent.clone(), e))?;
-    Ok(place)
-}
-
 /// Puts the study with its files into the shared store; returns the digest of its document.
 pub(crate) fn upload_study(asked: &Asked<'_>) -> Result<Digest, ClusterError> {
     for source in &asked.experiment.sources {

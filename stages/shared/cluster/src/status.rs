@@ -1,12 +1,17 @@
 //! The jobs of an unfinished run, for people.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
+use artifacts::Digest;
 use pipeline::ShardCell;
+use remote::Remote;
 
+use crate::document::{DoneCell, name, read};
 use crate::error::ClusterError;
 use crate::journal::{Job, look};
 use crate::queue::{JobState, Queue};
+use crate::reach::Reach;
 
 /// A job of a study, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +28,29 @@ pub struct JobLine {
     pub node: String,
     /// How long it has run.
     pub elapsed: String,
+}
+
+/// Returns the records that jobs of an unfinished run left in the shared store: the next run of the study takes them in.
+///
+/// # Errors
+/// If the file of jobs or the shared store cannot be read.
+pub fn records_left(
+    store: &Path,
+    experiment_lock: &Path,
+    remote: &Remote,
+) -> Result<BTreeSet<Digest>, ClusterError> {
+    let Some(jobs) = look(store, experiment_lock)? else {
+        return Ok(BTreeSet::new());
+    };
+    if jobs.remote != Reach::of(remote)?.word() {
+        return Ok(BTreeSet::new());
+    }
+    let mut records = BTreeSet::new();
+    for document in remote.documents(&name(&jobs.run, "done"))? {
+        let done = read::<DoneCell>(remote, &name(&jobs.run, &format!("done/{document}")))?;
+        records.extend(done.map(|done| done.record));
+    }
+    Ok(records)
 }
 
 /// Returns the jobs of an unfinished run, with what Slurm says of them now if it can be asked.

@@ -12,6 +12,6 @@ mod error;
 mod http;
 
 pub use api_key::ApiKey;
-pub use client::{Stream, Tls};
+pub use client::{Stream, Tls, client};
 pub use error::TlsError;
 pub use http::{Answer, Ask, HttpError, Site, SiteError};

@@ -8,14 +8,17 @@ use crate::Remote;
 use crate::error::RemoteError;
 
 impl Remote {
-    /// Returns the folder that it lies in, as an absolute path.
+    /// Returns the folder that it lies in, as an absolute path; `None` if it is a bucket.
     ///
     /// # Errors
     /// If it cannot be found.
-    pub fn folder(&self) -> Result<PathBuf, RemoteError> {
-        let folder = crate::place::folder(&self.url)?;
+    pub fn folder(&self) -> Result<Option<PathBuf>, RemoteError> {
+        let Some(folder) = crate::place::folder(&self.url)? else {
+            return Ok(None);
+        };
         folder
             .canonicalize()
+            .map(Some)
             .map_err(|e| RemoteError::Other(self.url.clone(), format!("{}: {e}", folder.display())))
     }
 

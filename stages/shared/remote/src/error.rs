@@ -21,6 +21,10 @@ pub enum RemoteError {
     Access(String, String),
     /// It cannot be reached or fails: the URL and why.
     Other(String, String),
+    /// A server refuses or cannot be reached: the URL, what happened, and what to do.
+    Refused(String, String, String),
+    /// It overwrites what is there although it is told not to.
+    Overwrites(String),
     /// Something in it is not what it should be: the URL and one sentence.
     Broken(String, String),
     /// An object is not there.
@@ -42,6 +46,10 @@ impl RemoteError {
             Self::Access(..) => {
                 "ask whoever owns it for permission to read and write there".to_owned()
             }
+            Self::Refused(_, _, remedy) => remedy.clone(),
+            Self::Overwrites(_) => "use a server that honours `If-None-Match: *` on a put (Amazon S3, MinIO, SeaweedFS and \
+                 Ceph in current versions do), or a folder"
+                .to_owned(),
             Self::Absent(url) => format!("`benchtrail push {url}` makes one"),
             Self::Missing(url, _) => format!(
                 "`benchtrail push {url}` from a store that has it puts it back (`benchtrail fsck` shows whether one has)"
@@ -84,6 +92,11 @@ impl fmt::Display for RemoteError {
                 f,
                 "the shared store {url} does not answer as it should: {text}"
             ),
+            Self::Refused(url, text, _) => write!(f, "the shared store {url}: {text}"),
+            Self::Overwrites(url) => write!(
+                f,
+                "the shared store {url} ignores conditional puts: two writers of one name would overwrite each other"
+            ),
             Self::Broken(url, what) => write!(f, "the shared store {url} is damaged: {what}"),
             Self::Missing(url, digest) => {
                 write!(f, "object {digest} is not in the shared store {url}")
@@ -115,13 +128,17 @@ impl From<StoreError> for RemoteError {
     }
 }
 
-/// Returns a URL without what may be a password in it.
-fn masked(url: &str) -> String {
+/// Returns a URL without what may be a password or a signature in it.
+pub(crate) fn masked(url: &str) -> String {
+    let (url, options) = match url.find(['?', '#']) {
+        Some(at) if url.contains("://") => (&url[..at], "?***"),
+        _ => (url, ""),
+    };
     match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, rest)), Some((_, host))) if rest.contains('@') => {
-            format!("{scheme}://***@{host}")
+            format!("{scheme}://***@{host}{options}")
         }
-        _ => url.to_owned(),
+        _ => format!("{url}{options}"),
     }
 }
 
@@ -131,7 +148,14 @@ mod tests {
 
     #[test]
     fn a_password_in_a_url_is_not_repeated() {
-        let error = RemoteError::Url("s3://me:hunter22@bucket".into(), "no".into());
-        assert!(!error.to_string().contains("hunter22"), "{error}");
+        for url in [
+            "s3://me:hunter22@bucket",
+            "https://lab/x?sig=hunter22",
+            "https://me:hunter22@lab/x?a@b",
+            "https://lab/x#hunter22",
+        ] {
+            let error = RemoteError::Url(url.into(), "no".into());
+            assert!(!error.to_string().contains("hunter22"), "{error}");
+        }
     }
 }

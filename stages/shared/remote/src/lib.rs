@@ -18,13 +18,17 @@
 //! Whatever is read is hashed, and bytes with another digest are never kept.
 
 mod backend;
+mod client;
+mod cloud;
 mod completion;
 mod document;
 mod error;
 mod folder;
 mod place;
+mod profile;
 mod pull;
 mod push;
+mod refusal;
 mod side_by_side;
 mod study;
 mod transfer;
@@ -121,14 +125,18 @@ impl Remote {
     /// If the URL can lead to none, or access is refused.
     pub fn open_or_create(url: &str) -> Result<Self, RemoteError> {
         let remote = Self::connect(url, true)?;
+        let mark = Mark {
+            benchtrail_store: FORMAT,
+        };
+        let text = serde_json::to_vec(&mark).expect("a mark always serializes");
         if !remote.is_marked()? {
-            let mark = Mark {
-                benchtrail_store: FORMAT,
-            };
-            let text = serde_json::to_vec(&mark).expect("a mark always serializes");
             remote.backend.put_new(MARK, &text)?;
         }
-        Ok(remote)
+        // The name is taken now. A place that takes it again would let one writer overwrite what another wrote.
+        match remote.backend.put_new(MARK, &text)? {
+            true => Err(RemoteError::Overwrites(remote.url)),
+            false => Ok(remote),
+        }
     }
 
     /// Sets how many transfers go on side by side.

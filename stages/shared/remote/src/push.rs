@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use artifacts::{Digest, Maker, RecordView, Store};
 
@@ -13,6 +14,12 @@ use crate::{Progress, Remote, Watch, cell, studies};
 
 /// Records that are completed together: what a push that is cut short has not completed is at most one such group.
 const GROUP: usize = 64;
+
+/// How often a completion looks for a number that is free.
+const MOST_ROUNDS: u32 = 64;
+
+/// How much longer it waits each time.
+const ROUND: Duration = Duration::from_millis(5);
 
 /// A record to be pushed.
 #[derive(Clone, Debug)]
@@ -163,7 +170,7 @@ impl Push<'_> {
     /// Enters the completion under the first number that is free. Whoever has the number before is told of.
     fn complete(&self, pushed: &Pushed) -> Result<(), RemoteError> {
         let ours = Completion::of(&pushed.view.commit, pushed.maker.clone());
-        loop {
+        for round in 0..MOST_ROUNDS {
             self.watch.go_on()?;
             let mut known = self.remote.completions_of(&ours.key)?;
             if known.iter().any(|c| c.record == ours.record) {
@@ -181,7 +188,8 @@ impl Push<'_> {
                 .backend
                 .put_new(&cell(&ours.key, number), &ours.to_bytes())?
             {
-                // Somebody else took the number since it was looked at.
+                // Somebody else took the number since it was looked at. A place may need a moment to show it.
+                std::thread::sleep(ROUND * round);
                 continue;
             }
             let hint = format!(
@@ -199,6 +207,11 @@ impl Push<'_> {
             });
             return Ok(());
         }
+        Err(RemoteError::Refused(
+            self.remote.url.clone(),
+            format!("a name of the cell {} is taken, but nothing is shown under it", ours.key),
+            "the server answers reads from an old state; use one that shows what was put at once".to_owned(),
+        ))
     }
 
     fn tell(&self, change: impl FnOnce(&mut PushReport, &mut Progress)) {

@@ -48,6 +48,8 @@ pub struct Study<'a> {
     pub store: &'a Store,
     /// What is to be planned.
     pub options: &'a PlanOptions,
+    /// Records that jobs of this study left, and that the run is about to take in: nobody's to offer.
+    pub left: &'a BTreeSet<Digest>,
 }
 
 /// What a study got before it measured.
@@ -91,6 +93,7 @@ impl Remote {
             registry,
             store,
             options,
+            left,
         } = study;
         let policy = options.reuse.unwrap_or(experiment.reuse);
         let mut fetched = Fetched::default();
@@ -108,7 +111,7 @@ impl Remote {
         loop {
             let mut cells = wanted(experiment, registry, store, options)?;
             cells.retain(|cell| asked.insert(cell.key));
-            let records = self.chosen(&cells, policy, me, &mut offers, watch)?;
+            let records = self.chosen((&cells, left), policy, me, &mut offers, watch)?;
             if records.is_empty() {
                 break;
             }
@@ -121,10 +124,11 @@ impl Remote {
         Ok(fetched)
     }
 
-    /// Returns the records that may be used for these cells, and notes who made those that may not.
+    /// Returns the records that may be used for these cells, and notes who made those that may not. Those that are left
+    /// to be taken in are neither.
     fn chosen(
         &self,
-        cells: &[Wanted],
+        (cells, left): (&[Wanted], &BTreeSet<Digest>),
         policy: Reuse,
         me: &Maker,
         offers: &mut BTreeMap<String, Vec<Maker>>,
@@ -134,7 +138,8 @@ impl Remote {
             cells.iter().map(|cell| (cell.key, cell)).collect();
         let keys: Vec<ActionKey> = cells.iter().map(|cell| cell.key).collect();
         let mut records = Vec::new();
-        for (key, completions) in self.completions(&keys, watch)? {
+        for (key, mut completions) in self.completions(&keys, watch)? {
+            completions.retain(|completion| !left.contains(&completion.record));
             let cell = of_key[&key];
             let mine =
                 |maker: &Maker| maker.host.is_some() && maker.host == me.host && maker.by == me.by;

@@ -11,6 +11,7 @@ use super::{At, Cluster, FIRST_WAIT, at, cells_text, counted};
 use crate::document::{End, Ended, name, read};
 use crate::error::ClusterError;
 use crate::journal::Job;
+use crate::reach::Reach;
 use crate::queue::{JobState, Phase};
 
 /// How long cancelled jobs may take to end.
@@ -167,9 +168,16 @@ impl Cluster<'_> {
 
     /// Notes why cells have no record: the first failed, the others were not reached.
     pub(super) fn fail(&mut self, missing: &[ShardCell], what: &str, ended: &Ended, shard: &str) {
-        let log = self
-            .folder
-            .join(name(&self.jobs.run, &format!("{shard}.log")));
+        let log = self.reach.log(&self.jobs.run, shard);
+        let printed = match &self.reach {
+            Reach::Folder(_) => tail(&log),
+            // The job itself put it there, if it came so far.
+            Reach::Bucket(_) => {
+                let document = name(&self.jobs.run, &format!("{shard}.log"));
+                let kept = self.asked.remote.document(&document).ok().flatten();
+                kept.unwrap_or_default()
+            }
+        };
         let mut document = serde_json::to_vec_pretty(ended).expect("a document always serializes");
         document.push(b'\n');
         let status = match ended.state.as_str() {
@@ -184,7 +192,7 @@ impl Cluster<'_> {
                     hint: hint(&ended.state, &log),
                     evidence: vec![
                         ("slurm".to_owned(), Media::Json, document.clone()),
-                        ("slurm_log".to_owned(), Media::Text, tail(&log)),
+                        ("slurm_log".to_owned(), Media::Text, printed.clone()),
                     ],
                 },
                 _ => AwayFailure {

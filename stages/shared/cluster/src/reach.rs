@@ -1,0 +1,202 @@
+//! How machines reach what a run has for them: through a folder that all of them mount, or through a bucket.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use artifacts::Digest;
+use remote::Remote;
+use sha2::{Digest as _, Sha256};
+
+use crate::document::{COMMAND, name};
+use crate::error::ClusterError;
+
+/// The exit code of a job whose machine lacks the program.
+const NO_PROGRAM: u8 = 4;
+
+/// The most of a job's output (bytes) that is kept in a bucket: its end.
+const MOST_LOG: usize = 1 << 19;
+
+/// The shared store, as machines reach it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// At the same path everywhere. It holds the program and what jobs print, too.
+    Folder(PathBuf),
+    /// By its address. The program is where it is here.
+    Bucket(String),
+}
+
+/// The program, as machines start it.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    path: PathBuf,
+    /// What a machine checks before it starts it; not needed in the shared store, where a digest names it.
+    sha256: Option<String>,
+}
+
+impl Reach {
+    pub(crate) fn of(remote: &Remote) -> Result<Self, ClusterError> {
+        Ok(match remote.folder()? {
+            Some(folder) => Self::Folder(folder),
+            None => Self::Bucket(remote.url().to_owned()),
+        })
+    }
+
+    /// Returns what a job is told of it, and what tells it from another.
+    pub(crate) fn word(&self) -> PathBuf {
+        match self {
+            Self::Folder(folder) => folder.clone(),
+            Self::Bucket(url) => PathBuf::from(url),
+        }
+    }
+
+    /// Returns the file into which Slurm writes what a job prints: in the shared folder, else on its own machine.
+    pub(crate) fn log(&self, run: &str, shard: &str) -> PathBuf {
+        match self {
+            Self::Folder(folder) => folder.join(name(run, &format!("{shard}.log"))),
+            Self::Bucket(_) => local_log(run, shard),
+        }
+    }
+
+    /// Puts this program's file where machines find it.
+    pub(crate) fn program(&self, binary: &Path) -> Result<Program, ClusterError> {
+        match self {
+            Self::Folder(folder) => Ok(Program {
+                path: place_binary(folder, binary)?,
+                sha256: None,
+            }),
+            Self::Bucket(_) => {
+                let at = |e| ClusterError::Io(binary.to_owned(), e);
+                let path = binary.canonicalize().map_err(at)?;
+                let sha256 = sha256_of(&path).map_err(at)?;
+                Ok(Program {
+                    path,
+                    sha256: Some(sha256),
+                })
+            }
+        }
+    }
+
+    /// Returns the script of a job.
+    pub(crate) fn script(&self, program: &Program, run: &str, shard: &str) -> String {
+        let path = quoted(&program.path.display().to_string());
+        let store = quoted(&self.word().display().to_string());
+        let start = format!(
+            "exec {path} {} {store} {} {}",
+            quoted(COMMAND),
+            quoted(run),
+            quoted(shard)
+        );
+        let Some(sha256) = &program.sha256 else {
+            return start;
+        };
+        let said = quoted(&format!(
+            "{} is not the program that submitted this job; with a bucket, put the same file at this path on every machine",
+            program.path.display()
+        ));
+        format!(
+            "if ! echo {sha256}\\ \\ {path} | sha256sum --check --status; then \
+             echo \"$SLURMD_NODENAME: \"{said} >&2; exit {NO_PROGRAM}; fi; {start}"
+        )
+    }
+}
+
+/// Returns where a machine keeps what a job prints, if no folder is shared.
+fn local_log(run: &str, shard: &str) -> PathBuf {
+    PathBuf::from(format!("/tmp/benchtrail-{run}-{shard}.log"))
+}
+
+/// Puts what a job printed into a bucket, where the coordinator finds it.
+pub(crate) fn keep_log(remote: &Remote, run: &str, shard: &str) {
+    if !matches!(remote.folder(), Ok(None)) {
+        return;
+    }
+    let file = local_log(run, shard);
+    let Ok(bytes) = fs::read(&file) else { return };
+    let start = bytes.len().saturating_sub(MOST_LOG);
+    // It is evidence of a job that ends anyway; the file stays on the machine if it cannot be kept.
+    let kept = remote.put_document(&name(run, &format!("{shard}.log")), &bytes[start..]);
+    if kept.is_ok_and(|put| put) {
+        let _stays = fs::remove_file(&file);
+    }
+}
+
+/// Puts this program's file where the machines find it.
+fn place_binary(folder: &Path, binary: &Path) -> Result<PathBuf, ClusterError> {
+    let at = |e| ClusterError::Io(binary.to_owned(), e);
+    let digest = Digest::of_file(binary).map_err(at)?;
+    let place = folder
+        .join("jobs/bin")
+        .join(digest.hex())
+        .join("benchtrail");
+    if place.is_file() {
+        return Ok(place);
+    }
+    let parent = place.parent().expect("a file lies in a folder").to_owned();
+    let put = || {
+        use std::os::unix::fs::PermissionsExt;
+        fs::create_dir_all(&parent)?;
+        let mut file = tempfile::NamedTempFile::new_in(&parent)?;
+        std::io::copy(&mut fs::File::open(binary)?, file.as_file_mut())?;
+        file.as_file()
+            .set_permissions(fs::Permissions::from_mode(0o755))?;
+        file.as_file().sync_all()?;
+        file.persist(&place).map(drop).map_err(|e| e.error)
+    };
+    put().map_err(|e| ClusterError::Io(parent.clone(), e))?;
+    Ok(place)
+}
+
+/// Returns the SHA-256 of a file in hexadecimal digits, as `sha256sum` of the machines prints it.
+fn sha256_of(file: &Path) -> std::io::Result<String> {
+    let mut file = fs::File::open(file)?;
+    let mut hasher = Sha256::new();
+    let mut piece = vec![0; 1 << 18];
+    loop {
+        match file.read(&mut piece)? {
+            0 => break,
+            n => hasher.update(&piece[..n]),
+        }
+    }
+    let digest = hasher.finalize();
+    Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Returns a word as a shell takes it.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Executes a script as a job does; returns its exit code and what it wrote to standard error.
+    fn executed(script: &str) -> (Option<i32>, String) {
+        let mut shell = std::process::Command::new("sh");
+        let output = shell.args(["-c", script]).env("SLURMD_NODENAME", "n1").output();
+        let output = output.expect("a shell");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), said)
+    }
+
+    #[test]
+    fn with_a_bucket_a_machine_starts_only_the_very_same_program() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("it's a program");
+        fs::write(&file, "#!/bin/sh\necho \"$@\" >&2\nexit 7\n").expect("a file");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("permissions");
+        let reach = Reach::Bucket("s3://lab/a b".to_owned());
+        let program = reach.program(&file).expect("a program");
+        let script = reach.script(&program, "r1", "0001");
+        let (code, said) = executed(&script);
+        assert_eq!((code, said.as_str()), (Some(7), "__shard s3://lab/a b r1 0001\n"));
+        fs::write(&file, "#!/bin/sh\nexit 0\n").expect("a file");
+        let (code, said) = executed(&script);
+        assert_eq!(code, Some(4), "{said}");
+        assert!(said.starts_with("n1: ") && said.contains("is not the program"), "{said}");
+        fs::remove_file(&file).expect("removed");
+        assert_eq!(executed(&script).0, Some(4));
+    }
+}

@@ -1,0 +1,307 @@
+//! A shared store in a bucket: S3 and what speaks like it, Google Cloud Storage, Azure.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::path::Path as Key;
+use object_store::{
+    BackoffConfig, Error, ObjectStore, ObjectStoreExt, PutMode, PutOptions, RetryConfig,
+};
+use tokio::runtime::Runtime;
+
+use crate::backend::{Backend, Sink};
+use crate::client::Connector;
+use crate::error::RemoteError;
+use crate::place::{Bucket, Provider};
+use crate::profile;
+use crate::refusal::Server;
+
+/// From this size on (bytes) a file goes in parts and is never whole in memory. Also the smallest size of a part.
+const PART: u64 = 8 << 20;
+
+/// The most parts of one object. S3 takes 10,000.
+const MOST_PARTS: u64 = 9_000;
+
+/// A bucket. Its client is asynchronous, its callers are threads: each waits for its own request.
+#[derive(Debug)]
+pub(crate) struct Cloud {
+    server: Server,
+    store: Arc<dyn ObjectStore>,
+    prefix: Key,
+    runtime: Runtime,
+}
+
+impl Cloud {
+    /// Opens a bucket with the credentials that the environment or the machine's identity gives. Asks nobody yet.
+    pub(crate) fn open(url: &str, bucket: Bucket) -> Result<Self, RemoteError> {
+        let server = Server::of(url, &bucket);
+        server.check()?;
+        let store = client(&bucket).map_err(|e| server.refusal(&e))?;
+        // Threads wait for their requests; one of them drives the connections of all.
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|e| RemoteError::Other(url.to_owned(), e.to_string()))?;
+        Ok(Self {
+            server,
+            store,
+            prefix: bucket.prefix,
+            runtime,
+        })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn in_memory(store: Arc<dyn ObjectStore>, bucket: Bucket) -> Self {
+        Self {
+            server: Server::of("s3://test", &bucket),
+            store,
+            prefix: bucket.prefix,
+            runtime: tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime"),
+        }
+    }
+
+    fn key(&self, name: &str) -> Key {
+        name.split('/')
+            .fold(self.prefix.clone(), |key, segment| key.join(segment))
+    }
+
+    fn refusal(&self, error: &Error) -> RemoteError {
+        self.server.refusal(error)
+    }
+
+    /// Uploads a large file in parts. Its name appears only when all parts are there.
+    fn put_parts(&self, name: &str, mut file: File, size: u64) -> Result<(), RemoteError> {
+        let length = PART.max(size.div_ceil(MOST_PARTS));
+        self.runtime.block_on(async {
+            let upload = self.store.put_multipart(&self.key(name)).await;
+            let mut upload = upload.map_err(|e| self.refusal(&e))?;
+            let sent = async {
+                loop {
+                    let mut part = Vec::new();
+                    (&mut file)
+                        .take(length)
+                        .read_to_end(&mut part)
+                        .map_err(|e| self.unread(&e))?;
+                    if part.is_empty() {
+                        return Ok(());
+                    }
+                    let put = upload.put_part(part.into()).await;
+                    put.map_err(|e| self.refusal(&e))?;
+                }
+            };
+            match sent.await {
+                Ok(()) => {
+                    let completed = upload.complete().await;
+                    completed.map(drop).map_err(|e| self.refusal(&e))
+                }
+                Err(error) => {
+                    // What stays of it is the server's to clean up; the first error is the one to tell.
+                    let _unsaid = upload.abort().await;
+                    Err(error)
+                }
+            }
+        })
+    }
+
+    fn unread(&self, error: &std::io::Error) -> RemoteError {
+        let text = format!("the file that was to be uploaded cannot be read: {error}");
+        RemoteError::Other(self.server.url.clone(), text)
+    }
+}
+
+/// Makes the client of a bucket.
+fn client(bucket: &Bucket) -> Result<Arc<dyn ObjectStore>, Error> {
+    let name = bucket.name.as_str();
+    Ok(match bucket.provider {
+        Provider::S3 => Arc::new(
+            profile::fill(AmazonS3Builder::from_env())
+                .with_bucket_name(name)
+                .with_retry(patience())
+                .with_http_connector(Connector)
+                .build()?,
+        ),
+        Provider::Google => Arc::new(
+            GoogleCloudStorageBuilder::from_env()
+                .with_bucket_name(name)
+                .with_retry(patience())
+                .with_http_connector(Connector)
+                .build()?,
+        ),
+        Provider::Azure => Arc::new(
+            MicrosoftAzureBuilder::from_env()
+                .with_container_name(name)
+                .with_retry(patience())
+                .with_http_connector(Connector)
+                .build()?,
+        ),
+    })
+}
+
+/// How long a request is tried again. A study that waits to be measured must not wait for minutes.
+fn patience() -> RetryConfig {
+    RetryConfig {
+        backoff: BackoffConfig {
+            init_backoff: Duration::from_millis(100),
+            max_backoff: Duration::from_secs(5),
+            base: 2.0,
+        },
+        max_retries: 6,
+        retry_timeout: Duration::from_secs(60),
+    }
+}
+
+impl Backend for Cloud {
+    fn put_new(&self, name: &str, bytes: &[u8]) -> Result<bool, RemoteError> {
+        let options = PutOptions::from(PutMode::Create);
+        let key = self.key(name);
+        let put = self.store.put_opts(&key, bytes.to_vec().into(), options);
+        match self.runtime.block_on(put) {
+            Ok(_) => Ok(true),
+            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(false),
+            Err(error) => Err(self.refusal(&error)),
+        }
+    }
+
+    fn put_file(&self, name: &str, file: &Path) -> Result<(), RemoteError> {
+        let mut file = File::open(file).map_err(|e| self.unread(&e))?;
+        let size = file.metadata().map_err(|e| self.unread(&e))?.len();
+        if size > PART {
+            return self.put_parts(name, file, size);
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(|e| self.unread(&e))?;
+        let key = self.key(name);
+        let put = self.runtime.block_on(self.store.put(&key, bytes.into()));
+        put.map(drop).map_err(|e| self.refusal(&e))
+    }
+
+    fn size(&self, name: &str) -> Result<Option<u64>, RemoteError> {
+        match self.runtime.block_on(self.store.head(&self.key(name))) {
+            Ok(meta) => Ok(Some(meta.size)),
+            Err(error) => self.server.absent_or_refused(&error).map(|()| None),
+        }
+    }
+
+    fn read(&self, name: &str, sink: Sink<'_>) -> Result<bool, RemoteError> {
+        let found = match self.runtime.block_on(self.store.get(&self.key(name))) {
+            Ok(found) => found,
+            Err(error) => return self.server.absent_or_refused(&error).map(|()| false),
+        };
+        let mut stream = found.into_stream();
+        while let Some(bytes) = self
+            .runtime
+            .block_on(stream.try_next())
+            .map_err(|e| self.refusal(&e))?
+        {
+            sink(&bytes)?;
+        }
+        Ok(true)
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>, RemoteError> {
+        let prefix = self.key(folder);
+        let listed = self.store.list_with_delimiter(Some(&prefix));
+        let listed = match self.runtime.block_on(listed) {
+            Ok(listed) => listed,
+            Err(error) => return self.server.absent_or_refused(&error).map(|()| Vec::new()),
+        };
+        let objects = listed.objects.iter().map(|object| &object.location);
+        let names = objects.chain(&listed.common_prefixes);
+        let mut names: Vec<String> = names
+            .filter_map(|key| key.filename().map(str::to_owned))
+            .collect();
+        names.sort();
+        Ok(names)
+    }
+
+    fn settle(&self) -> Result<(), RemoteError> {
+        // A bucket answers when it is durable.
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use object_store::memory::InMemory;
+
+    use super::*;
+    use crate::folder::Folder;
+
+    fn in_memory(prefix: &str) -> Cloud {
+        let bucket = Bucket {
+            provider: Provider::S3,
+            name: "lab".to_owned(),
+            prefix: Key::from(prefix),
+        };
+        Cloud::in_memory(Arc::new(InMemory::new()), bucket)
+    }
+
+    fn bytes(backend: &dyn Backend, name: &str) -> Option<Vec<u8>> {
+        let mut all = Vec::new();
+        let there = backend.read(name, &mut |piece| {
+            all.extend_from_slice(piece);
+            Ok(())
+        });
+        there.unwrap().then_some(all)
+    }
+
+    /// What a shared store relies on, wherever it lies.
+    fn conforms(backend: &dyn Backend) {
+        assert_eq!(bytes(backend, "cells/a/1"), None);
+        assert_eq!(backend.size("cells/a/1").unwrap(), None);
+        assert!(backend.list("cells/a").unwrap().is_empty());
+        assert!(backend.put_new("cells/a/1", b"first").unwrap());
+        assert!(!backend.put_new("cells/a/1", b"second").unwrap());
+        assert_eq!(bytes(backend, "cells/a/1").unwrap(), b"first");
+        assert!(backend.put_new("cells/a/2", b"").unwrap());
+        assert!(backend.put_new("cells/ab/1", b"").unwrap());
+        assert_eq!(backend.size("cells/a/2").unwrap(), Some(0));
+        assert_eq!(backend.list("cells/a").unwrap(), ["1", "2"]);
+        assert_eq!(backend.list("cells").unwrap(), ["a", "ab"]);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        for size in [3, (PART + 5) as usize] {
+            let content: Vec<u8> = (0..size).map(|n| (n % 251) as u8).collect();
+            std::fs::write(&file, &content).unwrap();
+            backend.put_file("objects/x", &file).unwrap();
+            assert_eq!(bytes(backend, "objects/x").unwrap(), content);
+        }
+        backend.settle().unwrap();
+    }
+
+    #[test]
+    fn a_folder_and_a_bucket_keep_what_a_shared_store_relies_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("store");
+        conforms(&Folder::open("store", root, true).unwrap());
+        conforms(&in_memory(""));
+        conforms(&in_memory("a/b"));
+    }
+
+    #[test]
+    fn of_many_threads_that_put_one_name_one_wins() {
+        let cloud = in_memory("");
+        let won: usize = std::thread::scope(|scope| {
+            let puts: Vec<_> = (0..16)
+                .map(|n| scope.spawn({
+                    let cloud = &cloud;
+                    move || usize::from(cloud.put_new("one", &[n]).unwrap())
+                }))
+                .collect();
+            puts.into_iter().map(|put| put.join().unwrap()).sum()
+        });
+        assert_eq!(won, 1);
+    }
+}
