@@ -79,7 +79,10 @@ impl StubBucket {
     /// Returns everything in the bucket as one text.
     pub(crate) fn text(&self) -> String {
         let state = self.state.lock().expect("the state");
-        let all = state.objects.values().map(|b| String::from_utf8_lossy(b).into_owned());
+        let all = state
+            .objects
+            .values()
+            .map(|b| String::from_utf8_lossy(b).into_owned());
         all.collect::<Vec<_>>().join("\n")
     }
 
@@ -99,7 +102,10 @@ fn serve(client: TcpStream, state: &Mutex<State>) {
         };
         let length = match request.method.as_str() {
             "HEAD" => format!("content-length: {}\r\n", body.len()),
-            _ => format!("content-length: {}\r\ncontent-type: application/xml\r\n", body.len()),
+            _ => format!(
+                "content-length: {}\r\ncontent-type: application/xml\r\n",
+                body.len()
+            ),
         };
         let head = format!(
             "HTTP/1.1 {status} Said\r\n{length}etag: \"0\"\r\nlast-modified: Mon, 23 Nov 2026 00:00:00 GMT\r\n\r\n"
@@ -143,7 +149,9 @@ fn read(reader: &mut BufReader<TcpStream>) -> Option<Request> {
 
 /// Returns the status and the body of the answer; `None` to cut the connection.
 fn answer(request: &Request, state: &mut State) -> Option<(u16, Vec<u8>)> {
-    state.requests.push(format!("{} {}", request.method, request.path));
+    state
+        .requests
+        .push(format!("{} {}", request.method, request.path));
     let behaviour = &mut state.behaviour;
     let is_put = request.method == "PUT";
     let refused = behaviour.refuses_puts.as_ref().filter(|_| is_put);
@@ -161,9 +169,14 @@ fn answer(request: &Request, state: &mut State) -> Option<(u16, Vec<u8>)> {
         "PUT" => {
             let taken = state.objects.contains_key(&request.path);
             if taken && request.conditional && !ignores {
-                return Some((412, b"<Error><Code>PreconditionFailed</Code></Error>".to_vec()));
+                return Some((
+                    412,
+                    b"<Error><Code>PreconditionFailed</Code></Error>".to_vec(),
+                ));
             }
-            state.objects.insert(request.path.clone(), request.body.clone());
+            state
+                .objects
+                .insert(request.path.clone(), request.body.clone());
             match cut {
                 true => None,
                 false => Some((200, Vec::new())),
@@ -181,7 +194,10 @@ fn answer(request: &Request, state: &mut State) -> Option<(u16, Vec<u8>)> {
 }
 
 fn list(request: &Request, state: &State, hides: bool) -> String {
-    let prefix = request.query.split('&').find_map(|pair| pair.strip_prefix("prefix="));
+    let prefix = request
+        .query
+        .split('&')
+        .find_map(|pair| pair.strip_prefix("prefix="));
     let prefix = prefix.unwrap_or_default().replace("%2F", "/");
     let bucket = request.path.trim_end_matches('/');
     let names = state.objects.iter().filter_map(|(name, bytes)| {

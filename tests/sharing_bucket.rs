@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::bucket_stub::{Behaviour, StubBucket};
 use crate::sharing::{STUDY, Seat, executed, records};
-use crate::support::Outcome;
+use crate::support::{Outcome, copy_folder};
 
 const TEAM: &str = "s3://lab/team";
 const SECRET: &str = "hunter22hunter22";
@@ -47,17 +47,49 @@ fn what_one_measured_another_uses_through_a_bucket() {
     assert_eq!(executed(&ran), 6);
     let bob = seat("Bob", "right-box");
     let left = run(&bob, &stub, &["plan", STUDY, "--remote", TEAM]).ok();
-    assert!(left.stdout.contains("4 results of `throw` from Ada"), "{}", left.stdout);
-    let policy = ["run", STUDY, "--remote", TEAM, "--reuse", "same-facets", "--json"];
+    assert!(
+        left.stdout.contains("4 results of `throw` from Ada"),
+        "{}",
+        left.stdout
+    );
+    let policy = [
+        "run",
+        STUDY,
+        "--remote",
+        TEAM,
+        "--reuse",
+        "same-facets",
+        "--json",
+    ];
     assert_eq!(executed(&run(&bob, &stub, &policy).ok()), 0);
     assert_eq!(bob.report(), ada.report());
     let of_ledger = |line: &str| line.contains("4 cells on left-box");
-    let line = ada.report().lines().position(of_ledger).expect("the ledger") + 1;
+    let line = ada
+        .report()
+        .lines()
+        .position(of_ledger)
+        .expect("the ledger")
+        + 1;
     let number = format!("reports/dice/report.md:{line}");
-    fs::remove_dir_all(bob.project.path().join(".benchtrail")).expect("the store is gone");
-    run(&bob, &stub, &["pull", TEAM, STUDY]).ok();
-    run(&bob, &stub, &["audit", "reports/dice/report.md", "--remote", TEAM]).ok();
-    run(&bob, &stub, &["why", &number, "4", "--remote", TEAM]).ok();
+    // Somebody who has the report and the lock, and no result.
+    let eve = seat("Eve", "third-box");
+    let folder = |seat: &Seat, name: &str| seat.project.path().join(name);
+    copy_folder(&folder(&ada, "reports"), &folder(&eve, "reports"));
+    let lock = "experiments/dice.lock";
+    fs::copy(folder(&ada, lock), folder(&eve, lock)).expect("the lock is in the repository");
+    run(
+        &eve,
+        &stub,
+        &["audit", "reports/dice/report.md", "--remote", TEAM],
+    )
+    .ok();
+    run(&eve, &stub, &["why", &number, "4", "--remote", TEAM]).ok();
+    run(
+        &eve,
+        &stub,
+        &["publish", STUDY, "--author", "Eve", "--remote", TEAM],
+    )
+    .ok();
 }
 
 #[test]
@@ -94,7 +126,15 @@ fn two_who_measured_the_same_cell_are_both_kept_and_told() {
     }
     run(&ada, &stub, &["push", TEAM]).ok();
     let pushed = run(&bob, &stub, &["push", TEAM]).ok();
-    assert_eq!(pushed.stdout.matches("has another result, from Ada").count(), 4, "{}", pushed.stdout);
+    assert_eq!(
+        pushed
+            .stdout
+            .matches("has another result, from Ada")
+            .count(),
+        4,
+        "{}",
+        pushed.stdout
+    );
     run(&ada, &stub, &["pull", TEAM, "--study", "dice"]).ok();
     assert_ne!(records(&ada), records(&bob));
 }
@@ -110,25 +150,76 @@ fn a_server_that_refuses_is_said_with_a_remedy_and_without_a_secret() {
     let stub = StubBucket::start();
     let ada = seat("Ada", "left-box");
     for (status, code, reason, remedy) in [
-        (404, "NoSuchBucket", "has no bucket `lab`", "makes no buckets"),
-        (403, "InvalidAccessKeyId", "does not accept the credentials", "AWS_ACCESS_KEY_ID"),
-        (403, "SignatureDoesNotMatch", "does not accept the credentials", "AWS_SECRET_ACCESS_KEY"),
-        (400, "ExpiredToken", "the session has expired", "sign in again"),
-        (403, "RequestTimeTooSkewed", "the clock of this machine differs", "set the clock"),
-        (403, "AccessDenied", "refuses access to `lab`", "s3:PutObject"),
-        (400, "AuthorizationHeaderMalformed", "in another region", "AWS_REGION"),
+        (
+            404,
+            "NoSuchBucket",
+            "has no bucket `lab`",
+            "makes no buckets",
+        ),
+        (
+            403,
+            "InvalidAccessKeyId",
+            "does not accept the credentials",
+            "AWS_ACCESS_KEY_ID",
+        ),
+        (
+            403,
+            "SignatureDoesNotMatch",
+            "does not accept the credentials",
+            "AWS_SECRET_ACCESS_KEY",
+        ),
+        (
+            400,
+            "ExpiredToken",
+            "the session has expired",
+            "sign in again",
+        ),
+        (
+            403,
+            "RequestTimeTooSkewed",
+            "the clock of this machine differs",
+            "set the clock",
+        ),
+        (
+            403,
+            "AccessDenied",
+            "refuses access to `lab`",
+            "s3:PutObject",
+        ),
+        (
+            400,
+            "AuthorizationHeaderMalformed",
+            "in another region",
+            "AWS_REGION",
+        ),
         (507, "XMinioStorageFull", "has no room left", "make room"),
         (501, "NotImplemented", "lacks something", "conditional puts"),
-        (418, "Teapot", "does not answer as it should", "server's log"),
+        (
+            418,
+            "Teapot",
+            "does not answer as it should",
+            "server's log",
+        ),
     ] {
         behaves(&stub, |b| b.refuses = Some((status, document(code))));
         let refused = run(&ada, &stub, &["run", STUDY, "--remote", TEAM]);
         assert_eq!(refused.code, Some(4), "{code}: {}", refused.stderr);
-        assert!(refused.stderr.contains(reason) && refused.stderr.contains(remedy), "{code}: {}", refused.stderr);
+        assert!(
+            refused.stderr.contains(reason) && refused.stderr.contains(remedy),
+            "{code}: {}",
+            refused.stderr
+        );
         for secret in [SECRET, "team-access", "session-of-team"] {
-            assert!(!refused.stderr.contains(secret), "{code}: {}", refused.stderr);
+            assert!(
+                !refused.stderr.contains(secret),
+                "{code}: {}",
+                refused.stderr
+            );
         }
-        assert!(!ada.project.path().join("experiments/dice.lock").exists(), "{code}");
+        assert!(
+            !ada.project.path().join("experiments/dice.lock").exists(),
+            "{code}"
+        );
     }
 }
 
@@ -141,15 +232,31 @@ fn a_server_that_cannot_be_reached_and_one_that_takes_no_writes_are_told_apart()
     lead(&mut push, "http://127.0.0.1:1");
     let gone: Outcome = push.output().expect("the binary starts").into();
     assert_eq!(gone.code, Some(4), "{}", gone.stderr);
-    assert!(gone.stderr.contains("http://127.0.0.1:1 cannot be reached"), "{}", gone.stderr);
-    behaves(&stub, |b| b.refuses_puts = Some((403, "<Error><Code>AccessDenied</Code></Error>".to_owned())));
+    assert!(
+        gone.stderr.contains("http://127.0.0.1:1 cannot be reached"),
+        "{}",
+        gone.stderr
+    );
+    behaves(&stub, |b| {
+        b.refuses_puts = Some((403, "<Error><Code>AccessDenied</Code></Error>".to_owned()))
+    });
     let refused = run(&ada, &stub, &["push", TEAM]);
     assert_eq!(refused.code, Some(4), "{}", refused.stderr);
-    assert!(refused.stderr.contains("refuses access to `lab`"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("refuses access to `lab`"),
+        "{}",
+        refused.stderr
+    );
     behaves(&stub, |_| ());
     let absent = run(&ada, &stub, &["pull", TEAM]);
     assert_eq!(absent.code, Some(5), "{}", absent.stderr);
-    assert!(absent.stderr.contains("there is no shared store at s3://lab/team"), "{}", absent.stderr);
+    assert!(
+        absent
+            .stderr
+            .contains("there is no shared store at s3://lab/team"),
+        "{}",
+        absent.stderr
+    );
 }
 
 #[test]
@@ -159,8 +266,16 @@ fn a_bucket_that_ignores_conditional_puts_is_refused_before_anything_is_pushed()
     let ada = seat("Ada", "left-box");
     let refused = run(&ada, &stub, &["run", STUDY, "--remote", TEAM]);
     assert_eq!(refused.code, Some(4), "{}", refused.stderr);
-    assert!(refused.stderr.contains("ignores conditional puts"), "{}", refused.stderr);
-    assert!(refused.stderr.contains("If-None-Match"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("ignores conditional puts"),
+        "{}",
+        refused.stderr
+    );
+    assert!(
+        refused.stderr.contains("If-None-Match"),
+        "{}",
+        refused.stderr
+    );
     assert_eq!(stub.names("lab/"), ["lab/team/benchtrail.json"]);
 }
 
@@ -189,7 +304,15 @@ fn a_list_that_shows_nothing_yet_hides_no_result_from_a_run() {
     run(&ada, &stub, &["run", STUDY, "--remote", TEAM]).ok();
     behaves(&stub, |b| b.lists_nothing = true);
     let bob = seat("Bob", "right-box");
-    let policy = ["run", STUDY, "--remote", TEAM, "--reuse", "same-facets", "--json"];
+    let policy = [
+        "run",
+        STUDY,
+        "--remote",
+        TEAM,
+        "--reuse",
+        "same-facets",
+        "--json",
+    ];
     assert_eq!(executed(&run(&bob, &stub, &policy).ok()), 0);
     run(&bob, &stub, &["push", TEAM]).ok();
     assert_eq!(stub.names("lab/team/cells/").len(), 6);
@@ -205,8 +328,14 @@ fn a_damaged_object_in_a_bucket_is_named_and_a_push_with_verify_mends_it() {
     let bob = seat("Bob", "right-box");
     let pulled = run(&bob, &stub, &["pull", TEAM, "--study", "dice"]);
     assert_eq!(pulled.code, Some(3), "{}", pulled.stderr);
-    let mended = run(&ada, &stub, &["push", TEAM, "--verify", "--json"]).ok().json();
-    assert_eq!(mended["replaced"].as_array().map(Vec::len), Some(1), "{mended}");
+    let mended = run(&ada, &stub, &["push", TEAM, "--verify", "--json"])
+        .ok()
+        .json();
+    assert_eq!(
+        mended["replaced"].as_array().map(Vec::len),
+        Some(1),
+        "{mended}"
+    );
     run(&bob, &stub, &["pull", TEAM, "--study", "dice"]).ok();
 }
 
@@ -216,13 +345,24 @@ fn an_address_with_credentials_or_an_open_line_is_refused_before_anybody_is_aske
     let ada = seat("Ada", "left-box");
     for (url, reason) in [
         ("s3://key:hunter22@lab/team", "holds no credentials"),
-        ("s3://lab/team?X-Amz-Signature=hunter22", "no options and no signature"),
+        (
+            "s3://lab/team?X-Amz-Signature=hunter22",
+            "no options and no signature",
+        ),
         ("https://key:hunter22@127.0.0.1/lab", "AWS_ENDPOINT_URL"),
     ] {
-        for arguments in [vec!["push", url], vec!["pull", url], vec!["run", STUDY, "--remote", url]] {
+        for arguments in [
+            vec!["push", url],
+            vec!["pull", url],
+            vec!["run", STUDY, "--remote", url],
+        ] {
             let refused = run(&ada, &stub, &arguments);
             assert_eq!(refused.code, Some(2), "{arguments:?}: {}", refused.stderr);
-            assert!(refused.stderr.contains(reason), "{arguments:?}: {}", refused.stderr);
+            assert!(
+                refused.stderr.contains(reason),
+                "{arguments:?}: {}",
+                refused.stderr
+            );
             assert!(!refused.stderr.contains("hunter22"), "{}", refused.stderr);
         }
     }
@@ -230,5 +370,9 @@ fn an_address_with_credentials_or_an_open_line_is_refused_before_anybody_is_aske
     let mut push = ada.command(&["pull", TEAM]);
     lead(&mut push, "http://minio.lab:9000");
     let refused: Outcome = push.output().expect("the binary starts").into();
-    assert!(refused.stderr.contains("plain HTTP") && refused.stderr.contains("AWS_ALLOW_HTTP"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("plain HTTP") && refused.stderr.contains("AWS_ALLOW_HTTP"),
+        "{}",
+        refused.stderr
+    );
 }

@@ -26,7 +26,9 @@ fn what_one_measured_another_uses_through_a_bucket() {
     let ada = Seat::new("Ada", "left-box", &team);
     assert_eq!(executed(&ada.with(&["run", STUDY, "--json"]).ok()), 6);
     let bob = Seat::new("Bob", "right-box", &team);
-    let ran = bob.with(&["run", STUDY, "--reuse", "same-facets", "--json"]).ok();
+    let ran = bob
+        .with(&["run", STUDY, "--reuse", "same-facets", "--json"])
+        .ok();
     assert_eq!(executed(&ran), 0, "{}", ran.stderr);
     assert_eq!(bob.report(), ada.report());
     bob.run(&["fsck"]).ok();
@@ -37,12 +39,19 @@ fn what_one_measured_another_uses_through_a_bucket() {
 fn wrong_credentials_are_said_without_being_repeated_and_nothing_is_measured() {
     let ada = Seat::new("Ada", "left-box", &bucket("refused"));
     let mut run = ada.command(&["run", STUDY]);
-    run.env("BENCHTRAIL_REMOTE", &ada.shared).env("AWS_SECRET_ACCESS_KEY", "not-the-secret");
+    run.env("BENCHTRAIL_REMOTE", &ada.shared)
+        .env("AWS_SECRET_ACCESS_KEY", "not-the-secret");
     let refused = run.output().expect("the binary starts");
     let said = String::from_utf8(refused.stderr).expect("text");
     assert_eq!(refused.status.code(), Some(4), "{said}");
-    assert!(said.contains("refuses access") && said.contains("AWS_ACCESS_KEY_ID"), "{said}");
-    assert!(!said.contains("not-the-secret") && !said.contains("team-access"), "{said}");
+    assert!(
+        said.contains("refuses access") && said.contains("AWS_ACCESS_KEY_ID"),
+        "{said}"
+    );
+    assert!(
+        !said.contains("not-the-secret") && !said.contains("team-access"),
+        "{said}"
+    );
     assert!(!ada.project.path().join("experiments/dice.lock").exists());
 }
 
@@ -53,16 +62,29 @@ fn a_connection_that_is_cut_in_the_middle_of_uploads_loses_nothing() {
     ada.run(&["run", STUDY]).ok();
     let (proxy, cuts) = cutting_proxy(&endpoint(), 5);
     let mut push = ada.command(&["push", ada.shared.to_str().expect("a plain path"), "--json"]);
-    let output = push.env("AWS_ENDPOINT_URL", proxy).output().expect("the binary starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = push
+        .env("AWS_ENDPOINT_URL", proxy)
+        .output()
+        .expect("the binary starts");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     assert!(cuts.load(Ordering::Relaxed) > 0, "nothing was cut");
     let bob = Seat::new("Bob", "right-box", &ada.shared);
-    assert_eq!(bob.pull(&["--study", "dice", "--json"]).ok().json()["entered"], 6);
+    assert_eq!(
+        bob.pull(&["--study", "dice", "--json"]).ok().json()["entered"],
+        6
+    );
 }
 
 /// Starts a proxy that cuts its first connections in the middle of what the client sends.
 fn cutting_proxy(server: &str, cuts: usize) -> (String, Arc<AtomicUsize>) {
-    let server = server.strip_prefix("http://").expect("plain HTTP").to_owned();
+    let server = server
+        .strip_prefix("http://")
+        .expect("plain HTTP")
+        .to_owned();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}", listener.local_addr().expect("an address"));
     let cut = Arc::new(AtomicUsize::new(0));
@@ -77,7 +99,10 @@ fn cutting_proxy(server: &str, cuts: usize) -> (String, Arc<AtomicUsize>) {
             };
             let counted = counted.clone();
             thread::spawn(move || {
-                let back = (upstream.try_clone().expect("a socket"), client.try_clone().expect("a socket"));
+                let back = (
+                    upstream.try_clone().expect("a socket"),
+                    client.try_clone().expect("a socket"),
+                );
                 thread::spawn(move || pass(back.0, back.1, None));
                 if pass(client, upstream, limit) {
                     counted.fetch_add(1, Ordering::Relaxed);

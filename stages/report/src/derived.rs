@@ -189,7 +189,10 @@ fn limits(data: &Data) -> Result<Table, Miss> {
                 }
             }
             "provision" if input.cells.len() == 1 => {
-                let executed = study.ledger.iter().filter_map(|line| line.execution.as_ref());
+                let executed = study
+                    .ledger
+                    .iter()
+                    .filter_map(|line| line.execution.as_ref());
                 let (topic, text) = covered(&executed.filter_map(|e| e.host.as_deref()).collect());
                 say(topic, &input.stage, text);
             }
@@ -475,7 +478,10 @@ mod tests {
         assert_eq!(covered(&BTreeSet::from(["n1"])).0, "one host");
         let (topic, text) = covered(&BTreeSet::from(["n2", "n1"]));
         assert_eq!(topic, "hosts");
-        assert!(text.contains("2 machines of one kind and one build (n1, n2)"), "{text}");
+        assert!(
+            text.contains("2 machines of one kind and one build (n1, n2)"),
+            "{text}"
+        );
         assert!(!text.contains("  "), "{text}");
     }
 }

@@ -174,7 +174,10 @@ mod tests {
     /// Executes a script as a job does; returns its exit code and what it wrote to standard error.
     fn executed(script: &str) -> (Option<i32>, String) {
         let mut shell = std::process::Command::new("sh");
-        let output = shell.args(["-c", script]).env("SLURMD_NODENAME", "n1").output();
+        let output = shell
+            .args(["-c", script])
+            .env("SLURMD_NODENAME", "n1")
+            .output();
         let output = output.expect("a shell");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         (output.status.code(), said)
@@ -191,11 +194,17 @@ mod tests {
         let program = reach.program(&file).expect("a program");
         let script = reach.script(&program, "r1", "0001");
         let (code, said) = executed(&script);
-        assert_eq!((code, said.as_str()), (Some(7), "__shard s3://lab/a b r1 0001\n"));
+        assert_eq!(
+            (code, said.as_str()),
+            (Some(7), "__shard s3://lab/a b r1 0001\n")
+        );
         fs::write(&file, "#!/bin/sh\nexit 0\n").expect("a file");
         let (code, said) = executed(&script);
         assert_eq!(code, Some(4), "{said}");
-        assert!(said.starts_with("n1: ") && said.contains("is not the program"), "{said}");
+        assert!(
+            said.starts_with("n1: ") && said.contains("is not the program"),
+            "{said}"
+        );
         fs::remove_file(&file).expect("removed");
         assert_eq!(executed(&script).0, Some(4));
     }

@@ -295,10 +295,12 @@ mod tests {
         let cloud = in_memory("");
         let won: usize = std::thread::scope(|scope| {
             let puts: Vec<_> = (0..16)
-                .map(|n| scope.spawn({
-                    let cloud = &cloud;
-                    move || usize::from(cloud.put_new("one", &[n]).unwrap())
-                }))
+                .map(|n| {
+                    scope.spawn({
+                        let cloud = &cloud;
+                        move || usize::from(cloud.put_new("one", &[n]).unwrap())
+                    })
+                })
                 .collect();
             puts.into_iter().map(|put| put.join().unwrap()).sum()
         });

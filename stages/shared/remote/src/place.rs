@@ -75,7 +75,9 @@ fn parse(url: &str) -> Result<Place, RemoteError> {
             ));
         }
     };
-    bucket(provider, rest).map(Place::Bucket).map_err(|what| wrong(&what))
+    bucket(provider, rest)
+        .map(Place::Bucket)
+        .map_err(|what| wrong(&what))
 }
 
 /// Reads `BUCKET/PREFIX`.
@@ -103,9 +105,13 @@ fn bucket(provider: Provider, rest: &str) -> Result<Bucket, String> {
         if prefix.is_empty() {
             break;
         }
-        let part = PathPart::parse(segment).ok().filter(|p| !p.as_ref().is_empty());
+        let part = PathPart::parse(segment)
+            .ok()
+            .filter(|p| !p.as_ref().is_empty());
         let part = part.ok_or_else(|| {
-            format!("its prefix has the segment `{segment}`, which a bucket does not take as a name")
+            format!(
+                "its prefix has the segment `{segment}`, which a bucket does not take as a name"
+            )
         })?;
         key = key.join(part);
     }
@@ -161,7 +167,11 @@ mod tests {
                 panic!("{url} is no bucket")
             };
             assert_eq!(
-                (bucket.provider, bucket.name.as_str(), bucket.prefix.as_ref()),
+                (
+                    bucket.provider,
+                    bucket.name.as_str(),
+                    bucket.prefix.as_ref()
+                ),
                 (provider, name, prefix)
             );
         }

@@ -42,7 +42,11 @@ pub(crate) fn fill(mut builder: AmazonS3Builder) -> AmazonS3Builder {
         ("aws_access_key_id", Setting::AccessKeyId, &CHOSEN),
         ("aws_secret_access_key", Setting::SecretAccessKey, &CHOSEN),
         ("aws_session_token", Setting::Token, &CHOSEN),
-        ("region", Setting::Region, &["AWS_REGION", "AWS_DEFAULT_REGION"]),
+        (
+            "region",
+            Setting::Region,
+            &["AWS_REGION", "AWS_DEFAULT_REGION"],
+        ),
         (
             "endpoint_url",
             Setting::Endpoint,
@@ -92,7 +96,10 @@ mod tests {
         assert_eq!(default["aws_access_key_id"], "A");
         assert!(!default.contains_key("region") && !default.contains_key("aws_session_token"));
         let lab = section(text, "lab");
-        assert_eq!((lab["region"].as_str(), lab["aws_access_key_id"].as_str()), ("eu-west-1", "B"));
+        assert_eq!(
+            (lab["region"].as_str(), lab["aws_access_key_id"].as_str()),
+            ("eu-west-1", "B")
+        );
         assert!(section(text, "other").is_empty());
     }
 }

@@ -209,8 +209,12 @@ impl Push<'_> {
         }
         Err(RemoteError::Refused(
             self.remote.url.clone(),
-            format!("a name of the cell {} is taken, but nothing is shown under it", ours.key),
-            "the server answers reads from an old state; use one that shows what was put at once".to_owned(),
+            format!(
+                "a name of the cell {} is taken, but nothing is shown under it",
+                ours.key
+            ),
+            "the server answers reads from an old state; use one that shows what was put at once"
+                .to_owned(),
         ))
     }
 

@@ -69,7 +69,10 @@ const CODES: [(&[&str], Meaning); 8] = [
         ],
         Meaning::Full,
     ),
-    (&["NotImplemented", "status code: 501"], Meaning::NotImplemented),
+    (
+        &["NotImplemented", "status code: 501"],
+        Meaning::NotImplemented,
+    ),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,11 +137,14 @@ impl Server {
             Ok(url) if url.scheme() == "http" => {
                 let host = url.host_str().unwrap_or_default();
                 let here = matches!(host, "localhost" | "127.0.0.1" | "[::1]");
-                let allowed = std::env::var("AWS_ALLOW_HTTP").is_ok_and(|v| v == "true" || v == "1");
+                let allowed =
+                    std::env::var("AWS_ALLOW_HTTP").is_ok_and(|v| v == "true" || v == "1");
                 match here || allowed {
                     true => Ok(()),
                     false => refused(
-                        format!("the endpoint {there} is plain HTTP: anybody on the way could read and change results"),
+                        format!(
+                            "the endpoint {there} is plain HTTP: anybody on the way could read and change results"
+                        ),
                         "use https://, or set AWS_ALLOW_HTTP=true if the network is yours alone",
                     ),
                 }
@@ -298,7 +304,10 @@ fn meaning(error: &Error, chain: &[String]) -> Meaning {
     let words = code.clone().unwrap_or_else(|| after_status(whole));
     let message = element(whole, "Message").unwrap_or_default();
     let fits = |sign: &&str| words.contains(*sign) || message.contains(*sign);
-    if let Some((_, meaning)) = CODES.iter().find(|(signs, _)| signs.iter().any(|s| fits(&s))) {
+    if let Some((_, meaning)) = CODES
+        .iter()
+        .find(|(signs, _)| signs.iter().any(|s| fits(&s)))
+    {
         return *meaning;
     }
     match error {
@@ -335,7 +344,9 @@ fn said(error: &Error, chain: &[String]) -> String {
             Some(failed) => failed,
             None => match after_status(whole) {
                 // Whatever follows the status may be any document.
-                answer if !answer.is_empty() => answer.lines().next().unwrap_or_default().to_owned(),
+                answer if !answer.is_empty() => {
+                    answer.lines().next().unwrap_or_default().to_owned()
+                }
                 _ => chain.last().cloned().unwrap_or_default(),
             },
         },
@@ -363,13 +374,17 @@ fn without_secrets(text: &str) -> String {
 
 fn masking(text: &str, variables: impl Iterator<Item = (String, String)>) -> String {
     let secret = |name: &str| {
-        let provider = ["AWS_", "AZURE_", "GOOGLE_"].iter().any(|p| name.starts_with(p));
+        let provider = ["AWS_", "AZURE_", "GOOGLE_"]
+            .iter()
+            .any(|p| name.starts_with(p));
         let words = ["KEY", "TOKEN", "SECRET", "SAS", "PASSWORD"];
         provider && words.iter().any(|w| name.contains(w))
     };
     variables
         .filter(|(name, value)| secret(name) && value.len() >= 4)
-        .fold(text.to_owned(), |text, (_, value)| text.replace(&value, "***"))
+        .fold(text.to_owned(), |text, (_, value)| {
+            text.replace(&value, "***")
+        })
 }
 
 #[cfg(test)]

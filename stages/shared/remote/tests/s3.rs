@@ -13,7 +13,10 @@ const NEEDS: &str = "needs a server: tests/s3/run";
 static GO_ON: AtomicBool = AtomicBool::new(false);
 
 fn watch() -> Watch<'static> {
-    Watch { cancelled: &GO_ON, listener: &|_| {} }
+    Watch {
+        cancelled: &GO_ON,
+        listener: &|_| {},
+    }
 }
 
 fn local() -> (tempfile::TempDir, Store) {
@@ -23,17 +26,24 @@ fn local() -> (tempfile::TempDir, Store) {
 }
 
 fn record(store: &Store, key: &str, objects: &[String]) -> Digest {
-    let lines = objects.iter().map(|object| format!("{}\n", store.put(object.as_bytes()).unwrap()));
+    let lines = objects
+        .iter()
+        .map(|object| format!("{}\n", store.put(object.as_bytes()).unwrap()));
     let text = format!("record {key}\n{}", lines.collect::<String>());
     let digest = store.put(text.as_bytes()).unwrap();
-    store.commit(&[view(&digest, text.as_bytes()).unwrap().commit]).unwrap();
+    store
+        .commit(&[view(&digest, text.as_bytes()).unwrap().commit])
+        .unwrap();
     digest
 }
 
 fn view(digest: &Digest, bytes: &[u8]) -> Option<RecordView> {
     let text = std::str::from_utf8(bytes).ok()?;
     let (key, objects) = text.strip_prefix("record ")?.split_once('\n')?;
-    let mut objects: Vec<Digest> = objects.lines().map(|line| line.parse().ok()).collect::<Option<_>>()?;
+    let mut objects: Vec<Digest> = objects
+        .lines()
+        .map(|line| line.parse().ok())
+        .collect::<Option<_>>()?;
     let outputs = objects.iter().map(Digest::to_string).collect();
     objects.push(*digest);
     Some(RecordView {
@@ -63,13 +73,22 @@ fn place(test: &str) -> String {
 fn push(url: &str, store: &Store, records: &[Digest]) -> PushReport {
     let pushed: Vec<Pushed> = records
         .iter()
-        .map(|record| Pushed { view: view(record, &store.get(record).unwrap()).unwrap(), maker: Maker::default() })
+        .map(|record| Pushed {
+            view: view(record, &store.get(record).unwrap()).unwrap(),
+            maker: Maker::default(),
+        })
         .collect();
-    Remote::open_or_create(url).unwrap().push(store, &pushed, false, watch()).unwrap()
+    Remote::open_or_create(url)
+        .unwrap()
+        .push(store, &pushed, false, watch())
+        .unwrap()
 }
 
 fn pull(url: &str, store: &Store, records: &[Digest]) -> PullReport {
-    Remote::open(url).unwrap().pull(store, records, &Maker::default(), view, watch()).unwrap()
+    Remote::open(url)
+        .unwrap()
+        .pull(store, records, &Maker::default(), view, watch())
+        .unwrap()
 }
 
 #[test]
@@ -77,7 +96,15 @@ fn pull(url: &str, store: &Store, records: &[Digest]) -> PullReport {
 fn ten_thousand_small_objects_come_through_and_are_not_sent_twice() {
     let ((_a, ours), (_b, theirs), url) = (local(), local(), place("many"));
     let records: Vec<Digest> = (0..100)
-        .map(|n| record(&ours, &format!("key {n}"), &(0..99).map(|m| format!("object {n} {m}")).collect::<Vec<_>>()))
+        .map(|n| {
+            record(
+                &ours,
+                &format!("key {n}"),
+                &(0..99)
+                    .map(|m| format!("object {n} {m}"))
+                    .collect::<Vec<_>>(),
+            )
+        })
         .collect();
     assert_eq!(push(&url, &ours, &records).objects, 10_000, "{NEEDS}");
     let again = push(&url, &ours, &records);
@@ -92,8 +119,11 @@ fn writers_who_race_for_one_cell_lose_nothing_and_each_but_the_first_is_told() {
     let url = place("race");
     Remote::open_or_create(&url).unwrap();
     let locals: Vec<_> = (0..6).map(|_| local()).collect();
-    let records: Vec<Digest> =
-        locals.iter().enumerate().map(|(n, (_, store))| record(store, "a", &[format!("output {n}")])).collect();
+    let records: Vec<Digest> = locals
+        .iter()
+        .enumerate()
+        .map(|(n, (_, store))| record(store, "a", &[format!("output {n}")]))
+        .collect();
     let told: usize = std::thread::scope(|scope| {
         let pushes: Vec<_> = locals
             .iter()
@@ -104,8 +134,15 @@ fn writers_who_race_for_one_cell_lose_nothing_and_each_but_the_first_is_told() {
     });
     assert_eq!(told, 5);
     let key = ActionKey(Digest::of(b"a"));
-    let found = Remote::open(&url).unwrap().completions(&[key], watch()).unwrap();
-    let kept: BTreeSet<Digest> = found.into_iter().flat_map(|(_, all)| all).map(|c| c.record).collect();
+    let found = Remote::open(&url)
+        .unwrap()
+        .completions(&[key], watch())
+        .unwrap();
+    let kept: BTreeSet<Digest> = found
+        .into_iter()
+        .flat_map(|(_, all)| all)
+        .map(|c| c.record)
+        .collect();
     assert_eq!(kept, records.into_iter().collect());
 }
 
@@ -125,7 +162,10 @@ fn a_large_object_goes_in_parts_and_comes_back_whole() {
 #[ignore = "needs a server: tests/s3/run"]
 fn hints_lead_to_all_results_of_a_study() {
     let ((_a, ours), url) = (local(), place("hints"));
-    let records = [record(&ours, "a", &["x".into()]), record(&ours, "b", &["y".into()])];
+    let records = [
+        record(&ours, "a", &["x".into()]),
+        record(&ours, "b", &["y".into()]),
+    ];
     push(&url, &ours, &records);
     let remote = Remote::open(&url).unwrap();
     assert_eq!(remote.hinted("study").unwrap().len(), 2);
@@ -147,7 +187,9 @@ fn a_server_without_room_is_said_and_what_was_completed_stays() {
             state ^= state << 17;
             char::from(b'!' + (state % 90) as u8)
         };
-        std::iter::repeat_with(next).take(3 << 20).collect::<String>()
+        std::iter::repeat_with(next)
+            .take(3 << 20)
+            .collect::<String>()
     };
     let large: Vec<String> = (0..MOST_ROOM).map(|_| noise()).collect();
     let large = record(&ours, "large", &large);

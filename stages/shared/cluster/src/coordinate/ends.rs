@@ -11,8 +11,8 @@ use super::{At, Cluster, FIRST_WAIT, at, cells_text, counted};
 use crate::document::{End, Ended, name, read};
 use crate::error::ClusterError;
 use crate::journal::Job;
-use crate::reach::Reach;
 use crate::queue::{JobState, Phase};
+use crate::reach::Reach;
 
 /// How long cancelled jobs may take to end.
 const CANCEL_WAIT: Duration = Duration::from_secs(90);
