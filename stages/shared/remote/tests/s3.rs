@@ -62,6 +62,7 @@ fn view(digest: &Digest, bytes: &[u8]) -> Option<RecordView> {
         finished: 0,
         inputs: Vec::new(),
         input_records: Vec::new(),
+        files: Vec::new(),
     })
 }
 
