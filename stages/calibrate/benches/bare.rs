@@ -1,0 +1,277 @@
+//! The load generator beside a bare client, on the same server, in turn.
+//!
+//! `cargo bench -p calibrate --bench bare [-- --quick]`. The bare client is hyper alone: a connection for each stream, one thread,
+//! two stamps a request; it parses no event, counts no token and writes nothing. The load generator parses every event and
+//! writes its tables into a folder. Each run is a process of its own, so its CPU time is that of the whole process. Printed for
+//! each number of streams: the medians over the rounds, and the median of the differences of the pairs.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use contract::{Api, Phase};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use load::reference::{Launcher, ReferenceProcess};
+use load::{Beside, LoadSpec, Origin, Settings, Slo, Summarizer, Target, Telemetry, run_load_into};
+use pipeline::stage::{Control, Coordinates};
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+type Failure = Box<dyn std::error::Error>;
+
+/// Tokens of each answer; the first comes 50 ms after the server has read the request, the others 10 ms apart.
+const TOKENS: u32 = 64;
+/// Requests of each stream: the first is warm-up.
+const REQUESTS: usize = 4;
+
+fn main() -> Result<(), Failure> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some([what, url, streams]) = arguments
+        .iter()
+        .position(|a| a == "client")
+        .and_then(|at| arguments.get(at + 1..at + 4))
+    {
+        let streams = streams.parse()?;
+        let seen = match what.as_str() {
+            "bare" => bare(url, streams)?,
+            _ => ours(url, streams)?,
+        };
+        return Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(&seen)?)?);
+    }
+    let rounds = if arguments.iter().any(|a| a == "--quick") {
+        1
+    } else {
+        7
+    };
+    compare(&mut std::io::stdout(), rounds)
+}
+
+/// What a client saw.
+#[derive(Debug, Serialize, Deserialize)]
+struct Seen {
+    /// Median time from before the request is written until the first bytes of its first event are read, ms.
+    ttft_ms: f64,
+    /// The 99th percentile of that, ms.
+    ttft_p99_ms: f64,
+    /// CPU time of the whole process for each token received, µs.
+    cpu_us: f64,
+    /// Requests without a complete answer.
+    lost: usize,
+}
+
+impl Seen {
+    fn of(mut ttft_ms: Vec<f64>, tokens: f64, lost: usize) -> Result<Self, Failure> {
+        ttft_ms.sort_unstable_by(f64::total_cmp);
+        let last = ttft_ms.len().checked_sub(1).ok_or("no answer")?;
+        Ok(Self {
+            ttft_ms: ttft_ms[last / 2],
+            ttft_p99_ms: ttft_ms[last * 99 / 100],
+            cpu_us: cpu().as_secs_f64() * 1e6 / tokens,
+            lost,
+        })
+    }
+}
+
+/// CPU time of this process, all threads.
+fn cpu() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(
+        time.tv_sec.unsigned_abs(),
+        u32::try_from(time.tv_nsec).unwrap_or_default(),
+    )
+}
+
+fn compare(out: &mut impl Write, rounds: usize) -> Result<(), Failure> {
+    writeln!(
+        out,
+        "TTFT 50 ms, {TOKENS} tokens, 10 ms apart, {REQUESTS} requests a stream; medians of {rounds} rounds"
+    )?;
+    writeln!(
+        out,
+        "{:>7} {:>9} {:>9} {:>7} {:>9} {:>9} {:>7} {:>10} {:>9} {:>5}",
+        "streams", "bare p50", "p99", "us/tok", "ours p50", "p99", "us/tok", "ours−bare", "us ratio", "lost"
+    )?;
+    for streams in ["64", "256", "1024", "4096"] {
+        let (mut bare, mut ours) = (Vec::new(), Vec::new());
+        for round in 0..rounds {
+            let mut both = [("bare", &mut bare), ("ours", &mut ours)];
+            if round % 2 == 1 {
+                both.reverse();
+            }
+            for (what, seen) in both {
+                seen.push(one(what, streams)?);
+            }
+        }
+        let median = |values: &mut dyn Iterator<Item = f64>| {
+            let mut values: Vec<f64> = values.collect();
+            values.sort_unstable_by(f64::total_cmp);
+            values[values.len() / 2]
+        };
+        let of = |seen: &[Seen], pick: fn(&Seen) -> f64| median(&mut seen.iter().map(pick));
+        let pairs = || bare.iter().zip(&ours);
+        writeln!(
+            out,
+            "{streams:>7} {:>9.3} {:>9.3} {:>7.2} {:>9.3} {:>9.3} {:>7.2} {:>+10.3} {:>9.2} {:>5}",
+            of(&bare, |s| s.ttft_ms),
+            of(&bare, |s| s.ttft_p99_ms),
+            of(&bare, |s| s.cpu_us),
+            of(&ours, |s| s.ttft_ms),
+            of(&ours, |s| s.ttft_p99_ms),
+            of(&ours, |s| s.cpu_us),
+            median(&mut pairs().map(|(b, o)| o.ttft_ms - b.ttft_ms)),
+            median(&mut pairs().map(|(b, o)| o.cpu_us / b.cpu_us)),
+            pairs().map(|(b, o)| b.lost + o.lost).sum::<usize>(),
+        )?;
+    }
+    Ok(())
+}
+
+/// Runs one client against a server of its own.
+fn one(what: &str, streams: &str) -> Result<Seen, Failure> {
+    let arguments = ["--ttft-ms", "50", "--gap-ms", "10", "--log", "0"].map(str::to_owned);
+    let launcher = Launcher {
+        program: env!("CARGO_BIN_EXE_reference-server").into(),
+        arguments: Vec::new(),
+        ca_file: None,
+    };
+    let server: ReferenceProcess = launcher.start(&arguments)?;
+    let output = Command::new(std::env::current_exe()?)
+        .args(["client", what, server.url(), streams])
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !output.status.success() {
+        return Err(format!("the client `{what}` failed").into());
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// The load generator, as `benchtrail load` runs it: tables are written while it goes.
+fn ours(url: &str, streams: u32) -> Result<Seen, Failure> {
+    let warmup = streams as usize;
+    let settings: Settings = serde_json::from_value(json!({
+        "workload": {
+            "prompts": {"words": {"length": 20}},
+            "output": {"tokens": TOKENS, "mode": "exact"},
+        },
+        "arrival": {"closed-loop": {"clients": streams}},
+        "requests": warmup * (REQUESTS - 1),
+        "warmup": warmup,
+        "heartbeat": "30 s",
+    }))?;
+    let origin = Origin {
+        seed: 1,
+        replicate: Coordinates::default(),
+    };
+    let spec = LoadSpec::new(settings, origin)?;
+    let target = Target::new(url, "reference", Api::OpenaiCompletions);
+    let folder = tempfile::tempdir()?;
+    let mut summarizer = Summarizer::new(Slo::default(), folder.path());
+    let (mut ttft, mut tokens, mut lost) = (Vec::new(), 0.0, 0);
+    run_load_into(
+        &spec,
+        &target,
+        &Beside::new(Telemetry::none()),
+        folder.path(),
+        &Control::quiet(),
+        &mut |row, chunks| {
+            tokens += chunks.len() as f64;
+            match (row.sent_ns, row.first_token_ns) {
+                (Some(sent), Some(first)) if row.phase == Phase::Measured => {
+                    ttft.push((first - sent) as f64 / 1e6);
+                }
+                (Some(_), Some(_)) => {}
+                _ => lost += 1,
+            }
+            summarizer.add(row, chunks)
+        },
+    )?;
+    summarizer.finish()?;
+    Seen::of(ttft, tokens, lost)
+}
+
+/// hyper alone.
+fn bare(url: &str, streams: u32) -> Result<Seen, Failure> {
+    let address = url.trim_start_matches("http://").to_owned();
+    let body = json!({
+        "model": "reference",
+        "prompt": vec!["word"; 20].join(" "),
+        "max_tokens": TOKENS,
+        "stream": true,
+        "ignore_eos": true,
+    });
+    let body = Bytes::from(serde_json::to_vec(&body)?);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let answers = runtime.block_on(async {
+        let mut connections = Vec::new();
+        for _ in 0..streams {
+            let socket = tokio::net::TcpStream::connect(&address).await?;
+            socket.set_nodelay(true)?;
+            let socket = hyper_util::rt::TokioIo::new(socket);
+            let (sender, connection) = hyper::client::conn::http1::handshake(socket).await?;
+            connections.push((sender, tokio::spawn(connection)));
+        }
+        let streams = connections.into_iter().map(|(sender, _connection)| {
+            tokio::spawn(stream(sender, address.clone(), body.clone()))
+        });
+        let streams: Vec<_> = streams.collect();
+        let mut answers = Vec::new();
+        for stream in streams {
+            answers.push(stream.await?);
+        }
+        Ok::<_, Failure>(answers)
+    })?;
+    let whole = answers.iter().flatten().flatten();
+    let ttft: Vec<f64> = whole.clone().map(|ttft| ttft.as_secs_f64() * 1e3).collect();
+    let lost = answers.iter().flatten().filter(|a| a.is_none()).count();
+    let tokens = ttft.len() as f64 * f64::from(TOKENS);
+    let measured = answers.iter().flat_map(|a| a.iter().skip(1)).flatten();
+    let measured = measured.map(|ttft| ttft.as_secs_f64() * 1e3);
+    Seen::of(measured.collect(), tokens, lost)
+}
+
+/// Sends the requests of one stream, each when the last was answered; the time to the first data of each.
+async fn stream(
+    mut sender: hyper::client::conn::http1::SendRequest<Full<Bytes>>,
+    host: String,
+    body: Bytes,
+) -> Vec<Option<Duration>> {
+    let mut all = Vec::new();
+    for _ in 0..REQUESTS {
+        all.push(answer(&mut sender, &host, body.clone()).await.ok());
+    }
+    all
+}
+
+async fn answer(
+    sender: &mut hyper::client::conn::http1::SendRequest<Full<Bytes>>,
+    host: &str,
+    body: Bytes,
+) -> Result<Duration, Failure> {
+    sender.ready().await?;
+    let request = hyper::Request::post("/v1/completions")
+        .header("host", host)
+        .header("content-type", "application/json")
+        .body(Full::new(body))?;
+    let sent = now();
+    let mut answer = sender.send_request(request).await?;
+    let mut first = None;
+    while let Some(frame) = answer.frame().await {
+        if frame?.is_data() {
+            first.get_or_insert_with(|| sent.elapsed());
+        }
+    }
+    first.ok_or_else(|| "an answer without data".into())
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a bench measures the time that passes"
+)]
+fn now() -> Instant {
+    Instant::now()
+}
