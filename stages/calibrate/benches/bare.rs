@@ -38,7 +38,11 @@ fn main() -> Result<(), Failure> {
             "bare" => bare(url, streams)?,
             _ => ours(url, streams)?,
         };
-        return Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(&seen)?)?);
+        return Ok(writeln!(
+            std::io::stdout(),
+            "{}",
+            serde_json::to_string(&seen)?
+        )?);
     }
     let rounds = if arguments.iter().any(|a| a == "--quick") {
         1
@@ -91,7 +95,16 @@ fn compare(out: &mut impl Write, rounds: usize) -> Result<(), Failure> {
     writeln!(
         out,
         "{:>7} {:>9} {:>9} {:>7} {:>9} {:>9} {:>7} {:>10} {:>9} {:>5}",
-        "streams", "bare p50", "p99", "us/tok", "ours p50", "p99", "us/tok", "ours−bare", "us ratio", "lost"
+        "streams",
+        "bare p50",
+        "p99",
+        "us/tok",
+        "ours p50",
+        "p99",
+        "us/tok",
+        "ours−bare",
+        "us ratio",
+        "lost"
     )?;
     for streams in ["64", "256", "1024", "4096"] {
         let (mut bare, mut ours) = (Vec::new(), Vec::new());
