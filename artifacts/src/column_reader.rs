@@ -41,24 +41,7 @@ impl ColumnReader {
     /// # Errors
     /// If the object is missing or damaged, or no Parquet file.
     pub fn open(store: &Store, digest: &Digest, columns: &[&str]) -> Result<Self, TableError> {
-        let path = store.path(digest);
-        // The footer says which bytes to keep. If it cannot be read, hashing tells whether the object is
-        // damaged or was never a table, so its error waits.
-        let footer = crate::regular::open(&path)
-            .map_err(ParquetError::from)
-            .and_then(|(file, _)| Footer::read(&file));
-        let ranges = footer
-            .as_ref()
-            .map_or(Vec::new(), |footer| footer.ranges(columns));
-        let parts = store
-            .get_parts(digest, &ranges)
-            .map_err(|e| TableError::new(e.to_string()))?;
-        let footer = footer.map_err(unreadable)?;
-        let starts = ranges.iter().map(|range| range.start);
-        let kept = Kept {
-            length: footer.length,
-            parts: starts.zip(parts).collect(),
-        };
+        let kept = Kept::read(store, digest, |footer| footer.ranges(columns))?;
         Self::over(kept, columns).map_err(unreadable)
     }
 
@@ -82,7 +65,7 @@ impl ColumnReader {
         let places = (0..names.len()).filter(|i| columns.contains(&names[*i].as_str()));
         let mask = ProjectionMask::roots(found.parquet_schema(), places);
         let part = |from: u64, length: usize| kept.get_bytes(from, length);
-        untrusted::check_pages(found.metadata(), |leaf| mask.leaf_included(leaf), part)?;
+        untrusted::check_pages(found.metadata(), |_, leaf| mask.leaf_included(leaf), part)?;
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(kept, found);
         let batches = builder
             .with_projection(mask)
@@ -202,15 +185,15 @@ fn coded(schema: &Schema) -> Schema {
 
 /// What the end of a Parquet file says about the rest. It is read before the file is hashed, so nothing in it
 /// is believed but where bytes may be wanted.
-struct Footer {
-    metadata: ParquetMetaData,
+pub(crate) struct Footer {
+    pub(crate) metadata: ParquetMetaData,
     /// The file's length and the footer's own, in bytes.
     length: u64,
     size: u64,
 }
 
 impl Footer {
-    fn read(file: &File) -> Result<Self, ParquetError> {
+    pub(crate) fn read(file: &File) -> Result<Self, ParquetError> {
         let mut reader = ParquetMetaDataReader::new();
         reader.try_parse(file)?;
         let size = reader.metadata_size().unwrap_or(0) as u64;
@@ -221,19 +204,23 @@ impl Footer {
         })
     }
 
-    /// Returns where the columns lie, in each row group, and the footer itself: ranges that ascend, as few
-    /// as possible.
+    /// Returns where the columns lie, in each row group, and the footer itself.
     fn ranges(&self, columns: &[&str]) -> Vec<Range<u64>> {
-        let groups = self.metadata.row_groups().iter();
-        let chunks = groups.flat_map(|group| group.columns()).filter(|chunk| {
-            chunk
-                .column_path()
-                .parts()
-                .first()
-                .is_some_and(|name| columns.contains(&name.as_str()))
+        self.ranges_of(|_, column| columns.contains(&column))
+    }
+
+    /// Returns where those columns of row groups lie that are wanted, and the footer itself: ranges that
+    /// ascend, as few as possible.
+    pub(crate) fn ranges_of(&self, wanted: impl Fn(usize, &str) -> bool) -> Vec<Range<u64>> {
+        let groups = self.metadata.row_groups().iter().enumerate();
+        let chunks = groups.flat_map(|(n, group)| group.columns().iter().map(move |c| (n, c)));
+        let chunks = chunks.filter(|(n, chunk)| {
+            let name = chunk.column_path().parts().first();
+            name.is_some_and(|name| wanted(*n, name))
         });
         let footer = self.length.saturating_sub(self.size)..self.length;
-        let mut places: Vec<Range<u64>> = chunks.filter_map(place).chain([footer]).collect();
+        let places = chunks.filter_map(|(_, chunk)| place(chunk));
+        let mut places: Vec<Range<u64>> = places.chain([footer]).collect();
         places.sort_unstable_by_key(|place| place.start);
         let mut ranges: Vec<Range<u64>> = Vec::new();
         for place in places {
@@ -259,12 +246,34 @@ fn place(chunk: &ColumnChunkMetaData) -> Option<Range<u64>> {
 }
 
 /// The kept parts of a file, each with where it starts.
-struct Kept {
+pub(crate) struct Kept {
     length: u64,
     parts: Vec<(u64, Bytes)>,
 }
 
 impl Kept {
+    /// Reads parts of an object in a store, and hashes all of it. The footer says which bytes to keep; if it
+    /// cannot be read, hashing tells whether the object is damaged or was never a table, so its error waits.
+    pub(crate) fn read(
+        store: &Store,
+        digest: &Digest,
+        ranges: impl FnOnce(&Footer) -> Vec<Range<u64>>,
+    ) -> Result<Self, TableError> {
+        let footer = crate::regular::open(&store.path(digest))
+            .map_err(ParquetError::from)
+            .and_then(|(file, _)| Footer::read(&file));
+        let ranges = footer.as_ref().map_or(Vec::new(), ranges);
+        let parts = store
+            .get_parts(digest, &ranges)
+            .map_err(|e| TableError::new(e.to_string()))?;
+        let footer = footer.map_err(unreadable)?;
+        let starts = ranges.iter().map(|range| range.start);
+        Ok(Self {
+            length: footer.length,
+            parts: starts.zip(parts).collect(),
+        })
+    }
+
     /// Returns what is kept from a place on, to the end of its part.
     fn from(&self, start: u64) -> Result<Bytes, ParquetError> {
         let within = |(at, part): &(u64, Bytes)| {

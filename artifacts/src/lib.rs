@@ -11,6 +11,7 @@ mod key;
 mod known_files;
 mod pages;
 pub mod regular;
+mod row_reader;
 mod schemas;
 mod store;
 mod table;

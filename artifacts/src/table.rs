@@ -652,7 +652,7 @@ impl Table {
             untrusted::check(builder.metadata(), length)?;
             untrusted::check_values(builder.metadata(), length)?;
             let part = |from: u64, length: usize| bytes.get_bytes(from, length);
-            untrusted::check_pages(builder.metadata(), |_| true, part)?;
+            untrusted::check_pages(builder.metadata(), |_, _| true, part)?;
             let schema = builder.schema().clone();
             let rows = usize::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(0);
             let reader = builder

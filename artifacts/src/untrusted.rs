@@ -49,19 +49,19 @@ fn place(chunk: &ColumnChunkMetaData) -> Option<(u64, u64)> {
     Some((number(start)?, number(chunk.compressed_size())?))
 }
 
-/// Refuses pages that declare more bytes than can come out of them, in the columns that are to be
-/// read; `bytes` returns so many bytes from a place on.
+/// Refuses pages that declare more bytes than can come out of them, in the row groups and columns that are
+/// to be read; `bytes` returns so many bytes from a place on.
 ///
 /// # Errors
 /// If a page does, or its header cannot be read.
 pub(crate) fn check_pages(
     metadata: &ParquetMetaData,
-    reads: impl Fn(usize) -> bool,
+    reads: impl Fn(usize, usize) -> bool,
     bytes: impl Fn(u64, usize) -> Result<Bytes, ParquetError>,
 ) -> Result<(), ParquetError> {
-    for group in metadata.row_groups() {
+    for (n, group) in metadata.row_groups().iter().enumerate() {
         let chunks = group.columns().iter().enumerate();
-        for (_, chunk) in chunks.filter(|(i, _)| reads(*i)) {
+        for (_, chunk) in chunks.filter(|(i, _)| reads(n, *i)) {
             let (from, length) =
                 place(chunk).ok_or_else(|| broken("a column does not lie within the file"))?;
             let length = usize::try_from(length).map_err(|e| broken(&e.to_string()))?;

@@ -1,0 +1,158 @@
+//! Some rows of a stored table, for a page of one that is too large to be held: of the file only the row
+//! groups are kept in which they lie.
+
+use std::ops::Range;
+
+use arrow_array::RecordBatch;
+use arrow_select::concat::concat_batches;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::ParquetMetaData;
+use parquet::file::reader::{ChunkReader, Length};
+
+use crate::column_reader::Kept;
+use crate::table::unreadable;
+use crate::{Digest, Store, Table, TableError, schemas, untrusted};
+
+impl Table {
+    /// Reads rows of a table in a store, half-open and as far as there are such rows; also returns how many
+    /// rows the table has. The object's bytes are checked against its digest, all of them.
+    ///
+    /// # Errors
+    /// If the object is missing or damaged, or no Parquet file.
+    pub fn read_rows(
+        store: &Store,
+        digest: &Digest,
+        rows: Range<usize>,
+    ) -> Result<(Self, usize), TableError> {
+        let kept = Kept::read(store, digest, |footer| {
+            let groups = groups_of(&footer.metadata, &rows);
+            footer.ranges_of(|group, _| groups.contains(&group))
+        })?;
+        untrusted::guarded(|| read(kept, &rows)).map_err(unreadable)
+    }
+}
+
+fn read(kept: Kept, rows: &Range<usize>) -> Result<(Table, usize), ParquetError> {
+    let found = ArrowReaderMetadata::load(&kept, ArrowReaderOptions::new())?;
+    untrusted::check(found.metadata(), kept.len())?;
+    untrusted::check_values(found.metadata(), kept.len())?;
+    let groups = groups_of(found.metadata(), rows);
+    let part = |from: u64, length: usize| kept.get_bytes(from, length);
+    untrusted::check_pages(found.metadata(), |group, _| groups.contains(&group), part)?;
+    let all = usize::try_from(found.metadata().file_metadata().num_rows()).unwrap_or(0);
+    let before: usize = (0..groups.start)
+        .map(|group| size(found.metadata(), group))
+        .sum();
+    let from = rows.start.min(all);
+    let wanted = rows.end.min(all).saturating_sub(from);
+    let schema = schemas::shared(found.schema().clone());
+    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(kept, found)
+        .with_row_groups(groups.collect())
+        .with_offset(from.saturating_sub(before))
+        .with_limit(wanted)
+        .with_batch_size(wanted.clamp(1, 1 << 14))
+        .build()?;
+    let batches = reader.collect::<Result<Vec<_>, _>>()?;
+    let batch = match batches.first() {
+        None => RecordBatch::new_empty(schema.clone()),
+        Some(first) => concat_batches(&first.schema(), &batches)?,
+    };
+    Ok((Table::of(batch.with_schema(schema)?), all))
+}
+
+/// Returns the row groups in which rows lie.
+fn groups_of(metadata: &ParquetMetaData, rows: &Range<usize>) -> Range<usize> {
+    let (mut at, mut groups) = (0, 0..0);
+    for group in 0..metadata.num_row_groups() {
+        let end = at + size(metadata, group);
+        if end <= rows.start {
+            groups = group + 1..group + 1;
+        } else if at < rows.end {
+            groups.end = group + 1;
+        }
+        at = end;
+    }
+    groups
+}
+
+fn size(metadata: &ParquetMetaData, group: usize) -> usize {
+    usize::try_from(metadata.row_group(group).num_rows()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use parquet::arrow::ArrowWriter;
+    use parquet::file::properties::WriterProperties;
+
+    use super::*;
+    use crate::Column;
+
+    /// 2,500 rows in groups of 1,000.
+    fn stored() -> (tempfile::TempDir, Store, Digest, Vec<u8>) {
+        let table = Table::new(vec![
+            Column::int("n", (0..2_500).map(Some)).unit("tok"),
+            Column::text(
+                "word",
+                (0..2_500).map(|n| (n % 3 > 0).then(|| format!("w{n}"))),
+            ),
+        ])
+        .unwrap();
+        let properties = WriterProperties::builder()
+            .set_max_row_group_row_count(Some(1000))
+            .build();
+        let mut bytes = Vec::new();
+        let mut writer =
+            ArrowWriter::try_new(&mut bytes, table.batch().schema(), Some(properties)).unwrap();
+        writer.write(table.batch()).unwrap();
+        writer.close().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let digest = store.put(&bytes).unwrap();
+        (folder, store, digest, bytes)
+    }
+
+    #[test]
+    fn rows_of_a_page_are_those_of_the_table_wherever_its_groups_end() {
+        let (_folder, store, digest, bytes) = stored();
+        let whole = Table::from_parquet(bytes).unwrap();
+        for rows in [
+            0..5,
+            998..1_003,
+            500..2_400,
+            2_499..2_500,
+            2_490..9_000,
+            7..7,
+            3_000..4_000,
+            0..2_500,
+        ] {
+            let (page, all) = Table::read_rows(&store, &digest, rows.clone()).unwrap();
+            let (from, to) = (rows.start.min(2_500), rows.end.min(2_500));
+            assert_eq!((page.rows(), all), (to - from, 2_500), "{rows:?}");
+            assert_eq!(page.int("n").unwrap(), whole.int("n").unwrap()[from..to]);
+            assert_eq!(
+                page.text("word").unwrap(),
+                whole.text("word").unwrap()[from..to]
+            );
+            assert_eq!(page.unit("n").as_deref(), Some("tok"));
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_is_found_in_whatever_group_it_lies() {
+        let (_folder, store, digest, bytes) = stored();
+        for at in (0..bytes.len()).step_by(bytes.len() / 20) {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x55;
+            std::fs::remove_file(store.path(&digest)).unwrap();
+            std::fs::write(store.path(&digest), &damaged).unwrap();
+            let error = Table::read_rows(&store, &digest, 0..1).unwrap_err();
+            assert!(
+                error.to_string().contains("is damaged"),
+                "byte {at}: {error}"
+            );
+        }
+    }
+}
