@@ -754,6 +754,107 @@ fn the_levels_of_a_cell_add_up_to_its_requests() {
 }
 
 #[test]
+fn the_figures_of_a_span_are_those_of_the_rows_sent_in_it() {
+    let explorer = Explorer::of(grid(), &[]);
+    let at = first_cell(&explorer);
+    let ask = |span: &str| {
+        let cell = escaped(&at);
+        let target = format!("{GRID}/activity?stage=grid&cell={cell}{span}");
+        explorer.get(&target).json()
+    };
+    let all = ask("");
+    let edge = |i: usize| all["whole"][i].as_i64().expect("a time");
+    let (from, to) = (edge(0) + (edge(1) - edge(0)) / 3, edge(1));
+    let part = ask(&format!("&from={from}&to={to}"));
+    // The axis `phase` has one label here, and the rows have a column of that name.
+    let names = ["engine", "model", "workload", "clients", "rep"];
+    let conditions = names.map(|name| {
+        let label = at
+            .split(',')
+            .find_map(|pair| pair.strip_prefix(&format!("{name}=")));
+        let label = label.expect("the cell has the axis");
+        match label.parse::<i64>() {
+            Ok(number) => format!("{name} = {number}"),
+            Err(_) => format!("{name} = '{label}'"),
+        }
+    });
+    let query = format!(
+        "select count(*) as n \
+         from \"grid.requests\" where phase = 'measured' and status = 'ok' and sent_ns between {from} and {to} and {}",
+        conditions.join(" and ")
+    );
+    let told = explorer
+        .get(&format!("{GRID}/sql?query={}", escaped(&query)))
+        .json();
+    let figures = &part["figures"];
+    assert_eq!(figures["sent"], told["columns"][0]["values"][0], "{told}");
+    let (sent, whole) = (figures["sent"].as_u64(), all["figures"]["sent"].as_u64());
+    assert!(sent > Some(0) && sent < whole, "{sent:?} of {whole:?}");
+    // The quantiles are those of the requests one by one, which the same answer lists.
+    let single = &part["single"];
+    let column = |name: &str| single[name].as_array().expect("a list").clone();
+    let counts = column("measured").into_iter().zip(column("sent_ns"));
+    let mut ttft: Vec<f64> = counts
+        .zip(column("ttft_ms"))
+        .filter(|((measured, sent), _)| *measured == true && sent.as_i64() >= Some(from))
+        .filter_map(|(_, ttft)| ttft.as_f64())
+        .collect();
+    ttft.sort_unstable_by(f64::total_cmp);
+    let latency = &figures["latencies"][0];
+    assert_eq!(latency["n"].as_u64(), Some(ttft.len() as u64));
+    let middle = ttft[ttft.len().div_ceil(2) - 1];
+    assert_eq!(latency["p50"].as_f64(), Some(middle));
+}
+
+/// A study of one cell with so many requests.
+fn of_requests(requests: usize) -> Project {
+    let project = Project::new();
+    let text = format!(
+        "experiment: many\ntitle: One cell\nquestion: How many?\nseed: 1\nworkloads:\n  short:\n    description: Few words.\n    \
+         prompts: {{words: {{length: 4}}}}\n    output: {{tokens: 1}}\nstages:\n  load:\n    kind: load\n    workload: short\n    \
+         arrival: {{closed-loop: {{clients: 16}}}}\n    requests: {requests}\n    simulate: {{server: batching}}\n"
+    );
+    fs::write(project.path().join("many.yaml"), text).expect("it can be written");
+    project.run(["run", "many.yaml", "--quiet"]).ok();
+    project
+}
+
+#[test]
+fn a_cell_of_many_requests_is_sent_as_levels_figures_and_pages_whatever_it_holds() {
+    let (few, many) = (of_requests(6_000), of_requests(24_000));
+    let (few, many) = (Explorer::of(&few, &[]), Explorer::of(&many, &[]));
+    // What a cell's page and its plots ask for, and how much larger an answer may be for four times the requests.
+    for (target, room) in [
+        ("activity?stage=load&cell=", 1.3),
+        ("tables/load.requests?cell=&from=0&to=5000", 1.05),
+        ("tables/load.requests?cell=&from=3000&to=3001", 1.05),
+        ("distribution?stage=load&metric=ttft_ms", 1.3),
+        ("objective?stage=load", 1.3),
+        ("cell?stage=load&cell=", 1.05),
+    ] {
+        let size = |explorer: &Explorer| {
+            let answer = explorer.get(&format!("/api/v1/studies/many/{target}"));
+            assert_eq!(answer.status, 200, "{target}");
+            answer.body.len() as f64
+        };
+        let (small, large) = (size(&few), size(&many));
+        assert!(
+            large < small * room + 2_000.0,
+            "{target}: {small} and {large} bytes"
+        );
+    }
+    let all = many
+        .get("/api/v1/studies/many/activity?stage=load&cell=")
+        .json();
+    assert_eq!(all["requests"], 24_000);
+    assert_eq!(all["single"], Value::Null, "so many are not listed");
+    assert_eq!(all["figures"]["latencies"][0]["n"], all["figures"]["sent"]);
+    // However much is asked for at once, a page has its limit.
+    let most = many.get("/api/v1/studies/many/tables/load.requests?cell=&from=0&to=1000000");
+    assert_eq!(most.json()["rows"].as_array().map(Vec::len), Some(24_000));
+}
+
+#[test]
 fn two_labels_differ_in_what_was_planned_and_by_a_ratio_over_the_named_units() {
     let explorer = Explorer::of(grid(), &[]);
     let ask = |unit: &str| {

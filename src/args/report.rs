@@ -74,7 +74,7 @@ pub(crate) struct ExploreArgs {
     #[arg(long, conflicts_with = "profile")]
     pub(crate) smoke: bool,
     /// Address to listen on. If other machines can reach it, the printed URL contains an access token.
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7311")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7311", value_parser = parse_address)]
     pub(crate) listen: SocketAddr,
     /// Instead of serving, write one study as an HTML file that opens without a server.
     #[arg(long, value_name = "FILE", conflicts_with = "listen")]
@@ -87,4 +87,17 @@ pub(crate) struct ExploreArgs {
     /// their single tokens.
     #[arg(long, requires = "export")]
     pub(crate) no_chunks: bool,
+}
+
+/// Reads an address and a port; of names only `localhost`, which needs no look-up.
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    let numbers = match text.strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => text.to_owned(),
+    };
+    numbers.parse().map_err(|_| {
+        "write an IP address and a port up to 65535, for instance 127.0.0.1:7311 or [::1]:0 (0 is any free port); \
+         names other than `localhost` are not looked up"
+            .to_owned()
+    })
 }

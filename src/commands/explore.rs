@@ -58,7 +58,15 @@ fn open(arguments: &ExploreArgs, global: &Global) -> Result<Opened, Stop> {
     }
     let inside = what.map(|path| path.join("any"));
     let project = Project::of(inside.as_deref(), global.store.as_deref())?;
-    let store = project.open_existing()?;
+    let store = project
+        .open_existing()
+        .map_err(|stop| match what.and_then(archive_in) {
+            Some(archive) => stop.hint(format!(
+                "the folder holds a published bundle: `benchtrail explore {}`",
+                shown(&archive)
+            )),
+            None => stop,
+        })?;
     let root = std::path::absolute(&project.root).map_err(Stop::machine)?;
     let below = root.clone();
     let find = move || {
@@ -74,6 +82,15 @@ fn open(arguments: &ExploreArgs, global: &Global) -> Result<Opened, Stop> {
         _kept: None,
         _project: Some(project),
     })
+}
+
+/// Returns the archive of a published study that lies in a folder, if there is one alone.
+fn archive_in(folder: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten();
+    let mut archives = entries
+        .map(|entry| entry.path())
+        .filter(|path| is_bundle(path));
+    archives.next().filter(|_| archives.next().is_none())
 }
 
 /// Serves until the process ends.

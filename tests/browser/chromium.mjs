@@ -44,6 +44,8 @@ export async function page(browser, folder = process.env.PAGE) {
   const send = (method, params) => browser.send(method, params, sessionId);
   const troubles = [];
   const asked = [];
+  // Bytes that came over the network, heads and bodies.
+  const came = { bytes: 0 };
   browser.listeners.push((message) => {
     if (message.sessionId !== sessionId) return;
     const { method, params } = message;
@@ -51,6 +53,7 @@ export async function page(browser, folder = process.env.PAGE) {
     if (method === "Log.entryAdded" && params.entry.level === "error") troubles.push(`${params.entry.text} ${params.entry.url ?? ""}`);
     if (method === "Page.javascriptDialogOpening") { troubles.push(`a dialog opened: ${params.message}`); send("Page.handleJavaScriptDialog", { accept: false }); }
     if (method === "Network.requestWillBeSent") asked.push(params.request.url);
+    if (method === "Network.loadingFinished") came.bytes += params.encodedDataLength;
     if (method === "Fetch.requestPaused") {
       const name = new URL(params.request.url).pathname.split("/").at(-1);
       const type = name.endsWith(".js") ? "text/javascript" : "text/css";
@@ -105,5 +108,5 @@ export async function page(browser, folder = process.env.PAGE) {
     writeFileSync(file, Buffer.from(data, "base64"));
   };
   const close = () => browser.send("Target.closeTarget", { targetId });
-  return { send, close, evaluate, until, settled, go, click, press, size, picture, troubles, asked };
+  return { send, close, evaluate, until, settled, go, click, press, size, picture, troubles, asked, came };
 }

@@ -48,6 +48,9 @@ async function check(name, act) {
     await pause(120);
     const over = await p.evaluate("document.documentElement.scrollWidth - innerWidth");
     assert.ok(over <= 0, `${name}, ${mode}: ${over} pixels beyond the edge`);
+    // A table that goes on beyond its edge says so.
+    const silent = await p.evaluate("[...document.querySelectorAll('main .scroll')].filter((e) => e.checkVisibility() && e.scrollWidth - e.clientWidth > 2 && !e.classList.contains('onward') && !e.classList.contains('back')).length");
+    assert.equal(silent, 0, `${name}, ${mode}: a table that goes on without a sign`);
     if (pictures) {
       mkdirSync(pictures, { recursive: true });
       await p.picture(`${pictures}/${String(step).padStart(2, "0")}-${name}-${mode}.png`);
@@ -66,6 +69,10 @@ async function printed(name) {
   await pause(60);
   const wrong = await p.evaluate(`[...document.querySelectorAll("header, #status, .row, button, nav.contents")].filter((e) => e.offsetParent !== null).map((e) => e.outerHTML.slice(0, 80))`);
   assert.deepEqual(wrong, [], `${name}: shown on paper`);
+  if (["studies", "grid"].includes(name)) {
+    const squeezed = await p.evaluate("[document.documentElement.scrollWidth - innerWidth, ...[...document.querySelectorAll('main table:not(.cellmap) th')].map((e) => e.offsetHeight - 60)]");
+    assert.ok(squeezed.every((by) => by <= 0), `${name}: cut off or squeezed on paper: ${squeezed}`);
+  }
   if (pictures) await p.picture(`${pictures}/${String(step).padStart(2, "0")}-${name}-print.png`);
   await p.size(1280, 800);
 }
@@ -170,6 +177,21 @@ try {
     await p.click("nav a[href$='/report']");
     assert.ok(await p.evaluate("document.querySelectorAll('a.value').length > 500"));
   });
+  await check("a grid of any size", async () => {
+    // A tab of its own counts what a view asks for: no more for 320 cells than for 14.
+    const cost = async (study) => {
+      const own = await page(browser);
+      await own.go(`${base}#/study/${study}`);
+      await own.until("document.querySelector('.cellmap td a')");
+      const questions = own.asked.filter((u) => u.includes("/api/")).map((u) => new URL(u).pathname.replace(study, "STUDY"));
+      const bytes = own.came.bytes;
+      await own.close();
+      return { questions, bytes };
+    };
+    const [many, few] = [await cost("experiments~planted-grid.smoke"), await cost("experiments~hostile.smoke")];
+    assert.ok(many.questions.length <= 6 && Math.abs(many.questions.length - few.questions.length) <= 1, `${many.questions}\n${few.questions}`);
+    assert.ok(many.bytes < 1 << 20, `${many.bytes} bytes`);
+  });
   const REPORT = await p.evaluate("location.hash");
   await check("number", async () => {
     await p.evaluate("[...document.querySelectorAll('a.value')].find((a) => /^\\d+\\.\\d/.test(a.textContent) && a.closest('td')).setAttribute('id', 'wanted')");
@@ -192,6 +214,15 @@ try {
     assert.match(await p.evaluate("location.hash"), /from=\d+&to=\d+/);
     const part = await p.evaluate("[...document.querySelectorAll('main h2')].map((h) => h.textContent).find((t) => t.includes('request') && t.includes('of'))");
     assert.notEqual(part, all);
+  });
+  await check("the figures of a span", async () => {
+    // The figures are those of the span, and `0` in the tracks shows the whole cell again.
+    await p.until("document.querySelector('main h2') && [...document.querySelectorAll('main h2')].some((h) => h.textContent === 'Figures of the span')");
+    const sent = await p.evaluate("[...document.querySelectorAll('main tr')].find((r) => r.textContent.startsWith('measured requests sent')).innerText.split(/\\s+/).filter((t) => /^\\d+$/.test(t)).map(Number)");
+    assert.ok(sent.length === 2 && sent[0] < sent[1], `${sent}`);
+    await p.evaluate("document.querySelector('canvas').dispatchEvent(new KeyboardEvent('keydown', { key: '0' }))");
+    await p.until("[...document.querySelectorAll('main h2')].some((h) => h.textContent === 'Figures of the cell')");
+    assert.ok(await p.evaluate("document.querySelectorAll('.curves svg').length") >= 2);
   });
   await check("a value of a row", async () => {
     await p.click("main table a.number");
@@ -234,6 +265,23 @@ try {
       await p.until("document.querySelectorAll('details.twin tbody tr').length > 3");
     });
   }
+  await check("a span of a plot", async () => {
+    // A drag chooses what lies across; the plot, its table and the address have it, and the keyboard takes it back.
+    await p.go(`${GRID}/plots?plot=latency`);
+    await p.until("document.querySelector('main .plot svg')");
+    await p.evaluate("document.querySelector('main .plot').scrollIntoView({ block: 'center' })");
+    const [left, top, wide] = await p.evaluate("(() => { const svg = document.querySelector('main .plot svg'); const b = svg.getBoundingClientRect(); const k = b.width / svg.viewBox.baseVal.width; const a = svg.areas[0]; return [b.left + a.left * k, b.top + (a.top + 20) * k, (a.right - a.left) * k]; })()");
+    const mouse = (type, x) => p.send("Input.dispatchMouseEvent", { type, x, y: top, button: "left", buttons: 1, clickCount: 1 });
+    await mouse("mousePressed", left + wide * 0.05);
+    for (const part of [0.1, 0.2, 0.3]) await mouse("mouseMoved", left + wide * part);
+    await mouse("mouseReleased", left + wide * 0.3);
+    await p.until("location.hash.includes('span=')");
+    await p.until("[...document.querySelectorAll('main p[role=status]')].some((e) => / of .* rows of the table lie in the span/.test(e.textContent))");
+    const [n, all] = (await p.evaluate("[...document.querySelectorAll('main p[role=status]')].map((e) => e.textContent).find((t) => t.includes('lie in the span'))")).match(/\d+/g).map(Number);
+    assert.ok(n > 0 && n < all, `${n} of ${all}`);
+    await p.evaluate("[...document.querySelectorAll('main button')].find((b) => b.textContent === 'All').click()");
+    await p.until("!location.hash.includes('span=')");
+  });
   await check("a bound that is moved", async () => {
     await p.go(`${GRID}/plots?plot=goodput`);
     await p.until("document.querySelector('input[type=range]')");

@@ -1,6 +1,6 @@
 // What the explorer's page costs, on a project that was measured: `node tests/browser/measure.mjs BINARY PROJECT [STUDY]`, with a
 // release build. Prints, for the largest study or the one that is named,
-//   how long each view takes from an empty tab to what its address asks for (median and worst of seven tabs),
+//   what each view asks for and how many bytes come, and how long it takes from an empty tab (median and worst of seven tabs),
 //   how long frames take while a span is brushed over the tracks of the cell with the most requests,
 //   how long the server takes to aggregate that cell, over the whole time and over a tenth of it.
 
@@ -21,6 +21,7 @@ const ms = (value) => `${value.toFixed(value < 10 ? 1 : 0)} ms`;
 
 async function opened(address) {
   const took = [];
+  let cost = "";
   for (let i = 0; i < TABS; i += 1) {
     const p = await page(browser);
     await p.size(1280, 800);
@@ -29,9 +30,11 @@ async function opened(address) {
     // What was painted, and not only put into the document.
     await p.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
     took.push(performance.now() - begun);
+    // A first visit: later tabs have the page's own files in their cache.
+    if (i === 0) cost = `${p.asked.filter((u) => u.includes("/api/")).length} questions and ${p.asked.filter((u) => /^http/.test(u) && !u.includes("/api/")).length} files, ${(p.came.bytes / 1024).toFixed(0)} KiB`;
     await p.close();
   }
-  return took;
+  return [took, cost];
 }
 
 try {
@@ -51,8 +54,8 @@ try {
   const cell = `${base}#/study/${id}/cell/${stage.name}?cell=${encodeURIComponent(largest.at)}`;
   for (const [name, address] of [["studies", `${base}#/`], ["cells", `${base}#/study/${id}`], ["throughput against latency", `${base}#/study/${id}/plots`], ["distributions", `${base}#/study/${id}/plots?plot=latency`],
     ["goodput", `${base}#/study/${id}/plots?plot=goodput`], ["data", `${base}#/study/${id}/data`], ["largest cell", cell]]) {
-    const took = await opened(address);
-    console.log(`open ${name}: first ${ms(took[0])}, median ${ms(quantile(took, 0.5))}, worst ${ms(Math.max(...took))}`);
+    const [took, cost] = await opened(address);
+    console.log(`open ${name}: ${cost}; first ${ms(took[0])}, median ${ms(quantile(took, 0.5))}, worst ${ms(Math.max(...took))}`);
   }
   for (const [name, question] of [["the whole time", ""], ["a tenth of it", "tenth"]]) {
     const ask = `studies/${id}/activity?stage=${stage.name}&cell=${encodeURIComponent(largest.at)}`;

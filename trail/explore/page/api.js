@@ -131,9 +131,8 @@ export async function get(path, parameters = {}, fresh = false) {
 export async function objectText(digest) {
   if (held) return ask(["objects", digest], {});
   const response = await fetch(addressOf(["objects", digest]), { headers: headers() });
-  const text = await response.text();
-  if (!response.ok) throw new Refusal(response.status, { error: text });
-  return text;
+  if (!response.ok) throw new Refusal(response.status, await response.json().catch(() => ({})));
+  return response.text();
 }
 
 // A link that saves an answer: a plain link could not send the token.

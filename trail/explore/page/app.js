@@ -12,6 +12,7 @@ import { plotsView } from "./plots.js";
 import { contrastView, pairView } from "./compare.js";
 import { dataView, objectView } from "./data.js";
 import { runView } from "./live.js";
+import { watchScrolling } from "./scrolling.js";
 
 const main = document.getElementById("main");
 const drawer = document.getElementById("drawer");
@@ -85,6 +86,7 @@ async function start() {
     if (file.left_out.length) document.querySelector("header").append(h("span", { class: "warn" }, `This file leaves out: ${file.left_out.join("; ")}.`));
   } else await get([]).catch(() => null);
   watchEscape(drawer);
+  watchScrolling(main);
   window.addEventListener("hashchange", show);
   await show();
 }

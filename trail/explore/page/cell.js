@@ -2,6 +2,7 @@
 
 import { address, amend, breakable, cellLink, cellText, facts, h, here, replace, whyLink } from "./dom.js";
 import { asTable, get, table } from "./api.js";
+import { figuresOf, figuresView, requestsOf } from "./figures.js";
 import { bytesText, digits, moment, plural, seconds, short } from "./format.js";
 import { tableView } from "./table.js";
 import { chart, cloudTrack, inFlight, waterfall } from "./tracks.js";
@@ -69,7 +70,7 @@ export function requestRows(requests) {
   for (let i = 0; i < requests.count; i += 1) {
     const at = (name) => requests.at(`${name}_ns`, i);
     rows.push({ i, row: requests.rows[i], id: requests.at("request_id", i), attempt: requests.at("attempt", i), status: requests.at("status", i), phase: requests.at("phase", i),
-      scheduled: at("scheduled"), sent: at("sent"), headers: at("headers"), first: at("first_token"), last: at("last_token"), done: at("done"), lag: at("send_lag") });
+      scheduled: at("scheduled"), sent: at("sent"), headers: at("headers"), first: at("first_token"), last: at("last_token"), done: at("done"), lag: at("send_lag"), tokens: requests.at("output_tokens", i) });
   }
   return rows.sort((a, b) => (a.scheduled ?? a.sent ?? 0) - (b.scheduled ?? b.sent ?? 0));
 }
@@ -110,8 +111,16 @@ function smallTimeline(study, stage, at, requests, others) {
   const flight = { name: "in flight", unit: "requests", lines: [{ points: inFlight(rows), step: true }] };
   const lag = rows.filter((r) => r.lag !== null && r.sent !== null).map((r) => [r.sent, r.lag / 1e6]);
   const tracks = [waterfall(rows), flight, lag.length ? { name: "client send lag", unit: "ms", height: 40, lines: [{ points: lag, dots: true }] } : null, ...machine(others)].filter(Boolean);
-  const under = h("div");
+  const [under, figures] = [h("div"), h("div")];
+  // The figures come after the picture, which needs no more than the rows.
+  let known = null;
+  let shown = null;
+  const tell = () => { if (known) figuresView(figures, known.whole, shown && figuresOf(known.requests, shown, known.whole)); };
+  get(["studies", study, "activity"], { stage, cell: at }).then((all) => { if (all.single && all.figures) { known = { whole: all.figures, requests: requestsOf(all.single, rows) }; tell(); } })
+    .catch((error) => replace(figures, h("p", { class: "soft" }, `The figures are missing: ${error.message}.`)));
   const show = (span) => {
+    shown = span;
+    tell();
     const inside = span ? rows.filter((r) => (r.done ?? r.sent ?? r.scheduled) >= span[0] && (r.scheduled ?? r.sent) <= span[1]) : rows;
     replace(under, ...list(study, stage, at, requests, inside, rows.length));
   };
@@ -119,19 +128,21 @@ function smallTimeline(study, stage, at, requests, others) {
     const r = y < tracks[0].height ? rows[Math.floor((y / tracks[0].height) * rows.length)] : null;
     if (r && (r.scheduled ?? r.sent) <= t && t <= r.done) location.hash = requestLink(study, stage, at, r);
   };
-  return [h("h2", {}, "Requests over time"), h("p", { class: "soft" }, "Thin: due to sent; pale: to the first token; full: to the last token. Drag to choose a span: the tracks, their figures and the list show that span."),
-    spanned(whole, tracks, { label: `${rows.length} requests over time`, onclick: open, show }), under];
+  return [h("h2", {}, "Requests over time"), h("p", { class: "soft" }, "Thin: due to sent; pale: to the first token; full: to the last token. Drag to choose a span: everything below shows that span, too."),
+    spanned(whole, tracks, { label: `${rows.length} requests over time`, onclick: open, show }), figures, under];
 }
 
 // A cell of more requests than a page can draw: the server says what went on in a span, and lists its requests if they are few.
 function largeTimeline(study, stage, at, requests, others) {
   const box = h("div", {}, h("p", { class: "soft" }, "Reading…"));
-  const under = h("div");
+  const [under, figures] = [h("div"), h("div")];
   let asked = 0;
+  let whole = null;
   const detail = async (span) => {
     const mine = asked += 1;
     const found = await get(["studies", study, "activity"], { stage, cell: at, ...(span && { from: Math.round(span[0]), to: Math.round(span[1]) }) });
     if (mine !== asked) return;
+    figuresView(figures, whole, span && found.figures);
     const failed = found.failed.reduce((a, b) => a + b, 0);
     const told = h("p", {}, `${found.requests.toLocaleString("en-US")} of ${plural(found.requests_in_all, "request")} in the span, ${failed.toLocaleString("en-US")} of them failed.`);
     if (!found.single) { replace(under, told, h("p", { class: "soft" }, "A span of at most 5,000 requests lists them and draws each.")); return; }
@@ -145,11 +156,12 @@ function largeTimeline(study, stage, at, requests, others) {
     own.draw(null);
   };
   get(["studies", study, "activity"], { stage, cell: at }).then((all) => {
+    whole = all.figures;
     const line = (values) => [{ points: all.at_ns.map((t, i) => [t, values[i]]), step: true }];
     const tracks = [{ name: "waiting for a token", unit: "requests", lines: line(all.waiting) }, { name: "tokens arriving", unit: "requests", lines: line(all.running) }, cloudTrack(all), all.failed.some((n) => n) ? { name: "failed", unit: "requests", height: 36, lines: line(all.failed) } : null, ...machine(others)].filter(Boolean);
     replace(box, spanned(all.whole, tracks, { label: `${all.requests_in_all} requests over time`, show: (span) => detail(span).catch((e) => replace(under, h("p", { class: "soft" }, e.message))) }));
   }).catch((error) => replace(box, h("p", { class: "note" }, `The cell has ${requests.rows_in_all.toLocaleString("en-US")} requests: ${error.message}.`)));
-  return [h("h2", {}, "Requests over time"), h("p", { class: "soft" }, `${requests.rows_in_all.toLocaleString("en-US")} requests: levels at 600 moments, and each request of a span that is short enough.`), box, under];
+  return [h("h2", {}, "Requests over time"), h("p", { class: "soft" }, `${requests.rows_in_all.toLocaleString("en-US")} requests: levels at 600 moments, and each request of a span that is short enough. Drag to choose a span: everything below shows that span, too.`), box, figures, under];
 }
 
 export function requestLink(study, stage, at, r) {

@@ -137,7 +137,7 @@ function gridOf(study, stage, labels, roles, colour) {
     const body = rows.map((row, r) => h("tr", {}, row.map((label, depth) => (starts[depth].has(r) ? h("th", { scope: "rowgroup", rowspan: starts[depth].get(r), class: depth ? null : "side" }, String(label)) : null)),
       columns.map((column) => cellBox(study, stage, found.get(JSON.stringify(row) + JSON.stringify(column)), colour, width))));
     const name = facet.map((label, i) => `${stage.axes[facetAxes[i]]} ${label}`).join(", ");
-    return h("section", {}, name ? h("h2", {}, name) : null, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Cells ${name}` }, h("table", { class: "cellmap", style: { "--w": `${width}px` } }, h("thead", {}, head), h("tbody", {}, body))));
+    return h("section", {}, name ? h("h2", {}, name) : null, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Cells ${name}` }, h("table", { class: "cellmap", style: { "--w": `${width}px`, "--columns": String(columns.length) } }, h("thead", {}, head), h("tbody", {}, body))));
   });
 }
 

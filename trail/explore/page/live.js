@@ -42,7 +42,11 @@ export async function runView(main, id, signal) {
     }
     if (state.measured.length > 500) state.measured = state.measured.slice(-500);
     if (!due) { due = true; requestAnimationFrame(() => { due = false; draw(); }); }
-  }).then(() => say("The server ended."), (error) => { if (!signal.aborted) say(error.message); });
+  }).then(() => say("The server ended."), (error) => {
+    if (signal.aborted) return;
+    if (state.began) { say(error.message); return; }
+    replace(main, h("h1", {}, `Run ${id}`), h("div", { class: "error", role: "alert" }, h("p", {}, error.message), error.hint ? h("p", { class: "soft" }, error.hint) : null), h("p", {}, h("a", { href: address(["studies"]) }, "All studies")));
+  });
 }
 
 function hear(state, event) {

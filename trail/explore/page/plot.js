@@ -6,6 +6,7 @@ import { kind } from "./colour.js";
 import { digits, ticks } from "./format.js";
 
 const PAD = { left: 62, right: 22, top: 22, bottom: 46 };
+let clips = 0;
 const DASHES = ["", "6 3", "2 3", "8 3 2 3"];
 
 // The ticks of a logarithmic axis: 1, 2 and 5 of each decade, or the decades alone if there are many.
@@ -18,14 +19,16 @@ export function logTicks(low, high) {
   return list.length > 1 ? list : ticks(low, high, 4);
 }
 
-function axisOf(values, log, from, to, count, { zero, steps, whole }) {
+function axisOf(values, log, from, to, count, { zero, steps, whole, span }) {
   let [low, high] = [Infinity, -Infinity];
+  // A span that was chosen is the axis.
+  if (span) return chosenAxis(span, log, from, to, count);
   for (const v of values) if (Number.isFinite(v) && (!log || v > 0)) { low = Math.min(low, v); high = Math.max(high, v); }
   if (low > high) [low, high] = [log ? 1 : 0, log ? 10 : 1];
   if (log) {
     low /= 1.1; high *= 1.1;
-    const span = Math.log(high / low);
-    return { ticks: steps && steps.length <= 12 ? steps : logTicks(low, high), at: (v) => from + (Math.log(v / low) / span) * (to - from), fits: (v) => v > 0 };
+    const ratio = Math.log(high / low);
+    return { ticks: steps && steps.length <= 12 ? steps.filter((t) => t >= low && t <= high) : logTicks(low, high), at: (v) => from + (Math.log(v / low) / ratio) * (to - from), value: (p) => low * Math.exp(((p - from) / (to - from)) * ratio), fits: (v) => v > 0 };
   }
   if (zero) low = Math.min(low, 0);
   if (low === high) high = low + (Math.abs(low) || 1);
@@ -34,7 +37,15 @@ function axisOf(values, log, from, to, count, { zero, steps, whole }) {
   const step = list.length > 1 ? list[1] - list[0] : high - low;
   low = Math.min(low, Math.floor(low / step + 1e-9) * step);
   high = Math.max(high, Math.ceil(high / step - 1e-9) * step);
-  return { ticks: ticks(low, high, count), at: (v) => from + ((v - low) / (high - low)) * (to - from), fits: () => true };
+  return { ...linear(low, high, from, to), ticks: ticks(low, high, count), fits: () => true };
+}
+
+const linear = (low, high, from, to) => ({ at: (v) => from + ((v - low) / (high - low)) * (to - from), value: (p) => low + ((p - from) / (to - from)) * (high - low) });
+
+function chosenAxis([low, high], log, from, to, count) {
+  if (!log) return { ...linear(low, high, from, to), ticks: ticks(low, high, count), fits: () => true };
+  const ratio = Math.log(high / low);
+  return { ticks: logTicks(low, high), at: (v) => from + (Math.log(v / low) / ratio) * (to - from), value: (p) => low * Math.exp(((p - from) / (to - from)) * ratio), fits: (v) => v > 0 };
 }
 
 // A mark: its shape tells the series as its colour does.
@@ -57,9 +68,12 @@ export function plotOf(panels, { x, y, names = [], width = 900, height = 340, la
   const tall = panels.length > 1 ? Math.max(180, Math.round(height * 0.72)) : height;
   const wide = width / across;
   const legend = names.length > 1 || names[0]?.text ? legendOf(names, width) : { height: 0, marks: [] };
-  const all = [...panels.flatMap((p) => (p.lines ?? []).flatMap((l) => l.points)), ...panels.flatMap((p) => (p.marks ?? []).map((m) => [m.x, m.y]))];
+  const within = x.span ? ([v]) => v >= x.span[0] && v <= x.span[1] : () => true;
+  const all = [...panels.flatMap((p) => (p.lines ?? []).flatMap((l) => l.points)), ...panels.flatMap((p) => (p.marks ?? []).map((m) => [m.x, m.y]))].filter(within);
   const total = legend.height + down * tall;
   const root = svg("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${width} ${total}`, width, height: total, role: panels.some((p) => (p.marks ?? []).some((m) => m.href && !m.small)) ? "group" : "img", "aria-label": label, color: "currentColor", "font-family": "system-ui, sans-serif", "font-size": 11 }, legend.marks);
+  // Where a reader can choose a span, and which one a place stands for.
+  root.areas = [];
   panels.forEach((panel, i) => {
     const [column, row] = [i % across, Math.floor(i / across)];
     const left = column * wide + PAD.left;
@@ -69,6 +83,9 @@ export function plotOf(panels, { x, y, names = [], width = 900, height = 340, la
     const ax = axisOf(all.map((p) => p[0]), x.log, left, right, Math.max(2, Math.floor(wide / 80)), x);
     const ay = axisOf(all.map((p) => p[1]), y.log, bottom, top, 5, { ...y, zero: y.zero ?? true });
     const part = svg("g", {});
+    root.areas.push({ left, right, top, bottom, value: ax.value });
+    clips += 1;
+    const clip = x.span ? svg("g", { "clip-path": `url(#clip-${clips})` }, svg("clipPath", { id: `clip-${clips}` }, svg("rect", { x: left - 6, y: top - 8, width: right - left + 12, height: bottom - top + 16 }))) : part;
     const text = (px, py, anchor, words, more = {}) => svg("text", { x: px, y: py, "text-anchor": anchor, fill: "currentColor", ...more }, words);
     for (const t of ay.ticks) part.append(svg("line", { x1: left, x2: right, y1: ay.at(t), y2: ay.at(t), stroke: "currentColor", "stroke-opacity": 0.15 }), text(left - 6, ay.at(t) + 4, "end", digits(t, 3)));
     for (const t of ax.ticks) if (ax.at(t) <= right + 1) part.append(svg("line", { x1: ax.at(t), x2: ax.at(t), y1: bottom, y2: bottom + 4, stroke: "currentColor" }), text(ax.at(t), bottom + 16, "middle", digits(t, 3)));
@@ -81,10 +98,10 @@ export function plotOf(panels, { x, y, names = [], width = 900, height = 340, la
       const points = line.points.filter((p) => p[0] !== null && p[1] !== null && ax.fits(p[0]) && ay.fits(p[1]));
       let d = "";
       points.forEach((p, k) => { const [px, py] = [ax.at(p[0]).toFixed(1), ay.at(p[1]).toFixed(1)]; d += k === 0 ? `M${px} ${py}` : line.step ? `H${px}V${py}` : `L${px} ${py}`; });
-      if (d) part.append(svg("path", { d, fill: "none", stroke: line.plain ? "currentColor" : kind(line.series).fill, "stroke-width": line.width ?? 1.6, "stroke-dasharray": line.dash ?? DASHES[Math.floor(line.series / 8) % 4], "stroke-linejoin": "round", opacity: line.opacity ?? 1 }));
+      if (d) clip.append(svg("path", { d, fill: "none", stroke: line.plain ? "currentColor" : kind(line.series).fill, "stroke-width": line.width ?? 1.6, "stroke-dasharray": line.dash ?? DASHES[Math.floor(line.series / 8) % 4], "stroke-linejoin": "round", opacity: line.opacity ?? 1 }));
     }
     for (const mark of panel.marks ?? []) {
-      if (!ax.fits(mark.x) || !ay.fits(mark.y)) continue;
+      if (!ax.fits(mark.x) || !ay.fits(mark.y) || !within([mark.x])) continue;
       const drawn = shape(mark.series, ax.at(mark.x), ay.at(mark.y), mark.small ? 2 : 3.6, { hollow: mark.hollow, opacity: mark.opacity }, quiet ? null : mark.title);
       // Small marks are many: the pointer opens them, and the keyboard has the table below the plot.
       if (mark.href && mark.small) {
@@ -93,6 +110,7 @@ export function plotOf(panels, { x, y, names = [], width = 900, height = 340, la
       }
       part.append(mark.href && !mark.small ? svg("a", { href: mark.href, "aria-label": mark.title }, drawn) : drawn);
     }
+    if (clip !== part) part.append(clip);
     root.append(part);
   });
   return root;
@@ -108,6 +126,45 @@ function legendOf(names, width) {
     x += wide;
   }
   return { marks, height: y + 10 };
+}
+
+// Lets a reader drag over a panel to choose a span of what lies across; a click on a mark stays a click.
+export function brushed(picture, onspan) {
+  let drag = null;
+  const place = (event) => {
+    const box = picture.getBoundingClientRect();
+    const scale = picture.viewBox.baseVal.width / box.width;
+    return [(event.clientX - box.left) * scale, (event.clientY - box.top) * scale];
+  };
+  picture.addEventListener("pointerdown", (event) => {
+    const [px, py] = place(event);
+    const area = picture.areas.find((a) => px >= a.left - 6 && px <= a.right + 6 && py >= a.top && py <= a.bottom);
+    if (area && event.button === 0) drag = { area, from: px, band: null, pointer: event.pointerId };
+  });
+  picture.addEventListener("pointermove", (event) => {
+    if (!drag) return;
+    const [px] = place(event);
+    if (!drag.band && Math.abs(px - drag.from) < 5) return;
+    if (!drag.band) {
+      const { top, bottom } = drag.area;
+      drag.band = svg("rect", { y: top, height: bottom - top, class: "brush" });
+      picture.append(drag.band);
+      picture.setPointerCapture(drag.pointer);
+    }
+    drag.to = Math.min(drag.area.right, Math.max(drag.area.left, px));
+    drag.band.setAttribute("x", Math.min(drag.from, drag.to));
+    drag.band.setAttribute("width", Math.abs(drag.to - drag.from));
+  });
+  const end = () => {
+    const done = drag;
+    drag = null;
+    if (!done?.band) return;
+    done.band.remove();
+    onspan([Math.min(done.from, done.to), Math.max(done.from, done.to)].map((p) => done.area.value(p)));
+  };
+  picture.addEventListener("pointerup", end);
+  picture.addEventListener("pointercancel", () => { drag?.band?.remove(); drag = null; });
+  picture.addEventListener("dragstart", (event) => event.preventDefault());
 }
 
 // The plot for a file: with its ground, and with nothing that points into the page.

@@ -4,10 +4,11 @@
 import { address, amend, cellLink, cellText, facts, h, here, replace, say, select } from "./dom.js";
 import { get, table } from "./api.js";
 import { byLabel, columnWords, digits, plural } from "./format.js";
-import { csvText, download, plotOf, svgText } from "./plot.js";
+import { brushed, csvText, download, plotOf, svgText } from "./plot.js";
 import { figureText } from "./figure.js";
 
 const KINDS_OF_PLOT = [["trade", "throughput against latency"], ["frontier", "frontier: a user's speed and a GPU's output"], ["latency", "distributions of latencies"], ["goodput", "goodput under bounds"], ["time", "requests running and waiting"]];
+const ACROSS = ["plot", "stage", "table", "x", "metric", "cell"];
 const LATENCIES = [["ttft_ms", "time to first token (TTFT)"], ["tpot_ms", "time per output token (TPOT)"], ["e2e_latency_ms", "end to end"], ["ttft_scheduled_ms", "TTFT from when it was due"], ["e2e_scheduled_ms", "end to end from when it was due"], ["decode_rate", "decode rate"], ["prefill_rate", "prefill rate"]];
 
 export async function plotsView(main, study) {
@@ -16,7 +17,8 @@ export async function plotsView(main, study) {
   const kind = KINDS_OF_PLOT.some(([k]) => k === parameters.plot) ? parameters.plot : "trade";
   const loads = cells.stages.filter((s) => s.class === "measurement");
   const stage = loads.find((s) => s.name === parameters.stage) ?? loads[0];
-  const again = (change) => { amend(change); plotsView(main, study).catch((e) => say(e.message)); };
+  // A span of one quantity means nothing for another.
+  const again = (change) => { amend(ACROSS.some((name) => name in change) ? { span: null, ...change } : change); plotsView(main, study).catch((e) => say(e.message)); };
   const shown = h("div", {}, h("p", { class: "soft" }, "Reading…"));
   const focus = document.activeElement?.dataset?.control;
   replace(main, h("h1", {}, "Plots"), h("div", { class: "row" },
@@ -33,19 +35,43 @@ export async function plotsView(main, study) {
 }
 
 // What all plots have: a picture, what can be saved of it, and its rows as a table for whoever cannot see it.
-function put(context, { controls, picture, title, notes = [], columns, rows, figure, facts: told }) {
+function put(context, { controls, picture: drawn, title, notes = [], columns, rows: every, across, figure, facts: told }) {
+  const { again, parameters } = context;
+  const span = across === undefined ? null : spanOf(parameters.span);
+  const inside = (row) => !span || (Number(row[across]) >= span[0] && Number(row[across]) <= span[1]);
+  const rows = () => every().filter(inside);
+  const picture = (width) => drawn(width, span);
   const save = h("div", { class: "row" },
     h("button", { type: "button", onclick: () => download(svgText(picture(900), title), `${name(title)}.svg`, "image/svg+xml") }, "Save as SVG"),
     h("button", { type: "button", onclick: () => download(csvText(columns, rows()), `${name(title)}.csv`, "text/csv") }, "Save as CSV"));
   const box = h("div", { class: "plot" });
-  const draw = () => replace(box, picture(Math.max(300, Math.min(1800, context.shown.clientWidth || 900))));
-  replace(context.shown, h("div", { class: "row" }, controls), box, notes.map((n) => h("p", { class: "soft" }, n)), told ? facts(told) : null, save,
+  const choose = (chosen) => again({ span: chosen && chosen.map((v) => Number(v.toPrecision(5))).join(",") });
+  const draw = () => { const shown = picture(Math.max(300, Math.min(1800, context.shown.clientWidth || 900))); if (across !== undefined) brushed(shown, choose); replace(box, shown); };
+  replace(context.shown, h("div", { class: "row" }, controls), box, across === undefined ? null : spanControls(columns[across], span, choose, () => [rows().length, every().length]), notes.map((n) => h("p", { class: "soft" }, n)), told ? facts(told) : null, save,
     h("details", { class: "twin", ontoggle: (event) => { if (event.target.open) replace(event.target.lastChild, twin(columns, rows())); } }, h("summary", {}, "The same as a table"), h("div")),
     figure ? h("details", { class: "yaml" }, h("summary", {}, "As a figure of the report (YAML)"), h("p", { class: "soft" }, "Put it into the experiment, and run it again: nothing is measured anew."), h("pre", { tabindex: "0" }, figure)) : null);
   draw();
   let known = context.shown.clientWidth;
   new ResizeObserver(() => { if (Math.abs(context.shown.clientWidth - known) > 8) { known = context.shown.clientWidth; draw(); } }).observe(context.shown);
   return draw;
+}
+
+// A span of what lies across, as the address holds it.
+function spanOf(text) {
+  const [from, to] = (text ?? "").split(",").map(Number);
+  return text && to > from ? [from, to] : null;
+}
+
+// What a drag over the plot does, for the keyboard; and what is left of the rows.
+function spanControls(name, span, choose, counts) {
+  const [from, to] = ["from", "to"].map((word, i) => h("input", { type: "number", step: "any", size: "8", value: span ? String(span[i]) : "", "aria-label": `${name}: ${word}`, "data-control": `span-${word}`, onchange: typed }));
+  function typed() {
+    const asked = [Number(from.value), Number(to.value)];
+    if (from.value !== "" && to.value !== "" && asked[1] > asked[0]) choose(asked);
+  }
+  const [n, all] = span ? counts() : [0, 0];
+  return h("div", { class: "row" }, h("label", {}, `${name}, from`, from), h("label", {}, "to", to), span ? h("button", { type: "button", "data-control": "span-all", onclick: () => choose(null) }, "All") : null,
+    h("p", { class: "soft", role: "status" }, span ? `${n.toLocaleString("en-US")} of ${plural(all, "row")} of the table lie in the span.` : "Drag over a plot to choose a span."));
 }
 
 const name = (title) => title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
@@ -170,7 +196,7 @@ async function trade(context) {
     title: `${y.name} against ${x.name}`, columns: [...found.axes.map((a) => a.axis), unitText(x), unitText(y)],
     rows: () => points.map((p) => [...found.axes.map((a) => found.read.at(a.axis, p.i)), p.x, p.y]),
     controls: [found.tables.length > 1 ? select("Table", found.tables, found.name, (name_) => again({ table: name_, x: null, y: null })) : null, select("Across", options, x.name, (name_) => again({ x: name_ })), select("Up", options, y.name, (name_) => again({ y: name_ })), ...axisControls(found.axes, roles, again), ...controls, check("x", "log across"), check("y", "log up")],
-    picture: (width) => plotOf(panels, { x: { label: `${unitText(x)}${logs.includes("x") ? ", log" : ""}`, log: logs.includes("x"), zero: true }, y: { label: `${unitText(y)}${logs.includes("y") ? ", log" : ""}`, log: logs.includes("y") }, names, width, label: `${unitText(y)} against ${unitText(x)}, ${plural(points.length, "cell")}; the same as a table follows` }),
+    across: found.axes.length, picture: (width, span) => plotOf(panels, { x: { label: `${unitText(x)}${logs.includes("x") ? ", log" : ""}`, log: logs.includes("x"), zero: true, span }, y: { label: `${unitText(y)}${logs.includes("y") ? ", log" : ""}`, log: logs.includes("y") }, names, width, label: `${unitText(y)} against ${unitText(x)}, ${plural(points.length, "cell")}; the same as a table follows` }),
     notes: [`${several ? `Small: ${plural(points.length, "measured cell")}; large: the mean over repetitions` : `Each mark is a cell (${points.length})`}${roles.along ? `; a line runs along ${roles.along}` : ""}. A mark opens its row.`, ...kept.map((k) => `Only ${k.axis} ${k.label}.`)],
     figure: figureText({ kind: "scatter", name: `${y.name}_over_${x.name}`, table: found.name, x: x.name, y: y.name, series: roles.series, facet: roles.facet, logX: logs.includes("x"), logY: logs.includes("y"), kept, title: `${words(y)} against ${words(x)}`, caption: "Each mark is a measured cell." }),
   });
@@ -201,7 +227,7 @@ async function frontier(context) {
     title: cost ? "Cost against speed for a user" : "Output per GPU against speed for a user", columns: [...found.axes.map((a) => a.axis), "tok/s per user", yLabel],
     rows: () => points.map((p) => [...found.axes.map((a) => found.read.at(a.axis, p.i)), p.x, p.y]),
     controls: [number("gpus", "GPUs deployed, all of them", "1"), number("price", "Price, $ per GPU and hour", "0.01"), ...axisControls(found.axes, roles, again), ...controls],
-    picture: (width) => plotOf(panels, { x: { label: `tok/s per user (${speed.name.replaceAll("_", " ")})`, zero: true }, y: { label: yLabel }, names, width, label: `${yLabel} against tok/s per user; the same as a table follows` }),
+    across: found.axes.length, picture: (width, span) => plotOf(panels, { x: { label: `tok/s per user (${speed.name.replaceAll("_", " ")})`, zero: true, span }, y: { label: yLabel }, names, width, label: `${yLabel} against tok/s per user; the same as a table follows` }),
     notes: ["Dashed, from mark to mark: configurations that no other one beats in both. Hollow: the others. What lies between marks was not measured.",
       gpus ? `${gpus} GPUs and ${price === null ? "no price" : `$ ${price} per GPU and hour`} as typed here; no table declares them.` : "Type how many GPUs are deployed for output per GPU; the number of GPUs is never guessed.",
       "A user's speed is the decode rate of a request, from its first to its last token."],
@@ -235,7 +261,7 @@ async function latency(context) {
   put(context, {
     title: `Distribution of ${metric}`, columns: [...by, "n", `${metric}${unit}`, "share at most"], rows: () => found.groups.flatMap((g) => g.points.map(([value, rank]) => [...g.labels, g.n, value, rank / g.n])),
     controls: [select("Of", LATENCIES, metric, (value) => again({ metric: value })), ...axisControls(axes, roles, again), ...controls, select("Up", [["share", "share of requests"], ["tail", "tail, −log10(1 − share)"]], tail ? "tail" : "share", (value) => again({ up: value === "tail" ? value : null })), select("Across", [["log", "logarithmic"], ["none", "linear"]], log ? "log" : "none", (value) => again({ log: value === "none" ? value : null }))],
-    picture: (width) => plotOf(panels, { x: { label: `${label}${unit}${log ? ", log" : ""}; ${rate ? "more" : "less"} is better`, log }, y: { label: tail ? "−log10(1 − share)" : "share of requests" }, names: series.map((s, k) => ({ series: k, text: s === null ? "" : labelled(roles.series, s) })), width, label: `Distribution of ${label} over requests, ${found.groups.length} curves; the same as a table follows` }),
+    across: by.length + 1, picture: (width, span) => plotOf(panels, { x: { label: `${label}${unit}${log ? ", log" : ""}; ${rate ? "more" : "less"} is better`, log, span }, y: { label: tail ? "−log10(1 − share)" : "share of requests" }, names: series.map((s, k) => ({ series: k, text: s === null ? "" : labelled(roles.series, s) })), width, label: `Distribution of ${label} over requests, ${found.groups.length} curves; the same as a table follows` }),
     notes: [`${found.definition}. Requests of all repetitions together; ${plural(Math.max(0, least), "request")} in the smallest curve, ${Math.max(...n).toLocaleString("en-US")} in the largest.`, least < 1000 ? "A p99 needs about 1,000 requests: read the top of a curve of fewer with care." : null, failed ? `${plural(failed, "request")} failed and ${failed === 1 ? "has" : "have"} no place in a curve.` : null, ...kept.map((k) => `Only ${k.axis} ${k.label}.`)].filter(Boolean),
     figure: figureText({ kind: "ecdf", name: `${metric}_distribution`, requests: stage.name, x: metric, series: roles.series, facet: roles.facet, kept, logX: log, title: `Distribution of ${metric.replaceAll("_", " ")}`, caption: "The requests of the repetitions together." }),
   });
@@ -261,7 +287,7 @@ async function goodput(context) {
   const facets = [...new Set(measured.map((c) => label(c, roles.facet)))].sort(byLabel);
   const along = roles.along ?? axes[0]?.axis;
   const ladder = axes.find((a) => a.axis === along)?.labels ?? [null];
-  const picture = (width) => {
+  const picture = (width, span) => {
     const rows = current();
     const of = (r) => (share ? r.share : r.rate);
     const panels = facets.map((facet) => {
@@ -272,7 +298,7 @@ async function goodput(context) {
       return { name: facet === null ? "" : labelled(roles.facet, facet), lines, marks };
     });
     const positive = roles.along && ladder.every((l) => Number(l) > 0);
-    return plotOf(panels, { x: { label: `${along ?? "cell"}${positive ? ", log" : ""}`, log: positive, steps: positive ? ladder.map(Number) : null }, y: { label: share ? "share of requests that meet every bound" : "goodput (req/s)" }, names: series.map((s, k) => ({ series: k, text: s === null ? "" : labelled(roles.series, s) })), width, label: "Goodput of each cell under the bounds; the same as a table follows" });
+    return plotOf(panels, { x: { label: `${along ?? "cell"}${positive ? ", log" : ""}`, log: positive, steps: positive ? ladder.map(Number) : null, span: roles.along ? span : null }, y: { label: share ? "share of requests that meet every bound" : "goodput (req/s)" }, names: series.map((s, k) => ({ series: k, text: s === null ? "" : labelled(roles.series, s) })), width, label: "Goodput of each cell under the bounds; the same as a table follows" });
   };
   const said = (i) => { const m = found.metrics[i]; return bounds[i] === m.steps.length ? "no bound" : `at most ${m.steps[bounds[i]]} ${m.unit}`; };
   const total = h("p", { role: "status" });
@@ -288,7 +314,7 @@ async function goodput(context) {
   const chosen = found.metrics.map((m, i) => [m.name, m.steps[bounds[i]]]).filter(([, step]) => step !== undefined);
   draw = put(context, {
     title: "Goodput under bounds", columns: [...found.axes, "requests", "ok", "meet every bound", "share", "goodput (req/s)"], rows: () => current().map((r) => [...r.cell.labels, r.cell.requests, r.cell.ok, r.n, r.share, r.rate]),
-    controls: [...sliders, select("Up", [["rate", "goodput (req/s)"], ["share", "share of requests"]], share ? "share" : "rate", (value) => again({ of: value === "share" ? value : null })), ...axisControls(axes, roles, again), ...controls], picture,
+    across: roles.along ? found.axes.indexOf(roles.along) : undefined, controls: [...sliders, select("Up", [["rate", "goodput (req/s)"], ["share", "share of requests"]], share ? "share" : "rate", (value) => again({ of: value === "share" ? value : null })), ...axisControls(axes, roles, again), ...controls], picture,
     notes: ["Counted from the rows. A request that failed meets no bound, nor does one for which a bounded metric is undefined; goodput is what meets every bound ÷ the time from the first request sent to the last one done.", ...kept.map((k) => `Only ${k.axis} ${k.label}.`)],
     figure: chosen.length ? figureText({ kind: "goodput", name: "goodput", load: stage.name, x: along, y: share ? "slo_pass_rate" : "goodput", series: roles.series, facet: roles.facet, kept, bounds: chosen, repeats: axes.filter((a) => a.repeats).map((a) => a.axis), title: "Goodput under the bounds", caption: "The bounds are those of the table of objectives; mean over repetitions." }) : null,
   });
@@ -307,7 +333,7 @@ async function time(context) {
   put(context, {
     title: `Requests of ${cellText(stage.name, cell.at)} over time`, columns: ["s", ...lines.map(([text]) => text)], rows: () => seconds.map((s, i) => [s, ...lines.map(([, values]) => values[i])]),
     controls: [select("Cell", ran.map((c) => [c.at, c.at || stage.name]), cell.at, (at) => again({ cell: at }))],
-    picture: (width) => plotOf([{ lines: lines.map(([, values], k) => ({ series: k, step: true, points: seconds.map((s, i) => [s, values[i]]) })) }], { x: { label: "s since the first request was due", zero: true }, y: { label: "requests", whole: true }, names: lines.map(([text], series) => ({ series, text })), width, label: `Requests running and waiting over time in ${cellText(stage.name, cell.at)}; the same as a table follows` }),
+    across: 0, picture: (width, span) => plotOf([{ lines: lines.map(([, values], k) => ({ series: k, step: true, points: seconds.map((s, i) => [s, values[i]]) })) }], { x: { label: "s since the first request was due", zero: true, span }, y: { label: "requests", whole: true }, names: lines.map(([text], series) => ({ series, text })), width, label: `Requests running and waiting over time in ${cellText(stage.name, cell.at)}; the same as a table follows` }),
     notes: [`${plural(found.requests_in_all, "request")}; levels at ${seconds.length} moments, as the client saw them. `],
     told: null,
   });

@@ -23,7 +23,8 @@ export async function requestView(main, study, stage) {
   if (i < 0) throw new Error(`the cell has no request row ${row}`);
   const value = (name) => requests.at(name, i);
   const id = value("request_id");
-  const mine = (name, more = {}) => (has(name) ? table(study, `${stage}.${name}`, { cell: at, ...more }).catch(() => null) : null);
+  const missing = [];
+  const mine = (name, more = {}) => (has(name) ? table(study, `${stage}.${name}`, { cell: at, ...more }).catch((error) => { missing.push(error.message); return null; }) : null);
   const [chunks, prompts, events] = await Promise.all([mine("chunks", { "eq.request_id": id, "eq.attempt": value("attempt"), to: 20000 }),
     mine("prompts", { "eq.prompt_digest": value("prompt_digest") ?? "", to: 1 }), mine("engine_events", { to: 20000 })]);
   const status = value("status");
@@ -31,6 +32,7 @@ export async function requestView(main, study, stage) {
   replace(main, h("h1", {}, `Request ${id}`, value("attempt") > 1 ? `, attempt ${value("attempt")}` : ""),
     h("p", {}, h("a", { href: cellLink(study, stage, at) }, breakable(cellText(stage, at))), " ", neighbour(-1, "previous"), " ", neighbour(1, "next")),
     h("p", { class: status === "ok" ? "ok" : "bad" }, status, value("error") ? `: ${value("error")}` : ""),
+    missing.map((why) => h("p", { class: "note" }, `${why}.`)),
     phases(value), ticksOf(value, chunks), chunkTable(study, stage, at, chunks),
     h("h2", {}, "Every column of the row"), rowFacts(study, stage, at, requests, i, row),
     promptOf(value, prompts), engine(value, events, has("engine_log")));

@@ -2,15 +2,17 @@
 //! requests than a page can draw, and for the requests running and waiting.
 
 use artifacts::{ColumnReader, Digest, Store};
-use contract::{Phase, RequestStatus, Word};
+use contract::{Metric, Phase, RequestStatus, Word, metric};
 use pipeline::place::cell_text;
 use serde_json::{Value, json};
 
 use crate::catalogue::record_of;
 use crate::error::Failure;
+use crate::latency;
 use crate::reply::{Freshness, Reply};
 use crate::request::Ask;
-use crate::rows::States;
+use crate::rows::{States, tells_first_chunks};
+use crate::sketch::{Sketch, WIDTH};
 use crate::study::Study;
 
 /// Moments at which levels are told, if the question does not say.
@@ -28,8 +30,14 @@ const PER_DECADE: f64 = 8.0;
 /// Columns of bins over time.
 const WIDE: usize = 120;
 
-/// The columns read, all of them whole numbers; the first seven are told of single requests.
-const COLUMNS: [&str; 9] = [
+/// The latencies of a span's requests.
+const LATENCIES: [&str; 3] = ["ttft_ms", "tpot_ms", "e2e_latency_ms"];
+
+/// The most values of a latency that are kept each.
+const VALUES: usize = 200_000;
+
+/// The columns read, all of them whole numbers, which are told of single requests.
+const COLUMNS: [&str; 10] = [
     "scheduled_ns",
     "sent_ns",
     "headers_ns",
@@ -39,15 +47,39 @@ const COLUMNS: [&str; 9] = [
     "send_lag_ns",
     "request_id",
     "attempt",
+    "output_tokens",
 ];
 
 /// The times of one attempt, in the order of [`COLUMNS`].
 type Times = [Option<i64>; COLUMNS.len()];
 
+/// The latencies of one request, in the order of [`LATENCIES`].
+type Latencies = [Option<f64>; LATENCIES.len()];
+
+/// One attempt: its row, its times and what became of it.
+#[derive(Clone, Copy, Debug)]
+struct Attempt {
+    row: usize,
+    times: Times,
+    phase: Option<Phase>,
+    status: Option<RequestStatus>,
+    /// Whether it is a measured request that no later attempt took the place of.
+    measured: bool,
+    latencies: Latencies,
+}
+
+impl Attempt {
+    /// Returns whether its latencies enter the figures of a span.
+    fn counts(&self) -> bool {
+        self.measured && self.status == Some(RequestStatus::Ok)
+    }
+}
+
 const SCHEDULED: usize = 0;
 const SENT: usize = 1;
 const FIRST: usize = 3;
 const DONE: usize = 5;
+const TOKENS: usize = 9;
 
 /// Answers with the levels of a cell's requests over a span of time, and with the requests of that span
 /// one by one if they are few.
@@ -83,10 +115,12 @@ pub(crate) fn activity(study: &Study, ask: &Ask, store: &Store) -> Result<Reply,
     }
     let moments = number("moments")?.and_then(|n| usize::try_from(n).ok());
     let moments = moments.unwrap_or(MOMENTS).clamp(2, MOST_MOMENTS);
-    let mut span = Span::new(from, to.max(from + 1), moments);
-    each(&digest, store, |row, times, phase, status| {
-        span.add(row, times, phase, status);
-    })?;
+    // Tokens of a first chunk that only the chunks tell would cost more than the rest.
+    let chunks = record.is_some_and(|record| record.outputs.contains_key("chunks"));
+    let known = !chunks || tells_first_chunks(&digest, store)?;
+    let metrics = LATENCIES.map(|name| metric(name).filter(|_| known || name != "tpot_ms"));
+    let mut span = Span::new(from, to.max(from + 1), moments, metrics);
+    each(&digest, store, metrics, |attempt| span.add(attempt))?;
     Ok(Reply::json(&span.told(&whole), Freshness::Tagged))
 }
 
@@ -99,29 +133,33 @@ struct Whole {
 
 fn whole(digest: &Digest, store: &Store) -> Result<Whole, Failure> {
     let (mut rows, mut from, mut to) = (0, i64::MAX, i64::MIN);
-    each(digest, store, |_, times, _, _| {
-        rows += 1;
-        for time in [times[SCHEDULED], times[SENT], times[DONE]]
-            .into_iter()
-            .flatten()
-        {
-            (from, to) = (from.min(time), to.max(time));
+    let columns = ["scheduled_ns", "sent_ns", "done_ns"];
+    for batch in ColumnReader::open(store, digest, &columns)? {
+        let batch = batch?;
+        rows += batch.rows();
+        for column in columns {
+            let times = batch.ints(column)?;
+            for time in (0..batch.rows()).filter_map(|row| times.get(row)) {
+                (from, to) = (from.min(time), to.max(time));
+            }
         }
-    })?;
+    }
     if from > to {
         (from, to) = (0, 0);
     }
     Ok(Whole { rows, from, to })
 }
 
-/// Hears every attempt of a cell: its row, its times, its phase and its status.
+/// Hears every attempt of a cell.
 fn each(
     digest: &Digest,
     store: &Store,
-    mut hear: impl FnMut(usize, &Times, Option<Phase>, Option<RequestStatus>),
+    metrics: [Option<&Metric>; LATENCIES.len()],
+    mut hear: impl FnMut(&Attempt),
 ) -> Result<(), Failure> {
     let mut columns = COLUMNS.to_vec();
     columns.extend(["phase", "status", "superseded"]);
+    columns.extend(metrics.iter().flatten().flat_map(|metric| metric.columns()));
     let mut first = 0;
     for batch in ColumnReader::open(store, digest, &columns)? {
         let batch = batch?;
@@ -130,9 +168,20 @@ fn each(
         let states = States::of(&batch)?;
         let columns = COLUMNS.iter().map(|column| batch.ints(column));
         let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        let latencies = metrics
+            .iter()
+            .map(|metric| metric.map(|m| m.of_each(&batch)));
+        let latencies = latencies.map(Option::transpose);
+        let latencies = latencies.collect::<Result<Vec<_>, _>>()?;
         for (row, phase) in phases.iter().enumerate() {
-            let times = std::array::from_fn(|i| columns[i].get(row));
-            hear(first + row, &times, *phase, states.status(row));
+            hear(&Attempt {
+                row: first + row,
+                times: std::array::from_fn(|i| columns[i].get(row)),
+                phase: *phase,
+                status: states.status(row),
+                measured: states.is_measured(row),
+                latencies: std::array::from_fn(|i| latencies[i].as_ref().and_then(|l| l[row])),
+            });
         }
         first += batch.rows();
     }
@@ -150,11 +199,57 @@ struct Span {
     /// Requests by when they were sent and how long their first token took, on a logarithmic scale.
     cloud: std::collections::BTreeMap<(usize, i32), u32>,
     inside: usize,
-    single: Vec<(usize, Times, Option<Phase>, Option<RequestStatus>)>,
+    single: Vec<Attempt>,
+    figures: Figures,
+}
+
+/// The figures of a span: of the measured requests that were sent in it, and of those that ended in it.
+struct Figures {
+    /// Measured requests sent in the span, and those of them that failed.
+    sent: usize,
+    failed: usize,
+    /// Output tokens of the measured requests of status `ok` that ended in the span.
+    output_tokens: i64,
+    /// Latencies of the measured requests of status `ok` that were sent in the span.
+    latencies: [(Option<&'static Metric>, Sketch); LATENCIES.len()],
+}
+
+impl Figures {
+    fn told(self, seconds: f64) -> Value {
+        let latencies = self
+            .latencies
+            .into_iter()
+            .filter_map(|(metric, mut values)| {
+                let metric = metric?;
+                Some(json!({
+                    "name": metric.name,
+                    "unit": metric.unit,
+                    "definition": metric.definition,
+                    "n": values.len(),
+                    "within": if values.is_exact() { 0.0 } else { WIDTH / 2.0 },
+                    "p50": values.quantile(0.5),
+                    "p95": values.quantile(0.95),
+                    "p99": values.quantile(0.99),
+                    "points": latency::points(&mut values),
+                }))
+            });
+        json!({
+            "sent": self.sent,
+            "failed": self.failed,
+            "output_tokens": self.output_tokens,
+            "output_rate": self.output_tokens as f64 / seconds,
+            "latencies": latencies.collect::<Vec<_>>(),
+        })
+    }
 }
 
 impl Span {
-    fn new(from: i64, to: i64, moments: usize) -> Self {
+    fn new(
+        from: i64,
+        to: i64,
+        moments: usize,
+        metrics: [Option<&'static Metric>; LATENCIES.len()],
+    ) -> Self {
         Self {
             from,
             to,
@@ -163,6 +258,12 @@ impl Span {
             cloud: std::collections::BTreeMap::new(),
             inside: 0,
             single: Vec::new(),
+            figures: Figures {
+                sent: 0,
+                failed: 0,
+                output_tokens: 0,
+                latencies: metrics.map(|metric| (metric, Sketch::new(VALUES))),
+            },
         }
     }
 
@@ -188,14 +289,10 @@ impl Span {
         }
     }
 
-    fn add(
-        &mut self,
-        row: usize,
-        times: &Times,
-        phase: Option<Phase>,
-        status: Option<RequestStatus>,
-    ) {
+    fn add(&mut self, attempt: &Attempt) {
+        let (times, status) = (&attempt.times, attempt.status);
         let (sent, done) = (times[SENT], times[DONE]);
+        self.figure(attempt);
         let waited_until = times[FIRST].or(done);
         self.level(0, sent, done);
         self.level(1, sent, waited_until);
@@ -211,7 +308,7 @@ impl Span {
         }
         self.inside += 1;
         if self.inside <= ONE_BY_ONE {
-            self.single.push((row, *times, phase, status));
+            self.single.push(*attempt);
         }
         if let Some(done) = done.filter(|done| (self.from..=self.to).contains(done)) {
             let moment = self.moment(done).min(self.moments() - 1);
@@ -229,6 +326,26 @@ impl Span {
                 .cloud
                 .entry((column.min(WIDE - 1), bin.floor() as i32))
                 .or_default() += 1;
+        }
+    }
+
+    fn figure(&mut self, attempt: &Attempt) {
+        let span = self.from..=self.to;
+        let within = |time: Option<i64>| time.is_some_and(|time| span.contains(&time));
+        if attempt.counts() && within(attempt.times[DONE]) {
+            let tokens = attempt.times[TOKENS].unwrap_or(0);
+            self.figures.output_tokens = self.figures.output_tokens.saturating_add(tokens);
+        }
+        if !attempt.measured || !within(attempt.times[SENT]) {
+            return;
+        }
+        self.figures.sent += 1;
+        self.figures.failed += usize::from(!attempt.counts());
+        if attempt.counts() {
+            let values = attempt.latencies.iter();
+            for ((_, kept), value) in self.figures.latencies.iter_mut().zip(values) {
+                value.iter().for_each(|value| kept.add(*value));
+            }
         }
     }
 
@@ -273,19 +390,24 @@ impl Span {
         if self.inside <= ONE_BY_ONE {
             value["single"] = singles(&self.single);
         }
+        value["figures"] = self.figures.told((self.to - self.from) as f64 / 1e9);
         value
     }
 }
 
 /// Returns requests one by one, by column.
-fn singles(list: &[(usize, Times, Option<Phase>, Option<RequestStatus>)]) -> Value {
+fn singles(list: &[Attempt]) -> Value {
     let mut value = json!({
-        "row": list.iter().map(|(row, ..)| *row).collect::<Vec<_>>(),
-        "phase": list.iter().map(|(_, _, phase, _)| phase.map(Word::word)).collect::<Vec<_>>(),
-        "status": list.iter().map(|(.., status)| status.map(Word::word)).collect::<Vec<_>>(),
+        "row": list.iter().map(|a| a.row).collect::<Vec<_>>(),
+        "phase": list.iter().map(|a| a.phase.map(Word::word)).collect::<Vec<_>>(),
+        "status": list.iter().map(|a| a.status.map(Word::word)).collect::<Vec<_>>(),
+        "measured": list.iter().map(|a| a.measured).collect::<Vec<_>>(),
     });
     for (i, column) in COLUMNS.iter().enumerate() {
-        value[column] = list.iter().map(|(_, times, ..)| json!(times[i])).collect();
+        value[column] = list.iter().map(|a| json!(a.times[i])).collect();
+    }
+    for (i, name) in LATENCIES.iter().enumerate() {
+        value[name] = list.iter().map(|a| json!(a.latencies[i])).collect();
     }
     value
 }
@@ -294,47 +416,38 @@ fn singles(list: &[(usize, Times, Option<Phase>, Option<RequestStatus>)]) -> Val
 mod tests {
     use super::*;
 
-    fn times(sent: i64, first: i64, done: i64) -> Times {
+    /// A measured request that was sent, had its first token and was done at these times, with 10 output tokens.
+    fn request(row: usize, [sent, first, done]: [i64; 3]) -> Attempt {
         let mut times = [None; COLUMNS.len()];
         (times[SENT], times[FIRST], times[DONE]) = (Some(sent), Some(first), Some(done));
-        times
+        times[TOKENS] = Some(10);
+        Attempt {
+            row,
+            times,
+            phase: Some(Phase::Measured),
+            status: Some(RequestStatus::Ok),
+            measured: true,
+            latencies: [Some((first - sent) as f64 / 1e6), None, None],
+        }
+    }
+
+    fn span(from: i64, to: i64, moments: usize) -> Span {
+        Span::new(from, to, moments, LATENCIES.map(metric))
     }
 
     #[test]
     fn levels_are_those_at_each_moment() {
         // Moments at 0, 10, 20, 30 and 40.
-        let mut span = Span::new(0, 40, 5);
-        span.add(
-            0,
-            &times(0, 15, 35),
-            Some(Phase::Measured),
-            Some(RequestStatus::Ok),
-        );
-        span.add(
-            1,
-            &times(5, 9, 20),
-            Some(Phase::Measured),
-            Some(RequestStatus::HttpError),
-        );
-        span.add(
-            2,
-            &times(-100, -50, 1),
-            Some(Phase::Measured),
-            Some(RequestStatus::Ok),
-        );
+        let mut span = span(0, 40, 5);
+        span.add(&request(0, [0, 15, 35]));
+        span.add(&Attempt {
+            status: Some(RequestStatus::HttpError),
+            ..request(1, [5, 9, 20])
+        });
+        span.add(&request(2, [-100, -50, 1]));
         // It ends after the span, and one lies after it altogether.
-        span.add(
-            3,
-            &times(30, 90, 99),
-            Some(Phase::Measured),
-            Some(RequestStatus::Ok),
-        );
-        span.add(
-            4,
-            &times(41, 90, 99),
-            Some(Phase::Measured),
-            Some(RequestStatus::Ok),
-        );
+        span.add(&request(3, [30, 90, 99]));
+        span.add(&request(4, [41, 90, 99]));
         let whole = Whole {
             rows: 5,
             from: -100,
@@ -349,19 +462,45 @@ mod tests {
         assert_eq!(told["ended"], json!([0, 1, 1, 0, 1]));
         assert_eq!(told["failed"], json!([0, 0, 1, 0, 0]));
         assert_eq!(told["single"]["row"], json!([0, 1, 2, 3]));
+        // Sent in the span: the first, the second, which failed, and the fourth. Ended in it and answered: the
+        // first and the third.
+        let figures = &told["figures"];
+        assert_eq!(
+            (&figures["sent"], &figures["failed"]),
+            (&json!(3), &json!(1))
+        );
+        assert_eq!(figures["output_tokens"], 20);
+        let ttft = &figures["latencies"][0];
+        assert_eq!((&ttft["name"], &ttft["n"]), (&json!("ttft_ms"), &json!(2)));
+        assert_eq!((&ttft["p50"], &ttft["p99"]), (&json!(15e-6), &json!(60e-6)));
+    }
+
+    #[test]
+    fn warm_up_and_attempts_that_were_tried_again_enter_no_figure() {
+        let mut span = span(0, 40, 5);
+        span.add(&Attempt {
+            measured: false,
+            ..request(0, [0, 10, 20])
+        });
+        let whole = Whole {
+            rows: 1,
+            from: 0,
+            to: 40,
+        };
+        let figures = span.told(&whole)["figures"].take();
+        assert_eq!(
+            (&figures["sent"], &figures["output_tokens"]),
+            (&json!(0), &json!(0))
+        );
+        assert_eq!(figures["latencies"][0]["p50"], Value::Null);
     }
 
     #[test]
     fn more_requests_than_can_be_drawn_are_counted_and_not_listed() {
-        let mut span = Span::new(0, 1_000_000, 100);
+        let mut span = span(0, 1_000_000, 100);
         for row in 0..=ONE_BY_ONE as i64 {
             let row_at = usize::try_from(row).unwrap();
-            span.add(
-                row_at,
-                &times(row, row + 1_000_000, row + 3),
-                Some(Phase::Measured),
-                Some(RequestStatus::Ok),
-            );
+            span.add(&request(row_at, [row, row + 1_000_000, row + 3]));
         }
         let whole = Whole {
             rows: ONE_BY_ONE + 1,

@@ -33,14 +33,16 @@ pub(crate) const ASSETS: &[Asset] = assets! {
     "grid.js": "text/javascript; charset=utf-8",
     "report.js": "text/javascript; charset=utf-8",
     "tracks.js": "text/javascript; charset=utf-8",
+    "plot.js": "text/javascript; charset=utf-8",
+    "figures.js": "text/javascript; charset=utf-8",
     "cell.js": "text/javascript; charset=utf-8",
     "request.js": "text/javascript; charset=utf-8",
-    "plot.js": "text/javascript; charset=utf-8",
     "figure.js": "text/javascript; charset=utf-8",
     "plots.js": "text/javascript; charset=utf-8",
     "compare.js": "text/javascript; charset=utf-8",
     "data.js": "text/javascript; charset=utf-8",
     "live.js": "text/javascript; charset=utf-8",
+    "scrolling.js": "text/javascript; charset=utf-8",
     "app.js": "text/javascript; charset=utf-8",
 };
 

@@ -182,6 +182,37 @@ impl<'lock> Catalogue<'lock> {
         remedy(name, "tables", known)
     }
 
+    /// Returns how many values the tables have that a query mentions, rows times columns.
+    ///
+    /// # Errors
+    /// If a record or a table is missing or damaged.
+    pub(crate) fn values(&self, query: &str, store: &Store) -> Result<usize, CatalogueError> {
+        let mentioned = query::mentioned(query);
+        let mut values = 0_usize;
+        for (name, full) in self.names() {
+            if !mentioned.contains(&name.to_lowercase()) {
+                continue;
+            }
+            let entry = &self.tables[full];
+            let mut rows = 0;
+            for cell in &entry.stage.cells {
+                let record = record_of(store, &entry.stage.name, cell)?;
+                let artifact = record.and_then(|mut r| r.outputs.remove(&entry.output[..]));
+                rows += artifact.and_then(|a| a.rows).unwrap_or(0);
+            }
+            let (first, _) = Table::read_rows(store, &entry.sample.digest, 0..1)?;
+            let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+            values = values.saturating_add(rows.saturating_mul(first.names().len()));
+        }
+        Ok(values)
+    }
+
+    /// Returns each name that a query may use, with the full name it stands for.
+    fn names(&self) -> impl Iterator<Item = (&String, &String)> {
+        let full = self.tables.keys().map(|name| (name, name));
+        full.chain(&self.short)
+    }
+
     /// Loads the tables that a query mentions and asks it; also says what was left out of them.
     ///
     /// # Errors
@@ -196,11 +227,8 @@ impl<'lock> Catalogue<'lock> {
         let plain = |e| CatalogueError::Query(e, String::new());
         let mut database = Database::new().map_err(plain)?;
         let mut notes = Vec::new();
-        let full = self.tables.keys().map(|name| (name, name));
-        for (name, full) in full
-            .chain(&self.short)
-            .filter(|(name, _)| mentioned.contains(&name.to_lowercase()))
-        {
+        let wanted = |(name, _): &(&String, &String)| mentioned.contains(&name.to_lowercase());
+        for (name, full) in self.names().filter(wanted) {
             let whole = whole(&self.tables[full], store)?;
             notes.extend(whole.note);
             database.add(name, &whole.table).map_err(plain)?;

@@ -54,6 +54,9 @@ const TRACKS: [&str; 7] = [
     "server_metrics",
 ];
 
+/// What the requests of a span tell beyond their rows.
+const NOT_IN_ROWS: [&str; 5] = ["row", "measured", "ttft_ms", "tpot_ms", "e2e_latency_ms"];
+
 /// A study as a file.
 #[derive(Clone, Debug)]
 pub struct Exported {
@@ -155,8 +158,10 @@ pub fn export(site: &Site, id: &str, limit: usize, chunks: Chunks) -> Result<Exp
         file.add_value(&ask, || {
             let reply = site.answer(&ask);
             let mut value: Value = serde_json::from_slice(&reply.body).ok()?;
-            // The request rows are in the file already.
-            value.as_object_mut()?.remove("single");
+            // The request rows are in the file already; what is computed from them is not.
+            if let Some(single) = value["single"].as_object_mut() {
+                single.retain(|name, _| NOT_IN_ROWS.contains(&name.as_str()));
+            }
             (reply.status == 200).then_some(value)
         });
     }

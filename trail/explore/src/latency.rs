@@ -2,9 +2,10 @@
 //! rows, by the definitions of the crate `contract`.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use artifacts::{Scalar, Store};
-use contract::{METRICS, Metric, metric};
+use contract::{METRICS, metric};
 use pipeline::CellStatus;
 use pipeline::lock::{LockCell, LockStage};
 use pipeline::suggest::remedy;
@@ -14,11 +15,15 @@ use crate::error::{Failure, Fault};
 use crate::reply::{Freshness, Reply};
 use crate::request::Ask;
 use crate::rows::Measured;
+use crate::sketch::{Sketch, WIDTH};
 use crate::study::{Study, axes_of};
 use crate::table::scalar;
 
 /// Points of a distribution; one of fewer requests shows each.
 const POINTS: usize = 400;
+
+/// The most values that all curves of an answer keep each; beyond them a curve is told by its bins.
+const VALUES: usize = 4_000_000;
 
 /// The most curves of one answer.
 const MOST_GROUPS: usize = 400;
@@ -89,29 +94,19 @@ pub(crate) fn distribution(study: &Study, ask: &Ask, store: &Store) -> Result<Re
     let by: Vec<usize> = by
         .map(|axis| place_of(&chosen.axes, axis))
         .collect::<Result<_, _>>()?;
+    let key_of = |labels: &[Scalar]| -> Vec<String> {
+        let texts = by.iter().map(|i| labels[*i].to_string());
+        texts.collect()
+    };
     let mut groups: BTreeMap<Vec<String>, Group> = BTreeMap::new();
     let mut order: Vec<Vec<String>> = Vec::new();
-    for (cell, labels) in &chosen.cells {
-        let key: Vec<String> = by.iter().map(|i| labels[*i].to_string()).collect();
-        if !groups.contains_key(&key) {
-            order.push(key.clone());
-        }
-        let group = groups.entry(key).or_default();
-        if group.cells == 0 {
-            group.labels = by.iter().map(|i| scalar(&labels[*i])).collect();
-        }
-        group.cells += 1;
-        if cell.status != CellStatus::Ok {
-            group.not_ok += 1;
-            continue;
-        }
-        let Some(measured) = Measured::read(&chosen.stage.name, cell, &[metric], store)? else {
-            continue;
-        };
-        group.requests += measured.rows;
-        group.ok += measured.ok;
-        let defined = measured.values[0].iter().flatten();
-        group.values.extend(defined.filter(|v| v.is_finite()));
+    for (_, labels) in &chosen.cells {
+        let key = key_of(labels);
+        groups.entry(key.clone()).or_insert_with(|| {
+            order.push(key);
+            let labels = by.iter().map(|i| scalar(&labels[*i]));
+            Group::of(labels.collect())
+        });
     }
     if order.len() > MOST_GROUPS {
         let message = format!("these axes make {} curves", order.len());
@@ -120,6 +115,29 @@ pub(crate) fn distribution(study: &Study, ask: &Ask, store: &Store) -> Result<Re
             message,
             "choose fewer axes, or keep one label of some",
         ));
+    }
+    for group in groups.values_mut() {
+        group.values = Sketch::new(VALUES / order.len());
+    }
+    for (cell, labels) in &chosen.cells {
+        let Some(group) = groups.get_mut(&key_of(labels)) else {
+            continue;
+        };
+        group.cells += 1;
+        if cell.status != CellStatus::Ok {
+            group.not_ok += 1;
+            continue;
+        }
+        let values = &mut group.values;
+        let hear = |found: &[Option<f64>]| {
+            if let Some(value) = found[0] {
+                values.add(value);
+            }
+        };
+        if let Some(measured) = Measured::each(&chosen.stage.name, cell, &[metric], store, hear)? {
+            group.requests += measured.rows;
+            group.ok += measured.ok;
+        }
     }
     let lines = order.iter().filter_map(|key| groups.remove(key));
     let names: Vec<&String> = by.iter().map(|i| &chosen.axes[*i]).collect();
@@ -135,30 +153,46 @@ pub(crate) fn distribution(study: &Study, ask: &Ask, store: &Store) -> Result<Re
 }
 
 /// The requests of one curve.
-#[derive(Default)]
 struct Group {
     labels: Vec<Value>,
     cells: usize,
     not_ok: usize,
     requests: usize,
     ok: usize,
-    values: Vec<f64>,
+    values: Sketch,
 }
 
 impl Group {
+    fn of(labels: Vec<Value>) -> Self {
+        Self {
+            labels,
+            cells: 0,
+            not_ok: 0,
+            requests: 0,
+            ok: 0,
+            values: Sketch::new(0),
+        }
+    }
+
     fn told(mut self) -> Value {
-        self.values.sort_unstable_by(f64::total_cmp);
-        let points = ranks(self.values.len()).map(|rank| json!([self.values[rank - 1], rank]));
+        let n = self.values.len();
         json!({
             "labels": self.labels,
             "cells": self.cells,
             "cells_not_ok": self.not_ok,
             "requests": self.requests,
             "ok": self.ok,
-            "n": self.values.len(),
-            "points": points.collect::<Vec<_>>(),
+            "n": n,
+            "within": if self.values.is_exact() { 0.0 } else { WIDTH / 2.0 },
+            "points": points(&mut self.values),
         })
     }
+}
+
+/// Returns the points of a curve, `[value, rank]` each.
+pub(crate) fn points(values: &mut Sketch) -> Vec<(f64, usize)> {
+    let n = values.len();
+    values.at(ranks(n))
 }
 
 /// Returns the ranks, from 1, that are shown of so many sorted values: all of few, else as many spread evenly,
@@ -183,33 +217,35 @@ fn ranks(n: usize) -> impl Iterator<Item = usize> {
 /// step, or undefined, in the bin after it, so that it meets no bound, as the operator `goodput` has it.
 pub(crate) fn objective(study: &Study, ask: &Ask, store: &Store) -> Result<Reply, Failure> {
     let chosen = Chosen::of(study, ask)?;
-    let metrics: Vec<&Metric> = BOUNDED.iter().filter_map(|name| metric(name)).collect();
+    let metrics = BOUNDED.map(|name| metric(name).expect("it is one of the metrics"));
     let mut read = Vec::new();
-    let mut ranges = vec![(f64::INFINITY, f64::NEG_INFINITY); metrics.len()];
+    let mut ranges = [(f64::INFINITY, f64::NEG_INFINITY); BOUNDED.len()];
     for (cell, labels) in &chosen.cells {
+        let mut counts = Counts::new();
+        let hear = |values: &[Option<f64>]| {
+            for (range, value) in ranges.iter_mut().zip(values) {
+                if let Some(value) = value.filter(|v| *v > 0.0 && v.is_finite()) {
+                    *range = (range.0.min(value), range.1.max(value));
+                }
+            }
+            let notches = std::array::from_fn(|i| notch(values[i]));
+            *counts.entry(notches).or_default() += 1;
+        };
         let measured = match cell.status {
-            CellStatus::Ok => Measured::read(&chosen.stage.name, cell, &metrics, store)?,
+            CellStatus::Ok => Measured::each(&chosen.stage.name, cell, &metrics, store, hear)?,
             _ => None,
         };
-        for (range, values) in ranges
-            .iter_mut()
-            .zip(measured.iter().flat_map(|m| &m.values))
-        {
-            for value in values.iter().flatten().filter(|v| **v > 0.0) {
-                *range = (range.0.min(*value), range.1.max(*value));
-            }
-        }
-        read.push((cell, labels, measured));
+        read.push((cell, labels, measured, counts));
     }
-    let steps: Vec<Vec<f64>> = ranges.iter().map(|range| steps(*range)).collect();
-    let cells = read.into_iter().map(|(cell, labels, measured)| {
+    let steps: Vec<&[f64]> = ranges.iter().map(|range| steps(*range)).collect();
+    let cells = read.into_iter().map(|(cell, labels, measured, counts)| {
         let labels: Vec<Value> = labels.iter().map(scalar).collect();
         let mut line = json!({"at": cell.coordinates, "labels": labels});
         if let Some(measured) = measured {
             line["requests"] = json!(measured.rows);
             line["ok"] = json!(measured.ok);
             line["window_s"] = json!(measured.window_s());
-            line["bins"] = json!(bins(&measured, &steps));
+            line["bins"] = json!(bins(&counts, &steps));
         }
         line
     });
@@ -225,42 +261,54 @@ pub(crate) fn objective(study: &Study, ask: &Ask, store: &Store) -> Result<Reply
     Ok(Reply::json(&value, Freshness::Tagged))
 }
 
-/// Returns round values that ascend, from the first at or above the least value to the first at or above the
-/// largest one.
-fn steps((least, most): (f64, f64)) -> Vec<f64> {
-    if least > most {
-        return Vec::new();
-    }
-    let decades = least.log10().floor() as i32..=most.log10().ceil() as i32;
-    let all = decades.flat_map(|decade| STEPS.map(|step| step * 10_f64.powi(decade)));
+/// Requests of a cell by the notch of each metric.
+type Counts = BTreeMap<[usize; BOUNDED.len()], usize>;
+
+/// Every step that a bound can have, ascending: ten a decade, from 10⁻⁶ to 10¹² ms. One ladder for all cells, so
+/// that one pass over the rows is enough, whatever range they have.
+static LADDER: LazyLock<Vec<f64>> = LazyLock::new(|| {
+    let all = (-6..12).flat_map(|decade| STEPS.map(|step| step * 10_f64.powi(decade)));
     // 1.2 · 10⁻¹ is not a double; what is read from its digits is the value that a reader types.
-    let all = all.map(|step| format!("{step:.6e}").parse::<f64>().unwrap_or(step));
-    let mut found = Vec::new();
-    for step in all.filter(|step| *step >= least) {
-        found.push(step);
-        if step >= most {
-            break;
-        }
-    }
-    found
+    let typed = |step: f64| format!("{step:.6e}").parse().unwrap_or(step);
+    all.map(typed).collect()
+});
+
+/// Returns the place in the ladder of the smallest step that a value is at most; beyond all if it is undefined.
+fn notch(value: Option<f64>) -> usize {
+    let defined = value.filter(|value| !value.is_nan());
+    defined.map_or(LADDER.len(), |value| {
+        LADDER.partition_point(|step| *step < value)
+    })
 }
 
-/// Counts the requests of a cell by the bins of their metrics: `[bin, …, count]`.
-fn bins(measured: &Measured, steps: &[Vec<f64>]) -> Vec<Vec<usize>> {
-    let mut counts: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
-    for row in 0..measured.ok {
-        let bin = |(steps, values): (&Vec<f64>, &Vec<Option<f64>>)| {
-            let below = |value: f64| steps.partition_point(|step| *step < value);
-            values[row].map_or(steps.len(), below)
+/// Returns the steps from the first at or above the least value to the first at or above the largest one.
+fn steps((least, most): (f64, f64)) -> &'static [f64] {
+    if least > most {
+        return &[];
+    }
+    let end = (notch(Some(most)) + 1).min(LADDER.len());
+    &LADDER[notch(Some(least)).min(end)..end]
+}
+
+/// Returns how many requests of a cell lie in each combination of bins of their metrics, `[bin, …, count]`: the
+/// bins of a metric are its steps and one beyond.
+fn bins(counts: &Counts, steps: &[&[f64]]) -> Vec<Vec<usize>> {
+    let mut found: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
+    for (notches, count) in counts {
+        let of = |(notch, steps): (&usize, &&[f64])| {
+            let first = steps
+                .first()
+                .map_or(LADDER.len(), |step| self::notch(Some(*step)));
+            notch.saturating_sub(first).min(steps.len())
         };
-        let key = steps.iter().zip(&measured.values).map(bin).collect();
-        *counts.entry(key).or_default() += 1;
+        let key = notches.iter().zip(steps).map(of).collect();
+        *found.entry(key).or_default() += count;
     }
     let line = |(mut key, count): (Vec<usize>, usize)| {
         key.push(count);
         key
     };
-    counts.into_iter().map(line).collect()
+    found.into_iter().map(line).collect()
 }
 
 #[cfg(test)]
@@ -288,23 +336,43 @@ mod tests {
     }
 
     #[test]
+    fn every_value_lies_at_or_below_its_step_and_above_the_one_before() {
+        for i in -40..40_i32 {
+            let value = 1.13_f64.powi(i);
+            let notch = notch(Some(value));
+            assert!(
+                LADDER[notch] >= value && LADDER[notch - 1] < value,
+                "{value}"
+            );
+        }
+        assert_eq!((notch(None), notch(Some(0.0))), (LADDER.len(), 0));
+        assert!(LADDER.is_sorted() && LADDER.contains(&0.12));
+    }
+
+    #[test]
     fn requests_that_meet_bounds_can_be_added_up_from_the_bins() {
-        let measured = Measured {
-            rows: 5,
-            ok: 4,
-            values: vec![
-                vec![Some(10.0), Some(20.0), Some(20.1), None],
-                vec![Some(1.0), Some(2.0), Some(1.0), Some(1.0)],
-            ],
-            ..Measured::default()
-        };
-        let steps = [vec![10.0, 20.0, 25.0], vec![1.0, 2.0]];
-        let found = bins(&measured, &steps);
-        let met = |first: usize, second: usize| -> usize {
+        let rows = [
+            [Some(10.0), Some(1.0)],
+            [Some(20.0), Some(2.0)],
+            [Some(20.1), Some(1.0)],
+            [None, Some(1.0)],
+        ];
+        let mut counts = Counts::new();
+        for row in rows {
+            let [first, second] = row.map(notch);
+            *counts.entry([first, second, 0]).or_default() += 1;
+        }
+        let steps = [steps((10.0, 20.1)), steps((1.0, 2.0)), &LADDER[..1]];
+        let found = bins(&counts, &steps);
+        let met = |first: f64, second: f64| -> usize {
+            let below = |i: usize, bound: f64| steps[i].iter().filter(|s| **s < bound).count();
+            let (first, second) = (below(0, first), below(1, second));
             let inside = |bin: &&Vec<usize>| bin[0] <= first && bin[1] <= second;
-            found.iter().filter(inside).map(|bin| bin[2]).sum()
+            found.iter().filter(inside).map(|bin| bin[3]).sum()
         };
         // At most 20 and 2: the first two; at most 25 and 1: two; an undefined one meets no bound.
-        assert_eq!((met(1, 1), met(2, 0), met(2, 1), met(3, 1)), (2, 2, 3, 4));
+        assert_eq!((met(20.0, 2.0), met(25.0, 1.0), met(25.0, 2.0)), (2, 2, 3));
+        let all: usize = found.iter().map(|bin| bin[3]).sum();
+        assert_eq!(all, 4);
     }
 }

@@ -23,6 +23,7 @@ mod request;
 mod rows;
 mod server;
 mod site;
+mod sketch;
 mod study;
 mod table;
 mod trail;

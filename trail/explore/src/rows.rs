@@ -5,15 +5,19 @@ use artifacts::{ColumnBatch, ColumnReader, Digest, Store, TableError};
 use contract::{CellRows, Metric, Phase, RequestStatus, Timing, Word};
 use pipeline::InputCell;
 use pipeline::lock::LockCell;
+use pipeline::place::cell_text;
 use pipeline::record::Record;
 
 use crate::catalogue::record_of;
-use crate::error::Failure;
+use crate::error::{Failure, Fault};
 
 /// What the formula of a metric needs of the chunks of an answer.
-const FROM_CHUNKS: &str = "first_chunk_tokens";
+pub(crate) const FROM_CHUNKS: &str = "first_chunk_tokens";
 
-/// The measured requests of a cell, and metrics of those that were answered.
+/// The most chunks of a cell that are read to learn of each request how many tokens its first one had.
+const MOST_CHUNKS: u64 = 2_000_000;
+
+/// How many requests of a cell were measured, and when.
 #[derive(Debug, Default)]
 pub(crate) struct Measured {
     /// Measured requests; superseded attempts are none.
@@ -22,8 +26,6 @@ pub(crate) struct Measured {
     pub(crate) ok: usize,
     /// From the first request sent to the last one done, ns.
     pub(crate) span: Option<(i64, i64)>,
-    /// For each metric its value for each ok request; `None` where it is undefined.
-    pub(crate) values: Vec<Vec<Option<f64>>>,
 }
 
 impl Measured {
@@ -40,18 +42,22 @@ impl Measured {
         self.span = Some((from, to)).filter(|span| *span != (i64::MAX, i64::MIN));
     }
 
-    /// Reads the requests of a cell; `None` if it has none.
+    /// Hears the metrics of every measured request of status `ok` of a cell, `None` where one is undefined;
+    /// `None` if the cell has no requests.
     ///
-    /// Where a metric needs the chunks of an answer and the cell has them, whole rows are read; the
-    /// definitions are those of the crate `contract` either way.
+    /// No more than a batch of rows is held. Only where a metric needs the tokens of the first chunk and a row
+    /// does not tell them are whole rows and their chunks read; the definitions are those of the crate
+    /// `contract` either way.
     ///
     /// # Errors
-    /// If an artifact is missing or damaged, or a column is not as the load stage writes it.
-    pub(crate) fn read(
+    /// If an artifact is missing or damaged, a column is not as the load stage writes it, or chunks that
+    /// must be read are too many.
+    pub(crate) fn each(
         stage: &str,
         cell: &LockCell,
         metrics: &[&Metric],
         store: &Store,
+        mut hear: impl FnMut(&[Option<f64>]),
     ) -> Result<Option<Self>, Failure> {
         let Some(record) = record_of(store, stage, cell)? else {
             return Ok(None);
@@ -61,10 +67,21 @@ impl Measured {
         };
         let mut columns = metrics.iter().flat_map(|metric| metric.columns());
         let needs_chunks = columns.any(|column| column == FROM_CHUNKS);
-        match needs_chunks && record.outputs.contains_key("chunks") {
-            true => Self::whole(stage, &record, metrics, store).map(Some),
-            false => Self::narrow(&requests.digest, metrics, store).map(Some),
+        let chunks = match record.outputs.get("chunks").filter(|_| needs_chunks) {
+            Some(chunks) if !tells_first_chunks(&requests.digest, store)? => chunks,
+            _ => return Self::narrow(&requests.digest, metrics, store, hear).map(Some),
+        };
+        if chunks.rows.is_none_or(|rows| rows > MOST_CHUNKS) {
+            return Err(Failure::new(
+                Fault::TooMuch,
+                format!(
+                    "{} has too many chunks for a page",
+                    cell_text(stage, &cell.coordinates)
+                ),
+                "choose a metric that needs no chunks, or use the operator `distribution`",
+            ));
         }
+        Self::whole(stage, &record, metrics, store, &mut hear).map(Some)
     }
 
     fn whole(
@@ -72,6 +89,7 @@ impl Measured {
         record: &Record,
         metrics: &[&Metric],
         store: &Store,
+        hear: &mut impl FnMut(&[Option<f64>]),
     ) -> Result<Self, Failure> {
         let wanted = ["requests", "chunks"];
         let outputs = record.outputs.iter();
@@ -89,39 +107,72 @@ impl Measured {
         let timings: Vec<Timing<'_>> = contract::timings(&rows);
         let mut found = Self::default();
         for timing in &timings {
+            found.rows += 1;
             found.widen(timing.request.sent_ns, timing.request.done_ns);
+            if timing.request.is_ok() {
+                found.ok += 1;
+                let values: Vec<_> = metrics.iter().map(|metric| metric.of(timing)).collect();
+                hear(&values);
+            }
         }
-        let ok: Vec<&Timing<'_>> = timings.iter().filter(|t| t.request.is_ok()).collect();
-        (found.rows, found.ok) = (timings.len(), ok.len());
-        let values = |metric: &&Metric| ok.iter().map(|t| metric.of(t)).collect();
-        found.values = metrics.iter().map(values).collect();
         Ok(found)
     }
 
-    fn narrow(digest: &Digest, metrics: &[&Metric], store: &Store) -> Result<Self, Failure> {
+    fn narrow(
+        digest: &Digest,
+        metrics: &[&Metric],
+        store: &Store,
+        mut hear: impl FnMut(&[Option<f64>]),
+    ) -> Result<Self, Failure> {
         let mut columns: Vec<&str> = metrics.iter().flat_map(|m| m.columns()).collect();
         columns.extend(["phase", "status", "superseded", "sent_ns", "done_ns"]);
-        let mut found = Self {
-            values: vec![Vec::new(); metrics.len()],
-            ..Self::default()
-        };
+        let mut found = Self::default();
+        let mut values = vec![None; metrics.len()];
         for batch in ColumnReader::open(store, digest, &columns)? {
             let batch = batch?;
             let states = States::of(&batch)?;
             let (sent, done) = (batch.ints("sent_ns")?, batch.ints("done_ns")?);
+            let each = metrics.iter().map(|metric| metric.of_each(&batch));
+            let each = each.collect::<Result<Vec<_>, _>>()?;
             for row in states.measured() {
                 found.rows += 1;
-                found.ok += usize::from(states.is_ok(row));
                 found.widen(sent.get(row), done.get(row));
-            }
-            for (metric, values) in metrics.iter().zip(&mut found.values) {
-                let each = metric.of_each(&batch)?;
-                let ok = states.measured().filter(|row| states.is_ok(*row));
-                values.extend(ok.map(|row| each[row]));
+                if states.is_ok(row) {
+                    found.ok += 1;
+                    for (value, of) in values.iter_mut().zip(&each) {
+                        *value = of[row];
+                    }
+                    hear(&values);
+                }
             }
         }
         Ok(found)
     }
+}
+
+/// Returns whether every row of a request that was answered tells how many tokens its first chunk had.
+pub(crate) fn tells_first_chunks(requests: &Digest, store: &Store) -> Result<bool, Failure> {
+    let columns = [
+        "phase",
+        "status",
+        "superseded",
+        FROM_CHUNKS,
+        "first_token_ns",
+    ];
+    for batch in ColumnReader::open(store, requests, &columns)? {
+        let batch = batch?;
+        let states = States::of(&batch)?;
+        let (first, tokens) = (batch.ints("first_token_ns")?, batch.ints(FROM_CHUNKS)?);
+        let silent = |row: &usize| first.get(*row).is_some() && tokens.get(*row).is_none();
+        if states
+            .measured()
+            .filter(|row| states.is_ok(*row))
+            .any(|row| silent(&row))
+        {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// What became of the requests of a batch.
@@ -150,6 +201,11 @@ impl States {
     pub(crate) fn measured(&self) -> impl Iterator<Item = usize> + '_ {
         let rows = self.measured.iter().enumerate();
         rows.filter(|(_, measured)| **measured).map(|(row, _)| row)
+    }
+
+    /// Returns whether a row is of a measured request.
+    pub(crate) fn is_measured(&self, row: usize) -> bool {
+        self.measured[row]
     }
 
     /// Returns what became of a request; `None` if it is not a word of ours.

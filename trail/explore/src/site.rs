@@ -14,7 +14,7 @@ use crate::catalogue::Catalogue;
 use crate::error::{Failure, Fault};
 use crate::reply::{Freshness, Reply};
 use crate::request::Ask;
-use crate::study::Study;
+use crate::study::{MAX_VALUES, Study};
 use crate::table::{MAX_ROWS, View};
 use crate::{activity, assets, cell, contrast, latency, live, report, trail};
 
@@ -216,6 +216,14 @@ impl Site {
     fn sql(&self, study: &Study, query: &str, ask: &Ask) -> Result<Reply, Failure> {
         let view = View::of(ask)?;
         let catalogue = Catalogue::read(&study.lock, &self.store)?;
+        let values = catalogue.values(query, &self.store)?;
+        if values > MAX_VALUES {
+            return Err(Failure::new(
+                Fault::TooMuch,
+                format!("the tables of this query have {values} values: too many to hold"),
+                "query a table of results, or use `benchtrail sql` where there is memory",
+            ));
+        }
         let limits = Limits {
             rows: MAX_ROWS,
             bytes: SQL_BYTES,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use artifacts::{Digest, Store};
+use artifacts::{Digest, Store, Table};
 use bytes::Bytes;
 use pipeline::CellStatus;
 use pipeline::design::{Place, Preflight};
@@ -19,10 +19,10 @@ use crate::contrast;
 use crate::error::{Failure, Fault};
 use crate::reply::{Freshness, Reply};
 use crate::request::Ask;
-use crate::table::{View, scalar};
+use crate::table::{MAX_ROWS, View, scalar};
 
-/// The most values that are held to sort, filter or join a table of many cells.
-const MAX_VALUES: usize = 20_000_000;
+/// The most values that are held to sort, search, save or query tables.
+pub(crate) const MAX_VALUES: usize = 20_000_000;
 
 /// A study of a site.
 #[derive(Debug)]
@@ -250,7 +250,18 @@ impl Study {
             let message = format!("{} has no `{output}`", cell_text(stage, at));
             return Err(Failure::nothing(message, "the cell lists what it has"));
         };
-        let table = artifacts::Table::from_parquet(store.get(&artifact.digest)?)?;
+        let rows = usize::try_from(artifact.rows.unwrap_or(0)).unwrap_or(usize::MAX);
+        let (table, part) = match view.span(rows) {
+            Some((from, to)) if to - from <= MAX_ROWS => {
+                let (table, all) = Table::read_rows(store, &artifact.digest, from..to)?;
+                (table, Some((from, all)))
+            }
+            _ => {
+                let (first, _) = Table::read_rows(store, &artifact.digest, 0..1)?;
+                few_enough(&cell_text(stage, at), output, rows, first.names().len())?;
+                (Table::from_parquet(store.get(&artifact.digest)?)?, None)
+            }
+        };
         let mut notes = Vec::new();
         if cell.status != CellStatus::Ok {
             notes.push(format!(
@@ -258,7 +269,7 @@ impl Study {
                 cell.status.word()
             ));
         }
-        view.reply(name, &table, None, &notes)
+        view.reply(name, &table, part, &notes)
     }
 
     /// Returns a stage.
@@ -301,7 +312,7 @@ fn page_of_many(
 ) -> Result<Option<Reply>, Failure> {
     let ok = entry.stage.cells.iter();
     let ok: Vec<&LockCell> = ok.filter(|c| c.status == CellStatus::Ok).collect();
-    if ok.len() < 2 {
+    if ok.is_empty() {
         return Ok(None);
     }
     let mut parts = Vec::new();
@@ -319,51 +330,53 @@ fn page_of_many(
         }
     }
     let Some((from, to)) = view.span(all) else {
-        let first = artifacts::Table::from_parquet(store.get(&entry.sample.digest)?)?;
-        if all.saturating_mul(first.names().len()) > MAX_VALUES {
-            return Err(Failure::new(
-                Fault::TooMuch,
-                format!("`{name}` has {all} rows in {} cells", ok.len()),
-                "choose one cell, or use an SQL query",
-            ));
-        }
+        let (first, _) = Table::read_rows(store, &entry.sample.digest, 0..1)?;
+        few_enough(
+            &format!("{} cells", ok.len()),
+            name,
+            all,
+            first.names().len(),
+        )?;
         return Ok(None);
     };
+    if to - from > MAX_ROWS {
+        let (first, _) = Table::read_rows(store, &entry.sample.digest, 0..1)?;
+        few_enough(
+            &format!("{} cells", ok.len()),
+            name,
+            to - from,
+            first.names().len(),
+        )?;
+    }
     let mut read = Vec::new();
-    let mut first = None;
     for (coordinates, digest, start, rows) in parts {
         if start < to && from < start + rows {
-            first.get_or_insert(start);
-            let table = artifacts::Table::from_parquet(store.get(&digest)?)?;
+            let own = from.saturating_sub(start)..(to - start).min(rows);
+            let (table, _) = Table::read_rows(store, &digest, own)?;
             read.push((coordinates, table));
         }
     }
-    let table = union(&read)?;
-    let start = first.unwrap_or(from);
-    let part = slice(&table, from - start, to - start)?;
+    let part = match read.as_slice() {
+        // It keeps what its operator noted about it.
+        [(at, _)] if at.is_empty() => read.remove(0).1,
+        _ => union(&read)?,
+    };
     let left_out = entry.stage.cells.len() - ok.len();
     let note = format!("{left_out} cells are not ok; their rows are left out");
     let notes: Vec<String> = (left_out > 0).then_some(note).into_iter().collect();
     view.reply(name, &part, Some((from, all)), &notes).map(Some)
 }
 
-/// Returns some rows of a table.
-fn slice(
-    table: &artifacts::Table,
-    from: usize,
-    to: usize,
-) -> Result<artifacts::Table, artifacts::TableError> {
-    let columns = table.names().into_iter().map(|name| {
-        let mut column = table.column(&name)?;
-        let values: Vec<_> = (from..to.min(table.rows()))
-            .map(|row| table.value(&name, row))
-            .collect::<Result<_, _>>()?;
-        if let Ok(part) = artifacts::Column::from_scalars(&name, &values) {
-            column.data = part.data;
-        }
-        Ok(column)
-    });
-    artifacts::Table::new(columns.collect::<Result<_, artifacts::TableError>>()?)
+/// Refuses to hold a table of more values than a question may cost memory for.
+fn few_enough(of: &str, name: &str, rows: usize, columns: usize) -> Result<(), Failure> {
+    if rows.saturating_mul(columns) <= MAX_VALUES {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Fault::TooMuch,
+        format!("`{name}` of {of} has {rows} rows of {columns} columns: too many to hold"),
+        "ask for rows by their numbers, choose one cell, or use `benchtrail sql`",
+    ))
 }
 
 /// Returns a stage with its cells.
@@ -434,9 +447,7 @@ fn cell_line(
 fn operator_of(entry: &Entry<'_>, store: &Store) -> Option<String> {
     let pure = entry.stage.class == LockClass::Pure && !entry.output.ends_with(".lineage");
     let bytes = pure.then(|| store.get(&entry.sample.digest).ok())??;
-    artifacts::Table::from_parquet(bytes)
-        .ok()?
-        .metadata("operator")
+    Table::from_parquet(bytes).ok()?.metadata("operator")
 }
 
 /// Returns the names of a cell's axes.

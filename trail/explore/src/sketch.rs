@@ -1,0 +1,140 @@
+//! Many values in little memory: each of them as long as they are few, and beyond that how many lie in
+//! bins a thousandth wide. So an answer over millions of requests takes no more memory than one over
+//! thousands, and says whether its quantiles are exact.
+
+use std::collections::BTreeMap;
+
+/// The width of a bin as a share of its values; a value that is told lies within half of it.
+pub(crate) const WIDTH: f64 = 0.001;
+
+/// Values of which ranks are wanted.
+#[derive(Debug)]
+pub(crate) struct Sketch {
+    /// The most values that are kept each.
+    most: usize,
+    exact: Vec<f64>,
+    /// How many values lie in each bin, once there were too many; values of at most 0 lie in the first.
+    bins: BTreeMap<i32, usize>,
+    n: usize,
+}
+
+impl Sketch {
+    /// Makes one that keeps at most so many values each.
+    pub(crate) fn new(most: usize) -> Self {
+        Self {
+            most,
+            exact: Vec::new(),
+            bins: BTreeMap::new(),
+            n: 0,
+        }
+    }
+
+    /// Takes a value; one that is not finite is left out.
+    pub(crate) fn add(&mut self, value: f64) {
+        if !value.is_finite() {
+            return;
+        }
+        self.n += 1;
+        if !self.bins.is_empty() {
+            *self.bins.entry(bin(value)).or_default() += 1;
+            return;
+        }
+        self.exact.push(value);
+        if self.exact.len() > self.most {
+            for value in std::mem::take(&mut self.exact) {
+                *self.bins.entry(bin(value)).or_default() += 1;
+            }
+        }
+    }
+
+    /// Returns the number of values.
+    pub(crate) fn len(&self) -> usize {
+        self.n
+    }
+
+    /// Returns whether each value was kept.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.bins.is_empty()
+    }
+
+    /// Returns the values of ranks, which count from 1 and ascend; none for a rank that there is not.
+    pub(crate) fn at(&mut self, ranks: impl IntoIterator<Item = usize>) -> Vec<(f64, usize)> {
+        self.exact.sort_unstable_by(f64::total_cmp);
+        let mut bins = self.bins.iter();
+        let (mut value, mut passed) = (0.0, 0);
+        let known = ranks.into_iter().filter(|rank| (1..=self.n).contains(rank));
+        let value_of = |rank: usize| match self.exact.is_empty() {
+            false => (self.exact[rank - 1], rank),
+            true => {
+                while passed < rank {
+                    let Some((bin, count)) = bins.next() else {
+                        break;
+                    };
+                    (value, passed) = (middle(*bin), passed + count);
+                }
+                (value, rank)
+            }
+        };
+        known.map(value_of).collect()
+    }
+
+    /// Returns the value that a share of the values does not pass: that of the nearest rank above.
+    pub(crate) fn quantile(&mut self, share: f64) -> Option<f64> {
+        let rank = (share * self.n as f64).ceil() as usize;
+        let found = self.at([rank.max(1)]);
+        found.first().map(|(value, _)| *value)
+    }
+}
+
+fn bin(value: f64) -> i32 {
+    if value <= 0.0 {
+        return i32::MIN;
+    }
+    (value.ln() / WIDTH.ln_1p()).floor() as i32
+}
+
+fn middle(bin: i32) -> f64 {
+    match bin {
+        i32::MIN => 0.0,
+        bin => ((f64::from(bin) + 0.5) * WIDTH.ln_1p()).exp(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_values_are_order_statistics_and_many_lie_within_half_a_bin() {
+        let value = |i: usize| 0.01 * 1.0001_f64.powi(((i * 7919) % 100_000) as i32);
+        let (mut few, mut many) = (Sketch::new(100_000), Sketch::new(1_000));
+        for i in 0..100_000 {
+            few.add(value(i));
+            many.add(value(i));
+        }
+        assert!(few.is_exact() && !many.is_exact());
+        assert_eq!((few.len(), many.len()), (100_000, 100_000));
+        let ranks = [1, 2, 50_000, 99_000, 100_000];
+        let (exact, told) = (few.at(ranks), many.at(ranks));
+        assert_eq!(exact[0].0, 0.01);
+        for ((a, rank), (b, _)) in exact.iter().zip(&told) {
+            assert!((b / a - 1.0).abs() <= WIDTH / 2.0 + 1e-9, "{rank}: {a} {b}");
+        }
+        // However many there are, there is a bin for each thousandth and no more.
+        assert!(many.bins.len() < 11_000 && many.exact.capacity() == 0);
+    }
+
+    #[test]
+    fn a_rank_that_there_is_not_has_no_value() {
+        let mut none = Sketch::new(2);
+        assert_eq!(none.quantile(0.5), None);
+        none.add(f64::NAN);
+        assert_eq!(none.len(), 0);
+        for value in [3.0, 0.0, 1.0] {
+            none.add(value);
+        }
+        assert!(!none.is_exact());
+        assert_eq!(none.quantile(0.0), Some(0.0));
+        assert_eq!(none.at([4]), []);
+    }
+}
