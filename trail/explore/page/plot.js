@@ -88,7 +88,16 @@ export function plotOf(panels, { x, y, names = [], width = 900, height = 340, la
     const clip = x.span ? svg("g", { "clip-path": `url(#clip-${clips})` }, svg("clipPath", { id: `clip-${clips}` }, svg("rect", { x: left - 6, y: top - 8, width: right - left + 12, height: bottom - top + 16 }))) : part;
     const text = (px, py, anchor, words, more = {}) => svg("text", { x: px, y: py, "text-anchor": anchor, fill: "currentColor", ...more }, words);
     for (const t of ay.ticks) part.append(svg("line", { x1: left, x2: right, y1: ay.at(t), y2: ay.at(t), stroke: "currentColor", "stroke-opacity": 0.15 }), text(left - 6, ay.at(t) + 4, "end", digits(t, 3)));
-    for (const t of ax.ticks) if (ax.at(t) <= right + 1) part.append(svg("line", { x1: ax.at(t), x2: ax.at(t), y1: bottom, y2: bottom + 4, stroke: "currentColor" }), text(ax.at(t), bottom + 16, "middle", digits(t, 3)));
+    // A label that would run into the one before it is left out; its tick stays.
+    let free = -Infinity;
+    for (const t of ax.ticks) {
+      if (ax.at(t) > right + 1) continue;
+      part.append(svg("line", { x1: ax.at(t), x2: ax.at(t), y1: bottom, y2: bottom + 4, stroke: "currentColor" }));
+      const half = 3.4 * digits(t, 3).length;
+      if (ax.at(t) - half < free) continue;
+      part.append(text(ax.at(t), bottom + 16, "middle", digits(t, 3)));
+      free = ax.at(t) + half + 4;
+    }
     part.append(svg("line", { x1: left, x2: right, y1: bottom, y2: bottom, stroke: "currentColor" }));
     if (panel.name) part.append(text((left + right) / 2, top - 7, "middle", panel.name, { "font-weight": 600 }));
     if (row === down - 1 || i + across >= panels.length) part.append(text((left + right) / 2, bottom + 34, "middle", x.label));
