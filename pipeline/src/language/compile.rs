@@ -16,7 +16,7 @@ use super::interpolate::{Scope, Values};
 use super::library::{Files, Layers};
 use super::parameters::{check_profile_set, parameters};
 use super::spec::{Parts, spec};
-use super::stages::{drafts, order};
+use super::stages::{Draft, drafts, order};
 use super::tree::{Node, Value};
 use super::{check_name, needs, parse};
 use crate::experiment::{Axis, Experiment, Order, Stage};
@@ -243,7 +243,8 @@ fn compile(
             let kinds = kinds.collect::<Option<Vec<_>>>()?;
             let design = design.finish(unit, (&stages, &kinds), &axes, seed, sink);
             if design.until.is_some() {
-                look_repeatedly(&mut stages, &kinds);
+                let drafts: Vec<&Draft<'_>> = declared_order.iter().map(|i| &drafts[*i]).collect();
+                look_repeatedly(&mut stages, &kinds, &drafts, sink);
             }
             Some(design)
         }
@@ -297,11 +298,25 @@ fn compile(
 }
 
 /// Lets pure stages know that the study looks at its figures after each block.
-fn look_repeatedly(stages: &mut [Stage], kinds: &[&dyn StageKind]) {
-    let pure = stages.iter_mut().zip(kinds);
-    for (stage, kind) in pure.filter(|(stage, _)| stage.class == Class::Pure) {
+fn look_repeatedly(
+    stages: &mut [Stage],
+    kinds: &[&dyn StageKind],
+    drafts: &[&Draft<'_>],
+    sink: &Sink,
+) {
+    let all = stages.iter_mut().zip(kinds).zip(drafts);
+    for ((stage, kind), draft) in all.filter(|((stage, _), _)| stage.class == Class::Pure) {
         for set in &mut stage.parameter_sets {
-            *set = kind.looked_at_repeatedly(std::mem::take(set));
+            match kind.looked_at_repeatedly(std::mem::take(set)) {
+                Ok(known) => *set = known,
+                // The others have the same mistakes.
+                Err(problems) => {
+                    for problem in problems {
+                        sink.add(draft.mistake(draft.node, problem));
+                    }
+                    break;
+                }
+            }
         }
     }
 }

@@ -45,6 +45,7 @@ pub(super) fn check(all: &Stages<'_>, library: &dyn Library, sink: &Sink) {
     for (number, stage) in all.stages.iter().enumerate() {
         if stage.class == Class::Pure && !needs_unknown(all.drafts[number]) {
             check_axes(all, number, library, sink);
+            check_pure(all, number, library, sink);
         }
     }
     for (number, own) in ways.iter().enumerate() {
@@ -73,6 +74,32 @@ pub(super) fn check(all: &Stages<'_>, library: &dyn Library, sink: &Sink) {
             }
         }
     }
+}
+
+/// Checks that a pure stage has the stages that its cells read.
+fn check_pure(all: &Stages<'_>, number: usize, library: &dyn Library, sink: &Sink) {
+    let (stage, draft) = (&all.stages[number], all.drafts[number]);
+    let (Some(kind), Some(parameters)) = (draft.kind, stage.parameter_sets.first()) else {
+        return;
+    };
+    let problems = kind.fits(parameters, &stages_needed(all, number, 2), library);
+    for problem in problems.err().into_iter().flatten() {
+        sink.add(draft.mistake(draft.node, problem));
+    }
+}
+
+/// Returns the stages that a stage needs, and so many levels of what they need.
+fn stages_needed<'a>(all: &Stages<'a>, number: usize, levels: usize) -> Vec<Needed<'a>> {
+    if levels == 0 {
+        return Vec::new();
+    }
+    let needed = |other: &usize| Needed {
+        stage: &all.stages[*other].name,
+        kind: &all.stages[*other].kind,
+        parameters: &Json::Null,
+        needs: stages_needed(all, *other, levels - 1),
+    };
+    all.stages[number].needs.iter().map(needed).collect()
 }
 
 /// Whether it names a stage that does not exist: what that would have been is not known.

@@ -192,8 +192,9 @@ pub trait StageKind: Send + Sync {
     }
 
     /// Holds the canonical parameters of a cell against those of the cells that it needs, and says what
-    /// would fail when it runs. Asked of resources and measurements only, about the resources and
-    /// measurements they need. Quick, and without side effects.
+    /// would fail when it runs. A resource or a measurement is asked about the resources and measurements that
+    /// its cells need. A pure stage is asked once, about the stages that it needs and those that they need; their
+    /// parameters are null. Quick, and without side effects.
     ///
     /// # Errors
     /// Every problem found, each with its route from the stage's settings; `needs` is a key there.
@@ -226,8 +227,11 @@ pub trait StageKind: Send + Sync {
 
     /// Returns canonical parameters of a pure stage for a study that looks at its figures after each
     /// block and may stop: its intervals must hold at every look.
-    fn looked_at_repeatedly(&self, parameters: Json) -> Json {
-        parameters
+    ///
+    /// # Errors
+    /// What cannot hold at every look, each with its route from the stage's settings.
+    fn looked_at_repeatedly(&self, parameters: Json) -> Result<Json, Vec<Problem>> {
+        Ok(parameters)
     }
 
     /// Returns whether a pure cell of these canonical parameters ends in verdicts that can be wrong by chance.

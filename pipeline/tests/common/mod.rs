@@ -216,9 +216,9 @@ impl StageKind for Kind {
         let block: u32 = block.parse().ok()?;
         (name == "speed").then(|| 100.0 + 0.1 * f64::from((7 * block) % 5))
     }
-    fn looked_at_repeatedly(&self, mut parameters: Json) -> Json {
+    fn looked_at_repeatedly(&self, mut parameters: Json) -> Result<Json, Vec<Problem>> {
         parameters["looks"] = json!("repeated");
-        parameters
+        Ok(parameters)
     }
     fn sees_study(&self) -> bool {
         self.name == "tell"

@@ -122,6 +122,36 @@ impl Rows<'_> {
 /// tables are the same either way.
 pub(crate) const HOLD: u64 = 256 << 20;
 
+/// A stage that reads no rows.
+pub(crate) const NO_LOAD: &str = "the stage does not need a load stage";
+
+/// What to do about [`NO_LOAD`].
+pub(crate) const NEEDS_LOAD: &str =
+    "an analyze stage needs the load stage whose rows it analyzes, and a verify stage over it; or a run stage whose \
+    tables a query reads";
+
+/// What to do about a load stage that [no verify stage covers](unverified_load).
+pub(crate) const NEEDS_VERIFY: &str =
+    "add a verify stage that needs it, and add that verify stage to `needs`; only verified rows enter tables";
+
+/// Several load stages for a table that reads one.
+pub(crate) const SEVERAL_LOADS: &str = "the stage needs several load stages";
+
+/// What to do about [`SEVERAL_LOADS`].
+pub(crate) fn choose(loads: &[&str]) -> String {
+    format!("choose one with `load:`: {}", loads.join(", "))
+}
+
+/// A table that names a load stage that its stage does not need.
+pub(crate) fn no_such_load(name: &str) -> String {
+    format!("the stage does not need a load stage `{name}`")
+}
+
+/// Rows that no gate has judged.
+pub(crate) fn unverified_load(stage: &str) -> String {
+    format!("no verify stage among `needs` covers the load stage `{stage}`")
+}
+
 /// Why an imported cell without rows cannot enter an operator on rows.
 pub(crate) const AGGREGATE: &str =
     "the imported file holds only aggregates and no request rows; see the cell's table `summary`";
@@ -143,12 +173,7 @@ pub(crate) fn loads<'a>(
         if inputs.iter().any(|i| i.kind == "run") {
             return Ok(Vec::new());
         }
-        return Err(
-            Failure::failed("the stage does not need a load stage").hint(
-                "an analyze stage needs the load stage whose rows it analyzes, and a verify stage \
-             over it; or a run stage whose tables a query reads",
-            ),
-        );
+        return Err(Failure::failed(NO_LOAD).hint(NEEDS_LOAD));
     }
     let verdicts = verdicts(inputs, store)?;
     let weight = measured
@@ -280,13 +305,7 @@ fn load<'a>(
 ) -> Result<Load<'a>, Failure> {
     let stage = &input.stage;
     if !verdicts.covered.contains(stage) {
-        return Err(Failure::failed(format!(
-            "no verify stage among `needs` covers the load stage `{stage}`"
-        ))
-        .hint(
-            "add a verify stage that needs it, and add that verify stage to `needs`; only \
-                verified rows enter tables",
-        ));
+        return Err(Failure::failed(unverified_load(stage)).hint(NEEDS_VERIFY));
     }
     let axes: Vec<String> = input
         .cells

@@ -5,20 +5,22 @@ use std::collections::BTreeMap;
 use contract::Settings;
 use pipeline::suggest::remedy;
 use pipeline::{
-    Class, Control, Coordinates, Done, Failure, Input, Job, Json, Library, Output, PlannedTable,
-    Problem, StageKind, Step,
+    Class, Control, Coordinates, Done, Failure, Input, Job, Json, Library, Needed, Output,
+    PlannedTable, Problem, StageKind, Step,
 };
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::frame::{Frame, Spec};
-use crate::intake;
+use crate::intake::{
+    self, NEEDS_LOAD, NEEDS_VERIFY, NO_LOAD, SEVERAL_LOADS, choose, no_such_load, unverified_load,
+};
 use crate::make::{Maker, Witness, tests};
 use crate::operator::{Operator, Scope};
 use crate::operators::ALL;
 use crate::operators::family::Shares;
-use crate::operators::looks::{Looks, TESTING};
+use crate::operators::looks::{self, Looks, TESTING};
 use crate::operators::published::{self, Files};
 use crate::surroundings::Surroundings;
 
@@ -51,7 +53,7 @@ impl StageKind for Analyze {
     }
 
     fn semantic_version(&self) -> u32 {
-        12
+        13
     }
 
     fn class(&self) -> Class {
@@ -113,17 +115,43 @@ impl StageKind for Analyze {
         }
     }
 
-    fn looked_at_repeatedly(&self, mut parameters: Json) -> Json {
+    fn looked_at_repeatedly(&self, mut parameters: Json) -> Result<Json, Vec<Problem>> {
+        let mut problems = Vec::new();
         let tables = parameters["tables"].as_array_mut();
         for table in tables.into_iter().flatten() {
-            let tests = table["operator"]
-                .as_str()
-                .is_some_and(|o| TESTING.contains(&o));
-            if tests {
-                table["parameters"]["looks"] = json!(Looks::AfterEachBlock);
+            let operator = table["operator"].as_str().unwrap_or_default();
+            if !TESTING.contains(&operator) {
+                continue;
             }
+            let test = table["parameters"]["test"].as_str().unwrap_or_default();
+            if let Some(refusal) = looks::refusal(operator, test) {
+                let name = table["name"].as_str().unwrap_or_default();
+                let key = match operator {
+                    "paired-comparison" => "test",
+                    _ => "operator",
+                };
+                problems.push(Problem::at(&["tables", name, key], refusal).hint(looks::INSTEAD));
+            }
+            table["parameters"]["looks"] = json!(Looks::AfterEachBlock);
         }
-        parameters
+        match problems.is_empty() {
+            true => Ok(parameters),
+            false => Err(problems),
+        }
+    }
+
+    fn fits(
+        &self,
+        parameters: &Json,
+        needs: &[Needed<'_>],
+        _library: &dyn Library,
+    ) -> Result<(), Vec<Problem>> {
+        let tables = planned(parameters).unwrap_or_default();
+        let problems = missing_stages(&tables, needs);
+        match problems.is_empty() {
+            true => Ok(()),
+            false => Err(problems),
+        }
     }
 
     fn planned_tables(&self, parameters: &Json, library: &dyn Library) -> Vec<PlannedTable> {
@@ -150,6 +178,46 @@ impl StageKind for Analyze {
 /// The operators whose tables have a row for each cell, under the names that other tables read: an axis
 /// with the name of such a column cannot stand beside it.
 const OF_CELLS: [&str; 3] = ["cell-summary", "goodput", "steady-state"];
+
+/// Says which stages the tables read and `needs` lacks.
+fn missing_stages(tables: &[Planned], needs: &[Needed<'_>]) -> Vec<Problem> {
+    let loads: Vec<&str> = needs
+        .iter()
+        .filter(|need| need.kind == "load")
+        .map(|need| need.stage)
+        .collect();
+    let published = tables.iter().any(|table| table.operator == PUBLISHED);
+    if loads.is_empty() {
+        let reads = needs.iter().any(|need| need.kind == "run") || (published && needs.is_empty());
+        let problem = || Problem::at(&["needs"], NO_LOAD).hint(NEEDS_LOAD);
+        return if reads { Vec::new() } else { vec![problem()] };
+    }
+    let covers = |verify: &Needed<'_>, load: &str| verify.needs.iter().any(|n| n.stage == load);
+    let verified = |load: &&str| {
+        let mut gates = needs.iter().filter(|need| need.kind == "verify");
+        gates.any(|verify| covers(verify, load))
+    };
+    let unverified = loads.iter().filter(|load| !verified(load));
+    let mut problems: Vec<Problem> = unverified
+        .map(|load| Problem::at(&["needs"], unverified_load(load)).hint(NEEDS_VERIFY))
+        .collect();
+    for table in tables {
+        let takes = operator(&table.operator)
+            .is_some_and(|o| o.schema()["properties"].get("load").is_some());
+        let problem = match table.parameters["load"].as_str() {
+            Some(name) if !loads.contains(&name) => {
+                Problem::at(&["tables", &table.name, "load"], no_such_load(name))
+                    .hint(remedy(name, "load stages it needs", &loads))
+            }
+            None if takes && loads.len() > 1 => {
+                Problem::at(&["tables", &table.name], SEVERAL_LOADS).hint(choose(&loads))
+            }
+            _ => continue,
+        };
+        problems.push(problem);
+    }
+    problems
+}
 
 /// Returns the columns of the tables of cells.
 fn columns_of(tables: Vec<Planned>, library: &dyn Library) -> Vec<PlannedTable> {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::frame::{Absence, Frame, Spec};
-use crate::intake::{AGGREGATE, Load};
+use crate::intake::{AGGREGATE, Load, SEVERAL_LOADS, choose, no_such_load};
 use crate::operators::family::{Pending, Shares};
 use crate::operators::published::Files;
 use crate::surroundings::Surroundings;
@@ -368,12 +368,11 @@ impl Context<'_> {
         let known: Vec<&str> = self.loads.iter().map(|l| l.stage.as_str()).collect();
         match name {
             Some(name) => self.loads.iter().find(|l| l.stage == name).ok_or_else(|| {
-                Failure::failed(format!("the stage does not need a load stage `{name}`"))
+                Failure::failed(no_such_load(name))
                     .hint(remedy(name, "load stages it needs", &known))
             }),
             None if self.loads.len() == 1 => Ok(&self.loads[0]),
-            None => Err(Failure::failed("the stage needs several load stages")
-                .hint(format!("choose one with `load:`: {}", known.join(", ")))),
+            None => Err(Failure::failed(SEVERAL_LOADS).hint(choose(&known))),
         }
     }
 }

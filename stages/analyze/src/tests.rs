@@ -800,6 +800,8 @@ fn the_columns_that_come_out_are_those_planned_with_their_meaning() {
                 "adjusted_high",
                 "margin",
                 "smallest_detectable",
+                "bound_low",
+                "bound_high",
                 "observed_n",
                 "breakdown_low",
                 "breakdown_high",

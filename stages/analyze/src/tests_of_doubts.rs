@@ -84,6 +84,77 @@ fn hosts_of_several_blocks_are_clusters_and_fewer_than_five_of_them_are_refused(
     }
 }
 
+/// A table of throughput over a ladder: hosts of two blocks each.
+fn ladders(hosts: usize) -> String {
+    let mut text = "host,block,system,clients,tok_s\n".to_owned();
+    for (host, block) in (0..hosts).flat_map(|host| (0..2).map(move |block| (host, block))) {
+        for (system, factor) in [("a", 1.4), ("b", 1.0)] {
+            for n in [1.0, 2.0, 4.0, 8.0, 16.0] {
+                let mixed = host * 5 + block * 3 + n as usize + usize::from(system == "a") * (1 + host);
+                let noise = 1.0 + 0.01 * (mixed % 7) as f64;
+                let value = 500.0 * factor * noise * n / (n + 3.0);
+                text.push_str(&format!("h{host},{block},{system},{n},{value}\n"));
+            }
+        }
+    }
+    text
+}
+
+#[test]
+fn no_interval_over_fewer_than_five_clusters_whatever_makes_it() {
+    let keys = ["host", "block", "system", "clients"];
+    let pair = json!({"axis": "system", "a": "a", "b": "b"});
+    let above = json!([{"table": "t", "column": "tok_s", "above": 340}]);
+    let cases = [
+        (
+            "breakdown",
+            json!({"rule": "enough", "ladder": "clients", "any": above, "unit": ["host"]}),
+            "breakdown_n",
+            "resolution",
+        ),
+        (
+            "fit",
+            json!({"from": "t", "ladder": "clients", "column": "tok_s", "model": "michaelis-menten", "unit": ["host"]}),
+            "unit_low",
+            "interval_of",
+        ),
+        (
+            "paired-deltas",
+            json!({"from": "t", "pair": pair, "columns": ["tok_s"], "average": ["block"], "unit": ["host"]}),
+            "tok_s_ratio_low",
+            "interval_of",
+        ),
+        (
+            "aggregate",
+            json!({"from": "t", "over": ["host", "block"], "unit": ["host"], "columns": ["tok_s"], "confidence": 0.95}),
+            "tok_s_ci_low",
+            "",
+        ),
+        (
+            "parallel-efficiency",
+            json!({"from": "t", "ladder": "clients", "column": "tok_s", "over": ["host", "block"], "unit": ["host"]}),
+            "parallel_efficiency_low",
+            "",
+        ),
+    ];
+    for (operator, parameters, figure, reason) in cases {
+        for (hosts, known) in [(3, false), (4, false), (5, true)] {
+            let found = run(operator, &parameters, table(&ladders(hosts), &keys, &["tok_s"]));
+            let values = |name: &str| -> Vec<Scalar> {
+                let rows = 0..found.rows.len();
+                rows.map(|row| found.value(row, name).unwrap().clone()).collect()
+            };
+            let some = values(figure).iter().any(|value| *value != Scalar::Null);
+            assert_eq!(some, known, "{operator} over {hosts} hosts: {:?}", values(figure));
+            if !known && !reason.is_empty() {
+                let why = format!("{hosts} clusters, and at least 5 are needed");
+                let told = values(reason).iter().all(|text| text.to_string().contains(&why));
+                assert!(told, "{operator}: {:?}", values(reason));
+            }
+        }
+    }
+}
+
 #[test]
 fn a_test_that_cannot_find_anything_is_undecidable_and_states_no_detectable_effect() {
     let text = "block,system,tok_s\n1,a,9\n1,b,2\n2,a,9.5\n2,b,2.25\n3,a,9.75\n3,b,2\n4,a,8\n4,b,1.5\n5,a,9\n5,b,3\n";

@@ -371,10 +371,43 @@ fn a_design_that_looks_after_each_block_says_so_to_every_test() {
     });
     let parameters = crate::tests::canonical(&tables).unwrap();
     let known = pipeline::StageKind::looked_at_repeatedly(&crate::Analyze, parameters.clone());
+    let known = known.unwrap();
     assert!(parameters["tables"][1]["parameters"]["looks"].is_null());
     assert_eq!(
         known["tables"][1]["parameters"]["looks"],
         "after-each-block"
     );
     assert!(known["tables"][0]["parameters"]["looks"].is_null());
+}
+
+#[test]
+fn tests_that_do_not_hold_at_every_look_are_mistakes_of_the_design() {
+    let pair = json!({"axis": "system", "a": "a", "b": "b"});
+    let compared = |operator: &str, test: &str| {
+        let mut table = json!({"operator": operator, "from": "cells", "columns": ["output_throughput"], "test": test,
+            "pair": pair});
+        if operator == "unpaired-comparison" {
+            table["over"] = json!(["block"]);
+        }
+        table
+    };
+    let tables = json!({
+        "cells": {"operator": "cell-summary"},
+        "fine": compared("paired-comparison", "paired-t"),
+        "ranks": compared("paired-comparison", "wilcoxon"),
+        "signs": compared("paired-comparison", "sign"),
+        "flips": compared("paired-comparison", "permutation"),
+        "apart": compared("unpaired-comparison", "welch-t"),
+    });
+    let parameters = crate::tests::canonical(&tables).unwrap();
+    let problems = pipeline::StageKind::looked_at_repeatedly(&crate::Analyze, parameters);
+    let told: Vec<String> = problems
+        .unwrap_err()
+        .iter()
+        .map(|p| format!("{:?}", p.route))
+        .collect();
+    assert_eq!(told.len(), 4, "{told:?}");
+    for table in ["ranks", "signs", "flips", "apart"] {
+        assert!(told.iter().any(|t| t.contains(table)), "{table}: {told:?}");
+    }
 }

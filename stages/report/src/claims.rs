@@ -34,7 +34,8 @@ pub struct Claim {
     /// null or no row is there, and else refused.
     pub rule: Rule,
     /// A rule that must hold for the claim to be refused; if it does not, the claim is
-    /// undecided. The rules `different` and `equivalent` need none: `no evidence` refutes neither.
+    /// undecided. The rules `different`, `equivalent` and `not-worse` need none: `no evidence` refutes
+    /// none of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_if: Option<Rule>,
     /// Narrower sentences, the strongest first: the first whose rule holds may be said

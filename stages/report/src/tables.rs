@@ -259,13 +259,17 @@ fn family_note(world: &World, view: &View) -> Result<Option<String>, Error> {
     };
     let families = distinct("family")?;
     let units = distinct("unit_of_replication")?;
-    if families.is_empty() || units.is_empty() {
+    if units.is_empty() {
         return Ok(Some(
             "Not tested: there are no units of replication.".to_owned(),
         ));
     }
+    let tests = match families.is_empty() {
+        true => "Not tested: no row allows a test.".to_owned(),
+        false => format!("Family of tests (Holm): {}.", families.join("; ")),
+    };
     let mut parts = vec![
-        format!("Family of tests (Holm): {}.", families.join("; ")),
+        tests,
         format!("Unit of replication: {}.", units.join("; ")),
     ];
     for column in ["n", "n_a", "n_b"] {

@@ -4,7 +4,8 @@ use artifacts::{Store, TableError};
 use contract::Settings;
 use pipeline::suggest::remedy;
 use pipeline::{
-    Class, Control, Done, Failure, Input, Job, Json, Library, Output, Problem, StageKind, Step,
+    Class, Control, Done, Failure, Input, Job, Json, Library, Needed, Output, Problem, StageKind,
+    Step,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -68,7 +69,7 @@ impl StageKind for Verify {
     }
 
     fn semantic_version(&self) -> u32 {
-        14
+        15
     }
 
     fn class(&self) -> Class {
@@ -129,6 +130,20 @@ impl StageKind for Verify {
             Ok(json!({ "gates": gates }))
         } else {
             Err(problems)
+        }
+    }
+
+    fn fits(
+        &self,
+        _parameters: &Json,
+        needs: &[Needed<'_>],
+        _library: &dyn Library,
+    ) -> Result<(), Vec<Problem>> {
+        match Needed::of_kind(needs, "load") {
+            Some(_) => Ok(()),
+            None => Err(vec![
+                Problem::at(&["needs"], study::NO_LOAD).hint(study::NEEDS_LOAD),
+            ]),
         }
     }
 

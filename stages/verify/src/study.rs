@@ -59,6 +59,12 @@ pub(crate) type Failed = Arc<Mutex<Option<Failure>>>;
 /// that size, and the others read the requests again. The judgements are the same either way.
 pub(crate) const HOLD: u64 = 256 << 20;
 
+/// A stage that judges no rows.
+pub(crate) const NO_LOAD: &str = "the stage does not need a load stage";
+
+/// What to do about it.
+pub(crate) const NEEDS_LOAD: &str = "a verify stage must need the load stages that it judges";
+
 impl Cell<'_> {
     /// Returns whether the cell is ok, and so has rows.
     pub(crate) fn is_ok(&self) -> bool {
@@ -252,8 +258,7 @@ pub(crate) fn stages<'a>(
         });
     }
     if stages.is_empty() {
-        return Err(Failure::failed("the stage does not need a load stage")
-            .hint("a verify stage must need the load stages that it judges"));
+        return Err(Failure::failed(NO_LOAD).hint(NEEDS_LOAD));
     }
     Ok(stages)
 }

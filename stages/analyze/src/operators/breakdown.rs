@@ -294,7 +294,7 @@ impl TypedOperator for Breakdown {
                     }
                     let values: Vec<f64> = averaged(values).into_iter().map(|(_, v)| v).collect();
                     most = most.max(values.len());
-                    means.extend(Mean::over(&values, level).map(|mean| (condition, mean)));
+                    means.extend(units.mean(&values, level).map(|mean| (condition, mean)));
                 }
                 judged.extend(judge(n, &means));
             }
@@ -305,11 +305,8 @@ impl TypedOperator for Breakdown {
                 units: if units.is_none() { 0 } else { most },
                 unreplicated: if units.is_none() {
                     Some(units.none())
-                } else if most < statistics::LEAST_UNITS {
-                    let least = statistics::LEAST_UNITS;
-                    Some(statistics::Refusal::TooFewUnits { n: most, least }.to_string())
                 } else {
-                    None
+                    units.too_few(most)
                 },
                 missing: first.missing_at(&keys, &key),
             };

@@ -13,10 +13,10 @@ use crate::columns::{Columns, Value};
 use crate::frame::{Frame, Level, Missing, Span, Spec, text};
 use crate::operator::{Context, Draft};
 use crate::operators::family::{Adjusted, Asked as Question, Family, Hypothesis};
-use crate::operators::looks::Looks;
+use crate::operators::looks::{self, Looks};
 use crate::operators::pairs::Sides;
 use crate::operators::units::{Scale, Units, outward};
-use crate::operators::verdict::{Case, VERDICTS, Verdict};
+use crate::operators::verdict::{Case, Ends, VERDICTS, Verdict};
 use crate::surroundings::{self, Asked, Judge, Unlike};
 
 /// The settings of both kinds of comparison.
@@ -42,7 +42,8 @@ pub(crate) struct Terms {
     pub(crate) scale: Scale,
     /// For a column, the smallest effect that matters: a share (0.02 is 2 %) on the scale `ratio`, in the
     /// column's unit on the scale `difference`. A smaller effect is never `different`, and one
-    /// shown to be smaller is `equivalent`.
+    /// shown to be smaller is `equivalent`. `not_lower` and `not_higher` say of each end of the margin by itself
+    /// whether a lies on the near side of it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) margin: BTreeMap<String, f64>,
     /// Measurement conditions in which the sides may differ, on purpose or because they do not
@@ -129,6 +130,7 @@ pub(crate) struct Judged<T> {
     adjusted: Adjusted,
     margin: Option<f64>,
     equivalence: Option<(f64, bool)>,
+    ends: Option<Ends>,
     smallest_detectable: Option<f64>,
     verdict: (Verdict, Option<String>),
 }
@@ -183,16 +185,11 @@ impl Terms {
     ///
     /// # Errors
     /// If it is such a test.
-    pub(crate) fn holds(&self, test: &str, sequential: bool) -> Result<(), Failure> {
-        if self.looks.is_once() || sequential {
-            return Ok(());
+    pub(crate) fn holds(&self, operator: &str, test: &str) -> Result<(), Failure> {
+        match looks::refusal(operator, test).filter(|_| !self.looks.is_once()) {
+            Some(refusal) => Err(Failure::failed(refusal).hint(looks::INSTEAD)),
+            None => Ok(()),
         }
-        Err(Failure::failed(format!(
-            "the test `{test}` is not valid for a study that looks at its data after each block"
-        ))
-        .hint(
-            "use `paired-comparison` with its test `paired-t`, or remove `until` from the design",
-        ))
     }
 
     /// Returns the seed, the experiment's where none is given.
@@ -325,6 +322,52 @@ impl Terms {
             })
     }
 
+    /// The columns of each end of the margin.
+    fn ends<'a, T: 'a>(&self, columns: Columns<'a, Judged<T>>) -> Columns<'a, Judged<T>> {
+        let scale = self.scale;
+        let (a, b) = self.pair.labels();
+        let (unit, sided) = match scale {
+            Scale::Ratio => ("1", true),
+            Scale::Difference => ("", false),
+        };
+        let bound = |which: &str| {
+            let what = format!(
+                "{which} one-sided bound of this effect alone, of level {}; null without a margin",
+                1.0 - self.alpha
+            );
+            let spec = Spec::float(format!("bound_{}", &which[..which.len() - 2]), unit, what);
+            if sided { spec.over(&a, &b) } else { spec }
+        };
+        let shown = |word: &str, opposite: &str| {
+            format!(
+                "whether a is shown not to be {word} than b by more than the margin: true if bound_{opposite} lies within \
+                 it, false if a is shown to be {word} by more, null if neither is shown"
+            )
+        };
+        let p = |word: &str| {
+            format!("the one-sided p value of \"a is {word} than b by the margin or more\"; null without a margin")
+        };
+        columns
+            .with(bound("lower"), move |j| {
+                j.ends.map(|e| scale.outward(e.bounds.low))
+            })
+            .with(bound("higher"), move |j| {
+                j.ends.map(|e| scale.outward(e.bounds.high))
+            })
+            .with(Spec::float("not_lower_p", "1", p("lower")), |j| {
+                j.ends.map(|e| e.not_lower.p)
+            })
+            .with(Spec::boolean("not_lower", shown("lower", "low")), |j| {
+                j.ends.and_then(|e| e.not_lower.shown)
+            })
+            .with(Spec::float("not_higher_p", "1", p("higher")), |j| {
+                j.ends.map(|e| e.not_higher.p)
+            })
+            .with(Spec::boolean("not_higher", shown("higher", "high")), |j| {
+                j.ends.and_then(|e| e.not_higher.shown)
+            })
+    }
+
     /// The last columns.
     pub(crate) fn decision<'a, T: 'a>(
         &self,
@@ -348,7 +391,7 @@ impl Terms {
             "the smallest true effect that this number of units with this spread finds in 80 % \
             of studies, {of}; null if a test of ranks or signs decides"
         );
-        columns = columns
+        columns = self.ends(columns)
             .with(
                 Spec::text(
                     "higher",
@@ -519,6 +562,7 @@ impl Terms {
             replication: units.words(),
             margin,
             equivalence: case.equivalence(),
+            ends: case.ends(),
             smallest_detectable: case.smallest_detectable(),
             verdict: case.judge(),
             adjusted,

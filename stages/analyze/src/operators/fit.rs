@@ -129,8 +129,7 @@ struct Curve {
     fitted: Option<statistics::Fit>,
     /// The curve of each unit that has one.
     units: Vec<statistics::Fit>,
-    /// What the units are, or why there are none.
-    interval_of: String,
+    unit: Units,
     missing: Scalar,
 }
 
@@ -146,7 +145,7 @@ impl Curve {
         read: impl Fn(&statistics::Fit) -> Option<f64>,
     ) -> Option<Mean> {
         let values: Vec<f64> = self.units.iter().filter_map(read).collect();
-        Mean::over(&values, level).filter(|_| values.len() == self.units.len())
+        self.unit.mean(&values, level).filter(|_| values.len() == self.units.len())
     }
 }
 
@@ -165,7 +164,7 @@ fn columns(given: &Parameters) -> Columns<'static, Figure> {
     };
     let over_units = |which: &str| {
         format!(
-            "{which} end of its {level} interval over the curves of the units; null without three units"
+            "{which} end of its {level} interval over the curves of the units; null without three units, or five clusters"
         )
     };
     let physical = "whether a system can have such a parameter: no negative rate, no share outside 0 to 1; null for predictions";
@@ -208,7 +207,7 @@ fn columns(given: &Parameters) -> Columns<'static, Figure> {
                 "interval_of",
                 "the units that unit_low and unit_high are over, or why there are none",
             ),
-            |f| f.curve.interval_of.clone(),
+            |f| f.curve.unit.interval_of(f.curve.units.len()),
         )
         .with(Spec::boolean("physical", physical), |f| {
             f.physical.as_ref().map(Result::is_ok)
@@ -318,7 +317,7 @@ impl TypedOperator for Fit {
                         .filter_map(|p| self::fitted(given, p).ok())
                         .collect(),
                 },
-                interval_of: units.words().unwrap_or_else(|| units.none()),
+                unit: units.clone(),
                 missing: from.missing_at(&keys, &key),
             });
             let row = |name: String, figure: &Figure| {

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statistics::{ANYTIME_SPREAD, UnitEffect, anytime_level, e_value};
+use statistics::{ANYTIME_SPREAD, Interval, UnitEffect, anytime_level, e_value};
 
 /// How often a study looks at what it found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -23,6 +23,24 @@ pub(crate) const TESTING: [&str; 4] = [
     "crossover",
     "ranking",
 ];
+
+/// The remedy for a test that does not hold at every look.
+pub(crate) const INSTEAD: &str =
+    "use `paired-comparison` with its test `paired-t`, or remove `until` from the design";
+
+/// Says what is wrong with a test in a study that looks at its data after each block; `None` if it holds at every look.
+/// `operator` and `test` are the names in the table's parameters.
+pub(crate) fn refusal(operator: &str, test: &str) -> Option<String> {
+    let holds = match operator {
+        "paired-comparison" => test == "paired-t",
+        operator => operator != "unpaired-comparison",
+    };
+    (!holds).then(|| {
+        format!(
+            "the test `{test}` is not valid for a study that looks at its data after each block"
+        )
+    })
+}
 
 impl Looks {
     #[expect(
@@ -68,6 +86,33 @@ impl Looks {
                 let p = p[0].max(p[1]);
                 (p, p <= alpha)
             }
+        }
+    }
+
+    /// Returns the bounds of an effect, each of which holds with confidence 1 − `alpha`; `None` where so few units have
+    /// none.
+    pub(crate) fn bounds(self, effect: &UnitEffect, alpha: f64) -> Option<Interval> {
+        Some(match self {
+            Self::Once => effect.interval(1.0 - 2.0 * alpha),
+            Self::AfterEachBlock => effect.interval(1.0 - anytime_level(effect.n, alpha)?),
+        })
+    }
+
+    /// Returns the p value of "the effect is at most `value`".
+    pub(crate) fn p_above(self, effect: &UnitEffect, value: f64) -> f64 {
+        match self {
+            Self::Once => effect.p_above(value),
+            Self::AfterEachBlock if effect.mean <= value => 1.0,
+            Self::AfterEachBlock => self.p_against(effect, value),
+        }
+    }
+
+    /// Returns the p value of "the effect is at least `value`".
+    pub(crate) fn p_below(self, effect: &UnitEffect, value: f64) -> f64 {
+        match self {
+            Self::Once => effect.p_below(value),
+            Self::AfterEachBlock if effect.mean >= value => 1.0,
+            Self::AfterEachBlock => self.p_against(effect, value),
         }
     }
 }

@@ -287,7 +287,7 @@ impl TypedOperator for PairedComparison {
 
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Pending, Failure> {
         let terms = &given.terms;
-        terms.holds(given.test.word(), given.test == Test::PairedT)?;
+        terms.holds(Self::NAME, given.test.word())?;
         let from = context.table(&terms.from)?;
         let units = Units::of(terms.unit.as_deref(), from, &terms.from)?;
         let matched = matched(

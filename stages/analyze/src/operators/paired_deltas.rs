@@ -157,7 +157,7 @@ fn contrast(pairs: &[&Pair], columns: usize, units: &Units) -> Contrast {
             .iter()
             .map(|(a, b)| (*a > 0.0 && *b > 0.0).then(|| a / b))
             .collect();
-        let over_units = ratios.and_then(|ratios| Mean::over(&ratios, LEVEL));
+        let over_units = ratios.and_then(|ratios| units.mean(&ratios, LEVEL));
         let ratio = match both.as_slice() {
             [(a, b)] => (*b != 0.0).then(|| a / b),
             _ => over_units.as_ref().map(|mean| mean.value),
@@ -177,7 +177,7 @@ fn contrast(pairs: &[&Pair], columns: usize, units: &Units) -> Contrast {
             a,
             b,
             ratio,
-            mean: over_units.filter(|_| !units.is_none()),
+            mean: over_units,
         }
     };
     let rows = |side: usize| pairs.iter().map(|pair| pair.rows[side].len()).sum();
@@ -185,6 +185,6 @@ fn contrast(pairs: &[&Pair], columns: usize, units: &Units) -> Contrast {
         rows: [rows(0), rows(1)],
         units: if units.is_none() { 0 } else { pairs.len() },
         columns: (0..columns).map(contrasted).collect(),
-        interval_of: units.words().unwrap_or_else(|| units.none()),
+        interval_of: units.interval_of(pairs.len()),
     }
 }

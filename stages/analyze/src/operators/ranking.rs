@@ -12,7 +12,7 @@ use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::family::{Adjusted, Asked as Question, Family, Hypothesis, Pending};
 use crate::operators::looks::Looks;
 use crate::operators::pairs::{Better, contested};
-use crate::operators::units::{Mean, Scale, Units, averaged};
+use crate::operators::units::{Scale, Units, averaged, mean};
 use crate::surroundings::{self, Asked, Judge, Unlike};
 
 pub(crate) struct Ranking;
@@ -365,7 +365,7 @@ impl Contest {
                 rows: valued.copied().collect(),
                 label: label(rows[0]).to_string(),
                 row: rows[0],
-                value: Mean::over(&plain, 0.95).map(|m| m.value),
+                value: mean(&plain),
                 units,
             }
         };

@@ -9,7 +9,7 @@ use pipeline::Failure;
 use pipeline::suggest::remedy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statistics::{Interval, LEAST_CLUSTERS, Refusal, Sample, UnitEffect, unit_effect_rounded};
+use statistics::{Interval, LEAST_CLUSTERS, LEAST_UNITS, Refusal, Sample, UnitEffect, unit_effect_rounded};
 
 use crate::columns::Columns;
 use crate::frame::{Frame, Spec};
@@ -99,6 +99,39 @@ impl Units {
             least: LEAST_CLUSTERS,
         };
         (self.clusters && n < LEAST_CLUSTERS).then(|| refusal.to_string())
+    }
+
+    /// Returns the mean over units of values averaged within each; `None` without values. Every interval of a mean is
+    /// made here, so that what is refused is refused everywhere. `level` is that of the interval.
+    pub(crate) fn mean(&self, values: &[f64], level: f64) -> Option<Mean> {
+        let mean = Mean::over(values, level)?;
+        let refusal = match self.is_none() {
+            true => Some(self.none()),
+            false => self.refusal(values.len()),
+        };
+        Some(match refusal {
+            Some(refusal) => Mean {
+                interval: Err(refusal),
+                ..mean
+            },
+            None => mean,
+        })
+    }
+
+    /// Says why so many units give no interval: clusters that are too few, or too few units of any kind.
+    pub(crate) fn too_few(&self, n: usize) -> Option<String> {
+        let least = LEAST_UNITS;
+        let few = || (n < least).then(|| Refusal::TooFewUnits { n, least }.to_string());
+        self.refusal(n).or_else(few)
+    }
+
+    /// Names the units that the intervals of a row are over, or says why it has none.
+    pub(crate) fn interval_of(&self, n: usize) -> String {
+        let words = self.words().unwrap_or_else(|| self.none());
+        match self.too_few(n).filter(|_| !self.is_none()) {
+            Some(refusal) => format!("{words}: {refusal}"),
+            None => words,
+        }
     }
 
     /// Returns the effect of units, or why it cannot be judged. `rounding` is the standard deviation that rounding
@@ -248,7 +281,7 @@ pub(crate) struct Mean {
 impl Mean {
     /// Returns the mean over units of values averaged within each; `None` without values. `level` is
     /// that of the interval.
-    pub(crate) fn over(units: &[f64], level: f64) -> Option<Self> {
+    fn over(units: &[f64], level: f64) -> Option<Self> {
         let positive = units.iter().all(|v| *v > 0.0);
         let scale = if positive {
             Scale::Ratio
@@ -279,6 +312,11 @@ impl Mean {
     pub(crate) fn high(&self) -> Option<f64> {
         self.interval.as_ref().ok().map(|i| i.high)
     }
+}
+
+/// Returns the mean of values, without an interval: geometric if every value is above 0, else arithmetic.
+pub(crate) fn mean(values: &[f64]) -> Option<f64> {
+    Mean::over(values, LEVEL).map(|mean| mean.value)
 }
 
 /// Returns the interval of an effect on the scale of its values.
@@ -364,22 +402,11 @@ impl Together {
         let figures = rows.iter().filter_map(|row| Some((*row, figure(*row)?)));
         if self.units.is_none() {
             let values: Vec<f64> = figures.map(|(_, value)| value).collect();
-            let mean = Mean::over(&values, level)?;
-            return Some(Mean {
-                interval: Err(self.units.none()),
-                ..mean
-            });
+            return self.units.mean(&values, level);
         }
         let labelled = figures.map(|(row, value)| (from.key_at(row, &self.at), value));
         let units: Vec<f64> = averaged(labelled).into_iter().map(|(_, v)| v).collect();
-        let mean = Mean::over(&units, level)?;
-        Some(match self.units.refusal(units.len()) {
-            Some(refusal) => Mean {
-                interval: Err(refusal),
-                ..mean
-            },
-            None => mean,
-        })
+        self.units.mean(&units, level)
     }
 
     /// Returns how many units rows belong to.
@@ -403,7 +430,7 @@ pub(crate) fn interval_columns<'a, T: 'a>(
         format!(
             "{which} end of the {level} t interval of {what} over the units; if all units are \
             above 0, of the geometric mean, from their logarithms; else of their values, and not \
-            below 0 if no unit is; null with fewer than three units"
+            below 0 if no unit is; null with fewer than three units, or five clusters"
         )
     };
     // A difference may be below 0 although none of the units is.

@@ -188,7 +188,7 @@ impl TypedOperator for UnpairedComparison {
 
     fn run(given: &Parameters, context: &Context<'_>) -> Result<Pending, Failure> {
         let terms = &given.terms;
-        terms.holds(given.test.word(), false)?;
+        terms.holds(Self::NAME, given.test.word())?;
         let from = context.table(&terms.from)?;
         let sides = [terms.pair.axis.clone()];
         all_declared(from, &terms.from, &[&terms.by, &given.over, &sides])?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use statistics::{HolmDecision, UnitEffect, smallest_detectable_shift};
+use statistics::{HolmDecision, Interval, UnitEffect, smallest_detectable_shift};
 
 use crate::operators::looks::Looks;
 use crate::operators::units::{POWER, Scale};
@@ -67,7 +67,52 @@ pub(crate) struct Case<'a> {
     pub(crate) least: Option<f64>,
 }
 
+/// An effect against each end of the margin: what is shown of one side alone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Ends {
+    /// The bounds of the effect, each of level 1 − alpha, on the scale.
+    pub(crate) bounds: Interval,
+    pub(crate) not_lower: End,
+    pub(crate) not_higher: End,
+}
+
+/// One end of the margin.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct End {
+    /// The p value of "a lies beyond it".
+    pub(crate) p: f64,
+    /// Whether a does not lie beyond it; `None` where neither is shown.
+    pub(crate) shown: Option<bool>,
+}
+
 impl Case<'_> {
+    /// Returns what is shown against each end of the margin; `None` without a margin, and where the verdict is
+    /// `undecidable`.
+    pub(crate) fn ends(&self) -> Option<Ends> {
+        if self.judge().0 == Verdict::Undecidable {
+            return None;
+        }
+        let margin = self.scale.margin(self.margin?);
+        let effect = self.effect.ok()?;
+        let bounds = self.looks.bounds(effect, self.alpha)?;
+        let either = |not: bool, beyond: bool| match (not, beyond) {
+            (true, _) => Some(true),
+            (_, true) => Some(false),
+            _ => None,
+        };
+        Some(Ends {
+            bounds,
+            not_lower: End {
+                p: self.looks.p_above(effect, -margin),
+                shown: either(bounds.low > -margin, bounds.high < -margin),
+            },
+            not_higher: End {
+                p: self.looks.p_below(effect, margin),
+                shown: either(bounds.high < margin, bounds.low > margin),
+            },
+        })
+    }
+
     /// Returns the p value of equivalence within the margin, and whether it was shown.
     pub(crate) fn equivalence(&self) -> Option<(f64, bool)> {
         let margin = self.scale.margin(self.margin?);
@@ -231,5 +276,63 @@ mod tests {
             )
         );
         assert_eq!(judged(&[0.0; 5], None, &[]).0, Verdict::Undecidable);
+    }
+
+    #[test]
+    fn each_end_of_the_margin_is_a_one_sided_t_test() {
+        // scipy.stats.ttest_1samp(x, ∓ln(1.03), alternative="greater" and "less"), 1.17.1; bounds:
+        // scipy.stats.t.interval(0.9, 4, mean, sem).
+        let ends = |margin: f64, sign: f64| {
+            let effect = unit_effect(&FIVE.map(|x| sign * x)).unwrap();
+            let case = Case {
+                effect: Ok(&effect),
+                decision: holm_decisions(&[Some(effect.p)], 0.05)[0],
+                scale: Scale::Ratio,
+                margin: Some(margin),
+                alpha: 0.05,
+                mean: Some(effect.mean),
+                unlike: None,
+                looks: Looks::Once,
+                delta: None,
+                least: None,
+            };
+            case.ends().unwrap()
+        };
+        let near = |ours: f64, oracle: f64| {
+            assert!((ours / oracle - 1.0).abs() < 1e-9, "{ours} {oracle}");
+        };
+        let found = ends(0.03, 1.0);
+        near(found.not_lower.p, 7.929_864_422_934_1e-5);
+        near(found.not_higher.p, 0.074_422_722_237_066);
+        near(found.bounds.low, 0.014_727_081_560_543);
+        near(found.bounds.high, 0.030_872_918_439_457);
+        // The bound reaches 3.1 %, so a margin of 3 % is open, 4 % is shown, and 1 % is exceeded.
+        let shown = |ends: Ends| (ends.not_lower.shown, ends.not_higher.shown);
+        assert_eq!(shown(found), (Some(true), None));
+        assert_eq!(shown(ends(0.04, 1.0)), (Some(true), Some(true)));
+        assert_eq!(shown(ends(0.01, 1.0)), (Some(true), Some(false)));
+        // The other side, mirrored.
+        let mirrored = ends(0.03, -1.0);
+        assert_eq!(shown(mirrored), (None, Some(true)));
+        near(mirrored.not_lower.p, found.not_higher.p);
+        // Both ends together are equivalence.
+        let margin = 0.04_f64.ln_1p();
+        let both = unit_effect(&FIVE).unwrap().equivalence((-margin, margin), 0.05);
+        assert!(both.equivalent);
+    }
+
+    #[test]
+    fn looking_after_each_block_moves_the_bounds_of_the_margin_outwards() {
+        let effect = unit_effect(&FIVE).unwrap();
+        let once = Looks::Once.bounds(&effect, 0.05).unwrap();
+        let each = Looks::AfterEachBlock.bounds(&effect, 0.05).unwrap();
+        assert!(each.low < once.low && once.high < each.high);
+        let near = [each.low - 1e-6, each.low + 1e-6, each.high - 1e-6, each.high + 1e-6];
+        for value in near.into_iter().chain([0.0]) {
+            let above = Looks::AfterEachBlock.p_above(&effect, value);
+            let below = Looks::AfterEachBlock.p_below(&effect, value);
+            assert_eq!(above <= 0.05, each.low > value, "{value}");
+            assert_eq!(below <= 0.05, each.high < value, "{value}");
+        }
     }
 }

@@ -9,7 +9,7 @@ use crate::columns::Columns;
 use crate::frame::{Frame, Level, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::pairs::{Better, contested};
-use crate::operators::units::{LEVEL, Mean, Units};
+use crate::operators::units::{Units, mean};
 
 pub(crate) struct Wins;
 
@@ -107,7 +107,7 @@ impl TypedOperator for Wins {
                     let values: Vec<f64> = rows
                         .filter_map(|r| from.number(*r, &given.column))
                         .collect();
-                    Mean::over(&values, LEVEL).map(|mean| mean.value)
+                    mean(&values)
                 };
                 match contenders.iter().map(value).collect::<Option<Vec<f64>>>() {
                     Some(values) => {

@@ -65,7 +65,7 @@ pub(crate) struct Recorded {
 }
 
 /// The functions: the name in templates, the word of the rule, its third argument.
-const FUNCTIONS: [(&str, &str, Option<&str>); 17] = [
+const FUNCTIONS: [(&str, &str, Option<&str>); 18] = [
     ("every", "every", Some("that")),
     ("no_row", "no-row", Some("that")),
     ("holds", "holds", Some("that")),
@@ -82,6 +82,7 @@ const FUNCTIONS: [(&str, &str, Option<&str>); 17] = [
     ("different", "different", None),
     ("equivalent", "equivalent", None),
     ("no_evidence", "no-evidence", None),
+    ("not_worse", "not-worse", None),
     ("consistent", "consistent", Some("column")),
 ];
 

@@ -9,7 +9,8 @@ use pipeline::stage::Json;
 
 use super::predicate::{Predicate, Truth};
 use super::rule::{
-    Between, Consistent, Counted, Extremum, Only, OnlyThese, Rule, Side, Tested, That, Within,
+    Between, Better, Consistent, Counted, Extremum, NotWorse, Only, OnlyThese, Rule, Side, Tested,
+    That, Within,
 };
 use super::steps;
 use crate::data::Miss;
@@ -123,6 +124,7 @@ pub(crate) fn judge(rule: &Rule, look: Look<'_>) -> Result<Judgement, Miss> {
         Rule::Different(r) => tested(r, &view, "different"),
         Rule::Equivalent(r) => tested(r, &view, "equivalent"),
         Rule::NoEvidence(r) => tested(r, &view, "no evidence"),
+        Rule::NotWorse(r) => not_worse(r, &view),
         Rule::Consistent(r) => consistent(r, &view),
         Rule::AllOf(_) | Rule::AnyOf(_) => unreachable!("rules made of rules are handled above"),
     }
@@ -545,6 +547,55 @@ fn tested(r: &Tested, view: &View, wanted: &str) -> Result<Judgement, Miss> {
         format!("against it: {}", rows_text(view, &against, columns))
     };
     let count = n - against.len() - open.len();
+    Ok(Judgement::new(view, Truth::of(against.is_empty()), against, reason).counted(count))
+}
+
+/// Judges rows by one end of the margin: what is shown to be worse by more speaks against the rule, and what is not
+/// shown either way for nothing.
+fn not_worse(r: &NotWorse, view: &View) -> Result<Judgement, Miss> {
+    let (column, bound, word) = match r.better {
+        Better::Higher => ("not_lower", "bound_low", "lower"),
+        Better::Lower => ("not_higher", "bound_high", "higher"),
+    };
+    view.table.require(column)?;
+    let (mut against, mut open) = (Vec::new(), Vec::new());
+    for row in 0..view.rows.len() {
+        match view.get(row, column)? {
+            Scalar::Bool(true) => {}
+            Scalar::Bool(false) => against.push(row),
+            _ => open.push(row),
+        }
+    }
+    let n = view.rows.len();
+    let count = n - against.len() - open.len();
+    let why = |row: &usize| {
+        let value = |column: &str| view.get(*row, column).unwrap_or(Scalar::Null);
+        let name = view.row_name(*row);
+        match (value("margin"), value(bound)) {
+            (Scalar::Null, _) => format!("{name} has no margin: declare `margin` in the comparison"),
+            (_, Scalar::Null) => format!("{} for {name}: {}", value("verdict"), value("verdict_reason")),
+            (margin, end) => format!("{name}: {bound} = {end}, beyond the margin of {margin}"),
+        }
+    };
+    if against.is_empty() && !open.is_empty() {
+        let rows: Vec<String> = open.iter().take(3).map(why).collect();
+        let more = match open.len().saturating_sub(3) {
+            0 => String::new(),
+            more => format!("; and {more} more"),
+        };
+        let reason = format!(
+            "it is shown in {count} of {n} comparisons, not in the others: {}{more}",
+            rows.join("; ")
+        );
+        return Ok(Judgement::new(view, Truth::Unknown, open, reason).counted(count));
+    }
+    let reason = match against.is_empty() {
+        true => format!("a is not {word} by more than the margin in any of {n} rows"),
+        false => format!(
+            "{word} by more than the margin: {}",
+            rows_text(view, &against, &["effect", "margin"])
+        ),
+    };
     Ok(Judgement::new(view, Truth::of(against.is_empty()), against, reason).counted(count))
 }
 

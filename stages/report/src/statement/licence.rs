@@ -17,6 +17,7 @@ const EVERY: &[&str] = &[
     "different",
     "equivalent",
     "no-evidence",
+    "not-worse",
 ];
 const MOST: &[&str] = &["largest", "steepest", "smallest"];
 
@@ -106,6 +107,10 @@ pub(crate) const WORDS: &[(&[&str], &[&str])] = &[
     (
         &["no evidence", "no difference", "no effect"],
         &["no-evidence"],
+    ),
+    (
+        &["no worse", "no slower", "not inferior", "no regression"],
+        &["not-worse", "equivalent"],
     ),
 ];
 

@@ -50,6 +50,8 @@ pub enum Rule {
     Equivalent(Tested),
     /// Every row has the verdict `no evidence`.
     NoEvidence(Tested),
+    /// In every row, a is shown not to be worse than b by more than the margin.
+    NotWorse(NotWorse),
     /// A column is on the same side of a reference in all rows, across the levels of an axis.
     Consistent(Consistent),
     /// All of these hold. For claims.
@@ -223,6 +225,30 @@ pub struct Tested {
     pub side: Side,
 }
 
+/// Which values are good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Better {
+    /// High ones, as of a throughput.
+    Higher,
+    /// Low ones, as of a latency.
+    Lower,
+}
+
+/// Rows in which one side is not worse than the other by more than the margin of the comparison: its columns
+/// `not_lower` or `not_higher`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct NotWorse {
+    /// The table, as `stage.output`.
+    pub table: String,
+    /// Only rows with these values.
+    #[serde(default, rename = "where", skip_serializing_if = "BTreeMap::is_empty")]
+    pub only: Only,
+    /// Which values of the metric are better.
+    pub better: Better,
+}
+
 /// The same side of a reference in all rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -261,6 +287,7 @@ impl Rule {
             Self::Different(_) => "different",
             Self::Equivalent(_) => "equivalent",
             Self::NoEvidence(_) => "no-evidence",
+            Self::NotWorse(_) => "not-worse",
             Self::Consistent(_) => "consistent",
             Self::AllOf(_) => "all-of",
             Self::AnyOf(_) => "any-of",
@@ -278,6 +305,7 @@ impl Rule {
             Self::Within(r) => (&r.table, &r.only),
             Self::Monotone(r) | Self::Steepest(r) => (&r.table, &r.only),
             Self::Different(r) | Self::Equivalent(r) | Self::NoEvidence(r) => (&r.table, &r.only),
+            Self::NotWorse(r) => (&r.table, &r.only),
             Self::Consistent(r) => (&r.table, &r.only),
             Self::AllOf(_) | Self::AnyOf(_) => return None,
         })

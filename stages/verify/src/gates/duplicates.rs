@@ -94,9 +94,9 @@ impl TypedGate for Duplicates {
         let copies = at_least(pairs.len(), by_chance) <= parameters.alpha;
         if copies {
             wrong.push(format!(
-                "{} pairs of rows agree in every time to the nanosecond; {by_chance:.1e} are \
-                expected by chance",
-                pairs.len()
+                "{} pairs of rows agree in every time to the nanosecond; {} are expected by chance",
+                pairs.len(),
+                few(by_chance)
             ));
             evidence.extend(pairs.iter().map(|(a, b)| {
                 let at = |row: &Row| {
@@ -149,6 +149,15 @@ fn rows(stage: &Stage<'_>) -> Vec<Row> {
         }
     }
     rows
+}
+
+/// Writes how many pairs chance gives: whole numbers where there are some, else the order of magnitude.
+fn few(expected: f64) -> String {
+    match expected {
+        e if e >= 10.0 => format!("{e:.0}"),
+        e if e >= 0.01 => format!("{e:.2}"),
+        e => format!("{e:.0e}"),
+    }
 }
 
 /// Returns the pairs of rows that agree in every time (each row with the one like it before), and

@@ -56,7 +56,7 @@ impl Gate for TokenBias {
          chat template adds the same number to every prompt and does not count. These are \
          bounds, not tests. With `across`, the gate also compares cells that differ only on that \
          axis, in the output tokens of answers to the same prompt and in the bytes of text per \
-         token. If such a difference is above `tolerance`, a t test of log ratios over prompts \
+         token. Where a file holds no prompts, requests at the same place in the order of sending count as the same prompt. If such a difference is above `tolerance`, a t test of log ratios over prompts \
          decides, with repetitions averaged."
     }
 
@@ -274,7 +274,9 @@ fn sides(parameters: &Parameters, across: &str, stage: &Stage<'_>) -> Verdict {
         }
     }
     if told.is_empty() {
-        let why = format!("fewer than {PROMPTS} prompts that two labels of {across} answered");
+        let why = format!(
+            "fewer than {PROMPTS} prompts that two labels of {across} answered, and no order of sending in place of prompts"
+        );
         return Verdict::not_judged(why, expected);
     }
     let observed = if wrong.is_empty() {
@@ -303,12 +305,16 @@ fn collect(
             .or_insert(Some(0));
         *sum = sum.zip(chunk.bytes).map(|(a, b)| a + b);
     }
+    let places = places(rows);
     for r in rows.measured().filter(|r| r.is_ok()) {
-        let (Some(prompt), Some(tokens)) = (&r.prompt_digest, r.output_tokens.filter(|n| *n > 0))
-        else {
+        let prompt = r
+            .prompt_digest
+            .as_deref()
+            .or_else(|| Some(places.get(&r.sent_ns?)?.as_str()));
+        let (Some(prompt), Some(tokens)) = (prompt, r.output_tokens.filter(|n| *n > 0)) else {
             continue;
         };
-        let of = answers.entry((at.to_owned(), prompt.clone())).or_default();
+        let of = answers.entry((at.to_owned(), prompt.to_owned())).or_default();
         let of = of.entry(side.to_owned()).or_default();
         of.tokens.push((tokens as f64).ln());
         let text = bytes.get(&(r.request_id, r.attempt)).copied().flatten();
@@ -316,6 +322,21 @@ fn collect(
             of.bytes_per_token.push((text as f64 / tokens as f64).ln());
         }
     }
+}
+
+/// Names requests by their place in the order of sending, by their times of sending; nothing where prompts are known, or
+/// where requests have no order. Files of other tools seldom hold prompts. If both sides sent the same prompts in the same
+/// order, this pairs answers to the same prompt; if they did not, it pairs answers at random, which the test allows. The
+/// order of rows in a file would not do: rows that are sorted by what is compared are no random pairs.
+fn places(rows: &CellRows) -> BTreeMap<i64, String> {
+    let mut sent: Vec<i64> = rows.measured().filter_map(|r| r.sent_ns).collect();
+    sent.sort_unstable();
+    let known = rows.measured().any(|r| r.prompt_digest.is_some());
+    if known || sent.windows(2).any(|w| w[0] == w[1]) {
+        return BTreeMap::new();
+    }
+    let place = |(place, sent): (usize, i64)| (sent, format!("request {place}"));
+    sent.into_iter().enumerate().map(place).collect()
 }
 
 fn mean(values: &[f64]) -> Option<f64> {

@@ -12,7 +12,7 @@ use super::{Check, Table};
 const ALPHA: f64 = 0.05;
 
 pub(super) fn tables() -> Vec<Table> {
-    vec![differences(), gates(), equivalence()]
+    vec![differences(), gates(), equivalence(), not_worse()]
 }
 
 /// The chance to find an effect in all metrics of which one is looked at.
@@ -123,6 +123,41 @@ fn equivalence() -> Table {
     Table {
         title: "Called *equivalent* within 5 %",
         note: "Launches ± 3 %. At a true ratio of the margin itself at most 5 %.",
+        checks,
+    }
+}
+
+/// Not worse than the margin, and worse than it.
+fn not_worse() -> Table {
+    let mut checks = Vec::new();
+    let margin = log_margin(0.05);
+    for blocks in [3, 5, 8] {
+        for (ratio, shown, refuted) in [
+            (0.95, (0.0, 1.0), (0.0, ALPHA)),
+            (1.0, (0.0, 1.0), (0.0, ALPHA)),
+            (1.05, (0.0, ALPHA), (0.0, ALPHA)),
+            (1.1, (0.0, ALPHA), (0.0, 1.0)),
+        ] {
+            for (name, worse, bounds) in [("not worse", false, shown), ("worse", true, refuted)] {
+                let study = move |rng: &mut Stream| {
+                    let effect = unit_effect(&effects(rng, blocks, 0.03, f64::ln(ratio))).ok()?;
+                    let bounds = effect.interval(1.0 - 2.0 * ALPHA);
+                    Some(match worse {
+                        false => bounds.high < margin,
+                        true => bounds.low > margin,
+                    })
+                };
+                let (row, column) = (
+                    format!("true ratio {ratio:.2}, {name}"),
+                    format!("{blocks} blocks"),
+                );
+                checks.push(Check::new((row, column), bounds, study));
+            }
+        }
+    }
+    Table {
+        title: "Called *not worse* than 5 %",
+        note: "Of a latency, launches ± 3 %; *worse* is a refusal. At a true ratio of the margin itself each at most 5 %.",
         checks,
     }
 }

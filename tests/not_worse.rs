@@ -1,0 +1,94 @@
+//! Claims that something is not worse: licensed by a bound within a margin, refused by one beyond it, else undecided.
+
+use std::fs;
+
+use crate::support::Project;
+
+/// Two simulated servers in six blocks; the new one takes `step` for a token.
+fn study(step: &str, margin: &str) -> String {
+    format!(
+        r#"experiment: release
+title: Whether a release is slower
+question: Is the new release slower than the old one by more than the margin?
+seed: 11
+design:
+  blocks: 6
+axes:
+  release:
+    new: {{step: {step}}}
+    old: {{step: 10 ms}}
+workloads:
+  short:
+    description: Prompts of 8 random words, answers of 8 tokens.
+    prompts: {{words: {{length: 8}}}}
+    output: {{tokens: 8}}
+claims:
+  not-slower:
+    says: The new release is not slower than the old one by more than the margin.
+    rule:
+      not-worse: {{table: results.comparison, where: {{metric: output_throughput}}, better: higher}}
+stages:
+  ladder:
+    kind: load
+    over: [release]
+    workload: short
+    arrival: {{closed-loop: {{clients: 1}}}}
+    requests: 8
+    simulate:
+      server:
+        slots: 1
+        prefill: {{fixed: 5 ms}}
+        decode: {{fixed: "${{release.step}}"}}
+        noise: {{launch: 0.02}}
+  checks:
+    kind: verify
+    needs: [ladder]
+    gates:
+      - {{gate: census}}
+  results:
+    kind: analyze
+    needs: [ladder, checks]
+    tables:
+      cells: {{operator: cell-summary}}
+      comparison:
+        operator: paired-comparison
+        from: cells
+        pair: {{axis: release, a: new, b: old}}
+        columns: [output_throughput]
+        {margin}
+  report: {{kind: report, needs: [ladder, checks, results]}}
+"#
+    )
+}
+
+/// What a run says of the claim.
+fn said(step: &str, margin: &str) -> String {
+    let project = Project::new();
+    fs::write(project.path().join("release.yaml"), study(step, margin)).expect("it can be written");
+    let run = project.run(["run", "release.yaml"]).ok();
+    let said = format!("{}{}", run.stdout, run.stderr);
+    let line = said.lines().find(|line| line.contains("not-slower:"));
+    line.unwrap_or_else(|| panic!("no claim: {said}")).to_owned()
+}
+
+#[test]
+fn a_claim_that_something_is_not_worse_is_licensed_refused_or_undecided_by_the_bound() {
+    let margin = "margin: {output_throughput: 0.1}";
+    let same = said("10.01 ms", margin);
+    assert!(same.contains("licensed"), "{same}");
+    let slower = said("14 ms", margin);
+    assert!(
+        slower.contains("refused") && slower.contains("lower by more than the margin"),
+        "{slower}"
+    );
+    let open = said("11 ms", margin);
+    assert!(
+        open.contains("undecided") && open.contains("beyond the margin of 0.1"),
+        "{open}"
+    );
+    let without = said("10.01 ms", "family: study");
+    assert!(
+        without.contains("undecided") && without.contains("declare `margin`"),
+        "{without}"
+    );
+}
