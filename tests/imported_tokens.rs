@@ -14,11 +14,14 @@ fn project(factor: f64) -> Project {
             let (mut text, mut state) = ("start_s,first_s,last_s,tokens\n".to_owned(), block);
             let mut at = 0.0;
             for i in 0..40_u64 {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 let tokens = 9 + (state >> 33) % 57;
                 let counted = (tokens as f64 * factor).round();
                 let last = 0.05 + 0.011 * tokens as f64 + 0.000_013 * (i * block % 17) as f64;
-                let first = 0.051 + 0.000_1 * (i % 7) as f64 + if system == "a" { 0.000_37 } else { 0.0 };
+                let first =
+                    0.051 + 0.000_1 * (i % 7) as f64 + if system == "a" { 0.000_37 } else { 0.0 };
                 writeln!(text, "{at:.6},{first:.6},{:.6},{counted}", last + first).unwrap();
                 at += last + first + 0.01;
             }

@@ -437,12 +437,33 @@ fn a_stage_that_lacks_what_it_reads_is_told_while_planning() {
     let unverified = "no verify stage among `needs` covers the load stage `ladder`";
     let unread = "the stage does not need a load stage";
     for (from, to, message, hint) in [
-        ("needs: [ladder, checks]", "needs: [ladder]", unverified, "hint: add a verify stage"),
-        ("needs: [ladder, checks]", "needs: [checks]", unread, "hint: an analyze stage needs the load stage"),
-        ("needs: [server, ladder]", "needs: [server]", unread, "hint: a verify stage must need the load stages"),
+        (
+            "needs: [ladder, checks]",
+            "needs: [ladder]",
+            unverified,
+            "hint: add a verify stage",
+        ),
+        (
+            "needs: [ladder, checks]",
+            "needs: [checks]",
+            unread,
+            "hint: an analyze stage needs the load stage",
+        ),
+        (
+            "needs: [server, ladder]",
+            "needs: [server]",
+            unread,
+            "hint: a verify stage must need the load stages",
+        ),
     ] {
         let told = planned(&project, from, to);
-        assert!(told.contains(message) && told.contains(hint), "{to}: {told}");
-        assert!(told.contains("spoilt.yaml:") && told.contains("needs"), "{to}: {told}");
+        assert!(
+            told.contains(message) && told.contains(hint),
+            "{to}: {told}"
+        );
+        assert!(
+            told.contains("spoilt.yaml:") && told.contains("needs"),
+            "{to}: {told}"
+        );
     }
 }

@@ -68,7 +68,8 @@ fn said(step: &str, margin: &str) -> String {
     let run = project.run(["run", "release.yaml"]).ok();
     let said = format!("{}{}", run.stdout, run.stderr);
     let line = said.lines().find(|line| line.contains("not-slower:"));
-    line.unwrap_or_else(|| panic!("no claim: {said}")).to_owned()
+    line.unwrap_or_else(|| panic!("no claim: {said}"))
+        .to_owned()
 }
 
 #[test]

@@ -114,8 +114,14 @@ fn a_test_that_holds_only_once_is_told_before_anything_is_measured() {
 #[test]
 fn a_test_that_does_not_hold_at_every_look_is_a_mistake_with_its_place() {
     for (table, at) in [
-        ("pair: {axis: configuration, a: fast, b: slow}\n        test: wilcoxon", "test: wilcoxon"),
-        ("pair: {axis: configuration, a: fast, b: slow}\n        test: sign", "test: sign"),
+        (
+            "pair: {axis: configuration, a: fast, b: slow}\n        test: wilcoxon",
+            "test: wilcoxon",
+        ),
+        (
+            "pair: {axis: configuration, a: fast, b: slow}\n        test: sign",
+            "test: sign",
+        ),
     ] {
         let project = Project::new();
         let study = STUDY.replace("pair: {axis: configuration, a: fast, b: slow}", table);
@@ -123,8 +129,17 @@ fn a_test_that_does_not_hold_at_every_look_is_a_mistake_with_its_place() {
         let told = project.run(["plan", "experiments/until.yaml"]);
         assert_eq!(told.code, Some(2), "{}", told.stdout);
         let told = told.stderr;
-        assert!(told.contains("is not valid for a study that looks at its data after each block"), "{told}");
-        assert!(told.contains(at) && told.contains("--> experiments/until.yaml:"), "{told}");
-        assert!(told.contains("hint: use `paired-comparison` with its test `paired-t`"), "{told}");
+        assert!(
+            told.contains("is not valid for a study that looks at its data after each block"),
+            "{told}"
+        );
+        assert!(
+            told.contains(at) && told.contains("--> experiments/until.yaml:"),
+            "{told}"
+        );
+        assert!(
+            told.contains("hint: use `paired-comparison` with its test `paired-t`"),
+            "{told}"
+        );
     }
 }

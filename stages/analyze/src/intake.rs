@@ -126,13 +126,11 @@ pub(crate) const HOLD: u64 = 256 << 20;
 pub(crate) const NO_LOAD: &str = "the stage does not need a load stage";
 
 /// What to do about [`NO_LOAD`].
-pub(crate) const NEEDS_LOAD: &str =
-    "an analyze stage needs the load stage whose rows it analyzes, and a verify stage over it; or a run stage whose \
+pub(crate) const NEEDS_LOAD: &str = "an analyze stage needs the load stage whose rows it analyzes, and a verify stage over it; or a run stage whose \
     tables a query reads";
 
 /// What to do about a load stage that [no verify stage covers](unverified_load).
-pub(crate) const NEEDS_VERIFY: &str =
-    "add a verify stage that needs it, and add that verify stage to `needs`; only verified rows enter tables";
+pub(crate) const NEEDS_VERIFY: &str = "add a verify stage that needs it, and add that verify stage to `needs`; only verified rows enter tables";
 
 /// Several load stages for a table that reads one.
 pub(crate) const SEVERAL_LOADS: &str = "the stage needs several load stages";

@@ -205,10 +205,11 @@ fn missing_stages(tables: &[Planned], needs: &[Needed<'_>]) -> Vec<Problem> {
         let takes = operator(&table.operator)
             .is_some_and(|o| o.schema()["properties"].get("load").is_some());
         let problem = match table.parameters["load"].as_str() {
-            Some(name) if !loads.contains(&name) => {
-                Problem::at(&["tables", &table.name, "load"], no_such_load(name))
-                    .hint(remedy(name, "load stages it needs", &loads))
-            }
+            Some(name) if !loads.contains(&name) => Problem::at(
+                &["tables", &table.name, "load"],
+                no_such_load(name),
+            )
+            .hint(remedy(name, "load stages it needs", &loads)),
             None if takes && loads.len() > 1 => {
                 Problem::at(&["tables", &table.name], SEVERAL_LOADS).hint(choose(&loads))
             }

@@ -368,8 +368,11 @@ impl Context<'_> {
         let known: Vec<&str> = self.loads.iter().map(|l| l.stage.as_str()).collect();
         match name {
             Some(name) => self.loads.iter().find(|l| l.stage == name).ok_or_else(|| {
-                Failure::failed(no_such_load(name))
-                    .hint(remedy(name, "load stages it needs", &known))
+                Failure::failed(no_such_load(name)).hint(remedy(
+                    name,
+                    "load stages it needs",
+                    &known,
+                ))
             }),
             None if self.loads.len() == 1 => Ok(&self.loads[0]),
             None => Err(Failure::failed(SEVERAL_LOADS).hint(choose(&known))),

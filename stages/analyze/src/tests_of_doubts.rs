@@ -90,7 +90,8 @@ fn ladders(hosts: usize) -> String {
     for (host, block) in (0..hosts).flat_map(|host| (0..2).map(move |block| (host, block))) {
         for (system, factor) in [("a", 1.4), ("b", 1.0)] {
             for n in [1.0, 2.0, 4.0, 8.0, 16.0] {
-                let mixed = host * 5 + block * 3 + n as usize + usize::from(system == "a") * (1 + host);
+                let mixed =
+                    host * 5 + block * 3 + n as usize + usize::from(system == "a") * (1 + host);
                 let noise = 1.0 + 0.01 * (mixed % 7) as f64;
                 let value = 500.0 * factor * noise * n / (n + 3.0);
                 text.push_str(&format!("h{host},{block},{system},{n},{value}\n"));
@@ -139,16 +140,28 @@ fn no_interval_over_fewer_than_five_clusters_whatever_makes_it() {
     ];
     for (operator, parameters, figure, reason) in cases {
         for (hosts, known) in [(3, false), (4, false), (5, true)] {
-            let found = run(operator, &parameters, table(&ladders(hosts), &keys, &["tok_s"]));
+            let found = run(
+                operator,
+                &parameters,
+                table(&ladders(hosts), &keys, &["tok_s"]),
+            );
             let values = |name: &str| -> Vec<Scalar> {
                 let rows = 0..found.rows.len();
-                rows.map(|row| found.value(row, name).unwrap().clone()).collect()
+                rows.map(|row| found.value(row, name).unwrap().clone())
+                    .collect()
             };
             let some = values(figure).iter().any(|value| *value != Scalar::Null);
-            assert_eq!(some, known, "{operator} over {hosts} hosts: {:?}", values(figure));
+            assert_eq!(
+                some,
+                known,
+                "{operator} over {hosts} hosts: {:?}",
+                values(figure)
+            );
             if !known && !reason.is_empty() {
                 let why = format!("{hosts} clusters, and at least 5 are needed");
-                let told = values(reason).iter().all(|text| text.to_string().contains(&why));
+                let told = values(reason)
+                    .iter()
+                    .all(|text| text.to_string().contains(&why));
                 assert!(told, "{operator}: {:?}", values(reason));
             }
         }

@@ -268,10 +268,7 @@ fn family_note(world: &World, view: &View) -> Result<Option<String>, Error> {
         true => "Not tested: no row allows a test.".to_owned(),
         false => format!("Family of tests (Holm): {}.", families.join("; ")),
     };
-    let mut parts = vec![
-        tests,
-        format!("Unit of replication: {}.", units.join("; ")),
-    ];
+    let mut parts = vec![tests, format!("Unit of replication: {}.", units.join("; "))];
     for column in ["n", "n_a", "n_b"] {
         if has(&[column]) {
             parts.push(format!("{column} = {}.", distinct(column)?.join(", ")));

@@ -345,7 +345,9 @@ impl Terms {
             )
         };
         let p = |word: &str| {
-            format!("the one-sided p value of \"a is {word} than b by the margin or more\"; null without a margin")
+            format!(
+                "the one-sided p value of \"a is {word} than b by the margin or more\"; null without a margin"
+            )
         };
         columns
             .with(bound("lower"), move |j| {
@@ -391,7 +393,8 @@ impl Terms {
             "the smallest true effect that this number of units with this spread finds in 80 % \
             of studies, {of}; null if a test of ranks or signs decides"
         );
-        columns = self.ends(columns)
+        columns = self
+            .ends(columns)
             .with(
                 Spec::text(
                     "higher",

@@ -145,7 +145,9 @@ impl Curve {
         read: impl Fn(&statistics::Fit) -> Option<f64>,
     ) -> Option<Mean> {
         let values: Vec<f64> = self.units.iter().filter_map(read).collect();
-        self.unit.mean(&values, level).filter(|_| values.len() == self.units.len())
+        self.unit
+            .mean(&values, level)
+            .filter(|_| values.len() == self.units.len())
     }
 }
 

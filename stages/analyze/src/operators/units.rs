@@ -9,7 +9,9 @@ use pipeline::Failure;
 use pipeline::suggest::remedy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use statistics::{Interval, LEAST_CLUSTERS, LEAST_UNITS, Refusal, Sample, UnitEffect, unit_effect_rounded};
+use statistics::{
+    Interval, LEAST_CLUSTERS, LEAST_UNITS, Refusal, Sample, UnitEffect, unit_effect_rounded,
+};
 
 use crate::columns::Columns;
 use crate::frame::{Frame, Spec};

@@ -317,7 +317,9 @@ mod tests {
         near(mirrored.not_lower.p, found.not_higher.p);
         // Both ends together are equivalence.
         let margin = 0.04_f64.ln_1p();
-        let both = unit_effect(&FIVE).unwrap().equivalence((-margin, margin), 0.05);
+        let both = unit_effect(&FIVE)
+            .unwrap()
+            .equivalence((-margin, margin), 0.05);
         assert!(both.equivalent);
     }
 
@@ -327,7 +329,12 @@ mod tests {
         let once = Looks::Once.bounds(&effect, 0.05).unwrap();
         let each = Looks::AfterEachBlock.bounds(&effect, 0.05).unwrap();
         assert!(each.low < once.low && once.high < each.high);
-        let near = [each.low - 1e-6, each.low + 1e-6, each.high - 1e-6, each.high + 1e-6];
+        let near = [
+            each.low - 1e-6,
+            each.low + 1e-6,
+            each.high - 1e-6,
+            each.high + 1e-6,
+        ];
         for value in near.into_iter().chain([0.0]) {
             let above = Looks::AfterEachBlock.p_above(&effect, value);
             let below = Looks::AfterEachBlock.p_below(&effect, value);

@@ -9,7 +9,7 @@ use pipeline::stage::Json;
 
 use super::predicate::{Predicate, Truth};
 use super::rule::{
-    Between, Better, Consistent, Counted, Extremum, NotWorse, Only, OnlyThese, Rule, Side, Tested,
+    Better, Between, Consistent, Counted, Extremum, NotWorse, Only, OnlyThese, Rule, Side, Tested,
     That, Within,
 };
 use super::steps;
@@ -572,8 +572,14 @@ fn not_worse(r: &NotWorse, view: &View) -> Result<Judgement, Miss> {
         let value = |column: &str| view.get(*row, column).unwrap_or(Scalar::Null);
         let name = view.row_name(*row);
         match (value("margin"), value(bound)) {
-            (Scalar::Null, _) => format!("{name} has no margin: declare `margin` in the comparison"),
-            (_, Scalar::Null) => format!("{} for {name}: {}", value("verdict"), value("verdict_reason")),
+            (Scalar::Null, _) => {
+                format!("{name} has no margin: declare `margin` in the comparison")
+            }
+            (_, Scalar::Null) => format!(
+                "{} for {name}: {}",
+                value("verdict"),
+                value("verdict_reason")
+            ),
             (margin, end) => format!("{name}: {bound} = {end}, beyond the margin of {margin}"),
         }
     };

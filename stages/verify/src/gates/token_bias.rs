@@ -314,7 +314,9 @@ fn collect(
         let (Some(prompt), Some(tokens)) = (prompt, r.output_tokens.filter(|n| *n > 0)) else {
             continue;
         };
-        let of = answers.entry((at.to_owned(), prompt.to_owned())).or_default();
+        let of = answers
+            .entry((at.to_owned(), prompt.to_owned()))
+            .or_default();
         let of = of.entry(side.to_owned()).or_default();
         of.tokens.push((tokens as f64).ln());
         let text = bytes.get(&(r.request_id, r.attempt)).copied().flatten();
