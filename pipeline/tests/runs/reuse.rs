@@ -6,7 +6,9 @@ use artifacts::Scalar;
 use pipeline::{Decision, Event, Experiment, PlanOptions, RunOptions};
 use serde_json::json;
 
-use crate::common::{Bench, World, experiment, ints, stage, study_axes, study_stages, texts};
+use crate::common::{
+    Bench, World, experiment, ints, registry, stage, study_axes, study_stages, texts,
+};
 
 #[test]
 fn a_second_run_executes_nothing_and_starts_no_resource() {
@@ -363,7 +365,7 @@ fn a_lost_store_does_not_hide_the_marks_of_the_lock() {
     bench.run(&study);
     again(&bench, &study);
     let elsewhere = Bench::new();
-    let registry = crate::common::registry(&elsewhere.world);
+    let registry = registry(&elsewhere.world);
     let listen = |_: &Event| ();
     let options = RunOptions::default();
     pipeline::run(&study, &registry, &elsewhere.store, &options, &listen).unwrap();
@@ -556,7 +558,7 @@ fn only_executes_what_is_named_and_what_it_needs() {
 fn options_that_name_nothing_are_errors_with_a_suggestion() {
     let bench = Bench::new();
     let error = |options: PlanOptions| {
-        let registry = crate::common::registry(&bench.world);
+        let registry = registry(&bench.world);
         match pipeline::plan(&bench.study(), &registry, &bench.store, &options).unwrap_err() {
             pipeline::PipelineError::Selection { message, hint } => (message, hint),
             other => panic!("{other}"),
@@ -658,4 +660,39 @@ fn results_do_not_depend_on_the_number_of_threads() {
         summary.trail
     };
     assert_eq!(trail(1), trail(7));
+}
+
+#[test]
+fn a_plan_that_leaves_something_to_execute_is_not_gone_on_with() {
+    let bench = Bench::new();
+    let (study, registry) = (bench.study(), registry(&bench.world));
+    let options = RunOptions::default();
+    let (plan, prepared) =
+        pipeline::plan_to_run(&study, &registry, &bench.store, &options.plan).unwrap();
+    assert!(prepared.is_none(), "{plan:?}");
+}
+
+#[test]
+fn a_run_that_goes_on_with_its_plan_says_what_a_run_that_plans_says() {
+    let bench = Bench::new();
+    let (study, registry) = (bench.study(), registry(&bench.world));
+    bench.run(&study);
+    let (planned, executed) = bench.run(&study);
+    assert!(executed.is_empty(), "{executed:?}");
+    let lock = std::fs::read(&planned.lock).unwrap();
+    let options = RunOptions::default();
+    let (_, prepared) =
+        pipeline::plan_to_run(&study, &registry, &bench.store, &options.plan).unwrap();
+    assert!(prepared.is_some(), "nothing is left to execute");
+    // A second plan would not find the reports, and execute them.
+    assert!(!planned.results.is_empty());
+    for result in &planned.results {
+        bench.store.retire(&result.record).unwrap();
+    }
+    let gone_on =
+        pipeline::run_prepared(prepared, &study, &registry, &bench.store, &options, &|_| ())
+            .unwrap();
+    assert_eq!(gone_on, planned);
+    assert_eq!(std::fs::read(&gone_on.lock).unwrap(), lock);
+    assert!(bench.world.take().is_empty(), "no cell executed");
 }
