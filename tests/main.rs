@@ -26,6 +26,7 @@ mod first_hour;
 mod foreign;
 mod groups;
 mod help;
+mod house;
 mod imported;
 mod imported_tokens;
 mod kept;
