@@ -266,7 +266,7 @@ fn jobs_outlive_a_coordinator_that_is_killed_and_are_found_again() {
         first.wait().expect("it is gone");
         let status = login.ask(&["status", STUDY]).ok().stdout;
         assert!(
-            status.contains("PENDING") && status.contains("Slurm job"),
+            status.contains("PENDING") && status.contains("since 01:00:00"),
             "{status}"
         );
         if !number_is_known {

@@ -181,14 +181,15 @@ fn tell_unfinished(runs: &[Unfinished], jobs: &[JobLine], experiment: &Path, glo
                     .unwrap_or_else(|| "not submitted".to_owned()),
                 job.state.clone(),
                 job.node.clone(),
+                job.waited.clone(),
                 job.elapsed.clone(),
                 job.cells.to_string(),
                 job.first.clone(),
             ]
         };
         let rows: Vec<Vec<String>> = jobs.iter().map(row).collect();
-        let heading = ["Slurm job", "state", "machine", "has run", "cells", "first"];
-        say(&columns(&heading, &rows, &[4]));
+        let heading = ["Slurm job", "state", "machine", "waited", "has run", "cells", "first"];
+        say(&columns(&heading, &rows, &[5]));
     }
     if runs.iter().any(|run| !run.live) {
         say(&format!(
@@ -200,8 +201,8 @@ fn tell_unfinished(runs: &[Unfinished], jobs: &[JobLine], experiment: &Path, glo
 
 fn job_json(job: &JobLine) -> serde_json::Value {
     json!({
-        "job": job.job, "state": job.state, "machine": job.node, "has_run": job.elapsed, "cells": job.cells,
-        "first": job.first,
+        "job": job.job, "state": job.state, "machine": job.node, "waited": job.waited, "has_run": job.elapsed,
+        "cells": job.cells, "first": job.first,
     })
 }
 

@@ -58,7 +58,7 @@ squeue)
     [ ! -e forgets ] || exit 0
     for folder in jobs/*; do
         [ -e "$folder/state" ] || continue
-        echo "${folder#jobs/}|$(cat "$folder/name")|$(cat "$folder/state")|None|$(cat "$folder/node")|0:01"
+        echo "${folder#jobs/}|$(cat "$folder/name")|$(cat "$folder/state")|None|$(cat "$folder/node")|0:01|2026-11-23T01:00:00|2026-11-23T01:00:07"
     done
     ;;
 sacct)

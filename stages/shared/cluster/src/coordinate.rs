@@ -553,9 +553,7 @@ impl<'a> Cluster<'a> {
 
     fn note_state(&mut self, index: usize, state: JobState) -> Result<(), ClusterError> {
         let entry = &mut self.jobs.jobs[index];
-        // A job that begins again may be seen while it ends, too.
-        let begun = !matches!(entry.state.as_str(), "" | "PENDING");
-        let again = begun && state.state == "PENDING";
+        let again = begins_again(&entry.state, &state.state);
         let changed = entry.state != state.state || entry.node != state.node;
         if again {
             (self.asked.tell)(&format!(
@@ -570,6 +568,7 @@ impl<'a> Cluster<'a> {
         entry.state = state.state;
         entry.node = state.node;
         entry.elapsed = state.elapsed;
+        entry.waited = state.waited;
         match changed {
             true => self.file.write(&self.jobs),
             false => Ok(()),
@@ -582,6 +581,11 @@ impl<'a> Cluster<'a> {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
+}
+
+/// Tells whether a job was put back into the queue between two looks. It may have been seen while it ended, too.
+fn begins_again(before: &str, now: &str) -> bool {
+    !matches!(before, "" | "PENDING") && now == "PENDING"
 }
 
 /// Reads what a shard's placement asks for.
@@ -613,4 +617,24 @@ fn cells_text(cells: &[ShardCell]) -> String {
 /// Returns a path as `--output` takes it: `%` begins one of Slurm's own patterns.
 fn slurm_path(path: &Path) -> String {
     path.display().to_string().replace('%', "%%")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_begins_again_if_it_waits_after_it_ran_or_while_it_ended() {
+        for before in ["RUNNING", "COMPLETING", "PREEMPTED", "REQUEUED", "SUSPENDED"] {
+            assert!(begins_again(before, "PENDING"), "{before}");
+        }
+        for (before, now) in [
+            ("", "PENDING"),
+            ("PENDING", "PENDING"),
+            ("PENDING", "RUNNING"),
+            ("RUNNING", "COMPLETING"),
+        ] {
+            assert!(!begins_again(before, now), "{before}, {now}");
+        }
+    }
 }

@@ -389,20 +389,8 @@ impl Pushing {
     fn counts(&self, digest: &Digest) -> bool {
         let read = |bytes: Vec<u8>| Record::parse(&bytes).ok();
         let status = self.store.get(digest).ok().and_then(read);
-        match status.map(|record| record.status) {
-            Some(CellStatus::Ok) => true,
-            Some(CellStatus::Interrupted) => false,
-            _ => !self.is_being_stopped(),
-        }
-    }
-
-    /// Returns whether the job is being stopped; its signal may come a little after the engine's.
-    fn is_being_stopped(&self) -> bool {
-        let end = Instant::now() + SIGNAL_WAIT;
-        while Instant::now() < end && !self.cancelled.load(Ordering::Relaxed) {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        self.cancelled.load(Ordering::Relaxed)
+        let status = status.map(|record| record.status);
+        tells_of_cell(status, || is_stopped(&self.cancelled, SIGNAL_WAIT))
     }
 
     /// Pushes those of the records that are not pushed yet.
@@ -443,5 +431,50 @@ fn told(event: &Event) -> Option<String> {
         }
         Event::Warning { message, .. } => Some(format!("warning: {message}")),
         _ => None,
+    }
+}
+
+/// Tells whether a status says what became of a cell, or only that its job is being stopped.
+fn tells_of_cell(status: Option<CellStatus>, is_stopped: impl FnOnce() -> bool) -> bool {
+    match status {
+        Some(CellStatus::Ok) => true,
+        Some(CellStatus::Interrupted) => false,
+        _ => !is_stopped(),
+    }
+}
+
+/// Returns whether a job is being stopped; its signal may come a little after the engine's.
+fn is_stopped(cancelled: &AtomicBool, wait: Duration) -> bool {
+    let end = Instant::now() + wait;
+    while Instant::now() < end && !cancelled.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    cancelled.load(Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_that_fails_while_its_job_is_stopped_tells_nothing() {
+        for failed in [CellStatus::Failed, CellStatus::Timeout, CellStatus::Hung] {
+            assert!(!tells_of_cell(Some(failed), || true));
+            assert!(tells_of_cell(Some(failed), || false));
+        }
+        assert!(tells_of_cell(Some(CellStatus::Ok), || true));
+        assert!(!tells_of_cell(Some(CellStatus::Interrupted), || false));
+    }
+
+    #[test]
+    fn a_signal_that_comes_after_the_failure_is_waited_for() {
+        let cancelled = AtomicBool::new(false);
+        assert!(!is_stopped(&cancelled, Duration::ZERO));
+        std::thread::scope(|scope| {
+            // Far longer than the signal takes: the wait ends with the signal.
+            let waits = scope.spawn(|| is_stopped(&cancelled, Duration::from_secs(3600)));
+            cancelled.store(true, Ordering::Relaxed);
+            assert!(waits.join().expect("it ends"));
+        });
     }
 }

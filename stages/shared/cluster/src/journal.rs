@@ -30,6 +30,8 @@ pub(crate) struct Job {
     pub(crate) state: String,
     pub(crate) node: String,
     pub(crate) elapsed: String,
+    #[serde(default)]
+    pub(crate) waited: String,
     /// How it ended.
     pub(crate) ended: Option<Ended>,
     /// Whether all that it was to do is known.

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use crate::error::ClusterError;
 
 /// What `squeue` is asked to print of each job.
-const SQUEUE_FORMAT: &str = "%i|%j|%T|%r|%N|%M";
+const SQUEUE_FORMAT: &str = "%i|%j|%T|%r|%N|%M|%V|%S";
 
 /// What `sacct` is asked to print of each job.
 const SACCT_FORMAT: &str = "JobIDRaw,JobName,State,Reason,NodeList,Elapsed,ExitCode";
@@ -36,6 +36,8 @@ pub struct JobState {
     pub node: String,
     /// How long it has run, as Slurm writes it.
     pub elapsed: String,
+    /// How long it waited in the queue, or since when it waits; empty if Slurm does not say.
+    pub waited: String,
 }
 
 impl JobState {
@@ -69,7 +71,7 @@ fn phase(state: &str) -> Phase {
 
 /// Reads the lines of `squeue`.
 pub(crate) fn parse_squeue(text: &str) -> Vec<JobState> {
-    text.lines().filter_map(|line| parse(line, 6)).collect()
+    text.lines().filter_map(|line| parse(line, 8)).collect()
 }
 
 /// Reads the lines of `sacct --parsable2`.
@@ -98,7 +100,30 @@ fn parse(line: &str, fields: usize) -> Option<JobState> {
         reason: told(reason),
         node: told(node),
         elapsed: (*elapsed).to_owned(),
+        waited: match parts.as_slice() {
+            [.., submitted, started] if fields == 8 => waited(submitted, started, state),
+            _ => String::new(),
+        },
     })
+}
+
+/// Returns how long a job waited, from the times that `squeue` tells. For a job that still waits, Slurm's start is a guess.
+fn waited(submitted: &str, started: &str, state: &str) -> String {
+    let time = |text: &str| text.parse::<jiff::civil::DateTime>().ok();
+    let Some(submitted) = time(submitted) else {
+        return String::new();
+    };
+    match time(started).filter(|_| state != "PENDING") {
+        None => format!("since {}", submitted.strftime("%H:%M:%S")),
+        Some(started) => {
+            let seconds = submitted.duration_until(started).as_secs().max(0);
+            let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+            match hours {
+                0 => format!("{minutes}:{:02}", seconds % 60),
+                _ => format!("{hours}:{minutes:02}:{:02}", seconds % 60),
+            }
+        }
+    }
 }
 
 /// Reads `scontrol --oneliner show job`: `Key=Value` pairs. Values with spaces are cut at the first one.
@@ -286,14 +311,17 @@ mod tests {
 
     #[test]
     fn the_lines_of_squeue_are_jobs() {
-        let text = "7|benchtrail-s1-2|RUNNING|None|n1|0:05\n8|benchtrail-s1-3|PENDING|Resources||0:00\n\
-                    slurm_load_jobs error\n9_1|array|RUNNING|None|n1|0:01\n";
+        let text = "7|benchtrail-s1-2|RUNNING|None|n1|0:05|2026-11-22T23:59:50|2026-11-23T00:01:03\n\
+                    8|benchtrail-s1-3|PENDING|Resources||0:00|2026-11-23T00:00:07|N/A\n\
+                    slurm_load_jobs error\n9_1|array|RUNNING|None|n1|0:01|N/A|N/A\n";
         let jobs = parse_squeue(text);
         assert_eq!(jobs.len(), 2, "{jobs:?}");
         assert_eq!(jobs[0].node, "n1");
         assert_eq!(jobs[0].reason, "");
         assert_eq!(jobs[1].reason, "Resources");
         assert_eq!(jobs[1].phase(), Phase::Active);
+        assert_eq!(jobs[0].waited, "1:13");
+        assert_eq!(jobs[1].waited, "since 00:00:07");
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub struct JobLine {
     pub node: String,
     /// How long it has run.
     pub elapsed: String,
+    /// How long it waited in the queue, or since when it waits.
+    pub waited: String,
 }
 
 /// Returns the records that jobs of an unfinished run left in the shared store: the next run of the study takes them in.
@@ -71,6 +73,7 @@ pub fn jobs_of(store: &Path, experiment_lock: &Path) -> Result<Vec<JobLine>, Clu
             state: job.state.clone(),
             node: job.node.clone(),
             elapsed: job.elapsed.clone(),
+            waited: job.waited.clone(),
             ..JobState::default()
         };
         let state = found.cloned().unwrap_or(known);
@@ -82,6 +85,7 @@ pub fn jobs_of(store: &Path, experiment_lock: &Path) -> Result<Vec<JobLine>, Clu
             state: ended.unwrap_or(state.state),
             node: state.node,
             elapsed: state.elapsed,
+            waited: state.waited,
         }
     };
     Ok(jobs.jobs.into_iter().map(line).collect())
