@@ -45,7 +45,7 @@ fn wrong_credentials_are_said_without_being_repeated_and_nothing_is_measured() {
     let said = String::from_utf8(refused.stderr).expect("text");
     assert_eq!(refused.status.code(), Some(4), "{said}");
     assert!(
-        said.contains("refuses access") && said.contains("AWS_ACCESS_KEY_ID"),
+        said.contains("does not accept the credentials") && said.contains("AWS_ACCESS_KEY_ID"),
         "{said}"
     );
     assert!(

@@ -10,7 +10,8 @@ pub(crate) type Sink<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), RemoteError>;
 
 /// A place that keeps bytes under names: `/` parts the segments of a name.
 pub(crate) trait Backend: Debug + Send + Sync {
-    /// Puts bytes under a name if it is free: all of them or nothing. Returns false if the name is taken.
+    /// Puts bytes under a name if it is free: all of them or nothing. Returns false if the name is taken:
+    /// by others, or by this very put if its connection was cut and it was tried again.
     fn put_new(&self, name: &str, bytes: &[u8]) -> Result<bool, RemoteError>;
 
     /// Puts a file under a name, whatever was there. The name leads to the old or to the new bytes, never to a part.

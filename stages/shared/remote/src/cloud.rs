@@ -21,13 +21,17 @@ use crate::client::Connector;
 use crate::error::RemoteError;
 use crate::place::{Bucket, Provider};
 use crate::profile;
-use crate::refusal::Server;
+use crate::refusal::{Server, was_cut};
 
 /// From this size on (bytes) a file goes in parts and is never whole in memory. Also the smallest size of a part.
 const PART: u64 = 8 << 20;
 
 /// The most parts of one object. S3 takes 10,000.
 const MOST_PARTS: u64 = 9_000;
+
+/// How often a conditional put is tried again whose connection was cut, and how long it waits before the first time.
+const CUTS: u32 = 6;
+const CUT_WAIT: Duration = Duration::from_millis(50);
 
 /// A bucket. Its client is asynchronous, its callers are threads: each waits for its own request.
 #[derive(Debug)]
@@ -162,13 +166,21 @@ fn patience() -> RetryConfig {
 
 impl Backend for Cloud {
     fn put_new(&self, name: &str, bytes: &[u8]) -> Result<bool, RemoteError> {
-        let options = PutOptions::from(PutMode::Create);
         let key = self.key(name);
-        let put = self.store.put_opts(&key, bytes.to_vec().into(), options);
-        match self.runtime.block_on(put) {
-            Ok(_) => Ok(true),
-            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(false),
-            Err(error) => Err(self.refusal(&error)),
+        let mut attempt = 0;
+        loop {
+            let options = PutOptions::from(PutMode::Create);
+            let put = self.store.put_opts(&key, bytes.to_vec().into(), options);
+            match self.runtime.block_on(put) {
+                Ok(_) => return Ok(true),
+                Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => return Ok(false),
+                // The client does not try these again, for the put may have been done: then the name is taken by us.
+                Err(error) if was_cut(&error) && attempt < CUTS => {
+                    std::thread::sleep(CUT_WAIT * 2_u32.pow(attempt));
+                    attempt += 1;
+                }
+                Err(error) => return Err(self.refusal(&error)),
+            }
         }
     }
 

@@ -22,21 +22,33 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Adds what the profile `AWS_PROFILE` of `~/.aws/credentials` and `~/.aws/config` says, where no variable says it.
-pub(crate) fn fill(mut builder: AmazonS3Builder) -> AmazonS3Builder {
+/// Returns what the profile `AWS_PROFILE` says, in the files of Amazon's tools.
+fn chosen_profile() -> BTreeMap<String, String> {
     let file = |name: &str, default: &str| {
-        let home = || Some(PathBuf::from(variable("HOME")?).join(".aws").join(default));
+        let home = || {
+            let home = PathBuf::from(variable("HOME")?);
+            Some(home.join(".aws").join(default))
+        };
         let path = variable(name).map(PathBuf::from).or_else(home)?;
         std::fs::read_to_string(path).ok()
     };
     let profile = variable("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
-    let mut found = BTreeMap::new();
-    if let Some(text) = file("AWS_CONFIG_FILE", "config") {
-        found.extend(section(&text, &profile));
-    }
-    if let Some(text) = file("AWS_SHARED_CREDENTIALS_FILE", "credentials") {
-        found.extend(section(&text, &profile));
-    }
+    let files = [
+        file("AWS_CONFIG_FILE", "config"),
+        file("AWS_SHARED_CREDENTIALS_FILE", "credentials"),
+    ];
+    let texts = files.iter().flatten();
+    texts.flat_map(|text| section(text, &profile)).collect()
+}
+
+/// Returns the server that the profile names.
+pub(crate) fn endpoint() -> Option<String> {
+    chosen_profile().remove("endpoint_url")
+}
+
+/// Adds what the profile `AWS_PROFILE` of `~/.aws/credentials` and `~/.aws/config` says, where no variable says it.
+pub(crate) fn fill(mut builder: AmazonS3Builder) -> AmazonS3Builder {
+    let found = chosen_profile();
     let chosen = CHOSEN.iter().any(|name| variable(name).is_some());
     let settings: [(&str, Setting, &[&str]); 5] = [
         ("aws_access_key_id", Setting::AccessKeyId, &CHOSEN),

@@ -3,10 +3,11 @@
 use std::error::Error as _;
 
 use object_store::Error;
-use object_store::client::HttpError;
+use object_store::client::{HttpError, HttpErrorKind};
 
 use crate::error::{RemoteError, masked};
 use crate::place::{Bucket, Provider};
+use crate::profile;
 
 /// The server of a bucket, as messages name it.
 #[derive(Clone, Debug)]
@@ -101,7 +102,11 @@ impl Server {
             Provider::Google => &["GOOGLE_BASE_URL"],
             Provider::Azure => &["AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"],
         };
-        let endpoint = names.iter().find_map(|name| std::env::var(name).ok());
+        let said = names.iter().find_map(|name| std::env::var(name).ok());
+        let endpoint = said.or_else(|| match bucket.provider {
+            Provider::S3 => profile::endpoint(),
+            Provider::Google | Provider::Azure => None,
+        });
         Self {
             url: url.to_owned(),
             provider: bucket.provider,
@@ -279,6 +284,18 @@ fn failed_connection(error: &Error) -> Option<String> {
         cause = inner.source();
     }
     last.filter(|_| failed)
+}
+
+/// Tells whether a connection ended before the answer came, so that nobody knows whether the request was executed.
+pub(crate) fn was_cut(error: &Error) -> bool {
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        if let Some(http) = inner.downcast_ref::<HttpError>() {
+            return matches!(http.kind(), HttpErrorKind::Interrupted | HttpErrorKind::Timeout);
+        }
+        cause = inner.source();
+    }
+    false
 }
 
 fn meaning(error: &Error, chain: &[String]) -> Meaning {
