@@ -15,6 +15,10 @@ fn bucket(test: &str) -> PathBuf {
 }
 
 /// Returns the address of the server that the lane has started.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the lane starts the server and says where it is"
+)]
 fn endpoint() -> String {
     std::env::var("AWS_ENDPOINT_URL").expect("tests/s3/run sets it")
 }

@@ -201,7 +201,6 @@ fn a_server_without_room_is_said_and_what_was_completed_stays() {
     let remote = Remote::open_or_create(&url).unwrap().with_jobs(2);
     let refused = remote.push(&ours, &[pushed], false, watch()).unwrap_err();
     assert!(refused.hint().is_some(), "{refused}");
-    eprintln!("{refused}");
     let key = ActionKey(Digest::of(b"large"));
     assert!(remote.completions(&[key], watch()).unwrap().is_empty());
     assert_eq!(pull(&url, &theirs, &[small]).entered, 1);
