@@ -18,7 +18,7 @@ pub(crate) struct Behaviour {
     pub(crate) ignores_conditions: bool,
     /// Lists show nothing.
     pub(crate) lists_nothing: bool,
-    /// This many puts are cut off after the request was read, before or after they took effect in turn.
+    /// So many of the puts, every second one, are cut off after they were read: in turn before and after they took effect.
     pub(crate) cuts: u32,
 }
 
@@ -26,6 +26,7 @@ pub(crate) struct Behaviour {
 struct State {
     objects: BTreeMap<String, Vec<u8>>,
     behaviour: Behaviour,
+    puts: u32,
     /// Methods and paths of the requests.
     requests: Vec<String>,
 }
@@ -158,7 +159,8 @@ fn answer(request: &Request, state: &mut State) -> Option<(u16, Vec<u8>)> {
     if let Some((status, document)) = behaviour.refuses.as_ref().or(refused) {
         return Some((*status, document.clone().into_bytes()));
     }
-    let cut = is_put && behaviour.cuts > 0;
+    state.puts += u32::from(is_put);
+    let cut = is_put && behaviour.cuts > 0 && state.puts % 2 == 1;
     behaviour.cuts -= u32::from(cut);
     if cut && behaviour.cuts % 2 == 0 {
         return None;

@@ -284,8 +284,7 @@ fn a_connection_that_is_cut_while_something_is_put_loses_nothing_and_enters_noth
     let stub = StubBucket::start();
     let ada = seat("Ada", "left-box");
     run(&ada, &stub, &["run", STUDY]).ok();
-    // In turn, puts are cut before and after they took effect.
-    behaves(&stub, |b| b.cuts = 12);
+    behaves(&stub, |b| b.cuts = 20);
     run(&ada, &stub, &["push", TEAM, "--jobs", "1"]).ok();
     assert_eq!(stub.names("lab/team/cells/").len(), 6);
     let bob = seat("Bob", "right-box");
@@ -368,11 +367,29 @@ fn an_address_with_credentials_or_an_open_line_is_refused_before_anybody_is_aske
     let file = ada.project.path().join("credentials");
     fs::write(&file, profile).expect("a file");
     let mut pull = ada.command(&["pull", TEAM]);
-    for variable in ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ALLOW_HTTP", "AWS_PROFILE"] {
+    for variable in [
+        "AWS_ENDPOINT_URL",
+        "AWS_ENDPOINT_URL_S3",
+        "AWS_ENDPOINT",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_ALLOW_HTTP",
+        "AWS_PROFILE",
+    ] {
         pull.env_remove(variable);
     }
-    let refused: Outcome = pull.env("AWS_SHARED_CREDENTIALS_FILE", file).output().expect("the binary starts").into();
-    assert!(refused.stderr.contains("http://minio.lab:9000 is plain HTTP"), "{}", refused.stderr);
+    let refused: Outcome = pull
+        .env("AWS_SHARED_CREDENTIALS_FILE", file)
+        .output()
+        .expect("the binary starts")
+        .into();
+    assert!(
+        refused
+            .stderr
+            .contains("http://minio.lab:9000 is plain HTTP"),
+        "{}",
+        refused.stderr
+    );
     assert!(!refused.stderr.contains("hunter22"), "{}", refused.stderr);
     let mut push = ada.command(&["pull", TEAM]);
     lead(&mut push, "http://minio.lab:9000");

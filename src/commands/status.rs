@@ -188,7 +188,15 @@ fn tell_unfinished(runs: &[Unfinished], jobs: &[JobLine], experiment: &Path, glo
             ]
         };
         let rows: Vec<Vec<String>> = jobs.iter().map(row).collect();
-        let heading = ["Slurm job", "state", "machine", "waited", "has run", "cells", "first"];
+        let heading = [
+            "Slurm job",
+            "state",
+            "machine",
+            "waited",
+            "has run",
+            "cells",
+            "first",
+        ];
         say(&columns(&heading, &rows, &[5]));
     }
     if runs.iter().any(|run| !run.live) {

@@ -625,7 +625,13 @@ mod tests {
 
     #[test]
     fn a_job_begins_again_if_it_waits_after_it_ran_or_while_it_ended() {
-        for before in ["RUNNING", "COMPLETING", "PREEMPTED", "REQUEUED", "SUSPENDED"] {
+        for before in [
+            "RUNNING",
+            "COMPLETING",
+            "PREEMPTED",
+            "REQUEUED",
+            "SUSPENDED",
+        ] {
             assert!(begins_again(before, "PENDING"), "{before}");
         }
         for (before, now) in [

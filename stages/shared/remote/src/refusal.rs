@@ -291,7 +291,10 @@ pub(crate) fn was_cut(error: &Error) -> bool {
     let mut cause = error.source();
     while let Some(inner) = cause {
         if let Some(http) = inner.downcast_ref::<HttpError>() {
-            return matches!(http.kind(), HttpErrorKind::Interrupted | HttpErrorKind::Timeout);
+            return matches!(
+                http.kind(),
+                HttpErrorKind::Interrupted | HttpErrorKind::Timeout
+            );
         }
         cause = inner.source();
     }
