@@ -330,7 +330,7 @@ impl Progress {
         status: CellStatus,
         reason: Option<&str>,
         hint: Option<&str>,
-        (took, cached, left): (f64, bool, Option<Left>),
+        (took, cached, left): (f64, bool, Option<TimeLeft>),
     ) {
         let warned = self
             .state
@@ -375,7 +375,7 @@ impl Progress {
     }
 
     /// Counts a cell that ended, and returns the time that is left.
-    fn count(&self, stage: &str, status: CellStatus, took: f64, cached: bool) -> Option<Left> {
+    fn count(&self, stage: &str, status: CellStatus, took: f64, cached: bool) -> Option<TimeLeft> {
         let mut state = self.state.lock().expect("no listener panics");
         state.ended += 1;
         state.executed += usize::from(!cached);
@@ -427,7 +427,7 @@ impl Progress {
 }
 
 /// Returns the line of an event: with the least and the most time left, in s, where a cell ended.
-fn line_of(event: &Event, left: Option<Left>) -> serde_json::Value {
+fn line_of(event: &Event, left: Option<TimeLeft>) -> serde_json::Value {
     let mut value = serde_json::to_value(event).expect("an event is plain data");
     if let Some(left) = left {
         value["left_s"] = json!([left.least_s, left.most_s]);
@@ -465,23 +465,23 @@ pub(crate) fn logged(text: &str) -> String {
 
 impl State {
     /// Returns the time left, once it can be told.
-    fn left(&self) -> Option<Left> {
+    fn left(&self) -> Option<TimeLeft> {
         if self.executed < 3 || self.began.elapsed() < Duration::from_secs(2) {
             return None;
         }
-        Left::of(self.stages.values())
+        TimeLeft::of(self.stages.values())
     }
 }
 
 /// The time that a run has left: at least so long, and at most so long unless a cell takes longer than any of
 /// its stage did so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Left {
+struct TimeLeft {
     least_s: f64,
     most_s: f64,
 }
 
-impl Left {
+impl TimeLeft {
     /// Returns the sum over the stages of the cells left times the shortest and the longest cell so far;
     /// `None` while cells are left of a stage of which none was executed: nothing is known of them.
     fn of<'s>(stages: impl Iterator<Item = &'s StageState>) -> Option<Self> {
@@ -507,7 +507,7 @@ impl Left {
     }
 }
 
-impl std::fmt::Display for Left {
+impl std::fmt::Display for TimeLeft {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (least, most) = (seconds(self.least_s), seconds(self.most_s));
         if least == most {
@@ -559,7 +559,7 @@ mod tests {
             ended,
             took: took.to_vec(),
         };
-        let left = |stages: &[StageState]| Left::of(stages.iter()).map(|left| left.to_string());
+        let left = |stages: &[StageState]| TimeLeft::of(stages.iter()).map(|left| left.to_string());
         // The servers are up, and nothing is known of the cells that take the time.
         let started = [stage(2, 2, &[0.5, 0.7]), stage(18, 0, &[])];
         assert_eq!(left(&started), None);
@@ -597,7 +597,7 @@ mod tests {
     fn the_log_has_the_time_left_where_a_cell_ended() {
         let event = Event::ResourceStarted { cell: "s".into() };
         assert_eq!(line_of(&event, None)["left_s"], json!(null));
-        let left = Left {
+        let left = TimeLeft {
             least_s: 1.0,
             most_s: 2.5,
         };

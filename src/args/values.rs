@@ -94,7 +94,7 @@ pub(super) fn parse_level(text: &str) -> Result<f64, String> {
 
 /// Reads a span of time, kept as it was written.
 pub(super) fn parse_span(text: &str) -> Result<String, String> {
-    load::Span::parse(text).map(|_| text.to_owned())
+    load::TimeSpan::parse(text).map(|_| text.to_owned())
 }
 
 /// Reads how long a run takes: a span of time, or a number of seconds as other tools take it.
@@ -111,8 +111,8 @@ pub(super) fn parse_spans(text: &str) -> Result<(String, String), String> {
     let (first, second) = text
         .split_once(',')
         .ok_or_else(|| format!("`{text}` is not `P50,P99`"))?;
-    load::Span::parse(first)?;
-    load::Span::parse(second)?;
+    load::TimeSpan::parse(first)?;
+    load::TimeSpan::parse(second)?;
     Ok((first.trim().to_owned(), second.trim().to_owned()))
 }
 
@@ -130,7 +130,7 @@ pub(super) fn parse_bound(text: &str) -> Result<(String, f64), String> {
             "cannot set a bound on `{name}`: use ttft, tpot or e2e"
         ));
     }
-    let with_unit = || load::Span::parse(bound).map(|span| span.nanoseconds() as f64 / 1e6);
+    let with_unit = || load::TimeSpan::parse(bound).map(|span| span.nanoseconds() as f64 / 1e6);
     let number = bound
         .trim()
         .parse::<f64>()

@@ -10,7 +10,7 @@ use ::calibrate::{
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use load::reference::Launcher;
-use load::{LoadError, Origin, Span, Target};
+use load::{LoadError, Origin, Target, TimeSpan};
 use pipeline::stage::{Control, Coordinates, Library, StageKind};
 use serde_json::{Value, json};
 
@@ -132,7 +132,7 @@ fn grid(arguments: &CalibrateArgs) -> Result<Grid, Stop> {
         grid.concurrency.clone_from(&arguments.concurrency);
         grid.rate.clone_from(&arguments.rate);
     }
-    let span = |text: &str| Span::parse(text).map_err(Stop::usage);
+    let span = |text: &str| TimeSpan::parse(text).map_err(Stop::usage);
     if !arguments.gap.is_empty() {
         grid.gap = arguments
             .gap

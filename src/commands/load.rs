@@ -9,8 +9,8 @@ use std::time::Instant;
 use contract::{Api, Phase, RequestStatus, Word as _};
 use indicatif::{ProgressBar, ProgressStyle};
 use load::{
-    ApiKey, Beside, DirectArrival, DirectLoad, DirectPrompts, DirectSearch, DirectServer, Ending,
-    LoadSpec, ModelsError, Origin, Refusal, Settings, Slo, Summarizer, Summary, Target,
+    ApiKey, DirectArrival, DirectLoad, DirectPrompts, DirectSearch, DirectServer, Ending, LoadSpec,
+    ModelsError, Monitoring, Origin, Refusal, Settings, Slo, Summarizer, Summary, Target,
     TargetError, Telemetry, dataset_prompts, list_models, run_load_into,
 };
 use pipeline::language::{Disk, Options, load_text};
@@ -84,11 +84,11 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
             arguments, global, folder, &settings, &origin, &target, telemetry,
         );
     }
-    let beside = Beside {
+    let monitoring = Monitoring {
         server_pid: arguments.server_pid.map(i64::from),
         slots: arguments.slots.clone(),
         server_info: arguments.server_info.clone(),
-        ..Beside::new(telemetry)
+        ..Monitoring::new(telemetry)
     };
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;
@@ -106,7 +106,7 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
             folder,
             several,
         };
-        one.measure(settings, &origin, &server, &target, &beside, &cancelled)
+        one.measure(settings, &origin, &server, &target, &monitoring, &cancelled)
     };
     if several {
         let sweep = Sweep {
@@ -234,7 +234,7 @@ impl Level<'_> {
         origin: &Origin,
         server: &Server<'_>,
         target: &Target,
-        beside: &Beside,
+        monitoring: &Monitoring,
         cancelled: &Arc<AtomicBool>,
     ) -> Result<Run, Stop> {
         let (arguments, global) = (self.arguments, self.global);
@@ -249,7 +249,7 @@ impl Level<'_> {
         let result = run_load_into(
             &spec,
             target,
-            beside,
+            monitoring,
             self.folder,
             &control,
             &mut |row, chunks| {

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use contract::RequestStatus;
 use load::{
-    Beside, DirectArrival, DirectLoad, DirectPrompts, Ending, LoadSpec, Origin, Refusal, Target,
-    Telemetry, run_load_into,
+    DirectArrival, DirectLoad, DirectPrompts, Ending, LoadSpec, Monitoring, Origin, Refusal,
+    Target, Telemetry, run_load_into,
 };
 use pipeline::stage::{Control, Coordinates};
 
@@ -71,17 +71,24 @@ fn send(
     };
     let spec = LoadSpec::for_target(settings, origin, &target, folder).map_err(Stop::usage)?;
     let control = Control::new(Arc::clone(cancelled), None, Box::new(|_| {}));
-    let beside = Beside::new(Telemetry::none());
+    let monitoring = Monitoring::new(Telemetry::none());
     let mut wrong = None;
-    let result = run_load_into(&spec, &target, &beside, folder, &control, &mut |row, _| {
-        let of_the_client = |code: &i64| (400..500).contains(code) && *code != 429;
-        if row.status == RequestStatus::HttpError
-            && row.http_status.is_some_and(|c| of_the_client(&c))
-        {
-            wrong = Some(Refusal::of(row));
-        }
-        Ok(())
-    });
+    let result = run_load_into(
+        &spec,
+        &target,
+        &monitoring,
+        folder,
+        &control,
+        &mut |row, _| {
+            let of_the_client = |code: &i64| (400..500).contains(code) && *code != 429;
+            if row.status == RequestStatus::HttpError
+                && row.http_status.is_some_and(|c| of_the_client(&c))
+            {
+                wrong = Some(Refusal::of(row));
+            }
+            Ok(())
+        },
+    );
     let result = result.map_err(|e| Stop::failed(e).hint("check --url"))?;
     Ok((result.ending, wrong))
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use load::{Beside, Origin, Probe, SearchFiles, Settings, Target, Telemetry, run_search};
+use load::{Monitoring, Origin, Probe, SearchFiles, Settings, Target, Telemetry, run_search};
 use pipeline::stage::{CellStatus, Control};
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ pub(super) fn search(
     listen_for_signals(&cancelled)?;
     let control = Control::new(cancelled, None, Box::new(|_| {}));
     let quiet = arguments.quiet || global.json;
-    let beside = Beside::new(telemetry);
+    let monitoring = Monitoring::new(telemetry);
     // A closed loop takes what time its requests take.
     let open = settings
         .arrival
@@ -50,7 +50,7 @@ pub(super) fn search(
         settings,
         origin,
         target,
-        &beside,
+        &monitoring,
         folder,
         &control,
         &mut |probe| {

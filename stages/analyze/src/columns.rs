@@ -2,7 +2,7 @@
 
 use artifacts::Scalar;
 
-use crate::frame::{Row, Span, Spec, count, number, text};
+use crate::frame::{Row, SourceRows, Spec, count, number, text};
 
 /// What a column's value is computed as, before it becomes a scalar. Undefined is null.
 pub(crate) trait Value {
@@ -97,7 +97,7 @@ impl<'a, T> Columns<'a, T> {
     }
 
     /// Makes a row.
-    pub(crate) fn row(&self, key: Vec<Scalar>, of: &T, lineage: Vec<Span>) -> Row {
+    pub(crate) fn row(&self, key: Vec<Scalar>, of: &T, lineage: Vec<SourceRows>) -> Row {
         let values = self.all.iter().map(|(_, read)| read(of)).collect();
         Row::new(key, values, lineage)
     }

@@ -174,13 +174,13 @@ impl Spec {
 
 /// Consecutive rows of a source: half-open.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Span {
+pub(crate) struct SourceRows {
     pub(crate) source: LineageSource,
     pub(crate) start: usize,
     pub(crate) end: usize,
 }
 
-impl Span {
+impl SourceRows {
     pub(crate) fn of(source: &LineageSource, rows: &Range<usize>) -> Self {
         Self {
             source: source.clone(),
@@ -194,16 +194,16 @@ impl Span {
 pub(crate) fn spans(
     source: impl Into<LineageSource>,
     rows: impl IntoIterator<Item = usize>,
-) -> Vec<Span> {
+) -> Vec<SourceRows> {
     let source = source.into();
     let mut rows: Vec<usize> = rows.into_iter().collect();
     rows.sort_unstable();
     rows.dedup();
-    let mut spans: Vec<Span> = Vec::new();
+    let mut spans: Vec<SourceRows> = Vec::new();
     for row in rows {
         match spans.last_mut() {
             Some(span) if span.end == row => span.end += 1,
-            _ => spans.push(Span::of(&source, &(row..row + 1))),
+            _ => spans.push(SourceRows::of(&source, &(row..row + 1))),
         }
     }
     spans
@@ -251,12 +251,12 @@ impl Missing {
 pub(crate) struct Row {
     pub(crate) key: Vec<Scalar>,
     values: Vec<Scalar>,
-    pub(crate) lineage: Vec<Span>,
+    pub(crate) lineage: Vec<SourceRows>,
 }
 
 impl Row {
     /// Makes a row; [`Columns::row`](crate::columns::Columns::row) puts the values in the order of the columns.
-    pub(crate) fn new(key: Vec<Scalar>, values: Vec<Scalar>, lineage: Vec<Span>) -> Self {
+    pub(crate) fn new(key: Vec<Scalar>, values: Vec<Scalar>, lineage: Vec<SourceRows>) -> Self {
         Self {
             key,
             values,
@@ -546,7 +546,7 @@ mod tests {
 
     #[test]
     fn rows_next_to_each_other_share_a_span() {
-        let span = |start, end| Span {
+        let span = |start, end| SourceRows {
             source: LineageSource::from("s"),
             start,
             end,

@@ -13,7 +13,7 @@ use pipeline::suggest::remedy;
 use pipeline::{Coordinates, Failure, Problem, Step};
 use rayon::prelude::*;
 
-use crate::frame::{Frame, Span};
+use crate::frame::{Frame, SourceRows};
 use crate::intake::{Load, Rows};
 use crate::operator::{Context, Draft, items};
 
@@ -38,7 +38,7 @@ struct Cell {
     coordinates: Coordinates,
     conditions: Conditions,
     /// Every row of the tables that say so.
-    samples: Vec<Span>,
+    samples: Vec<SourceRows>,
 }
 
 impl<'a> Surroundings<'a> {
@@ -91,7 +91,7 @@ fn sampled(rows: &Rows<'_>, coordinates: Coordinates) -> Result<Cell, Failure> {
         conditions: samples.conditions(),
         samples: found
             .values()
-            .map(|(source, table)| Span::of(source, &(0..table.rows())))
+            .map(|(source, table)| SourceRows::of(source, &(0..table.rows())))
             .collect(),
     })
 }
@@ -127,7 +127,7 @@ pub(crate) struct Asked<'a> {
 pub(crate) struct Unlike {
     pub(crate) found: Vec<Compared>,
     /// The samples that say so.
-    pub(crate) samples: Vec<Span>,
+    pub(crate) samples: Vec<SourceRows>,
 }
 
 impl Unlike {
@@ -167,7 +167,7 @@ impl<'a> Judge<'a> {
     pub(crate) fn unlike<'s>(
         &mut self,
         asked: &Asked<'_>,
-        rows: impl IntoIterator<Item = &'s Span>,
+        rows: impl IntoIterator<Item = &'s SourceRows>,
     ) -> Option<Unlike> {
         let mut names = BTreeSet::new();
         for span in rows {
@@ -195,13 +195,14 @@ impl<'a> Judge<'a> {
         let measured: Vec<Measured> = cells.iter().map(|(_, m)| m.clone()).collect();
         let mut found = compared(&measured, ALPHA, asked.may_differ);
         found.retain(|c| c.differs);
-        let mut samples: Vec<Span> = cells.iter().flat_map(|(c, _)| c.samples.clone()).collect();
+        let mut samples: Vec<SourceRows> =
+            cells.iter().flat_map(|(c, _)| c.samples.clone()).collect();
         samples.sort();
         (!found.is_empty()).then_some(Unlike { found, samples })
     }
 
     /// Adds the cells behind a span.
-    fn collect(&mut self, span: &Span, names: &mut BTreeSet<(String, String)>) {
+    fn collect(&mut self, span: &SourceRows, names: &mut BTreeSet<(String, String)>) {
         match &span.source {
             LineageSource::Artifact(source) => {
                 let cell = &source.cell;

@@ -19,8 +19,9 @@ use calibrate::{Certificate, Grid, Measured, Point, measure_point};
 use contract::{Api, Phase, RequestStatus};
 use load::reference::{Launcher, ReferenceProcess};
 use load::{
-    Arrival, Beside, ClientVerdict, ClosedLoop, Distribution, LoadResult, LoadSpec, Origin, Rate,
-    Settings, Slo, Span, Summarizer, Target, Telemetry, run_load, run_load_into, run_search,
+    Arrival, ClientVerdict, ClosedLoop, Distribution, LoadResult, LoadSpec, Monitoring, Origin,
+    Rate, Settings, Slo, Summarizer, Target, Telemetry, TimeSpan, run_load, run_load_into,
+    run_search,
 };
 use pipeline::stage::{Control, Coordinates};
 use serde_json::json;
@@ -70,7 +71,7 @@ fn launcher() -> Launcher {
 
 fn grid() -> Grid {
     Grid {
-        ttft: Span::milliseconds(50),
+        ttft: TimeSpan::milliseconds(50),
         tokens: 64,
         ..Grid::default()
     }
@@ -87,7 +88,7 @@ fn point(clients: u32, requests: u64) -> Point {
     Point {
         concurrency: Some(clients),
         rate: None,
-        gap: Span::milliseconds(10),
+        gap: TimeSpan::milliseconds(10),
         requests,
     }
 }
@@ -251,12 +252,12 @@ fn memory(out: &mut impl Write, clients: u32, requests: usize) -> Result<(), Fai
     let spec = spec(&closed(clients), requests, 64)?;
     let folder = tempfile::tempdir()?;
     let mut summarizer = Summarizer::new(Slo::default(), folder.path());
-    let beside = Beside::new(Telemetry::none());
+    let monitoring = Monitoring::new(Telemetry::none());
     let (target, control) = (target(&server), Control::quiet());
     run_load_into(
         &spec,
         &target,
-        &beside,
+        &monitoring,
         folder.path(),
         &control,
         &mut |row, chunks| summarizer.add(row, chunks),
@@ -367,12 +368,12 @@ fn saturation(out: &mut impl Write, quick: bool) -> Result<(), Failure> {
             "search": {"up-to": capacity * 4.0, "bounds": {"ttft-ms": 200}},
         }))?;
         let folder = tempfile::tempdir()?;
-        let beside = Beside::new(Telemetry::default());
+        let monitoring = Monitoring::new(Telemetry::default());
         let files = run_search(
             &settings,
             &origin(),
             &target(&server),
-            &beside,
+            &monitoring,
             folder.path(),
             &Control::quiet(),
             &mut |_| {},
@@ -463,7 +464,7 @@ fn one_client(clients: &str, throttled: bool) -> Result<Said, Failure> {
 fn closed(clients: u32) -> Arrival {
     Arrival::ClosedLoop(ClosedLoop {
         clients,
-        think_time: Span::default(),
+        think_time: TimeSpan::default(),
     })
 }
 

@@ -1,6 +1,6 @@
 //! The settings: which loads the generator is calibrated under, and what a real server gets.
 
-use load::Span;
+use load::TimeSpan;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,14 +16,14 @@ pub struct Grid {
     /// Open loops: constant arrivals, requests per second.
     pub rate: Vec<f64>,
     /// Gaps between the tokens of an answer; `0 ms` sends them without waiting.
-    pub gap: Vec<Span>,
+    pub gap: Vec<TimeSpan>,
     /// The time from a request's arrival to its first token.
-    pub ttft: Span,
+    pub ttft: TimeSpan,
     /// The tokens of an answer, one per chunk.
     #[schemars(range(min = 2))]
     pub tokens: u32,
     /// Approximate time to measure each point; at least one answer per client.
-    pub duration: Span,
+    pub duration: TimeSpan,
     /// The largest errors with which a point counts as covered.
     pub bound: Bound,
     /// Whether the reference server uses TLS, with a temporary certificate.
@@ -37,16 +37,16 @@ pub struct Grid {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Bound {
     /// On the median of |error|.
-    pub p50: Span,
+    pub p50: TimeSpan,
     /// On the 99th percentile of |error|.
-    pub p99: Span,
+    pub p99: TimeSpan,
 }
 
 impl Default for Bound {
     fn default() -> Self {
         Self {
-            p50: Span::milliseconds(2),
-            p99: Span::milliseconds(20),
+            p50: TimeSpan::milliseconds(2),
+            p99: TimeSpan::milliseconds(20),
         }
     }
 }
@@ -56,10 +56,10 @@ impl Default for Grid {
         Self {
             concurrency: vec![1, 16, 64, 256],
             rate: vec![50.0, 200.0],
-            gap: vec![Span::milliseconds(10), Span::milliseconds(50)],
-            ttft: Span::milliseconds(50),
+            gap: vec![TimeSpan::milliseconds(10), TimeSpan::milliseconds(50)],
+            ttft: TimeSpan::milliseconds(50),
             tokens: 64,
-            duration: Span::seconds(3),
+            duration: TimeSpan::seconds(3),
             bound: Bound::default(),
             tls: false,
             account: Account::default(),
@@ -75,7 +75,7 @@ pub struct Point {
     /// Requests per second of an open loop.
     pub rate: Option<f64>,
     /// Between tokens.
-    pub gap: Span,
+    pub gap: TimeSpan,
     /// How many requests are measured.
     pub requests: u64,
 }
@@ -89,8 +89,8 @@ impl Grid {
         Self {
             concurrency: vec![1, 16, 64],
             rate: vec![50.0],
-            gap: vec![Span::milliseconds(10)],
-            duration: Span::seconds(1),
+            gap: vec![TimeSpan::milliseconds(10)],
+            duration: TimeSpan::seconds(1),
             ..Self::default()
         }
     }
@@ -98,7 +98,7 @@ impl Grid {
     /// Returns the points, closed loops first.
     pub fn points(&self) -> Vec<Point> {
         let mut points = Vec::new();
-        let answers = |gap: Span| {
+        let answers = |gap: TimeSpan| {
             let answer = self.ttft.nanoseconds() as f64
                 + gap.nanoseconds() as f64 * f64::from(self.tokens.saturating_sub(1));
             // Without any waiting an answer takes as long as it takes: about a millisecond.
@@ -164,7 +164,7 @@ impl Grid {
                 format!("an answer has at least 2 tokens, got {}", self.tokens),
             ));
         }
-        if self.duration == Span::default() {
+        if self.duration == TimeSpan::default() {
             problems.push(("duration", "a point is measured for some time".to_owned()));
         }
         problems
@@ -203,7 +203,7 @@ mod tests {
             rate: vec![],
             gap: vec![],
             tokens: 1,
-            duration: Span::default(),
+            duration: TimeSpan::default(),
             ..Grid::default()
         };
         let wrong: Vec<&str> = grid

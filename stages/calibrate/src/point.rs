@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use contract::{Api, Chunk, Phase, Request, RequestStatus};
 use load::reference::{Launcher, Truth};
 use load::{
-    ClientHealth, Distribution, Ending, LoadError, LoadResult, LoadSpec, Origin, Settings, Span,
-    Target, run_load,
+    ClientHealth, Distribution, Ending, LoadError, LoadResult, LoadSpec, Origin, Settings, Target,
+    TimeSpan, run_load,
 };
 use pipeline::stage::Control;
 use serde_json::json;
@@ -105,8 +105,8 @@ pub fn measure_point(
 }
 
 /// Returns the arguments of a server of this timing.
-fn options(ttft: Span, gap: Span, tokens: u32, core: Option<usize>) -> Vec<String> {
-    let ms = |span: Span| (span.nanoseconds() as f64 / 1e6).to_string();
+fn options(ttft: TimeSpan, gap: TimeSpan, tokens: u32, core: Option<usize>) -> Vec<String> {
+    let ms = |span: TimeSpan| (span.nanoseconds() as f64 / 1e6).to_string();
     let mut options = vec![
         "--ttft-ms".to_owned(),
         ms(ttft),

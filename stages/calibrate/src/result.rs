@@ -3,7 +3,7 @@
 use artifacts::{Table, TableError};
 use contract::{CalibrationRow, Row as _};
 use load::reference::Launcher;
-use load::{LoadError, Origin, Span};
+use load::{LoadError, Origin, TimeSpan};
 use pipeline::stage::{Control, Json};
 use serde_json::json;
 
@@ -125,7 +125,7 @@ impl Measured {
 
     /// Returns whether TTFT and E2E are within bounds and every request was answered and found.
     pub fn within(&self, bound: Bound) -> bool {
-        let ms = |span: Span| span.nanoseconds() as f64 / 1e6;
+        let ms = |span: TimeSpan| span.nanoseconds() as f64 / 1e6;
         let keeps = |metric: &str| {
             self.errors_of(metric)
                 .is_some_and(|e| e.absolute.p50 <= ms(bound.p50) && e.absolute.p99 <= ms(bound.p99))
@@ -172,7 +172,7 @@ impl Calibration {
 
     /// Makes the document `instrument`.
     pub fn instrument(&self) -> Json {
-        let ms = |span: Span| span.nanoseconds() as f64 / 1e6;
+        let ms = |span: TimeSpan| span.nanoseconds() as f64 / 1e6;
         let covered = self.covered();
         json!({
             "tool": "benchtrail",

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use artifacts::{Store, Table};
 use calibrate::{Bound, Calibrate, Calibration, Grid, calibrate};
 use load::reference::{Behaviour, Launcher, ReferenceServer};
-use load::{Origin, Span};
+use load::{Origin, TimeSpan};
 use pipeline::Leases;
 use pipeline::stage::{
     CellStatus, Content, Control, Coordinates, Done, Input, InputCell, Job, Json, Library, Output,
@@ -38,10 +38,10 @@ fn small(bound: Bound) -> Calibration {
     let grid = Grid {
         concurrency: vec![1, 4],
         rate: vec![40.0],
-        gap: vec![Span::milliseconds(2)],
-        ttft: Span::milliseconds(5),
+        gap: vec![TimeSpan::milliseconds(2)],
+        ttft: TimeSpan::milliseconds(5),
         tokens: 8,
-        duration: Span::milliseconds(300),
+        duration: TimeSpan::milliseconds(300),
         bound,
         ..Grid::default()
     };
@@ -54,8 +54,8 @@ fn small(bound: Bound) -> Calibration {
 
 fn wide() -> Bound {
     Bound {
-        p50: Span::seconds(100),
-        p99: Span::seconds(100),
+        p50: TimeSpan::seconds(100),
+        p99: TimeSpan::seconds(100),
     }
 }
 
@@ -92,8 +92,8 @@ fn the_covered_range_is_what_keeps_the_bound_and_nothing_keeps_an_impossible_one
     );
     let nothing = Calibration {
         bound: Bound {
-            p50: Span::default(),
-            p99: Span::default(),
+            p50: TimeSpan::default(),
+            p99: TimeSpan::default(),
         },
         ..calibration
     };
@@ -303,10 +303,10 @@ fn a_calibration_over_tls_trusts_a_certificate_of_its_own_and_says_so() {
     let grid = Grid {
         concurrency: vec![2],
         rate: vec![],
-        gap: vec![Span::milliseconds(1)],
-        ttft: Span::milliseconds(2),
+        gap: vec![TimeSpan::milliseconds(1)],
+        ttft: TimeSpan::milliseconds(2),
         tokens: 4,
-        duration: Span::milliseconds(50),
+        duration: TimeSpan::milliseconds(50),
         bound: wide(),
         tls: true,
         ..Grid::default()

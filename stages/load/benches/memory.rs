@@ -12,8 +12,8 @@ use std::process::Command;
 use contract::Api;
 use load::reference::{Launcher, PROCESS_COMMAND, serve_process};
 use load::{
-    Arrival, Beside, ClosedLoop, Count, Delivery, Extent, LoadSpec, Origin, Output, OutputMode,
-    PromptSet, Sampling, Slo, Source, Span, Summarizer, Target, Telemetry, Timeouts, Words,
+    Arrival, ClosedLoop, Count, Delivery, Extent, LoadSpec, Monitoring, Origin, Output, OutputMode,
+    PromptSet, Sampling, Slo, Source, Summarizer, Target, Telemetry, TimeSpan, Timeouts, Words,
     Workload, run_load_into,
 };
 use pipeline::stage::{Control, Coordinates};
@@ -68,13 +68,13 @@ fn measure(requests: usize) -> Result<(), Failure> {
     let drawn = peak_mib()?;
     let folder = tempfile::tempdir()?;
     let mut summarizer = Summarizer::new(Slo::default(), folder.path());
-    let beside = Beside::new(Telemetry::default());
+    let monitoring = Monitoring::new(Telemetry::default());
     let target = Target::new(server.url(), "reference", Api::OpenaiCompletions);
     let control = Control::quiet();
     let files = run_load_into(
         &spec,
         &target,
-        &beside,
+        &monitoring,
         folder.path(),
         &control,
         &mut |row, chunks| summarizer.add(row, chunks),
@@ -141,11 +141,11 @@ fn spec(requests: usize) -> Result<LoadSpec, Failure> {
         workload,
         arrival: Arrival::ClosedLoop(ClosedLoop {
             clients: 64,
-            think_time: Span::default(),
+            think_time: TimeSpan::default(),
         }),
         delivery: Delivery::Streamed,
         timeouts: Timeouts::default(),
-        heartbeat: Span::seconds(60),
+        heartbeat: TimeSpan::seconds(60),
         origin,
         extent: Extent::default(),
         files: Default::default(),

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use contract::{Api, Word as _};
 use load::{
-    Arrival, ClosedLoop, Delivery, Distribution, Extent, LoadSpec, Origin, PromptSet, Slo, Span,
-    Target, Timeouts, Workload, run_load,
+    Arrival, ClosedLoop, Delivery, Distribution, Extent, LoadSpec, Origin, PromptSet, Slo, Target,
+    TimeSpan, Timeouts, Workload, run_load,
 };
 use pipeline::stage::{Control, Coordinates};
 
@@ -36,11 +36,11 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         workload,
         arrival: Arrival::ClosedLoop(ClosedLoop {
             clients: at(2, "4").parse()?,
-            think_time: Span::default(),
+            think_time: TimeSpan::default(),
         }),
         delivery: Delivery::Streamed,
         timeouts: Timeouts::default(),
-        heartbeat: Span::seconds(30),
+        heartbeat: TimeSpan::seconds(30),
         origin,
         extent: Extent::default(),
         files: Default::default(),

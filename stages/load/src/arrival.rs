@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::random::Stream;
-use crate::span::Span;
+use crate::span::TimeSpan;
 use crate::trace::{Replay, read_trace};
 use pipeline::sources::NamedFiles;
 
@@ -62,10 +62,10 @@ pub struct ClosedLoop {
     pub clients: u32,
     /// How long a client waits between an answer and its next request.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub think_time: Span,
+    pub think_time: TimeSpan,
 }
 
-fn is_zero(span: &Span) -> bool {
+fn is_zero(span: &TimeSpan) -> bool {
     span.nanoseconds() == 0
 }
 
@@ -232,10 +232,10 @@ impl Arrival {
     }
 
     /// Returns the think time of a closed loop, 0 otherwise.
-    pub fn think_time(&self) -> Span {
+    pub fn think_time(&self) -> TimeSpan {
         match self {
             Self::ClosedLoop(closed) => closed.think_time,
-            _ => Span::default(),
+            _ => TimeSpan::default(),
         }
     }
 
@@ -304,12 +304,12 @@ impl Arrival {
     }
 
     /// Returns how long arrivals last whose rate falls to 0 at its end; `None` for all others.
-    pub(crate) fn fades_out(&self) -> Option<Span> {
+    pub(crate) fn fades_out(&self) -> Option<TimeSpan> {
         let (stretches, _) = self.stretches()?;
         stretches.last().filter(|last| last.to == 0.0)?;
         let seconds: f64 = stretches.iter().map(|s| s.seconds).sum();
         let duration = std::time::Duration::try_from_secs_f64(seconds).ok()?;
-        Some(Span::of(duration))
+        Some(TimeSpan::of(duration))
     }
 
     fn stretches(&self) -> Option<(Vec<Stretch>, Process)> {
@@ -612,7 +612,7 @@ mod tests {
             ],
             process: Process::Constant,
         });
-        assert_eq!(hill.fades_out(), Some(Span::seconds(7)));
+        assert_eq!(hill.fades_out(), Some(TimeSpan::seconds(7)));
         assert_eq!(hill.expected_within(7.0), Some((40.0, 0.0)));
         assert_eq!(hill.expected_within(1.0), Some((2.5, 0.0)));
         let offsets = hill.drawn(50, &stream(1)).unwrap();

@@ -22,10 +22,10 @@ use crate::refused::Refusals;
 use crate::render::{Renderer, Rendering};
 use crate::rolling::{Look, Rolling};
 use crate::run::{Ending, LoadError, LoadSpec, Target};
+use crate::session_history::SessionHistory;
 use crate::sheet::TableFile;
 use crate::structured::Validator;
-use crate::talks::Talks;
-use crate::telemetry::{Absent, Companion, Halt, Left, Power, watch};
+use crate::telemetry::{Absent, Companion, Halt, Power, Sampled, watch};
 use crate::workload::Tokenizer;
 
 /// Answers wait to be parsed until the run is over, so as not to take processor time from
@@ -54,8 +54,8 @@ pub(crate) struct Start {
 }
 
 /// What runs beside the load.
-pub(crate) struct Company {
-    pub(crate) companions: Vec<Box<dyn Companion>>,
+pub(crate) struct Companions {
+    pub(crate) present: Vec<Box<dyn Companion>>,
     pub(crate) absent: Vec<Absent>,
     pub(crate) interval: Duration,
     /// The GPUs' power, and below how many watts a silent server is taken to be hung.
@@ -89,7 +89,7 @@ pub(crate) fn drive(
     spec: &LoadSpec,
     target: &Target,
     control: &Control,
-    company: impl FnOnce(&Start) -> Company,
+    companions: impl FnOnce(&Start) -> Companions,
     take: &mut dyn FnMut(Request, Vec<Chunk>) -> io::Result<()>,
 ) -> Result<Driven, LoadError> {
     let peer = target.peer().map_err(|e| LoadError(e.to_string()))?;
@@ -125,11 +125,11 @@ pub(crate) fn drive(
         started: SystemTime::now(),
         peer,
     };
-    let mut company = company(&start);
+    let mut companions = companions(&start);
     let mut warnings = Vec::new();
     let mut observations = BTreeMap::new();
-    let present = first_samples(&mut company, start.epoch);
-    for Absent { table, reason } in company.absent {
+    let present = first_samples(&mut companions, start.epoch);
+    for Absent { table, reason } in companions.absent {
         if table == "server_metrics" {
             warnings.push(format!("no server metrics: {reason}"));
         }
@@ -145,8 +145,8 @@ pub(crate) fn drive(
         renderer: &renderer,
         schema: schema.as_ref(),
         counter: counter.as_ref(),
-        talks: Talks::default(),
-        hung_below: company.hung_below,
+        history: SessionHistory::default(),
+        hung_below: companions.hung_below,
         take,
         refusals: Refusals::default(),
         rolling: Rolling::default(),
@@ -154,9 +154,9 @@ pub(crate) fn drive(
         warnings: Vec::new(),
         failed: None,
     };
-    let (measured, left) = std::thread::scope(|scope| {
+    let (measured, samples) = std::thread::scope(|scope| {
         let (watched, planned) = (shared.clone(), plan.clone());
-        let no_more = NoMore(&plan);
+        let end_queue = EndQueueOnDrop(&plan);
         let render = std::thread::Builder::new().name("render".to_owned());
         let rendering = (!rendered)
             .then(|| render.spawn_scoped(scope, move || rendering.follow()))
@@ -165,18 +165,18 @@ pub(crate) fn drive(
         let measuring = std::thread::Builder::new()
             .name("measure".to_owned())
             .spawn_scoped(scope, move || {
-                let _ended = no_more;
+                let _ended = end_queue;
                 measure(watched, planned, sender)
             })
             .map_err(|e| LoadError(format!("cannot start the measuring thread: {e}")))?;
-        let mut beside = Vec::new();
+        let mut threads = Vec::new();
         for companion in present {
-            let (halt, interval, epoch) = (&halt, company.interval, start.epoch);
+            let (halt, interval, epoch) = (&halt, companions.interval, start.epoch);
             let thread = std::thread::Builder::new()
                 .name(companion.name().to_owned())
                 .spawn_scoped(scope, move || watch(companion, interval, epoch, halt));
             match thread {
-                Ok(thread) => beside.push(thread),
+                Ok(thread) => threads.push(thread),
                 Err(e) => watching
                     .warnings
                     .push(format!("cannot start the sampling thread: {e}")),
@@ -184,7 +184,7 @@ pub(crate) fn drive(
         }
         watching.until_done(&receiver);
         halt.ring();
-        let left: Vec<Left> = beside
+        let samples: Vec<Sampled> = threads
             .into_iter()
             .map(|thread| joined(thread.join()))
             .collect();
@@ -193,7 +193,7 @@ pub(crate) fn drive(
         rendering
             .map_or(Ok(()), |rendering| joined(rendering.join()))
             .map_err(unread)?;
-        Ok((measured, left))
+        Ok((measured, samples))
     })?;
     let Watching {
         mut ending,
@@ -232,10 +232,10 @@ pub(crate) fn drive(
     warnings.extend(short_of_prompts(spec, &measured));
     let mut tables = Vec::new();
     warnings.extend(more);
-    for left in left {
-        tables.extend(left.tables);
-        warnings.extend(left.warnings);
-        observations.extend(left.observations);
+    for sampled in samples {
+        tables.extend(sampled.tables);
+        warnings.extend(sampled.warnings);
+        observations.extend(sampled.observations);
     }
     if spec.prompts.exact && !target.api.can_be_exact() {
         warnings.push(format!(
@@ -286,9 +286,9 @@ fn short_of_prompts(spec: &LoadSpec, measured: &Measured) -> Option<String> {
 
 /// Ends the queue of rendered requests when the measuring thread ends, however it does: who
 /// renders would else wait for room for ever.
-struct NoMore<'a>(&'a Plan);
+struct EndQueueOnDrop<'a>(&'a Plan);
 
-impl Drop for NoMore<'_> {
+impl Drop for EndQueueOnDrop<'_> {
     fn drop(&mut self) {
         self.0.ahead.end();
     }
@@ -301,14 +301,14 @@ fn joined<T>(result: std::thread::Result<T>) -> T {
 
 /// Takes every companion's first sample. Those whose first sample fails are absent, and leave no
 /// table.
-fn first_samples(company: &mut Company, epoch: Epoch) -> Vec<Box<dyn Companion>> {
+fn first_samples(companions: &mut Companions, epoch: Epoch) -> Vec<Box<dyn Companion>> {
     let mut present = Vec::new();
-    for mut companion in company.companions.drain(..) {
+    for mut companion in companions.present.drain(..) {
         let table = companion.name();
         match companion.sample(i64::try_from(epoch.now()).unwrap_or(i64::MAX)) {
             Ok(()) => present.push(companion),
             Err(reason) => {
-                company.absent.push(Absent { table, reason });
+                companions.absent.push(Absent { table, reason });
                 for unused in companion.finish().tables {
                     // Nobody looks for a file whose table is not named.
                     let _may_stay = std::fs::remove_file(unused.path);
@@ -331,7 +331,7 @@ struct Watching<'a> {
     /// What counts the tokens of answers whose server does not.
     counter: Option<&'a FileCounter>,
     /// What was said so far in the sessions under way.
-    talks: Talks,
+    history: SessionHistory,
     hung_below: Option<(Arc<Power>, f64)>,
     take: &'a mut dyn FnMut(Request, Vec<Chunk>) -> io::Result<()>,
     refusals: Refusals,
@@ -456,7 +456,7 @@ impl Watching<'_> {
             row.cached_prompt_tokens.get_or_insert(0);
         }
         if let Some(asked) = next {
-            let turn = match self.talks.after(&prompt, row.status, text) {
+            let turn = match self.history.after(&prompt, row.status, text) {
                 Some(history) => {
                     let next = self.spec.prompts.at(attempt.request + 1)?;
                     Some(Turn {
@@ -469,7 +469,7 @@ impl Watching<'_> {
             // The measuring thread may have been stopped in the meantime.
             let _nobody_waits = asked.send(turn);
         } else if prompt.session.is_some() && !row.superseded {
-            self.talks.end(&prompt);
+            self.history.end(&prompt);
         }
         if let Some(key) = &self.target.api_key {
             let texts = row.error.iter_mut().chain(&mut row.finish_reason);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::arrival::Arrival;
 use crate::random::Stream;
 use crate::settings::Settings;
-use crate::span::Span;
+use crate::span::TimeSpan;
 
 /// The prompts drawn for each client of a closed loop and second of a duration, if the settings do not
 /// say how many requests there are at most: nobody knows how many a server answers.
@@ -22,7 +22,7 @@ const MOST_PROMPTS: u64 = 100_000;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Extent {
     /// No request or session is begun later than this after the measured phase began.
-    pub duration: Option<Span>,
+    pub duration: Option<TimeSpan>,
     /// The most requests in flight of open arrivals.
     pub max_in_flight: Option<u32>,
     /// Which requests their senders give up, and when.
@@ -35,7 +35,7 @@ pub struct Extent {
 pub struct Cancel {
     /// The time after its first byte was sent at which a request is abandoned, unless it is
     /// answered by then.
-    pub after: Span,
+    pub after: TimeSpan,
     /// The share of requests whose senders do so, drawn by the seed; by default all.
     #[serde(default = "all", skip_serializing_if = "is_all")]
     #[schemars(range(max = 1), extend("exclusiveMinimum" = 0))]
@@ -76,7 +76,7 @@ impl Extent {
 /// Returns how many requests or sessions are drawn for a duration if nothing else says: all those that
 /// open arrivals bring within it, or for a closed loop so many that few servers answer them all. `None`
 /// where arrivals say nothing, as a burst does.
-pub(crate) fn enough_for(arrival: &Arrival, duration: Span) -> Option<u64> {
+pub(crate) fn enough_for(arrival: &Arrival, duration: TimeSpan) -> Option<u64> {
     let seconds = duration.duration().as_secs_f64();
     if let Some(clients) = arrival.clients() {
         let clients = f64::from(clients);
@@ -196,7 +196,7 @@ mod tests {
                 burstiness: 0.05,
             }),
         ] {
-            let count = enough_for(&arrival, Span::seconds(20)).unwrap();
+            let count = enough_for(&arrival, TimeSpan::seconds(20)).unwrap();
             for seed in 0..20 {
                 let offsets = arrival
                     .offsets(count as usize, &stream(seed), &NamedFiles::default())
@@ -215,23 +215,23 @@ mod tests {
         let closed = |clients| {
             Arrival::ClosedLoop(ClosedLoop {
                 clients,
-                think_time: Span::default(),
+                think_time: TimeSpan::default(),
             })
         };
-        assert_eq!(enough_for(&closed(8), Span::seconds(60)), Some(9_600));
+        assert_eq!(enough_for(&closed(8), TimeSpan::seconds(60)), Some(9_600));
         assert_eq!(
-            enough_for(&closed(500), Span::seconds(3600)),
+            enough_for(&closed(500), TimeSpan::seconds(3600)),
             Some(MOST_PROMPTS)
         );
-        assert_eq!(enough_for(&closed(9), Span::milliseconds(1)), Some(9));
-        assert_eq!(enough_for(&Arrival::Burst, Span::seconds(1)), None);
+        assert_eq!(enough_for(&closed(9), TimeSpan::milliseconds(1)), Some(9));
+        assert_eq!(enough_for(&Arrival::Burst, TimeSpan::seconds(1)), None);
     }
 
     #[test]
     fn the_share_of_requests_given_up_is_drawn_for_each_request_alone() {
         let extent = Extent {
             cancel: Some(Cancel {
-                after: Span::seconds(2),
+                after: TimeSpan::seconds(2),
                 share: 0.25,
             }),
             ..Extent::default()

@@ -16,7 +16,7 @@ use net::Site;
 use pipeline::stage::Control;
 use serde_json::Value;
 
-use crate::drive::{Company, Start, drive};
+use crate::drive::{Companions, Start, drive};
 use crate::get::Endpoint;
 use crate::ordered::{Ordered, Rows, WAITING_BYTES};
 use crate::prompts::PromptSet;
@@ -36,7 +36,7 @@ use crate::telemetry::{
 
 /// What is sampled beside a load, and where.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Beside {
+pub struct Monitoring {
     /// What, and how often.
     pub telemetry: Telemetry,
     /// The leader of the server's process group, if it runs on this machine.
@@ -61,7 +61,7 @@ pub struct Beside {
     pub nvidia_smi: Option<PathBuf>,
 }
 
-impl Beside {
+impl Monitoring {
     /// Samples what the settings say, with nothing known of the server.
     #[expect(
         clippy::disallowed_methods,
@@ -113,21 +113,21 @@ pub struct LoadFiles {
 pub fn run_load_into(
     spec: &LoadSpec,
     target: &Target,
-    beside: &Beside,
+    monitoring: &Monitoring,
     folder: &Path,
     control: &Control,
     watch: &mut dyn FnMut(&Request, &[Chunk]) -> io::Result<()>,
 ) -> Result<LoadFiles, LoadError> {
     let broken =
         |e: &dyn std::fmt::Display| LoadError(format!("the tables cannot be written: {e}"));
-    let logs = logs(target, beside);
+    let logs = logs(target, monitoring);
     let (prompts, prompt_set) = write_prompts(&spec.prompts, folder).map_err(|e| broken(&e))?;
     let mut ordered = Ordered::new(folder.to_owned(), WAITING_BYTES);
     let mut driven = drive(
         spec,
         target,
         control,
-        |start| company(start, target, beside, folder, &logs),
+        |start| companions(start, target, monitoring, folder, &logs),
         &mut |request, chunks| ordered.push(&Rows { request, chunks }),
     )?;
     let mut requests = Sheet::<Request>::create(folder, &[]).map_err(|e| broken(&e))?;
@@ -165,8 +165,8 @@ pub fn run_load_into(
         },
         prompts,
     ];
-    if !beside.members.is_empty() {
-        let members = write_members(&beside.members, folder).map_err(|e| broken(&e))?;
+    if !monitoring.members.is_empty() {
+        let members = write_members(&monitoring.members, folder).map_err(|e| broken(&e))?;
         driven.tables.push(members);
     }
     driven.tables.sort_by_key(|table| table.name);
@@ -268,9 +268,9 @@ struct LogPart<'a> {
 }
 
 /// Returns the logs that can be read, each from where it ends now.
-fn logs<'a>(target: &'a Target, beside: &'a Beside) -> Vec<LogPart<'a>> {
+fn logs<'a>(target: &'a Target, monitoring: &'a Monitoring) -> Vec<LogPart<'a>> {
     let own = target.log.as_deref().map(|path| (None, path));
-    let members = beside.members.iter();
+    let members = monitoring.members.iter();
     let members = members.filter_map(|member| Some((Some(member), member.log_path.as_deref()?)));
     let all = own.into_iter().chain(members);
     let part = |(member, path)| LogPart {
@@ -325,10 +325,13 @@ struct SampledHost {
 
 /// Starts to sample the hosts of the server that are not this machine, and compares their clocks with
 /// ours. Those that do not answer are absent.
-fn hosts_elsewhere(beside: &Beside, absent: &mut Vec<Absent>) -> (Vec<SampledHost>, Vec<String>) {
-    let members = beside.members.iter();
+fn hosts_elsewhere(
+    monitoring: &Monitoring,
+    absent: &mut Vec<Absent>,
+) -> (Vec<SampledHost>, Vec<String>) {
+    let members = monitoring.members.iter();
     let members = members.filter_map(|m| Some((Some(m.name.clone()), m.elsewhere.as_ref()?)));
-    let own = beside.elsewhere.as_ref().map(|live| (None, live));
+    let own = monitoring.elsewhere.as_ref().map(|live| (None, live));
     let (mut hosts, mut notes) = (Vec::new(), Vec::new());
     for (member, live) in own.into_iter().chain(members) {
         let begun = Sampler::start(&live.command)
@@ -383,36 +386,36 @@ fn ahead_of(hosts: &[SampledHost], member: Option<&LiveMember>) -> i64 {
 }
 
 /// Returns the leaders of the server's process groups on this machine.
-fn leaders(beside: &Beside) -> Vec<(Option<String>, i64)> {
-    let own = beside.server_pid.map(|pid| (None, pid));
-    let members = beside.members.iter();
+fn leaders(monitoring: &Monitoring) -> Vec<(Option<String>, i64)> {
+    let own = monitoring.server_pid.map(|pid| (None, pid));
+    let members = monitoring.members.iter();
     let members = members.filter_map(|member| Some((Some(member.name.clone()), member.pid?)));
     own.into_iter().chain(members).collect()
 }
 
 /// Begins everything that is sampled beside the load.
-fn company(
+fn companions(
     start: &Start,
     target: &Target,
-    beside: &Beside,
+    monitoring: &Monitoring,
     folder: &Path,
     logs: &[LogPart<'_>],
-) -> Company {
-    let telemetry = &beside.telemetry;
+) -> Companions {
+    let telemetry = &monitoring.telemetry;
     let interval = telemetry.interval.duration();
     let interval_ms = interval.as_millis().to_string();
     let interval_ms = interval_ms.as_str();
     let mut companions: Vec<Box<dyn Companion>> = Vec::new();
     let mut absent = Vec::new();
-    let (hosts, clocks) = hosts_elsewhere(beside, &mut absent);
+    let (hosts, clocks) = hosts_elsewhere(monitoring, &mut absent);
     let mut begin = |table: &'static str, begun: Result<Box<dyn Companion>, String>| match begun {
         Ok(companion) => companions.push(companion),
         Err(reason) => absent.push(Absent { table, reason }),
     };
     let words = |e: TableError| e.to_string();
-    let elsewhere = |tells| endpoints(&beside.exporters, target.ca_file.as_deref(), tells);
+    let elsewhere = |tells| endpoints(&monitoring.exporters, target.ca_file.as_deref(), tells);
     let exporters = elsewhere(Telling::Metrics);
-    match metrics_of(start, target, &beside.members, exporters) {
+    match metrics_of(start, target, &monitoring.members, exporters) {
         Ok(addresses) if addresses.is_empty() => {}
         addresses => begin(
             "server_metrics",
@@ -451,13 +454,18 @@ fn company(
         );
     }
     if telemetry.processes {
-        let processes = Processes::new(folder, leaders(beside), processes_of(&hosts), interval_ms);
+        let processes = Processes::new(
+            folder,
+            leaders(monitoring),
+            processes_of(&hosts),
+            interval_ms,
+        );
         begin(
             "process_telemetry",
             processes.map(|p| Box::new(p) as _).map_err(words),
         );
     }
-    if let Some(path) = beside.slots.as_ref().filter(|_| telemetry.probes) {
+    if let Some(path) = monitoring.slots.as_ref().filter(|_| telemetry.probes) {
         let slots = endpoint(start, target, path).and_then(|endpoint| {
             Slots::new(folder, endpoint, interval_ms)
                 .map(|s| Box::new(s) as _)
@@ -465,7 +473,7 @@ fn company(
         });
         begin("slots", slots);
     }
-    if let Some(path) = beside.server_info.as_ref().filter(|_| telemetry.probes) {
+    if let Some(path) = monitoring.server_info.as_ref().filter(|_| telemetry.probes) {
         let info = endpoint(start, target, path).and_then(|endpoint| {
             ServerInfo::new(folder, endpoint, interval_ms)
                 .map(|i| Box::new(i) as _)
@@ -477,7 +485,7 @@ fn company(
         .iter()
         .map(|log| match log.member {
             Some(member) => member.log_events.clone().into_iter().collect(),
-            None => beside.log_events.clone(),
+            None => monitoring.log_events.clone(),
         })
         .collect();
     let with_patterns: Vec<LogFrom<'_>> = logs
@@ -500,7 +508,7 @@ fn company(
     let power = Arc::new(Power::default());
     if telemetry.gpu != Gpu::None {
         let interval_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
-        let smi = beside.nvidia_smi.as_deref();
+        let smi = monitoring.nvidia_smi.as_deref();
         let gpus = match elsewhere(Telling::Dcgm) {
             Ok(exporters) if exporters.is_empty() && !hosts.is_empty() => {
                 let all = distinct(&hosts).map(|host| host.shared.clone());
@@ -530,8 +538,8 @@ fn company(
         }
     }
     let hung_below = telemetry.hung_below_w.map(|watts| (power, watts));
-    Company {
-        companions,
+    Companions {
+        present: companions,
         absent,
         interval,
         hung_below,

@@ -16,7 +16,7 @@ use serde_json::json;
 use crate::arrival::Arrival;
 use crate::extent;
 use crate::figure::figure;
-use crate::files::{Beside, LoadFiles, run_load_into};
+use crate::files::{LoadFiles, Monitoring, run_load_into};
 use crate::headers::header_problem;
 use crate::prompts::check_pack;
 use crate::random::Origin;
@@ -86,7 +86,7 @@ impl StageKind for Load {
             None
         });
         // Of a workload that is wrong itself nothing more is said.
-        let talks = workload
+        let history = workload
             .as_ref()
             .is_ok_and(|workload| workload.sessions.is_some());
         let in_sessions = workload
@@ -118,7 +118,7 @@ impl StageKind for Load {
                 // Sessions and the probes of a search take as many as they come to.
                 let needed = settings
                     .requests
-                    .filter(|_| !talks && settings.search.is_none());
+                    .filter(|_| !history && settings.search.is_none());
                 let needed = needed.map_or(0, |requests| requests.saturating_add(settings.warmup));
                 if let Err(e) = check_pack(&workload.prompts, needed, &library.files()) {
                     problems.push(Problem::at(&["workload"], e.0));
@@ -142,7 +142,7 @@ impl StageKind for Load {
                 let hint = "add `tokens-per-image: 576` to its definition, or remove `images` from the workload";
                 problems.push(Problem::at(&["simulate", "server"], message).hint(hint));
             }
-            if talks {
+            if history {
                 problems.push(
                     Problem::at(
                         &["simulate"],
@@ -165,7 +165,7 @@ impl StageKind for Load {
                     .hint("remove `simulate` or `search`"),
                 );
             }
-            if talks {
+            if history {
                 problems.push(
                     Problem::at(
                         &["search"],
@@ -292,12 +292,12 @@ impl StageKind for Load {
             telemetry,
             ..
         } = settings.clone();
-        let (mut target, beside) = target(job, api, api_key_env, telemetry)?;
+        let (mut target, monitoring) = target(job, api, api_key_env, telemetry)?;
         target.headers.extend(settings.headers.clone());
-        let emptied = empty_caches(&target, &beside, job.control)?;
+        let emptied = empty_caches(&target, &monitoring, job.control)?;
         target.cache_reset = emptied.as_ref().map(|emptied| emptied.how);
         if settings.search.is_some() {
-            return search::run(job, &settings, &origin, &target, &beside);
+            return search::run(job, &settings, &origin, &target, &monitoring);
         }
         let folder = job.scratch.join("load");
         std::fs::create_dir_all(&folder)
@@ -308,7 +308,7 @@ impl StageKind for Load {
         let mut files = run_load_into(
             &spec,
             &target,
-            &beside,
+            &monitoring,
             &folder,
             job.control,
             &mut |_, _| Ok(()),
@@ -525,7 +525,7 @@ pub fn target(
     api: Option<Api>,
     api_key_env: Option<String>,
     telemetry: Telemetry,
-) -> Result<(Target, Beside), Failure> {
+) -> Result<(Target, Monitoring), Failure> {
     let serve = job.input_of_kind("serve").ok_or_else(|| {
         Failure::failed("no server to load").hint("let the stage need one of kind `serve`")
     })?;
@@ -554,7 +554,7 @@ pub fn target(
         Api::OpenaiChat => live.endpoints.chat,
         _ => None,
     };
-    let beside = Beside {
+    let monitoring = Monitoring {
         server_pid: live.pid,
         slots: live.endpoints.slots,
         server_info: live.endpoints.server_info,
@@ -564,7 +564,7 @@ pub fn target(
         exporters: live.exporters,
         members: live.members,
         elsewhere: live.elsewhere,
-        ..Beside::new(telemetry)
+        ..Monitoring::new(telemetry)
     };
     let target = Target {
         base_url: live.base_url,
@@ -579,7 +579,7 @@ pub fn target(
         absent_cached_is_zero: live.absent_cached_is_zero,
         cache_reset: None,
     };
-    Ok((target, beside))
+    Ok((target, monitoring))
 }
 
 /// Turns a run into outputs, or into a failure with the same outputs as evidence.

@@ -40,6 +40,7 @@ mod run;
 mod sample;
 mod scrape;
 mod search;
+mod session_history;
 mod settings;
 mod sheet;
 mod simulate;
@@ -50,7 +51,6 @@ mod summarizer;
 mod summary;
 mod sweep;
 mod tables;
-mod talks;
 mod tally;
 mod telemetry;
 mod trace;
@@ -67,7 +67,7 @@ pub use direct::{
 };
 pub use export::{LAYOUTS, ResultFacts, result_file, stamp};
 pub use extent::{Cancel, Extent};
-pub use files::{Beside, LoadFiles, run_load_into};
+pub use files::{LoadFiles, Monitoring, run_load_into};
 pub use headers::header_problem;
 pub use kind::{Load, target};
 pub use models::{ModelsError, list_models};
@@ -86,7 +86,7 @@ pub use simulate::{
     Clock, DecodeCost, Faults, Hang, HttpErrors, Noise, PrefillCost, Share, SimulatedServer,
     Simulation, SimulationChoice,
 };
-pub use span::Span;
+pub use span::TimeSpan;
 pub use summarizer::Summarizer;
 pub use summary::{
     Arrivals, Distribution, Slo, Summary, e2e_beyond_server, quantile, ttft_beyond_server,

@@ -16,7 +16,7 @@ use net::{Ask, Site};
 use pipeline::stage::{Control, Failure};
 use serde_json::json;
 
-use crate::files::Beside;
+use crate::files::Monitoring;
 use crate::get::{Endpoint, LIMIT};
 use crate::run::Target;
 use crate::scrape::parse;
@@ -49,15 +49,15 @@ pub(crate) struct Emptied {
 /// If the cell is stopped meanwhile.
 pub(crate) fn empty_caches(
     target: &Target,
-    beside: &Beside,
+    monitoring: &Monitoring,
     control: &Control,
 ) -> Result<Option<Emptied>, Failure> {
-    if beside.members.is_empty() {
-        let path = beside.reset_cache.as_deref();
-        return empty_cache(target, path, &beside.counters, control);
+    if monitoring.members.is_empty() {
+        let path = monitoring.reset_cache.as_deref();
+        return empty_cache(target, path, &monitoring.counters, control);
     }
     let mut worst: Option<Emptied> = None;
-    for member in &beside.members {
+    for member in &monitoring.members {
         let of_member = Target {
             base_url: member.base_url.clone(),
             model: member.model.clone(),
@@ -442,11 +442,11 @@ mod tests {
         let [one, two, wrong] = &stubs;
         let target = Target::new("http://127.0.0.1:1", "m", Api::OpenaiCompletions);
         let empty = |members: Vec<contract::LiveMember>| {
-            let beside = Beside {
+            let monitoring = Monitoring {
                 members,
-                ..Beside::new(crate::telemetry::Telemetry::none())
+                ..Monitoring::new(crate::telemetry::Telemetry::none())
             };
-            empty_caches(&target, &beside, &Control::quiet()).unwrap()
+            empty_caches(&target, &monitoring, &Control::quiet()).unwrap()
         };
         let (a, b) = (
             member("a-0", one, Some("/reset")),

@@ -13,7 +13,7 @@ use pipeline::stage::{CellStatus, Control};
 
 use crate::arrival::Arrival;
 use crate::client_health::ClientHealth;
-use crate::drive::{Company, Driven, Start, drive};
+use crate::drive::{Companions, Driven, Start, drive};
 use crate::extent::Extent;
 use crate::get::Endpoint;
 use crate::peer::{Peer, PeerError};
@@ -22,7 +22,7 @@ use crate::random::Origin;
 use crate::refused::Refusal;
 use crate::scrape::{INTERVAL, Kept, Metrics};
 use crate::settings::{Settings, Timeouts, WorkloadChoice};
-use crate::span::Span;
+use crate::span::TimeSpan;
 use crate::summarizer::Summarizer;
 use crate::summary::{Slo, Summary};
 use crate::tally::Tally;
@@ -45,7 +45,7 @@ pub struct LoadSpec {
     /// A request's time limits.
     pub timeouts: Timeouts,
     /// No byte on any stream for so long ends the run as hung.
-    pub heartbeat: Span,
+    pub heartbeat: TimeSpan,
     /// Where random arrivals come from.
     pub origin: Origin,
     /// For how long requests are begun, how many are in flight, which are given up.
@@ -203,7 +203,7 @@ pub fn run_load(
     let log_from = target.log.as_deref().map(file_length).unwrap_or_default();
     let (mut requests, mut chunks) = (Vec::new(), Vec::new());
     let metrics = Arc::new(Mutex::new(Vec::new()));
-    let company = |start: &Start| {
+    let companions = |start: &Start| {
         let mut companions: Vec<Box<dyn Companion>> = Vec::new();
         let mut absent = Vec::new();
         if let Some(path) = &target.metrics {
@@ -219,14 +219,14 @@ pub fn run_load(
                 }),
             }
         }
-        Company {
-            companions,
+        Companions {
+            present: companions,
             absent,
             interval: INTERVAL,
             hung_below: None,
         }
     };
-    let driven = drive(spec, target, control, company, &mut |row, more| {
+    let driven = drive(spec, target, control, companions, &mut |row, more| {
         requests.push(row);
         chunks.extend(more);
         Ok(())

@@ -12,7 +12,7 @@ use contract::ServerMetric;
 
 use crate::get::Endpoint;
 use crate::sheet::Sheet;
-use crate::telemetry::{Companion, Left};
+use crate::telemetry::{Companion, Sampled};
 
 /// The sampling interval where none is declared.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
@@ -86,10 +86,10 @@ impl Companion for Metrics {
         failed
     }
 
-    fn finish(self: Box<Self>) -> Left {
+    fn finish(self: Box<Self>) -> Sampled {
         match self.kept {
-            Kept::Rows(_) => Left::default(),
-            Kept::Sheet(sheet) => Left::of(*sheet),
+            Kept::Rows(_) => Sampled::default(),
+            Kept::Sheet(sheet) => Sampled::of(*sheet),
         }
     }
 }

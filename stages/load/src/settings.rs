@@ -11,7 +11,7 @@ use crate::arrival::Arrival;
 use crate::extent::Cancel;
 use crate::search::Search;
 use crate::simulate::Simulation;
-use crate::span::Span;
+use crate::span::TimeSpan;
 use crate::telemetry::Telemetry;
 use crate::workload::Workload;
 use apis::Delivery;
@@ -87,8 +87,8 @@ pub struct Settings {
     /// as well, the limit that is reached first ends the load. Without a count, a closed loop sends
     /// as many requests as fit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Span")]
-    pub duration: Option<Span>,
+    #[schemars(with = "TimeSpan")]
+    pub duration: Option<TimeSpan>,
     /// The largest number of requests in flight for open arrivals. Further arrivals wait in line,
     /// and latencies from the scheduled time include the wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -124,7 +124,7 @@ pub struct Settings {
     /// If no byte arrives on any stream for this long while requests are in flight, the cell ends
     /// as hung. `0 s` disables this.
     #[serde(default = "heartbeat")]
-    pub heartbeat: Span,
+    pub heartbeat: TimeSpan,
     /// Search for the highest level of `arrival` at which the server meets its bounds. `requests`
     /// is then the largest number per level.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -141,8 +141,8 @@ pub struct Settings {
     pub files: NamedFiles,
 }
 
-fn heartbeat() -> Span {
-    Span::seconds(60)
+fn heartbeat() -> TimeSpan {
+    TimeSpan::seconds(60)
 }
 
 /// A workload by name or written out.
@@ -160,22 +160,22 @@ pub enum WorkloadChoice {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Timeouts {
     /// For opening a connection.
-    pub connect: Span,
+    pub connect: TimeSpan,
     /// From the request's first byte to the first byte of the answer's body.
-    pub first_token: Span,
+    pub first_token: TimeSpan,
     /// Between bytes of the answer's body.
-    pub inter_token: Span,
+    pub inter_token: TimeSpan,
     /// From the request's first byte to the answer's end.
-    pub total: Span,
+    pub total: TimeSpan,
 }
 
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
-            connect: Span::seconds(10),
-            first_token: Span::seconds(300),
-            inter_token: Span::seconds(60),
-            total: Span::seconds(3600),
+            connect: TimeSpan::seconds(10),
+            first_token: TimeSpan::seconds(300),
+            inter_token: TimeSpan::seconds(60),
+            total: TimeSpan::seconds(3600),
         }
     }
 }

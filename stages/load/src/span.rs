@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A span of time, whole nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Span(Duration);
+pub struct TimeSpan(Duration);
 
 /// Units from large to small, with their nanoseconds.
 const UNITS: [(&str, u64); 6] = [
@@ -20,7 +20,7 @@ const UNITS: [(&str, u64); 6] = [
     ("ns", 1),
 ];
 
-impl Span {
+impl TimeSpan {
     /// Makes a span of whole microseconds.
     pub const fn microseconds(count: u64) -> Self {
         Self(Duration::from_micros(count))
@@ -89,7 +89,7 @@ impl Span {
     }
 }
 
-impl fmt::Display for Span {
+impl fmt::Display for TimeSpan {
     /// Writes the one form that stands for this span: the largest unit that divides it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nanoseconds = self.nanoseconds();
@@ -104,22 +104,22 @@ impl fmt::Display for Span {
     }
 }
 
-impl Serialize for Span {
+impl Serialize for TimeSpan {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl<'de> Deserialize<'de> for Span {
+impl<'de> Deserialize<'de> for TimeSpan {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         Self::parse(&text).map_err(serde::de::Error::custom)
     }
 }
 
-impl schemars::JsonSchema for Span {
+impl schemars::JsonSchema for TimeSpan {
     fn schema_name() -> Cow<'static, str> {
-        "Span".into()
+        "TimeSpan".into()
     }
 
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
@@ -139,10 +139,10 @@ mod tests {
     #[test]
     fn equal_spans_have_one_canonical_form() {
         for text in ["120 s", "2 min", "2min", "120000 ms"] {
-            assert_eq!(Span::parse(text).unwrap().to_string(), "2 min");
+            assert_eq!(TimeSpan::parse(text).unwrap().to_string(), "2 min");
         }
-        assert_eq!(Span::parse("0.5 s").unwrap().to_string(), "500 ms");
-        assert_eq!(Span::parse("0 ms").unwrap().to_string(), "0 s");
+        assert_eq!(TimeSpan::parse("0.5 s").unwrap().to_string(), "500 ms");
+        assert_eq!(TimeSpan::parse("0 ms").unwrap().to_string(), "0 s");
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
             "1e400 s",
             "99999999999 h",
         ] {
-            assert!(Span::parse(text).is_err(), "{text}");
+            assert!(TimeSpan::parse(text).is_err(), "{text}");
         }
     }
 }

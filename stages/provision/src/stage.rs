@@ -171,7 +171,7 @@ impl StageKind for Provision {
         if let Err(failure) = engine.definition.launch.api_key() {
             return Err(told(&["engine"], failure));
         }
-        let here = weights::Beside {
+        let here = weights::Purpose {
             engine: &engine.definition,
             contained: parameters.container().is_some(),
             elsewhere: parameters.place.is_some(),

@@ -14,7 +14,7 @@ use crate::prepare::text;
 use crate::settings::Named;
 
 /// What weights are for: an engine, perhaps in a container.
-pub(crate) struct Beside<'a> {
+pub(crate) struct Purpose<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) contained: bool,
     /// Whether it runs on another host, whose tokens are not known here.
@@ -29,13 +29,13 @@ pub(crate) struct Beside<'a> {
 pub(crate) fn there(
     model: &Named<Model>,
     key: &str,
-    beside: &Beside<'_>,
+    purpose: &Purpose<'_>,
     files: &NamedFiles,
 ) -> Result<(), Problem> {
     let weights = match &model.definition.weights {
         Weights::Local(weights) => weights,
-        Weights::Named(weights) if weights.gated && !beside.elsewhere => {
-            return admitted(weights, beside).map_err(|(message, hint)| {
+        Weights::Named(weights) if weights.gated && !purpose.elsewhere => {
+            return admitted(weights, purpose).map_err(|(message, hint)| {
                 let message = format!("model `{}`: {message}", model.name);
                 Problem::at(&[key], message).hint(hint)
             });
@@ -60,14 +60,14 @@ const TOKENS: [&str; 2] = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"];
     clippy::disallowed_methods,
     reason = "the engine finds its token and its cache by these variables"
 )]
-fn admitted(weights: &NamedWeights, beside: &Beside<'_>) -> Result<(), (String, String)> {
+fn admitted(weights: &NamedWeights, purpose: &Purpose<'_>) -> Result<(), (String, String)> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let folder = set("HF_HOME").map(PathBuf::from).or_else(|| {
         let caches = set("XDG_CACHE_HOME").map(PathBuf::from);
         let caches = caches.or_else(|| Some(PathBuf::from(set("HOME")?).join(".cache")));
         Some(caches?.join("huggingface"))
     });
-    if !beside.contained
+    if !purpose.contained
         && let Some(folder) = folder
     {
         let hub = set("HF_HUB_CACHE").map_or_else(|| folder.join("hub"), PathBuf::from);
@@ -82,7 +82,7 @@ fn admitted(weights: &NamedWeights, beside: &Beside<'_>) -> Result<(), (String, 
         let hint = "accept their licence on the hub, and set `HF_TOKEN` to your token";
         return Err((message, hint.to_owned()));
     };
-    if beside
+    if purpose
         .engine
         .launch
         .inherit

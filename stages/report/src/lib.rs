@@ -45,7 +45,7 @@ pub use settings::{FigureSettings, Literal, Parameters, TableSettings};
 pub use stage::Report;
 pub use statement::{Judge, Rejudged, Rule, TablePart};
 pub use template::Template;
-pub use trace::{Entry, Source, Span};
+pub use trace::{Entry, Source, TracedSpan};
 
 /// The templates shipped with the binary, under their full names.
 const TEMPLATES: [(&str, &str); 20] = [

@@ -181,7 +181,7 @@ fn take_number(chars: &mut std::str::Chars<'_>, end: char) -> Option<usize> {
 
 /// The place of a traced text in the Markdown.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Span {
+pub struct TracedSpan {
     /// The line, from 1.
     pub line: usize,
     /// The first character of the line it covers, from 1.
@@ -228,7 +228,7 @@ pub(crate) struct Extracted {
     /// The Markdown.
     pub markdown: String,
     /// The traced texts in the order they stand.
-    pub spans: Vec<Span>,
+    pub spans: Vec<TracedSpan>,
     /// Where text of which template line begins, ascending.
     pub origins: Vec<Origin>,
     /// The statements in the order they end.
@@ -287,7 +287,7 @@ pub(crate) fn extract(rendered: &str, ledger: &Ledger) -> Result<Extracted, Stri
                 put(&marked, &mut places, &mut out.markdown);
                 let text = out.markdown[start..].to_owned();
                 let length = text.chars().count();
-                out.spans.push(Span {
+                out.spans.push(TracedSpan {
                     line,
                     column_start: column,
                     column_end: column + length,
@@ -387,8 +387,8 @@ fn put(guarded: &str, places: &mut Places, out: &mut String) {
 ///
 /// # Errors
 /// Never for spans; the table type's own rules are passed on.
-pub(crate) fn trace_table(spans: &[Span]) -> Result<Table, TableError> {
-    let row = |span: &Span| {
+pub(crate) fn trace_table(spans: &[TracedSpan]) -> Result<Table, TableError> {
+    let row = |span: &TracedSpan| {
         let entry = &span.entry;
         TraceRow {
             line: span.line,

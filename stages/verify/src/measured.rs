@@ -5,7 +5,7 @@ use contract::{Api, synthetic};
 use load::reference::{Behaviour, Fault, Faults, ReferenceServer};
 use load::{
     Arrival, ClosedLoop, Count, Delivery, LoadSpec, Origin, Output, OutputMode, PromptSet,
-    Sampling, Source, Span, Target, Timeouts, Words, Workload, run_load,
+    Sampling, Source, Target, TimeSpan, Timeouts, Words, Workload, run_load,
 };
 use pipeline::{Control, Coordinates, Json};
 
@@ -45,11 +45,11 @@ fn measure(store: &Store, faults: Faults, configuration: &str, rep: i64) -> pipe
         workload,
         arrival: Arrival::ClosedLoop(ClosedLoop {
             clients: 2,
-            think_time: Span::default(),
+            think_time: TimeSpan::default(),
         }),
         delivery: Delivery::Streamed,
         timeouts: Timeouts::default(),
-        heartbeat: Span::seconds(30),
+        heartbeat: TimeSpan::seconds(30),
         origin,
         extent: load::Extent::default(),
         files: Default::default(),

@@ -34,7 +34,7 @@ pub(crate) fn paces(rows: &CellRows) -> Vec<f64> {
 /// Returns for each measured ok answer of several tokens, in the order of first tokens, how many
 /// were generated meanwhile, and its time per token, ns.
 pub(crate) fn timed(rows: &CellRows) -> Vec<(f64, f64)> {
-    let company = Company::generating(rows);
+    let concurrency = Concurrency::generating(rows);
     let mut timed: Vec<(i64, f64, f64)> = rows
         .measured()
         .filter(|r| r.is_ok())
@@ -42,7 +42,7 @@ pub(crate) fn timed(rows: &CellRows) -> Vec<(f64, f64)> {
             let (first, last) = (r.first_token_ns?, r.last_token_ns?);
             let steps = r.output_tokens.filter(|n| *n > 1)? - 1;
             let pace = (last - first) as f64 / steps as f64;
-            (pace > 0.0).then(|| (first, company.over(first, last), pace))
+            (pace > 0.0).then(|| (first, concurrency.over(first, last), pace))
         })
         .collect();
     timed.sort_by(|a, b| a.0.cmp(&b.0).then(a.2.total_cmp(&b.2)));
@@ -60,12 +60,12 @@ pub(crate) fn factors(points: &[(f64, f64)]) -> Vec<f64> {
 }
 
 /// How many requests share the server, over any span of a cell.
-pub(crate) struct Company {
+pub(crate) struct Concurrency {
     /// Times at which the number changes, with its integral up to there and the number from there.
     changes: Vec<(i64, f64, i64)>,
 }
 
-impl Company {
+impl Concurrency {
     /// Counts requests from sending to the end of the answer.
     pub(crate) fn in_flight(rows: &CellRows) -> Self {
         let spans = rows.requests.iter().filter(|r| !r.superseded);

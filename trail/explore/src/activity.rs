@@ -119,7 +119,7 @@ pub(crate) fn activity(study: &Study, ask: &Ask, store: &Store) -> Result<Reply,
     let chunks = record.is_some_and(|record| record.outputs.contains_key("chunks"));
     let known = !chunks || tells_first_chunks(&digest, store)?;
     let metrics = LATENCIES.map(|name| metric(name).filter(|_| known || name != "tpot_ms"));
-    let mut span = Span::new(from, to.max(from + 1), moments, metrics);
+    let mut span = WindowActivity::new(from, to.max(from + 1), moments, metrics);
     each(&digest, store, metrics, |attempt| span.add(attempt))?;
     Ok(Reply::json(&span.told(&whole), Freshness::Tagged))
 }
@@ -189,7 +189,7 @@ fn each(
 }
 
 /// What is told of a span of time.
-struct Span {
+struct WindowActivity {
     from: i64,
     to: i64,
     /// Changes of the level between moments: in flight, waiting for the first token, due and not yet sent.
@@ -243,7 +243,7 @@ impl Figures {
     }
 }
 
-impl Span {
+impl WindowActivity {
     fn new(
         from: i64,
         to: i64,
@@ -431,8 +431,8 @@ mod tests {
         }
     }
 
-    fn span(from: i64, to: i64, moments: usize) -> Span {
-        Span::new(from, to, moments, LATENCIES.map(metric))
+    fn span(from: i64, to: i64, moments: usize) -> WindowActivity {
+        WindowActivity::new(from, to, moments, LATENCIES.map(metric))
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use crate::document::{Document, Number};
 use crate::error::TrailError;
 use crate::evidence::{self, Evidence, Gates, LoadCell, Server};
-use crate::lineage::{self, RawRows, Span, TableRows};
+use crate::lineage::{self, RawRows, RowRange, TableRows};
 use crate::provenance::{Holder, Provenance};
 
 /// Where a number was read from.
@@ -210,7 +210,7 @@ fn explain(
     answer.see.push(match number.row {
         Some(row) => show(
             &artifact,
-            &[Span {
+            &[RowRange {
                 start: row,
                 end: row + 1,
             }],
@@ -240,7 +240,7 @@ fn descend(
         None if number.source == TraceSource::Count => counted(provenance, number, holder, output)?,
         None => return Ok(()),
     };
-    let spans = lineage::joined(rows.iter().map(|row| Span {
+    let spans = lineage::joined(rows.iter().map(|row| RowRange {
         start: *row,
         end: row + 1,
     }));
@@ -438,7 +438,7 @@ pub(crate) fn is_in(line: &str, number: &Number) -> bool {
         .eq(number.text.chars())
 }
 
-fn show(artifact: &Digest, spans: &[Span]) -> String {
+fn show(artifact: &Digest, spans: &[RowRange]) -> String {
     let mut command = format!("benchtrail show {}", artifact.short());
     if let (Some(first), Some(last)) = (spans.first(), spans.last()) {
         command.push_str(&format!(" --rows {}..{}", first.start, last.end));

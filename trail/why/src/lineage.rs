@@ -17,21 +17,21 @@ const DEEPEST: usize = 32;
 
 /// Rows of a table, half-open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Span {
+pub struct RowRange {
     /// The first row, from 0.
     pub start: usize,
     /// One past the last row.
     pub end: usize,
 }
 
-impl Span {
+impl RowRange {
     fn holds(&self, row: usize) -> bool {
         (self.start..self.end).contains(&row)
     }
 }
 
 /// Returns how many rows spans have together.
-pub(crate) fn count(spans: &[Span]) -> usize {
+pub(crate) fn count(spans: &[RowRange]) -> usize {
     spans.iter().map(|s| s.end - s.start).sum()
 }
 
@@ -45,7 +45,7 @@ pub struct TableRows {
     /// The table.
     pub artifact: Digest,
     /// The rows.
-    pub spans: Vec<Span>,
+    pub spans: Vec<RowRange>,
     /// How many rows.
     pub rows: usize,
     /// What they were made of.
@@ -85,7 +85,7 @@ pub struct FileRows {
     /// `line`, or `row` of a Parquet file.
     pub counted: &'static str,
     /// Which, from 0.
-    pub spans: Vec<Span>,
+    pub spans: Vec<RowRange>,
     /// The first line of a text that names its columns, where it has one.
     pub heading: Option<String>,
     /// The text of the first of them; of a Parquet file none.
@@ -104,7 +104,7 @@ pub struct RawRows {
     /// The artifact.
     pub artifact: Digest,
     /// The rows.
-    pub spans: Vec<Span>,
+    pub spans: Vec<RowRange>,
     /// How many rows.
     pub rows: usize,
 }
@@ -192,7 +192,7 @@ pub(crate) fn follow(
     provenance: &Provenance<'_>,
     holder: &Holder,
     output: &str,
-    spans: &[Span],
+    spans: &[RowRange],
 ) -> Result<Option<TableRows>, TrailError> {
     follow_to(provenance, holder, output, spans, DEEPEST)
 }
@@ -201,7 +201,7 @@ fn follow_to(
     provenance: &Provenance<'_>,
     holder: &Holder,
     output: &str,
-    spans: &[Span],
+    spans: &[RowRange],
     depth: usize,
 ) -> Result<Option<TableRows>, TrailError> {
     let outputs = &holder.record.outputs;
@@ -251,7 +251,7 @@ fn file(
     provenance: &Provenance<'_>,
     holder: &Holder,
     (table, output): (&str, &str),
-    spans: Vec<Span>,
+    spans: Vec<RowRange>,
 ) -> Result<Source, TrailError> {
     let outputs = &holder.record.outputs;
     let (made, kept) = (&outputs[table], &outputs[output]);
@@ -309,7 +309,7 @@ fn step(
     provenance: &Provenance<'_>,
     holder: &Holder,
     artifact: &Arc<SourceArtifact>,
-    spans: Vec<Span>,
+    spans: Vec<RowRange>,
     depth: usize,
 ) -> Result<Source, TrailError> {
     let SourceArtifact {
@@ -354,12 +354,15 @@ fn step(
 }
 
 /// Returns what rows were made of: source and rows, in order of first use.
-fn made_of<'a>(lineage: &'a Lineage, spans: &[Span]) -> Vec<(&'a LineageSource, Vec<Span>)> {
-    let mut used: BTreeMap<usize, (usize, Vec<Span>)> = BTreeMap::new();
+fn made_of<'a>(
+    lineage: &'a Lineage,
+    spans: &[RowRange],
+) -> Vec<(&'a LineageSource, Vec<RowRange>)> {
+    let mut used: BTreeMap<usize, (usize, Vec<RowRange>)> = BTreeMap::new();
     for (i, line) in lineage.rows.iter().enumerate() {
         if spans.iter().any(|s| s.holds(line.row)) {
             let (_, rows) = used.entry(line.source).or_insert((i, Vec::new()));
-            rows.push(Span {
+            rows.push(RowRange {
                 start: line.start,
                 end: line.end,
             });
@@ -374,10 +377,10 @@ fn made_of<'a>(lineage: &'a Lineage, spans: &[Span]) -> Vec<(&'a LineageSource, 
 }
 
 /// Sorts spans and joins those that touch.
-pub(crate) fn joined(spans: impl IntoIterator<Item = Span>) -> Vec<Span> {
-    let mut sorted: Vec<Span> = spans.into_iter().filter(|s| s.end > s.start).collect();
+pub(crate) fn joined(spans: impl IntoIterator<Item = RowRange>) -> Vec<RowRange> {
+    let mut sorted: Vec<RowRange> = spans.into_iter().filter(|s| s.end > s.start).collect();
     sorted.sort();
-    let mut out: Vec<Span> = Vec::new();
+    let mut out: Vec<RowRange> = Vec::new();
     for span in sorted {
         match out.last_mut() {
             Some(last) if span.start <= last.end => last.end = last.end.max(span.end),

@@ -7,7 +7,7 @@ use pipeline::Json;
 
 use crate::evidence::{GateFinding, Gates, LoadCell, Server};
 use crate::explain::{Answer, TablePlace};
-use crate::lineage::{FileRows, RawRows, Source, Span, TableRows};
+use crate::lineage::{FileRows, RawRows, RowRange, Source, TableRows};
 
 /// So many measured cells of a table are shown, then how many more there are.
 const SHOWN: usize = 6;
@@ -413,7 +413,7 @@ fn shown(json: &Json) -> String {
         .map_or_else(|| json.to_string(), str::to_owned)
 }
 
-fn rows_text(spans: &[Span]) -> String {
+fn rows_text(spans: &[RowRange]) -> String {
     let rows = crate::lineage::count(spans);
     let word = if rows == 1 { "row" } else { "rows" };
     let mut places: Vec<String> = spans.iter().take(SHOWN).map(span_text).collect();
@@ -428,7 +428,7 @@ fn rows_text(spans: &[Span]) -> String {
     format!("{word} {}{total}", places.join(", "))
 }
 
-fn span_text(span: &Span) -> String {
+fn span_text(span: &RowRange) -> String {
     match span.end - span.start {
         1 => span.start.to_string(),
         _ => format!("{}..{}", span.start, span.end),

@@ -101,7 +101,6 @@ fn for_list(items: &[Node], view: &View<'_>) -> Option<String> {
 
 fn for_other(value: &Value, view: &View<'_>) -> Option<String> {
     let wants = |t: &str| view.types().contains(&t);
-    let expected = view.expected();
     match value {
         Value::Float(number) if wants("integer") && number.fract() == 0.0 => {
             Some(format!("write {number}"))
@@ -109,13 +108,13 @@ fn for_other(value: &Value, view: &View<'_>) -> Option<String> {
         Value::Float(number) if wants("integer") && number.abs() < 1e15 => {
             Some(format!("write {} or {}", number.floor(), number.ceil()))
         }
-        Value::Int(number) if expected.starts_with("a duration") => {
+        Value::Int(number) if view.is_duration() => {
             Some(format!("add the unit: `{number} s`"))
         }
-        Value::Float(number) if expected.starts_with("a duration") => {
+        Value::Float(number) if view.is_duration() => {
             Some(format!("add the unit: `{number} s`"))
         }
-        Value::Int(_) | Value::Float(_) if expected.starts_with("a percentage") => {
+        Value::Int(_) | Value::Float(_) if view.format() == Some("percent") => {
             Some("write the share in percent, with the sign: `3 %`".to_owned())
         }
         Value::Int(_) | Value::Float(_) | Value::Bool(_) if wants("string") => {

@@ -9,7 +9,7 @@ use statistics::{
 };
 
 use crate::columns::Columns;
-use crate::frame::{Frame, Level, Span, Spec, spans};
+use crate::frame::{Frame, Level, SourceRows, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::cells::each_cell;
 use crate::operators::units::LEVEL;
@@ -393,7 +393,7 @@ impl TypedOperator for CellSummary {
     }
 }
 
-fn summarise(cell: &CellRows, printed: Printed) -> (Summary, Vec<Span>) {
+fn summarise(cell: &CellRows, printed: Printed) -> (Summary, Vec<SourceRows>) {
     let timings = contract::timings(cell);
     let ok: Vec<&Timing<'_>> = timings.iter().filter(|t| t.request.is_ok()).collect();
     let first = timings.iter().filter_map(|t| t.request.sent_ns).min();

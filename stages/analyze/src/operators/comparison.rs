@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use statistics::{Bootstrap, BootstrapKind, GENERATOR, Interval, UnitEffect};
 
 use crate::columns::{Columns, Value};
-use crate::frame::{Frame, Level, Missing, Span, Spec, text};
+use crate::frame::{Frame, Level, Missing, SourceRows, Spec, text};
 use crate::operator::{Context, Draft};
 use crate::operators::family::{Adjusted, Asked as Question, Family, Hypothesis};
 use crate::operators::looks::{self, Looks};
@@ -117,7 +117,7 @@ pub(crate) struct Compared<T> {
     pub(crate) least: Option<f64>,
     pub(crate) bootstrap: Option<Interval>,
     pub(crate) missing: Scalar,
-    pub(crate) lineage: Vec<Span>,
+    pub(crate) lineage: Vec<SourceRows>,
     /// What only one kind of comparison has.
     pub(crate) own: T,
 }

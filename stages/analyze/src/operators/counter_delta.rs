@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::columns::Columns;
-use crate::frame::{Frame, Span, Spec, spans};
+use crate::frame::{Frame, SourceRows, Spec, spans};
 use crate::intake::Load;
 use crate::operator::{Context, Draft, TypedOperator, unless};
 use crate::operators::cells::each_rows;
@@ -227,7 +227,7 @@ impl TypedOperator for CounterDelta {
             let Some(window) = window(&cell) else {
                 return Ok(columns.row(at.to_vec(), &BTreeMap::new(), Vec::new()));
             };
-            let (mut found, mut lineage) = (BTreeMap::new(), Vec::<Span>::new());
+            let (mut found, mut lineage) = (BTreeMap::new(), Vec::<SourceRows>::new());
             for (name, counter) in &given.counters {
                 let Some((source, table)) = rows.table(counter.table())? else {
                     found.insert(name.clone(), Rise::default());

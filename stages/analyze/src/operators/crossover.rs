@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use statistics::{Interval, UnitEffect};
 
 use crate::columns::{Columns, listed, missing_spec};
-use crate::frame::{Frame, Level, Missing, Row, Span, Spec, spans};
+use crate::frame::{Frame, Level, Missing, Row, SourceRows, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator, unless};
 use crate::operators::comparison::position;
 use crate::operators::family::{Adjusted, Asked as Question, Family, Hypothesis, Pending};
@@ -67,7 +67,7 @@ struct Rung {
     effect: Result<UnitEffect, String>,
     mean: Option<f64>,
     /// The rows that it rests on.
-    used: Vec<Span>,
+    used: Vec<SourceRows>,
     adjusted: Adjusted,
 }
 
@@ -246,7 +246,7 @@ impl TypedOperator for Crossover {
             keyed.push((key, rung(&pair.key[ladder], &given.ladder)?, pair));
         }
         keyed.sort_by(|a, b| contract::compare_all(&a.0, &b.0).then(a.1.total_cmp(&b.1)));
-        let mut courses: Vec<(Vec<Scalar>, Vec<Rung>, Vec<Span>)> = Vec::new();
+        let mut courses: Vec<(Vec<Scalar>, Vec<Rung>, Vec<SourceRows>)> = Vec::new();
         for group in keyed.chunk_by(|a, b| a.0 == b.0) {
             let rungs = group.chunk_by(|a, b| a.1 == b.1).map(|rung| {
                 let pairs: Vec<&Pair> = rung.iter().map(|(_, _, pair)| *pair).collect();
@@ -302,7 +302,7 @@ struct Around {
 /// Makes the table from decided tests.
 fn table(
     given: &Parameters,
-    courses: Vec<(Vec<Scalar>, Vec<Rung>, Vec<Span>)>,
+    courses: Vec<(Vec<Scalar>, Vec<Rung>, Vec<SourceRows>)>,
     Around {
         units,
         keys,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use statistics::{Interval, Selection, launch_quantile};
 
 use crate::columns::{Columns, missing_spec};
-use crate::frame::{Frame, Level, Row, Span, Spec, spans};
+use crate::frame::{Frame, Level, Row, SourceRows, Spec, spans};
 use crate::intake::Rows;
 use crate::operator::{Context, Draft, TypedOperator, unless};
 use crate::operators::cell_summary::{ICL, ITL, Printed, per_token};
@@ -303,7 +303,7 @@ struct Values {
     tokens: Option<i64>,
     /// One list for each metric; `None` where it is undefined as a whole.
     metrics: Vec<Option<Vec<f64>>>,
-    lineage: Vec<Span>,
+    lineage: Vec<SourceRows>,
 }
 
 /// Reads the values from whole rows, chunks among them.
@@ -390,7 +390,7 @@ fn narrow(given: &Parameters, cells: &[&Rows<'_>]) -> Result<Option<Values>, Fai
         values.ok += cell.ok.iter().map(ExactSizeIterator::len).sum::<usize>();
         values
             .lineage
-            .extend(cell.ok.iter().map(|rows| Span::of(&source, rows)));
+            .extend(cell.ok.iter().map(|rows| SourceRows::of(&source, rows)));
     }
     Ok(Some(values))
 }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{HolmDecision, SharedTest, benjamini_hochberg, shared_decisions};
 
-use crate::frame::{Frame, Span};
+use crate::frame::{Frame, SourceRows};
 use crate::operator::Context;
 use crate::operators::units::{Scale, Units, short};
 
@@ -52,7 +52,12 @@ pub(crate) struct Hypothesis {
 }
 
 impl Hypothesis {
-    pub(crate) fn new(column: usize, p: Option<f64>, (a, b): (&str, &str), used: &[Span]) -> Self {
+    pub(crate) fn new(
+        column: usize,
+        p: Option<f64>,
+        (a, b): (&str, &str),
+        used: &[SourceRows],
+    ) -> Self {
         let mut rows: Vec<usize> = used.iter().flat_map(|span| span.start..span.end).collect();
         rows.sort_unstable();
         rows.dedup();

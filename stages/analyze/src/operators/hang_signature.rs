@@ -211,7 +211,7 @@ fn sampled(
     rows: &Rows<'_>,
     window: (i64, i64),
     silence: &mut Silence,
-    lineage: &mut Vec<crate::frame::Span>,
+    lineage: &mut Vec<crate::frame::SourceRows>,
 ) -> Result<(), Failure> {
     let wrong = |e: TableError| Failure::failed(format!("samples: {e}"));
     if let Some((source, table)) = rows.table("gpu_telemetry")? {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tabular::{Field, Format, Sheet, Unreadable};
 
 use crate::columns::Columns;
-use crate::frame::{Frame, Span, Spec, Type};
+use crate::frame::{Frame, SourceRows, Spec, Type};
 use crate::kind::Planned;
 use crate::operator::{Context, Draft, TypedOperator, items, unless};
 use crate::operators::sql::Stands;
@@ -323,7 +323,7 @@ impl TypedOperator for Published {
             let (keys, others) = read.taken.split_at(read.keys);
             let key = keys.iter().map(|column| value(row, column)).collect();
             let values = others.iter().map(|column| value(row, column)).collect();
-            let lineage = vec![Span::of(&file, &read.sheet.places.of(row))];
+            let lineage = vec![SourceRows::of(&file, &read.sheet.places.of(row))];
             columns.row(key, &values, lineage)
         };
         Ok(Frame {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use statistics::{friedman, indirect_effect, kruskal_wallis, mid_ranks, unit_effect_rounded};
 
 use crate::columns::{Columns, listed};
-use crate::frame::{Frame, Level, Row, Span, Spec, spans};
+use crate::frame::{Frame, Level, Row, SourceRows, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::family::{Adjusted, Asked as Question, Family, Hypothesis, Pending};
 use crate::operators::looks::Looks;
@@ -327,7 +327,7 @@ impl Told<'_> {
 /// The rows of one contest, by contender.
 struct Contest {
     contenders: Vec<Entry>,
-    lineage: Vec<Span>,
+    lineage: Vec<SourceRows>,
 }
 
 struct Entry {

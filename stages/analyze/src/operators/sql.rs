@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::columns::Columns;
-use crate::frame::{Frame, Level, Missing, Span, Spec, spans};
+use crate::frame::{Frame, Level, Missing, SourceRows, Spec, spans};
 use crate::intake::Load;
 use crate::operator::{Context, Draft, Scope, TypedOperator, at};
 
@@ -329,7 +329,7 @@ fn spec(name: &str, kind: Option<Kind>, own: Own<'_>, given: &Parameters) -> Spe
 struct Sources {
     database: Database,
     /// The whole of each table, and the cells it lacks.
-    rows: BTreeMap<String, (Vec<Span>, Vec<Missing>)>,
+    rows: BTreeMap<String, (Vec<SourceRows>, Vec<Missing>)>,
 }
 
 impl Sources {
@@ -380,7 +380,7 @@ impl Sources {
         &mut self,
         name: &str,
         table: &Table,
-        spans: Vec<Span>,
+        spans: Vec<SourceRows>,
         missing: Vec<Missing>,
     ) -> Result<(), Failure> {
         self.database
@@ -429,7 +429,7 @@ fn raw_table(
     load: &Load,
     output: &str,
     spec: Option<&TableSpec>,
-) -> Result<(Table, Vec<Span>), Failure> {
+) -> Result<(Table, Vec<SourceRows>), Failure> {
     let wrong =
         |e: artifacts::TableError| Failure::failed(format!("rows of `{}`: {e}", load.stage));
     let (mut tables, mut spans_of_all, mut axes) =

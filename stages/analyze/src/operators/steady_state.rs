@@ -6,7 +6,7 @@ use contract::{CellRows, Timing};
 use pipeline::{Failure, Problem};
 
 use crate::columns::Columns;
-use crate::frame::{Frame, Level, Span, Spec, spans};
+use crate::frame::{Frame, Level, SourceRows, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::cell_summary::sample;
 use crate::operators::cells::{OfLoad, each_cell};
@@ -141,7 +141,7 @@ impl TypedOperator for SteadyState {
     }
 }
 
-fn summarise(cell: &CellRows) -> (Steady, Vec<Span>) {
+fn summarise(cell: &CellRows) -> (Steady, Vec<SourceRows>) {
     let timings = contract::timings(cell);
     let first = timings.iter().filter_map(|t| t.request.sent_ns).min();
     let last = timings.iter().filter_map(|t| t.request.done_ns).max();

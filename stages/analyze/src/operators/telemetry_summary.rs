@@ -7,7 +7,7 @@ use contract::CellRows;
 use pipeline::{Failure, Problem};
 
 use crate::columns::Columns;
-use crate::frame::{Frame, Span, Spec, spans};
+use crate::frame::{Frame, SourceRows, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::cells::{OfLoad, each_cell};
 use crate::operators::energy::window;
@@ -262,7 +262,7 @@ impl TypedOperator for TelemetrySummary {
     }
 }
 
-fn of_cell(cell: &CellRows) -> Result<(Sampled, Vec<Span>), TableError> {
+fn of_cell(cell: &CellRows) -> Result<(Sampled, Vec<SourceRows>), TableError> {
     let (mut counts, mut lineage, mut within) = (Vec::new(), Vec::new(), BTreeMap::new());
     for (_, name) in TABLES {
         let rows = match (cell.beside.get(name), window(cell)) {

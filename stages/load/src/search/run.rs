@@ -9,7 +9,7 @@ use super::bisect::{Found, Level, Probe, Tried, bisect};
 use super::overload::Seen;
 use super::settings::{Search, at_level};
 use super::tables::{below_one_another, probes_table};
-use crate::files::{Beside, LoadFiles, run_load_into};
+use crate::files::{LoadFiles, Monitoring, run_load_into};
 use crate::random::Origin;
 use crate::run::{Ending, LoadSpec, Target};
 use crate::settings::Settings;
@@ -41,7 +41,7 @@ pub fn run_search(
     settings: &Settings,
     origin: &Origin,
     target: &Target,
-    beside: &Beside,
+    monitoring: &Monitoring,
     folder: &Path,
     control: &Control,
     watch: &mut dyn FnMut(&Probe),
@@ -73,7 +73,7 @@ pub fn run_search(
         let spec = LoadSpec::for_target(settings, origin, target, &at)
             .map_err(|e| Failure::failed(e.to_string()))?;
         let mut seen: Vec<Seen> = Vec::new();
-        let files = run_load_into(&spec, target, beside, &at, control, &mut |row, _| {
+        let files = run_load_into(&spec, target, monitoring, &at, control, &mut |row, _| {
             if row.phase == Phase::Measured && !row.superseded {
                 let ok = row.status == RequestStatus::Ok;
                 let took = row.sent_ns.zip(row.done_ns).filter(|_| ok);

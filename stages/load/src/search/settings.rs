@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::bisect::{Level, Rules};
 use super::overload::Overload;
 use crate::arrival::{Arrival, ClosedLoop, Gamma, Rate};
-use crate::span::Span;
+use crate::span::TimeSpan;
 use crate::summary::Slo;
 
 /// Search for the highest level of the arrivals (clients of a closed loop, or requests per second)
@@ -31,11 +31,11 @@ pub struct Search {
     /// The longest that requests may arrive in one probe of a rate. A rate that would need more to
     /// be decided ends the search.
     #[serde(default = "longest")]
-    pub longest: Span,
+    pub longest: TimeSpan,
 }
 
-fn longest() -> Span {
-    Span::seconds(300)
+fn longest() -> TimeSpan {
+    TimeSpan::seconds(300)
 }
 
 fn attainment() -> f64 {

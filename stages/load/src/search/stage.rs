@@ -4,7 +4,7 @@ use pipeline::stage::{Done, Failure, Job, Output};
 use serde_json::json;
 
 use super::run::run_search;
-use crate::files::Beside;
+use crate::files::Monitoring;
 use crate::kind::output;
 use crate::random::Origin;
 use crate::run::Target;
@@ -21,7 +21,7 @@ pub(crate) fn run(
     settings: &Settings,
     origin: &Origin,
     target: &Target,
-    beside: &Beside,
+    monitoring: &Monitoring,
 ) -> Result<Done, Failure> {
     let folder = job.scratch.join("search");
     std::fs::create_dir_all(&folder)
@@ -30,7 +30,7 @@ pub(crate) fn run(
         settings,
         origin,
         target,
-        beside,
+        monitoring,
         &folder,
         job.control,
         &mut |_| {},

@@ -5,9 +5,9 @@
 //! (`rows`) go through the same tables as measured ones, marked `simulated` in the column
 //! `source` of the table `cell`. The same settings, seed and replicate give the same bytes.
 
-mod beside;
 mod events;
 mod model;
+mod monitoring;
 mod rows;
 mod stage;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use pipeline::stage::{Json, Shipped};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::span::Span;
+use crate::span::TimeSpan;
 
 /// The simulated servers shipped with the binary.
 pub(crate) fn shipped() -> Vec<Shipped> {
@@ -129,10 +129,10 @@ fn one_token() -> u32 {
 pub struct PrefillCost {
     /// For any length.
     #[serde(default)]
-    pub fixed: Span,
+    pub fixed: TimeSpan,
     /// For each token that is not in the cache.
     #[serde(default)]
-    pub per_token: Span,
+    pub per_token: TimeSpan,
 }
 
 /// The time of a decode step with `b` requests in slots: `fixed + per-sequence · (b − 1)`.
@@ -140,10 +140,10 @@ pub struct PrefillCost {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct DecodeCost {
     /// With one request.
-    pub fixed: Span,
+    pub fixed: TimeSpan,
     /// For each further request.
     #[serde(default)]
-    pub per_sequence: Span,
+    pub per_sequence: TimeSpan,
 }
 
 /// Standard deviations of the logarithms of lognormal factors of mean 1; 0 is none.
@@ -178,10 +178,10 @@ fn is_zero(value: &f64) -> bool {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Clock {
     /// When the cell starts, since the clock's zero (2000-01-01 00:00 UTC in `started_unix_ns`).
-    pub start: Span,
+    pub start: TimeSpan,
     /// The start is put off by a time drawn evenly up to this, so that cells do not all start at
     /// once.
-    pub spread: Span,
+    pub spread: TimeSpan,
     /// By which share of its first speed the host slows each hour since the clock's zero: times
     /// are multiplied by `1 + drift · hours`.
     #[schemars(range(min = 0))]
@@ -324,12 +324,12 @@ impl SimulatedServer {
             description: None,
             slots: 32,
             prefill: PrefillCost {
-                fixed: Span::milliseconds(2),
-                per_token: Span::microseconds(40),
+                fixed: TimeSpan::milliseconds(2),
+                per_token: TimeSpan::microseconds(40),
             },
             decode: DecodeCost {
-                fixed: Span::milliseconds(10),
-                per_sequence: Span::microseconds(300),
+                fixed: TimeSpan::milliseconds(10),
+                per_sequence: TimeSpan::microseconds(300),
             },
             tokens_per_word: tokens_per_word(),
             tokens_per_chunk: 16,

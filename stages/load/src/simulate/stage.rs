@@ -6,10 +6,10 @@ use pipeline::stage::{CellStatus, Done, Failure, Job, Json, Library, Output, Pro
 use pipeline::suggest::remedy;
 use serde::Deserialize;
 
-use super::beside;
 use super::model::{
     COLLECTION, Clock, Faults, SimulatedServer, Simulation, SimulationChoice, problems,
 };
+use super::monitoring;
 use super::rows::simulate;
 use crate::client_health::ClientHealth;
 use crate::random::Origin;
@@ -103,10 +103,10 @@ pub(crate) fn rehearse(
     let (rate, in_flight, bound_ms) = (1.0, 1, 0.1);
     result.cell.health = Some(ClientHealth::made_up(rate, in_flight, bound_ms));
     let window = result.cell.window.unwrap_or((0, 1));
-    let beside = beside::made_up(job, &telemetry, window)
+    let monitoring = monitoring::made_up(job, &telemetry, window)
         .map_err(|e| Failure::failed(format!("made-up telemetry: {e}")))?;
     let mut done = done(&spec, &result)?;
-    for (name, table) in beside {
+    for (name, table) in monitoring {
         done.outputs.push(Output::table(name, &table)?);
     }
     Ok(done)

@@ -370,7 +370,7 @@ fn numbers_that_mean_nothing_are_refused() {
     let SimulationChoice::Inline(mut server) = simulation.server.clone() else {
         panic!("a name")
     };
-    (server.tokens_per_word, server.decode.fixed) = (f64::NAN, crate::span::Span::default());
+    (server.tokens_per_word, server.decode.fixed) = (f64::NAN, crate::span::TimeSpan::default());
     simulation.slowdown = 0.0;
     simulation.faults.missing_rows = Some(Share { share: 1.5 });
     let found: Vec<String> = problems(&simulation, &server)

@@ -18,13 +18,13 @@ pub(crate) struct Absent {
 
 /// What a companion leaves.
 #[derive(Debug, Default)]
-pub(crate) struct Left {
+pub(crate) struct Sampled {
     pub(crate) tables: Vec<TableFile>,
     pub(crate) warnings: Vec<String>,
     pub(crate) observations: BTreeMap<String, Value>,
 }
 
-impl Left {
+impl Sampled {
     /// Completes a table that is all a companion leaves.
     pub(crate) fn of<R: contract::Row>(sheet: Sheet<R>) -> Self {
         let mut left = Self::default();
@@ -53,7 +53,7 @@ pub(crate) trait Companion: Send {
     fn sample(&mut self, at_ns: i64) -> Result<(), String>;
 
     /// Completes its tables.
-    fn finish(self: Box<Self>) -> Left;
+    fn finish(self: Box<Self>) -> Sampled;
 }
 
 /// A bell that ends all waiting at once.
@@ -92,7 +92,7 @@ pub(crate) fn watch(
     interval: Duration,
     epoch: Epoch,
     halt: &Halt,
-) -> Left {
+) -> Sampled {
     // On Linux the process "none" with this call is the calling thread. Where it is refused the
     // samples are taken at the usual priority.
     let _usual_priority = rustix::process::setpriority_process(None, NICENESS);
@@ -143,8 +143,8 @@ mod tests {
             }
         }
 
-        fn finish(self: Box<Self>) -> Left {
-            Left::default()
+        fn finish(self: Box<Self>) -> Sampled {
+            Sampled::default()
         }
     }
 

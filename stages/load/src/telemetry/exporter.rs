@@ -8,7 +8,7 @@ use artifacts::TableError;
 use contract::{Exporter, GpuSample, HostSample, ServerHostSample, ServerMetric, Telling};
 use net::{Site, SiteError};
 
-use super::companion::{Companion, Left};
+use super::companion::{Companion, Sampled};
 use super::gpu::{Source, reasons};
 use crate::get::Endpoint;
 use crate::scrape::parse;
@@ -99,8 +99,8 @@ impl Companion for ServerHosts {
         failed
     }
 
-    fn finish(self: Box<Self>) -> Left {
-        let mut left = Left::of(self.sheet);
+    fn finish(self: Box<Self>) -> Sampled {
+        let mut left = Sampled::of(self.sheet);
         if !self.clocks.is_empty() {
             let clocks = self.clocks.join("; ");
             left.observations

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use contract::GpuSample;
 
-use super::companion::{Absent, Companion, Left};
+use super::companion::{Absent, Companion, Sampled};
 use super::nvml::Library;
 use super::power::Power;
 use super::settings::Gpu;
@@ -145,9 +145,9 @@ impl Companion for Gpus {
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Left {
+    fn finish(self: Box<Self>) -> Sampled {
         let notes = self.source.notes();
-        let mut left = Left::of(self.sheet);
+        let mut left = Sampled::of(self.sheet);
         left.warnings.extend(self.source.ended());
         left.observations
             .insert("gpu_telemetry_source".to_owned(), self.source.word().into());

@@ -5,7 +5,7 @@ use std::path::Path;
 use artifacts::TableError;
 use contract::HostSample;
 
-use super::companion::{Companion, Left};
+use super::companion::{Companion, Sampled};
 use super::files::Files;
 use crate::sheet::Sheet;
 
@@ -242,8 +242,8 @@ impl Companion for Host {
         self.sheet.push(row).map_err(|e| e.to_string())
     }
 
-    fn finish(self: Box<Self>) -> Left {
-        Left::of(self.sheet)
+    fn finish(self: Box<Self>) -> Sampled {
+        Sampled::of(self.sheet)
     }
 }
 

@@ -10,7 +10,7 @@ use jiff::civil::DateTime;
 use net::ApiKey;
 use regex_lite::{Captures, Regex};
 
-use super::companion::{Companion, Left};
+use super::companion::{Companion, Sampled};
 use crate::sheet::Sheet;
 
 /// A pattern ready for use.
@@ -287,8 +287,8 @@ impl Companion for LogEvents {
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Left {
-        Left::of(self.sheet)
+    fn finish(self: Box<Self>) -> Sampled {
+        Sampled::of(self.sheet)
     }
 }
 

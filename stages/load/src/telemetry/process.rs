@@ -6,7 +6,7 @@ use std::path::Path;
 use artifacts::TableError;
 use contract::{ProcessRole, ProcessSample};
 
-use super::companion::{Companion, Left};
+use super::companion::{Companion, Sampled};
 use super::elsewhere::{self, Shared};
 use super::files::Files;
 use crate::sheet::Sheet;
@@ -197,14 +197,14 @@ impl Companion for Processes {
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Left {
+    fn finish(self: Box<Self>) -> Sampled {
         let Self {
             reader,
             sheet,
             server_seen,
             ..
         } = *self;
-        let mut left = Left::of(sheet);
+        let mut left = Sampled::of(sheet);
         let reason = match reader.servers.first() {
             _ if server_seen => None,
             None => Some("the server's process is unknown; only our own was sampled".to_owned()),

@@ -3,14 +3,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::span::Span;
+use crate::span::TimeSpan;
 
 /// What is sampled beside the load, and how often.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Telemetry {
     /// From one sample to the next, at least 10 ms.
-    pub interval: Span,
+    pub interval: TimeSpan,
     /// Whether the host is sampled: processors, memory, network, disks (`host_telemetry`).
     pub host: bool,
     /// Whether the server's processes and our own are sampled (`process_telemetry`).
@@ -46,7 +46,7 @@ pub enum Gpu {
 impl Default for Telemetry {
     fn default() -> Self {
         Self {
-            interval: Span::seconds(1),
+            interval: TimeSpan::seconds(1),
             host: true,
             processes: true,
             gpu: Gpu::Auto,
@@ -70,7 +70,7 @@ impl Telemetry {
 
     /// Returns what is wrong beyond the schema: the keys that lead there and the message.
     pub(crate) fn problem(&self) -> Option<(&'static str, String)> {
-        if self.interval < Span::milliseconds(10) {
+        if self.interval < TimeSpan::milliseconds(10) {
             return Some((
                 "interval",
                 format!("an interval is at least 10 ms, got {}", self.interval),

@@ -7,7 +7,7 @@ use artifacts::TableError;
 use contract::{ServerInfoChange, SlotSample};
 use serde_json::Value;
 
-use super::companion::{Companion, Left};
+use super::companion::{Companion, Sampled};
 use crate::get::Endpoint;
 use crate::sheet::Sheet;
 
@@ -69,8 +69,8 @@ impl Companion for Slots {
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Left {
-        Left::of(self.sheet)
+    fn finish(self: Box<Self>) -> Sampled {
+        Sampled::of(self.sheet)
     }
 }
 
@@ -169,8 +169,8 @@ impl Companion for ServerInfo {
         Ok(())
     }
 
-    fn finish(self: Box<Self>) -> Left {
-        Left::of(self.sheet)
+    fn finish(self: Box<Self>) -> Sampled {
+        Sampled::of(self.sheet)
     }
 }
 

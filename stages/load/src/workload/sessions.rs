@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::definition::Source;
 use super::length::Range;
-use crate::span::Span;
+use crate::span::TimeSpan;
 
 /// Several turns of one conversation. Each turn is sent with everything said before, the model's
 /// own answers included: as messages to chat APIs, as one text to the others.
@@ -50,7 +50,7 @@ pub enum TurnsDrawn {
 #[serde(untagged)]
 pub enum Think {
     /// A constant time.
-    Fixed(Span),
+    Fixed(TimeSpan),
     /// Drawn evenly between two times.
     Range(ThinkRange),
     /// From a distribution.
@@ -59,7 +59,7 @@ pub enum Think {
 
 impl Default for Think {
     fn default() -> Self {
-        Self::Fixed(Span::default())
+        Self::Fixed(TimeSpan::default())
     }
 }
 
@@ -68,9 +68,9 @@ impl Default for Think {
 #[serde(deny_unknown_fields)]
 pub struct ThinkRange {
     /// The shortest.
-    pub from: Span,
+    pub from: TimeSpan,
     /// The longest.
-    pub to: Span,
+    pub to: TimeSpan,
 }
 
 /// A distribution of times.
@@ -78,5 +78,5 @@ pub struct ThinkRange {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ThinkDrawn {
     /// Exponential of this mean.
-    Exponential(Span),
+    Exponential(TimeSpan),
 }

@@ -6,7 +6,7 @@ use contract::{Api, Phase, RequestStatus};
 use load::reference::{Behaviour, Fault, Faults, ReferenceServer};
 use load::{
     Arrival, ClosedLoop, Count, Delivery, Extent, LoadResult, LoadSpec, Origin, Output, OutputMode,
-    Prompt, PromptSet, Sampling, Source, Span, Target, Timeouts, Words, Workload, run_load,
+    Prompt, PromptSet, Sampling, Source, Target, TimeSpan, Timeouts, Words, Workload, run_load,
 };
 use pipeline::stage::{Control, Coordinates};
 
@@ -22,7 +22,7 @@ pub(crate) struct Run {
     /// Words of each prompt.
     pub(crate) words: u32,
     pub(crate) timeouts: Timeouts,
-    pub(crate) heartbeat: Span,
+    pub(crate) heartbeat: TimeSpan,
     pub(crate) extent: Extent,
 }
 
@@ -38,7 +38,7 @@ impl Default for Run {
             tokens: 5,
             words: 8,
             timeouts: Timeouts::default(),
-            heartbeat: Span::seconds(30),
+            heartbeat: TimeSpan::seconds(30),
             extent: Extent::default(),
         }
     }
@@ -47,7 +47,7 @@ impl Default for Run {
 pub(crate) fn closed(clients: u32) -> Arrival {
     Arrival::ClosedLoop(ClosedLoop {
         clients,
-        think_time: Span::default(),
+        think_time: TimeSpan::default(),
     })
 }
 

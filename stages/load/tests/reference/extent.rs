@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use contract::RequestStatus;
 use load::reference::{Behaviour, Fault};
-use load::{Arrival, Cancel, Ending, Extent, Load, LoadResult, Rate, Span};
+use load::{Arrival, Cancel, Ending, Extent, Load, LoadResult, Rate, TimeSpan};
 use pipeline::stage::StageKind;
 use serde_json::{Value, json};
 
 use crate::common::{Run, statuses};
 use crate::stage::NoShelf;
 
-fn lasting(duration: Span) -> Extent {
+fn lasting(duration: TimeSpan) -> Extent {
     Extent {
         duration: Some(duration),
         ..Extent::default()
@@ -26,7 +26,7 @@ fn a_closed_loop_of_a_duration_begins_nothing_after_it_and_finishes_what_it_bega
             ttft: Duration::from_millis(5),
             ..Behaviour::default()
         },
-        extent: lasting(Span::milliseconds(300)),
+        extent: lasting(TimeSpan::milliseconds(300)),
         ..Run::default()
     };
     let result = run.result();
@@ -44,7 +44,7 @@ fn a_closed_loop_of_a_duration_begins_nothing_after_it_and_finishes_what_it_bega
 fn a_closed_loop_that_runs_out_of_prompts_says_so() {
     let result = Run {
         requests: 3,
-        extent: lasting(Span::seconds(3600)),
+        extent: lasting(TimeSpan::seconds(3600)),
         ..Run::default()
     }
     .result();
@@ -65,7 +65,7 @@ fn of_open_arrivals_those_within_the_duration_are_sent() {
     let result = Run {
         requests: 40,
         arrival: Arrival::Constant(Rate { rate: 100.0 }),
-        extent: lasting(Span::milliseconds(95)),
+        extent: lasting(TimeSpan::milliseconds(95)),
         ..Run::default()
     }
     .result();
@@ -123,7 +123,7 @@ fn a_request_given_up_is_a_cancelled_row_and_one_answered_before_is_not() {
             tokens,
             extent: Extent {
                 cancel: Some(Cancel {
-                    after: Span::milliseconds(80),
+                    after: TimeSpan::milliseconds(80),
                     share: 1.0,
                 }),
                 ..Extent::default()
@@ -148,7 +148,7 @@ fn a_request_given_up_is_a_cancelled_row_and_one_answered_before_is_not() {
     let answered = Run {
         extent: Extent {
             cancel: Some(Cancel {
-                after: Span::seconds(600),
+                after: TimeSpan::seconds(600),
                 share: 1.0,
             }),
             ..Extent::default()

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::common::{Run, closed, paced, statuses};
 use contract::{Api, Request, RequestStatus, TokenSource, Word as _};
 use load::reference::{Behaviour, Fault, Faults, ReferenceServer};
-use load::{Delivery, Ending, LoadResult, Span, Timeouts, run_load};
+use load::{Delivery, Ending, LoadResult, TimeSpan, Timeouts, run_load};
 use pipeline::stage::{CellStatus, Control};
 
 /// Sends six requests that all meet a fault; they must all become the same kind of row.
@@ -68,7 +68,7 @@ fn a_server_that_takes_no_connection_in_time_is_a_connect_timeout() {
     assert!(waiting.len() < 16);
     let run = Run {
         timeouts: Timeouts {
-            connect: Span::milliseconds(50),
+            connect: TimeSpan::milliseconds(50),
             ..Timeouts::default()
         },
         requests: 2,
@@ -204,7 +204,7 @@ fn a_stall_before_the_first_token_ends_with_its_limit() {
         (Fault::StallBeforeFirstToken, true),
     ] {
         let timeouts = Timeouts {
-            first_token: Span::milliseconds(50),
+            first_token: TimeSpan::milliseconds(50),
             ..Timeouts::default()
         };
         let result = Run {
@@ -222,7 +222,7 @@ fn a_stall_before_the_first_token_ends_with_its_limit() {
 #[test]
 fn a_stall_between_tokens_ends_with_its_limit_and_keeps_the_chunks() {
     let timeouts = Timeouts {
-        inter_token: Span::milliseconds(50),
+        inter_token: TimeSpan::milliseconds(50),
         ..Timeouts::default()
     };
     let result = Run {
@@ -239,7 +239,7 @@ fn a_stall_between_tokens_ends_with_its_limit_and_keeps_the_chunks() {
 #[test]
 fn the_total_limit_ends_a_request_that_keeps_talking() {
     let timeouts = Timeouts {
-        total: Span::milliseconds(60),
+        total: TimeSpan::milliseconds(60),
         ..Timeouts::default()
     };
     let mut run = Run {
@@ -257,7 +257,7 @@ fn the_total_limit_ends_a_request_that_keeps_talking() {
 #[test]
 fn silence_on_every_stream_for_the_heartbeat_is_hung() {
     let run = Run {
-        heartbeat: Span::milliseconds(100),
+        heartbeat: TimeSpan::milliseconds(100),
         requests: 4,
         ..Run::with(Fault::StallAfter(2))
     };

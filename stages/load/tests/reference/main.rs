@@ -1,10 +1,10 @@
 //! The load generator against the reference server.
 
-mod beside;
 mod canned;
 mod common;
 mod extent;
 mod faults;
+mod monitoring;
 mod runs;
 mod sessions;
 mod stage;

@@ -143,7 +143,7 @@ fn a_cell_leaves_its_tables_and_the_log_of_its_own_time() {
     let done = run(&server.url(), log.path(), &parameters(2, &short()), 1).unwrap();
     assert_eq!(done.warnings, Vec::<String>::new());
     let names: Vec<&str> = done.outputs.iter().map(|o| o.name.as_str()).collect();
-    let beside = ["host_telemetry", "process_telemetry", "server_metrics"];
+    let monitoring = ["host_telemetry", "process_telemetry", "server_metrics"];
     let names: Vec<&str> = names
         .into_iter()
         .filter(|name| *name != "gpu_telemetry")
@@ -152,12 +152,12 @@ fn a_cell_leaves_its_tables_and_the_log_of_its_own_time() {
         names,
         [
             &["requests", "chunks", "cell", "prompts"][..],
-            &beside,
+            &monitoring,
             &["engine_log"]
         ]
         .concat()
     );
-    for name in beside {
+    for name in monitoring {
         let table = table(&done.outputs, name);
         assert!(table.rows() >= 2, "{name}: one sample before and one after");
         assert_eq!(table.metadata("interval_ms").as_deref(), Some("1000"));

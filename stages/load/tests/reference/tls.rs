@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use contract::RequestStatus;
 use load::reference::{Behaviour, Fault, Faults, Identity, ReferenceServer};
 use load::{
-    Delivery, Ending, LoadResult, ModelsError, Span, Target, Timeouts, list_models, run_load,
+    Delivery, Ending, LoadResult, ModelsError, Target, TimeSpan, Timeouts, list_models, run_load,
 };
 use pipeline::stage::Control;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
@@ -115,8 +115,8 @@ fn a_handshake_that_comes_late_is_send_lag_and_no_part_of_ttft() {
 #[test]
 fn every_fault_becomes_the_row_that_it_is_without_tls() {
     let limits = Timeouts {
-        first_token: Span::milliseconds(300),
-        inter_token: Span::milliseconds(300),
+        first_token: TimeSpan::milliseconds(300),
+        inter_token: TimeSpan::milliseconds(300),
         ..Timeouts::default()
     };
     for fault in [

@@ -163,8 +163,8 @@ fn recorded_answers_and_recorded_prompt_lengths_are_counted_by_the_tokenizer() {
     let folder = tempfile::tempdir().unwrap();
     let tokenizer = tokenizer(folder.path(), "");
     let dataset = folder.path().join("talks.json");
-    let talks = json!([{"conversations": [{"from": "human", "value": "well"}, {"from": "gpt", "value": "indeed"}]}]);
-    std::fs::write(&dataset, talks.to_string()).unwrap();
+    let history = json!([{"conversations": [{"from": "human", "value": "well"}, {"from": "gpt", "value": "indeed"}]}]);
+    std::fs::write(&dataset, history.to_string()).unwrap();
     let recorded = workload(&json!({
         "prompts": {"dataset": {"file": dataset, "recorded-output": true}},
         "tokenizer": {"file": tokenizer},

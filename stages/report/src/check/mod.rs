@@ -9,7 +9,7 @@ mod words;
 use std::ops::Range;
 
 use crate::settings::Literal;
-use crate::trace::{Entry, Source, Span};
+use crate::trace::{Entry, Source, TracedSpan};
 use artifacts::Scalar;
 pub(crate) use lexemes::letter_runs;
 use lexemes::{Lexeme, Sort, lexemes};
@@ -42,7 +42,7 @@ pub struct Outcome {
     /// Numerals without a trace, in order.
     pub findings: Vec<Finding>,
     /// Numerals that stand because they are declared, as spans for the trace.
-    pub literals: Vec<Span>,
+    pub literals: Vec<TracedSpan>,
 }
 
 const UNTRACED: &str = "a number written by hand";
@@ -61,7 +61,7 @@ pub(crate) fn has_numeral(text: &str) -> bool {
 }
 
 /// Checks a rendered text: `spans` are its traced places, ascending.
-pub fn check(markdown: &str, spans: &[Span], literals: &[Literal]) -> Outcome {
+pub fn check(markdown: &str, spans: &[TracedSpan], literals: &[Literal]) -> Outcome {
     let exempt = places::exempt(markdown);
     let declared = occurrences(markdown, literals);
     let mut outcome = Outcome::default();
@@ -123,7 +123,7 @@ pub fn check(markdown: &str, spans: &[Span], literals: &[Literal]) -> Outcome {
 }
 
 /// The stretches of a lexeme's numeric characters that no span covers.
-fn uncovered(markdown: &str, lexeme: &Lexeme, spans: &[Span]) -> Vec<Range<usize>> {
+fn uncovered(markdown: &str, lexeme: &Lexeme, spans: &[TracedSpan]) -> Vec<Range<usize>> {
     let covered = |range: &Range<usize>| {
         let after = spans.partition_point(|s| s.bytes.end <= range.start);
         spans.get(after).is_some_and(|s| holds(&s.bytes, range))
@@ -198,7 +198,7 @@ fn stands_alone(markdown: &str, range: &Range<usize>) -> bool {
     left && right
 }
 
-fn literal_span(markdown: &str, range: &Range<usize>, literal: &Literal) -> Span {
+fn literal_span(markdown: &str, range: &Range<usize>, literal: &Literal) -> TracedSpan {
     let (line, column) = place(markdown, range.start);
     let text = markdown[range.clone()].to_owned();
     let length = text.chars().count();
@@ -208,7 +208,7 @@ fn literal_span(markdown: &str, range: &Range<usize>, literal: &Literal) -> Span
         Scalar::Text(text.clone()),
         text,
     );
-    Span {
+    TracedSpan {
         line,
         column_start: column,
         column_end: column + length,

@@ -11,14 +11,14 @@ use super::style::sheet;
 use super::trails::Trails;
 use crate::figure::Drawn;
 use crate::statement::Recorded;
-use crate::trace::{Enclosed, Source, Span, full};
+use crate::trace::{Enclosed, Source, TracedSpan, full};
 
 /// What a page is made of.
 pub(crate) struct Parts<'a> {
     /// The report in Markdown.
     pub(crate) markdown: &'a str,
     /// Its traced texts, by place.
-    pub(crate) spans: &'a [Span],
+    pub(crate) spans: &'a [TracedSpan],
     /// Its statements by place.
     pub(crate) enclosed: &'a [Enclosed],
     /// What became of the statements.
@@ -67,7 +67,7 @@ pub(crate) fn page(parts: &Parts<'_>) -> String {
 
 /// Returns the rule that prints the trail digest and the page's number at the foot of every page:
 /// a sheet of paper says which study it is of.
-fn running_foot(spans: &[Span]) -> String {
+fn running_foot(spans: &[TracedSpan]) -> String {
     let digest = spans.iter().find(|span| span.entry.source == Source::Trail);
     // What goes into a style sheet unescaped may hold nothing but a digest's own characters.
     let digest = digest

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use artifacts::{Digest, Scalar};
 
 use crate::statement::Recorded;
-use crate::trace::{Enclosed, Entry, Source, Span, full};
+use crate::trace::{Enclosed, Entry, Source, TracedSpan, full};
 
 /// One trail and the places where its text stands.
 pub(super) struct Trail<'a> {
@@ -17,7 +17,7 @@ pub(super) struct Trail<'a> {
 
 /// All trails, in the order of their first place.
 pub(super) struct Trails<'a> {
-    pub(super) spans: &'a [Span],
+    pub(super) spans: &'a [TracedSpan],
     pub(super) all: Vec<Trail<'a>>,
     /// The trail of each span.
     of_span: Vec<usize>,
@@ -57,7 +57,11 @@ fn key(entry: &Entry) -> Key<'_> {
 }
 
 impl<'a> Trails<'a> {
-    pub(super) fn new(spans: &'a [Span], enclosed: &[Enclosed], recorded: &'a [Recorded]) -> Self {
+    pub(super) fn new(
+        spans: &'a [TracedSpan],
+        enclosed: &[Enclosed],
+        recorded: &'a [Recorded],
+    ) -> Self {
         let mut all: Vec<Trail<'a>> = Vec::new();
         let mut of_span = Vec::with_capacity(spans.len());
         let mut known: BTreeMap<Key<'a>, usize> = BTreeMap::new();
@@ -124,7 +128,7 @@ impl<'a> Trails<'a> {
 }
 
 /// The innermost statement around each span: statements nest, they never overlap in part.
-fn innermost(spans: &[Span], enclosed: &[Enclosed]) -> Vec<Option<usize>> {
+fn innermost(spans: &[TracedSpan], enclosed: &[Enclosed]) -> Vec<Option<usize>> {
     let mut around: Vec<Option<usize>> = vec![None; spans.len()];
     // Inner statements end first, so the first to claim a span is the innermost.
     for statement in enclosed {
@@ -205,8 +209,8 @@ fn place_line(entry: &Entry) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn span(start: usize, entry: Entry) -> Span {
-        Span {
+    fn span(start: usize, entry: Entry) -> TracedSpan {
+        TracedSpan {
             line: 1,
             column_start: start + 1,
             column_end: start + 2,
@@ -239,7 +243,7 @@ mod tests {
             ),
             Entry::new(Source::Spec, "seed", Scalar::Int(7), "7"),
         ];
-        let spans: Vec<Span> = entries
+        let spans: Vec<TracedSpan> = entries
             .into_iter()
             .enumerate()
             .map(|(i, e)| span(i, e))

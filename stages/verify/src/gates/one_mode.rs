@@ -12,7 +12,7 @@ use statistics::{Sample, dip_test, holm};
 use crate::finding::{Judgement, Severity};
 use crate::gate::{TypedGate, Verdict, listed, percent, share_problems, show};
 use crate::gates::possible_scaling::told_slots;
-use crate::pace::{Company, is_open, residuals};
+use crate::pace::{Concurrency, is_open, residuals};
 use crate::replicates;
 use crate::study::Stage;
 
@@ -189,10 +189,10 @@ fn freed(rows: &CellRows, slots: Option<i64>) -> Vec<f64> {
     } else {
         "e2e_latency_ms"
     });
-    let company = if open {
-        Company::generating(rows)
+    let concurrency = if open {
+        Concurrency::generating(rows)
     } else {
-        Company::in_flight(rows)
+        Concurrency::in_flight(rows)
     };
     let latency = |request: &Request| {
         let gaps = ChunkGaps::default();
@@ -211,9 +211,9 @@ fn freed(rows: &CellRows, slots: Option<i64>) -> Vec<f64> {
             let prompt = r.prompt_tokens.unwrap_or(0) - r.cached_prompt_tokens.unwrap_or(0);
             let answer = r.output_tokens.unwrap_or(0);
             let with = if open {
-                company.over(r.first_token_ns?, r.last_token_ns?)
+                concurrency.over(r.first_token_ns?, r.last_token_ns?)
             } else {
-                company.over(r.sent_ns?, r.done_ns?)
+                concurrency.over(r.sent_ns?, r.done_ns?)
             };
             let log = |n: i64| (n.max(0) as f64).ln_1p();
             Some((latency(r)?.ln(), [log(answer), log(prompt), with.ln()]))

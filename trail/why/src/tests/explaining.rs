@@ -3,7 +3,7 @@ use std::fs;
 use artifacts::Table;
 
 use super::study::{REPORT, Study, number};
-use crate::{Answer, Source, Span, why};
+use crate::{Answer, RowRange, Source, why};
 
 fn explain(study: &Study, text: &str) -> Answer {
     let document = study.document();
@@ -23,14 +23,14 @@ fn a_mean_is_followed_over_its_table_to_the_request_rows() {
     };
     assert_eq!(
         (cells.output.as_str(), &cells.spans),
-        ("cells", &vec![Span { start: 0, end: 2 }])
+        ("cells", &vec![RowRange { start: 0, end: 2 }])
     );
     let raw: Vec<_> = answer
         .raw
         .iter()
         .map(|r| (r.cell(), r.output.as_str(), r.spans.clone(), r.rows))
         .collect();
-    let spans = vec![Span { start: 2, end: 10 }];
+    let spans = vec![RowRange { start: 2, end: 10 }];
     assert_eq!(
         raw,
         [

@@ -11,7 +11,7 @@ use artifacts::Table;
 use contract::{Chunk, EventPattern, Request, RequestStatus, Row as _};
 use load::reference::{Behaviour, Fault, ReferenceServer};
 use load::{
-    Beside, Ending, Gpu, LoadFiles, Slo, Span, Summarizer, Telemetry, Timeouts, run_load,
+    Ending, Gpu, LoadFiles, Monitoring, Slo, Summarizer, Telemetry, TimeSpan, Timeouts, run_load,
     run_load_into,
 };
 use pipeline::stage::Control;
@@ -50,25 +50,25 @@ fn steady(folder: &Path, watts: f64) -> PathBuf {
 
 fn quick() -> Telemetry {
     Telemetry {
-        interval: Span::milliseconds(20),
+        interval: TimeSpan::milliseconds(20),
         ..Telemetry::none()
     }
 }
 
-fn beside(telemetry: Telemetry) -> Beside {
-    Beside {
+fn monitoring(telemetry: Telemetry) -> Monitoring {
+    Monitoring {
         nvidia_smi: None,
-        ..Beside::new(telemetry)
+        ..Monitoring::new(telemetry)
     }
 }
 
-fn into(run: &Run, beside: &Beside, folder: &Path) -> LoadFiles {
+fn into(run: &Run, monitoring: &Monitoring, folder: &Path) -> LoadFiles {
     let server = ReferenceServer::start(run.behaviour.clone()).unwrap();
     let target = run.target(server.url());
     run_load_into(
         &run.spec(),
         &target,
-        beside,
+        monitoring,
         folder,
         &Control::quiet(),
         &mut |_, _| Ok(()),
@@ -125,15 +125,15 @@ fn the_state_of_sglang_is_sampled_at_its_new_path_and_at_its_old_one() {
             probes: true,
             ..quick()
         };
-        let beside = Beside {
+        let monitoring = Monitoring {
             server_info: Some(path.to_owned()),
-            ..beside(telemetry)
+            ..monitoring(telemetry)
         };
         let (spec, target) = (run.spec(), run.target(server.url.clone()));
         let files = run_load_into(
             &spec,
             &target,
-            &beside,
+            &monitoring,
             folder.path(),
             &Control::quiet(),
             &mut |_, _| Ok(()),
@@ -201,7 +201,7 @@ fn files_hold_the_rows_that_memory_would_hold() {
     let files = run_load_into(
         &spec,
         &target,
-        &beside(quick()),
+        &monitoring(quick()),
         folder.path(),
         &Control::quiet(),
         &mut |row, of| {
@@ -268,7 +268,7 @@ fn a_run_that_is_stopped_leaves_complete_tables() {
     let files = run_load_into(
         &run.spec(),
         &target,
-        &beside(telemetry),
+        &monitoring(telemetry),
         folder.path(),
         &control,
         &mut |_, _| Ok(()),
@@ -300,7 +300,7 @@ fn ourselves_and_the_host_are_sampled_before_and_after() {
         processes: true,
         ..quick()
     };
-    let files = into(&Run::default(), &beside(telemetry), folder.path());
+    let files = into(&Run::default(), &monitoring(telemetry), folder.path());
     let processes = table(&files, "process_telemetry");
     assert!(
         processes
@@ -332,7 +332,7 @@ fn gpus_that_are_not_there_leave_no_table_and_a_reason() {
         gpu: Gpu::NvidiaSmi,
         ..quick()
     };
-    let files = into(&Run::default(), &beside(telemetry), folder.path());
+    let files = into(&Run::default(), &monitoring(telemetry), folder.path());
     assert!(files.tables.iter().all(|t| t.name != "gpu_telemetry"));
     assert!(!folder.path().join("gpu_telemetry.parquet").exists());
     assert_eq!(
@@ -361,9 +361,9 @@ fn a_program_that_dies_in_a_run_leaves_its_rows_and_a_warning() {
     };
     let files = into(
         &run,
-        &Beside {
+        &Monitoring {
             nvidia_smi: Some(smi),
-            ..beside(telemetry)
+            ..monitoring(telemetry)
         },
         out.path(),
     );
@@ -383,9 +383,9 @@ fn silent(watts: f64) -> LoadFiles {
     let folder = tempfile::tempdir().unwrap();
     let smi = steady(folder.path(), watts);
     let run = Run {
-        heartbeat: Span::milliseconds(200),
+        heartbeat: TimeSpan::milliseconds(200),
         timeouts: Timeouts {
-            inter_token: Span::milliseconds(900),
+            inter_token: TimeSpan::milliseconds(900),
             ..Timeouts::default()
         },
         ..Run::with(Fault::StallAfter(1))
@@ -398,9 +398,9 @@ fn silent(watts: f64) -> LoadFiles {
     let out = tempfile::tempdir().unwrap();
     let mut files = into(
         &run,
-        &Beside {
+        &Monitoring {
             nvidia_smi: Some(smi),
-            ..beside(telemetry)
+            ..monitoring(telemetry)
         },
         out.path(),
     );
@@ -452,9 +452,9 @@ fn lines_of_the_log_become_events_on_the_cells_clock() {
         fields: vec![r"#running-req: (?<running_requests>\d+)".to_owned()],
         time: None,
     };
-    let beside = Beside {
+    let monitoring = Monitoring {
         log_events: vec![("decode-batch".to_owned(), pattern)],
-        ..beside(quick())
+        ..monitoring(quick())
     };
     let path = log.path().to_owned();
     let written = Arc::new(Mutex::new(Vec::new()));
@@ -475,7 +475,7 @@ fn lines_of_the_log_become_events_on_the_cells_clock() {
     let files = run_load_into(
         &run.spec(),
         &target,
-        &beside,
+        &monitoring,
         folder.path(),
         &control,
         &mut |_, _| Ok(()),

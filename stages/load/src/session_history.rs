@@ -9,9 +9,9 @@ use apis::Exchange;
 
 /// The turns so far of each session under way.
 #[derive(Debug, Default)]
-pub(crate) struct Talks(BTreeMap<u64, Vec<Exchange>>);
+pub(crate) struct SessionHistory(BTreeMap<u64, Vec<Exchange>>);
 
-impl Talks {
+impl SessionHistory {
     /// Adds a turn and its answer; returns all turns so far, or `None` if the session cannot go
     /// on because this turn was not answered. An answer that does not keep its schema is one.
     pub(crate) fn after(
