@@ -12,6 +12,7 @@ mod known_files;
 mod pages;
 pub mod regular;
 mod row_reader;
+mod scalar;
 mod schemas;
 mod store;
 mod table;
@@ -24,11 +25,12 @@ pub use digest::{Digest, DigestParseError, Hasher};
 pub use document::at_path;
 pub use key::ActionKey;
 pub use known_files::{FileDigest, FileStamp, KnownFiles};
+pub use scalar::Scalar;
 pub use store::{
-    Cached, Commit, Finding, FindingKind, FsckMode, FsckOptions, FsckReport, GcMode, GcOptions,
-    GcReport, HistoryLine, Hold, Journal, Lookup, Maker, Noted, ReadRecord, RebuildReport,
-    RecordView, Root, Source, Store, StoreError, Subset, Tally,
+    Cached, Commit, FsckFinding, FsckFindingKind, FsckMode, FsckOptions, FsckReport, GcMode,
+    GcOptions, GcReport, HistoryLine, Hold, Journal, Lookup, Maker, Noted, ObjectSource,
+    ReadRecord, RebuildReport, RecordView, Root, Store, StoreError, Subset, Tally,
 };
-pub use table::{Column, ColumnData, Ratio, Scalar, Table, TableError};
+pub use table::{Column, ColumnData, Ratio, Table, TableError};
 pub use table_columns::InPlace;
 pub use table_writer::TableWriter;

@@ -124,21 +124,16 @@ pub fn dry_run(
     Ok(dry_run)
 }
 
-/// The lines of a reason, without those indented further, which quote and advise; each run of digits is one `#`.
-fn findings(reason: &str) -> Vec<String> {
-    let lines = reason.lines().filter(|line| !line.starts_with("    "));
-    let masked = |line: &str| {
-        let mut text = String::new();
-        for c in line.chars() {
-            if !c.is_ascii_digit() {
-                text.push(c);
-            } else if !text.ends_with('#') {
-                text.push('#');
-            }
-        }
-        text
+/// Returns whether two reasons differ in nothing but numbers: those are made up.
+fn same_words(one: &str, other: &str) -> bool {
+    let words = |reason: &str| -> Vec<String> {
+        let words = reason.split(|c: char| c.is_ascii_digit());
+        words
+            .filter(|word| !word.is_empty())
+            .map(str::to_owned)
+            .collect()
     };
-    lines.map(masked).collect()
+    words(one) == words(other)
 }
 
 /// How made-up times differ between cells.
@@ -178,17 +173,18 @@ struct Failed {
 }
 
 impl Failed {
-    /// Returns whether both failed at the same place for the same reason, numbers aside. Of a reason that lists several
-    /// findings, one that both list is enough: that one does not depend on what was made up.
+    /// Returns whether both failed at the same place for the same reason, numbers aside. Of failures that list findings,
+    /// one that both list is enough: that one does not depend on what was made up.
     fn same(&self, other: &Self) -> bool {
         let (mine, theirs) = (
-            findings(&self.failure.reason),
-            findings(&other.failure.reason),
+            &self.failure.subject.findings,
+            &other.failure.subject.findings,
         );
         (self.stage, self.cell) == (other.stage, other.cell)
-            && mine.first() == theirs.first()
-            && (mine.len().min(theirs.len()) == 1
-                || mine.iter().skip(1).any(|line| theirs[1..].contains(line)))
+            && match mine.is_empty() && theirs.is_empty() {
+                true => same_words(&self.failure.reason, &other.failure.reason),
+                false => mine.iter().any(|finding| theirs.contains(finding)),
+            }
     }
 
     fn finding(self, graph: &Graph<'_>, certain: bool) -> DryRunFinding {
@@ -196,7 +192,7 @@ impl Failed {
         let stage = node.stage.name.clone();
         let key = |text: &str| Step::Key(text.to_owned());
         let mut route = vec![key("stages"), key(&stage)];
-        route.extend(self.failure.about);
+        route.extend(self.failure.subject.settings);
         DryRunFinding {
             place: place_in(&graph.experiment.file, &route),
             coordinates: node.texts[self.cell].to_string(),
@@ -632,38 +628,4 @@ impl Pass<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn failed(reason: &str) -> Failed {
-        Failed {
-            stage: 1,
-            cell: 0,
-            failure: Failure::failed(reason.to_owned()),
-        }
-    }
-
-    #[test]
-    fn a_finding_that_two_rehearsals_share_makes_their_reasons_the_same() {
-        let level = failed(
-            "the check refuses 16 numbers\n  a.md:3:1 (report 9:2): `x2`\n    | 1.5 x2\n  b.md:1:1 (report 4:4): `y3`\n    hint: declare it",
-        );
-        let rising = failed(
-            "the check refuses 9 numbers\n  b.md:1:1 (report 14:4): `y3`\n    | 2.5 y3\n    hint: declare it",
-        );
-        assert!(level.same(&rising) && rising.same(&level));
-    }
-
-    #[test]
-    fn reasons_with_nothing_but_a_hint_in_common_differ() {
-        let level = failed(
-            "the check refuses 1 numbers\n  a.md:3:1 (report 9:2): `x2`\n    hint: declare it",
-        );
-        let rising = failed(
-            "the check refuses 1 numbers\n  b.md:1:1 (report 4:4): `y3`\n    hint: declare it",
-        );
-        assert!(!level.same(&rising));
-        assert!(!failed("no cell is ok").same(&failed("the fit does not converge")));
-        assert!(failed("5 cells differ").same(&failed("12 cells differ")));
-    }
-}
+mod tests;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::design::{CONTROL, Design, Quiet};
 use crate::reuse::Reuse;
-use crate::sources::Source;
+use crate::sources::NamedFile;
 use crate::stage::{Class, Coordinates, Json};
 
 /// A checked and expanded experiment. As a document, it is what another machine executes parts of.
@@ -28,7 +28,7 @@ pub struct Experiment {
     /// The YAML file.
     pub file: PathBuf,
     /// The files read to make it: definitions, and what settings name.
-    pub sources: Vec<Source>,
+    pub sources: Vec<NamedFile>,
     /// The seed every random stream derives from.
     pub seed: u64,
     /// In which order measurements that could go next are executed.

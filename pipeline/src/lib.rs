@@ -37,8 +37,8 @@ pub use effect::{Consent, Effect, Permit, StageEffect, What, effects};
 pub use error::PipelineError;
 pub use event::Event;
 pub use execute::{
-    Committed, Difference, Listener, Prepared, ReproduceOptions, Reproduced, RunOptions,
-    RunSummary, StudyDocument, StudyResult, Verdict, Which, plan_to_run, reproduce, run,
+    Committed, Difference, Listener, Prepared, ReproduceOptions, Reproduced, Reproduction,
+    RunOptions, RunSummary, StudyDocument, StudyResult, Which, plan_to_run, reproduce, run,
     run_prepared,
 };
 pub use experiment::{Axis, Cell, Excluded, Experiment, Order, Stage, claims_digests};

@@ -19,7 +19,7 @@ use crate::stage::{Json, Library};
 
 /// A file that was read while planning.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Source {
+pub struct NamedFile {
     /// Where it lies, from the working directory.
     pub path: PathBuf,
     /// The path as the settings name it; of a definition, `COLLECTION/NAME` as it is looked up.
@@ -48,11 +48,11 @@ pub const MOST_BYTES: u64 = 1 << 30;
 ///
 /// # Errors
 /// If it cannot be read.
-pub fn pin(library: &dyn Library, name: &str) -> Result<Source, Unusable> {
+pub fn pin(library: &dyn Library, name: &str) -> Result<NamedFile, Unusable> {
     let path = library.path(name);
     let FileDigest { digest, stamp } =
         library.digest(&path).map_err(|e| unread(name, &path, &e))?;
-    let source = Source {
+    let source = NamedFile {
         path,
         name: name.to_owned(),
         digest,
@@ -66,10 +66,10 @@ pub fn pin(library: &dyn Library, name: &str) -> Result<Source, Unusable> {
 ///
 /// # Errors
 /// If it cannot be read.
-pub fn read(library: &dyn Library, name: &str) -> Result<(Source, Vec<u8>), Unusable> {
+pub fn read(library: &dyn Library, name: &str) -> Result<(NamedFile, Vec<u8>), Unusable> {
     let path = library.path(name);
     let bytes = regular(&path).map_err(|e| unread(name, &path, &e))?;
-    let source = Source {
+    let source = NamedFile {
         path,
         name: name.to_owned(),
         digest: Digest::of(&bytes),
@@ -107,14 +107,14 @@ fn regular(path: &Path) -> io::Result<Vec<u8>> {
 pub fn keep(experiment: &Experiment, store: &Store) -> Result<(), PipelineError> {
     let known = by_digest(&experiment.sources);
     let sets = experiment.stages.iter().flat_map(|s| &s.parameter_sets);
-    let named: BTreeMap<Digest, &Source> = sets.flat_map(|set| named_in(set, &known)).collect();
+    let named: BTreeMap<Digest, &NamedFile> = sets.flat_map(|set| named_in(set, &known)).collect();
     match keep_all(&named, store) {
         Err(PipelineError::Store(error)) if error.is_read_only() => Ok(()),
         other => other,
     }
 }
 
-fn keep_all(named: &BTreeMap<Digest, &Source>, store: &Store) -> Result<(), PipelineError> {
+fn keep_all(named: &BTreeMap<Digest, &NamedFile>, store: &Store) -> Result<(), PipelineError> {
     let mut fresh = false;
     for (digest, source) in named {
         if store.keeps(digest)? {
@@ -135,19 +135,19 @@ fn keep_all(named: &BTreeMap<Digest, &Source>, store: &Store) -> Result<(), Pipe
         .map_err(|e| StoreError::Io(store.root().to_owned(), e).into())
 }
 
-fn by_digest(sources: &[Source]) -> BTreeMap<Digest, &Source> {
+fn by_digest(sources: &[NamedFile]) -> BTreeMap<Digest, &NamedFile> {
     sources.iter().map(|s| (s.digest, s)).collect()
 }
 
 /// Returns the files whose digests a value holds.
 fn named_in<'a>(
     value: &Json,
-    known: &BTreeMap<Digest, &'a Source>,
-) -> BTreeMap<Digest, &'a Source> {
+    known: &BTreeMap<Digest, &'a NamedFile>,
+) -> BTreeMap<Digest, &'a NamedFile> {
     fn visit<'a>(
         value: &Json,
-        known: &BTreeMap<Digest, &'a Source>,
-        out: &mut BTreeMap<Digest, &'a Source>,
+        known: &BTreeMap<Digest, &'a NamedFile>,
+        out: &mut BTreeMap<Digest, &'a NamedFile>,
     ) {
         match value {
             Json::String(text) if text.starts_with("b3:") => {
@@ -172,7 +172,7 @@ pub struct NamedFiles(Arc<Known>);
 
 #[derive(Debug, Default, PartialEq)]
 struct Known {
-    sources: BTreeMap<Digest, Source>,
+    sources: BTreeMap<Digest, NamedFile>,
     folder: PathBuf,
     /// Where each file lies that is in the store.
     kept: BTreeMap<Digest, PathBuf>,
@@ -181,11 +181,11 @@ struct Known {
 impl NamedFiles {
     /// Makes the files of a study whose paths begin at `folder`; those in the store are read there.
     pub fn new(
-        sources: impl IntoIterator<Item = Source>,
+        sources: impl IntoIterator<Item = NamedFile>,
         folder: &Path,
         store: Option<&Store>,
     ) -> Self {
-        let sources: BTreeMap<Digest, Source> =
+        let sources: BTreeMap<Digest, NamedFile> =
             sources.into_iter().map(|s| (s.digest, s)).collect();
         let in_store = |digest: &Digest| {
             let store = store.filter(|store| store.contains(digest))?;
@@ -221,7 +221,7 @@ impl NamedFiles {
     ///
     /// # Errors
     /// If none had it.
-    pub fn source(&self, digest: &str) -> Result<&Source, Unusable> {
+    pub fn source(&self, digest: &str) -> Result<&NamedFile, Unusable> {
         let source = digest.parse().ok().and_then(|d| self.0.sources.get(&d));
         source.ok_or_else(|| Unusable {
             message: format!("planning did not find a file with the digest {digest}"),
@@ -243,7 +243,7 @@ impl NamedFiles {
     ///
     /// # Errors
     /// If they are damaged in the store, or the file is not in the store and has changed since.
-    pub fn read(&self, digest: &str) -> Result<(Source, Vec<u8>), Unusable> {
+    pub fn read(&self, digest: &str) -> Result<(NamedFile, Vec<u8>), Unusable> {
         let source = self.source(digest)?;
         let path = self.place(digest)?;
         let bytes = regular(&path).map_err(|e| unread(&source.name, &path, &e))?;

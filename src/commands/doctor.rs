@@ -18,7 +18,7 @@ use crate::terminal::{bytes, say};
 const LITTLE_SPACE: u64 = 1 << 30;
 
 /// One thing looked at.
-struct Finding {
+struct Diagnosis {
     what: String,
     state: State,
     detail: String,
@@ -44,7 +44,7 @@ impl State {
     }
 }
 
-impl Finding {
+impl Diagnosis {
     fn of<T, E: std::fmt::Display>(
         what: &str,
         result: &Result<T, E>,
@@ -106,7 +106,7 @@ pub(super) fn doctor(arguments: &DoctorArgs, global: &Global) -> Result<(), Stop
 }
 
 /// Hashes what was unpacked into the store: one finding a folder.
-fn unpacked(project: &Project) -> Result<Vec<Finding>, Stop> {
+fn unpacked(project: &Project) -> Result<Vec<Diagnosis>, Stop> {
     let looked = provision::check_unpacked(&project.store)
         .map_err(|e| Stop::machine(format!("{}: {e}", project.store.display())))?;
     let finding = |found: provision::Unpacked| {
@@ -118,7 +118,7 @@ fn unpacked(project: &Project) -> Result<Vec<Finding>, Stop> {
             [one] => Err(one.clone()),
             [first, more @ ..] => Err(format!("{first}, and {} more files", more.len())),
         };
-        Finding::of(
+        Diagnosis::of(
             &format!("unpacked {name}"),
             &told,
             Clone::clone,
@@ -129,22 +129,22 @@ fn unpacked(project: &Project) -> Result<Vec<Finding>, Stop> {
     Ok(looked.into_iter().map(finding).collect())
 }
 
-fn general(machine: &Machine, project: &Project) -> Vec<Finding> {
+fn general(machine: &Machine, project: &Project) -> Vec<Diagnosis> {
     let mut findings = vec![
-        Finding::of(
+        Diagnosis::of(
             "processor",
             &machine.cpu_model,
             |m| format!("{m}, {} logical cores", machine.cpus),
             State::Absent,
         ),
-        Finding::of(
+        Diagnosis::of(
             "memory",
             &machine.memory_bytes,
             |b| bytes(*b),
             State::Absent,
         ),
-        Finding::of("glibc", &machine.glibc, Clone::clone, State::Absent),
-        Finding::of(
+        Diagnosis::of("glibc", &machine.glibc, Clone::clone, State::Absent),
+        Diagnosis::of(
             "GPU",
             &machine.gpus,
             |gpus| match gpus.as_slice() {
@@ -159,7 +159,7 @@ fn general(machine: &Machine, project: &Project) -> Vec<Finding> {
         ),
     ];
     findings.push(
-        Finding::of(
+        Diagnosis::of(
             "python3",
             &version_of("python3", &["--version"]),
             Clone::clone,
@@ -168,7 +168,7 @@ fn general(machine: &Machine, project: &Project) -> Vec<Finding> {
         .remedy("install Python 3; on Debian: apt install python3"),
     );
     findings.push(
-        Finding::of(
+        Diagnosis::of(
             "pip",
             &version_of("python3", &["-m", "pip", "--version"]),
             Clone::clone,
@@ -200,7 +200,7 @@ fn version_of(program: &str, arguments: &[&str]) -> Result<String, String> {
     }
 }
 
-fn space(project: &Project) -> Finding {
+fn space(project: &Project) -> Diagnosis {
     let folder = project
         .store
         .ancestors()
@@ -208,14 +208,14 @@ fn space(project: &Project) -> Finding {
         .unwrap_or(Path::new("/"));
     let free = rustix::fs::statvfs(folder).map(|s| s.f_bavail.saturating_mul(s.f_frsize));
     let what = format!("space for {}", shown(&project.store));
-    let finding = Finding::of(
+    let finding = Diagnosis::of(
         &what,
         &free,
         |b| format!("{} free", bytes(*b)),
         State::Absent,
     );
     match free {
-        Ok(b) if b < LITTLE_SPACE => Finding {
+        Ok(b) if b < LITTLE_SPACE => Diagnosis {
             state: State::Lacking,
             ..finding
         }
@@ -225,7 +225,7 @@ fn space(project: &Project) -> Finding {
 }
 
 /// Looks at the engines that an experiment's cells name, and at those they fall back to.
-fn for_experiment(file: &Path, machine: &Machine, global: &Global) -> Result<Vec<Finding>, Stop> {
+fn for_experiment(file: &Path, machine: &Machine, global: &Global) -> Result<Vec<Diagnosis>, Stop> {
     let arguments = ExperimentArgs {
         experiment: file.to_owned(),
         set: Vec::new(),
@@ -256,7 +256,7 @@ fn for_experiment(file: &Path, machine: &Machine, global: &Global) -> Result<Vec
                 let module = provision::missing_module(&engine, machine)
                     .filter(|_| brought == Brought::Nothing);
                 findings.push(match (missing.as_slice(), module) {
-                    ([], Some(failure)) => Finding {
+                    ([], Some(failure)) => Diagnosis {
                         what: format!("engine {name} (stage `{}`)", stage.name),
                         state: State::Lacking,
                         detail: failure.reason,
@@ -271,11 +271,11 @@ fn for_experiment(file: &Path, machine: &Machine, global: &Global) -> Result<Vec
 }
 
 /// Says whether an engine can run here; if another can stand in for it, nothing is lacking yet.
-fn engine_finding(stage: &str, name: &str, missing: &[Unmet], has_stand_in: bool) -> Finding {
+fn engine_finding(stage: &str, name: &str, missing: &[Unmet], has_stand_in: bool) -> Diagnosis {
     let what = format!("engine {name} (stage `{stage}`)");
     if missing.is_empty() {
         let detail = "all requirements are met".to_owned();
-        return Finding {
+        return Diagnosis {
             what,
             state: State::Good,
             detail,
@@ -289,7 +289,7 @@ fn engine_finding(stage: &str, name: &str, missing: &[Unmet], has_stand_in: bool
         .join("; ");
     let hints: Vec<&str> = missing.iter().filter_map(|u| u.hint.as_deref()).collect();
     let remedy = (!hints.is_empty()).then(|| hints.join("; "));
-    Finding {
+    Diagnosis {
         what,
         state: if has_stand_in {
             State::Absent

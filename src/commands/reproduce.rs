@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bundle::{Bundle, Checked};
 use indicatif::ProgressBar;
-use pipeline::{ReproduceOptions, Reproduced, Verdict, Which};
+use pipeline::{ReproduceOptions, Reproduced, Reproduction, Which};
 use serde_json::json;
 
 use crate::args::{Global, ReproduceArgs};
@@ -58,10 +58,10 @@ pub(super) fn reproduce(arguments: &ReproduceArgs, global: &Global) -> Result<()
     }
     let identical = cells
         .iter()
-        .filter(|c| c.verdict == Verdict::Identical)
+        .filter(|c| c.verdict == Reproduction::Identical)
         .count();
     // The check above has found everything that the author did not declare to leave out.
-    let absent = |c: &&Reproduced| matches!(c.verdict, Verdict::NotExecuted { .. });
+    let absent = |c: &&Reproduced| matches!(c.verdict, Reproduction::NotExecuted { .. });
     let not_executed = cells.iter().filter(absent).count();
     let holds = identical + not_executed == cells.len();
     if global.json {
@@ -111,7 +111,7 @@ fn tell(cells: &[Reproduced]) {
     for cell in cells {
         let stage = cell.cell.split('[').next().unwrap_or_default();
         let (same, all) = stages.entry(stage).or_default();
-        *same += usize::from(cell.verdict == Verdict::Identical);
+        *same += usize::from(cell.verdict == Reproduction::Identical);
         *all += 1;
     }
     for (stage, (same, all)) in stages {
@@ -119,13 +119,13 @@ fn tell(cells: &[Reproduced]) {
     }
     for cell in cells {
         match &cell.verdict {
-            Verdict::Identical => {}
-            Verdict::Failed { reason }
-            | Verdict::OtherVersion { reason }
-            | Verdict::NotExecuted { reason } => {
+            Reproduction::Identical => {}
+            Reproduction::Failed { reason }
+            | Reproduction::OtherVersion { reason }
+            | Reproduction::NotExecuted { reason } => {
                 say(&format!("{}: {reason}", cell.cell));
             }
-            Verdict::Different { outputs } => {
+            Reproduction::Different { outputs } => {
                 for difference in outputs {
                     let text = |digest: &Option<artifacts::Digest>| {
                         digest

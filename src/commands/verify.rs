@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use artifacts::Scalar;
 use bundle::{Bundle, PublicKey, Signature};
-use pipeline::{ReproduceOptions, Reproduced, Verdict, Which};
+use pipeline::{ReproduceOptions, Reproduced, Reproduction, Which};
 use serde_json::json;
 use why::{Audit, Document, Provenance};
 
@@ -131,16 +131,16 @@ fn render_again(bundle: &Bundle) -> Result<Vec<Reproduced>, Stop> {
 
 /// Returns whether only the version that made a report can render it again.
 fn is_older(cell: &Reproduced) -> bool {
-    matches!(&cell.verdict, Verdict::OtherVersion { .. })
+    matches!(&cell.verdict, Reproduction::OtherVersion { .. })
 }
 
 fn objection(cell: &Reproduced) -> Option<String> {
     match &cell.verdict {
-        Verdict::Identical | Verdict::OtherVersion { .. } => None,
-        Verdict::Failed { reason } | Verdict::NotExecuted { reason } => {
+        Reproduction::Identical | Reproduction::OtherVersion { .. } => None,
+        Reproduction::Failed { reason } | Reproduction::NotExecuted { reason } => {
             Some(format!("it cannot be rendered again: {reason}"))
         }
-        Verdict::Different { outputs } => {
+        Reproduction::Different { outputs } => {
             let names: Vec<&str> = outputs.iter().map(|d| d.output.as_str()).collect();
             Some(format!("rendered again it differs: {}", names.join(", ")))
         }

@@ -58,7 +58,7 @@ pub struct FsckOptions {
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FindingKind {
+pub enum FsckFindingKind {
     /// An object's bytes do not have the digest that its name says.
     Damaged,
     /// Something under `objects` that is not an object.
@@ -79,7 +79,7 @@ pub enum FindingKind {
     Dangling,
 }
 
-impl FindingKind {
+impl FsckFindingKind {
     /// Returns what to do about it when it was not repaired.
     pub fn remedy(self) -> &'static str {
         match self {
@@ -104,9 +104,9 @@ impl FindingKind {
 
 /// One thing that is wrong, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct FsckFinding {
     /// What is wrong.
-    pub kind: FindingKind,
+    pub kind: FsckFindingKind,
     /// The object concerned.
     pub object: Option<Digest>,
     /// The record that names or refers to the object, if that is how it was found.
@@ -119,7 +119,7 @@ pub struct Finding {
     pub repaired: bool,
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for FsckFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.path.display(), self.detail)?;
         if self.repaired {
@@ -142,7 +142,7 @@ pub struct FsckReport {
     /// Records read.
     pub records: u64,
     /// What is wrong, in the order of the layout; empty if nothing is.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<FsckFinding>,
 }
 
 impl Store {
@@ -164,7 +164,7 @@ impl Store {
         };
         for path in strangers {
             report.find(
-                FindingKind::Stranger,
+                FsckFindingKind::Stranger,
                 None,
                 path,
                 "objects are never stored at this path".to_owned(),
@@ -172,7 +172,7 @@ impl Store {
         }
         for path in self.leftovers()? {
             report.find(
-                FindingKind::Leftover,
+                FsckFindingKind::Leftover,
                 None,
                 path,
                 "left by a process that died".to_owned(),
@@ -224,7 +224,7 @@ impl Store {
                 damaged.insert(found.digest);
                 let detail = format!("its {bytes} bytes have another digest: {}", digest.short());
                 report.find(
-                    FindingKind::Damaged,
+                    FsckFindingKind::Damaged,
                     Some(found.digest),
                     found.path.clone(),
                     detail,
@@ -238,7 +238,7 @@ impl Store {
     fn check_index(&self, report: &mut FsckReport) -> Result<(), StoreError> {
         let index = self.index()?;
         for line in index.inconsistencies()? {
-            report.find(FindingKind::BrokenIndex, None, index.path.clone(), line);
+            report.find(FsckFindingKind::BrokenIndex, None, index.path.clone(), line);
         }
         let mut wrong = BTreeMap::new();
         for (digest, bytes) in index.objects()? {
@@ -249,14 +249,14 @@ impl Store {
                         "the index gives its size as {}, but the file has {size}",
                         bytes.unwrap_or(0)
                     );
-                    wrong.insert(digest, (FindingKind::WrongSize, detail));
+                    wrong.insert(digest, (FsckFindingKind::WrongSize, detail));
                 }
                 // A row that has gone meanwhile was removed by `gc`, before the file.
                 None if index.size_of(&digest)?.is_some() => {
                     wrong.insert(
                         digest,
                         (
-                            FindingKind::Missing,
+                            FsckFindingKind::Missing,
                             "the index calls it durable".to_owned(),
                         ),
                     );
@@ -268,7 +268,7 @@ impl Store {
             if !wrong.contains_key(&digest) && !self.contains(&digest) && index.names(&digest)? {
                 wrong.insert(
                     digest,
-                    (FindingKind::Missing, "the index names it".to_owned()),
+                    (FsckFindingKind::Missing, "the index names it".to_owned()),
                 );
             }
         }
@@ -298,7 +298,7 @@ impl Store {
             let Some(view) = read(record, &bytes) else {
                 let detail = "the index lists it as a record, but it is not one".to_owned();
                 report.find(
-                    FindingKind::NotARecord,
+                    FsckFindingKind::NotARecord,
                     Some(*record),
                     self.path(record),
                     detail,
@@ -308,7 +308,7 @@ impl Store {
             };
             if let Some(detail) = self.index()?.forgery(&view.commit)? {
                 report.find(
-                    FindingKind::Forged,
+                    FsckFindingKind::Forged,
                     Some(*record),
                     self.path(record),
                     detail,
@@ -323,7 +323,7 @@ impl Store {
                 {
                     let detail = format!("the record {} refers to it", record.short());
                     report.find(
-                        FindingKind::Dangling,
+                        FsckFindingKind::Dangling,
                         Some(*digest),
                         self.path(digest),
                         detail,
@@ -341,17 +341,21 @@ impl Store {
         for finding in &mut report.findings {
             finding.repaired = true;
             match finding.kind {
-                FindingKind::Damaged | FindingKind::Stranger => self.quarantine(&finding.path)?,
-                FindingKind::Leftover => remove_any(&finding.path)?,
-                FindingKind::BrokenIndex => finding.repaired = false,
-                FindingKind::Missing | FindingKind::WrongSize => {}
-                FindingKind::Forged | FindingKind::NotARecord | FindingKind::Dangling => {
+                FsckFindingKind::Damaged | FsckFindingKind::Stranger => {
+                    self.quarantine(&finding.path)?
+                }
+                FsckFindingKind::Leftover => remove_any(&finding.path)?,
+                FsckFindingKind::BrokenIndex => finding.repaired = false,
+                FsckFindingKind::Missing | FsckFindingKind::WrongSize => {}
+                FsckFindingKind::Forged
+                | FsckFindingKind::NotARecord
+                | FsckFindingKind::Dangling => {
                     records.extend(finding.record);
                 }
             }
             if matches!(
                 finding.kind,
-                FindingKind::Damaged | FindingKind::Missing | FindingKind::WrongSize
+                FsckFindingKind::Damaged | FsckFindingKind::Missing | FsckFindingKind::WrongSize
             ) {
                 gone.extend(finding.object);
             }
@@ -376,8 +380,14 @@ impl Store {
 }
 
 impl FsckReport {
-    fn find(&mut self, kind: FindingKind, object: Option<Digest>, path: PathBuf, detail: String) {
-        self.findings.push(Finding {
+    fn find(
+        &mut self,
+        kind: FsckFindingKind,
+        object: Option<Digest>,
+        path: PathBuf,
+        detail: String,
+    ) {
+        self.findings.push(FsckFinding {
             kind,
             object,
             record: None,

@@ -57,13 +57,13 @@ mod roots;
 mod walk;
 
 pub use error::StoreError;
-pub use fsck::{Finding, FindingKind, FsckMode, FsckOptions, FsckReport, Subset};
+pub use fsck::{FsckFinding, FsckFindingKind, FsckMode, FsckOptions, FsckReport, Subset};
 pub use gc::{GcMode, GcOptions, GcReport, Tally};
 pub use hold::Hold;
 pub use import::Maker;
 pub use index::{Cached, Commit, HistoryLine};
 pub use lookup::Lookup;
-pub use objects::{Source, Store};
+pub use objects::{ObjectSource, Store};
 pub use rebuild::RebuildReport;
 pub(crate) use record::MAX_RECORD_BYTES;
 pub use record::{ReadRecord, RecordView};

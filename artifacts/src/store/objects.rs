@@ -27,11 +27,11 @@ pub struct Store {
     /// One commit at a time: the second finds the work of the first done.
     pub(super) turn: Mutex<()>,
     /// Where objects that are not here come from.
-    source: Option<Arc<dyn Source>>,
+    source: Option<Arc<dyn ObjectSource>>,
 }
 
 /// Another store that has objects which this one lacks.
-pub trait Source: std::fmt::Debug + Send + Sync {
+pub trait ObjectSource: std::fmt::Debug + Send + Sync {
     /// Puts an object into a store, its bytes checked against its name.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl Store {
 
     /// Reads through: an object that is not here when it is read comes from `source`, and is kept.
     #[must_use]
-    pub fn with_source(mut self, source: Arc<dyn Source>) -> Self {
+    pub fn with_source(mut self, source: Arc<dyn ObjectSource>) -> Self {
         self.source = Some(source);
         self
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use artifacts::{Commit, Digest, FindingKind, FsckOptions, Store, StoreError, Subset};
+use artifacts::{Commit, Digest, FsckFindingKind, FsckOptions, Store, StoreError, Subset};
 use proptest::prelude::*;
 use rusqlite::Connection;
 
@@ -50,7 +50,7 @@ fn a_damaged_output_is_found_moved_aside_and_no_hit_any_more() {
         assert!(
             matches!(store.get(&a.objects[0]), Err(StoreError::Damaged(d, _)) if d == a.objects[0])
         );
-        assert!(kinds(&check(&store)).contains(&FindingKind::Damaged));
+        assert!(kinds(&check(&store)).contains(&FsckFindingKind::Damaged));
         assert!(
             store.record_for(&key("a")).unwrap().is_some(),
             "a check changes nothing"
@@ -98,7 +98,7 @@ fn two_objects_that_changed_places_are_both_found() {
     let damaged: Vec<_> = report
         .findings
         .iter()
-        .filter(|f| f.kind == FindingKind::Damaged)
+        .filter(|f| f.kind == FsckFindingKind::Damaged)
         .filter_map(|f| f.object)
         .collect();
     let mut expected = vec![a.objects[0], b.objects[0]];
@@ -111,7 +111,7 @@ fn a_missing_object_is_found_by_the_index_and_by_the_records_that_refer_to_it() 
     let (_folder, store) = new_store();
     let [a, ..] = study(&store);
     fs::remove_file(store.path(&a.objects[0])).unwrap();
-    use FindingKind::{Dangling, Missing};
+    use FsckFindingKind::{Dangling, Missing};
     assert_eq!(kinds(&check(&store)), [Missing, Dangling, Dangling]);
     repair(&store);
     assert_eq!(check(&store).findings, []);
@@ -131,7 +131,7 @@ fn strangers_are_found_wherever_they_lie() {
     fs::write(folder.join("F".repeat(62)), "").unwrap();
     fs::create_dir(folder.join("0".repeat(62))).unwrap();
     std::os::unix::fs::symlink(store.path(&a.objects[0]), folder.join("1".repeat(62))).unwrap();
-    assert_eq!(kinds(&check(&store)), [FindingKind::Stranger; 7]);
+    assert_eq!(kinds(&check(&store)), [FsckFindingKind::Stranger; 7]);
     repair(&store);
     assert_eq!(check(&store).findings, []);
     assert_eq!(
@@ -155,7 +155,7 @@ fn a_temporary_file_is_left_over_after_a_day() {
     file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(25 * 3600))
         .unwrap();
     let report = check(&store);
-    assert_eq!(kinds(&report), [FindingKind::Leftover]);
+    assert_eq!(kinds(&report), [FsckFindingKind::Leftover]);
     assert_eq!(report.findings[0].path, old);
     repair(&store);
     assert!(!old.exists() && new.exists());
@@ -163,12 +163,12 @@ fn a_temporary_file_is_left_over_after_a_day() {
 
 #[test]
 fn forged_rows_are_found_and_removed() {
-    use FindingKind::{Forged, Missing, NotARecord, WrongSize};
+    use FsckFindingKind::{Forged, Missing, NotARecord, WrongSize};
     let nowhere = blob(&Digest::of(b"nowhere"));
     let (_folder, store) = new_store();
     let [a, b, _] = study(&store);
     let (a_record, a_output, b_key) = (blob(&a.record), blob(&a.objects[0]), blob(&b.key.0));
-    let cases: Vec<(String, Vec<FindingKind>)> = vec![
+    let cases: Vec<(String, Vec<FsckFindingKind>)> = vec![
         (
             format!("UPDATE objects SET bytes = 7 WHERE digest = {a_output}"),
             vec![WrongSize],

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use artifacts::{
-    ActionKey, Commit, Digest, FindingKind, FsckMode, FsckOptions, FsckReport, GcMode, GcOptions,
-    RecordView, Store,
+    ActionKey, Commit, Digest, FsckFindingKind, FsckMode, FsckOptions, FsckReport, GcMode,
+    GcOptions, RecordView, Store,
 };
 use tempfile::TempDir;
 
@@ -98,7 +98,7 @@ pub(crate) fn repair(store: &Store) -> FsckReport {
 }
 
 /// Returns the kinds of what a check finds, sorted.
-pub(crate) fn kinds(report: &FsckReport) -> Vec<FindingKind> {
+pub(crate) fn kinds(report: &FsckReport) -> Vec<FsckFindingKind> {
     let mut kinds: Vec<_> = report.findings.iter().map(|f| f.kind).collect();
     kinds.sort_unstable();
     kinds

@@ -8,9 +8,8 @@
 //! ready, unless a measurement waits for them; then they run on several threads.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 
 use artifacts::{ActionKey, Commit, Digest, Journal, Store};
@@ -19,91 +18,19 @@ use super::attempt::{Attempts, Context, Finished, attempt, fail, succeed};
 use super::blocks::{Blocks, Seat};
 use super::exclusive::Exclusives;
 use super::live::{Alive, LiveSet, resources_of};
+use super::options::{Committed, RunOptions, files_of};
 use super::prepare::{Prepared, prepare};
 use super::scratch::Scratch;
 use super::summary::{RunSummary, study_of, summary};
 use super::task::Task;
-use crate::design::Preflight;
-use crate::effect::Permit;
 use crate::error::PipelineError;
 use crate::event::Event;
 use crate::experiment::{Experiment, Order};
 use crate::lease::reap_orphans;
 use crate::lock::{Lock, LockClass, lock_path};
 use crate::name::OutputName;
-use crate::plan::{Elsewhere, Outcome, PlanOptions, Session, State};
-use crate::record::Build;
-use crate::sources::NamedFiles;
-use crate::stage::{Artifact, CellStatus, Class, Failure, Json, Registry, Study};
-
-/// What to run, and how.
-#[derive(Clone, Debug)]
-pub struct RunOptions {
-    /// What to execute.
-    pub plan: PlanOptions,
-    /// Go on with other cells when one fails.
-    pub keep_going: bool,
-    /// Threads for pure cells, at least 1.
-    pub jobs: usize,
-    /// Set by the caller to stop: cells in flight end as interrupted.
-    pub cancelled: Arc<AtomicBool>,
-    /// The build of the program, for the records.
-    pub build: Build,
-    /// What a look at the machine came to before the run, for the records of what it measures.
-    pub preflight: Option<Preflight>,
-    /// What may happen outside of this program; without a permit everything may.
-    pub permit: Option<Arc<Permit>>,
-    /// The name of whoever runs it, for the records, if they want to be named.
-    pub by: Option<String>,
-    /// What this host is called in records, if not as usual.
-    pub host: Option<String>,
-    /// Where paths of the study begin that parameters hold as they are written, if not at the experiment's folder.
-    pub folder: Option<PathBuf>,
-    /// Facts about this run for the records of what it launches and measures.
-    pub facts: BTreeMap<String, Json>,
-    /// Hears of records once they are durable, between cells.
-    pub committed: Option<Committed>,
-}
-
-/// Returns the files that the settings name.
-fn files_of(experiment: &Experiment, store: &Store, options: &RunOptions) -> NamedFiles {
-    match &options.folder {
-        Some(folder) => NamedFiles::new(experiment.sources.iter().cloned(), folder, Some(store)),
-        None => NamedFiles::of(experiment, Some(store)),
-    }
-}
-
-/// A function that is told of records.
-pub type Listener = dyn Fn(&[Digest]) + Send + Sync;
-
-/// Hears of records that have become durable.
-#[derive(Clone)]
-pub struct Committed(pub Arc<Listener>);
-
-impl std::fmt::Debug for Committed {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Committed").finish_non_exhaustive()
-    }
-}
-
-impl Default for RunOptions {
-    fn default() -> Self {
-        Self {
-            plan: PlanOptions::default(),
-            keep_going: false,
-            jobs: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-            cancelled: Arc::new(AtomicBool::new(false)),
-            build: Build::default(),
-            preflight: None,
-            permit: None,
-            by: None,
-            host: None,
-            folder: None,
-            facts: BTreeMap::new(),
-            committed: None,
-        }
-    }
-}
+use crate::plan::{Elsewhere, Outcome, Session, State};
+use crate::stage::{Artifact, CellStatus, Class, Failure, Registry, Study};
 
 /// Why no further cell is started.
 #[derive(Clone, Debug)]

@@ -24,7 +24,7 @@ use crate::lock::{Lock, LockCell, LockClass};
 use crate::name::OutputName;
 use crate::place::cell_text;
 use crate::record::Record;
-use crate::sources::{NamedFiles, Source};
+use crate::sources::{NamedFile, NamedFiles};
 use crate::stage::{
     Class, Control, Failure, Input, InputCell, Job, Json, Registry, StageKind, Study,
 };
@@ -43,7 +43,7 @@ pub struct Difference {
 /// What became of one pure cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "verdict")]
-pub enum Verdict {
+pub enum Reproduction {
     /// Every output has the bytes recorded.
     Identical,
     /// Some outputs have other bytes.
@@ -77,7 +77,7 @@ pub struct Reproduced {
     pub kind: String,
     /// What became of it.
     #[serde(flatten)]
-    pub verdict: Verdict,
+    pub verdict: Reproduction,
 }
 
 /// Which pure cells are executed again.
@@ -201,7 +201,7 @@ impl Again<'_> {
             Some(Reproduced {
                 cell: cell_text(stage, &cell.coordinates),
                 kind: record.recipe.kind,
-                verdict: Verdict::Failed { reason },
+                verdict: Reproduction::Failed { reason },
             })
         };
         cells.iter().filter_map(refusal).collect()
@@ -241,15 +241,15 @@ impl Again<'_> {
             Ok(record) => {
                 let verdict = self.execute(&record).unwrap_or_else(|reason| {
                     match self.absent_inputs(&record.recipe) {
-                        Some(reason) => Verdict::NotExecuted { reason },
-                        None => Verdict::Failed { reason },
+                        Some(reason) => Reproduction::NotExecuted { reason },
+                        None => Reproduction::Failed { reason },
                     }
                 });
                 (record.recipe.kind, verdict)
             }
             Err(reason) => (
                 self.study.kind_of(stage).unwrap_or("?").to_owned(),
-                Verdict::Failed { reason },
+                Reproduction::Failed { reason },
             ),
         };
         Reproduced {
@@ -301,7 +301,7 @@ impl Again<'_> {
         Ok(record)
     }
 
-    fn execute(&self, record: &Record) -> Result<Verdict, String> {
+    fn execute(&self, record: &Record) -> Result<Reproduction, String> {
         let recipe = &record.recipe;
         let kind = self.pure_kind(&record.stage, recipe)?;
         if kind.semantic_version() != recipe.semantic_version {
@@ -313,7 +313,7 @@ impl Again<'_> {
                 record.build.version,
                 kind.semantic_version()
             );
-            return Ok(Verdict::OtherVersion { reason });
+            return Ok(Reproduction::OtherVersion { reason });
         }
         let inputs = recipe.inputs.iter().map(|input| {
             let cells = input
@@ -451,7 +451,7 @@ impl Again<'_> {
 
 /// Returns the files that the settings of a recorded cell named, as far as the store has them.
 fn named_files(record: &Record, store: &Store) -> NamedFiles {
-    let sources = record.files.iter().map(|(name, digest)| Source {
+    let sources = record.files.iter().map(|(name, digest)| NamedFile {
         path: store.path(digest),
         name: name.clone(),
         digest: *digest,
@@ -477,7 +477,7 @@ fn run(kind: &dyn StageKind, job: &Job<'_>) -> Result<BTreeMap<String, Digest>, 
         .collect()
 }
 
-fn compare(record: &Record, found: &BTreeMap<String, Digest>) -> Verdict {
+fn compare(record: &Record, found: &BTreeMap<String, Digest>) -> Reproduction {
     let recorded = record.outputs.keys().map(OutputName::as_str);
     let names: BTreeSet<&str> = recorded.chain(found.keys().map(String::as_str)).collect();
     let outputs: Vec<Difference> = names
@@ -490,8 +490,8 @@ fn compare(record: &Record, found: &BTreeMap<String, Digest>) -> Verdict {
         .filter(|d| d.recorded != d.found)
         .collect();
     if outputs.is_empty() {
-        Verdict::Identical
+        Reproduction::Identical
     } else {
-        Verdict::Different { outputs }
+        Reproduction::Different { outputs }
     }
 }

@@ -13,7 +13,7 @@ use super::disk::UNREADABLE;
 use super::library::{Files, merge};
 use super::parse;
 use super::tree::{Node, Value};
-use crate::sources::Source;
+use crate::sources::NamedFile;
 use crate::stage::Step;
 
 /// The key that names what a file extends.
@@ -26,7 +26,7 @@ pub(super) fn extended(
     file: &Path,
     files: &dyn Files,
     sink: &Sink,
-) -> Option<(Node, Vec<Source>)> {
+) -> Option<(Node, Vec<NamedFile>)> {
     let folder = file.parent().map(Path::to_owned).unwrap_or_default();
     let mut read = Vec::new();
     let mut seen = BTreeSet::from([file.to_owned()]);
@@ -71,7 +71,7 @@ pub(super) fn extended(
                 return None;
             }
         };
-        read.push(Source {
+        read.push(NamedFile {
             path,
             name: name.to_owned(),
             digest: Digest::of(text.as_bytes()),

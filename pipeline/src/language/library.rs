@@ -17,7 +17,7 @@ use super::diagnostics::{Mistake, Sink, Span};
 use super::disk::UNREADABLE;
 use super::parse;
 use super::tree::{Key, Node, Value};
-use crate::sources::{MOST_BYTES, NamedFiles, Source};
+use crate::sources::{MOST_BYTES, NamedFile, NamedFiles};
 use crate::stage::{Json, Library, Registry, Step};
 use crate::suggest::remedy;
 
@@ -69,7 +69,7 @@ pub(crate) struct Layers<'a> {
     /// The first name used for a content, by collection and canonical text.
     claims: RefCell<BTreeMap<(String, String), String>>,
     /// The files read so far: definitions, and what settings name.
-    sources: RefCell<BTreeMap<(PathBuf, String, Digest), Source>>,
+    sources: RefCell<BTreeMap<(PathBuf, String, Digest), NamedFile>>,
     /// The axes, each with its labels and their fields.
     axes: RefCell<Vec<Labelled>>,
 }
@@ -172,7 +172,7 @@ impl<'a> Layers<'a> {
     }
 
     /// Returns the files read so far.
-    pub(crate) fn sources(&self) -> Vec<Source> {
+    pub(crate) fn sources(&self) -> Vec<NamedFile> {
         self.sources.borrow().values().cloned().collect()
     }
 
@@ -367,7 +367,7 @@ impl<'a> Layers<'a> {
             return match self.files.read(&path) {
                 Ok(text) => text.map(|text| {
                     let digest = Digest::of(text.as_bytes());
-                    self.reads(&Source {
+                    self.reads(&NamedFile {
                         path: path.clone(),
                         name: file,
                         digest,
@@ -464,7 +464,7 @@ impl Library for Layers<'_> {
         beside.map_or_else(|| PathBuf::from(file), |folder| folder.join(file))
     }
 
-    fn reads(&self, source: &Source) {
+    fn reads(&self, source: &NamedFile) {
         let key = (source.path.clone(), source.name.clone(), source.digest);
         let mut sources = self.sources.borrow_mut();
         let known = sources.entry(key).or_insert_with(|| source.clone());

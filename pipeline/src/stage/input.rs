@@ -97,6 +97,18 @@ pub struct MissingCell {
     pub reason: String,
 }
 
+impl MissingCell {
+    /// Returns the status or the gate, without the reason.
+    pub fn cause(&self) -> &str {
+        self.reason.split(": ").next().unwrap_or(&self.reason)
+    }
+
+    /// Returns whether a text is how a report gives the reason: all of it, or the status or gate alone.
+    pub fn is_given_as(&self, text: &str) -> bool {
+        text == self.reason || text == self.cause()
+    }
+}
+
 /// What a stage that writes about the whole study may see.
 #[derive(Clone, Debug)]
 pub struct Study {

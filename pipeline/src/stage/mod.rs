@@ -20,4 +20,4 @@ pub use kind::{Class, Job, Registry, Shared, StageKind};
 pub use lease::{Inert, Lease, Watch};
 pub use output::{Adopted, Artifact, Content, Done, Media, Output};
 pub use settings::{Json, Library, Needed, PlannedTable, Problem, Shipped, Step};
-pub use status::{CellStatus, Failure};
+pub use status::{CellStatus, Failure, Subject};

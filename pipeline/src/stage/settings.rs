@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use artifacts::{FileDigest, Scalar};
 
-use crate::sources::{MOST_BYTES, NamedFiles, Source};
+use crate::sources::{MOST_BYTES, NamedFile, NamedFiles};
 
 /// A JSON value: settings, canonical parameters, descriptors.
 pub type Json = serde_json::Value;
@@ -132,7 +132,7 @@ pub trait Library {
         FileDigest::of(path, MOST_BYTES)
     }
     /// Hears of a file that the plan read.
-    fn reads(&self, _source: &Source) {}
+    fn reads(&self, _source: &NamedFile) {}
     /// Returns the files that the plan has read so far.
     fn files(&self) -> NamedFiles {
         NamedFiles::default()

@@ -67,8 +67,18 @@ pub struct Failure {
     pub observations: Box<BTreeMap<String, Json>>,
     /// Doubts, shown to the user and kept in the record.
     pub warnings: Box<[String]>,
-    /// The part of the stage's settings that it is about; empty for the stage as a whole.
-    pub about: Box<[Step]>,
+    /// What it is about, in a box for the same reason.
+    pub subject: Box<Subject>,
+}
+
+/// What a failure is about.
+#[derive(Debug, Default)]
+pub struct Subject {
+    /// The part of the stage's settings; empty for the stage as a whole.
+    pub settings: Vec<Step>,
+    /// If the failure lists several findings, what each is known by: its place and the rule it breaks, without the values
+    /// of one measurement. A dry run compares them between measurements.
+    pub findings: Vec<String>,
 }
 
 impl Failure {
@@ -92,7 +102,7 @@ impl Failure {
             evidence: Vec::new(),
             observations: Box::default(),
             warnings: Box::default(),
-            about: Box::default(),
+            subject: Box::default(),
         }
     }
 
@@ -100,7 +110,14 @@ impl Failure {
     #[must_use]
     pub fn about(mut self, keys: &[&str]) -> Self {
         let step = |key: &&str| Step::Key((*key).to_owned());
-        self.about = keys.iter().map(step).collect();
+        self.subject.settings = keys.iter().map(step).collect();
+        self
+    }
+
+    /// Lists what the findings of the failure are known by.
+    #[must_use]
+    pub fn findings(mut self, findings: Vec<String>) -> Self {
+        self.subject.findings = findings;
         self
     }
 

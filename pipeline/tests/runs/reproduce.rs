@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pipeline::lock::{Lock, lock_path};
-use pipeline::{Experiment, Reproduced, StudyDocument, Verdict};
+use pipeline::{Experiment, Reproduced, Reproduction, StudyDocument};
 use serde_json::json;
 
 use crate::common::{Bench, registry};
@@ -54,7 +54,7 @@ fn every_pure_cell_and_no_other_is_executed_again_with_what_it_saw_then() {
     for jobs in [1, 16] {
         let cells = reproduce(&bench, &study, &survived, jobs);
         assert!(
-            cells.iter().all(|c| c.verdict == Verdict::Identical),
+            cells.iter().all(|c| c.verdict == Reproduction::Identical),
             "{cells:?}"
         );
         let mut names: Vec<String> = cells.into_iter().map(|c| c.cell).collect();
@@ -118,7 +118,7 @@ fn only_kinds_that_the_registry_calls_pure_are_executed_from_records() {
         if class.unwrap().class() != pipeline::Class::Pure {
             assert_eq!(executed, Vec::<String>::new(), "{kind}");
             let refused = cells.iter().all(|c| {
-                matches!(&c.verdict, Verdict::Failed { reason } if reason.contains("is not pure"))
+                matches!(&c.verdict, Reproduction::Failed { reason } if reason.contains("is not pure"))
             });
             assert!(refused && cells.len() == 1, "{kind}: {cells:?}");
         }
@@ -133,7 +133,7 @@ fn a_kind_of_another_meaning_is_refused_with_the_versions() {
     let document = document(&bench, &study).unwrap();
     let version = bench.world.version.fetch_add(1, Ordering::Relaxed);
     for cell in reproduce(&bench, &study, &document, 2) {
-        let Verdict::OtherVersion { reason } = &cell.verdict else {
+        let Reproduction::OtherVersion { reason } = &cell.verdict else {
             panic!("{cell:?}")
         };
         assert!(
@@ -155,10 +155,10 @@ fn outputs_with_other_bytes_are_named_with_both_digests() {
     let cells = reproduce(&bench, &study, &document, 2);
     let (report, others): (Vec<_>, Vec<_>) = cells.into_iter().partition(|c| c.cell == "report");
     assert!(
-        others.iter().all(|c| c.verdict == Verdict::Identical),
+        others.iter().all(|c| c.verdict == Reproduction::Identical),
         "{others:?}"
     );
-    let Verdict::Different { outputs } = &report[0].verdict else {
+    let Reproduction::Different { outputs } = &report[0].verdict else {
         panic!("{report:?}")
     };
     assert!(
@@ -179,7 +179,7 @@ fn a_study_that_is_not_the_one_of_the_recipe_is_refused() {
         .into_iter()
         .find(|c| c.cell == "report")
         .unwrap();
-    let Verdict::Failed { reason } = report.verdict else {
+    let Reproduction::Failed { reason } = report.verdict else {
         panic!("{report:?}")
     };
     assert!(
@@ -204,7 +204,7 @@ fn a_missing_input_is_a_verdict_of_the_cell_that_reads_it() {
     let reasons: Vec<&str> = cells
         .iter()
         .filter_map(|c| match &c.verdict {
-            Verdict::NotExecuted { reason } => Some(reason.as_str()),
+            Reproduction::NotExecuted { reason } => Some(reason.as_str()),
             _ => None,
         })
         .collect();
@@ -237,7 +237,7 @@ fn a_study_with_failed_cells_is_reproduced_with_its_ledger() {
     let document = document(&bench, &study).unwrap();
     let cells = reproduce(&bench, &study, &document, 2);
     assert!(
-        cells.len() > 2 && cells.iter().all(|c| c.verdict == Verdict::Identical),
+        cells.len() > 2 && cells.iter().all(|c| c.verdict == Reproduction::Identical),
         "{cells:?}"
     );
 }

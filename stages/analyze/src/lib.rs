@@ -22,8 +22,6 @@ mod manual;
 #[cfg(test)]
 mod published;
 #[cfg(test)]
-mod published_studies;
-#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod tests_of_awkward_nulls;
@@ -41,6 +39,8 @@ mod tests_of_mfu;
 mod tests_of_nulls;
 #[cfg(test)]
 mod tests_of_operators;
+#[cfg(test)]
+mod tests_of_published_studies;
 #[cfg(test)]
 mod tests_of_scale;
 

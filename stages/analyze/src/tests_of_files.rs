@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use artifacts::{Scalar, Store};
 use contract::{Lineage, LineageSource};
-use pipeline::sources::{NamedFiles, Source};
+use pipeline::sources::{NamedFile, NamedFiles};
 use pipeline::{Content, Control, Done, Failure, Json, Library, Problem, StageKind as _};
 use serde_json::json;
 
@@ -17,7 +17,7 @@ use crate::tests::{canonical_with, store, stored, table};
 struct Study {
     folder: tempfile::TempDir,
     /// The files that planning has read.
-    read: RefCell<Vec<Source>>,
+    read: RefCell<Vec<NamedFile>>,
 }
 
 impl Study {
@@ -83,7 +83,7 @@ impl Library for Study {
     fn path(&self, file: &str) -> PathBuf {
         self.folder.path().join(file)
     }
-    fn reads(&self, source: &Source) {
+    fn reads(&self, source: &NamedFile) {
         self.read.borrow_mut().push(source.clone());
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use artifacts::FileDigest;
-use pipeline::sources::{Source, Unusable, unread};
+use pipeline::sources::{NamedFile, Unusable, unread};
 use pipeline::stage::Library;
 
 /// The largest file read. A file is parsed in memory, which costs several times its size.
@@ -25,7 +25,7 @@ pub(crate) fn find(pattern: &str, library: &dyn Library) -> Result<(PathBuf, Str
             .to_string(),
         None => pattern.to_owned(),
     };
-    library.reads(&Source {
+    library.reads(&NamedFile {
         path: path.clone(),
         name,
         digest,
@@ -152,7 +152,7 @@ mod tests {
     use std::cell::RefCell;
 
     #[derive(Default)]
-    struct Here(RefCell<Vec<Source>>);
+    struct Here(RefCell<Vec<NamedFile>>);
 
     impl Library for Here {
         fn find(&self, _: &str, _: &str) -> Option<Json> {
@@ -163,7 +163,7 @@ mod tests {
             Vec::new()
         }
 
-        fn reads(&self, source: &Source) {
+        fn reads(&self, source: &NamedFile) {
             self.0.borrow_mut().push(source.clone());
         }
     }

@@ -13,8 +13,8 @@ use contract::Api;
 use load::reference::{Launcher, PROCESS_COMMAND, serve_process};
 use load::{
     Arrival, ClosedLoop, Count, Delivery, Extent, LoadSpec, Monitoring, Origin, Output, OutputMode,
-    PromptSet, Sampling, Slo, Source, Summarizer, Target, Telemetry, TimeSpan, Timeouts, Words,
-    Workload, run_load_into,
+    PromptSet, PromptSource, Sampling, Slo, Summarizer, Target, Telemetry, TimeSpan, Timeouts,
+    Words, Workload, run_load_into,
 };
 use pipeline::stage::{Control, Coordinates};
 
@@ -119,7 +119,7 @@ fn spec(requests: usize) -> Result<LoadSpec, Failure> {
         structured: None,
         tokenizer: None,
         description: None,
-        prompts: Source::Words(Words {
+        prompts: PromptSource::Words(Words {
             length: Count::Fixed(12).into(),
         }),
         system: None,

@@ -78,7 +78,7 @@ pub use refused::Refusal;
 pub use run::{CellFacts, Ending, LoadError, LoadResult, LoadSpec, Target, run_load};
 pub use search::{
     Bounds as SearchBounds, Found, Level as SearchLevel, Overload, Pooled, Probe, Rules, Search,
-    SearchFiles, Tried, Undecided, Verdict, run_search,
+    SearchFiles, Tried, Undecided, run_search,
 };
 pub use settings::{Settings, Timeouts, WorkloadChoice};
 pub use sheet::TableFile;
@@ -98,7 +98,7 @@ pub use telemetry::{Gpu, Telemetry, answer_questions, surroundings};
 pub use trace::{RecordedLengths, Replay};
 pub use workload::{
     ChatTemplate, Corpus, Count, Dataset, Documents, Images, Length, Measure, Output, OutputMode,
-    Pack, Part, Range, Sampling, ServerTokenizer, Sessions, SharedPrefix, Source, Structured,
+    Pack, Part, PromptSource, Range, Sampling, ServerTokenizer, Sessions, SharedPrefix, Structured,
     Think, ThinkDrawn, ThinkRange, Tokenizer, TokenizerFile, TokenizerServer, Turns, TurnsDrawn,
     WhenShort, Words, Workload,
 };

@@ -144,8 +144,8 @@ impl Ordered {
     /// # Errors
     /// If the disk refuses, or `take` does.
     pub(crate) fn each(mut self, take: &mut dyn FnMut(Rows) -> io::Result<()>) -> io::Result<()> {
-        type Source = Box<dyn Iterator<Item = io::Result<Encoded>>>;
-        let mut sources: Vec<Source> = Vec::new();
+        type Sorted = Box<dyn Iterator<Item = io::Result<Encoded>>>;
+        let mut sources: Vec<Sorted> = Vec::new();
         let current = self.runs.len().max(1);
         for run in self.runs {
             let mut file = run.into_inner().map_err(io::IntoInnerError::into_error)?;
@@ -158,11 +158,11 @@ impl Ordered {
         // What waits for the run that was being written, and for the one after it: each in order.
         let later = self.waiting.split_off(&(current + 1, (i64::MIN, i64::MIN)));
         sources.extend(
-            [self.waiting, later].map(|rest| Box::new(rest.into_values().map(Ok)) as Source),
+            [self.waiting, later].map(|rest| Box::new(rest.into_values().map(Ok)) as Sorted),
         );
         let mut heads: Vec<Option<Rows>> = Vec::with_capacity(sources.len());
         let mut heap = BinaryHeap::new();
-        let next_of = |source: &mut Source| source.next().map(|next| next?.decode()).transpose();
+        let next_of = |source: &mut Sorted| source.next().map(|next| next?.decode()).transpose();
         for (i, source) in sources.iter_mut().enumerate() {
             let head = next_of(source)?;
             heap.extend(head.as_ref().map(|rows| Reverse((rows.place(), i))));

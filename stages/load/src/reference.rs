@@ -9,6 +9,7 @@ mod answers;
 mod faults;
 mod launcher;
 mod process;
+mod request;
 mod tls;
 
 use std::collections::BTreeMap;
@@ -18,7 +19,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use artifacts::Digest;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{Notify, Semaphore};
@@ -31,6 +31,7 @@ pub use process::{PROCESS_COMMAND, serve_process};
 use crate::measure::{Stream, instant_and_monotonic};
 
 use answers::Dialect;
+use request::Request;
 
 /// Connections that may wait to be accepted: a full queue makes a client's kernel try again after a second.
 const BACKLOG: u32 = 4096;
@@ -335,62 +336,6 @@ async fn serve(listener: TcpListener, state: Arc<State>) -> io::Result<()> {
             }
             () = state.stop.notified() => return Ok(()),
         }
-    }
-}
-
-/// A request as far as the server reads it.
-struct Request {
-    bytes: Vec<u8>,
-    path_end: usize,
-    body_start: usize,
-}
-
-impl Request {
-    fn path(&self) -> &str {
-        let line = std::str::from_utf8(&self.bytes[..self.path_end]).unwrap_or_default();
-        line.split(' ').nth(1).unwrap_or_default()
-    }
-
-    /// The value of a header, white space around it left out.
-    fn header(&self, name: &str) -> Option<&str> {
-        let head = std::str::from_utf8(&self.bytes[..self.body_start]).ok()?;
-        head.lines().find_map(|line| {
-            let (this, value) = line.split_once(':')?;
-            this.eq_ignore_ascii_case(name).then(|| value.trim())
-        })
-    }
-
-    fn body(&self) -> &[u8] {
-        &self.bytes[self.body_start..]
-    }
-
-    /// The number after a key of the body, without parsing all of it.
-    fn number(&self, key: &str) -> Option<u32> {
-        let body = std::str::from_utf8(self.body()).ok()?;
-        let at = body.find(&format!("\"{key}\":"))? + key.len() + 3;
-        let digits: String = body[at..]
-            .trim_start()
-            .chars()
-            .take_while(char::is_ascii_digit)
-            .collect();
-        digits.parse().ok()
-    }
-
-    fn prompt_digest(&self) -> Option<String> {
-        let body: serde_json::Value = serde_json::from_slice(self.body()).ok()?;
-        Some(Digest::of(body.get("prompt")?.as_str()?.as_bytes()).to_string())
-    }
-
-    fn streamed(&self) -> bool {
-        self.says("stream") || self.path() == "/generate_stream"
-    }
-
-    /// Whether a key of the body is `true`, without parsing all of it.
-    fn says(&self, key: &str) -> bool {
-        let body = String::from_utf8_lossy(self.body());
-        [":true", ": true"]
-            .iter()
-            .any(|yes| body.contains(&format!("\"{key}\"{yes}")))
     }
 }
 

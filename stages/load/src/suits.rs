@@ -3,7 +3,7 @@
 use contract::{Api, OutputMode, Word as _};
 use pipeline::stage::{Needed, Problem};
 
-use crate::workload::{Images, Part, Source, Workload};
+use crate::workload::{Images, Part, PromptSource, Workload};
 
 /// Returns the API that the definition of a server's engine names, as far as it is known while planning.
 pub(crate) fn api_of(server: &Needed<'_>) -> Option<Api> {
@@ -55,11 +55,11 @@ pub(crate) fn problems(api: Api, workload: &Workload, streamed: bool) -> Vec<Pro
     if api == Api::Rerank {
         let drawn = matches!(
             workload.prompts,
-            Source::Words(_)
-                | Source::SharedPrefix(_)
-                | Source::Corpus(_)
-                | Source::Trace(_)
-                | Source::Mixture(_)
+            PromptSource::Words(_)
+                | PromptSource::SharedPrefix(_)
+                | PromptSource::Corpus(_)
+                | PromptSource::Trace(_)
+                | PromptSource::Mixture(_)
         );
         if drawn && workload.documents.is_none() {
             let message = "the workload has nothing to rank: its prompts are queries".to_owned();
@@ -109,8 +109,8 @@ pub(crate) fn has_images(workload: &Workload) -> bool {
 }
 
 /// Returns the parts of a mixture, and of mixtures in it.
-fn parts(source: &Source) -> Vec<&Part> {
-    let Source::Mixture(parts) = source else {
+fn parts(source: &PromptSource) -> Vec<&Part> {
+    let PromptSource::Mixture(parts) = source else {
         return Vec::new();
     };
     let below = parts.iter().flat_map(|part| self::parts(&part.prompts));

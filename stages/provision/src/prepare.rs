@@ -207,7 +207,7 @@ fn check_version(name: &str, engine: &Engine, path: &Path, brought: bool) -> Res
                 command.env_remove(name);
             });
         }
-        probe::answer(command, VERSION_LIMIT)
+        Ok(probe::answer(command, VERSION_LIMIT)?)
     };
     let shown = path.display().to_string();
     check_version_with(name, engine, &shown, "it", &ask)

@@ -1,13 +1,13 @@
 //! Host probes: each reads one thing within a time limit, and a failing one says why.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::Read;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
+use std::{fmt, fs};
 
 use pipeline::Json;
 use serde_json::json;
@@ -99,21 +99,72 @@ pub(crate) fn command(
 ) -> Result<String, String> {
     let mut command = Command::new(program);
     command.args(arguments);
-    answer(command, limit)
+    Ok(answer(command, limit)?)
+}
+
+/// Why a program printed nothing that can be used.
+#[derive(Debug)]
+pub(crate) enum Unanswered {
+    /// It cannot be started.
+    NotStarted {
+        program: String,
+        error: std::io::Error,
+    },
+    /// It did not end in time.
+    Late { program: String, limit: Duration },
+    /// It ended with an error.
+    Failed {
+        program: String,
+        status: ExitStatus,
+        /// The last line that it printed on stderr; empty if there is none.
+        last_line: String,
+    },
+}
+
+impl fmt::Display for Unanswered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotStarted { program, error } => write!(f, "`{program}`: {error}"),
+            Self::Late { program, limit } => {
+                let limit = limit.as_secs_f64();
+                write!(f, "`{program}` did not end within {limit} s")
+            }
+            Self::Failed {
+                program,
+                status,
+                last_line,
+            } => {
+                let said = match last_line.as_str() {
+                    "" => "nothing said",
+                    line => line,
+                };
+                write!(f, "`{program}`: {status}: {said}")
+            }
+        }
+    }
+}
+
+impl From<Unanswered> for String {
+    fn from(unanswered: Unanswered) -> Self {
+        unanswered.to_string()
+    }
 }
 
 /// Runs a command and returns what it printed.
 ///
 /// # Errors
 /// If it cannot be run, fails, or takes longer than the limit.
-pub(crate) fn answer(mut command: Command, limit: Duration) -> Result<String, String> {
+pub(crate) fn answer(mut command: Command, limit: Duration) -> Result<String, Unanswered> {
     let program = command.get_program().display().to_string();
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|e| format!("`{program}`: {e}"))?;
+        .map_err(|error| Unanswered::NotStarted {
+            program: program.clone(),
+            error,
+        })?;
     let (sender, receiver) = mpsc::channel();
     let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
     thread::spawn(move || {
@@ -131,10 +182,7 @@ pub(crate) fn answer(mut command: Command, limit: Duration) -> Result<String, St
             Ok(None) | Err(_) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!(
-                    "`{program}` did not end within {} s",
-                    limit.as_secs_f64()
-                ));
+                return Err(Unanswered::Late { program, limit });
             }
         }
     };
@@ -146,12 +194,12 @@ pub(crate) fn answer(mut command: Command, limit: Duration) -> Result<String, St
         return Ok(String::from_utf8_lossy(&out).into_owned());
     }
     let err = String::from_utf8_lossy(&err);
-    let last = err
-        .lines()
-        .rfind(|l| !l.trim().is_empty())
-        .unwrap_or("nothing said")
-        .trim();
-    Err(format!("`{program}`: {status}: {last}"))
+    let last = err.lines().rfind(|l| !l.trim().is_empty());
+    Err(Unanswered::Failed {
+        program,
+        status,
+        last_line: last.unwrap_or_default().trim().to_owned(),
+    })
 }
 
 fn trimmed(text: &str) -> Json {

@@ -14,7 +14,7 @@ use pipeline::stage::{CellStatus, Input, Json};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::check::{Finding, finding_of};
+use crate::check::{Objection, finding_of};
 use crate::data::{Data, Miss};
 use crate::language::{World, error_of, shown, wrong};
 use crate::settings::Named;
@@ -288,7 +288,7 @@ const SAY_LESS: &str = "write the claim's narrower form (`{{ claim(\"NAME\") }}`
 
 /// Returns the forbidden phrases of claims that are not licensed, wherever they stand but in the
 /// table of claims.
-pub(crate) fn forbidden(extracted: &Extracted, world: &World) -> Vec<Finding> {
+pub(crate) fn forbidden(extracted: &Extracted, world: &World) -> Vec<Objection> {
     let recorded = world
         .statements
         .lock()

@@ -13,7 +13,7 @@ use pipeline::place::Condition;
 use pipeline::stage::{CellStatus, Coordinates, Input, Json, Media, Study};
 
 use crate::ledger;
-use crate::trace::Source;
+use crate::trace::TraceSource;
 use crate::view::{Opened, Part, View};
 
 /// Everything lookups may see.
@@ -261,19 +261,24 @@ impl Data {
             .and_then(axis_names)
             .unwrap_or_default();
         let opened = match (ledger::table(name, self.study.as_ref())?, own) {
-            (Some(part), _) => Opened::new(Source::Ledger, ("", name), vec![part], &axes),
+            (Some(part), _) => Opened::new(TraceSource::Ledger, ("", name), vec![part], &axes),
             (None, Some((digest, content))) => {
                 let part = Part {
                     coordinates: Coordinates::default(),
                     digest,
                     content,
                 };
-                Opened::new(Source::Table, (&self.own_stage, name), vec![part], &axes)
+                Opened::new(
+                    TraceSource::Table,
+                    (&self.own_stage, name),
+                    vec![part],
+                    &axes,
+                )
             }
             (None, None) => {
                 let (stage, output) = split(name)?;
                 let parts = self.parts(stage, output, Media::Parquet, &lock(&self.tables))?;
-                Opened::new(Source::Table, (stage, output), parts, &axes).of_cells()
+                Opened::new(TraceSource::Table, (stage, output), parts, &axes).of_cells()
             }
         };
         let opened = Arc::new(opened);

@@ -17,7 +17,7 @@ use pipeline::stage::{CellStatus, Coordinates, MissingCell};
 use crate::data::{Data, Miss};
 use crate::format::clean;
 use crate::language::{World, render_text};
-use crate::trace::{Entry, Source};
+use crate::trace::{Entry, TraceSource};
 use crate::view::{Opened, View};
 
 /// What a shown table or figure lacks.
@@ -176,12 +176,7 @@ fn by_reason(world: &World, lacking: Vec<(Lacking, Vec<usize>)>) -> Vec<Group> {
     for (lacking, rows) in lacking {
         let reason = &lacking.cell.reason;
         let short = distinct.len() > IN_FULL || told.contains(reason);
-        let reason = if short {
-            reason.split(": ").next().unwrap_or(reason)
-        } else {
-            reason
-        }
-        .to_owned();
+        let reason = if short { lacking.cell.cause() } else { reason }.to_owned();
         let at = groups
             .iter()
             .position(|g| g.reason == reason)
@@ -365,7 +360,7 @@ impl Group {
                     artifact: Some(table.parts[part].digest),
                     row_key: condition,
                     ..Entry::new(
-                        Source::Missing,
+                        TraceSource::Missing,
                         "missing",
                         Scalar::Text(self.reason.clone()),
                         text,

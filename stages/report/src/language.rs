@@ -24,7 +24,7 @@ use crate::ratios::check_factor;
 use crate::settings::{OneOrMany, Parameters, not_available};
 use crate::statement::Recorded;
 use crate::template::instrument;
-use crate::trace::{Entry, Ledger, Source};
+use crate::trace::{Entry, Ledger, TraceSource};
 use crate::view::View;
 
 /// The most bytes of texts that one rendering prints, those in `set` blocks and macros among them.
@@ -176,7 +176,7 @@ impl World {
         check_factor(ratio.as_ref(), column, format)?;
         let (part, row) = view.rows[index];
         let (artifact, row) = match view.table.source {
-            Source::Ledger => (None, row),
+            TraceSource::Ledger => (None, row),
             _ => (Some(view.table.parts[part].digest), row),
         };
         Ok(self.trace.mark(Entry {
@@ -230,7 +230,7 @@ impl World {
             artifact: Some(part.digest),
             row_key: part.coordinates.into(),
             format: format.to_owned(),
-            ..Entry::new(Source::Json, path, value, text)
+            ..Entry::new(TraceSource::Json, path, value, text)
         }))
     }
 
@@ -241,7 +241,7 @@ impl World {
         let (value, text) = json_text(value, format, "none", path)?;
         let entry = Entry {
             format: format.to_owned(),
-            ..Entry::new(Source::Spec, path, value, text)
+            ..Entry::new(TraceSource::Spec, path, value, text)
         };
         Ok(self.trace.mark(entry))
     }
@@ -250,7 +250,7 @@ impl World {
         let count = Scalar::Int(i64::try_from(view.rows.len()).map_err(|e| e.to_string())?);
         let text = format_value(&count, None, format, "")?;
         let (artifact, coordinates) = match (view.table.source, view.table.parts.as_slice()) {
-            (Source::Table, [only]) => (Some(only.digest), view.table.cell(0)),
+            (TraceSource::Table, [only]) => (Some(only.digest), view.table.cell(0)),
             _ => (None, None),
         };
         Ok(self.trace.mark(Entry {
@@ -260,7 +260,7 @@ impl World {
             artifact,
             row_key: view.condition.clone(),
             format: format.to_owned(),
-            ..Entry::new(Source::Count, "count", count, text)
+            ..Entry::new(TraceSource::Count, "count", count, text)
         }))
     }
 }
@@ -481,7 +481,12 @@ fn install_lookups(environment: &mut Environment<'static>, world: &Arc<World>) {
     environment.add_function("trail", move || {
         let study = w.data.study().map_err(|e| wrong(&e))?;
         let text = study.trail.to_string();
-        let entry = Entry::new(Source::Trail, "trail", Scalar::Text(text.clone()), text);
+        let entry = Entry::new(
+            TraceSource::Trail,
+            "trail",
+            Scalar::Text(text.clone()),
+            text,
+        );
         shown(Ok(w.trace.mark(entry)))
     });
     let w = world.clone();

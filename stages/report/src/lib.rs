@@ -35,17 +35,17 @@ mod view;
 
 use pipeline::stage::Shipped;
 
-pub use check::{Finding, Outcome, check};
+pub use check::{Objection, Outcome, check};
 pub use claims::{Claim, Narrower};
 pub use data::Data;
 pub use figure::Drawn;
 pub use format::format_value;
-pub use render::{Report as Rendered, render};
+pub use render::{RenderError, Report as Rendered, render};
 pub use settings::{FigureSettings, Literal, Parameters, TableSettings};
 pub use stage::Report;
 pub use statement::{Judge, Rejudged, Rule, TablePart};
 pub use template::Template;
-pub use trace::{Entry, Source, TracedSpan};
+pub use trace::{Entry, TraceSource, TracedSpan};
 
 /// The templates shipped with the binary, under their full names.
 const TEMPLATES: [(&str, &str); 20] = [

@@ -14,7 +14,7 @@ use crate::data::Miss;
 use crate::language::{Shown, World, declared, error_of, render_text, shown, wrong};
 use crate::settings::Parameters;
 use crate::statement::Rule;
-use crate::trace::{Entry, Source};
+use crate::trace::{Entry, TraceSource};
 use crate::{footnotes, ratios, tables};
 
 /// `Table 3` or `Figure 3`: the word and the number of each table and figure that is shown.
@@ -65,7 +65,7 @@ impl World {
             }));
         };
         let entry = Entry::new(
-            Source::Structure,
+            TraceSource::Structure,
             name,
             Scalar::Int(*number),
             number.to_string(),

@@ -5,10 +5,10 @@ use std::ops::Range;
 use artifacts::{Ratio, Scalar};
 use pulldown_cmark::{Event, Options, Parser, Tag};
 
-use crate::check::{Finding, finding_of};
+use crate::check::{Objection, finding_of};
 use crate::data::Miss;
 use crate::language::World;
-use crate::trace::{Entry, Extracted, Source};
+use crate::trace::{Entry, Extracted, TraceSource};
 use crate::view::View;
 
 /// Refuses a factor of a column that does not say what is over what.
@@ -53,7 +53,7 @@ pub(crate) fn sides(world: &World, view: &View, column: &str) -> Result<String, 
         coordinates: view.table.cell(0),
         output: view.table.output.clone(),
         artifact,
-        ..Entry::new(Source::Sides, column, Scalar::Text(text.clone()), text)
+        ..Entry::new(TraceSource::Sides, column, Scalar::Text(text.clone()), text)
     }))
 }
 
@@ -62,7 +62,7 @@ const NAME_BOTH: &str = "name both sides, as the column calls them, in the same 
     item or table (with its caption and notes), or write `{{ sides(\"stage.table\", \"column\") }}`";
 
 /// Returns the factors whose paragraph, list item or table does not name both sides.
-pub(crate) fn check(extracted: &Extracted) -> Vec<Finding> {
+pub(crate) fn check(extracted: &Extracted) -> Vec<Objection> {
     let mut blocks: Option<Vec<Range<usize>>> = None;
     let mut found = Vec::new();
     for span in extracted

@@ -1,13 +1,13 @@
 //! From parameters and data to a report: rendering, extraction of the trace, number check.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::sync::{Arc, Mutex};
 
 use artifacts::{Digest, Store, Table};
 use minijinja::Environment;
 
-use crate::check::{Finding, check, check_words, with_names};
+use crate::check::{Objection, check, check_words, with_names};
 use crate::data::{Data, Miss};
 use crate::figure::Drawn;
 use crate::html;
@@ -35,12 +35,42 @@ pub struct Report {
     pub html: String,
 }
 
+/// Why a report is not rendered.
+#[derive(Debug)]
+pub struct RenderError {
+    /// What is wrong, for people.
+    pub message: String,
+    /// If checks refuse it, what each finding is known by: its place in the template, and what is wrong there.
+    pub findings: Vec<String>,
+}
+
+impl From<String> for RenderError {
+    fn from(message: String) -> Self {
+        Self {
+            message,
+            findings: Vec::new(),
+        }
+    }
+}
+
+impl fmt::Display for RenderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for RenderError {}
+
 /// Renders a report; artifacts are read from the store as the template asks for them.
 ///
 /// # Errors
-/// A message for people: a template's mistake with its line, an artifact that cannot be read,
+/// A template's mistake with its line, an artifact that cannot be read,
 /// or every number the check refuses.
-pub fn render(parameters: &Parameters, data: &Arc<Data>, store: &Store) -> Result<Report, String> {
+pub fn render(
+    parameters: &Parameters,
+    data: &Arc<Data>,
+    store: &Store,
+) -> Result<Report, RenderError> {
     let parameters = Arc::new(parameters.clone());
     // What is named in so many words is read at once: each later fetch renders again.
     let tables = parameters.tables.iter().map(|t| t.settings.from.as_str());
@@ -53,16 +83,16 @@ pub fn render(parameters: &Parameters, data: &Arc<Data>, store: &Store) -> Resul
     loop {
         match attempt(&parameters, data) {
             Ok(report) => return Ok(report),
-            Err(message) => {
+            Err(error) => {
                 if !data.fetch(store)? {
-                    return Err(message);
+                    return Err(error);
                 }
             }
         }
     }
 }
 
-fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, String> {
+fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, RenderError> {
     let declared = Declared {
         tables: parameters.tables.iter().map(|t| t.name.clone()).collect(),
         figures: parameters.figures.iter().map(|f| f.name.clone()).collect(),
@@ -90,7 +120,7 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Str
     let first = parameters
         .templates
         .first()
-        .ok_or("the report has no template")?;
+        .ok_or_else(|| "the report has no template".to_owned())?;
     let template = environment
         .get_template(&first.name)
         .map_err(|e| describe(&e))?;
@@ -117,7 +147,7 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Str
             .iter()
             .cloned(),
     );
-    let mut refused = Vec::new();
+    let (mut refused, mut known_by) = (Vec::new(), Vec::new());
     let phrases = crate::claims::forbidden(&extracted, &world);
     let factors = crate::ratios::check(&extracted);
     let found = [
@@ -129,10 +159,17 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Str
     for (findings, what) in found {
         if !findings.is_empty() {
             refused.push(refusal(findings, what, &extracted, &names));
+            let known = |f: &Objection| {
+                format!("{}: {}", place_of_finding(f, &extracted, &names), f.reason)
+            };
+            known_by.extend(findings.iter().map(known));
         }
     }
     if !refused.is_empty() {
-        return Err(refused.join("\n"));
+        return Err(RenderError {
+            message: refused.join("\n"),
+            findings: known_by,
+        });
     }
     outcome.literals.extend(words.literals);
     let mut figures = Vec::new();
@@ -211,22 +248,27 @@ fn draw(
     crate::figure::draw(data, settings, &lacks, (&title, &caption))
 }
 
+/// Returns the place of a finding in its template.
+fn place_of_finding(finding: &Objection, extracted: &Extracted, names: &[String]) -> String {
+    let place = extracted.origin(finding.at).and_then(|o| {
+        Some(format!(
+            "{}:{}:{}",
+            names.get(o.template)?,
+            o.line,
+            o.column
+        ))
+    });
+    place.unwrap_or_else(|| "template".to_owned())
+}
+
 /// Says what a check refuses, each with its place in the report and in the template.
-fn refusal(findings: &[Finding], what: &str, extracted: &Extracted, names: &[String]) -> String {
+fn refusal(findings: &[Objection], what: &str, extracted: &Extracted, names: &[String]) -> String {
     let count = findings.len();
     let s = if count == 1 { "" } else { "s" };
     let mut message = format!("the {what} check refuses {count} {what}{s}");
     for finding in findings {
-        let from = extracted.origin(finding.at).and_then(|o| {
-            Some(format!(
-                "{}:{}:{}",
-                names.get(o.template)?,
-                o.line,
-                o.column
-            ))
-        });
-        let from = from.unwrap_or_else(|| "template".to_owned());
-        let Finding {
+        let from = place_of_finding(finding, extracted, names);
+        let Objection {
             line,
             column,
             text,

@@ -48,7 +48,8 @@ impl StageKind for Report {
         let parameters: Parameters = serde_json::from_value(job.parameters.clone())
             .map_err(|e| Failure::failed(format!("the parameters cannot be read: {e}")))?;
         let data = Arc::new(Data::new(job.inputs, job.study).of_stage(job.stage));
-        let report = render(&parameters, &data, job.store).map_err(Failure::failed)?;
+        let report = render(&parameters, &data, job.store)
+            .map_err(|error| Failure::failed(error.message).findings(error.findings))?;
         job.control.check()?;
         let mut outputs = vec![
             Output::text("report", Media::Markdown, report.markdown),

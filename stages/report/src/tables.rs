@@ -1,6 +1,7 @@
 //! Declared tables as Markdown: equal columns by construction, every number traced.
 
 use artifacts::{Ratio, Scalar};
+use contract::IntervalEnd;
 use minijinja::{Environment, Error};
 use pipeline::place::Condition;
 
@@ -13,7 +14,7 @@ use crate::pivot::Pivoted;
 use crate::ratios::names_both;
 use crate::settings::{ColumnSettings, TableSettings};
 use crate::statement::checked;
-use crate::trace::{Entry, Source, unmarked};
+use crate::trace::{Entry, TraceSource, unmarked};
 use crate::view::View;
 
 /// Returns the Markdown of a declared table with its caption, marks in it.
@@ -322,10 +323,10 @@ fn interval_note(world: &World, view: &View, column: &ColumnSettings) -> Option<
         .first()?
         .content
         .description(&column.column)?;
-    let what = description
-        .strip_prefix("lower end of ")?
-        .trim_start_matches("the ")
-        .to_owned();
+    let (IntervalEnd::Lower, interval) = IntervalEnd::read(&description)? else {
+        return None;
+    };
+    let what = interval.strip_prefix("the ").unwrap_or(interval).to_owned();
     Some(format!(
         "*{}*: {}",
         own_heading(world, view, column),
@@ -572,13 +573,18 @@ fn own_heading(world: &World, view: &View, column: &ColumnSettings) -> String {
 /// Marks a text as the schema's, not the writer's.
 fn of_schema(world: &World, view: &View, column: &str, text: String) -> String {
     let part = view.table.parts.first();
-    let part = part.filter(|_| view.table.source == Source::Table);
+    let part = part.filter(|_| view.table.source == TraceSource::Table);
     world.trace.mark(Entry {
         stage: view.table.stage.clone(),
         coordinates: part.and_then(|_| view.table.cell(0)),
         output: view.table.output.clone(),
         artifact: part.map(|p| p.digest),
-        ..Entry::new(Source::Heading, column, Scalar::Text(text.clone()), text)
+        ..Entry::new(
+            TraceSource::Heading,
+            column,
+            Scalar::Text(text.clone()),
+            text,
+        )
     })
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use artifacts::{Digest, Ratio, Scalar, Table, TableError};
 use contract::TraceRow;
-pub use contract::TraceSource as Source;
+pub use contract::TraceSource;
 use pipeline::place::{Condition, Coordinates};
 
 use crate::format::clean;
@@ -35,7 +35,7 @@ pub struct Entry {
     /// The text as rendered.
     pub text: String,
     /// What kind of place it comes from.
-    pub source: Source,
+    pub source: TraceSource,
     /// The stage whose artifact it is; empty for spec, ledger, trail and literals.
     pub stage: String,
     /// The coordinates of the cell whose artifact it is; `None` if it is not an artifact of one cell, or the
@@ -65,7 +65,7 @@ pub struct Entry {
 impl Entry {
     /// Makes an entry without a place in an artifact.
     pub fn new(
-        source: Source,
+        source: TraceSource,
         column: impl Into<String>,
         value: Scalar,
         text: impl Into<String>,
@@ -431,8 +431,13 @@ mod tests {
     #[test]
     fn marks_come_out_and_places_are_right() {
         let ledger = Ledger::default();
-        let a = ledger.mark(Entry::new(Source::Spec, "a", Scalar::Int(8), "8"));
-        let b = ledger.mark(Entry::new(Source::Spec, "b", Scalar::Float(0.5), "0.50"));
+        let a = ledger.mark(Entry::new(TraceSource::Spec, "a", Scalar::Int(8), "8"));
+        let b = ledger.mark(Entry::new(
+            TraceSource::Spec,
+            "b",
+            Scalar::Float(0.5),
+            "0.50",
+        ));
         let rendered = format!("{}N = {a},\n\n\n\né {b}!", origin_mark(2, 17, 1));
         let out = extract(&rendered, &ledger).unwrap();
         assert_eq!(out.markdown, "N = 8,\n\né 0.50!\n");
@@ -467,7 +472,7 @@ mod tests {
     #[test]
     fn a_filter_that_changes_a_traced_text_is_caught() {
         let ledger = Ledger::default();
-        let marked = ledger.mark(Entry::new(Source::Spec, "a", Scalar::Int(18), "18"));
+        let marked = ledger.mark(Entry::new(TraceSource::Spec, "a", Scalar::Int(18), "18"));
         let error = extract(&marked.replace('8', "9"), &ledger).unwrap_err();
         assert_eq!(error, "a filter changed the traced text `18` to `19`");
     }

@@ -11,7 +11,7 @@ use artifacts::{Digest, Ratio, Scalar, Table};
 use pipeline::place::{Condition, Coordinates, LabelKey};
 
 use crate::data::{Miss, lock};
-use crate::trace::Source;
+use crate::trace::TraceSource;
 
 /// An output of one cell.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ type Index = HashMap<Vec<LabelKey>, Vec<Place>>;
 #[derive(Debug)]
 pub(crate) struct Opened {
     /// Whether the rows are those of a table or of the ledger.
-    pub source: Source,
+    pub source: TraceSource,
     /// The stage's name.
     pub stage: String,
     /// The output's name.
@@ -58,7 +58,7 @@ impl Opened {
     /// Opens the tables of a stage's cells. `axes` tell rows apart where a table does not say
     /// itself, in its note `keys`, which columns do.
     pub(crate) fn new(
-        source: Source,
+        source: TraceSource,
         (stage, output): (&str, &str),
         parts: Vec<Part<Table>>,
         axes: &[String],
@@ -370,7 +370,7 @@ mod tests {
             content: Arc::new(table),
         };
         Arc::new(Opened::new(
-            Source::Table,
+            TraceSource::Table,
             ("s", "t"),
             vec![part(table.unwrap())],
             &[],

@@ -7,14 +7,14 @@ use contract::{CensusRow, Row as _};
 use pipeline::CellStatus;
 use rayon::prelude::*;
 
-use crate::finding::Finding;
+use crate::finding::GateJudgement;
 use crate::gates::files;
 use crate::study::{Cell, Stage};
 
 /// Makes the table `census`.
 pub(crate) fn census_table(
     stages: &[Stage<'_>],
-    findings: &[Finding<'_>],
+    findings: &[GateJudgement<'_>],
 ) -> Result<Table, TableError> {
     let with = |s: &Stage<'_>, status: CellStatus| {
         s.cells.iter().filter(|c| c.input.status == status).count()

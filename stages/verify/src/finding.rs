@@ -65,7 +65,7 @@ pub(crate) struct Judgement {
 }
 
 /// A judgement with the gate and stage it belongs to.
-pub(crate) struct Finding<'a> {
+pub(crate) struct GateJudgement<'a> {
     pub(crate) stage: &'a Stage<'a>,
     pub(crate) gate: String,
     pub(crate) severity: Severity,
@@ -74,7 +74,7 @@ pub(crate) struct Finding<'a> {
     pub(crate) judgement: Judgement,
 }
 
-impl Finding<'_> {
+impl GateJudgement<'_> {
     pub(crate) fn bars_its_cell(&self) -> bool {
         self.judgement.outcome == Outcome::Fail
             && self.judgement.cell.is_some()
@@ -116,7 +116,7 @@ fn column_of(axis: &str) -> String {
 }
 
 /// Makes the columns every table of findings begins with.
-fn places(findings: &[&Finding<'_>], axes: &[String]) -> Result<Vec<Column>, TableError> {
+fn places(findings: &[&GateJudgement<'_>], axes: &[String]) -> Result<Vec<Column>, TableError> {
     let mut columns = vec![
         Column::text("stage", findings.iter().map(|f| Some(f.stage.name)))
             .describe("the load stage"),
@@ -159,8 +159,11 @@ fn keys(axes: &[String]) -> String {
 }
 
 /// Makes the table `gates`.
-pub(crate) fn gates_table(findings: &[Finding<'_>], axes: &[String]) -> Result<Table, TableError> {
-    let all: Vec<&Finding<'_>> = findings.iter().collect();
+pub(crate) fn gates_table(
+    findings: &[GateJudgement<'_>],
+    axes: &[String],
+) -> Result<Table, TableError> {
+    let all: Vec<&GateJudgement<'_>> = findings.iter().collect();
     let mut columns = places(&all, axes)?;
     columns.extend([
         Column::text(
@@ -189,12 +192,12 @@ pub(crate) fn gates_table(findings: &[Finding<'_>], axes: &[String]) -> Result<T
 
 /// Makes the table `exclusions`.
 pub(crate) fn exclusions_table(
-    findings: &[Finding<'_>],
+    findings: &[GateJudgement<'_>],
     axes: &[String],
 ) -> Result<Table, TableError> {
-    let barred: Vec<&Finding<'_>> = findings.iter().filter(|f| f.bars_its_cell()).collect();
+    let barred: Vec<&GateJudgement<'_>> = findings.iter().filter(|f| f.bars_its_cell()).collect();
     let mut columns = places(&barred, axes)?;
-    let reason = |f: &&Finding<'_>| {
+    let reason = |f: &&GateJudgement<'_>| {
         let what = format!(
             "{} (expected {})",
             f.judgement.observed, f.judgement.expected

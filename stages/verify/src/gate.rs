@@ -116,13 +116,13 @@ impl<G: TypedGate> Gate for G {
 /// Judges every cell that has rows with one function, cells in parallel, results in their order.
 pub(crate) fn each(
     stage: &Stage<'_>,
-    judge: impl Fn(&crate::study::Cell<'_>, &contract::CellRows) -> Verdict + Sync,
+    judge: impl Fn(&crate::study::Cell<'_>, &contract::CellRows) -> Assessment + Sync,
 ) -> Vec<Judgement> {
     use rayon::prelude::*;
     let cells = stage.cells.par_iter().enumerate();
     cells
         .filter_map(|(i, cell)| {
-            let Verdict {
+            let Assessment {
                 outcome,
                 observed,
                 expected,
@@ -140,14 +140,14 @@ pub(crate) fn each(
 }
 
 /// A judgement without its place.
-pub(crate) struct Verdict {
+pub(crate) struct Assessment {
     outcome: Outcome,
     observed: String,
     expected: String,
     evidence: Option<String>,
 }
 
-impl Verdict {
+impl Assessment {
     pub(crate) fn new(
         holds: bool,
         observed: impl Into<String>,

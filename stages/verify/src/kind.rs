@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::census::census_table;
 use crate::comparability::{comparability_table, pairs};
-use crate::finding::{Finding, Judgement, Outcome, Severity, exclusions_table, gates_table};
+use crate::finding::{GateJudgement, Judgement, Outcome, Severity, exclusions_table, gates_table};
 use crate::gate::{Gate, Unresolved};
 use crate::gates::{ALL, BalanceParameters, ComparabilityParameters};
 use crate::imbalances::{Imbalance, imbalances, imbalances_table};
@@ -289,7 +289,7 @@ pub(crate) fn run(
     for (planned, of_stages) in planned.iter().zip(judged) {
         let gate = known_gate(&planned.gate)?.label(&planned.parameters);
         for (stage, judgements) in stages.iter().zip(of_stages) {
-            findings.extend(judgements.into_iter().map(|judgement| Finding {
+            findings.extend(judgements.into_iter().map(|judgement| GateJudgement {
                 stage,
                 gate: gate.clone(),
                 severity: planned.severity,
@@ -431,10 +431,13 @@ fn unbalanced<'a>(
     Ok(found)
 }
 
-fn verdict(findings: &[Finding<'_>]) -> Json {
-    let count = |keep: &dyn Fn(&Finding<'_>) -> bool| findings.iter().filter(|f| keep(f)).count();
+fn verdict(findings: &[GateJudgement<'_>]) -> Json {
+    let count =
+        |keep: &dyn Fn(&GateJudgement<'_>) -> bool| findings.iter().filter(|f| keep(f)).count();
     let broken = |severity: Severity| {
-        count(&|f: &Finding<'_>| f.judgement.outcome == Outcome::Fail && f.severity == severity)
+        count(&|f: &GateJudgement<'_>| {
+            f.judgement.outcome == Outcome::Fail && f.severity == severity
+        })
     };
     let mut failed_gates: Vec<String> = Vec::new();
     for finding in findings {

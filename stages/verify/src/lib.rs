@@ -41,8 +41,6 @@ mod series;
 mod study;
 
 #[cfg(test)]
-mod faults;
-#[cfg(test)]
 mod manual;
 #[cfg(test)]
 mod rates;
@@ -50,6 +48,8 @@ mod rates;
 mod tests;
 #[cfg(test)]
 mod tests_of_engines;
+#[cfg(test)]
+mod tests_of_faults;
 
 pub use gates::{GatePage, pages};
 pub use hardware::{Hardware, collections, shipped};

@@ -95,7 +95,7 @@ fn tables(text: &mut String) {
          Your own SQL gate reads the tables of one cell. You can read the tables below in report \
          templates and with `benchtrail sql`. Write the stage's name in quotes: `\"checks.gates\"`.\n",
     );
-    let done = crate::faults::example();
+    let done = crate::tests_of_faults::example();
     for name in [
         "gates",
         "exclusions",
@@ -150,18 +150,18 @@ fn faults(text: &mut String) {
              it, and no other gate does.\n\n\
          | fault | gates |\n|---|---|\n",
     );
-    for fault in crate::faults::FAULTS {
+    for fault in crate::tests_of_faults::FAULTS {
         let gates: Vec<String> = fault.gates.iter().map(|g| format!("`{g}`")).collect();
         writeln!(text, "| {} | {} |", fault.what, gates.join(", ")).unwrap();
     }
     text.push_str("| bytes changed in the store | `digests`: the verify cell itself fails |\n");
     text.push_str("\n`nobody-waits-long` is a gate in SQL: `");
-    text.push_str(crate::faults::NOBODY_WAITS_LONG);
+    text.push_str(crate::tests_of_faults::NOBODY_WAITS_LONG);
     text.push_str(
         "`.\n\n## Faults that rows cannot show\n\n\
          | fault | why not, and what helps |\n|---|---|\n",
     );
-    for (fault, why) in crate::faults::NOT_IN_DATA {
+    for (fault, why) in crate::tests_of_faults::NOT_IN_DATA {
         writeln!(text, "| {fault} | {why} |").unwrap();
     }
 }

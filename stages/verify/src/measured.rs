@@ -5,7 +5,7 @@ use contract::{Api, synthetic};
 use load::reference::{Behaviour, Fault, Faults, ReferenceServer};
 use load::{
     Arrival, ClosedLoop, Count, Delivery, LoadSpec, Origin, Output, OutputMode, PromptSet,
-    Sampling, Source, Target, TimeSpan, Timeouts, Words, Workload, run_load,
+    PromptSource, Sampling, Target, TimeSpan, Timeouts, Words, Workload, run_load,
 };
 use pipeline::{Control, Coordinates, Json};
 
@@ -20,7 +20,7 @@ fn measure(store: &Store, faults: Faults, configuration: &str, rep: i64) -> pipe
     .unwrap();
     let workload = Workload {
         description: None,
-        prompts: Source::Words(Words {
+        prompts: PromptSource::Words(Words {
             length: Count::Fixed(8).into(),
         }),
         system: None,

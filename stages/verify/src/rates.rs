@@ -11,10 +11,10 @@ use pipeline::place::CellName;
 use pipeline::{CellStatus, Coordinates, InputCell, Json};
 use serde_json::json;
 
-use crate::faults::{descriptor, physical_roofs};
 use crate::finding::Outcome;
 use crate::gates::ALL;
 use crate::study::{Cell, Rows, Server, Stage};
+use crate::tests_of_faults::{descriptor, physical_roofs};
 
 /// What the tests below counted when this was written, for the documentation: gate, false alarms, the
 /// same of the bare test, power with every cell at fault, power with one.

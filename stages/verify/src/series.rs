@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use statistics::{Sample, holm, tarone_family};
 
 use crate::finding::Judgement;
-use crate::gate::{Verdict, show};
+use crate::gate::{Assessment, show};
 use crate::pace::{is_open, paces};
 
 /// Which latency is looked at.
@@ -235,9 +235,9 @@ pub(crate) fn settle(tests: Vec<CellTest>, alpha: f64, expected: &str) -> Vec<Ju
                     show(adjusted),
                     p.len()
                 );
-                Verdict::new(!(adjusted <= alpha && test.matters), observed, expected)
+                Assessment::new(!(adjusted <= alpha && test.matters), observed, expected)
             }
-            None => Verdict::not_judged(
+            None => Assessment::not_judged(
                 format!("{}; too few values to judge this cell alone", test.observed),
                 expected,
             ),

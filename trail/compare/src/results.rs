@@ -77,7 +77,7 @@ pub enum Direction {
 /// What a change amounts to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum ChangeVerdict {
     /// No change beyond the threshold was shown.
     NoEvidence,
     /// Shown, beyond the threshold, and for the better.
@@ -90,7 +90,7 @@ pub enum Verdict {
     Undecidable,
 }
 
-impl Verdict {
+impl ChangeVerdict {
     /// Returns the verdict in words.
     pub fn words(self) -> &'static str {
         match self {
@@ -131,7 +131,7 @@ pub struct ResultChange {
     /// Which way is better.
     pub better: Direction,
     /// What it amounts to.
-    pub verdict: Verdict,
+    pub verdict: ChangeVerdict,
     /// Why it is undecidable.
     pub reason: Option<String>,
 }
@@ -252,7 +252,7 @@ fn result(
         change: (mean_a != 0.0).then(|| mean_b / mean_a - 1.0),
         p: p.as_ref().ok().copied(),
         holm_p: None,
-        verdict: Verdict::Undecidable,
+        verdict: ChangeVerdict::Undecidable,
         reason: p.err(),
     })
 }
@@ -304,10 +304,10 @@ fn judge(results: &mut [ResultChange], rule: &Rule) {
         result.holm_p = Some(p);
         let large = result.change.is_none_or(|c| c.abs() >= rule.threshold);
         result.verdict = match (result.better, result.mean_b > result.mean_a) {
-            _ if !large || p > rule.alpha => Verdict::NoEvidence,
-            (Direction::Unknown, _) => Verdict::Changed,
-            (Direction::Higher, true) | (Direction::Lower, false) => Verdict::Improvement,
-            _ => Verdict::Regression,
+            _ if !large || p > rule.alpha => ChangeVerdict::NoEvidence,
+            (Direction::Unknown, _) => ChangeVerdict::Changed,
+            (Direction::Higher, true) | (Direction::Lower, false) => ChangeVerdict::Improvement,
+            _ => ChangeVerdict::Regression,
         };
     }
 }

@@ -9,7 +9,7 @@ use pipeline::record::{Build, RECORD_FORMAT, Record};
 use pipeline::{Artifact, CellStatus, Coordinates, Json, Media};
 use serde_json::json;
 
-use crate::{Direction, Outcome, Rule, Side, Test, Verdict, compare};
+use crate::{ChangeVerdict, Direction, Outcome, Rule, Side, Test, compare};
 
 /// A study of one server, two concurrencies and some repetitions.
 struct Study {
@@ -259,7 +259,7 @@ fn regressions(found: &crate::Comparison) -> Vec<(&str, &str)> {
     let worse = found
         .results
         .iter()
-        .filter(|r| r.verdict == Verdict::Regression);
+        .filter(|r| r.verdict == ChangeVerdict::Regression);
     worse.map(|r| (r.at.as_str(), r.column.as_str())).collect()
 }
 
@@ -288,7 +288,7 @@ fn a_study_compared_with_itself_differs_in_nothing() {
     assert!(
         same.results
             .iter()
-            .all(|r| r.change == Some(0.0) && r.verdict == Verdict::NoEvidence)
+            .all(|r| r.change == Some(0.0) && r.verdict == ChangeVerdict::NoEvidence)
     );
 }
 
@@ -324,7 +324,7 @@ fn a_slower_study_is_a_regression_at_the_coordinate_it_is_slower_at() {
     assert!(
         back.results
             .iter()
-            .any(|r| r.verdict == Verdict::Improvement && r.better == Direction::Higher)
+            .any(|r| r.verdict == ChangeVerdict::Improvement && r.better == Direction::Higher)
     );
 }
 
@@ -361,7 +361,7 @@ fn a_large_change_inside_a_larger_noise_is_no_evidence_and_passes_no_gate() {
         .find(|r| r.at == "concurrency=1" && r.column == "output_throughput")
         .unwrap();
     assert!(
-        result.change.unwrap() < -0.1 && result.verdict == Verdict::NoEvidence,
+        result.change.unwrap() < -0.1 && result.verdict == ChangeVerdict::NoEvidence,
         "{result:?}"
     );
     assert_eq!(found.outcome(), Outcome::Undecidable);
@@ -406,7 +406,10 @@ fn a_change_without_launches_is_undecidable_and_passes_no_gate() {
     let undecidable = |found: &crate::Comparison, reason: &str| {
         assert_eq!(found.outcome(), Outcome::Undecidable);
         for result in &found.results {
-            assert_eq!((result.verdict, result.p), (Verdict::Undecidable, None));
+            assert_eq!(
+                (result.verdict, result.p),
+                (ChangeVerdict::Undecidable, None)
+            );
             assert_eq!(result.reason.as_deref(), Some(reason));
         }
         assert!(found.to_string().contains(reason), "{found}");
@@ -445,7 +448,10 @@ fn studies_measured_beside_other_programs_are_undecidable_and_the_reason_names_t
     let reason = "the studies were measured under different conditions: foreign-load: 0.310 with the newer study, \
                   0.0150 with the older study (share of all processors that other programs used)";
     for result in &found.results {
-        assert_eq!((result.verdict, result.p), (Verdict::Undecidable, None));
+        assert_eq!(
+            (result.verdict, result.p),
+            (ChangeVerdict::Undecidable, None)
+        );
         assert!(
             result.reason.as_deref().unwrap().starts_with(reason),
             "{result:?}"
@@ -482,7 +488,7 @@ fn three_repetitions_are_too_few_for_the_rank_test() {
         found
             .results
             .iter()
-            .all(|r| r.verdict == Verdict::Undecidable),
+            .all(|r| r.verdict == ChangeVerdict::Undecidable),
         "{:?}",
         found.results
     );

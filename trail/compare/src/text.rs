@@ -5,7 +5,7 @@ use std::fmt;
 
 use pipeline::Json;
 
-use crate::{Comparison, Verdict};
+use crate::{ChangeVerdict, Comparison};
 
 /// How many lines of a section are shown; `--json` has all.
 const SHOWN: usize = 30;
@@ -103,7 +103,12 @@ impl Comparison {
         let shown: Vec<_> = self
             .results
             .iter()
-            .filter(|r| !matches!(r.verdict, Verdict::NoEvidence | Verdict::Undecidable))
+            .filter(|r| {
+                !matches!(
+                    r.verdict,
+                    ChangeVerdict::NoEvidence | ChangeVerdict::Undecidable
+                )
+            })
             .collect();
         let lines = shown.iter().map(|r| {
             let unit = r.unit.as_deref().unwrap_or("");

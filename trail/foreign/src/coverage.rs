@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::document::Document;
 use crate::finding::{Evidence, Finding, Rule};
 use crate::number::{Quantity, quantities, shown};
-use crate::source::{Derived, How, Key, Signature, Source as Data};
+use crate::source::{Derived, How, Key, KeyedTable, Signature};
 use crate::table::Table;
 use crate::words::words;
 
@@ -54,7 +54,7 @@ impl Status {
 
 /// What yields a number.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Source {
+pub struct Derivation {
     /// The formula, in words.
     pub formula: String,
     /// The cells, or the first of them.
@@ -77,7 +77,7 @@ pub struct Traced {
     /// What became of it.
     pub status: Status,
     /// What yields it; what was expected, if it differs.
-    pub sources: Vec<Source>,
+    pub sources: Vec<Derivation>,
     /// How many sources there are; only the best are listed.
     pub candidates: usize,
 }
@@ -148,7 +148,7 @@ pub(crate) fn trace(document: &Document, tables: &[Table]) -> (Coverage, Vec<Fin
 type Asked = Vec<BTreeSet<Key>>;
 
 struct Tracer<'a> {
-    sources: Vec<Data<'a>>,
+    sources: Vec<KeyedTable<'a>>,
     /// Every number of the data with its table, row and column, by value.
     values: Vec<(f64, usize, usize, usize)>,
     /// What was derived before, by table and keys.
@@ -167,7 +167,7 @@ impl<'a> Tracer<'a> {
         }
         values.sort_by(|a, b| a.0.total_cmp(&b.0));
         Self {
-            sources: tables.iter().map(Data::of).collect(),
+            sources: tables.iter().map(KeyedTable::of).collect(),
             values,
             derived: BTreeMap::new(),
         }
@@ -228,7 +228,7 @@ impl<'a> Tracer<'a> {
             a.1 == b.1 && a.2.rows == b.2.rows && a.2.column == b.2.column && a.2.how == b.2.how
         });
         let candidates = found.len();
-        let mut sources: Vec<Source> = found
+        let mut sources: Vec<Derivation> = found
             .iter()
             .take(LISTED)
             .map(|(_, at, derived)| self.source(*at, derived))
@@ -344,7 +344,7 @@ impl<'a> Tracer<'a> {
             - between
     }
 
-    fn source(&self, at: usize, derived: &Derived) -> Source {
+    fn source(&self, at: usize, derived: &Derived) -> Derivation {
         let table = self.sources[at].table;
         let places = derived
             .rows
@@ -352,7 +352,7 @@ impl<'a> Tracer<'a> {
             .take(4)
             .map(|row| table.place(*row, derived.column))
             .collect();
-        Source {
+        Derivation {
             formula: derived.said(table),
             places,
             value: derived.value,
@@ -360,7 +360,7 @@ impl<'a> Tracer<'a> {
     }
 
     /// Cells with a value, wherever they are. Numbers of one or two digits are everywhere and tell nothing.
-    fn by_value(&self, stated: &Quantity, digits: usize) -> Vec<Source> {
+    fn by_value(&self, stated: &Quantity, digits: usize) -> Vec<Derivation> {
         if digits < 3 {
             return Vec::new();
         }
@@ -377,7 +377,7 @@ impl<'a> Tracer<'a> {
                 .take(LISTED)
             {
                 let table = self.sources[*at].table;
-                found.push(Source {
+                found.push(Derivation {
                     formula: format!("`{}`", table.name(*column)),
                     places: vec![table.place(*row, *column)],
                     value: *value,
@@ -417,7 +417,7 @@ fn significant(text: &str) -> usize {
 }
 
 /// Columns of counts that are levels of the data as well, with the column there.
-fn like_columns(table: &Table, source: &Data<'_>) -> BTreeMap<usize, usize> {
+fn like_columns(table: &Table, source: &KeyedTable<'_>) -> BTreeMap<usize, usize> {
     (0..table.columns.len())
         .filter_map(|column| {
             let counts =

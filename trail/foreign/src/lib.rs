@@ -21,7 +21,7 @@ mod table;
 mod words;
 
 pub use audit::{Unaudited, audit, supported};
-pub use coverage::{Coverage, Source, Status, Traced};
+pub use coverage::{Coverage, Derivation, Status, Traced};
 pub use data::{Unread, read_tables};
 pub use document::{Document, Heading, List, Lost, Prose};
 pub use finding::{Audit, Evidence, Finding, Rule};

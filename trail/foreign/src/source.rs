@@ -8,7 +8,7 @@ use crate::table::Table;
 use crate::words::{normal, words};
 
 /// A data table with its keys: columns of names and columns of levels.
-pub(crate) struct Source<'a> {
+pub(crate) struct KeyedTable<'a> {
     pub(crate) table: &'a Table,
     /// Columns of names or levels, by which rows are picked; with them the key of every row.
     keys: Vec<(usize, Vec<usize>, Vec<String>)>,
@@ -62,7 +62,7 @@ pub(crate) struct Derived {
     pub(crate) rows: Vec<usize>,
 }
 
-impl<'a> Source<'a> {
+impl<'a> KeyedTable<'a> {
     pub(crate) fn of(table: &'a Table) -> Self {
         let mut source = Self {
             table,

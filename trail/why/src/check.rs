@@ -209,7 +209,7 @@ fn note(provenance: &Provenance<'_>, number: &Number) -> Result<(), String> {
             let cells = number.row_key.clone().unwrap_or_default();
             let there = missing
                 .iter()
-                .filter(|m| m.reason.starts_with(told) && allows_letters(&cells, m));
+                .filter(|m| m.is_given_as(told) && allows_letters(&cells, m));
             let texts = [cells.to_string(), one_line(&format!("{cells} ({told})"))];
             let shown = number.text.replace("\\|", "|");
             let is_shown = |text: &String| *text == number.text || *text == shown;

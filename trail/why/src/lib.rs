@@ -27,7 +27,7 @@ pub use document::{Document, Number};
 pub use error::TrailError;
 pub use evidence::{GateFinding, Gates, LoadCell, Server};
 pub use explain::{Answer, TablePlace, why, why_value};
-pub use lineage::{FileRows, RawRows, RowRange, Source, TableRows};
+pub use lineage::{FileRows, MadeOf, RawRows, RowRange, TableRows};
 pub use provenance::{Holder, Provenance, Seal};
 pub use query::{Found, Query, find};
 pub use statement::{Judge, Judged, Read, Statement, TablePart, statements};

@@ -49,13 +49,13 @@ pub struct TableRows {
     /// How many rows.
     pub rows: usize,
     /// What they were made of.
-    pub sources: Vec<Source>,
+    pub sources: Vec<MadeOf>,
 }
 
 /// What rows were made of.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Source {
+pub enum MadeOf {
     /// Rows of another table of a pure stage.
     Table(TableRows),
     /// Raw rows.
@@ -140,15 +140,15 @@ impl TableRows {
     fn collect(&self, found: &mut Vec<RawRows>) {
         for source in &self.sources {
             match source {
-                Source::Table(table) => table.collect(found),
-                Source::Raw(raw) => match found.iter_mut().find(|f| f.is_of(raw)) {
+                MadeOf::Table(table) => table.collect(found),
+                MadeOf::Raw(raw) => match found.iter_mut().find(|f| f.is_of(raw)) {
                     Some(known) => {
                         known.spans = joined(known.spans.iter().chain(&raw.spans).copied());
                         known.rows = count(&known.spans);
                     }
                     None => found.push(raw.clone()),
                 },
-                Source::File(_) | Source::Lost { .. } => {}
+                MadeOf::File(_) | MadeOf::Lost { .. } => {}
             }
         }
     }
@@ -158,9 +158,9 @@ impl TableRows {
         let mut found: Vec<&FileRows> = Vec::new();
         for source in &self.sources {
             let below = match source {
-                Source::Table(table) => table.files(),
-                Source::File(file) => vec![file],
-                Source::Raw(_) | Source::Lost { .. } => Vec::new(),
+                MadeOf::Table(table) => table.files(),
+                MadeOf::File(file) => vec![file],
+                MadeOf::Raw(_) | MadeOf::Lost { .. } => Vec::new(),
             };
             let is_new = |file: &&FileRows| found.iter().all(|f| f.artifact != file.artifact);
             let below: Vec<&FileRows> = below.into_iter().filter(is_new).collect();
@@ -174,9 +174,9 @@ impl TableRows {
         let mut found = Vec::new();
         for source in &self.sources {
             match source {
-                Source::Table(table) => found.extend(table.lost()),
-                Source::Lost { source, reason } => found.push(format!("{source}: {reason}")),
-                Source::Raw(_) | Source::File(_) => {}
+                MadeOf::Table(table) => found.extend(table.lost()),
+                MadeOf::Lost { source, reason } => found.push(format!("{source}: {reason}")),
+                MadeOf::Raw(_) | MadeOf::File(_) => {}
             }
         }
         found
@@ -225,7 +225,7 @@ fn follow_to(
             LineageSource::Table(name) => {
                 let table = follow_to(provenance, holder, name, &from, depth - 1)?;
                 let reason = "the stage has no such table with a lineage";
-                table.map_or_else(|| lost(source, reason), Source::Table)
+                table.map_or_else(|| lost(source, reason), MadeOf::Table)
             }
             LineageSource::Artifact(artifact) => {
                 step(provenance, holder, artifact, from, depth - 1)?
@@ -252,7 +252,7 @@ fn file(
     holder: &Holder,
     (table, output): (&str, &str),
     spans: Vec<RowRange>,
-) -> Result<Source, TrailError> {
+) -> Result<MadeOf, TrailError> {
     let outputs = &holder.record.outputs;
     let (made, kept) = (&outputs[table], &outputs[output]);
     let made = provenance.reader.table(&made.digest)?;
@@ -278,7 +278,7 @@ fn file(
             .filter(|line| kept.media == Media::Text && !line.starts_with('{'))
             .map(|line| shortened(line));
     }
-    Ok(Source::File(FileRows {
+    Ok(MadeOf::File(FileRows {
         file: said("file").unwrap_or_else(|| output.to_owned()),
         origin: said("origin"),
         output: output.to_owned(),
@@ -290,7 +290,7 @@ fn file(
     }))
 }
 
-fn lost(source: &LineageSource, reason: &str) -> Source {
+fn lost(source: &LineageSource, reason: &str) -> MadeOf {
     let source = match source {
         LineageSource::Table(name) => name.to_string(),
         LineageSource::Artifact(artifact) => {
@@ -298,7 +298,7 @@ fn lost(source: &LineageSource, reason: &str) -> Source {
             format!("{cell}.{output} ({})", artifact.digest.short())
         }
     };
-    Source::Lost {
+    MadeOf::Lost {
         source,
         reason: reason.to_owned(),
     }
@@ -311,7 +311,7 @@ fn step(
     artifact: &Arc<SourceArtifact>,
     spans: Vec<RowRange>,
     depth: usize,
-) -> Result<Source, TrailError> {
+) -> Result<MadeOf, TrailError> {
     let SourceArtifact {
         cell,
         output,
@@ -340,10 +340,10 @@ fn step(
             .is_some_and(|a| a.digest == *digest)
         && let Some(table) = follow_to(provenance, &below, output, &spans, depth)?
     {
-        return Ok(Source::Table(table));
+        return Ok(MadeOf::Table(table));
     }
     let rows = count(&spans);
-    Ok(Source::Raw(RawRows {
+    Ok(MadeOf::Raw(RawRows {
         stage: cell.stage.clone(),
         coordinates,
         output: output.clone(),

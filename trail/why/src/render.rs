@@ -7,7 +7,7 @@ use pipeline::Json;
 
 use crate::evidence::{GateFinding, Gates, LoadCell, Server};
 use crate::explain::{Answer, TablePlace};
-use crate::lineage::{FileRows, RawRows, RowRange, Source, TableRows};
+use crate::lineage::{FileRows, MadeOf, RawRows, RowRange, TableRows};
 
 /// So many measured cells of a table are shown, then how many more there are.
 const SHOWN: usize = 6;
@@ -187,8 +187,8 @@ impl Answer {
         let (mut trees, mut raw) = (Vec::new(), Vec::new());
         for source in &table.sources {
             match source {
-                Source::Raw(rows) => raw.push(rows),
-                Source::Table(below) => trees.push(Tree {
+                MadeOf::Raw(rows) => raw.push(rows),
+                MadeOf::Table(below) => trees.push(Tree {
                     lines: vec![format!(
                         "{}.{} {} ({})",
                         below.cell,
@@ -198,8 +198,8 @@ impl Answer {
                     )],
                     below: self.sources(below),
                 }),
-                Source::File(file) => trees.push(file_tree(file)),
-                Source::Lost { source, reason } => {
+                MadeOf::File(file) => trees.push(file_tree(file)),
+                MadeOf::Lost { source, reason } => {
                     trees.push(Tree {
                         lines: vec![format!("{source}: {reason}")],
                         below: Vec::new(),

@@ -108,12 +108,8 @@ fn for_other(value: &Value, view: &View<'_>) -> Option<String> {
         Value::Float(number) if wants("integer") && number.abs() < 1e15 => {
             Some(format!("write {} or {}", number.floor(), number.ceil()))
         }
-        Value::Int(number) if view.is_duration() => {
-            Some(format!("add the unit: `{number} s`"))
-        }
-        Value::Float(number) if view.is_duration() => {
-            Some(format!("add the unit: `{number} s`"))
-        }
+        Value::Int(number) if view.is_duration() => Some(format!("add the unit: `{number} s`")),
+        Value::Float(number) if view.is_duration() => Some(format!("add the unit: `{number} s`")),
         Value::Int(_) | Value::Float(_) if view.format() == Some("percent") => {
             Some("write the share in percent, with the sign: `3 %`".to_owned())
         }

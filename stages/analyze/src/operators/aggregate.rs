@@ -199,7 +199,8 @@ impl TypedOperator for Aggregate {
         let units = &together.units;
         let mut rows = Vec::new();
         for (key, members) in &together.groups {
-            let sample = |column: &String| {
+            let mut outside: Vec<String> = Vec::new();
+            let mut sample = |column: &String| {
                 let value = |row: usize| from.number(row, column);
                 let sample = Sample::new(members.iter().filter_map(|m| value(*m))).ok()?;
                 let mut mean = together.mean(from, members, given.confidence, value)?;
@@ -207,16 +208,14 @@ impl TypedOperator for Aggregate {
                 let arithmetic = sample.mean();
                 let holds = |i: &Interval| i.low <= arithmetic && arithmetic <= i.high;
                 if mean.interval.as_ref().is_ok_and(|i| !holds(i)) {
-                    mean.interval = Err(format!("the mean of {column} lies outside it"));
+                    let reason = format!("the mean of {column} lies outside it");
+                    mean.interval = Err(reason.clone());
+                    outside.push(reason);
                 }
                 Some((sample, mean))
             };
-            let samples: Vec<Option<(Sample, Mean)>> = given.columns.iter().map(sample).collect();
-            let outside = samples.iter().flatten().filter_map(|(_, mean)| {
-                let reason = mean.interval.as_ref().err()?;
-                reason.ends_with("lies outside it").then(|| reason.clone())
-            });
-            let outside: Vec<String> = outside.collect();
+            let samples: Vec<Option<(Sample, Mean)>> =
+                given.columns.iter().map(&mut sample).collect();
             let interval_of = units.words().unwrap_or_else(|| units.none());
             let group = Group {
                 level,

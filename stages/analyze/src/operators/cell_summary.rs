@@ -1,6 +1,6 @@
 //! `cell-summary`: one row per load cell.
 
-use contract::{CellRows, METRICS, Metric, Timing};
+use contract::{CellRows, IntervalEnd, METRICS, Metric, Timing};
 use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -212,18 +212,26 @@ fn columns() -> Columns<'static, Summary> {
             if [ICL.0, ITL.0].contains(&name) {
                 continue;
             }
-            let end = |which: &str| {
-                format!(
-                    "{which} end of its {LEVEL} interval from order statistics, within this \
+            let end = |which: IntervalEnd| {
+                which.of(format!(
+                    "its {LEVEL} interval from order statistics, within this \
                     cell; under open arrivals, for the effective number of requests"
-                )
+                ))
             };
             columns.push(
-                Spec::float(format!("{name}_{quantile}_low"), unit, end("lower")),
+                Spec::float(
+                    format!("{name}_{quantile}_low"),
+                    unit,
+                    end(IntervalEnd::Lower),
+                ),
                 move |s| s.interval(i, q).map(|ends| ends.low),
             );
             columns.push(
-                Spec::float(format!("{name}_{quantile}_high"), unit, end("upper")),
+                Spec::float(
+                    format!("{name}_{quantile}_high"),
+                    unit,
+                    end(IntervalEnd::Upper),
+                ),
                 move |s| s.interval(i, q).map(|ends| ends.high),
             );
         }

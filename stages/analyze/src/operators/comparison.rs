@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use artifacts::Scalar;
+use contract::{IntervalEnd, Verdict};
 use pipeline::suggest::remedy;
 use pipeline::{Failure, Problem, Step};
 use schemars::JsonSchema;
@@ -16,7 +17,7 @@ use crate::operators::family::{Adjusted, Asked as Question, Family, Hypothesis};
 use crate::operators::looks::{self, Looks};
 use crate::operators::pairs::Sides;
 use crate::operators::units::{Scale, Units, outward};
-use crate::operators::verdict::{Case, Ends, VERDICTS, Verdict};
+use crate::operators::verdict::{Case, Ends, VERDICTS};
 use crate::surroundings::{self, Asked, Judge, Unlike};
 
 /// The settings of both kinds of comparison.
@@ -239,16 +240,14 @@ impl Terms {
             Scale::Ratio => "geometric mean over the units of a ÷ b",
             Scale::Difference => "mean over the units of a − b, in the metric's unit",
         };
-        let own = |which: &str| {
-            format!(
-                "{which} end of the {level} interval of this effect alone; null if the deciding \
+        let own = |which: IntervalEnd| {
+            which.of(format!(
+                "the {level} interval of this effect alone; null if the deciding \
                 test has none"
-            )
+            ))
         };
-        let adjusted = |which: &str| {
-            format!(
-                "{which} end of the interval at the level of this test's step in its family: it excludes no effect exactly where holm_p is at most {alpha}"
-            )
+        let adjusted = |which: IntervalEnd| {
+            which.of(format!("the interval at the level of this test's step in its family: it excludes no effect exactly where holm_p is at most {alpha}"))
         };
         let looks = self.looks;
         let interval = move |j: &Judged<T>, level: f64| {
@@ -268,18 +267,20 @@ impl Terms {
             .with(float("effect", effect.to_owned()), move |j| {
                 j.test.mean.map(|mean| scale.outward(mean))
             })
-            .with(float("ci_low", own("lower")), move |j| {
+            .with(float("ci_low", own(IntervalEnd::Lower)), move |j| {
                 interval(j, level).map(|i| i.low)
             })
-            .with(float("ci_high", own("upper")), move |j| {
+            .with(float("ci_high", own(IntervalEnd::Upper)), move |j| {
                 interval(j, level).map(|i| i.high)
             })
-            .with(float("adjusted_low", adjusted("lower")), move |j| {
-                stepped(j).map(|i| i.low)
-            })
-            .with(float("adjusted_high", adjusted("upper")), move |j| {
-                stepped(j).map(|i| i.high)
-            })
+            .with(
+                float("adjusted_low", adjusted(IntervalEnd::Lower)),
+                move |j| stepped(j).map(|i| i.low),
+            )
+            .with(
+                float("adjusted_high", adjusted(IntervalEnd::Upper)),
+                move |j| stepped(j).map(|i| i.high),
+            )
             .with(
                 Spec::text("ci_method", "how both intervals were made"),
                 move |j| {
@@ -427,17 +428,17 @@ impl Terms {
             let (level, kind) = (bootstrap.level, bootstrap.kind.word());
             let seed = self.seed;
             let resamples = self.resamples;
-            let end = |which: &str| {
-                format!(
-                    "{which} end of the {level} bootstrap interval of mean_delta; it decides nothing"
-                )
+            let end = |which: IntervalEnd| {
+                which.of(format!(
+                    "the {level} bootstrap interval of mean_delta; it decides nothing"
+                ))
             };
             columns.push(
-                Spec::float("bootstrap_low", "", end("lower")),
+                Spec::float("bootstrap_low", "", end(IntervalEnd::Lower)),
                 |j: &Judged<T>| j.test.bootstrap.map(|i| i.low),
             );
             columns.push(
-                Spec::float("bootstrap_high", "", end("upper")),
+                Spec::float("bootstrap_high", "", end(IntervalEnd::Upper)),
                 |j: &Judged<T>| j.test.bootstrap.map(|i| i.high),
             );
             columns.push(

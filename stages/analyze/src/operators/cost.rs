@@ -1,5 +1,6 @@
 //! `cost`: what a million tokens cost at a declared price.
 
+use contract::IntervalEnd;
 use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -68,12 +69,16 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Priced> {
         &currency,
         format!("price_per_hour · 10⁶ ÷ ({name} · 3600); null without tokens"),
     );
-    let end = |which: &str, of: &str| {
-        let what =
-            format!("{which} end of the interval of the cost, at the {of} end of that of {name}");
+    let end = |which: IntervalEnd, of: IntervalEnd| {
+        let what = which.of(format!(
+            "the interval of the cost, at the {of} end of that of {name}"
+        ));
         format!("{what}; null if its table has none")
     };
-    let (low, high) = (end("lower", "upper"), end("upper", "lower"));
+    let (low, high) = (
+        end(IntervalEnd::Lower, IntervalEnd::Upper),
+        end(IntervalEnd::Upper, IntervalEnd::Lower),
+    );
     Columns::new()
         .with(of.like(name, of.description.clone()), |p: &Priced| p.rate)
         .with(

@@ -1,6 +1,7 @@
 //! `crossover`: the first value on a ladder at which another side is shown to be better.
 
 use artifacts::Scalar;
+use contract::{IntervalEnd, Verdict};
 use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ use crate::operators::family::{Adjusted, Asked as Question, Family, Hypothesis, 
 use crate::operators::looks::Looks;
 use crate::operators::pairs::{Better, Pair, Sides, matched, rung};
 use crate::operators::units::{Scale, Units, averaged, outward};
-use crate::operators::verdict::{Case, Verdict};
+use crate::operators::verdict::Case;
 use crate::surroundings::{self, Asked, Judge, Unlike};
 
 pub(crate) struct Crossover;
@@ -71,6 +72,14 @@ struct Rung {
     adjusted: Adjusted,
 }
 
+/// How the column `resolution` begins if no winner can be shown; the reason follows.
+const UNDECIDABLE: &str = "undecidable: ";
+
+/// Returns why a resolution is undecidable, for one that is.
+pub(crate) fn why_undecidable(resolution: &str) -> Option<&str> {
+    resolution.strip_prefix(UNDECIDABLE)
+}
+
 /// Who is better along one ladder.
 struct Course {
     rungs: Vec<Rung>,
@@ -101,7 +110,7 @@ impl Course {
 
     fn resolution(&self) -> String {
         if let Some(why) = &self.undecidable {
-            return format!("undecidable: {why}");
+            return format!("{UNDECIDABLE}{why}");
         }
         match (self.won.as_slice(), self.change) {
             (won, Some(at)) => {
@@ -134,8 +143,11 @@ fn columns(given: &Parameters, unit: &str) -> Columns<'static, Course> {
         "first {ladder} at which the sign of the mean effect changes; not evidence by itself"
     );
     let n = format!("values of {ladder} at which both sides were measured");
-    let end =
-        |which: &str| format!("{which} end of its interval at the level of its step in the family");
+    let end = |which: IntervalEnd| {
+        which.of(format!(
+            "its interval at the level of its step in the family"
+        ))
+    };
     let sided = |name: &str, what: String| match given.scale {
         Scale::Ratio => Spec::float(name, "1", what).over(&a, &b),
         Scale::Difference => Spec::float(name, unit, what),
@@ -164,10 +176,10 @@ fn columns(given: &Parameters, unit: &str) -> Columns<'static, Course> {
         .with(sided("effect", effect), |c| {
             c.crossing()?.mean.map(|mean| c.scale.outward(mean))
         })
-        .with(sided("adjusted_low", end("lower")), |c| {
+        .with(sided("adjusted_low", end(IntervalEnd::Lower)), |c| {
             c.interval().map(|i| i.low)
         })
-        .with(sided("adjusted_high", end("upper")), |c| {
+        .with(sided("adjusted_high", end(IntervalEnd::Upper)), |c| {
             c.interval().map(|i| i.high)
         })
         .with(

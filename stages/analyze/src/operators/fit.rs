@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use artifacts::Scalar;
+use contract::IntervalEnd;
 use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -158,16 +159,16 @@ fn columns(given: &Parameters) -> Columns<'static, Figure> {
         determine it, or if the value is too far beyond them";
     let covariances = "its covariances with the parameters in the order of the model, a space apart; null without degrees of freedom";
     let df = "points less parameters; 0 = the curve goes through every point";
-    let end = |which: &str| {
-        format!(
-            "{which} end of its {level} t interval from the residuals of the curve; too narrow \
+    let end = |which: IntervalEnd| {
+        which.of(format!(
+            "its {level} t interval from the residuals of the curve; too narrow \
             if launches vary, see unit_low"
-        )
+        ))
     };
-    let over_units = |which: &str| {
-        format!(
-            "{which} end of its {level} interval over the curves of the units; null without three units, or five clusters"
-        )
+    let over_units = |which: IntervalEnd| {
+        which.of(format!(
+            "its {level} interval over the curves of the units; null without three units, or five clusters"
+        ))
     };
     let physical = "whether a system can have such a parameter: no negative rate, no share outside 0 to 1; null for predictions";
     Columns::new()
@@ -184,18 +185,20 @@ fn columns(given: &Parameters) -> Columns<'static, Figure> {
             ),
             |f| f.std_error,
         )
-        .with(Spec::float("ci_low", "", end("lower")), |f| {
+        .with(Spec::float("ci_low", "", end(IntervalEnd::Lower)), |f| {
             f.interval.map(|i| i.0)
         })
-        .with(Spec::float("ci_high", "", end("upper")), |f| {
+        .with(Spec::float("ci_high", "", end(IntervalEnd::Upper)), |f| {
             f.interval.map(|i| i.1)
         })
-        .with(Spec::float("unit_low", "", over_units("lower")), |f| {
-            f.over_units.as_ref().and_then(Mean::low)
-        })
-        .with(Spec::float("unit_high", "", over_units("upper")), |f| {
-            f.over_units.as_ref().and_then(Mean::high)
-        })
+        .with(
+            Spec::float("unit_low", "", over_units(IntervalEnd::Lower)),
+            |f| f.over_units.as_ref().and_then(Mean::low),
+        )
+        .with(
+            Spec::float("unit_high", "", over_units(IntervalEnd::Upper)),
+            |f| f.over_units.as_ref().and_then(Mean::high),
+        )
         .with(
             Spec::int(
                 "units",

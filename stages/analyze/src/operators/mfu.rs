@@ -1,6 +1,6 @@
 //! `mfu`: the share of a device's arithmetic that the tokens account for.
 
-use contract::Settings;
+use contract::{IntervalEnd, Settings};
 use pipeline::suggest::remedy;
 use pipeline::{Failure, Json, Problem};
 use schemars::JsonSchema;
@@ -112,8 +112,10 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Work> {
         device.unwrap_or_default()
     );
     let tokens = given.tokens();
-    let end = |which: &str| {
-        let of = format!("{which} end of the interval of mfu, at the same end of that of {name}");
+    let end = |which: IntervalEnd| {
+        let of = which.of(format!(
+            "the interval of mfu, at the same end of that of {name}"
+        ));
         format!("{of}; null if its table has none")
     };
     Columns::new()
@@ -137,10 +139,10 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Work> {
             Spec::float("mfu", "1", "achieved_flops ÷ peak_flops"),
             |w| w.achieved().map(|achieved| achieved / w.peak),
         )
-        .with(Spec::float("mfu_low", "1", end("lower")), |w| {
+        .with(Spec::float("mfu_low", "1", end(IntervalEnd::Lower)), |w| {
             w.interval.map(|i| w.share(i.0))
         })
-        .with(Spec::float("mfu_high", "1", end("upper")), |w| {
+        .with(Spec::float("mfu_high", "1", end(IntervalEnd::Upper)), |w| {
             w.interval.map(|i| w.share(i.1))
         })
 }

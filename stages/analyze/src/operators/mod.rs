@@ -13,7 +13,7 @@ mod compat;
 mod correlation;
 mod cost;
 mod counter_delta;
-mod crossover;
+pub(crate) mod crossover;
 
 mod distribution;
 mod energy;

@@ -1,5 +1,6 @@
 //! `parallel-efficiency`: throughput at N against N times that at 1.
 
+use contract::IntervalEnd;
 use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -65,17 +66,17 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Rung> {
             r.columns[0].quotient.as_ref().map(|s| s.value)
         });
     let what = ("speedup", "speedup", LEVEL);
-    let end = |which: &str| format!("that of the {which} end of speedup, ÷ N");
+    let end = |which: IntervalEnd| format!("that of the {which} end of speedup, ÷ N");
     interval_columns(columns, &speedup, what, |r: &Rung| {
         r.columns[0].quotient.as_ref()
     })
     .with(efficiency.clone(), move |r| scaled(r, |s| Some(s.value)))
     .with(
-        efficiency.like("parallel_efficiency_low", end("lower")),
+        efficiency.like("parallel_efficiency_low", end(IntervalEnd::Lower)),
         move |r| scaled(r, Mean::low),
     )
     .with(
-        efficiency.like("parallel_efficiency_high", end("upper")),
+        efficiency.like("parallel_efficiency_high", end(IntervalEnd::Upper)),
         move |r| scaled(r, Mean::high),
     )
     .with(Spec::float("serial_reference", "1", serial), |r| 1.0 / r.n)

@@ -5,6 +5,7 @@
 //! started once. Values within a unit are averaged; cells and requests are never units by themselves.
 
 use artifacts::Scalar;
+use contract::IntervalEnd;
 use pipeline::Failure;
 use pipeline::suggest::remedy;
 use schemars::JsonSchema;
@@ -428,18 +429,18 @@ pub(crate) fn interval_columns<'a, T: 'a>(
     (stem, what, level): (&str, &str, f64),
     mean: impl Fn(&T) -> Option<&Mean> + Copy + Send + Sync + 'a,
 ) -> Columns<'a, T> {
-    let end = |which: &str| {
-        format!(
-            "{which} end of the {level} t interval of {what} over the units; if all units are \
+    let end = |which: IntervalEnd| {
+        which.of(format!(
+            "the {level} t interval of {what} over the units; if all units are \
             above 0, of the geometric mean, from their logarithms; else of their values, and not \
             below 0 if no unit is; null with fewer than three units, or five clusters"
-        )
+        ))
     };
     // A difference may be below 0 although none of the units is.
     let difference = ["delta", "difference", "change"];
     let difference = difference.iter().any(|word| spec.name.contains(word));
     columns.push(
-        spec.like(format!("{stem}_low"), end("lower")),
+        spec.like(format!("{stem}_low"), end(IntervalEnd::Lower)),
         move |of: &T| {
             let mean = mean(of)?;
             let low = mean.low()?;
@@ -451,7 +452,7 @@ pub(crate) fn interval_columns<'a, T: 'a>(
         },
     );
     columns.push(
-        spec.like(format!("{stem}_high"), end("upper")),
+        spec.like(format!("{stem}_high"), end(IntervalEnd::Upper)),
         move |of: &T| mean(of).and_then(Mean::high),
     );
     columns

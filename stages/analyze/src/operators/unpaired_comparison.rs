@@ -218,7 +218,7 @@ impl TypedOperator for UnpairedComparison {
             let rows = [on(&a), on(&b)];
             for column in 0..terms.columns.len() {
                 context.control.check()?;
-                let source = Source {
+                let source = SideData {
                     from,
                     column: &terms.columns[column],
                     scale: terms.scale,
@@ -258,7 +258,7 @@ struct Side {
 }
 
 /// What a side is made from.
-struct Source<'a> {
+struct SideData<'a> {
     from: &'a Frame,
     column: &'a str,
     scale: Scale,
@@ -269,7 +269,7 @@ struct Source<'a> {
     within: &'a [usize],
 }
 
-impl Source<'_> {
+impl SideData<'_> {
     /// Returns both sides over the coordinates that both have.
     fn sides(&self, rows: &[Vec<usize>; 2]) -> [Side; 2] {
         let coordinate = |row: usize| self.from.key_at(row, self.within);

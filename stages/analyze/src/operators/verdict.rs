@@ -3,34 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use contract::Verdict;
 use statistics::{HolmDecision, Interval, UnitEffect, smallest_detectable_shift};
 
 use crate::operators::looks::Looks;
 use crate::operators::units::{POWER, Scale};
-
-/// What can be said of an effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// The adjusted interval excludes no effect, and the estimate exceeds the margin.
-    Different,
-    /// The effect lies within the declared margin.
-    Equivalent,
-    /// Neither was shown.
-    NoEvidence,
-    /// The data cannot answer.
-    Undecidable,
-}
-
-impl Verdict {
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Different => "different",
-            Self::Equivalent => "equivalent",
-            Self::NoEvidence => "no evidence",
-            Self::Undecidable => "undecidable",
-        }
-    }
-}
 
 /// What a column of verdicts says of itself.
 pub(crate) const VERDICTS: &str = "different (the adjusted interval excludes no effect, and the estimate exceeds the margin), equivalent (within a declared margin), no evidence (of a difference: no evidence of equality), or undecidable";

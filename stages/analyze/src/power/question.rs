@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use artifacts::Scalar;
+use contract::{Verdict, Word as _};
 use pipeline::Json;
 
 use super::draw::{OF_CELLS, Step, cells};
 use super::{AtEffect, Simulated, Study};
 use crate::frame::Frame;
 use crate::kind::{Planned, sources};
+use crate::operators::crossover::why_undecidable;
 use crate::operators::family::Shares;
 use crate::operators::pairs::rung;
 
@@ -251,17 +253,17 @@ impl<'a> Question<'a> {
         };
         for row in 0..frame.rows.len() {
             let text = |column: &str| frame.value(row, column).map(ToString::to_string);
-            match text("verdict").as_deref() {
-                Some("different") => {
+            match text("verdict").and_then(|word| Verdict::parse(&word).ok()) {
+                Some(Verdict::Different) => {
                     seen.different += 1;
                     seen.found += u64::from(text("higher").as_ref() == Some(&self.a));
                 }
-                Some("equivalent") => seen.equivalent += 1,
-                Some("undecidable") => {
+                Some(Verdict::Equivalent) => seen.equivalent += 1,
+                Some(Verdict::Undecidable) => {
                     seen.undecidable += 1;
                     seen.refusal = seen.refusal.or_else(|| text("verdict_reason"));
                 }
-                _ => {}
+                Some(Verdict::NoEvidence) | None => {}
             }
         }
         seen
@@ -277,7 +279,7 @@ impl<'a> Question<'a> {
         for row in 0..frame.rows.len() {
             let text = |column: &str| frame.value(row, column).map(ToString::to_string);
             let resolution = text("resolution").unwrap_or_default();
-            if let Some(why) = resolution.strip_prefix("undecidable: ") {
+            if let Some(why) = why_undecidable(&resolution) {
                 seen.undecidable += 1;
                 seen.refusal.get_or_insert(why.to_owned());
                 continue;

@@ -4,7 +4,7 @@ use pipeline::stage::{Failure, Job, Needed, Problem};
 
 use super::set::Prompt;
 use crate::settings::{Settings, WorkloadChoice};
-use crate::workload::{Length, OutputMode, Source, Unit, Workload};
+use crate::workload::{Length, OutputMode, PromptSource, Unit, Workload};
 
 /// Tells, before anything runs, that no prompt of a load fits into the context that the settings of its
 /// server promise. `None` if one may fit, or where either is not known.
@@ -52,12 +52,12 @@ fn least(workload: &Workload) -> Option<u64> {
         (Unit::Characters, _) => None,
     };
     let prompt = match &workload.prompts {
-        Source::Words(words) => of(&words.length)?,
+        PromptSource::Words(words) => of(&words.length)?,
         // A share of the prompts may lack the prefix.
-        Source::SharedPrefix(parts) if parts.fraction >= 1.0 => {
+        PromptSource::SharedPrefix(parts) if parts.fraction >= 1.0 => {
             of(&parts.prefix)? + of(&parts.suffix)?
         }
-        Source::SharedPrefix(parts) => of(&parts.suffix)?,
+        PromptSource::SharedPrefix(parts) => of(&parts.suffix)?,
         _ => return None,
     };
     let answer = match workload.output.mode {

@@ -14,7 +14,7 @@ use pipeline::sources::NamedFiles;
 
 use crate::trace::{Recorded, read_trace};
 use crate::workload::{
-    Count, Documents, Images, Length, Output, Part, Source, Unit, WhenShort, Workload,
+    Count, Documents, Images, Length, Output, Part, PromptSource, Unit, WhenShort, Workload,
 };
 
 /// What is known of a prompt before its text is made.
@@ -118,28 +118,28 @@ impl<'a> Maker<'a> {
     /// Reads the files of a source from which `needed` prompts or sessions will be asked;
     /// datasets are put into an order drawn from `order`; `files` has what is named by digest.
     pub(super) fn new(
-        source: &'a Source,
+        source: &'a PromptSource,
         needed: u64,
         counter: Option<&'a dyn Counter>,
         order: &Stream,
         files: &NamedFiles,
     ) -> Result<Self, PromptError> {
         let kind = match source {
-            Source::Words(words) => Kind::Words(&words.length),
-            Source::SharedPrefix(s) => Kind::SharedPrefix {
+            PromptSource::Words(words) => Kind::Words(&words.length),
+            PromptSource::SharedPrefix(s) => Kind::SharedPrefix {
                 prefix: &s.prefix,
                 suffix: &s.suffix,
                 prefixes: s.prefixes,
                 fraction: s.fraction,
             },
-            Source::Mixture(parts) => Kind::Mixture {
+            PromptSource::Mixture(parts) => Kind::Mixture {
                 total: parts.iter().map(|p| u64::from(p.weight)).sum(),
                 parts: parts
                     .iter()
                     .map(|p| Ok((p, Maker::new(&p.prompts, 0, counter, order, files)?)))
                     .collect::<Result<_, PromptError>>()?,
             },
-            Source::Trace(trace) => {
+            PromptSource::Trace(trace) => {
                 let (rows, _) =
                     read_trace(&trace.file, trace.digest.as_deref(), files).map_err(PromptError)?;
                 Kind::Trace {
@@ -148,7 +148,7 @@ impl<'a> Maker<'a> {
                     per_id: trace.tokens_per_hash_id.unwrap_or(0),
                 }
             }
-            Source::Pack(pack) => {
+            PromptSource::Pack(pack) => {
                 let prompts = read_pack(pack, files)?;
                 enough(pack.when_short, prompts.len(), needed, "pack", "prompts")?;
                 Kind::Pack {
@@ -156,11 +156,11 @@ impl<'a> Maker<'a> {
                     when_short: pack.when_short,
                 }
             }
-            Source::Corpus(corpus) => Kind::Corpus {
+            PromptSource::Corpus(corpus) => Kind::Corpus {
                 words: read_corpus(corpus, files)?,
                 length: &corpus.length,
             },
-            Source::Dataset(dataset) => {
+            PromptSource::Dataset(dataset) => {
                 let mut conversations = read_dataset(dataset, files)?;
                 enough(
                     dataset.when_short,
@@ -496,11 +496,11 @@ fn shuffle<T>(items: &mut [T], draws: &mut Draws) {
 /// Checks that a pack of prompts can be read and holds as many as are needed; of other sources
 /// nothing is said before prompts are drawn.
 pub(crate) fn check_pack(
-    source: &Source,
+    source: &PromptSource,
     needed: u64,
     files: &NamedFiles,
 ) -> Result<(), PromptError> {
-    let Source::Pack(pack) = source else {
+    let PromptSource::Pack(pack) = source else {
         return Ok(());
     };
     enough(

@@ -12,7 +12,7 @@
 use std::fmt;
 
 use super::overload::{Overload, Undecided};
-pub use contract::ProbeVerdict as Verdict;
+use contract::ProbeVerdict;
 
 /// The two-sided 95 % quantile of the standard normal distribution.
 const Z: f64 = 1.959_963_984_540_054;
@@ -111,7 +111,7 @@ pub struct Probe {
     /// The Wilson interval of the pooled share of good requests.
     pub interval: (f64, f64),
     /// The verdict over the level so far.
-    pub verdict: Verdict,
+    pub verdict: ProbeVerdict,
     /// Whether the share itself decided, the requests of the level being spent.
     pub by_share: bool,
 }
@@ -270,17 +270,17 @@ fn judge<E>(
         let spent = allowed.saturating_sub(with.requests) < least.max(1) || tried.requests == 0;
         let share = with.good as f64 / with.requests.max(1) as f64;
         let (verdict, by_share) = if interval.1 < attainment {
-            (Verdict::Missed, false)
+            (ProbeVerdict::Missed, false)
         } else if short {
-            (Verdict::Undecided, false)
+            (ProbeVerdict::Undecided, false)
         } else if interval.0 >= attainment {
-            (Verdict::Kept, false)
+            (ProbeVerdict::Kept, false)
         } else if !spent {
-            (Verdict::Undecided, false)
+            (ProbeVerdict::Undecided, false)
         } else if share >= attainment {
-            (Verdict::Kept, true)
+            (ProbeVerdict::Kept, true)
         } else {
-            (Verdict::Missed, true)
+            (ProbeVerdict::Missed, true)
         };
         let seen = Probe {
             probe: number,
@@ -294,13 +294,13 @@ fn judge<E>(
         watch(&seen);
         probes.push(seen);
         match verdict {
-            Verdict::Kept => {
+            ProbeVerdict::Kept => {
                 return Ok(Judged::Kept {
                     warm_in_s: tried.warm_in_s,
                 });
             }
-            Verdict::Missed => return Ok(Judged::Missed),
-            Verdict::Undecided if short && next == longest => {
+            ProbeVerdict::Missed => return Ok(Judged::Missed),
+            ProbeVerdict::Undecided if short && next == longest => {
                 let (warm_in_s, needed_s) = (tried.warm_in_s, overload.needed_s);
                 return Ok(Judged::Undecided(Undecided {
                     level,
@@ -309,7 +309,7 @@ fn judge<E>(
                     needed_s,
                 }));
             }
-            Verdict::Undecided => {
+            ProbeVerdict::Undecided => {
                 if !short {
                     pooled = with;
                     judged = pooled.requests.min(allowed - pooled.requests).max(least);

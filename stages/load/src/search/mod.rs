@@ -14,7 +14,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-pub use bisect::{Found, Level, Pooled, Probe, Rules, Tried, Verdict};
+pub use bisect::{Found, Level, Pooled, Probe, Rules, Tried};
 pub use overload::{Overload, Undecided};
 pub use run::{SearchFiles, run_search};
 pub use settings::{Bounds, Search};

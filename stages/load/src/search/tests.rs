@@ -1,6 +1,6 @@
 //! The search against servers of known knees: shares given outright, and the simulated server.
 
-use contract::{Phase, RequestStatus};
+use contract::{Phase, ProbeVerdict, RequestStatus};
 use pipeline::stage::{Control, Coordinates};
 use proptest::prelude::*;
 use serde_json::json;
@@ -99,11 +99,11 @@ fn a_share_at_the_very_bound_is_decided_when_the_requests_are_spent() {
     let found = search(Level::Rate(1.0), 1.0, knee(0.0, 0.9));
     let last = found.probes.last().unwrap();
     assert!(last.by_share && last.pooled.requests == 200 && found.probes.len() > 1);
-    assert_eq!(last.verdict, Verdict::Kept);
+    assert_eq!(last.verdict, ProbeVerdict::Kept);
     assert!(
         found.probes[..found.probes.len() - 1]
             .iter()
-            .all(|p| p.verdict == Verdict::Undecided)
+            .all(|p| p.verdict == ProbeVerdict::Undecided)
     );
 }
 
@@ -183,7 +183,12 @@ fn a_rate_is_undecided_if_no_probe_may_outlast_the_warm_in() {
         (found.kept, found.missed, undecided.level),
         (None, None, Level::Rate(2.0))
     );
-    assert!(found.probes.iter().all(|p| p.verdict == Verdict::Undecided));
+    assert!(
+        found
+            .probes
+            .iter()
+            .all(|p| p.verdict == ProbeVerdict::Undecided)
+    );
     let told = undecided.to_string();
     assert!(
         told.starts_with("2.0000 req/s is neither kept nor missed: requests arrived for 50.0 s"),
@@ -205,10 +210,10 @@ fn a_probe_that_the_warm_in_took_up_is_sent_again_and_does_not_count() {
     );
     // The first has room for a warm-in of 4 s, and it takes 15; the second for one of 30.
     let first = &found.probes[..2];
-    assert_eq!(first[0].verdict, Verdict::Undecided);
+    assert_eq!(first[0].verdict, ProbeVerdict::Undecided);
     assert_eq!(
         (first[1].verdict, first[1].pooled.requests),
-        (Verdict::Kept, first[1].tried.requests)
+        (ProbeVerdict::Kept, first[1].tried.requests)
     );
     assert!(first[1].tried.sent > first[0].tried.sent);
     let kept = found.kept.unwrap().number();
@@ -253,7 +258,7 @@ proptest! {
         let range = (Level::Clients(1), 65_536.0);
         let (found, Ok(())) = bisect(range, &timeless(0.95, requests), &mut server, &mut |_| {});
         prop_assert!(found.probes.iter().all(|p| p.pooled.requests <= requests && p.tried.requests > 0));
-        let decided: Vec<f64> = found.probes.iter().filter(|p| p.verdict != Verdict::Undecided)
+        let decided: Vec<f64> = found.probes.iter().filter(|p| p.verdict != ProbeVerdict::Undecided)
             .map(|p| p.level.number()).collect();
         let mut distinct = decided.clone();
         distinct.sort_by(f64::total_cmp);

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::exporter::Machine;
 use super::files::Files;
-use super::gpu::Source;
+use super::gpu::GpuSampler;
 use super::host;
 use super::nvml::Library;
 use super::process;
@@ -157,7 +157,7 @@ impl Machine for Elsewhere {
 /// The GPUs of hosts, numbered through.
 pub(crate) struct GpusElsewhere(pub(crate) Vec<Shared>);
 
-impl Source for GpusElsewhere {
+impl GpuSampler for GpusElsewhere {
     fn word(&self) -> &'static str {
         "nvml there"
     }

@@ -9,7 +9,7 @@ use contract::{Exporter, GpuSample, HostSample, ServerHostSample, ServerMetric, 
 use net::{Site, SiteError};
 
 use super::companion::{Companion, Sampled};
-use super::gpu::{Source, reasons};
+use super::gpu::{GpuSampler, reasons};
 use crate::get::Endpoint;
 use crate::scrape::parse;
 use crate::sheet::Sheet;
@@ -297,7 +297,7 @@ fn label(labels: &str, name: &str) -> Option<String> {
 /// The GPUs that DCGM exporters watch over, numbered through in the order of the exporters' names.
 pub(crate) struct Dcgm(pub(crate) Vec<(String, Endpoint)>);
 
-impl Source for Dcgm {
+impl GpuSampler for Dcgm {
     fn word(&self) -> &'static str {
         "dcgm-exporter"
     }

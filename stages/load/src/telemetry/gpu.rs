@@ -38,7 +38,7 @@ pub(super) fn reasons(mask: u64) -> String {
 }
 
 /// A way to read GPUs.
-pub(crate) trait Source: Send {
+pub(crate) trait GpuSampler: Send {
     /// Says where the rows come from: `nvml`, `nvidia-smi` or `dcgm-exporter`.
     fn word(&self) -> &'static str;
 
@@ -59,7 +59,7 @@ pub(crate) trait Source: Send {
 
 /// The GPUs as a companion.
 pub(crate) struct Gpus {
-    source: Box<dyn Source>,
+    source: Box<dyn GpuSampler>,
     sheet: Sheet<GpuSample>,
     power: Arc<Power>,
 }
@@ -89,12 +89,11 @@ impl Gpus {
             reason,
         };
         let by_program = || match smi {
-            Some(program) => {
-                Smi::start(program, interval_ms, epoch).map(|smi| Box::new(smi) as Box<dyn Source>)
-            }
+            Some(program) => Smi::start(program, interval_ms, epoch)
+                .map(|smi| Box::new(smi) as Box<dyn GpuSampler>),
             None => Err("no `nvidia-smi` on the search path".to_owned()),
         };
-        let by_library = || Library::open().map(|library| Box::new(library) as Box<dyn Source>);
+        let by_library = || Library::open().map(|library| Box::new(library) as Box<dyn GpuSampler>);
         let source = match choice {
             Gpu::None => Err("not asked for".to_owned()),
             Gpu::Nvml => by_library(),
@@ -110,7 +109,7 @@ impl Gpus {
     /// # Errors
     /// If its file cannot be made.
     pub(crate) fn read_from(
-        source: Box<dyn Source>,
+        source: Box<dyn GpuSampler>,
         folder: &Path,
         interval_ms: u64,
         power: Arc<Power>,

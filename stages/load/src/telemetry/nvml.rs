@@ -4,7 +4,7 @@ use contract::GpuSample;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 
-use super::gpu::{Source, reasons};
+use super::gpu::{GpuSampler, reasons};
 
 /// The library, and the GPUs it tells of.
 pub(super) struct Library {
@@ -44,7 +44,7 @@ impl Library {
     }
 }
 
-impl Source for Library {
+impl GpuSampler for Library {
     fn word(&self) -> &'static str {
         "nvml"
     }

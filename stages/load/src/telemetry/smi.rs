@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use contract::GpuSample;
 
-use super::gpu::{Source, reasons};
+use super::gpu::{GpuSampler, reasons};
 use crate::measure::Epoch;
 
 /// What is asked for. A field that the program does not know is left out and asked for no more.
@@ -211,7 +211,7 @@ impl Smi {
     }
 }
 
-impl Source for Smi {
+impl GpuSampler for Smi {
     fn word(&self) -> &'static str {
         "nvidia-smi"
     }

@@ -1,6 +1,6 @@
 //! What is wrong with a workload beyond its schema.
 
-use super::definition::{Output, OutputMode, Source, Workload};
+use super::definition::{Output, OutputMode, PromptSource, Workload};
 use super::length::{Count, Length, Range, Unit};
 use super::sessions::{Think, ThinkDrawn, Turns, TurnsDrawn};
 
@@ -67,8 +67,8 @@ impl Workload {
     }
 
     fn asks_exactly(&self) -> bool {
-        fn within(source: &Source) -> bool {
-            let Source::Mixture(parts) = source else {
+        fn within(source: &PromptSource) -> bool {
+            let PromptSource::Mixture(parts) = source else {
                 return false;
             };
             let exact = |output: &Option<Output>| {
@@ -127,14 +127,14 @@ impl Check {
         self.count(&output.tokens, 1, &[route, &["tokens".to_owned()]].concat());
     }
 
-    fn source(&mut self, source: &Source, route: &mut Vec<String>) {
+    fn source(&mut self, source: &PromptSource, route: &mut Vec<String>) {
         let depth = route.len();
         match source {
-            Source::Words(words) => {
+            PromptSource::Words(words) => {
                 route.push("words".to_owned());
                 self.length(&words.length, route, "length");
             }
-            Source::SharedPrefix(shared) => {
+            PromptSource::SharedPrefix(shared) => {
                 route.push("shared-prefix".to_owned());
                 self.length(&shared.prefix, route, "prefix");
                 self.length(&shared.suffix, route, "suffix");
@@ -148,7 +148,7 @@ impl Check {
                     );
                 }
             }
-            Source::Mixture(parts) => {
+            PromptSource::Mixture(parts) => {
                 route.push("mixture".to_owned());
                 if parts.iter().map(|p| u64::from(p.weight)).sum::<u64>() == 0 {
                     self.say(route, "the weights must add up to more than 0".to_owned());
@@ -160,18 +160,18 @@ impl Check {
                     }
                 }
             }
-            Source::Pack(pack) => {
+            PromptSource::Pack(pack) => {
                 route.push("pack".to_owned());
                 // A pinned pack has the digest of its file alone.
                 if (pack.file.is_some() || pack.digest.is_some()) != pack.texts.is_empty() {
                     self.say(route, "a pack takes either `file` or `texts`".to_owned());
                 }
             }
-            Source::Corpus(corpus) => {
+            PromptSource::Corpus(corpus) => {
                 route.push("corpus".to_owned());
                 self.length(&corpus.length, route, "length");
             }
-            Source::Dataset(dataset) => {
+            PromptSource::Dataset(dataset) => {
                 route.push("dataset".to_owned());
                 if dataset.recorded_output {
                     self.needs_tokenizer(
@@ -180,7 +180,7 @@ impl Check {
                     );
                 }
             }
-            Source::Trace(trace) => {
+            PromptSource::Trace(trace) => {
                 route.push("trace".to_owned());
                 if !(trace.words_per_token.is_finite() && trace.words_per_token > 0.0) {
                     let given = trace.words_per_token;
@@ -200,7 +200,7 @@ impl Check {
         };
         let route = |key: &str| vec!["sessions".to_owned(), key.to_owned()];
         match &sessions.turns {
-            None if !matches!(workload.prompts, Source::Dataset(_)) => {
+            None if !matches!(workload.prompts, PromptSource::Dataset(_)) => {
                 self.say(
                     &["sessions".to_owned()],
                     "the number of `turns` in a session is missing".to_owned(),
@@ -233,7 +233,7 @@ impl Check {
                 }
             }
             None if !is_drawn(&workload.prompts)
-                && !matches!(workload.prompts, Source::Dataset(_)) =>
+                && !matches!(workload.prompts, PromptSource::Dataset(_)) =>
             {
                 self.say(
                     &["sessions".to_owned()],
@@ -242,7 +242,7 @@ impl Check {
             }
             None => {}
         }
-        if matches!(workload.prompts, Source::Mixture(_)) && !is_drawn(&workload.prompts) {
+        if matches!(workload.prompts, PromptSource::Mixture(_)) && !is_drawn(&workload.prompts) {
             self.say(
                 &["prompts".to_owned()],
                 "a mixture of sessions may contain only parts with random text".to_owned(),
@@ -261,10 +261,10 @@ impl Check {
 const GIVEN: &str = "the turns after the first are drawn from `words`, `shared-prefix`, `corpus` or a mixture of them";
 
 /// Whether as many prompts as one likes can be drawn from a source.
-fn is_drawn(source: &Source) -> bool {
+fn is_drawn(source: &PromptSource) -> bool {
     match source {
-        Source::Words(_) | Source::SharedPrefix(_) | Source::Corpus(_) => true,
-        Source::Mixture(parts) => parts.iter().all(|part| is_drawn(&part.prompts)),
-        Source::Pack(_) | Source::Dataset(_) | Source::Trace(_) => false,
+        PromptSource::Words(_) | PromptSource::SharedPrefix(_) | PromptSource::Corpus(_) => true,
+        PromptSource::Mixture(parts) => parts.iter().all(|part| is_drawn(&part.prompts)),
+        PromptSource::Pack(_) | PromptSource::Dataset(_) | PromptSource::Trace(_) => false,
     }
 }

@@ -22,7 +22,7 @@ pub struct Workload {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Where the prompts come from.
-    pub prompts: Source,
+    pub prompts: PromptSource,
     /// A system message for chat APIs; put before the prompt for the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<String>,
@@ -55,7 +55,7 @@ pub struct Workload {
 /// Where prompts come from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Source {
+pub enum PromptSource {
     /// Random words of the shipped list, nothing in common between prompts.
     Words(Words),
     /// A prefix of random words that prompts share, followed by an individual suffix.
@@ -125,7 +125,7 @@ pub struct Part {
     #[schemars(range(min = 1))]
     pub weight: u32,
     /// Where its prompts come from.
-    pub prompts: Source,
+    pub prompts: PromptSource,
     /// The requested output, if it differs from that of the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Output>,

@@ -3,7 +3,7 @@
 use pipeline::sources::{self, Unusable, read};
 use pipeline::stage::Library;
 
-use super::definition::{Source, Workload};
+use super::definition::{PromptSource, Workload};
 use super::tokenizer::Tokenizer;
 use crate::trace::{PER_HASH_ID, Recorded, read_trace, rows_of};
 
@@ -65,7 +65,7 @@ fn pin_file(
 /// Sets a digest to that of a file, unless another is declared.
 fn declared(
     what: &str,
-    source: &sources::Source,
+    source: &sources::NamedFile,
     digest: &mut Option<String>,
 ) -> Result<(), Unusable> {
     let found = source.digest.to_string();
@@ -106,20 +106,22 @@ pub(crate) fn pin_trace(
     rows_of(&source.path.display().to_string(), bytes).map_err(wrong)
 }
 
-fn pin_source(source: &mut Source, library: &dyn Library) -> Result<(), Unusable> {
+fn pin_source(source: &mut PromptSource, library: &dyn Library) -> Result<(), Unusable> {
     match source {
-        Source::Pack(pack) => match pack.file.take() {
+        PromptSource::Pack(pack) => match pack.file.take() {
             Some(mut file) => pin_file("prompt pack", &mut file, &mut pack.digest, library),
             None => Ok(()),
         },
-        Source::Corpus(corpus) => pin_file("corpus", &mut corpus.file, &mut corpus.digest, library),
-        Source::Dataset(dataset) => {
+        PromptSource::Corpus(corpus) => {
+            pin_file("corpus", &mut corpus.file, &mut corpus.digest, library)
+        }
+        PromptSource::Dataset(dataset) => {
             pin_file("dataset", &mut dataset.file, &mut dataset.digest, library)
         }
-        Source::Mixture(parts) => parts
+        PromptSource::Mixture(parts) => parts
             .iter_mut()
             .try_for_each(|part| pin_source(&mut part.prompts, library)),
-        Source::Trace(trace) => {
+        PromptSource::Trace(trace) => {
             // What is wrong with its rows is reported while planning, too.
             let rows = pin_trace(&mut trace.file, &mut trace.digest, library)?;
             // In the key only where there are ids: other traces keep theirs.
@@ -130,7 +132,7 @@ fn pin_source(source: &mut Source, library: &dyn Library) -> Result<(), Unusable
             }
             Ok(())
         }
-        Source::Words(_) | Source::SharedPrefix(_) => Ok(()),
+        PromptSource::Words(_) | PromptSource::SharedPrefix(_) => Ok(()),
     }
 }
 

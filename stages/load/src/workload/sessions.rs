@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::definition::Source;
+use super::definition::PromptSource;
 use super::length::Range;
 use crate::span::TimeSpan;
 
@@ -21,7 +21,7 @@ pub struct Sessions {
     pub think_time: Think,
     /// Where the turns after the first come from, if not from `prompts`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub follow_up: Option<Source>,
+    pub follow_up: Option<PromptSource>,
 }
 
 /// How many turns.

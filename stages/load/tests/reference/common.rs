@@ -6,7 +6,8 @@ use contract::{Api, Phase, RequestStatus};
 use load::reference::{Behaviour, Fault, Faults, ReferenceServer};
 use load::{
     Arrival, ClosedLoop, Count, Delivery, Extent, LoadResult, LoadSpec, Origin, Output, OutputMode,
-    Prompt, PromptSet, Sampling, Source, Target, TimeSpan, Timeouts, Words, Workload, run_load,
+    Prompt, PromptSet, PromptSource, Sampling, Target, TimeSpan, Timeouts, Words, Workload,
+    run_load,
 };
 use pipeline::stage::{Control, Coordinates};
 
@@ -74,7 +75,7 @@ impl Run {
     pub(crate) fn spec(&self) -> LoadSpec {
         let workload = Workload {
             description: None,
-            prompts: Source::Words(Words {
+            prompts: PromptSource::Words(Words {
                 length: Count::Fixed(self.words).into(),
             }),
             system: None,

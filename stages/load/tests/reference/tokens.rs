@@ -10,7 +10,7 @@ use load::{
     Delivery, LengthSource, Load, LoadSpec, Origin, Prompt, PromptSet, Settings, Target, Workload,
     run_load, tables,
 };
-use pipeline::sources::{NamedFiles, Source};
+use pipeline::sources::{NamedFile, NamedFiles};
 use pipeline::stage::{Control, Coordinates, Json, Library, StageKind};
 use serde_json::json;
 
@@ -131,7 +131,7 @@ fn another_tokenizer_makes_other_prompts_and_another_place_of_the_same_does_not(
             // Planning puts the digest of the file beside its name, and so into the key.
             let parameters = Load.canonical(&settings, &NoShelf).unwrap();
             let mut settings: Settings = serde_json::from_value(parameters.clone()).unwrap();
-            let source = Source {
+            let source = NamedFile {
                 name: "tokenizer.json".to_owned(),
                 digest: serde_json::from_value(tokenizer_of(&parameters)["digest"].clone())
                     .unwrap(),

@@ -14,7 +14,7 @@ use super::VenvRecipe;
 use super::client::clean;
 use super::normalized;
 use crate::machine::Machine;
-use crate::probe;
+use crate::probe::{self, Unanswered};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -61,10 +61,23 @@ print(json.dumps({'python': platform.python_version(), 'implementation': platfor
 /// The command that tells what is installed beside the interpreter on the search path.
 pub(crate) const TELL: [&str; 5] = ["python3", "-I", "-B", "-c", SCRIPT];
 
+/// Exit status of [`ASSERT`] if an assertion does not hold; the last line on stderr is a [`Broken`].
+const BROKEN: i32 = 3;
+
+/// The assertion that does not hold.
+#[derive(Deserialize)]
+struct Broken {
+    assertion: usize,
+    why: String,
+}
+
 /// Runs one assertion after the other in one process; each is an expression that must be true, or
 /// statements.
 const ASSERT: &str = r"
-import ast, sys, traceback
+import ast, json, sys
+def fails(number, why):
+    print(json.dumps({'assertion': number, 'why': why.replace('\n', ' ')}), file=sys.stderr)
+    sys.exit(3)
 names = {}
 for number, text in enumerate(sys.argv[1:]):
     try:
@@ -75,13 +88,11 @@ for number, text in enumerate(sys.argv[1:]):
             value = eval(compile(ast.Expression(last.value), '<assertion>', 'eval'), names)
             is_call = isinstance(last.value, ast.Call) and value is None
             if not value and not is_call:
-                print(f'{number}: it is {value!r}', file=sys.stderr)
-                sys.exit(3)
+                fails(number, f'it is {value!r}')
     except BaseException as e:
         if isinstance(e, SystemExit):
             raise
-        print(f'{number}: {type(e).__name__}: {e}'.replace('\n', ' '), file=sys.stderr)
-        sys.exit(3)
+        fails(number, f'{type(e).__name__}: {e}')
 ";
 
 #[derive(Deserialize)]
@@ -101,13 +112,9 @@ pub(super) fn read(environment: &Path, lock: &str) -> Result<InstalledSoftware, 
     let mut command = Command::new(environment.join("bin/python"));
     command.args(["-I", "-B", "-c", SCRIPT]);
     clean(&mut command);
-    let unreadable = |e: String| {
-        Failure::failed(format!(
-            "the installed packages cannot be read: \
-        {e}"
-        ))
-    };
-    let said = probe::answer(command, LIMIT).map_err(unreadable)?;
+    let unreadable =
+        |e: String| Failure::failed(format!("the installed packages cannot be read: {e}"));
+    let said = probe::answer(command, LIMIT).map_err(|e| unreadable(e.to_string()))?;
     let software = parse("venv", &said).map_err(|e| unreadable(e.to_string()))?;
     Ok(InstalledSoftware {
         lock: crate::fetch::sha256_text(lock),
@@ -204,19 +211,22 @@ pub(super) fn assert(environment: &Path, assertions: &[String]) -> Result<(), Fa
     let mut command = Command::new(environment.join("bin/python"));
     command.args(["-I", "-B", "-c", ASSERT]).args(assertions);
     clean(&mut command);
-    let Err(said) = probe::answer(command, ASSERTION_LIMIT) else {
+    let Err(unanswered) = probe::answer(command, ASSERTION_LIMIT) else {
         return Ok(());
     };
-    let told = said.rsplit("exit status: 3: ").next().unwrap_or(&said);
-    let number = told
-        .split(':')
-        .next()
-        .and_then(|n| n.trim().parse::<usize>().ok());
-    let which = number
-        .and_then(|n| assertions.get(n))
-        .map_or("one", String::as_str);
-    let why = told.split_once(": ").map_or(told, |(_, why)| why);
-    let message = format!("the assertion `{which}` does not hold in the venv: {why}");
+    let broken: Option<Broken> = match &unanswered {
+        Unanswered::Failed {
+            status, last_line, ..
+        } if status.code() == Some(BROKEN) => serde_json::from_str(last_line).ok(),
+        _ => None,
+    };
+    let which = |broken: &Broken| assertions.get(broken.assertion).cloned();
+    let message = match broken.and_then(|b| Some((which(&b)?, b.why))) {
+        Some((which, why)) => {
+            format!("the assertion `{which}` does not hold in the venv: {why}")
+        }
+        None => format!("the assertions cannot be run in the venv: {unanswered}"),
+    };
     Err(Failure::new(CellStatus::Failed, message).hint(
         "correct the pins or the assertion; a missing system library or driver shows here, too",
     ))

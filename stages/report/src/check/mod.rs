@@ -9,7 +9,7 @@ mod words;
 use std::ops::Range;
 
 use crate::settings::Literal;
-use crate::trace::{Entry, Source, TracedSpan};
+use crate::trace::{Entry, TraceSource, TracedSpan};
 use artifacts::Scalar;
 pub(crate) use lexemes::letter_runs;
 use lexemes::{Lexeme, Sort, lexemes};
@@ -19,7 +19,7 @@ pub(crate) use words::check_words;
 
 /// A numeral without a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct Objection {
     /// The line, from 1.
     pub line: usize,
     /// The character of the line, from 1.
@@ -40,7 +40,7 @@ pub struct Finding {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// Numerals without a trace, in order.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<Objection>,
     /// Numerals that stand because they are declared, as spans for the trace.
     pub literals: Vec<TracedSpan>,
 }
@@ -203,7 +203,7 @@ fn literal_span(markdown: &str, range: &Range<usize>, literal: &Literal) -> Trac
     let text = markdown[range.clone()].to_owned();
     let length = text.chars().count();
     let entry = Entry::new(
-        Source::Literal,
+        TraceSource::Literal,
         literal.reason.clone(),
         Scalar::Text(text.clone()),
         text,
@@ -222,10 +222,10 @@ pub(crate) fn finding_of(
     range: &Range<usize>,
     reason: &'static str,
     remedy: &'static str,
-) -> Finding {
+) -> Objection {
     let (line, column) = place(markdown, range.start);
     let context = markdown.lines().nth(line - 1).unwrap_or("").to_owned();
-    Finding {
+    Objection {
         line,
         column,
         at: range.start,

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::body::Body;
 use super::escape::{escape, push};
 use super::trails::{Trail, Trails};
-use crate::trace::{Entry, Source, full};
+use crate::trace::{Entry, TraceSource, full};
 
 /// The most places that are named for one trail.
 const PLACES: usize = 12;
@@ -76,12 +76,12 @@ fn group_of(entry: &Entry) -> String {
 
 fn name(entry: &Entry) -> String {
     match entry.source {
-        Source::Spec => "The experiment".to_owned(),
-        Source::Ledger => format!("The ledger of planned cells: {}", entry.output),
-        Source::Trail => "The trail digest".to_owned(),
-        Source::Structure => "Numbers of tables and figures".to_owned(),
-        Source::Statement => "Found by statements".to_owned(),
-        Source::Literal => "Written by hand, each with its reason".to_owned(),
+        TraceSource::Spec => "The experiment".to_owned(),
+        TraceSource::Ledger => format!("The ledger of planned cells: {}", entry.output),
+        TraceSource::Trail => "The trail digest".to_owned(),
+        TraceSource::Structure => "Numbers of tables and figures".to_owned(),
+        TraceSource::Statement => "Found by statements".to_owned(),
+        TraceSource::Literal => "Written by hand, each with its reason".to_owned(),
         _ if entry.stage.is_empty() => entry.output.clone(),
         _ => format!("{}.{}", entry.stage, entry.output),
     }

@@ -10,7 +10,7 @@ use super::escape::{escape, push, slug};
 use super::trails::{Trails, statement_line};
 use crate::figure::Drawn;
 use crate::statement::Recorded;
-use crate::trace::{Enclosed, Source};
+use crate::trace::{Enclosed, TraceSource};
 
 /// A heading for the table of contents.
 pub(super) struct Heading {
@@ -152,7 +152,7 @@ impl<'a> Body<'a> {
         };
         let spans = self.trails.spans;
         let span = spans.get(spans.partition_point(|s| s.bytes.start < strong.start))?;
-        let is_label = span.entry.source == Source::Structure && span.bytes.end <= strong.end;
+        let is_label = span.entry.source == TraceSource::Structure && span.bytes.end <= strong.end;
         is_label.then_some((word, span.entry.column.as_str()))
     }
 
@@ -497,7 +497,7 @@ impl Body<'_> {
         let target = self
             .shown
             .get(entry.column.as_str())
-            .filter(|_| entry.source == Source::Structure);
+            .filter(|_| entry.source == TraceSource::Structure);
         let target = target.cloned().unwrap_or_else(|| format!("t{trail}"));
         // Labels and words are reached by the pointer and not underlined; the keyboard would need too many
         // steps between results.

@@ -11,7 +11,7 @@ use super::style::sheet;
 use super::trails::Trails;
 use crate::figure::Drawn;
 use crate::statement::Recorded;
-use crate::trace::{Enclosed, Source, TracedSpan, full};
+use crate::trace::{Enclosed, TraceSource, TracedSpan, full};
 
 /// What a page is made of.
 pub(crate) struct Parts<'a> {
@@ -68,7 +68,9 @@ pub(crate) fn page(parts: &Parts<'_>) -> String {
 /// Returns the rule that prints the trail digest and the page's number at the foot of every page:
 /// a sheet of paper says which study it is of.
 fn running_foot(spans: &[TracedSpan]) -> String {
-    let digest = spans.iter().find(|span| span.entry.source == Source::Trail);
+    let digest = spans
+        .iter()
+        .find(|span| span.entry.source == TraceSource::Trail);
     // What goes into a style sheet unescaped may hold nothing but a digest's own characters.
     let digest = digest
         .and_then(|span| full(&span.entry.value))

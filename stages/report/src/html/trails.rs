@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use artifacts::{Digest, Scalar};
 
 use crate::statement::Recorded;
-use crate::trace::{Enclosed, Entry, Source, TracedSpan, full};
+use crate::trace::{Enclosed, Entry, TraceSource, TracedSpan, full};
 
 /// One trail and the places where its text stands.
 pub(super) struct Trail<'a> {
@@ -27,7 +27,7 @@ pub(super) struct Trails<'a> {
 
 /// What makes two texts the same number from the same place.
 type Key<'a> = (
-    Source,
+    TraceSource,
     [&'a str; 6],
     Option<[u8; 32]>,
     Option<u64>,
@@ -97,7 +97,11 @@ impl<'a> Trails<'a> {
         let entry = &self.spans[span].entry;
         let source = matches!(
             entry.source,
-            Source::Table | Source::Json | Source::Count | Source::Ledger | Source::Statement
+            TraceSource::Table
+                | TraceSource::Json
+                | TraceSource::Count
+                | TraceSource::Ledger
+                | TraceSource::Statement
         );
         source && matches!(entry.value, Scalar::Int(_) | Scalar::Float(_))
     }
@@ -114,9 +118,9 @@ impl<'a> Trails<'a> {
                 format!(": {:#}", entry.row_key)
             };
             lines.push(format!("row {row}{key}"));
-        } else if entry.source == Source::Count && !entry.row_key.0.is_empty() {
+        } else if entry.source == TraceSource::Count && !entry.row_key.0.is_empty() {
             lines.push(format!("rows with {:#}", entry.row_key));
-        } else if entry.source == Source::Json && !entry.row_key.0.is_empty() {
+        } else if entry.source == TraceSource::Json && !entry.row_key.0.is_empty() {
             lines.push(format!("cell {:#}", entry.row_key));
         }
         if let Some(digest) = entry.artifact {
@@ -183,25 +187,27 @@ fn value_line(entry: &Entry) -> String {
 fn place_line(entry: &Entry) -> Option<String> {
     let column = &entry.column;
     Some(match entry.source {
-        Source::Heading => format!(
+        TraceSource::Heading => format!(
             "heading of column {column}, {}.{}",
             entry.stage, entry.output
         ),
-        Source::Sides => format!("sides of column {column}, {}.{}", entry.stage, entry.output),
-        Source::Missing => format!(
+        TraceSource::Sides => format!("sides of column {column}, {}.{}", entry.stage, entry.output),
+        TraceSource::Missing => format!(
             "the note of missing cells: {}, {}.{}",
             entry.row_key, entry.stage, entry.output
         ),
-        Source::Table => format!("{}.{}, column {column}", entry.stage, entry.output),
-        Source::Count if entry.stage.is_empty() => format!("count of rows of {}", entry.output),
-        Source::Count => format!("count of rows of {}.{}", entry.stage, entry.output),
-        Source::Json => format!("{}.{}, at {column}", entry.stage, entry.output),
-        Source::Spec => format!("the experiment, at {column}"),
-        Source::Ledger => format!("the ledger of planned cells: {} {column}", entry.output),
-        Source::Trail => "one hash over the study".to_owned(),
-        Source::Structure => format!("the number of `{column}` in this report"),
-        Source::Statement => format!("found by the statement {column}"),
-        Source::Literal => format!("written by hand: {column}"),
+        TraceSource::Table => format!("{}.{}, column {column}", entry.stage, entry.output),
+        TraceSource::Count if entry.stage.is_empty() => {
+            format!("count of rows of {}", entry.output)
+        }
+        TraceSource::Count => format!("count of rows of {}.{}", entry.stage, entry.output),
+        TraceSource::Json => format!("{}.{}, at {column}", entry.stage, entry.output),
+        TraceSource::Spec => format!("the experiment, at {column}"),
+        TraceSource::Ledger => format!("the ledger of planned cells: {} {column}", entry.output),
+        TraceSource::Trail => "one hash over the study".to_owned(),
+        TraceSource::Structure => format!("the number of `{column}` in this report"),
+        TraceSource::Statement => format!("found by the statement {column}"),
+        TraceSource::Literal => format!("written by hand: {column}"),
     })
 }
 
@@ -222,7 +228,7 @@ mod tests {
     #[test]
     fn counts_have_no_unit_and_ratios_say_so() {
         let of = |value: Scalar| {
-            let mut entry = Entry::new(Source::Table, "n", value, "8");
+            let mut entry = Entry::new(TraceSource::Table, "n", value, "8");
             entry.unit = Some("1".to_owned());
             value_line(&entry)
         };
@@ -233,15 +239,20 @@ mod tests {
     #[test]
     fn only_measured_and_computed_numbers_are_results() {
         let entries = [
-            Entry::new(Source::Table, "ttft_ms_p50", Scalar::Float(8.5), "8.5"),
-            Entry::new(Source::Table, "concurrency", Scalar::Text("8".into()), "8"),
+            Entry::new(TraceSource::Table, "ttft_ms_p50", Scalar::Float(8.5), "8.5"),
             Entry::new(
-                Source::Literal,
+                TraceSource::Table,
+                "concurrency",
+                Scalar::Text("8".into()),
+                "8",
+            ),
+            Entry::new(
+                TraceSource::Literal,
                 "the name of a quantile",
                 Scalar::Null,
                 "p50",
             ),
-            Entry::new(Source::Spec, "seed", Scalar::Int(7), "7"),
+            Entry::new(TraceSource::Spec, "seed", Scalar::Int(7), "7"),
         ];
         let spans: Vec<TracedSpan> = entries
             .into_iter()
@@ -255,7 +266,7 @@ mod tests {
 
     #[test]
     fn the_same_number_from_the_same_place_has_one_trail() {
-        let entry = Entry::new(Source::Spec, "seed", Scalar::Int(7), "7");
+        let entry = Entry::new(TraceSource::Spec, "seed", Scalar::Int(7), "7");
         let other = Entry {
             format: "0.0".to_owned(),
             ..entry.clone()

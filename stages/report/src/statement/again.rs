@@ -10,7 +10,7 @@ use super::bound::{rows, values};
 use super::judge::judge;
 use super::rule::Rule;
 use crate::data::{Miss, lock};
-use crate::trace::Source;
+use crate::trace::TraceSource;
 use crate::view::{Opened, Part};
 
 /// One cell's table: its coordinates, its digest, its rows.
@@ -80,7 +80,7 @@ impl Judge {
         };
         let parts = read(name)?.into_iter().map(part).collect();
         let place = name.split_once('.').unwrap_or(("", name));
-        let opened = Arc::new(Opened::new(Source::Table, place, parts, &[]));
+        let opened = Arc::new(Opened::new(TraceSource::Table, place, parts, &[]));
         lock(&self.0).insert(name.to_owned(), opened.clone());
         Ok(opened)
     }

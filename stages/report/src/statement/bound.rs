@@ -17,7 +17,7 @@ use super::predicate::Truth;
 use super::rule::Rule;
 use crate::format::format_value;
 use crate::language::{Shown, World, error_of, json_of, plain_row, wrong};
-use crate::trace::{Enclosed, Entry, Source, unmarked};
+use crate::trace::{Enclosed, Entry, TraceSource, unmarked};
 
 /// What became of a statement or a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -260,7 +260,7 @@ impl Found {
             unit: unit.clone(),
             format: format.to_owned(),
             ..Entry::new(
-                Source::Statement,
+                TraceSource::Statement,
                 format!("{}.{name}", self.id),
                 value.clone(),
                 text,

@@ -4,6 +4,7 @@
 //! depends on a null. A statement renders only on `Yes`; a claim is undecided on `Unknown`.
 
 use artifacts::Scalar;
+use contract::{Verdict, Word as _};
 use pipeline::place::{Condition, same_label};
 use pipeline::stage::Json;
 
@@ -121,9 +122,9 @@ pub(crate) fn judge(rule: &Rule, look: Look<'_>) -> Result<Judgement, Miss> {
         Rule::Within(r) => within(r, &view),
         Rule::Monotone(r) => steps::monotone(r, &view),
         Rule::Steepest(r) => steps::steepest(r, &view),
-        Rule::Different(r) => tested(r, &view, "different"),
-        Rule::Equivalent(r) => tested(r, &view, "equivalent"),
-        Rule::NoEvidence(r) => tested(r, &view, "no evidence"),
+        Rule::Different(r) => tested(r, &view, Verdict::Different),
+        Rule::Equivalent(r) => tested(r, &view, Verdict::Equivalent),
+        Rule::NoEvidence(r) => tested(r, &view, Verdict::NoEvidence),
         Rule::NotWorse(r) => not_worse(r, &view),
         Rule::Consistent(r) => consistent(r, &view),
         Rule::AllOf(_) | Rule::AnyOf(_) => unreachable!("rules made of rules are handled above"),
@@ -504,7 +505,7 @@ fn within(r: &Within, view: &View) -> Result<Judgement, Miss> {
 /// Judges rows by their verdicts. What shows another verdict speaks against the rule; where the rule
 /// asks for a difference or an equivalence, `no evidence` and `undecidable` speak neither for nor
 /// against it.
-fn tested(r: &Tested, view: &View, wanted: &str) -> Result<Judgement, Miss> {
+fn tested(r: &Tested, view: &View, wanted: Verdict) -> Result<Judgement, Miss> {
     let columns: &[&str] = match r.side {
         Side::Either => &["verdict"],
         Side::Greater | Side::Less => &["verdict", "higher"],
@@ -517,13 +518,13 @@ fn tested(r: &Tested, view: &View, wanted: &str) -> Result<Judgement, Miss> {
             Side::Either => true,
             side => (view.get(row, "higher")? == view.get(row, "a")?) == (side == Side::Greater),
         };
-        match verdict.as_str() {
-            found if found == wanted => {
-                if wanted == "different" && !on_side {
+        match Verdict::parse(&verdict) {
+            Ok(shown) if shown == wanted => {
+                if wanted == Verdict::Different && !on_side {
                     against.push(row);
                 }
             }
-            "different" | "equivalent" => against.push(row),
+            Ok(Verdict::Different | Verdict::Equivalent) => against.push(row),
             _ => open.push(row),
         }
     }
@@ -542,7 +543,7 @@ fn tested(r: &Tested, view: &View, wanted: &str) -> Result<Judgement, Miss> {
             1 => "its row".to_owned(),
             n => format!("all {n} rows"),
         };
-        format!("the verdict is `{wanted}`{side} in {rows}")
+        format!("the verdict is `{}`{side} in {rows}", wanted.word())
     } else {
         format!("against it: {}", rows_text(view, &against, columns))
     };

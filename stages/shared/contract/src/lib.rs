@@ -11,6 +11,7 @@ mod declare;
 mod documents;
 mod format;
 mod formula;
+mod interval;
 mod lineage;
 #[cfg(test)]
 mod manual;
@@ -44,6 +45,7 @@ pub use documents::{
     ServerCommand, ServerDescriptor, Telling, WeightsIdentity,
 };
 pub use format::{ReadError, TableFormat};
+pub use interval::IntervalEnd;
 pub use lineage::{Lineage, LineageRow, LineageSource, SourceArtifact, lineage_table};
 pub use metrics::{ChunkGaps, METRICS, Metric, Timing, metric, timings};
 pub use narrow::NarrowRows;
@@ -58,4 +60,4 @@ pub use telemetry::{
 };
 pub use trace::{TRACE, TraceRow, TraceSource, read_trace, trace_table};
 pub use verification::{CensusRow, ComparabilityRow, FacetStatus, PairVerdict};
-pub use words::{Phase, RequestStatus, TokenSource};
+pub use words::{Phase, RequestStatus, TokenSource, Verdict};

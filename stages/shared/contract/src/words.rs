@@ -39,6 +39,20 @@ crate::words! {
 }
 
 crate::words! {
+    /// What a comparison says of an effect: the column `verdict`.
+    pub enum Verdict: "verdict" {
+        /// The adjusted interval excludes no effect, and the estimate exceeds the margin.
+        Different = "different",
+        /// The effect lies within the declared margin.
+        Equivalent = "equivalent",
+        /// Neither was shown.
+        NoEvidence = "no evidence",
+        /// The data cannot answer.
+        Undecidable = "undecidable",
+    }
+}
+
+crate::words! {
     /// Where a count of output tokens comes from, in the order of trust.
     pub enum TokenSource: "source of token counts" {
         /// The answer's `usage`.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
-use artifacts::{Digest, Maker, ReadRecord, RecordView, Source, Store, StoreError};
+use artifacts::{Digest, Maker, ObjectSource, ReadRecord, RecordView, Store, StoreError};
 
 use crate::error::RemoteError;
 use crate::side_by_side::each;
@@ -184,7 +184,7 @@ impl RemoteError {
 }
 
 /// A local store reads through: what it lacks comes from here, checked.
-impl Source for Remote {
+impl ObjectSource for Remote {
     fn fetch(&self, digest: &Digest, into: &Store) -> Result<(), StoreError> {
         match self.receive(into, digest) {
             Ok(_) => Ok(()),

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{TypedGate, Verdict, listed, share_problems};
+use crate::gate::{Assessment, TypedGate, listed, share_problems};
 use crate::imbalances::imbalances;
 use crate::study::Stage;
 
@@ -72,7 +72,7 @@ impl TypedGate for BalancedConditions {
         );
         if !stage.axes.contains(&parameters.across) {
             let observed = format!("the stage has no axis {}", parameters.across);
-            return vec![Verdict::new(false, observed, expected).of_stage()];
+            return vec![Assessment::new(false, observed, expected).of_stage()];
         }
         let all = imbalances(
             stage,
@@ -82,7 +82,7 @@ impl TypedGate for BalancedConditions {
         );
         if all.is_empty() {
             let why = "no two sides have telemetry of their cells";
-            return vec![Verdict::not_judged(why, expected).of_stage()];
+            return vec![Assessment::not_judged(why, expected).of_stage()];
         }
         let wrong: Vec<String> = all
             .iter()
@@ -103,7 +103,7 @@ impl TypedGate for BalancedConditions {
             )
         };
         vec![
-            Verdict::new(wrong.is_empty(), observed, expected)
+            Assessment::new(wrong.is_empty(), observed, expected)
                 .evidence(listed(&wrong))
                 .of_stage(),
         ]

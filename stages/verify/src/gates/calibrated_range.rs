@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::client_health::number;
 use crate::finding::{Judgement, Severity};
-use crate::gate::{TypedGate, Verdict, each};
+use crate::gate::{Assessment, TypedGate, each};
 use crate::study::Stage;
 
 pub(crate) struct CalibratedRange;
@@ -26,14 +26,14 @@ impl TypedGate for CalibratedRange {
         each(stage, |_, rows| {
             let Some(instrument) = &stage.instrument else {
                 let why = "the stage does not need a calibrate stage";
-                return Verdict::not_judged(why, "a load within the calibrated range");
+                return Assessment::not_judged(why, "a load within the calibrated range");
             };
             let covered = &instrument["covered"];
             let (Some(rate), Some(concurrency)) = (
                 covered["chunk_rate"].as_f64(),
                 covered["concurrency"].as_f64(),
             ) else {
-                return Verdict::new(
+                return Assessment::new(
                     false,
                     "the calibration covers no load, because no point met its bound",
                     "a load within the calibrated range",
@@ -42,12 +42,12 @@ impl TypedGate for CalibratedRange {
             let expected = format!("at most {rate:.0} chunks/s, {concurrency} requests in flight");
             let fact = |name: &str| number(rows.cell.as_ref()?, name);
             match (fact("chunk_rate"), fact("peak_in_flight")) {
-                (Some(chunks), Some(flying)) => Verdict::new(
+                (Some(chunks), Some(flying)) => Assessment::new(
                     chunks <= rate && flying <= concurrency,
                     format!("{chunks:.0} chunks/s, {flying} requests in flight"),
                     expected,
                 ),
-                _ => Verdict::not_judged("the cell reports no chunk rate", expected),
+                _ => Assessment::not_judged("the cell reports no chunk rate", expected),
             }
         })
     }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{TypedGate, Verdict, each};
+use crate::gate::{Assessment, TypedGate, each};
 use crate::study::Stage;
 
 pub(crate) struct ClientHealth;
@@ -37,7 +37,7 @@ impl TypedGate for ClientHealth {
             let verdict =
                 verdict.and_then(|cell| cell.text("client_verdict").ok()?.first().copied()?);
             let Some(verdict) = verdict else {
-                return Verdict::not_judged("the cell does not report on its client", expected);
+                return Assessment::not_judged("the cell does not report on its client", expected);
             };
             let stated = fact("stamp_error_bound");
             let precise = match (parameters.stamp_error_ms, stated) {
@@ -54,7 +54,7 @@ impl TypedGate for ClientHealth {
                 shown("client_busy"),
                 shown("stamp_error_bound")
             );
-            Verdict::new(verdict == "client_ok" && precise, observed, expected)
+            Assessment::new(verdict == "client_ok" && precise, observed, expected)
         })
     }
 }

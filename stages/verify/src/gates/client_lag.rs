@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{TypedGate, Verdict, each};
+use crate::gate::{Assessment, TypedGate, each};
 use crate::study::Stage;
 
 pub(crate) struct ClientLag;
@@ -38,13 +38,13 @@ impl TypedGate for ClientLag {
             lags.sort_by(f64::total_cmp);
             let expected = format!("p99 at most {} ms", parameters.p99_ms);
             let Some(last) = lags.len().checked_sub(1) else {
-                return Verdict::not_judged("no row has a send lag", expected);
+                return Assessment::not_judged("no row has a send lag", expected);
             };
             // Type 7, as every quantile here.
             let at = last as f64 * 0.99;
             let (low, high) = (lags[at.floor() as usize], lags[at.ceil() as usize]);
             let p99 = low + (high - low) * at.fract();
-            Verdict::new(
+            Assessment::new(
                 p99 <= parameters.p99_ms,
                 format!("p99 {p99:.3} ms"),
                 expected,

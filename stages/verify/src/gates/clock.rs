@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{SHOWN, TypedGate, Verdict, each, listed_of, show};
+use crate::gate::{Assessment, SHOWN, TypedGate, each, listed_of, show};
 use crate::study::{Cell, Stage};
 
 pub(crate) struct Clock;
@@ -120,7 +120,7 @@ impl TypedGate for Clock {
                 }
                 (true, None) => "stamps in order; the cell does not say when it started".to_owned(),
             };
-            Verdict::new(
+            Assessment::new(
                 wrong.is_empty(),
                 observed,
                 "stamps in order, one cell at a time",

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{TypedGate, Verdict, each, some};
+use crate::gate::{Assessment, TypedGate, each, some};
 use crate::study::Stage;
 
 pub(crate) struct ColdCache;
@@ -77,15 +77,18 @@ impl TypedGate for ColdCache {
                 .collect();
             if reset.as_deref() == Some("failed") {
                 let observed = "the server's cache could not be emptied before the cell";
-                return Verdict::new(false, observed, expected);
+                return Assessment::new(false, observed, expected);
             }
             if told.is_empty() && reset.as_deref() == Some("proven") {
                 let observed = "the counters show that the server's cache was emptied before the \
                                 cell; the server does not report cached tokens";
-                return Verdict::new(true, observed, expected);
+                return Assessment::new(true, observed, expected);
             }
             if told.is_empty() {
-                return Verdict::not_judged("the server does not report cached tokens", expected);
+                return Assessment::not_judged(
+                    "the server does not report cached tokens",
+                    expected,
+                );
             }
             let warm: Vec<(i64, i64)> = told
                 .iter()
@@ -103,7 +106,7 @@ impl TypedGate for ColdCache {
                 told.len()
             );
             let ids: Vec<i64> = warm.into_iter().map(|(id, _)| id).collect();
-            Verdict::new(ids.is_empty(), observed, expected).evidence(some(&ids))
+            Assessment::new(ids.is_empty(), observed, expected).evidence(some(&ids))
         })
     }
 }

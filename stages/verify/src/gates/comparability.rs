@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::comparability::{FACETS, Pair, PairVerdict, Status, pairs};
 use crate::finding::{Judgement, Severity};
-use crate::gate::{TypedGate, Verdict, listed};
+use crate::gate::{Assessment, TypedGate, listed};
 use crate::study::Stage;
 
 pub(crate) struct Comparability;
@@ -83,7 +83,7 @@ impl TypedGate for Comparability {
                 parameters.across,
                 stage.axes.join(", ")
             );
-            return vec![Verdict::new(false, observed, expected).of_stage()];
+            return vec![Assessment::new(false, observed, expected).of_stage()];
         }
         let pairs = pairs(stage, &parameters.across, &parameters.varies);
         let mut of: BTreeMap<usize, Vec<&Pair>> = BTreeMap::new();
@@ -94,14 +94,22 @@ impl TypedGate for Comparability {
         let cells = stage.cells.iter().enumerate().filter(|(_, c)| c.is_ok());
         cells
             .map(|(i, _)| match of.get(&i) {
-                None => Verdict::not_judged("no other cell to compare with", &expected).of_cell(i),
+                None => {
+                    Assessment::not_judged("no other cell to compare with", &expected).of_cell(i)
+                }
                 Some(pairs) => judge(i, pairs, stage, &parameters.across, &expected).of_cell(i),
             })
             .collect()
     }
 }
 
-fn judge(cell: usize, pairs: &[&Pair], stage: &Stage<'_>, across: &str, expected: &str) -> Verdict {
+fn judge(
+    cell: usize,
+    pairs: &[&Pair],
+    stage: &Stage<'_>,
+    across: &str,
+    expected: &str,
+) -> Assessment {
     let worst = pairs
         .iter()
         .map(|p| p.verdict)
@@ -137,10 +145,12 @@ fn judge(cell: usize, pairs: &[&Pair], stage: &Stage<'_>, across: &str, expected
         _ => format!("{} with {across}={}", worst.word(), counts.join(", ")),
     };
     match worst {
-        PairVerdict::Comparable => Verdict::new(true, observed, expected),
-        PairVerdict::Unknown => Verdict::not_judged(observed, expected).evidence(listed(&evidence)),
+        PairVerdict::Comparable => Assessment::new(true, observed, expected),
+        PairVerdict::Unknown => {
+            Assessment::not_judged(observed, expected).evidence(listed(&evidence))
+        }
         PairVerdict::TokenizerConfounded | PairVerdict::NotComparable => {
-            Verdict::new(false, observed, expected).evidence(listed(&evidence))
+            Assessment::new(false, observed, expected).evidence(listed(&evidence))
         }
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{TypedGate, Verdict, each, some};
+use crate::gate::{Assessment, TypedGate, each, some};
 use crate::study::{Cell, Stage};
 
 pub(crate) struct ContextCeiling;
@@ -85,15 +85,15 @@ impl TypedGate for ContextCeiling {
             over.dedup();
             if !wrong.is_empty() {
                 let observed = format!("{}; {seen}{untold}", wrong.join("; "));
-                return Verdict::new(false, observed, expected).evidence(some(&over));
+                return Assessment::new(false, observed, expected).evidence(some(&over));
             }
             match (limit, longest) {
-                (Some(_), Some(_)) => Verdict::new(true, format!("{seen}{untold}"), expected),
-                (None, _) => Verdict::not_judged(
+                (Some(_), Some(_)) => Assessment::new(true, format!("{seen}{untold}"), expected),
+                (None, _) => Assessment::not_judged(
                     format!("{seen}; the engine's limit is not known"),
                     expected,
                 ),
-                (_, None) => Verdict::not_judged(seen, expected),
+                (_, None) => Assessment::not_judged(seen, expected),
             }
         })
     }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{TypedGate, Verdict, each, some};
+use crate::gate::{Assessment, TypedGate, each, some};
 use crate::study::{Cell, Stage, nanoseconds};
 
 pub(crate) struct Degenerate;
@@ -107,7 +107,7 @@ impl TypedGate for Degenerate {
                 wrong.join("; ")
             };
             let evidence = if empty.is_empty() { at_limit } else { empty };
-            Verdict::new(wrong.is_empty(), observed, expected).evidence(some(&evidence))
+            Assessment::new(wrong.is_empty(), observed, expected).evidence(some(&evidence))
         })
     }
 }

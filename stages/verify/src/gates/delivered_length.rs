@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{TypedGate, Verdict, each, some};
+use crate::gate::{Assessment, TypedGate, each, some};
 use crate::study::Stage;
 
 pub(crate) struct DeliveredLength;
@@ -44,7 +44,7 @@ impl TypedGate for DeliveredLength {
                 parameters.tolerance
             );
             if known.is_empty() {
-                return Verdict::not_judged("no ok row has both lengths", expected);
+                return Assessment::not_judged("no ok row has both lengths", expected);
             }
             let (got, asked) = known
                 .iter()
@@ -54,7 +54,7 @@ impl TypedGate for DeliveredLength {
                 off.len(),
                 known.len()
             );
-            Verdict::new(off.is_empty(), observed, expected).evidence(some(&off))
+            Assessment::new(off.is_empty(), observed, expected).evidence(some(&off))
         })
     }
 }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{Gate, Verdict};
+use crate::gate::{Assessment, Gate};
 use crate::study::{Cell, Stage};
 
 pub(crate) struct Digests;
@@ -64,7 +64,7 @@ impl Gate for Digests {
         let judgements = read.into_iter().map(|(i, bytes, _)| {
             let artifacts = stage.cells[i].input.outputs.len();
             let observed = format!("{artifacts} artifacts, {bytes} bytes hashed again");
-            Verdict::new(true, observed, "every artifact has its recorded digest").of_cell(i)
+            Assessment::new(true, observed, "every artifact has its recorded digest").of_cell(i)
         });
         Ok(judgements.collect())
     }

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{TypedGate, Verdict, listed, share_problems};
+use crate::gate::{Assessment, TypedGate, listed, share_problems};
 use crate::replicates;
 use crate::series::median;
 use crate::study::Stage;
@@ -85,7 +85,7 @@ impl TypedGate for Duplicates {
         let rows = rows(stage);
         if rows.len() < 2 {
             return vec![
-                Verdict::not_judged("fewer than two answers have times", expected).of_stage(),
+                Assessment::not_judged("fewer than two answers have times", expected).of_stage(),
             ];
         }
         let mut wrong = Vec::new();
@@ -120,7 +120,7 @@ impl TypedGate for Duplicates {
             format!("{}. Measure the copied cells again", wrong.join("; "))
         };
         vec![
-            Verdict::new(wrong.is_empty(), observed, expected)
+            Assessment::new(wrong.is_empty(), observed, expected)
                 .evidence(listed(&evidence))
                 .of_stage(),
         ]

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{TypedGate, Verdict, each, listed};
+use crate::gate::{Assessment, TypedGate, each, listed};
 use crate::study::{Server, Stage};
 
 pub(crate) struct EngineIdentity;
@@ -32,17 +32,17 @@ impl TypedGate for EngineIdentity {
         let mut found = each(stage, |_, rows| {
             let expected = "counters that never fall";
             let Some(metrics) = &rows.server_metrics else {
-                return Verdict::not_judged("the server's metrics were not scraped", expected);
+                return Assessment::not_judged("the server's metrics were not scraped", expected);
             };
             match fallen(metrics) {
-                None => Verdict::not_judged("no counter was scraped twice", expected),
+                None => Assessment::not_judged("no counter was scraped twice", expected),
                 Some(fallen) if fallen.is_empty() => {
-                    Verdict::new(true, "no counter fell", expected)
+                    Assessment::new(true, "no counter fell", expected)
                 }
                 Some(fallen) => {
                     let observed =
                         format!("{} counters fell: the server was restarted", fallen.len());
-                    Verdict::new(false, observed, expected).evidence(listed(&fallen))
+                    Assessment::new(false, observed, expected).evidence(listed(&fallen))
                 }
             }
         });
@@ -108,7 +108,7 @@ fn one_identity(stage: &Stage<'_>) -> Judgement {
         }
     }
     if known == 0 {
-        return Verdict::not_judged(
+        return Assessment::not_judged(
             "no server is known: the verify stage does not need a serve stage",
             expected,
         )
@@ -137,11 +137,11 @@ fn one_identity(stage: &Stage<'_>) -> Judgement {
     };
     let all_known = known == ok.len();
     match (several.is_empty(), all_known) {
-        (true, false) => Verdict::not_judged(
+        (true, false) => Assessment::not_judged(
             format!("{observed}; the servers of the others are unknown"),
             expected,
         ),
-        (passed, _) => Verdict::new(passed, observed, expected).evidence(listed(&several)),
+        (passed, _) => Assessment::new(passed, observed, expected).evidence(listed(&several)),
     }
     .of_stage()
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{TypedGate, Verdict, each};
+use crate::gate::{Assessment, TypedGate, each};
 use crate::study::Stage;
 
 pub(crate) struct ExpectedRows;
@@ -36,7 +36,7 @@ impl TypedGate for ExpectedRows {
             let planned_warmup = cell.fact("warmup_requests");
             let observed = format!("{measured} measured and {warmup} warm-up rows");
             let Some(planned) = planned else {
-                return Verdict::not_judged(
+                return Assessment::not_judged(
                     "the cell does not record how many requests it planned",
                     "a number of rows",
                 );
@@ -46,7 +46,7 @@ impl TypedGate for ExpectedRows {
                 None => format!("{planned} measured rows"),
             };
             let passed = measured == planned && planned_warmup.is_none_or(|w| w == warmup);
-            Verdict::new(passed, observed, expected)
+            Assessment::new(passed, observed, expected)
         })
     }
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{TypedGate, Verdict, each, some};
+use crate::gate::{Assessment, TypedGate, each, some};
 use crate::study::Stage;
 
 pub(crate) struct Identities;
@@ -118,7 +118,7 @@ impl TypedGate for Identities {
             } else {
                 wrong.join("; ")
             };
-            Verdict::new(wrong.is_empty(), observed, "all identities hold").evidence(some(&bad))
+            Assessment::new(wrong.is_empty(), observed, "all identities hold").evidence(some(&bad))
         })
     }
 }

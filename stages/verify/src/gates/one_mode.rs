@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use statistics::{Sample, dip_test, holm};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{TypedGate, Verdict, listed, percent, share_problems, show};
+use crate::gate::{Assessment, TypedGate, listed, percent, share_problems, show};
 use crate::gates::possible_scaling::told_slots;
 use crate::pace::{Concurrency, is_open, residuals};
 use crate::replicates;
@@ -72,7 +72,7 @@ impl TypedGate for OneMode {
             .collect();
         if tested.is_empty() {
             let why = format!("no coordinate has {REQUESTS} ok requests with times");
-            return vec![Verdict::not_judged(why, expected).of_stage()];
+            return vec![Assessment::not_judged(why, expected).of_stage()];
         }
         let coordinates = tested.len();
         // Where nothing is repeated, a cell is its coordinate.
@@ -141,7 +141,7 @@ impl TypedGate for OneMode {
             )
         };
         vec![
-            Verdict::new(texts.is_empty(), observed, expected)
+            Assessment::new(texts.is_empty(), observed, expected)
                 .evidence(listed(&texts))
                 .of_stage(),
         ]

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{TypedGate, Verdict, each, share_problems, some};
+use crate::gate::{Assessment, TypedGate, each, share_problems, some};
 use crate::study::Stage;
 
 pub(crate) struct OnePiece;
@@ -48,7 +48,10 @@ impl TypedGate for OnePiece {
                 .filter(|r| r.is_ok() && r.output_tokens > Some(1));
             let streamed: Vec<_> = several.filter(|r| r.first_token_ns.is_some()).collect();
             if streamed.is_empty() {
-                return Verdict::not_judged("no streamed answer of more than one token", &expected);
+                return Assessment::not_judged(
+                    "no streamed answer of more than one token",
+                    &expected,
+                );
             }
             let whole = streamed
                 .iter()
@@ -57,7 +60,7 @@ impl TypedGate for OnePiece {
             let passed = whole.len() as f64 <= parameters.share * streamed.len() as f64;
             let observed = format!("{} of {} came in one piece", whole.len(), streamed.len());
             let evidence = if passed { None } else { some(&whole) };
-            Verdict::new(passed, observed, &expected).evidence(evidence)
+            Assessment::new(passed, observed, &expected).evidence(evidence)
         })
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use statistics::{Sample, student_two_sided};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{TypedGate, Verdict, percent, share_problems, show};
+use crate::gate::{Assessment, TypedGate, percent, share_problems, show};
 use crate::pace::{factors, is_open, timed};
 use crate::replicates;
 use crate::series::{Latency, inner_waves, median};
@@ -94,7 +94,7 @@ impl TypedGate for OutlyingRepeats {
                         let others: Vec<f64> = others.map(|(_, (_, l))| l.log).collect();
                         judge(level, &others, noise, parameters, &expected)
                     }
-                    _ => Verdict::not_judged(
+                    _ => Assessment::not_judged(
                         format!("{} repetitions are too few to find an outlier", group.len()),
                         &expected,
                     ),
@@ -113,7 +113,7 @@ fn judge(
     noise: &Noise,
     parameters: &Parameters,
     expected: &str,
-) -> Verdict {
+) -> Assessment {
     let off = level.log - median(others).unwrap_or(level.log);
     // The median of the others has a variance of its own: π/2 over their number for many.
     let widened = 1.0 + 1.5 / others.len() as f64;
@@ -134,7 +134,7 @@ fn judge(
             others.len()
         )
     };
-    Verdict::new(!outlies, observed, expected)
+    Assessment::new(!outlies, observed, expected)
 }
 
 /// The level of one cell's latencies.

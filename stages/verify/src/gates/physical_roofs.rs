@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{TypedGate, Unresolved, Values, Verdict, each, percent, show, some};
+use crate::gate::{Assessment, TypedGate, Unresolved, Values, each, percent, show, some};
 use crate::hardware::Hardware;
 use crate::study::{Cell, Stage};
 
@@ -155,7 +155,10 @@ impl TypedGate for PhysicalRoofs {
     fn judge(&self, parameters: &Parameters, stage: &Stage<'_>) -> Vec<Judgement> {
         each(stage, |cell, rows| {
             let HardwareChoice::Inline(hardware) = &parameters.hardware else {
-                return Verdict::not_judged("the hardware is a name only", "facts of the hardware");
+                return Assessment::not_judged(
+                    "the hardware is a name only",
+                    "facts of the hardware",
+                );
             };
             roofs(parameters, hardware, cell, rows)
         })
@@ -177,7 +180,7 @@ fn roofs(
     hardware: &Hardware,
     cell: &Cell<'_>,
     rows: &CellRows,
-) -> Verdict {
+) -> Assessment {
     let model = facts(&parameters.model, cell);
     let devices = f64::from(parameters.devices);
     let slack = 1.0 + parameters.tolerance;
@@ -256,7 +259,7 @@ fn roofs(
         percent(parameters.tolerance)
     );
     if roofs.is_empty() {
-        return Verdict::not_judged(
+        return Assessment::not_judged(
             "facts about the model or the hardware are missing",
             expected,
         );
@@ -280,7 +283,7 @@ fn roofs(
         .map(say)
         .collect();
     let ids: Vec<i64> = broken.iter().flat_map(|r| r.rows.iter().copied()).collect();
-    Verdict::new(broken.is_empty(), told.join("; "), expected).evidence(some(&ids))
+    Assessment::new(broken.is_empty(), told.join("; "), expected).evidence(some(&ids))
 }
 
 fn over_rows(

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{TypedGate, Verdict, each, show, some};
+use crate::gate::{Assessment, TypedGate, each, show, some};
 use crate::study::Stage;
 
 pub(crate) struct PlausibleTtft;
@@ -60,7 +60,10 @@ impl TypedGate for PlausibleTtft {
             let floor = (parameters.at_least_us * 1e3).max(pace * parameters.share);
             let expected = format!("a TTFT of at least {} ms", show(floor / 1e6));
             if timed.is_empty() {
-                return Verdict::not_judged("no ok row has the time of its first token", expected);
+                return Assessment::not_judged(
+                    "no ok row has the time of its first token",
+                    expected,
+                );
             }
             let early: Vec<i64> = timed
                 .iter()
@@ -81,7 +84,7 @@ impl TypedGate for PlausibleTtft {
                     show(pace / 1e6)
                 )
             };
-            Verdict::new(early.is_empty(), observed, expected).evidence(some(&early))
+            Assessment::new(early.is_empty(), observed, expected).evidence(some(&early))
         })
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use statistics::{Sample, t_interval};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{TypedGate, Verdict, listed, percent, share_problems, show, some};
+use crate::gate::{Assessment, TypedGate, listed, percent, share_problems, show, some};
 use crate::replicates;
 use crate::study::{Cell, Stage};
 
@@ -99,9 +99,9 @@ pub(crate) fn told_slots(cell: &Cell<'_>) -> Option<i64> {
 }
 
 /// Judges one cell: how many answers are generated at one time.
-fn at_once(parameters: &Parameters, cell: &Cell<'_>, rows: &CellRows) -> Verdict {
+fn at_once(parameters: &Parameters, cell: &Cell<'_>, rows: &CellRows) -> Assessment {
     let Some(slots) = slots(parameters, cell) else {
-        return Verdict::not_judged(
+        return Assessment::not_judged(
             "the number of slots is not known",
             "answers within the slots",
         );
@@ -119,7 +119,7 @@ fn at_once(parameters: &Parameters, cell: &Cell<'_>, rows: &CellRows) -> Verdict
     }
     if events.is_empty() {
         let why = format!("no answer takes longer than {} ms", parameters.overlap_ms);
-        return Verdict::not_judged(why, expected);
+        return Assessment::not_judged(why, expected);
     }
     events.sort_unstable();
     let (mut now, mut most, mut ids) = (0, 0, Vec::new());
@@ -139,7 +139,7 @@ fn at_once(parameters: &Parameters, cell: &Cell<'_>, rows: &CellRows) -> Verdict
             ids.len()
         )
     };
-    Verdict::new(ids.is_empty(), observed, expected).evidence(some(&ids))
+    Assessment::new(ids.is_empty(), observed, expected).evidence(some(&ids))
 }
 
 /// What one cell delivers.
@@ -192,7 +192,7 @@ fn delivered(parameters: &Parameters, cell: &Cell<'_>) -> Option<Delivered> {
 }
 
 /// Judges a stage: throughput over the numbers of clients.
-fn scaling(parameters: &Parameters, stage: &Stage<'_>) -> Verdict {
+fn scaling(parameters: &Parameters, stage: &Stage<'_>) -> Assessment {
     let expected = format!(
         "throughput at most {} above that of the slots",
         percent(parameters.tolerance).trim_start_matches('+')
@@ -242,7 +242,7 @@ fn scaling(parameters: &Parameters, stage: &Stage<'_>) -> Verdict {
     }
     if judged == 0 {
         let why = "no closed loop with several numbers of clients, known slots and cold caches";
-        return Verdict::not_judged(why, expected);
+        return Assessment::not_judged(why, expected);
     }
     let observed = if wrong.is_empty() {
         format!("{judged} levels of clients within the throughput of their slots")
@@ -253,7 +253,7 @@ fn scaling(parameters: &Parameters, stage: &Stage<'_>) -> Verdict {
             wrong.len()
         )
     };
-    Verdict::new(wrong.is_empty(), observed, expected).evidence(listed(&wrong))
+    Assessment::new(wrong.is_empty(), observed, expected).evidence(listed(&wrong))
 }
 
 fn counts_clients(stage: &Stage<'_>, axis: &str) -> bool {

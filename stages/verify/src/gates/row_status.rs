@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{TypedGate, Verdict, each, some};
+use crate::gate::{Assessment, TypedGate, each, some};
 use crate::study::Stage;
 
 pub(crate) struct RowStatus;
@@ -48,7 +48,7 @@ impl TypedGate for RowStatus {
                 ),
             };
             let ids: Vec<i64> = bad.iter().map(|r| r.request_id).collect();
-            Verdict::new(
+            Assessment::new(
                 bad.len() as f64 <= parameters.tolerance * total as f64,
                 observed,
                 format!("at most {} of the rows not ok", parameters.tolerance),

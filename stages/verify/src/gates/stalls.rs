@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use statistics::Sample;
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{TypedGate, Verdict, each, listed, show};
+use crate::gate::{Assessment, TypedGate, each, listed, show};
 use crate::robust::Centre;
 use crate::study::{Cell, Stage, nanoseconds};
 
@@ -71,7 +71,7 @@ impl TypedGate for Stalls {
             let usual = Centre::of_logs(&longest).zip(Sample::new(longest).ok());
             let Some((usual, sample)) = usual.filter(|_| requests >= REQUESTS) else {
                 let why = format!("{requests} requests with times are too few");
-                return Verdict::not_judged(why, expected);
+                return Assessment::not_judged(why, expected);
             };
             let bound = usual
                 .above(DEVIATIONS)
@@ -105,7 +105,7 @@ impl TypedGate for Stalls {
                     cause(rows, stalls[0])
                 )
             };
-            Verdict::new(stalls.is_empty(), observed, expected).evidence(listed(&evidence))
+            Assessment::new(stalls.is_empty(), observed, expected).evidence(listed(&evidence))
         })
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use statistics::kendall_trend;
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{TypedGate, Verdict, percent, share_problems, show};
+use crate::gate::{Assessment, TypedGate, percent, share_problems, show};
 use crate::series::{CellTest, Latency, Series, median, relative_change, settle};
 use crate::study::Stage;
 
@@ -81,7 +81,7 @@ impl TypedGate for Stationarity {
             let trend = kendall_trend(std::slice::from_ref(&waves));
             let (Some(trend), Some(change)) = (trend, relative_change(&waves)) else {
                 let observed = format!("{} {called} are too few for a trend", waves.len());
-                found.push(Verdict::not_judged(observed, &expected).of_cell(cell));
+                found.push(Assessment::not_judged(observed, &expected).of_cell(cell));
                 continue;
             };
             tests.push(CellTest {
@@ -105,9 +105,9 @@ impl TypedGate for Stationarity {
                     show(all.p)
                 );
                 let drifts = all.p <= parameters.alpha / 2.0 && change.abs() > parameters.effect;
-                Verdict::new(!drifts, observed, &expected)
+                Assessment::new(!drifts, observed, &expected)
             }
-            _ => Verdict::not_judged("too few values, even with all cells together", &expected),
+            _ => Assessment::not_judged("too few values, even with all cells together", &expected),
         };
         found.push(verdict.of_stage());
         found

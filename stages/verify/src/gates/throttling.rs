@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{TypedGate, Verdict, each, percent};
+use crate::gate::{Assessment, TypedGate, each, percent};
 use crate::study::Stage;
 
 pub(crate) struct Throttling;
@@ -69,7 +69,7 @@ impl TypedGate for Throttling {
                 ));
             }
             if told.is_empty() {
-                return Verdict::not_judged(
+                return Assessment::not_judged(
                     "neither processors nor GPUs report throttling",
                     expected,
                 );
@@ -81,7 +81,7 @@ impl TypedGate for Throttling {
             } else {
                 ". Cool the machine, or fix its clocks below the limit"
             };
-            Verdict::new(holds, format!("{}{advice}", told.join("; ")), expected)
+            Assessment::new(holds, format!("{}{advice}", told.join("; ")), expected)
         })
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{TypedGate, Verdict, each, some};
+use crate::gate::{Assessment, TypedGate, each, some};
 use crate::study::{Cell, Stage};
 
 pub(crate) struct TokenAccounting;
@@ -100,12 +100,12 @@ impl TypedGate for TokenAccounting {
                 wrong.join("; ")
             };
             if ok.is_empty() {
-                return Verdict::not_judged("no ok row", "accounts that agree");
+                return Assessment::not_judged("no ok row", "accounts that agree");
             }
             if wrong.is_empty() && unseen {
-                return Verdict::not_judged(observed, "accounts that agree");
+                return Assessment::not_judged(observed, "accounts that agree");
             }
-            Verdict::new(wrong.is_empty(), observed, "accounts that agree").evidence(some(&bad))
+            Assessment::new(wrong.is_empty(), observed, "accounts that agree").evidence(some(&bad))
         })
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use statistics::{Sample, student_two_sided};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{Gate, Verdict, listed, percent, share_problems, show};
+use crate::gate::{Assessment, Gate, listed, percent, share_problems, show};
 use crate::replicates;
 use crate::series::median;
 use crate::study::Stage;
@@ -110,7 +110,7 @@ fn accounts(
     rows: &CellRows,
     prompts: Option<&Table>,
     tolerance: f64,
-) -> Result<Verdict, TableError> {
+) -> Result<Assessment, TableError> {
     let expected = format!(
         "counts within {}",
         percent(tolerance).trim_start_matches('+')
@@ -131,7 +131,7 @@ fn accounts(
         .filter_map(|(what, ratio)| Some((what, ratio?)))
         .collect();
     if known.is_empty() {
-        return Ok(Verdict::not_judged(
+        return Ok(Assessment::not_judged(
             "no second count of the tokens",
             expected,
         ));
@@ -150,7 +150,7 @@ fn accounts(
             wrong.join(", ")
         )
     };
-    Ok(Verdict::new(wrong.is_empty(), observed, expected))
+    Ok(Assessment::new(wrong.is_empty(), observed, expected))
 }
 
 /// Returns the median ratio: one odd answer is not bias.
@@ -225,7 +225,7 @@ struct Answers {
 }
 
 /// Judges the sides of a comparison against each other.
-fn sides(parameters: &Parameters, across: &str, stage: &Stage<'_>) -> Verdict {
+fn sides(parameters: &Parameters, across: &str, stage: &Stage<'_>) -> Assessment {
     let expected = format!(
         "the labels of {across} count the same within {}",
         percent(parameters.tolerance).trim_start_matches('+')
@@ -277,7 +277,7 @@ fn sides(parameters: &Parameters, across: &str, stage: &Stage<'_>) -> Verdict {
         let why = format!(
             "fewer than {PROMPTS} prompts that two labels of {across} answered, and no order of sending in place of prompts"
         );
-        return Verdict::not_judged(why, expected);
+        return Assessment::not_judged(why, expected);
     }
     let observed = if wrong.is_empty() {
         told.first().cloned().unwrap_or_default()
@@ -289,7 +289,7 @@ fn sides(parameters: &Parameters, across: &str, stage: &Stage<'_>) -> Verdict {
             told.len()
         )
     };
-    Verdict::new(wrong.is_empty(), observed, expected).evidence(listed(&wrong))
+    Assessment::new(wrong.is_empty(), observed, expected).evidence(listed(&wrong))
 }
 
 fn collect(

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use statistics::{Continuity, Sample, mann_whitney_u, van_elteren};
 
 use crate::finding::{Judgement, Severity};
-use crate::gate::{TypedGate, Verdict, percent, share_problems, show};
+use crate::gate::{Assessment, TypedGate, percent, share_problems, show};
 use crate::series::{CellTest, Latency, Series, median, settle};
 use crate::study::Stage;
 
@@ -96,7 +96,7 @@ impl TypedGate for WarmUp {
                     start.values.len() + later.len(),
                     start.called
                 );
-                found.push(Verdict::not_judged(observed, &expected).of_cell(cell));
+                found.push(Assessment::not_judged(observed, &expected).of_cell(cell));
                 continue;
             };
             changes.push(change);
@@ -119,13 +119,13 @@ impl TypedGate for WarmUp {
                     all.strata,
                     show(p)
                 );
-                Verdict::new(
+                Assessment::new(
                     !(p <= parameters.alpha / 2.0 && change > parameters.effect),
                     observed,
                     &expected,
                 )
             }
-            _ => Verdict::not_judged(
+            _ => Assessment::not_judged(
                 format!("fewer than {POOLED_FROM} cells for the test of all cells together"),
                 &expected,
             ),

@@ -10,10 +10,10 @@ use crate::finding::Evidence;
 use crate::number::{Quantity, shown};
 
 /// What a claim contradicts: a message and the cells. `Some(None)` if it holds, `None` if the table cannot tell.
-pub(crate) type Verdict = Option<Option<(String, Vec<Evidence>)>>;
+pub(crate) type Ruling = Option<Option<(String, Vec<Evidence>)>>;
 
 /// Judges a claim.
-pub(crate) fn judge(claim: &Claim, facts: &Facts<'_>) -> Verdict {
+pub(crate) fn judge(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     if claim.unknown > 0 {
         return another_statistic(claim, facts);
     }
@@ -77,7 +77,7 @@ fn better(fact: &Fact) -> Option<bool> {
 
 /// A number against the one cell that a sentence names. Where the numbers alternate with labels of one axis, each
 /// belongs to its label: `0.78 at c=2 and 0.45 at c=4`.
-fn value(claim: &Claim, facts: &Facts<'_>) -> Verdict {
+fn value(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     if claim.many.is_some()
         || claim.part.is_some()
         || claim.bound.is_some()
@@ -144,7 +144,7 @@ fn is_of_a_neighbour(
 }
 
 /// Numbers that the table has at the named places, but under another statistic than the one named.
-fn another_statistic(claim: &Claim, facts: &Facts<'_>) -> Verdict {
+fn another_statistic(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     let axis = (0..facts.axes.len()).find(|axis| facts.axes[*axis].is_statistic())?;
     let mut other = None;
     let mut cells = Vec::new();
@@ -254,7 +254,7 @@ fn ladder(facts: &Facts<'_>) -> Option<usize> {
 }
 
 /// `code peaks at c=2 (36.2)`.
-fn peak(claim: &Claim, facts: &Facts<'_>) -> Verdict {
+fn peak(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     let axis = ladder(facts)?;
     let level = claim.mentions.iter().find(|m| m.axis == axis)?;
     let fixed: Vec<Mention> = claim
@@ -294,7 +294,7 @@ fn peak(claim: &Claim, facts: &Facts<'_>) -> Verdict {
 }
 
 /// `At c=1 a trace keeps 34–100% of its peak`.
-fn share_of_peak(claim: &Claim, facts: &Facts<'_>) -> Verdict {
+fn share_of_peak(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     let axis = ladder(facts)?;
     let level = claim.mentions.iter().find(|m| m.axis == axis)?;
     let [Stated { low, high }] = claim.numbers.as_slice() else {
@@ -340,7 +340,7 @@ fn share_of_peak(claim: &Claim, facts: &Facts<'_>) -> Verdict {
 }
 
 /// `At c=8 chat is fastest, search second and code slowest`.
-fn ranks(claim: &Claim, facts: &Facts<'_>) -> Verdict {
+fn ranks(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     // Each rank belongs to the last label before it.
     let mut places: Vec<(Mention, Rank)> = Vec::new();
     for (rank, start) in &claim.ranks {
@@ -530,7 +530,7 @@ fn sides<'a>(claim: &Claim, facts: &'a Facts<'_>) -> Option<Vec<Pair<'a>>> {
 }
 
 /// A comparison of two sides: on every row, on some of them, by so much.
-fn pairs(claim: &Claim, facts: &Facts<'_>) -> Verdict {
+fn pairs(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     let (relation, _) = claim.relation?;
     let pairs = sides(claim, facts)?;
     let directions = match better(pairs[0].own) {
@@ -635,7 +635,7 @@ fn by_so_much(
     pairs: &[Pair<'_>],
     relation: Relation,
     directions: &[bool],
-) -> Verdict {
+) -> Ruling {
     let all = stated.high.is_some() || claim.bound.is_some() || pairs.len() == 1;
     if !all
         || claim.many == Some(Many::No)

@@ -3,7 +3,7 @@ use std::fs;
 use artifacts::Table;
 
 use super::study::{REPORT, Study, number};
-use crate::{Answer, RowRange, Source, why};
+use crate::{Answer, MadeOf, RowRange, why};
 
 fn explain(study: &Study, text: &str) -> Answer {
     let document = study.document();
@@ -18,7 +18,7 @@ fn a_mean_is_followed_over_its_table_to_the_request_rows() {
     let study = Study::new();
     let answer = explain(&study, "15.5");
     assert_eq!(answer.doubts, Vec::<String>::new());
-    let Some(Source::Table(cells)) = answer.lineage.as_ref().and_then(|l| l.sources.first()) else {
+    let Some(MadeOf::Table(cells)) = answer.lineage.as_ref().and_then(|l| l.sources.first()) else {
         panic!("{answer:?}")
     };
     assert_eq!(

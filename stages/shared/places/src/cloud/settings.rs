@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use artifacts::Digest;
-use pipeline::sources::{self, Source};
+use pipeline::sources::{self, NamedFile};
 use pipeline::{Json, Library, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -56,7 +56,7 @@ pub(super) struct Terms {
     /// The module as the settings name it.
     pub(super) module: String,
     /// Its files, by their path in the module.
-    pub(super) files: BTreeMap<String, Source>,
+    pub(super) files: BTreeMap<String, NamedFile>,
     pub(super) program: Option<String>,
     pub(super) cost_per_hour: f64,
     pub(super) budget: f64,
@@ -152,7 +152,7 @@ const MOST_FILES: usize = 1000;
 fn files_of(
     library: &dyn Library,
     module: &str,
-) -> Result<BTreeMap<String, Source>, (String, String)> {
+) -> Result<BTreeMap<String, NamedFile>, (String, String)> {
     let root = library.path(module);
     let unread = |e: std::io::Error| {
         let told = sources::unread(module, &root, &e);

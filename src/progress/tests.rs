@@ -1,0 +1,74 @@
+use super::*;
+
+#[test]
+fn what_has_not_ended_is_told_once_a_minute() {
+    let start = Instant::now();
+    let mut pace = Pace::from(start);
+    let told: Vec<u64> = (0..200)
+        .filter(|s| pace.due(start + Duration::from_secs(*s)))
+        .collect();
+    assert_eq!(told, [60, 120, 180]);
+}
+
+#[test]
+fn the_time_left_is_a_range_and_is_not_told_before_it_is_known() {
+    let stage = |cells, ended, took: &[f64]| StageState {
+        cells,
+        ended,
+        took: took.to_vec(),
+    };
+    let left = |stages: &[StageState]| TimeLeft::of(stages.iter()).map(|left| left.to_string());
+    // The servers are up, and nothing is known of the cells that take the time.
+    let started = [stage(2, 2, &[0.5, 0.7]), stage(18, 0, &[])];
+    assert_eq!(left(&started), None);
+    let later = [
+        stage(2, 2, &[0.5, 0.7]),
+        stage(18, 8, &[4.0, 6.0]),
+        stage(1, 0, &[]),
+    ];
+    assert_eq!(left(&later).as_deref(), Some("40 s to 60 s left"));
+    let done = [stage(18, 18, &[4.0]), stage(1, 0, &[])];
+    assert_eq!(left(&done), None);
+    let even = [stage(4, 2, &[30.0])];
+    assert_eq!(left(&even).as_deref(), Some("about 60 s left"));
+}
+
+#[test]
+fn rolling_figures_are_told_with_units_and_what_is_not_known_is_left_out() {
+    let mut rates = Rates {
+        window_s: 10.0,
+        ended: 40,
+        looked_into: 40,
+        output_throughput: Some(812.4),
+        ttft_ms_p50: Some(12.34),
+        ttft_ms_p95: Some(5.0),
+        errors: 1,
+        in_flight: 8,
+    };
+    let all = "; 812 tok/s, TTFT p50 12.3 ms, p95 5.00 ms, 1 error, 8 in flight";
+    assert_eq!(figures(&rates), all);
+    (rates.output_throughput, rates.ttft_ms_p50, rates.errors) = (None, None, 0);
+    assert_eq!(figures(&rates), "; 0 errors, 8 in flight");
+}
+
+#[test]
+fn the_log_has_the_time_left_where_a_cell_ended() {
+    let event = Event::ResourceStarted { cell: "s".into() };
+    assert_eq!(line_of(&event, None)["left_s"], json!(null));
+    let left = TimeLeft {
+        least_s: 1.0,
+        most_s: 2.5,
+    };
+    assert_eq!(line_of(&event, Some(left))["left_s"], json!([1.0, 2.5]));
+}
+
+#[test]
+fn a_line_of_a_log_begins_with_the_second_in_utc() {
+    let line = logged("ladder ok");
+    let (time, text) = line.split_once(' ').unwrap();
+    assert_eq!(
+        (time.len(), text),
+        ("2026-01-01T00:00:00Z".len(), "ladder ok")
+    );
+    time.parse::<jiff::Timestamp>().unwrap();
+}

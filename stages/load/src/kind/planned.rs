@@ -1,0 +1,169 @@
+//! What the load settles while planning: how many requests, with which workload, from which files.
+
+use contract::Api;
+use pipeline::stage::{Library, Problem, Step};
+use pipeline::suggest::remedy;
+
+use crate::arrival::Arrival;
+use crate::extent;
+use crate::settings::{Settings, WorkloadChoice};
+use crate::workload::{self, Tokenizer, Workload, pin};
+
+/// Sets `requests` or `sessions` from whichever count is given; `recorded` is what a trace of
+/// arrivals holds.
+pub(super) fn count_requests(
+    arrival: &Arrival,
+    settings: &mut Settings,
+    recorded: Option<u64>,
+    in_sessions: bool,
+    problems: &mut Vec<Problem>,
+) {
+    let each = settings.requests_per_client.take();
+    let counts = [
+        ("requests", settings.requests),
+        ("requests-per-client", each),
+        ("sessions", settings.sessions),
+    ];
+    let given: Vec<(&str, u64)> = counts
+        .into_iter()
+        .filter_map(|(key, n)| Some((key, n?)))
+        .collect();
+    // What an arrival process has room for are arrivals: of sessions, if there are any.
+    let within = |duration| extent::enough_for(arrival, duration);
+    let room = recorded.or_else(|| settings.duration.map_or_else(|| arrival.room(), within));
+    match (given.as_slice(), room) {
+        ([], Some(room)) if in_sessions => settings.sessions = Some(room),
+        ([], Some(room)) => settings.requests = Some(room),
+        ([], None) => problems.push(
+            Problem::at(&[], "the number of requests to measure is missing")
+                .hint("add `requests: 64`"),
+        ),
+        ([(key, 0)], _) => {
+            let what = if *key == "sessions" {
+                "session"
+            } else {
+                "request"
+            };
+            problems.push(Problem::at(
+                &[key],
+                format!("at least one {what} must be measured"),
+            ));
+        }
+        ([("sessions", _)], _) if !in_sessions => problems.push(
+            Problem::at(&["sessions"], "the workload has no sessions")
+                .hint("use `requests` instead"),
+        ),
+        ([("requests-per-client", each)], _) => match arrival.clients() {
+            Some(clients) => settings.requests = Some(each.saturating_mul(u64::from(clients))),
+            None => problems.push(
+                Problem::at(
+                    &["requests-per-client"],
+                    format!("`{}` arrivals do not have clients", arrival.word()),
+                )
+                .hint("use `requests` instead"),
+            ),
+        },
+        ([_], _) => {}
+        ([(first, _), (second, _), ..], _) => problems.push(
+            Problem::at(
+                &[second],
+                format!("`{first}` and `{second}` both count requests"),
+            )
+            .hint("keep one of the two"),
+        ),
+    }
+    for (key, count) in [
+        ("requests", settings.requests),
+        ("sessions", settings.sessions),
+    ] {
+        if count.is_some_and(|n| n > u64::from(u32::MAX)) {
+            problems.push(Problem::at(
+                &[key],
+                format!("more than 4,294,967,295 {key} in one cell"),
+            ));
+        }
+    }
+}
+
+/// Finds a mistake that is known before any server runs: an API without a tokenize endpoint.
+pub(super) fn no_tokens_there(workload: &Workload, api: Option<Api>) -> Option<Problem> {
+    let api = api.filter(|api| matches!(api, Api::OllamaGenerate | Api::OllamaChat))?;
+    matches!(workload.tokenizer, Some(Tokenizer::Server(_))).then(|| {
+        Problem::at(
+            &["workload"],
+            format!("a server that speaks {} does not count tokens", api.word()),
+        )
+        .hint("give the workload a `tokenizer: {file: tokenizer.json}`")
+    })
+}
+
+pub(super) fn find_workload(
+    choice: &WorkloadChoice,
+    library: &dyn Library,
+) -> Result<Workload, Vec<Problem>> {
+    let (mut workload, inline) = match choice {
+        WorkloadChoice::Inline(workload) => ((**workload).clone(), true),
+        WorkloadChoice::Name(name) => {
+            let Some(found) = library.find("workloads", name) else {
+                let known = library.names("workloads");
+                let hint = remedy(name, "workloads", known.iter().map(String::as_str));
+                let message = format!("no workload is named `{name}`");
+                return Err(vec![Problem::at(&["workload"], message).hint(hint)]);
+            };
+            let workload = serde_json::from_value(found).map_err(|e| {
+                vec![Problem::at(
+                    &["workload"],
+                    format!("workload `{name}` cannot be read: {e}"),
+                )]
+            })?;
+            (workload, false)
+        }
+    };
+    let mut problems: Vec<Problem> = workload
+        .problems()
+        .into_iter()
+        .map(|(keys, message)| {
+            if inline {
+                let keys = std::iter::once("workload".to_owned()).chain(keys);
+                Problem {
+                    route: keys.map(Step::Key).collect(),
+                    ..Problem::at(&[], message)
+                }
+            } else {
+                Problem::at(&["workload"], format!("{}: {message}", keys.join(".")))
+            }
+        })
+        .collect();
+    workload.description = None;
+    if let Err(e) = pin(&mut workload, library) {
+        problems.push(Problem::at(&["workload"], e.message).hint(e.hint));
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    if let WorkloadChoice::Name(name) = choice
+        && let Some(other) = library.claim(
+            "workloads",
+            name,
+            &serde_json::to_value(&workload).expect("a workload always serializes"),
+        )
+    {
+        let message = format!("workloads `{other}` and `{name}` differ only in name");
+        let hint = "use one name for both, or change one of them".to_owned();
+        return Err(vec![Problem::at(&["workload"], message).hint(hint)]);
+    }
+    Ok(workload)
+}
+
+/// Puts the digest of a trace in the place of its name; returns how many requests it holds.
+pub(super) fn pin_trace(
+    arrival: &mut Arrival,
+    library: &dyn Library,
+) -> Result<Option<u64>, (String, Option<String>)> {
+    let Arrival::Trace(replay) = arrival else {
+        return Ok(None);
+    };
+    workload::pin_trace(&mut replay.file, &mut replay.digest, library)
+        .map(|rows| Some(rows.len() as u64))
+        .map_err(|e| (e.message, Some(e.hint)))
+}

@@ -1,0 +1,289 @@
+use super::*;
+use pipeline::Step;
+use pipeline::sources::NamedFile;
+use std::cell::RefCell;
+use std::path::Path;
+
+/// Notes the files that it is told of.
+#[derive(Default)]
+struct Reading(RefCell<Vec<NamedFile>>);
+
+impl Library for Reading {
+    fn find(&self, collection: &str, name: &str) -> Option<Json> {
+        Shelf.find(collection, name)
+    }
+
+    fn names(&self, collection: &str) -> Vec<String> {
+        Shelf.names(collection)
+    }
+
+    fn reads(&self, source: &NamedFile) {
+        self.0.borrow_mut().push(source.clone());
+    }
+
+    fn files(&self) -> NamedFiles {
+        NamedFiles::new(self.0.borrow().clone(), Path::new(""), None)
+    }
+}
+
+struct Shelf;
+
+impl Library for Shelf {
+    fn find(&self, collection: &str, name: &str) -> Option<Json> {
+        let short = json!({"description": "d", "prompts": {"words": {"length": 5}}, "output": {"tokens": 4}});
+        let pair = json!({"slots": 2, "prefill": {}, "decode": {"fixed": "10 ms"}});
+        match (collection, name) {
+            ("workloads", "short") => Some(short),
+            ("simulated-servers", "pair") => Some(pair),
+            _ => None,
+        }
+    }
+
+    fn names(&self, _: &str) -> Vec<String> {
+        vec!["short".to_owned()]
+    }
+}
+
+fn settings(change: &Json) -> Json {
+    let mut settings =
+        json!({"workload": "short", "arrival": {"closed-loop": {"clients": 4}}, "requests": 8});
+    for (key, value) in change.as_object().unwrap() {
+        if value.is_null() {
+            settings.as_object_mut().unwrap().remove(key);
+        } else {
+            settings[key] = value.clone();
+        }
+    }
+    settings
+}
+
+#[test]
+fn a_workload_by_name_and_written_out_have_the_same_parameters() {
+    let inline = Shelf.find("workloads", "short").unwrap();
+    let by_name = Load.canonical(&settings(&json!({})), &Shelf).unwrap();
+    assert_eq!(
+        by_name,
+        Load.canonical(&settings(&json!({"workload": inline})), &Shelf)
+            .unwrap()
+    );
+    assert!(by_name["workload"].get("description").is_none());
+}
+
+#[test]
+fn canonical_parameters_are_their_own_canonical_form() {
+    let once = Load
+        .canonical(&settings(&json!({"heartbeat": "120 s"})), &Shelf)
+        .unwrap();
+    assert_eq!(once["heartbeat"], "2 min");
+    assert_eq!(Load.canonical(&once, &Shelf).unwrap(), once);
+}
+
+#[test]
+fn a_pack_that_is_too_small_or_cannot_be_read_is_told_while_planning() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pack.jsonl");
+    let told = |text: &str, requests: u64| {
+        std::fs::write(&file, text).unwrap();
+        let workload = json!({"prompts": {"pack": {"file": file}}, "output": {"tokens": 4}});
+        let change = json!({"workload": workload, "requests": requests, "warmup": 1});
+        let problems = Load
+            .canonical(&settings(&change), &Reading::default())
+            .err()
+            .unwrap_or_default();
+        problems
+            .into_iter()
+            .map(|p| p.message)
+            .collect::<Vec<_>>()
+            .join("; ")
+    };
+    let two = "{\"prompt\": \"a\"}\n{\"prompt\": \"b\"}\n";
+    assert_eq!(told(two, 1), "");
+    assert!(
+        told(two, 2).contains("holds 2 prompts, but the cell needs 3"),
+        "{}",
+        told(two, 2)
+    );
+    assert!(told("{\"prompt\": \"a\"}\nnot json\n", 1).contains("line 2: column 2 is not JSON"));
+    assert!(told("\n", 1).contains("holds no prompts"));
+}
+
+#[test]
+fn a_key_that_is_not_set_is_missed_unless_the_server_is_simulated() {
+    let mut parameters = json!({"api-key-env": "BENCHTRAIL_NO_SUCH_KEY"});
+    let problem = Load.ready(&parameters, &NamedFiles::default()).unwrap_err();
+    assert_eq!(problem.route, [Step::Key("api-key-env".to_owned())]);
+    assert!(problem.message.contains("`BENCHTRAIL_NO_SUCH_KEY`") && problem.hint.is_some());
+    parameters["simulate"] = json!({});
+    assert_eq!(Load.ready(&parameters, &NamedFiles::default()), Ok(()));
+}
+
+#[test]
+fn requests_per_client_are_requests() {
+    let change = json!({"requests": null, "requests-per-client": 2});
+    let each = Load.canonical(&settings(&change), &Shelf).unwrap();
+    assert_eq!(each, Load.canonical(&settings(&json!({})), &Shelf).unwrap());
+}
+
+#[test]
+fn every_mistake_is_found_at_once_with_its_place() {
+    let change =
+        json!({"workload": "shrt", "arrival": {"poisson": {"rate": 0.0}}, "requests": null});
+    let problems = Load.canonical(&settings(&change), &Shelf).unwrap_err();
+    let found: Vec<String> = problems.iter().map(|p| p.message.clone()).collect();
+    assert_eq!(
+        found,
+        [
+            "rate must be above 0, got 0",
+            "the number of requests to measure is missing",
+            "no workload is named `shrt`",
+        ]
+    );
+}
+
+#[test]
+fn headers_are_parameters_and_a_secret_among_them_is_refused() {
+    let parameters =
+        |headers: &Json| Load.canonical(&settings(&json!({ "headers": headers })), &Shelf);
+    assert_eq!(
+        parameters(&json!({"X-Route": "blue"})).unwrap()["headers"],
+        json!({"X-Route": "blue"})
+    );
+    assert!(parameters(&json!({})).unwrap().get("headers").is_none());
+    let problems = parameters(&json!({"Authorization": "Bearer 1", "Host": "other"})).unwrap_err();
+    assert_eq!(problems.len(), 2);
+    assert!(
+        problems[0]
+            .hint
+            .as_deref()
+            .unwrap()
+            .contains("environment variable"),
+        "{problems:?}"
+    );
+}
+
+#[test]
+fn a_simulated_server_by_name_and_written_out_have_the_same_parameters() {
+    let server =
+        json!({"description": "d", "slots": 2, "prefill": {}, "decode": {"fixed": "10 ms"}});
+    let named = settings(&json!({"simulate": {"server": "pair"}}));
+    let written = settings(&json!({"simulate": {"server": server}}));
+    let by_name = Load.canonical(&named, &Shelf).unwrap();
+    assert_eq!(by_name, Load.canonical(&written, &Shelf).unwrap());
+    assert!(by_name["simulate"]["server"].get("description").is_none());
+    assert_eq!(Load.canonical(&by_name, &Shelf).unwrap(), by_name);
+}
+
+#[test]
+fn mistakes_in_a_simulated_server_have_their_places() {
+    let unknown = settings(&json!({"simulate": {"server": "piar"}}));
+    let problems = Load.canonical(&unknown, &Shelf).unwrap_err();
+    assert_eq!(problems[0].message, "no simulated server is named `piar`");
+    let wrong =
+        json!({"slots": 2, "prefill": {}, "decode": {"fixed": "0 s"}, "tokens-per-word": -1.0});
+    let written = settings(&json!({"simulate": {"server": wrong, "slowdown": 0.0}}));
+    let problems = Load.canonical(&written, &Shelf).unwrap_err();
+    let found: Vec<_> = problems
+        .iter()
+        .map(|p| (p.route.len(), p.message.as_str()))
+        .collect();
+    let expected = [
+        (2, "slowdown must be above 0, got 0"),
+        (3, "tokens-per-word must be above 0, got -1"),
+        (4, "a decode step must take time"),
+    ];
+    assert_eq!(found, expected);
+}
+
+fn refused(settings: &Json) -> String {
+    let problems = Load.canonical(settings, &Shelf).unwrap_err();
+    let text = |p: &Problem| format!("{} ({})", p.message, p.hint.clone().unwrap_or_default());
+    problems.iter().map(text).collect::<Vec<_>>().join("; ")
+}
+
+#[test]
+fn images_of_a_simulated_load_need_a_price_in_tokens() {
+    let stage = |server: Json| {
+        json!({
+            "api": "openai-chat", "arrival": "sequential", "requests": 2, "simulate": {"server": server},
+            "workload": {"prompts": {"words": {"length": 5}}, "output": {"tokens": 4},
+                         "images": {"count": 1, "width": 8, "height": 8}},
+        })
+    };
+    let mut server = json!({"slots": 1, "prefill": {}, "decode": {"fixed": "1 ms"}});
+    let text = refused(&stage(server.clone()));
+    assert!(
+        text.contains("what an image costs") && text.contains("tokens-per-image"),
+        "{text}"
+    );
+    server["tokens-per-image"] = json!(576);
+    assert!(Load.canonical(&stage(server), &Shelf).is_ok());
+    let vectors = json!({
+        "api": "openai-embeddings", "arrival": "sequential", "requests": 2, "simulate": {"server": "batching"},
+        "workload": {"prompts": {"words": {"length": 5}}},
+    });
+    let refused = Load.canonical(&vectors, &Shelf).err();
+    let said = |p: &Problem| p.message.contains("generates");
+    assert!(!refused.unwrap_or_default().iter().any(said));
+}
+
+#[test]
+fn what_does_not_apply_to_an_api_is_refused_while_planning() {
+    let words = json!({"words": {"length": 5}});
+    let stage = |api: &str, workload: Json| json!({"api": api, "workload": workload, "arrival": "sequential", "requests": 2});
+    let image = json!({"count": 1, "width": 8, "height": 8});
+    for (settings, part) in [
+        (
+            stage(
+                "openai-embeddings",
+                json!({"prompts": words, "output": {"tokens": 4}}),
+            ),
+            "`output` of the workload does not apply",
+        ),
+        (
+            stage("openai-chat", json!({"prompts": words})),
+            "the workload has no `output`",
+        ),
+        (
+            stage("rerank", json!({"prompts": words})),
+            "nothing to rank",
+        ),
+        (
+            stage(
+                "openai-chat",
+                json!({"prompts": words, "output": {"tokens": 4}, "documents": {"count": 2, "length": 4}}),
+            ),
+            "only `api: rerank`",
+        ),
+        (
+            stage(
+                "openai-completions",
+                json!({"prompts": words, "output": {"tokens": 4}, "images": image}),
+            ),
+            "takes no images",
+        ),
+        (
+            stage(
+                "anthropic-messages",
+                json!({"prompts": words, "output": {"tokens": 4, "mode": "exact"}}),
+            ),
+            "`mode: exact` demands",
+        ),
+        (
+            stage(
+                "anthropic-messages",
+                json!({"prompts": words, "output": {"tokens": 4}, "structured": {"schema": {"type": "object"}}}),
+            ),
+            "no way to demand a JSON Schema",
+        ),
+    ] {
+        let text = refused(&settings);
+        assert!(text.contains(part), "{settings}: {text}");
+    }
+    let mut streamed = stage("openai-embeddings", json!({"prompts": words}));
+    assert_eq!(
+        Load.canonical(&streamed, &Shelf).unwrap()["delivery"],
+        "whole"
+    );
+    streamed["delivery"] = json!("streamed");
+    assert!(refused(&streamed).contains("not in a stream"));
+}

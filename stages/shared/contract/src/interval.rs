@@ -1,0 +1,57 @@
+//! How the description of a column says that it is an end of an interval: written by operators, read by the report.
+
+use std::fmt;
+
+/// An end of an interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IntervalEnd {
+    /// The smaller one.
+    Lower,
+    /// The larger one.
+    Upper,
+}
+
+impl IntervalEnd {
+    /// Describes a column that holds this end of an interval.
+    pub fn of(self, interval: impl fmt::Display) -> String {
+        format!("{self} end of {interval}")
+    }
+
+    /// Reads a description: which end the column holds, and of which interval. `None` for other columns.
+    pub fn read(description: &str) -> Option<(Self, &str)> {
+        [Self::Lower, Self::Upper].into_iter().find_map(|end| {
+            let interval = description.strip_prefix(end.of("").as_str())?;
+            Some((end, interval))
+        })
+    }
+}
+
+impl fmt::Display for IntervalEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Lower => "lower",
+            Self::Upper => "upper",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_that_is_described_is_read_as_what_it_is() {
+        for end in [IntervalEnd::Lower, IntervalEnd::Upper] {
+            let description = end.of("the 0.95 interval of x");
+            assert_eq!(
+                IntervalEnd::read(&description),
+                Some((end, "the 0.95 interval of x"))
+            );
+        }
+        assert_eq!(
+            IntervalEnd::Lower.of("its interval"),
+            "lower end of its interval"
+        );
+        assert_eq!(IntervalEnd::read("the lower end of a rope"), None);
+    }
+}
