@@ -13,7 +13,9 @@ use contract::{Api, Phase};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use load::reference::{Launcher, ReferenceProcess};
-use load::{Beside, LoadSpec, Origin, Settings, Slo, Summarizer, Target, Telemetry, run_load_into};
+use load::{
+    LoadSpec, Monitoring, Origin, Settings, Slo, Summarizer, Target, Telemetry, run_load_into,
+};
 use pipeline::stage::{Control, Coordinates};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -186,7 +188,7 @@ fn ours(url: &str, streams: u32) -> Result<Seen, Failure> {
     run_load_into(
         &spec,
         &target,
-        &Beside::new(Telemetry::none()),
+        &Monitoring::new(Telemetry::none()),
         folder.path(),
         &Control::quiet(),
         &mut |row, chunks| {
