@@ -185,13 +185,12 @@ impl Backend for Cloud {
     }
 
     fn put_file(&self, name: &str, file: &Path) -> Result<(), RemoteError> {
-        let mut file = File::open(file).map_err(|e| self.unread(&e))?;
-        let size = file.metadata().map_err(|e| self.unread(&e))?.len();
+        let opened = File::open(file).map_err(|e| self.unread(&e))?;
+        let size = opened.metadata().map_err(|e| self.unread(&e))?.len();
         if size > PART {
-            return self.put_parts(name, file, size);
+            return self.put_parts(name, opened, size);
         }
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(|e| self.unread(&e))?;
+        let bytes = std::fs::read(file).map_err(|e| self.unread(&e))?;
         let key = self.key(name);
         let put = self.runtime.block_on(self.store.put(&key, bytes.into()));
         put.map(drop).map_err(|e| self.refusal(&e))
