@@ -33,6 +33,11 @@ pub(super) struct Body<'a> {
     ids: BTreeSet<String>,
     /// Whether the text is inside an appendix.
     in_appendix: bool,
+    /// How many lists are open, and where the outermost one began last.
+    lists: usize,
+    list_at: usize,
+    /// Whether a figure stands beside the list that it follows.
+    paired: bool,
     /// Whether each open link became one.
     links: Vec<bool>,
     pub(super) out: String,
@@ -68,6 +73,9 @@ impl<'a> Body<'a> {
             shown: BTreeMap::new(),
             ids: ["contents", "trails", "text"].map(str::to_owned).into(),
             in_appendix: false,
+            lists: 0,
+            list_at: 0,
+            paired: false,
             links: Vec::new(),
             out: String::with_capacity(markdown.len() * 8),
             headings: Vec::new(),
@@ -175,6 +183,7 @@ impl<'a> Body<'a> {
 
     fn plot(&mut self, drawn: &'a Drawn, events: &Events<'a>) -> usize {
         let image = end_of(events);
+        let beside = self.begin_pair();
         let caption = self
             .label(&events[image..])
             .filter(|(word, _)| *word == "figure");
@@ -209,7 +218,22 @@ impl<'a> Body<'a> {
             self.out.push_str("</p>");
         }
         self.out.push_str("</details></figure>\n");
+        if beside {
+            self.out.push_str("</div>\n");
+        }
         image + length
+    }
+
+    /// Begins what stands side by side on a wide screen: the answers, which are a list, and the picture that
+    /// follows them in the first section. Returns whether that is what follows.
+    fn begin_pair(&mut self) -> bool {
+        let sections = self.headings.iter().filter(|h| h.level == HeadingLevel::H2);
+        let pairs = !self.paired && sections.count() == 1 && self.out.ends_with("</ul>\n");
+        if pairs {
+            self.paired = true;
+            self.out.insert_str(self.list_at, "<div class=\"first\">\n");
+        }
+        pairs
     }
 
     fn heading(&mut self, level: HeadingLevel, inside: &Events<'a>) {
@@ -349,6 +373,12 @@ impl<'a> Body<'a> {
     }
 
     fn start(&mut self, tag: &Tag<'a>) {
+        if matches!(tag, Tag::List(_)) {
+            if self.lists == 0 {
+                self.list_at = self.out.len();
+            }
+            self.lists += 1;
+        }
         let open = match tag {
             Tag::Paragraph => "<p>",
             Tag::BlockQuote(_) => "<blockquote>\n",
@@ -388,6 +418,9 @@ impl<'a> Body<'a> {
     }
 
     fn end(&mut self, tag: TagEnd) {
+        if matches!(tag, TagEnd::List(_)) {
+            self.lists = self.lists.saturating_sub(1);
+        }
         let close = match tag {
             TagEnd::Paragraph | TagEnd::HtmlBlock => "</p>\n",
             TagEnd::BlockQuote(_) => "</blockquote>\n",

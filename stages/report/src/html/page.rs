@@ -49,7 +49,7 @@ pub(crate) fn page(parts: &Parts<'_>) -> String {
          <a class=\"skip\" href=\"#text\">Skip to the text</a>\n",
         escape(title),
         sheet(),
-        running_foot(parts.spans)
+        running_lines(parts.spans)
     );
     page.reserve(body.out.len() + 4096);
     page.push_str("<main id=\"text\">\n");
@@ -65,9 +65,9 @@ pub(crate) fn page(parts: &Parts<'_>) -> String {
     page
 }
 
-/// Returns the rule that prints the trail digest and the page's number at the foot of every page:
+/// Returns the rule that prints the trail digest at the head of every page and the page's number at its foot:
 /// a sheet of paper says which study it is of.
-fn running_foot(spans: &[TracedSpan]) -> String {
+fn running_lines(spans: &[TracedSpan]) -> String {
     let digest = spans
         .iter()
         .find(|span| span.entry.source == TraceSource::Trail);
@@ -79,7 +79,7 @@ fn running_foot(spans: &[TracedSpan]) -> String {
         return String::new();
     };
     format!(
-        "\n@page{{@bottom-left{{content:\"{digest}\";font:7pt monospace}}@bottom-right{{content:counter(page);font:8pt sans-serif}}}}"
+        "\n@page{{@top-left{{content:\"Trail {digest}\";font:7pt monospace}}@bottom-right{{content:counter(page);font:8pt sans-serif}}}}"
     )
 }
 

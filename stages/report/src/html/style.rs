@@ -10,6 +10,8 @@ pub(super) struct Palette {
     link: &'static str,
     panel: &'static str,
     line: &'static str,
+    /// The edge of a table or figure that goes on beyond it.
+    beyond: &'static str,
 }
 
 const LIGHT: Palette = Palette {
@@ -19,6 +21,7 @@ const LIGHT: Palette = Palette {
     link: "#0550ae",
     panel: "#f3f5f7",
     line: "#d0d7de",
+    beyond: "#8c959f",
 };
 
 const DARK: Palette = Palette {
@@ -28,6 +31,7 @@ const DARK: Palette = Palette {
     link: "#79b8ff",
     panel: "#1b222c",
     line: "#3d444d",
+    beyond: "#6e7681",
 };
 
 /// Returns the style sheet.
@@ -47,9 +51,10 @@ fn variables(palette: &Palette) -> String {
         link,
         panel,
         line,
+        beyond,
     } = palette;
     format!(
-        ":root{{--background:{background};--text:{text};--muted:{muted};--link:{link};--panel:{panel};--line:{line}}}"
+        ":root{{--background:{background};--text:{text};--muted:{muted};--link:{link};--panel:{panel};--line:{line};--beyond:{beyond}}}"
     )
 }
 
@@ -70,6 +75,10 @@ code,pre{font-family:ui-monospace,'DejaVu Sans Mono',monospace;font-size:.9em}
 pre{background:var(--panel);padding:.8em 1em;white-space:pre-wrap;border-radius:4px}
 blockquote{border-left:3px solid var(--line);padding-left:1em;color:var(--muted)}
 .scroll{overflow-x:auto;margin:1.2em 0}
+.scroll,figure.plot{background:linear-gradient(to right,var(--background) 40%,transparent) 0 0/2.5rem 100% no-repeat local,\
+linear-gradient(to left,var(--background) 40%,transparent) 100% 0/2.5rem 100% no-repeat local,\
+linear-gradient(to right,var(--beyond),transparent) 0 0/1rem 100% no-repeat scroll,\
+linear-gradient(to left,var(--beyond),transparent) 100% 0/1rem 100% no-repeat scroll}
 table{overflow-wrap:normal;border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.92rem}
 caption{text-align:left;padding-bottom:.5em;color:var(--text)}
 th,td{padding:.3em .6em;border-bottom:1px solid var(--line);text-align:left;vertical-align:top}
@@ -89,6 +98,16 @@ nav ul ul{columns:auto;padding-left:1.2em}
 summary h2,summary h3{display:inline;border:0;margin:0}
 summary h3{font-size:.92rem;color:var(--text)}
 .appendix>summary{margin-top:3em;color:var(--text)}
+.first>ul,.first>figure{max-width:52rem}
+@media (min-width:66rem){
+.first{display:grid;grid-template-columns:minmax(0,1fr) minmax(34rem,1fr);column-gap:2rem;align-items:start}
+.first>figure{margin-top:.8em}
+}
+@media (min-width:110rem){
+main>figure.plot{max-width:none;display:grid;grid-template-columns:52rem minmax(0,24rem);column-gap:2rem;align-items:center}
+main>figure.plot>svg{grid-row:1/3;width:100%}
+main>figure.plot>details{align-self:start}
+}
 @media (min-width:84rem){
 main:has(#contents){max-width:78rem;margin-left:max(20rem,calc(50vw - 29rem))}
 #contents{position:fixed;top:1.5rem;left:max(1.5rem,calc(50vw - 47.5rem));width:15.5rem;max-height:calc(100vh - 3rem);overflow:auto}
@@ -125,7 +144,8 @@ table{font-size:.85rem}
 }
 @page{margin:18mm 16mm}
 @media print{
-:root{--background:#fff;--text:#000;--muted:#444;--link:#000;--panel:#fff;--line:#999}
+:root{--background:#fff;--text:#000;--muted:#444;--link:#000;--panel:#fff;--line:#999;--beyond:transparent}
+.first{display:block}
 body{font-size:10pt}
 main{max-width:none;padding:0}
 .n,.n:hover,.n:focus{text-decoration:none;background:none}

@@ -259,6 +259,27 @@ fn a_table_has_caption_and_scopes_and_a_figure_its_name() {
 }
 
 #[test]
+fn the_picture_that_follows_the_answers_stands_beside_them_and_no_other_does() {
+    let section = "- apples\n  - a part of it\n- plums\n\n{{ figure(\"curve\") }}\n\n";
+    let template = format!(
+        "# Study\n\n## Summary\n\n{section}## Results\n\n- pears\n\n{{{{ figure(\"map\") }}}}\n"
+    );
+    let (html, _, _) = lab_page(&template);
+    let pairs: Vec<&str> = html.split("<div class=\"first\">").skip(1).collect();
+    assert_eq!(pairs.len(), 1);
+    let (pair, rest) = pairs[0].split_once("</figure>\n</div>").expect("it ends");
+    assert!(
+        pair.starts_with("\n<ul>\n<li>apples"),
+        "the whole list: {pair}"
+    );
+    assert!(pair.contains("plums") && pair.contains("figure-curve"));
+    assert!(rest.contains("pears") && rest.contains("figure-map"));
+    // Text between the answers and the picture leaves both where they are.
+    let (html, _, _) = lab_page(&template.replace("plums\n\n", "plums\n\nAnd more.\n\n"));
+    assert!(!html.contains("class=\"first\""));
+}
+
+#[test]
 fn the_verdict_of_a_statement_stands_with_its_words_and_numbers() {
     let (_, pieces, trace) = lab_page(TEMPLATE);
     let words = pieces
