@@ -342,7 +342,7 @@ impl Store {
             finding.repaired = true;
             match finding.kind {
                 FsckFindingKind::Damaged | FsckFindingKind::Stranger => {
-                    self.quarantine(&finding.path)?
+                    self.quarantine(&finding.path)?;
                 }
                 FsckFindingKind::Leftover => remove_any(&finding.path)?,
                 FsckFindingKind::BrokenIndex => finding.repaired = false,

@@ -143,11 +143,7 @@ fn columns(given: &Parameters, unit: &str) -> Columns<'static, Course> {
         "first {ladder} at which the sign of the mean effect changes; not evidence by itself"
     );
     let n = format!("values of {ladder} at which both sides were measured");
-    let end = |which: IntervalEnd| {
-        which.of(format!(
-            "its interval at the level of its step in the family"
-        ))
-    };
+    let end = |which: IntervalEnd| which.of("its interval at the level of its step in the family");
     let sided = |name: &str, what: String| match given.scale {
         Scale::Ratio => Spec::float(name, "1", what).over(&a, &b),
         Scale::Difference => Spec::float(name, unit, what),
