@@ -162,7 +162,7 @@ fn answer(request: &Request, state: &mut State) -> Option<(u16, Vec<u8>)> {
     state.puts += u32::from(is_put);
     let cut = is_put && behaviour.cuts > 0 && state.puts % 2 == 1;
     behaviour.cuts -= u32::from(cut);
-    if cut && behaviour.cuts % 2 == 0 {
+    if cut && behaviour.cuts.is_multiple_of(2) {
         return None;
     }
     let (ignores, hides) = (behaviour.ignores_conditions, behaviour.lists_nothing);

@@ -238,7 +238,7 @@ fn a_server_that_cannot_be_reached_and_one_that_takes_no_writes_are_told_apart()
         gone.stderr
     );
     behaves(&stub, |b| {
-        b.refuses_puts = Some((403, "<Error><Code>AccessDenied</Code></Error>".to_owned()))
+        b.refuses_puts = Some((403, "<Error><Code>AccessDenied</Code></Error>".to_owned()));
     });
     let refused = run(&ada, &stub, &["push", TEAM]);
     assert_eq!(refused.code, Some(4), "{}", refused.stderr);

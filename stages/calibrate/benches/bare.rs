@@ -283,10 +283,6 @@ async fn answer(
     first.ok_or_else(|| "an answer without data".into())
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a bench measures the time that passes"
-)]
 fn now() -> Instant {
     Instant::now()
 }

@@ -326,7 +326,7 @@ fn meaning(error: &Error, chain: &[String]) -> Meaning {
     let fits = |sign: &&str| words.contains(*sign) || message.contains(*sign);
     if let Some((_, meaning)) = CODES
         .iter()
-        .find(|(signs, _)| signs.iter().any(|s| fits(s)))
+        .find(|(signs, _)| signs.iter().any(&fits))
     {
         return *meaning;
     }
