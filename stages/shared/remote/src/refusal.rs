@@ -324,10 +324,7 @@ fn meaning(error: &Error, chain: &[String]) -> Meaning {
     let words = code.clone().unwrap_or_else(|| after_status(whole));
     let message = element(whole, "Message").unwrap_or_default();
     let fits = |sign: &&str| words.contains(*sign) || message.contains(*sign);
-    if let Some((_, meaning)) = CODES
-        .iter()
-        .find(|(signs, _)| signs.iter().any(&fits))
-    {
+    if let Some((_, meaning)) = CODES.iter().find(|(signs, _)| signs.iter().any(&fits)) {
         return *meaning;
     }
     match error {
