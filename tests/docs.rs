@@ -285,10 +285,12 @@ fn compare(printed: &str, said: &str, line: usize) {
 }
 
 /// The reports that ship, each with its archive beside it.
-const REPORTS: [&str; 4] = [
+const REPORTS: [&str; 6] = [
     "docs/first-report",
     "docs/gpu-study/two-engines",
     "docs/gpu-study/prefix-cache",
+    "docs/gpu-study/tensor-parallel",
+    "docs/gpu-study/lmdeploy",
     "docs/planted-grid",
 ];
 
