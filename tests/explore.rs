@@ -537,6 +537,35 @@ fn a_study_as_a_file_asks_nobody_and_says_what_did_not_fit() {
 }
 
 #[test]
+fn a_file_reads_each_object_a_few_times_however_many_cells_there_are() {
+    let project = Project::copy_of(grid());
+    let study = ["experiments/planted-grid.yaml", "--smoke"];
+    let told = project
+        .run([
+            "explore",
+            study[0],
+            study[1],
+            "--export",
+            "study.html",
+            "--json",
+        ])
+        .ok()
+        .json();
+    let bytes_of = |folder: &std::path::Path| -> u64 {
+        let files = files_below(folder).into_iter();
+        files
+            .map(|file| fs::metadata(file).map_or(0, |m| m.len()))
+            .sum()
+    };
+    let stored = bytes_of(&project.path().join(".benchtrail/objects"));
+    let read = told["bytes_read"].as_u64().expect("a number");
+    // Of a cell the record is read for each of its tables, and its rows for each metric. The tables of gates and
+    // the records that name every cell are read once, not once a cell.
+    assert!(read < 18 * stored, "{read} of {stored}");
+    assert!(told["replies"].as_u64() > Some(1_000), "{told}");
+}
+
+#[test]
 fn a_run_writes_its_events_beside_its_report_and_a_page_can_follow_them() {
     let project = Project::new();
     project.run(["run", "experiments/simulated.yaml", "--smoke", "--quiet"]);
@@ -949,4 +978,17 @@ fn a_page_stops_a_run_with_its_token_as_ctrl_c_does() {
         "as after Ctrl-C"
     );
     assert_eq!(ask(token.trim(), "application/json"), 409, "it is over");
+}
+
+/// Returns every file below a folder.
+fn files_below(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder").flatten() {
+        let path = entry.path();
+        match path.is_dir() {
+            true => files.extend(files_below(&path)),
+            false => files.push(path),
+        }
+    }
+    files
 }

@@ -476,28 +476,18 @@ impl Table {
     /// # Errors
     /// If there is no such column or row, or the column's type is none of ours.
     pub fn value(&self, column: &str, row: usize) -> Result<Scalar, TableError> {
+        scalar_of(column, self.array(column)?, row)
+    }
+
+    /// Returns the values of a column in these rows, in their order.
+    ///
+    /// # Errors
+    /// As [`Table::value`].
+    pub fn values(&self, column: &str, rows: &[usize]) -> Result<Vec<Scalar>, TableError> {
         let array = self.array(column)?;
-        if row >= array.len() {
-            return Err(TableError::new(format!("row {row} of {}", array.len())));
-        }
-        if array.is_null(row) {
-            return Ok(Scalar::Null);
-        }
-        let any = array.as_any();
-        if let Some(values) = any.downcast_ref::<Int64Array>() {
-            Ok(Scalar::Int(values.value(row)))
-        } else if let Some(values) = any.downcast_ref::<Float64Array>() {
-            Ok(Scalar::Float(values.value(row)))
-        } else if let Some(values) = any.downcast_ref::<StringArray>() {
-            Ok(Scalar::Text(values.value(row).to_owned()))
-        } else if let Some(values) = any.downcast_ref::<BooleanArray>() {
-            Ok(Scalar::Bool(values.value(row)))
-        } else {
-            Err(TableError::new(format!(
-                "column `{column}` holds {}",
-                array.data_type()
-            )))
-        }
+        rows.iter()
+            .map(|row| scalar_of(column, array, *row))
+            .collect()
     }
 
     /// Returns a column back in its buildable form, with unit and description.
@@ -597,6 +587,30 @@ pub(crate) fn writer_properties() -> WriterProperties {
         .set_created_by("benchtrail artifact format 1".to_owned())
         .set_max_row_group_row_count(Some(1 << 20))
         .build()
+}
+
+fn scalar_of(column: &str, array: &ArrayRef, row: usize) -> Result<Scalar, TableError> {
+    if row >= array.len() {
+        return Err(TableError::new(format!("row {row} of {}", array.len())));
+    }
+    if array.is_null(row) {
+        return Ok(Scalar::Null);
+    }
+    let any = array.as_any();
+    if let Some(values) = any.downcast_ref::<Int64Array>() {
+        Ok(Scalar::Int(values.value(row)))
+    } else if let Some(values) = any.downcast_ref::<Float64Array>() {
+        Ok(Scalar::Float(values.value(row)))
+    } else if let Some(values) = any.downcast_ref::<StringArray>() {
+        Ok(Scalar::Text(values.value(row).to_owned()))
+    } else if let Some(values) = any.downcast_ref::<BooleanArray>() {
+        Ok(Scalar::Bool(values.value(row)))
+    } else {
+        Err(TableError::new(format!(
+            "column `{column}` holds {}",
+            array.data_type()
+        )))
+    }
 }
 
 #[cfg(test)]

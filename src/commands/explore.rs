@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use explore::{Chunks, ServeError, Server, Site};
+use explore::{Chunks, ServeError, Server, Site, Step};
+use indicatif::ProgressBar;
 use serde_json::json;
 
 use crate::args::{ExploreArgs, Global};
@@ -13,7 +14,7 @@ use crate::locks::find_locks;
 use crate::project::{Project, shown};
 use crate::small;
 use crate::study::{Kept, Study, is_bundle};
-use crate::terminal::{bytes, complain, say};
+use crate::terminal::{bytes, complain, is_watched, say};
 
 /// A site, and what must live as long as it does.
 struct Opened {
@@ -139,7 +140,21 @@ fn export(
         true => Chunks::None,
         false => Chunks::IfTheyFit,
     };
-    let exported = explore::export(&opened.site, &id, limit, chunks).map_err(Stop::failed)?;
+    let bar = if is_watched() && !global.json {
+        ProgressBar::new_spinner()
+    } else {
+        ProgressBar::hidden()
+    };
+    let mut heard = |step: Step| {
+        bar.set_message(match step.of {
+            0 => step.what.to_owned(),
+            all => format!("{}: {} of {all}", step.what, step.done),
+        });
+        bar.tick();
+    };
+    let exported = explore::export(&opened.site, &id, limit, chunks, &mut heard);
+    bar.finish_and_clear();
+    let exported = exported.map_err(Stop::failed)?;
     std::fs::write(file, &exported.html)
         .map_err(|e| Stop::machine(format!("{}: {e}", file.display())))?;
     for what in &exported.left_out {
@@ -148,7 +163,11 @@ fn export(
     let size = exported.html.len();
     if global.json {
         let left_out = &exported.left_out;
-        say(&json!({"file": file, "bytes": size, "left_out": left_out}).to_string());
+        let about = json!({
+            "file": file, "bytes": size, "replies": exported.replies,
+            "bytes_read": exported.bytes_read, "left_out": left_out,
+        });
+        say(&about.to_string());
     } else {
         say(&format!("{}: {}", shown(file), bytes(size as u64)));
     }

@@ -6,6 +6,7 @@ use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
@@ -28,6 +29,8 @@ pub struct Store {
     pub(super) turn: Mutex<()>,
     /// Where objects that are not here come from.
     source: Option<Arc<dyn ObjectSource>>,
+    /// The bytes of the objects that were opened to be read, each counted as often.
+    opened: AtomicU64,
 }
 
 /// Another store that has objects which this one lacks.
@@ -79,6 +82,7 @@ impl Store {
             pending: Mutex::default(),
             turn: Mutex::default(),
             source: None,
+            opened: AtomicU64::new(0),
         })
     }
 
@@ -91,13 +95,21 @@ impl Store {
 
     /// Opens the file of an object to be read, fetched first if it is elsewhere.
     fn open_object(&self, digest: &Digest, path: &Path) -> Result<(File, u64), StoreError> {
-        match (open_regular(path), &self.source) {
+        let opened = match (open_regular(path), &self.source) {
             (Err(e), Some(source)) if e.kind() == io::ErrorKind::NotFound => {
                 source.fetch(digest, self)?;
                 open_regular(path).map_err(|e| unread(digest, path, e))
             }
             (opened, _) => opened.map_err(|e| unread(digest, path, e)),
-        }
+        }?;
+        self.opened.fetch_add(opened.1, Ordering::Relaxed);
+        Ok(opened)
+    }
+
+    /// Returns how many bytes the objects have that were read since the store was opened, each counted as often as
+    /// it was read. It tells whether work grows with what it is about.
+    pub fn bytes_read(&self) -> u64 {
+        self.opened.load(Ordering::Relaxed)
     }
 
     /// Returns the index.

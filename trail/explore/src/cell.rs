@@ -34,7 +34,8 @@ pub(crate) fn cell(study: &Study, stage: &str, at: &str, store: &Store) -> Resul
         value["evidence"] = artifacts_of(record.evidence.iter());
         value["record"] = shortened(record)?;
         value["inputs"] = inputs(record);
-        value["gates"] = gates(study, stage, record, store)?;
+        let own = record.coordinates.to_string();
+        value["gates"] = study.gates(store)?.of(stage, &own)?;
     }
     Ok(Reply::json(&value, Freshness::Tagged))
 }
@@ -90,42 +91,4 @@ fn inputs(record: &Record) -> Value {
         })
     });
     stages.collect()
-}
-
-/// Returns what the gates of the study's verify stages said of a cell.
-fn gates(study: &Study, stage: &str, record: &Record, store: &Store) -> Result<Value, Failure> {
-    let own = record.coordinates.to_string();
-    let mut found = Vec::new();
-    for verify in &study.lock.stages {
-        for cell in verify.cells.iter().filter(|c| c.outputs.is_some()) {
-            let Some(record) = record_of(store, &verify.name, cell)? else {
-                continue;
-            };
-            let Some(artifact) = record.outputs.get("gates") else {
-                // The cells of one stage have the same outputs.
-                break;
-            };
-            let table = artifacts::Table::from_parquet(store.get(&artifact.digest)?)?;
-            let [stages, cells] = [table.text("stage")?, table.text("cell")?];
-            for row in 0..table.rows() {
-                if stages[row] != Some(stage) || cells[row] != Some(own.as_str()) {
-                    continue;
-                }
-                let text = |name: &str| -> Result<Value, Failure> {
-                    Ok(crate::table::scalar(&table.value(name, row)?))
-                };
-                found.push(json!({
-                    "verify": verify.name,
-                    "at": cell.coordinates,
-                    "row": row,
-                    "gate": text("gate")?,
-                    "severity": text("severity")?,
-                    "outcome": text("outcome")?,
-                    "observed": text("observed")?,
-                    "expected": text("expected")?,
-                }));
-            }
-        }
-    }
-    Ok(Value::Array(found))
 }

@@ -1,9 +1,11 @@
 //! A study as one HTML file: the page with the replies it would ask for. It opens without a server.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use serde_json::{Value, json};
@@ -12,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 use crate::assets::{self, ASSETS};
 use crate::request::Ask;
 use crate::site::Site;
+use crate::study::Study;
 use crate::trail::Trail;
 
 /// The largest file that is written; what does not fit is left out, and the page says so.
@@ -35,12 +38,7 @@ const PAIRS: usize = 12;
 /// Sources of numbers that a page links to their trees; `report.js` has the same.
 const RESULTS: [&str; 6] = ["table", "count", "missing", "json", "statement", "ledger"];
 
-/// Lists in the tree of a number that may be long.
-const LISTS: [&str; 8] = [
-    "raw", "cells", "servers", "see", "sources", "spans", "also_at", "missing",
-];
-
-/// Items of such a list that a file holds.
+/// Items of each list in the tree of a number that a file holds.
 const ITEMS: usize = 12;
 
 /// Tables of a measured cell that its page shows.
@@ -64,8 +62,21 @@ pub struct Exported {
     pub html: String,
     /// How many replies it holds.
     pub replies: usize,
+    /// How many bytes of objects were read for it, each counted as often as it was read.
+    pub bytes_read: u64,
     /// What did not fit, in words; empty if everything did.
     pub left_out: Vec<String>,
+}
+
+/// How far an export has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What is being added, in words.
+    pub what: &'static str,
+    /// How many of it were added.
+    pub done: usize,
+    /// How many of it there are.
+    pub of: usize,
 }
 
 /// Whether a file holds the chunks of answers.
@@ -77,113 +88,114 @@ pub enum Chunks {
     None,
 }
 
-/// Writes a study as one HTML file of at most so many bytes.
+/// Writes a study as one HTML file of at most so many bytes; hears after each reply how far it is.
 ///
 /// The report and its figures come first, then the tables of results, the records of the cells, the trees of
 /// the report's numbers, what plots and comparisons show, each cell's request rows and telemetry, and last the
-/// chunks of answers.
+/// chunks of answers. The work grows with the cells and the numbers that fit, not with their product: each lock
+/// and each table of gates is read once.
 ///
 /// # Errors
 /// If there is no such study or the program was built without the page.
-pub fn export(site: &Site, id: &str, limit: usize, chunks: Chunks) -> Result<Exported, String> {
+pub fn export(
+    site: &Site,
+    id: &str,
+    limit: usize,
+    chunks: Chunks,
+    progress: &mut dyn FnMut(Step),
+) -> Result<Exported, String> {
     if ASSETS.is_empty() {
         return Err("this binary was built without the page, so it cannot export".into());
     }
     let study = site.study(id).map_err(|f| f.message)?;
-    let mut file = File::new(site, limit);
-    let of = |rest: &[&str]| -> Vec<String> {
-        let all = ["api", "v1", "studies", id];
-        all.iter().chain(rest).map(|s| (*s).to_owned()).collect()
-    };
-    file.add(&Ask::to(&["api", "v1"], &[]));
-    file.put(
-        "api/v1/studies?",
-        &json!({"studies": [study.line(&site.store)], "broken": []}),
-    );
-    let overview = file.add(&Ask::of(of(&[]), &[]));
-    let cells = file.add(&Ask::of(of(&["cells"]), &[]));
-    let report = file.add(&Ask::of(of(&["report"]), &[]));
-    file.group("tables of results");
-    for table in overview["tables"].as_array().into_iter().flatten() {
-        let name = table["name"].as_str().unwrap_or_default();
-        let measured =
-            |(stage, _, measured): (&str, &str, bool)| measured && table["stage"] == stage;
-        if table["lineage"] == false && !cells_of(&cells).any(measured) {
-            let to = ROWS.to_string();
-            file.add(&Ask::of(
-                of(&["tables", name]),
-                &[("from", "0"), ("to", &to)],
-            ));
-        }
+    let mut file = File::new(site, &study, limit, progress);
+    file.put(&Ask::to(&["api", "v1"], &[]).key(), &site.about().body);
+    let list = json!({"studies": [study.line(&site.store)], "broken": []});
+    file.put_value("api/v1/studies?", &list);
+    let overview = file.add_and_read(&[], &[]);
+    let cells = file.add_and_read(&["cells"], &[]);
+    let report = file.add_and_read(&["report"], &[]);
+    let executed: Vec<(&str, &str, bool)> = cells_of(&cells).collect();
+    let measured: Vec<(&str, &str)> = executed
+        .iter()
+        .filter(|(.., measured)| *measured)
+        .map(|(stage, at, _)| (*stage, *at))
+        .collect();
+    results(&mut file, &overview, &measured);
+    file.group("records of cells", executed.len());
+    for (stage, at, _) in &executed {
+        file.add(&["cell"], &[("stage", stage), ("cell", at)]);
     }
-    file.group("records of cells");
-    for (stage, at, _) in cells_of(&cells) {
-        file.add(&Ask::of(of(&["cell"]), &[("stage", stage), ("cell", at)]));
-    }
-    file.group("the trees of numbers");
-    for object in report["outputs"].as_object().into_iter().flatten() {
-        if object.0.ends_with(".svg") {
-            file.object(object.1.as_str().unwrap_or_default());
-        }
-    }
-    let trail = Trail::open(&study, None, &site.store).ok();
-    for number in report["numbers"].as_array().into_iter().flatten() {
-        let place = |i: usize| number[i].as_u64().and_then(|n| usize::try_from(n).ok());
-        let is_result = number[4].as_str().is_some_and(|s| RESULTS.contains(&s));
-        let Some(trail) = trail.as_ref().filter(|_| is_result) else {
-            continue;
-        };
-        let (line, column) = (number[0].to_string(), number[1].to_string());
-        let ask = Ask::of(of(&["why"]), &[("line", &line), ("column", &column)]);
-        file.add_value(&ask, || {
-            let mut tree = trail.answer(place(0), place(1), None).ok()?;
-            shorten(&mut tree);
-            Some(tree)
-        });
-    }
-    file.group("plots and comparisons");
-    plots(&mut file, &of, &cells, &overview);
-    file.group("request rows and telemetry");
+    trees(&mut file, &report);
+    plots(&mut file, &cells, &overview);
+    file.group("request rows and telemetry", measured.len() * TRACKS.len());
     let to = REQUESTS.to_string();
-    for (stage, at, measured) in cells_of(&cells) {
-        for track in TRACKS.iter().filter(|_| measured) {
+    for (stage, at) in &measured {
+        for track in TRACKS {
             let name = format!("{stage}.{track}");
-            let page = [("cell", at), ("from", "0"), ("to", to.as_str())];
-            file.add(&Ask::of(of(&["tables", &name]), &page));
+            let page = [("cell", *at), ("from", "0"), ("to", to.as_str())];
+            file.add(&["tables", &name], &page);
         }
     }
-    file.group("requests over time");
-    for (stage, at, _) in cells_of(&cells).filter(|(.., measured)| *measured) {
-        let ask = Ask::of(of(&["activity"]), &[("stage", stage), ("cell", at)]);
-        file.add_value(&ask, || {
-            let reply = site.answer(&ask);
-            let mut value: Value = serde_json::from_slice(&reply.body).ok()?;
-            // The request rows are in the file already; what is computed from them is not.
-            if let Some(single) = value["single"].as_object_mut() {
-                single.retain(|name, _| NOT_IN_ROWS.contains(&name.as_str()));
-            }
-            (reply.status == 200).then_some(value)
-        });
+    file.group("requests over time", measured.len());
+    for (stage, at) in &measured {
+        file.activity(stage, at);
     }
-    file.group("chunks of answers");
-    let to = CHUNKS.to_string();
-    for (stage, at, measured) in cells_of(&cells) {
-        if measured && chunks == Chunks::IfTheyFit {
-            let page = [("cell", at), ("from", "0"), ("to", to.as_str())];
-            file.add(&Ask::of(of(&["tables", &format!("{stage}.chunks")]), &page));
+    if chunks == Chunks::IfTheyFit {
+        file.group("chunks of answers", measured.len());
+        let to = CHUNKS.to_string();
+        for (stage, at) in &measured {
+            let page = [("cell", *at), ("from", "0"), ("to", to.as_str())];
+            file.add(&["tables", &format!("{stage}.chunks")], &page);
         }
     }
     file.finish(id)
 }
 
+/// Adds the tables of the stages that measure nothing.
+fn results(file: &mut File<'_>, overview: &Value, measured: &[(&str, &str)]) {
+    let stages: BTreeSet<&str> = measured.iter().map(|(stage, _)| *stage).collect();
+    let tables = overview["tables"].as_array().into_iter().flatten();
+    let is_result = |table: &&Value| {
+        let stage = table["stage"].as_str().unwrap_or_default();
+        table["lineage"] == false && !stages.contains(stage)
+    };
+    let tables: Vec<&Value> = tables.filter(is_result).collect();
+    file.group("tables of results", tables.len());
+    let to = ROWS.to_string();
+    for table in tables {
+        let name = table["name"].as_str().unwrap_or_default();
+        file.add(&["tables", name], &[("from", "0"), ("to", &to)]);
+    }
+}
+
+/// Adds the figures of the report and the tree of each result in it.
+fn trees(file: &mut File<'_>, report: &Value) {
+    let numbers = report["numbers"].as_array().into_iter().flatten();
+    let is_result = |number: &&Value| number[4].as_str().is_some_and(|s| RESULTS.contains(&s));
+    let numbers: Vec<&Value> = numbers.filter(is_result).collect();
+    file.group("the trees of numbers", numbers.len());
+    for object in report["outputs"].as_object().into_iter().flatten() {
+        if object.0.ends_with(".svg") {
+            file.object(object.1.as_str().unwrap_or_default());
+        }
+    }
+    let Ok(trail) = Trail::open(file.study, None, &file.site.store) else {
+        return;
+    };
+    for number in numbers {
+        let place = |i: usize| number[i].as_u64().and_then(|n| usize::try_from(n).ok());
+        let (line, column) = (number[0].to_string(), number[1].to_string());
+        file.add_value(&["why"], &[("line", &line), ("column", &column)], |_| {
+            trail.answer(place(0), place(1), None, ITEMS).ok()
+        });
+    }
+}
+
 /// Adds what plots and comparisons of the measured stages ask for: distributions as fine as the axes make them,
 /// which a page adds up, and every pair of labels of an axis.
-fn plots(
-    file: &mut File<'_>,
-    of: &dyn Fn(&[&str]) -> Vec<String>,
-    cells: &Value,
-    overview: &Value,
-) {
+fn plots(file: &mut File<'_>, cells: &Value, overview: &Value) {
+    file.group("plots and comparisons", 0);
     let stages = cells["stages"].as_array().into_iter().flatten();
     for stage in stages.filter(|stage| stage["class"] == "measurement") {
         let name = stage["name"].as_str().unwrap_or_default();
@@ -194,11 +206,11 @@ fn plots(
         let axes = stage["axes"].as_array().into_iter().flatten();
         let axes: Vec<&str> = axes.filter_map(Value::as_str).collect();
         let by: Vec<&str> = axes.iter().copied().filter(|axis| !repeats(axis)).collect();
-        file.add(&Ask::of(of(&["objective"]), &[("stage", name)]));
+        file.add(&["objective"], &[("stage", name)]);
         for metric in METRICS {
             let all = by.join(",");
             let ask = [("by", all.as_str()), ("metric", metric), ("stage", name)];
-            file.add(&Ask::of(of(&["distribution"]), &ask));
+            file.add(&["distribution"], &ask);
         }
         for (i, axis) in axes.iter().enumerate().filter(|(_, axis)| !repeats(axis)) {
             let lines = stage["cells"].as_array().into_iter().flatten();
@@ -214,32 +226,9 @@ fn plots(
                 .flat_map(|a| labels.iter().map(move |b| (a, b)));
             for (a, b) in pairs.filter(|(a, b)| a != b).take(PAIRS) {
                 let ask = [("stage", name), ("axis", axis), ("a", a), ("b", b)];
-                file.add(&Ask::of(of(&["contrast"]), &ask));
+                file.add(&["contrast"], &ask);
             }
         }
-    }
-}
-
-/// Leaves of each list of a tree what a page shows of it, and how many there were as `LIST_in_all`.
-fn shorten(tree: &mut Value) {
-    for list in LISTS {
-        let Some(items) = tree.get_mut(list).and_then(Value::as_array_mut) else {
-            continue;
-        };
-        let all = items.len();
-        items.truncate(ITEMS);
-        for item in items.iter_mut().filter(|item| item.is_object()) {
-            shorten(item);
-        }
-        if all > ITEMS {
-            tree[format!("{list}_in_all")] = json!(all);
-        }
-    }
-    if let Some(lineage) = tree.get_mut("lineage").filter(|l| l.is_object()) {
-        shorten(lineage);
-    }
-    if let Some(place) = tree.get_mut("place").filter(|p| p.is_object()) {
-        shorten(place);
     }
 }
 
@@ -258,60 +247,113 @@ fn cells_of(cells: &Value) -> impl Iterator<Item = (&str, &str, bool)> {
 /// The replies of a file, compressed as they come.
 struct File<'a> {
     site: &'a Site,
+    study: &'a Study,
     limit: usize,
     packed: DeflateEncoder<Vec<u8>>,
     replies: usize,
-    group: &'static str,
+    step: Step,
+    progress: &'a mut dyn FnMut(Step),
     missing: usize,
     left_out: Vec<String>,
 }
 
 impl<'a> File<'a> {
-    fn new(site: &'a Site, limit: usize) -> Self {
+    fn new(
+        site: &'a Site,
+        study: &'a Study,
+        limit: usize,
+        progress: &'a mut dyn FnMut(Step),
+    ) -> Self {
         // Base64 takes four letters for three bytes, and the page itself needs room.
         let page: usize = ASSETS.iter().map(|a| a.text.len()).sum();
         Self {
             site,
+            study,
             limit: limit.saturating_sub(page + (64 << 10)) / 4 * 3,
             packed: DeflateEncoder::new(Vec::new(), Compression::default()),
             replies: 0,
-            group: "",
+            step: Step {
+                what: "the report",
+                done: 0,
+                of: 3,
+            },
+            progress,
             missing: 0,
             left_out: Vec::new(),
         }
     }
 
     /// Begins another kind of replies; tells how many of the last kind did not fit.
-    fn group(&mut self, name: &'static str) {
+    fn group(&mut self, what: &'static str, of: usize) {
         if self.missing > 0 {
             self.left_out
-                .push(format!("{} of {}", self.missing, self.group));
+                .push(format!("{} of {}", self.missing, self.step.what));
         }
-        (self.group, self.missing) = (name, 0);
+        self.missing = 0;
+        self.step = Step { what, done: 0, of };
+        (self.progress)(self.step);
     }
 
-    /// Adds a reply, if it is one, and returns it.
-    fn add(&mut self, ask: &Ask) -> Value {
-        if self.is_full() {
-            self.missing += 1;
-            return Value::Null;
+    /// Returns whether there is room for another reply, and counts it.
+    fn next(&mut self) -> bool {
+        self.step.done += 1;
+        (self.progress)(self.step);
+        let is_full = self.packed.get_ref().len() >= self.limit;
+        self.missing += usize::from(is_full);
+        !is_full
+    }
+
+    /// Asks about the study, and adds the reply if it is one.
+    fn add(&mut self, path: &[&str], parameters: &[(&str, &str)]) -> Option<Bytes> {
+        if !self.next() {
+            return None;
         }
-        let reply = self.site.answer(ask);
-        let value: Value = match reply.status {
-            200 => serde_json::from_slice(&reply.body).unwrap_or_default(),
-            _ => return Value::Null,
-        };
-        self.put(&ask.key(), &value);
-        value
+        let ask = self.ask(path, parameters);
+        let body = self.site.of_study(self.study, path, &ask).ok()?.body;
+        self.put(&ask.key(), &body);
+        Some(body)
+    }
+
+    /// Adds a reply, and reads it; null if there is none.
+    fn add_and_read(&mut self, path: &[&str], parameters: &[(&str, &str)]) -> Value {
+        let body = self.add(path, parameters).unwrap_or_default();
+        serde_json::from_slice(&body).unwrap_or_default()
     }
 
     /// Adds a value that is worked out only if there is room.
-    fn add_value(&mut self, ask: &Ask, value: impl FnOnce() -> Option<Value>) {
-        if self.is_full() {
-            self.missing += 1;
-        } else if let Some(value) = value() {
-            self.put(&ask.key(), &value);
+    fn add_value(
+        &mut self,
+        path: &[&str],
+        parameters: &[(&str, &str)],
+        value: impl FnOnce(&Ask) -> Option<Value>,
+    ) {
+        if self.next() {
+            let ask = self.ask(path, parameters);
+            if let Some(value) = value(&ask) {
+                self.put_value(&ask.key(), &value);
+            }
         }
+    }
+
+    /// Adds what the requests of a cell did over time.
+    fn activity(&mut self, stage: &str, at: &str) {
+        let (site, study) = (self.site, self.study);
+        let parameters = [("stage", stage), ("cell", at)];
+        self.add_value(&["activity"], &parameters, |ask| {
+            let reply = site.of_study(study, &["activity"], ask).ok()?;
+            let mut value: Value = serde_json::from_slice(&reply.body).ok()?;
+            // The request rows are in the file already; what is computed from them is not.
+            if let Some(single) = value["single"].as_object_mut() {
+                single.retain(|name, _| NOT_IN_ROWS.contains(&name.as_str()));
+            }
+            Some(value)
+        });
+    }
+
+    fn ask(&self, path: &[&str], parameters: &[(&str, &str)]) -> Ask {
+        let study = ["api", "v1", "studies", &self.study.id];
+        let path = study.iter().chain(path).map(|part| (*part).to_owned());
+        Ask::of(path.collect(), parameters)
     }
 
     /// Adds the text of an object.
@@ -319,32 +361,34 @@ impl<'a> File<'a> {
         let ask = Ask::to(&["api", "v1", "objects", digest], &[]);
         let reply = self.site.answer(&ask);
         if let (200, Ok(text)) = (reply.status, std::str::from_utf8(&reply.body)) {
-            self.put(&ask.key(), &json!(text));
+            self.put_value(&ask.key(), &json!(text));
         }
     }
 
-    fn put(&mut self, key: &str, value: &Value) {
+    fn put_value(&mut self, key: &str, value: &Value) {
+        self.put(key, value.to_string().as_bytes());
+    }
+
+    /// Adds JSON.
+    fn put(&mut self, key: &str, json: &[u8]) {
         let comma = if self.replies == 0 { "{" } else { "," };
-        let entry = format!("{comma}{}:{value}", json!(key));
-        self.packed
-            .write_all(entry.as_bytes())
-            .expect("memory takes bytes");
+        let key = format!("{comma}{}:", json!(key));
+        for bytes in [key.as_bytes(), json] {
+            self.packed.write_all(bytes).expect("memory takes bytes");
+        }
         self.replies += 1;
     }
 
-    fn is_full(&self) -> bool {
-        self.packed.get_ref().len() >= self.limit
-    }
-
     fn finish(mut self, id: &str) -> Result<Exported, String> {
-        self.group("");
+        self.group("the page", 0);
         let about = json!({"study": id, "left_out": self.left_out});
-        self.put("export", &about);
+        self.put_value("export", &about);
         self.packed.write_all(b"}").map_err(|e| e.to_string())?;
         let packed = self.packed.finish().map_err(|e| e.to_string())?;
         Ok(Exported {
             html: page(&STANDARD.encode(packed)),
             replies: self.replies,
+            bytes_read: self.site.store.bytes_read(),
             left_out: self.left_out,
         })
     }

@@ -87,8 +87,10 @@ impl Site {
             ["api", "v1", "studies"] => self.list(),
             ["api", "v1", "runs"] => Ok(live::runs(&self.root)),
             ["api", "v1", "objects", digest] => self.object(digest),
-            ["api", "v1", "studies", id] => self.study(id)?.overview(&self.store),
-            ["api", "v1", "studies", id, rest @ ..] => self.of_study(id, rest, ask),
+            ["api", "v1", "studies", id, rest @ ..] => {
+                let study = self.study(id)?;
+                self.of_study(&study, rest, ask)
+            }
             ["api", ..] => Err(Failure::nothing(
                 format!("the API has no `/{}`", path.join("/")),
                 "`/api/v1/openapi.json` describes it",
@@ -99,30 +101,36 @@ impl Site {
         }
     }
 
-    fn of_study(&self, id: &str, rest: &[&str], ask: &Ask) -> Result<Reply, Failure> {
-        let study = self.study(id)?;
+    /// Answers a question about a study that was read before; `rest` is the path below the study.
+    pub(crate) fn of_study(
+        &self,
+        study: &Study,
+        rest: &[&str],
+        ask: &Ask,
+    ) -> Result<Reply, Failure> {
         let needed = |name: &str| {
             let missing = || Failure::question(format!("`{name}` is missing"), "");
             ask.get(name).ok_or_else(missing)
         };
         match rest {
+            [] => study.overview(&self.store),
             ["cells"] => study.cells(&self.store),
             ["cell"] => {
                 let at = ask.get("cell").unwrap_or_default();
-                cell::cell(&study, needed("stage")?, at, &self.store)
+                cell::cell(study, needed("stage")?, at, &self.store)
             }
             ["tables", name] => study.table(name, ask, &self.store),
-            ["report"] => report::report(&study, ask.get("cell"), &self.store),
-            ["why"] => trail::why(&study, ask, &self.store),
-            ["distribution"] => latency::distribution(&study, ask, &self.store),
-            ["objective"] => latency::objective(&study, ask, &self.store),
-            ["activity"] => activity::activity(&study, ask, &self.store),
-            ["contrast"] => contrast::contrast(&study, ask, &self.store),
+            ["report"] => report::report(study, ask.get("cell"), &self.store),
+            ["why"] => trail::why(study, ask, &self.store),
+            ["distribution"] => latency::distribution(study, ask, &self.store),
+            ["objective"] => latency::objective(study, ask, &self.store),
+            ["activity"] => activity::activity(study, ask, &self.store),
+            ["contrast"] => contrast::contrast(study, ask, &self.store),
             ["compare"] => {
                 let other = self.study(needed("with")?)?;
-                contrast::studies(&study, &other, ask, &self.store)
+                contrast::studies(study, &other, ask, &self.store)
             }
-            ["sql"] => self.sql(&study, needed("query")?, ask),
+            ["sql"] => self.sql(study, needed("query")?, ask),
             _ => Err(Failure::nothing(
                 format!("a study has no `{}`", rest.join("/")),
                 "`/api/v1/openapi.json` describes what it has",
@@ -130,7 +138,7 @@ impl Site {
         }
     }
 
-    fn about(&self) -> Reply {
+    pub(crate) fn about(&self) -> Reply {
         let name = self.root.file_name().map(|n| n.to_string_lossy());
         let value = json!({
             "program": "benchtrail",

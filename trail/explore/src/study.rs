@@ -1,6 +1,6 @@
 //! One study: its lock, its cells as a page wants them, its tables.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -17,6 +17,7 @@ use crate::about;
 use crate::catalogue::{Catalogue, Entry, record_of, union, whole};
 use crate::contrast;
 use crate::error::{Failure, Fault};
+use crate::gates::Gates;
 use crate::reply::{Freshness, Reply};
 use crate::request::Ask;
 use crate::table::{MAX_ROWS, View, scalar};
@@ -39,6 +40,9 @@ pub(crate) struct Study {
     pub(crate) lock: Lock,
     cells: OnceLock<Bytes>,
     about: OnceLock<Value>,
+    gates: OnceLock<Gates>,
+    /// Positions of cells in their stages.
+    positions: OnceLock<HashMap<(String, String), usize>>,
 }
 
 /// What of a record a page shows of each cell; the rest of a record is passed over.
@@ -112,6 +116,8 @@ impl Study {
             lock,
             cells: OnceLock::new(),
             about: OnceLock::new(),
+            gates: OnceLock::new(),
+            positions: OnceLock::new(),
         })
     }
 
@@ -272,6 +278,17 @@ impl Study {
         view.reply(name, &table, part, &notes)
     }
 
+    /// Returns what gates said of its cells. The tables of gates are read at the first call.
+    pub(crate) fn gates(&self, store: &Store) -> Result<&Gates, Failure> {
+        match self.gates.get() {
+            Some(gates) => Ok(gates),
+            None => {
+                let gates = Gates::read(&self.lock, store)?;
+                Ok(self.gates.get_or_init(|| gates))
+            }
+        }
+    }
+
     /// Returns a stage.
     pub(crate) fn stage(&self, name: &str) -> Result<&LockStage, Failure> {
         let names = || -> Vec<&str> { self.lock.stages.iter().map(|s| s.name.as_str()).collect() };
@@ -290,7 +307,16 @@ impl Study {
     /// Returns a stage and one of its cells.
     pub(crate) fn find(&self, stage: &str, at: &str) -> Result<(&LockStage, &LockCell), Failure> {
         let found = self.stage(stage)?;
-        let cell = found.cells.iter().find(|c| c.coordinates == at);
+        let positions = self.positions.get_or_init(|| {
+            let stages = self.lock.stages.iter();
+            let cells = stages.flat_map(|s| s.cells.iter().enumerate().map(move |c| (s, c)));
+            let place = |(s, (i, c)): (&LockStage, (usize, &LockCell))| {
+                ((s.name.clone(), c.coordinates.clone()), i)
+            };
+            cells.map(place).collect()
+        });
+        let position = positions.get(&(stage.to_owned(), at.to_owned()));
+        let cell = position.map(|position| &found.cells[*position]);
         let missing = || {
             let first = found.cells.first().map_or("", |c| c.coordinates.as_str());
             Failure::nothing(

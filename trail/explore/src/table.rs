@@ -250,10 +250,8 @@ fn words(value: &Scalar) -> String {
 fn page(names: &[String], table: &Table, rows: &[usize]) -> Result<Value, TableError> {
     let mut columns = Vec::with_capacity(names.len());
     for name in names {
-        let mut values = Vec::with_capacity(rows.len());
-        for row in rows {
-            values.push(scalar(&table.value(name, *row)?));
-        }
+        let values = table.values(name, rows)?;
+        let values: Vec<Value> = values.iter().map(scalar).collect();
         columns.push(json!({
             "name": name,
             "unit": table.unit(name),

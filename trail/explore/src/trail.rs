@@ -1,9 +1,11 @@
 //! Why a number is what it is: the tree of the crate `why`, and where a report prints the number.
 
+use std::collections::HashMap;
+
 use artifacts::Store;
 use pipeline::Coordinates;
 use serde_json::{Value, json};
-use why::{Answer, Document, Found, Number, Provenance, Query};
+use why::{Answer, Document, Found, MadeOf, Number, Provenance, Query, TableRows};
 
 use crate::error::Failure;
 use crate::reply::{Freshness, Reply};
@@ -23,7 +25,7 @@ pub(crate) fn why(study: &Study, ask: &Ask, store: &Store) -> Result<Reply, Fail
 
 /// A report with the lock it belongs to, for one question or many.
 pub(crate) struct Trail<'store> {
-    document: Document,
+    printed: Printed,
     provenance: Provenance<'store>,
 }
 
@@ -38,30 +40,80 @@ impl<'store> Trail<'store> {
         let locks = std::slice::from_ref(&study.path);
         Ok(Self {
             provenance: Provenance::choose(store, locks, &document),
-            document,
+            printed: Printed::of(document),
         })
     }
 
-    /// Returns the tree of the number at a place, or the numbers that stand there.
+    /// Returns the tree of the number at a place, or the numbers that stand there. Each list of the tree has at
+    /// most `most` items; where it had more, `LIST_in_all` says how many.
     pub(crate) fn answer(
         &self,
         line: Option<usize>,
         column: Option<usize>,
         text: Option<&str>,
+        most: usize,
     ) -> Result<Value, Failure> {
+        let document = &self.printed.document;
         let query = Query {
-            report: self.document.path.clone(),
+            report: document.path.clone(),
             line,
             column,
             text: text.map(str::to_owned),
         };
-        let (number, also) = match why::find(&self.document, &query)? {
+        let (number, also) = match why::find(document, &query)? {
             Found::One(number, also) => (number, also),
             Found::Several(numbers) => return Ok(json!({"several": numbers})),
         };
-        let answer = why::why(&self.document, &self.provenance, number, &also)?;
-        Ok(told(&answer, Some(&self.document)))
+        let answer = why::why(document, &self.provenance, number, &also)?;
+        Ok(told(answer, Some(&self.printed), most))
     }
+}
+
+/// A report, and where it prints each value.
+struct Printed {
+    document: Document,
+    lines: Vec<String>,
+    places: HashMap<String, Vec<usize>>,
+}
+
+impl Printed {
+    fn of(document: Document) -> Self {
+        let mut places: HashMap<String, Vec<usize>> = HashMap::new();
+        for (i, number) in document.numbers.iter().enumerate() {
+            if let Some(key) = key_of(number) {
+                places.entry(key).or_default().push(i);
+            }
+        }
+        let lines = document.markdown.split('\n').map(str::to_owned).collect();
+        Self {
+            document,
+            lines,
+            places,
+        }
+    }
+
+    /// Returns every place where the report prints the value of a number.
+    fn at(&self, number: &Number) -> Value {
+        let places = key_of(number).and_then(|key| self.places.get(&key));
+        let places = places.into_iter().flatten();
+        let line = |place: &usize| {
+            let n = &self.document.numbers[*place];
+            let words = n.line.checked_sub(1).and_then(|line| self.lines.get(line));
+            json!({"line": n.line, "column": n.column_start, "text": n.text, "words": words})
+        };
+        places.map(line).collect()
+    }
+}
+
+/// Returns what two places have in common that print the same value; `None` if the number is of no artifact.
+fn key_of(number: &Number) -> Option<String> {
+    let (source, artifact) = (number.source, number.artifact?);
+    let column = number.column.as_deref().unwrap_or("\u{0}");
+    Some(match (&number.row, &number.row_key) {
+        (Some(row), _) => format!("{source} {artifact} {row} {column}"),
+        (None, Some(key)) => format!("{source} {artifact} [{key}] {column}"),
+        (None, None) => format!("{source} {artifact} {column}"),
+    })
 }
 
 fn of_report(study: &Study, ask: &Ask, store: &Store) -> Result<Value, Failure> {
@@ -73,7 +125,7 @@ fn of_report(study: &Study, ask: &Ask, store: &Store) -> Result<Value, Failure> 
         ));
     }
     let trail = Trail::open(study, ask.get("report"), store)?;
-    trail.answer(line, place(ask, "column")?, text)
+    trail.answer(line, place(ask, "column")?, text, usize::MAX)
 }
 
 fn of_table(study: &Study, table: &str, ask: &Ask, store: &Store) -> Result<Value, Failure> {
@@ -95,27 +147,72 @@ fn of_table(study: &Study, table: &str, ask: &Ask, store: &Store) -> Result<Valu
     let answer = why::why_value(&provenance, stage, &at, (output, row, column))?;
     // A study without a report has no line that prints it.
     let document = report::find(study, ask.get("report"), store).ok();
-    Ok(told(&answer, document.as_ref().map(|f| &f.document)))
+    let printed = document.map(|found| Printed::of(found.document));
+    Ok(told(answer, printed.as_ref(), usize::MAX))
 }
 
 /// Returns the tree as `why --json` gives it, with every place where the report prints the value.
-fn told(answer: &Answer, document: Option<&Document>) -> Value {
-    let mut value = serde_json::to_value(answer).expect("an answer serializes");
-    let asked = &answer.number;
-    let same = |n: &&Number| {
-        n.artifact.is_some()
-            && (n.source, n.artifact, n.row, &n.column)
-                == (asked.source, asked.artifact, asked.row, &asked.column)
-            && (asked.row.is_some() || n.row_key == asked.row_key)
+fn told(mut answer: Answer, printed: Option<&Printed>, most: usize) -> Value {
+    let mut cut = Cut {
+        most,
+        longer: Vec::new(),
     };
-    let lines: Vec<&str> = document.map_or(Vec::new(), |d| d.markdown.split('\n').collect());
-    let numbers = document.map_or([].as_slice(), |d| &d.numbers);
-    let printed = numbers.iter().filter(same).map(|n| {
-        let text = n.line.checked_sub(1).and_then(|line| lines.get(line));
-        json!({"line": n.line, "column": n.column_start, "text": n.text, "words": text})
-    });
-    value["printed"] = printed.collect();
+    cut.answer(&mut answer);
+    let mut value = serde_json::to_value(&answer).expect("an answer serializes");
+    for (at, list, all) in cut.longer {
+        if let Some(Value::Object(object)) = value.pointer_mut(&at) {
+            object.insert(format!("{list}_in_all"), all.into());
+        }
+    }
+    value["printed"] = printed.map_or(Value::Array(Vec::new()), |p| p.at(&answer.number));
     value
+}
+
+/// Shortens the lists of a tree before it is written: a number of a large study is made of thousands of cells.
+struct Cut {
+    most: usize,
+    /// The lists that were longer: where, which, and how many items there were.
+    longer: Vec<(String, &'static str, usize)>,
+}
+
+impl Cut {
+    fn answer(&mut self, answer: &mut Answer) {
+        self.list(&mut answer.also_at, "", "also_at");
+        self.list(&mut answer.raw, "", "raw");
+        self.list(&mut answer.cells, "", "cells");
+        self.list(&mut answer.servers, "", "servers");
+        self.list(&mut answer.see, "", "see");
+        for (i, raw) in answer.raw.iter_mut().enumerate() {
+            self.list(&mut raw.spans, &format!("/raw/{i}"), "spans");
+        }
+        if let Some(place) = &mut answer.place {
+            self.list(&mut place.missing, "/place", "missing");
+        }
+        if let Some(lineage) = &mut answer.lineage {
+            self.rows(lineage, "/lineage");
+        }
+    }
+
+    fn rows(&mut self, rows: &mut TableRows, at: &str) {
+        self.list(&mut rows.spans, at, "spans");
+        self.list(&mut rows.sources, at, "sources");
+        for (i, source) in rows.sources.iter_mut().enumerate() {
+            let at = format!("{at}/sources/{i}");
+            match source {
+                MadeOf::Table(below) => self.rows(below, &at),
+                MadeOf::Raw(raw) => self.list(&mut raw.spans, &at, "spans"),
+                MadeOf::File(file) => self.list(&mut file.spans, &at, "spans"),
+                MadeOf::Lost { .. } => {}
+            }
+        }
+    }
+
+    fn list<T>(&mut self, items: &mut Vec<T>, at: &str, name: &'static str) {
+        if items.len() > self.most {
+            self.longer.push((at.to_owned(), name, items.len()));
+            items.truncate(self.most);
+        }
+    }
 }
 
 fn place(ask: &Ask, name: &str) -> Result<Option<usize>, Failure> {

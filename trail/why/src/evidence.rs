@@ -1,9 +1,9 @@
 //! What stands behind raw rows: the cells that measured them, the gates those cells met, the
 //! server that answered and the host it ran on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use artifacts::Digest;
+use artifacts::{Digest, Table, TableError};
 use pipeline::Json;
 use serde::Serialize;
 
@@ -59,11 +59,11 @@ impl Gates {
         self.pass + self.fail.len() + self.not_judged.len()
     }
 
-    fn add(&mut self, outcome: &str, finding: impl FnOnce() -> GateFinding) {
-        match outcome {
+    fn add(&mut self, finding: &GateFinding) {
+        match finding.outcome.as_str() {
             "pass" => self.pass += 1,
-            "fail" => self.fail.push(finding()),
-            _ => self.not_judged.push(finding()),
+            "fail" => self.fail.push(finding.clone()),
+            _ => self.not_judged.push(finding.clone()),
         }
     }
 }
@@ -83,6 +83,68 @@ pub struct GateFinding {
     pub observed: String,
     /// What was expected.
     pub expected: String,
+}
+
+/// A table of gates, read once for any number of questions.
+#[derive(Debug)]
+pub(crate) struct GateTable {
+    /// What was found: of each stage, in the order of the table.
+    found: Vec<(String, GateFinding)>,
+    /// What is of a cell, by stage and cell.
+    of_cell: HashMap<String, HashMap<String, Vec<usize>>>,
+    /// What is of a stage as a whole.
+    of_stage: Vec<usize>,
+}
+
+impl GateTable {
+    /// Reads the table.
+    ///
+    /// # Errors
+    /// If a column is missing or is not text.
+    pub(crate) fn read(table: &Table) -> Result<Self, TableError> {
+        let text = |name: &str| table.text(name);
+        let (stages, cells, gates) = (text("stage")?, text("cell")?, text("gate")?);
+        let (severities, observed, expected) =
+            (text("severity")?, text("observed")?, text("expected")?);
+        let outcomes = text("outcome")?;
+        let owned = |value: Option<&str>| value.unwrap_or_default().to_owned();
+        let mut read = Self {
+            found: Vec::with_capacity(table.rows()),
+            of_cell: HashMap::new(),
+            of_stage: Vec::new(),
+        };
+        for i in 0..table.rows() {
+            let stage = owned(stages[i]);
+            match cells[i] {
+                Some(cell) => {
+                    let cells = read.of_cell.entry(stage.clone()).or_default();
+                    cells.entry(cell.to_owned()).or_default().push(i);
+                }
+                None => read.of_stage.push(i),
+            }
+            let finding = GateFinding {
+                gate: owned(gates[i]),
+                severity: owned(severities[i]),
+                outcome: owned(outcomes[i]),
+                cell: cells[i].map(str::to_owned),
+                observed: owned(observed[i]),
+                expected: owned(expected[i]),
+            };
+            read.found.push((stage, finding));
+        }
+        Ok(read)
+    }
+
+    fn of_cell(&self, stage: &str, cell: &str) -> impl Iterator<Item = &GateFinding> {
+        let rows = self.of_cell.get(stage).and_then(|cells| cells.get(cell));
+        rows.into_iter().flatten().map(|row| &self.found[*row].1)
+    }
+
+    fn of_stages(&self, stages: &BTreeSet<&str>) -> impl Iterator<Item = &GateFinding> {
+        let found = self.of_stage.iter().map(|row| &self.found[*row]);
+        let own = found.filter(|(stage, _)| stages.contains(stage.as_str()));
+        own.map(|(_, finding)| finding)
+    }
 }
 
 /// A server as it was resolved, and the host it ran on.
@@ -128,13 +190,11 @@ pub(crate) fn behind(
     raw: &[RawRows],
 ) -> Result<Evidence, TrailError> {
     let mut evidence = Evidence::default();
-    let mut places: Vec<(&str, &str)> = Vec::new();
-    for rows in raw {
-        let place = (rows.stage.as_str(), rows.coordinates.as_str());
-        if !places.contains(&place) {
-            places.push(place);
-        }
-    }
+    let mut seen = BTreeSet::new();
+    let place = raw
+        .iter()
+        .map(|r| (r.stage.as_str(), r.coordinates.as_str()));
+    let places: Vec<(&str, &str)> = place.filter(|place| seen.insert(*place)).collect();
     let mut servers: BTreeMap<Digest, usize> = BTreeMap::new();
     for (stage, coordinates) in &places {
         let cell = pipeline::place::cell_text(stage, coordinates);
@@ -183,34 +243,18 @@ fn judge(
     if tables.is_empty() {
         tables = provenance.gates_of(places)?;
     }
-    let by_cell: BTreeMap<(&str, &str), usize> =
-        (0..).zip(places).map(|(at, p)| (*p, at)).collect();
+    let stages: BTreeSet<&str> = places.iter().map(|(stage, _)| *stage).collect();
     for digest in &tables {
         evidence.judged = true;
-        let table = provenance.reader.table(digest)?;
-        let wrong = |e: artifacts::TableError| TrailError::Artifact(*digest, e.to_string());
-        let text = |name: &str| table.text(name).map_err(wrong);
-        let (stages, cells, gates) = (text("stage")?, text("cell")?, text("gate")?);
-        let (severities, observed, expected) =
-            (text("severity")?, text("observed")?, text("expected")?);
-        let outcomes = text("outcome")?;
-        for i in 0..table.rows() {
-            let stage = stages[i].unwrap_or_default();
-            let outcome = outcomes[i].unwrap_or_default();
-            let finding = || GateFinding {
-                gate: gates[i].unwrap_or_default().to_owned(),
-                severity: severities[i].unwrap_or_default().to_owned(),
-                outcome: outcome.to_owned(),
-                cell: cells[i].map(str::to_owned),
-                observed: observed[i].unwrap_or_default().to_owned(),
-                expected: expected[i].unwrap_or_default().to_owned(),
-            };
-            // A gate of a stage without axes names its only cell with nothing.
-            match cells[i].and_then(|cell| by_cell.get(&(stage, cell))) {
-                Some(at) => evidence.cells[*at].gates.add(outcome, finding),
-                None if cells[i].is_some() || !places.iter().any(|(s, _)| *s == stage) => {}
-                None => evidence.study.add(outcome, finding),
+        let table = provenance.reader.gates(digest)?;
+        // A gate of a stage without axes names its only cell with nothing.
+        for ((stage, cell), judged) in places.iter().zip(&mut evidence.cells) {
+            for finding in table.of_cell(stage, cell) {
+                judged.gates.add(finding);
             }
+        }
+        for finding in table.of_stages(&stages) {
+            evidence.study.add(finding);
         }
     }
     Ok(())

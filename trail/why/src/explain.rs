@@ -370,13 +370,11 @@ fn place(
     }
     (place.operator, place.parameters) = (note("operator"), note("parameters"));
     place.level = note("level");
-    if let Some(cells) = note("missing") {
-        let cells: Vec<MissingCell> = serde_json::from_str(&cells).map_err(|e| {
-            TrailError::Artifact(artifact, format!("its note `missing` cannot be read: {e}"))
-        })?;
+    let missing = provenance.reader.missing(&artifact)?;
+    if !missing.is_empty() {
         let key = place.row_key.clone().unwrap_or_default();
-        let agrees = |cell: &MissingCell| allows_letters(&key, cell);
-        place.missing = cells.into_iter().filter(agrees).collect();
+        let agrees = |cell: &&MissingCell| allows_letters(&key, cell);
+        place.missing = missing.iter().filter(agrees).cloned().collect();
     }
     Ok(place)
 }

@@ -1,6 +1,6 @@
 //! From rows of a table, over the tables they were made of, to raw rows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use artifacts::Digest;
@@ -22,12 +22,6 @@ pub struct RowRange {
     pub start: usize,
     /// One past the last row.
     pub end: usize,
-}
-
-impl RowRange {
-    fn holds(&self, row: usize) -> bool {
-        (self.start..self.end).contains(&row)
-    }
 }
 
 /// Returns how many rows spans have together.
@@ -110,44 +104,49 @@ pub struct RawRows {
 }
 
 impl RawRows {
-    /// Whether both are rows of the same output of the same cell.
-    fn is_of(&self, other: &Self) -> bool {
-        let of = |r: &Self| {
-            (
-                r.artifact,
-                r.stage.clone(),
-                r.coordinates.clone(),
-                r.output.clone(),
-            )
-        };
-        of(self) == of(other)
-    }
-
     /// Returns the cell as messages write it.
     pub fn cell(&self) -> String {
         cell_text(&self.stage, &self.coordinates)
     }
 }
 
+/// Raw sources, each output of a cell once, in the order of first use.
+#[derive(Default)]
+struct Found<'a> {
+    raw: Vec<RawRows>,
+    places: HashMap<(&'a str, &'a str, &'a str, Digest), usize>,
+}
+
+impl<'a> Found<'a> {
+    fn add(&mut self, raw: &'a RawRows) {
+        let output = (&*raw.stage, &*raw.coordinates, &*raw.output, raw.artifact);
+        match self.places.get(&output) {
+            Some(known) => self.raw[*known].spans.extend(&raw.spans),
+            None => {
+                self.places.insert(output, self.raw.len());
+                self.raw.push(raw.clone());
+            }
+        }
+    }
+}
+
 impl TableRows {
     /// Returns every raw source below, those of the same output put together.
     pub fn raw(&self) -> Vec<RawRows> {
-        let mut found: Vec<RawRows> = Vec::new();
+        let mut found = Found::default();
         self.collect(&mut found);
-        found
+        for raw in &mut found.raw {
+            raw.spans = joined(raw.spans.iter().copied());
+            raw.rows = count(&raw.spans);
+        }
+        found.raw
     }
 
-    fn collect(&self, found: &mut Vec<RawRows>) {
+    fn collect<'a>(&'a self, found: &mut Found<'a>) {
         for source in &self.sources {
             match source {
                 MadeOf::Table(table) => table.collect(found),
-                MadeOf::Raw(raw) => match found.iter_mut().find(|f| f.is_of(raw)) {
-                    Some(known) => {
-                        known.spans = joined(known.spans.iter().chain(&raw.spans).copied());
-                        known.rows = count(&known.spans);
-                    }
-                    None => found.push(raw.clone()),
-                },
+                MadeOf::Raw(raw) => found.add(raw),
                 MadeOf::File(_) | MadeOf::Lost { .. } => {}
             }
         }
@@ -317,19 +316,22 @@ fn step(
         output,
         digest,
     } = &**artifact;
-    let inputs = holder.record.recipe.inputs.iter();
-    let mut read = inputs
-        .filter(|input| input.stage == cell.stage)
-        .flat_map(|input| &input.cells)
-        .filter(|input| input.coordinates == cell.coordinates);
+    let coordinates = cell.coordinates.to_string();
+    let inputs = provenance.reader.inputs(holder);
+    let place = (cell.stage.clone(), coordinates.clone());
+    let mut read = inputs.get(&place).into_iter().flatten().map(|(i, j)| {
+        let input = &holder.record.recipe.inputs[*i];
+        &input.cells[*j]
+    });
     let outputs = read
-        .find(|input| input.outputs.get(output) == Some(digest))
+        .find(|input| {
+            input.coordinates == cell.coordinates && input.outputs.get(output) == Some(digest)
+        })
         .map(|input| &input.outputs);
     let Some(outputs) = outputs else {
         let source = LineageSource::Artifact(artifact.clone());
         return Ok(lost(&source, "no input of the analysis has this artifact"));
     };
-    let coordinates = cell.coordinates.to_string();
     // An analysis of an analysis: its tables have lineages of their own.
     if outputs.contains_key(&format!("{output}.lineage"))
         && let Some(below) = provenance.at(&cell.stage, &coordinates)?
@@ -353,20 +355,46 @@ fn step(
     }))
 }
 
+/// A lineage, and where in it the lines of each row of its table are.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    lineage: Lineage,
+    /// Positions of lines, by row and then as they stand.
+    by_row: Vec<usize>,
+}
+
+impl Lines {
+    pub(crate) fn new(lineage: Lineage) -> Self {
+        let mut by_row: Vec<usize> = (0..lineage.rows.len()).collect();
+        by_row.sort_by_key(|line| lineage.rows[*line].row);
+        Self { lineage, by_row }
+    }
+
+    /// Returns the positions of the lines of rows, ascending.
+    fn of(&self, spans: &[RowRange]) -> Vec<usize> {
+        let before = |row: usize| {
+            let is_before = |line: &usize| self.lineage.rows[*line].row < row;
+            self.by_row.partition_point(is_before)
+        };
+        let part = |span: &RowRange| &self.by_row[before(span.start)..before(span.end)];
+        let mut lines: Vec<usize> = spans.iter().flat_map(part).copied().collect();
+        lines.sort_unstable();
+        lines.dedup();
+        lines
+    }
+}
+
 /// Returns what rows were made of: source and rows, in order of first use.
-fn made_of<'a>(
-    lineage: &'a Lineage,
-    spans: &[RowRange],
-) -> Vec<(&'a LineageSource, Vec<RowRange>)> {
+fn made_of<'a>(lines: &'a Lines, spans: &[RowRange]) -> Vec<(&'a LineageSource, Vec<RowRange>)> {
+    let lineage = &lines.lineage;
     let mut used: BTreeMap<usize, (usize, Vec<RowRange>)> = BTreeMap::new();
-    for (i, line) in lineage.rows.iter().enumerate() {
-        if spans.iter().any(|s| s.holds(line.row)) {
-            let (_, rows) = used.entry(line.source).or_insert((i, Vec::new()));
-            rows.push(RowRange {
-                start: line.start,
-                end: line.end,
-            });
-        }
+    for i in lines.of(spans) {
+        let line = &lineage.rows[i];
+        let (_, rows) = used.entry(line.source).or_insert((i, Vec::new()));
+        rows.push(RowRange {
+            start: line.start,
+            end: line.end,
+        });
     }
     let mut ordered: Vec<_> = used.into_iter().collect();
     ordered.sort_by_key(|(_, (first, _))| *first);

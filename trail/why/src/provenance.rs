@@ -1,7 +1,7 @@
 //! Which lock a report belongs to, and from an artifact to the cell that made it.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -62,6 +62,15 @@ pub struct Provenance<'store> {
     holders: RefCell<BTreeMap<String, Rc<HashMap<Digest, Digest>>>>,
     /// The records by cell.
     places: RefCell<Option<Rc<HashMap<String, Digest>>>>,
+    /// The tables of gates.
+    judges: RefCell<Option<Rc<[Judge]>>>,
+}
+
+/// A table of gates and the cells that it judges, by stage.
+#[derive(Debug)]
+struct Judge {
+    gates: Digest,
+    checked: HashMap<String, HashSet<String>>,
 }
 
 impl<'store> Provenance<'store> {
@@ -95,6 +104,7 @@ impl<'store> Provenance<'store> {
             reader,
             holders: RefCell::default(),
             places: RefCell::default(),
+            judges: RefCell::default(),
         };
         if let Some((i, seal)) = best {
             let (path, lock) = read.swap_remove(i);
@@ -122,6 +132,7 @@ impl<'store> Provenance<'store> {
             found.lock = lock;
             found.holders.take();
             found.places.take();
+            found.judges.take();
             if let Ok(Some(_)) = found.holder(named) {
                 found.file = Some(path);
                 return found;
@@ -131,6 +142,7 @@ impl<'store> Provenance<'store> {
             lock: Lock::default(),
             holders: RefCell::default(),
             places: RefCell::default(),
+            judges: RefCell::default(),
             ..found
         }
     }
@@ -148,6 +160,7 @@ impl<'store> Provenance<'store> {
             reader: Reader::new(store),
             holders: RefCell::default(),
             places: RefCell::default(),
+            judges: RefCell::default(),
         })
     }
 
@@ -268,25 +281,52 @@ impl<'store> Provenance<'store> {
     /// # Errors
     /// If a record cannot be read.
     pub(crate) fn gates_of(&self, places: &[(&str, &str)]) -> Result<Vec<Digest>, TrailError> {
-        let mut tables = Vec::new();
+        let known = self.judges.borrow().clone();
+        let judges = match known {
+            Some(judges) => judges,
+            None => {
+                let judges: Rc<[Judge]> = self.judges()?.into();
+                self.judges.replace(Some(judges.clone()));
+                judges
+            }
+        };
+        let has_checked = |judge: &&Judge| {
+            let checked = |(stage, cell): &(&str, &str)| {
+                let cells = judge.checked.get(*stage);
+                cells.is_some_and(|cells| cells.contains(*cell))
+            };
+            places.iter().any(checked)
+        };
+        let tables = judges.iter().filter(has_checked);
+        Ok(tables.map(|judge| judge.gates).collect())
+    }
+
+    /// Returns every table of gates, with the cells that it judges.
+    fn judges(&self) -> Result<Vec<Judge>, TrailError> {
+        let mut judges = Vec::new();
         for stage in &self.lock.stages {
-            for Holder { record, .. } in self.cells(&stage.name)? {
+            let records = stage.cells.iter().filter(|c| c.outputs.is_some());
+            for digest in records.filter_map(|c| c.record) {
+                let record = self.reader.record(&digest)?;
                 // All cells of a stage have the same outputs.
                 let Some(gates) = record.outputs.get("gates") else {
                     break;
                 };
-                let checked = record.recipe.inputs.iter().any(|input| {
-                    input.cells.iter().any(|cell| {
-                        let coordinates = cell.coordinates.to_string();
-                        places.contains(&(input.stage.as_str(), coordinates.as_str()))
-                    })
-                });
-                if checked {
-                    tables.push(gates.digest);
+                let mut checked: HashMap<String, HashSet<String>> = HashMap::new();
+                for input in &record.recipe.inputs {
+                    let cells = input.cells.iter().map(|cell| cell.coordinates.to_string());
+                    checked
+                        .entry(input.stage.clone())
+                        .or_default()
+                        .extend(cells);
                 }
+                judges.push(Judge {
+                    gates: gates.digest,
+                    checked,
+                });
             }
         }
-        Ok(tables)
+        Ok(judges)
     }
 }
 

@@ -9,10 +9,16 @@ use contract::Lineage;
 use pipeline::Json;
 use pipeline::place::Condition;
 use pipeline::record::Record;
+use pipeline::stage::MissingCell;
 
 use crate::error::TrailError;
+use crate::evidence::GateTable;
 use crate::index::{Index, of_table};
+use crate::lineage::Lines;
 use crate::provenance::Holder;
+
+/// Where the inputs of a cell stand in its recipe, by stage and coordinates.
+pub(crate) type Inputs = HashMap<(String, String), Vec<(usize, usize)>>;
 
 /// A table and columns of it.
 type TableColumns = (Digest, Vec<String>);
@@ -22,10 +28,13 @@ type TableColumns = (Digest, Vec<String>);
 pub(crate) struct Reader<'store> {
     store: &'store Store,
     tables: RefCell<HashMap<Digest, Rc<Table>>>,
-    lineages: RefCell<HashMap<Digest, Rc<Lineage>>>,
+    lineages: RefCell<HashMap<Digest, Rc<Lines>>>,
+    gates: RefCell<HashMap<Digest, Rc<GateTable>>>,
+    inputs: RefCell<HashMap<Digest, Rc<Inputs>>>,
     documents: RefCell<HashMap<Digest, Rc<Json>>>,
     records: RefCell<HashMap<Digest, Rc<Record>>>,
     indexes: RefCell<HashMap<TableColumns, Rc<Index>>>,
+    missing: RefCell<HashMap<Digest, Rc<[MissingCell]>>>,
     visited: Cell<usize>,
 }
 
@@ -35,9 +44,12 @@ impl<'store> Reader<'store> {
             store,
             tables: RefCell::default(),
             lineages: RefCell::default(),
+            gates: RefCell::default(),
+            inputs: RefCell::default(),
             documents: RefCell::default(),
             records: RefCell::default(),
             indexes: RefCell::default(),
+            missing: RefCell::default(),
             visited: Cell::new(0),
         }
     }
@@ -94,11 +106,55 @@ impl<'store> Reader<'store> {
         })
     }
 
-    pub(crate) fn lineage(&self, digest: &Digest) -> Result<Rc<Lineage>, TrailError> {
+    pub(crate) fn lineage(&self, digest: &Digest) -> Result<Rc<Lines>, TrailError> {
         self.once(&self.lineages, digest, |bytes| {
             let table = Table::from_parquet(bytes).map_err(|e| e.to_string())?;
-            Lineage::read(&table).map_err(|e| format!("not a lineage that can be read: {e}"))
+            let lineage = Lineage::read(&table);
+            lineage
+                .map(Lines::new)
+                .map_err(|e| format!("not a lineage that can be read: {e}"))
         })
+    }
+
+    /// Returns a table of gates.
+    pub(crate) fn gates(&self, digest: &Digest) -> Result<Rc<GateTable>, TrailError> {
+        self.once(&self.gates, digest, |bytes| {
+            let table = Table::from_parquet(bytes).map_err(|e| e.to_string())?;
+            GateTable::read(&table).map_err(|e| e.to_string())
+        })
+    }
+
+    /// Returns the cells that a table lacks, by its note `missing`.
+    pub(crate) fn missing(&self, digest: &Digest) -> Result<Rc<[MissingCell]>, TrailError> {
+        if let Some(known) = self.missing.borrow().get(digest) {
+            return Ok(known.clone());
+        }
+        let note = self.table(digest)?.metadata("missing");
+        let cells: Vec<MissingCell> = match note.filter(|note| !note.is_empty()) {
+            Some(note) => serde_json::from_str(&note).map_err(|e| {
+                TrailError::Artifact(*digest, format!("its note `missing` cannot be read: {e}"))
+            })?,
+            None => Vec::new(),
+        };
+        let cells: Rc<[MissingCell]> = cells.into();
+        self.missing.borrow_mut().insert(*digest, cells.clone());
+        Ok(cells)
+    }
+
+    /// Returns where the inputs of a cell stand in its recipe.
+    pub(crate) fn inputs(&self, holder: &Holder) -> Rc<Inputs> {
+        let mut known = self.inputs.borrow_mut();
+        let places = known.entry(holder.digest).or_insert_with(|| {
+            let mut places = Inputs::new();
+            for (i, input) in holder.record.recipe.inputs.iter().enumerate() {
+                for (j, cell) in input.cells.iter().enumerate() {
+                    let place = (input.stage.clone(), cell.coordinates.to_string());
+                    places.entry(place).or_default().push((i, j));
+                }
+            }
+            Rc::new(places)
+        });
+        places.clone()
     }
 
     pub(crate) fn json(&self, digest: &Digest) -> Result<Rc<Json>, TrailError> {

@@ -1,0 +1,88 @@
+//! What gates said of cells: the tables of the verify stages, read once for a study.
+
+use std::collections::HashMap;
+
+use artifacts::{Store, Table};
+use pipeline::lock::Lock;
+use serde_json::{Value, json};
+
+use crate::catalogue::record_of;
+use crate::error::Failure;
+use crate::table::scalar;
+
+/// The tables of gates of a study, and where in them each cell stands.
+#[derive(Debug, Default)]
+pub(crate) struct Gates {
+    tables: Vec<Judged>,
+    /// Tables and rows in them, by stage and cell.
+    rows: HashMap<(String, String), Vec<(usize, usize)>>,
+}
+
+/// A table of gates, and the cell that made it.
+#[derive(Debug)]
+struct Judged {
+    verify: String,
+    at: String,
+    table: Table,
+}
+
+impl Gates {
+    /// Reads the tables of a study, each once.
+    pub(crate) fn read(lock: &Lock, store: &Store) -> Result<Self, Failure> {
+        let mut gates = Self::default();
+        for verify in &lock.stages {
+            for cell in verify.cells.iter().filter(|c| c.outputs.is_some()) {
+                let Some(record) = record_of(store, &verify.name, cell)? else {
+                    continue;
+                };
+                let Some(artifact) = record.outputs.get("gates") else {
+                    // The cells of one stage have the same outputs.
+                    break;
+                };
+                let table = Table::from_parquet(store.get(&artifact.digest)?)?;
+                gates.index(&table)?;
+                gates.tables.push(Judged {
+                    verify: verify.name.clone(),
+                    at: cell.coordinates.clone(),
+                    table,
+                });
+            }
+        }
+        Ok(gates)
+    }
+
+    fn index(&mut self, table: &Table) -> Result<(), Failure> {
+        let at = self.tables.len();
+        let [stages, cells] = [table.text("stage")?, table.text("cell")?];
+        for (row, place) in stages.iter().zip(&cells).enumerate() {
+            if let (Some(stage), Some(cell)) = place {
+                let place = ((*stage).to_owned(), (*cell).to_owned());
+                self.rows.entry(place).or_default().push((at, row));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns what was said of a cell, a line for each gate.
+    pub(crate) fn of(&self, stage: &str, cell: &str) -> Result<Value, Failure> {
+        let place = (stage.to_owned(), cell.to_owned());
+        let rows = self.rows.get(&place).into_iter().flatten();
+        let mut lines = Vec::new();
+        for (at, row) in rows {
+            let Judged { verify, at, table } = &self.tables[*at];
+            let text =
+                |name: &str| -> Result<Value, Failure> { Ok(scalar(&table.value(name, *row)?)) };
+            lines.push(json!({
+                "verify": verify,
+                "at": at,
+                "row": row,
+                "gate": text("gate")?,
+                "severity": text("severity")?,
+                "outcome": text("outcome")?,
+                "observed": text("observed")?,
+                "expected": text("expected")?,
+            }));
+        }
+        Ok(Value::Array(lines))
+    }
+}
