@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Stdio};
 
 use serde_json::Value;
@@ -551,7 +551,7 @@ fn a_file_reads_each_object_a_few_times_however_many_cells_there_are() {
         ])
         .ok()
         .json();
-    let bytes_of = |folder: &std::path::Path| -> u64 {
+    let bytes_of = |folder: &Path| -> u64 {
         let files = files_below(folder).into_iter();
         files
             .map(|file| fs::metadata(file).map_or(0, |m| m.len()))
@@ -981,7 +981,7 @@ fn a_page_stops_a_run_with_its_token_as_ctrl_c_does() {
 }
 
 /// Returns every file below a folder.
-fn files_below(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+fn files_below(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).expect("a folder").flatten() {
         let path = entry.path();
