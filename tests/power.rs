@@ -78,6 +78,43 @@ fn a_design_too_small_for_verdicts_says_so_and_a_study_without_comparisons_is_to
     assert!(outcome.stderr.contains("--noise cannot be 0"));
 }
 
+#[test]
+fn a_margin_says_how_often_the_rule_not_worse_holds_and_how_often_it_would_be_false() {
+    let project = Project::new();
+    let table = "      far_tails_compared:";
+    let margins = "        margin: {ttft_ms_p95: 0.05}\n";
+    let study = EVERY_KIND.replacen(table, &format!("{margins}{table}"), 1);
+    let file = "experiments/margin.yaml";
+    std::fs::write(project.path().join(file), study).unwrap();
+    let arguments = ["power", file, "--studies", "100", "--effect", "10"];
+    let shown = project.run(arguments).ok().stdout;
+    let line = shown.lines().find(|l| l.contains("rule `not-worse`"));
+    let line = line.unwrap_or_else(|| panic!("{shown}"));
+    assert!(
+        line.starts_with("results.tails_compared: without an effect, "),
+        "{line}"
+    );
+    assert!(
+        line.contains("If fast is higher by a margin of 5 %, this is false: "),
+        "{line}"
+    );
+    let found = project.run(arguments.into_iter().chain(["--json"])).ok();
+    let found = found.json();
+    let tables = found["stages"][0]["found"]["tables"].as_array().unwrap();
+    let table = tables
+        .iter()
+        .find(|t| t["table"] == "tails_compared")
+        .unwrap();
+    let count = |at: usize, what: &str| table["at"][at][what].as_f64().unwrap();
+    // No effect, 10 %, and the margin itself.
+    assert_eq!(count(2, "effect"), 0.05);
+    assert_eq!(count(0, "rows_with_margin"), 100.0);
+    assert!(count(0, "rows_not_higher") > 10.0, "{table}");
+    assert_eq!(count(2, "rows_at_margin"), 100.0);
+    assert!(count(2, "false_not_higher") <= bound(100.0), "{table}");
+    assert!(count(2, "false_equivalent") <= bound(100.0), "{table}");
+}
+
 /// A study with every kind of verdict there is: over cells, quantiles, shares of requests, a ladder, several systems.
 const EVERY_KIND: &str = r#"experiment: kinds
 title: Every kind of verdict

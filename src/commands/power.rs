@@ -114,6 +114,7 @@ fn beside(stage: &str, power: &Power) -> Vec<String> {
             share(power.any_check_different)
         ));
     }
+    lines.extend(power.tables.iter().filter_map(|t| of_margins(stage, t)));
     if let Some(blocks) = power.blocks {
         lines.push(format!(
             "{stage}: a study ends after {blocks:.1} blocks on average"
@@ -130,6 +131,33 @@ fn beside(stage: &str, power: &Power) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// Says what the margins of a table show: without an effect, and falsely at a margin itself.
+fn of_margins(stage: &str, table: &Simulated) -> Option<String> {
+    let null = table.at.first().filter(|at| at.rows_with_margin > 0)?;
+    let share = |count: u64, of: u64| format!("{:.1} %", 100.0 * count as f64 / of as f64);
+    let all = null.rows_with_margin;
+    let (a, b) = (&table.a, &table.b);
+    let mut line = format!(
+        "{stage}.{}: without an effect, {} of the comparisons with a margin are `equivalent`; the rule `not-worse` holds in {} \
+         if lower is better ({a} not higher than {b}), and in {} if higher is better",
+        table.table,
+        share(null.rows_equivalent, all),
+        share(null.rows_not_higher, all),
+        share(null.rows_not_lower, all),
+    );
+    // The effect that is just reached is the hardest to tell from one within the margin.
+    let at = table.at.iter().filter(|at| at.rows_at_margin > 0);
+    if let Some(at) = at.min_by(|x, y| x.effect.total_cmp(&y.effect)) {
+        line.push_str(&format!(
+            ". If {a} is higher by a margin of {} %, this is false: `equivalent` in {}, `not-worse` in {}",
+            trimmed(100.0 * at.effect),
+            share(at.false_equivalent, at.rows_at_margin),
+            share(at.false_not_higher, at.rows_at_margin),
+        ));
+    }
+    Some(line)
 }
 
 /// Returns percentages as shares.
@@ -273,7 +301,7 @@ fn table(stage: &str, power: &Power, effects: &[f64]) -> String {
         let rows = |at: &AtEffect| of(at.rows_found, table.rows as u64 * power.studies);
         let mut line = vec![name, table.rows.to_string()];
         line.push(of(null.any_different, power.studies));
-        line.extend(table.at.iter().skip(1).map(rows));
+        line.extend(table.at.iter().skip(1).take(effects.len()).map(rows));
         line
     };
     let rows: Vec<Vec<String>> = power.tables.iter().map(line).collect();

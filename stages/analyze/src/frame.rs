@@ -190,6 +190,14 @@ impl SourceRows {
     }
 }
 
+/// Returns the rows of spans, in order, each once.
+pub(crate) fn rows_of(spans: &[SourceRows]) -> Vec<usize> {
+    let mut rows: Vec<usize> = spans.iter().flat_map(|span| span.start..span.end).collect();
+    rows.sort_unstable();
+    rows.dedup();
+    rows
+}
+
 /// Returns the rows of one source as as few spans as possible.
 pub(crate) fn spans(
     source: impl Into<LineageSource>,

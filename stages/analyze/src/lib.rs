@@ -5,6 +5,7 @@
 //! or failed never enter. Beside each table stands its lineage, which leads from any row to
 //! the raw request rows behind it.
 
+pub mod awkward;
 mod columns;
 mod frame;
 mod intake;

@@ -188,3 +188,33 @@ fn split<'a>(planned: &[&'a Planned]) -> (Vec<&'a Planned>, Vec<&'a Planned>) {
     }
     (first, after)
 }
+
+/// Makes tables of `t`, each given with its name and operator, as one cell whose parameters are `shared`.
+pub(crate) fn made(
+    tables: &[(&str, &str, Json)],
+    frame: Frame,
+    shared: &Json,
+) -> Result<BTreeMap<String, Frame>, Failure> {
+    struct Nobody;
+    impl Witness for Nobody {}
+    let planned = |(name, operator, parameters): &(&str, &str, Json)| Planned {
+        name: (*name).to_owned(),
+        operator: (*operator).to_owned(),
+        parameters: parameters.clone(),
+    };
+    let planned: Vec<Planned> = tables.iter().map(planned).collect();
+    let mut tables = BTreeMap::from([("t".to_owned(), frame)]);
+    let maker = Maker {
+        loads: &[],
+        programs: &[],
+        surroundings: &Surroundings::new(&[]),
+        seed: 164,
+        control: &Control::quiet(),
+        files: None,
+        shares: &Shares::of(shared),
+        absent: 0,
+    };
+    let planned: Vec<&Planned> = planned.iter().collect();
+    maker.make(&planned, &mut tables, &mut Nobody)?;
+    Ok(tables)
+}

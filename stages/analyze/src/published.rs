@@ -1,17 +1,13 @@
 //! Published tables as oracles: the operators reproduce what follows from them, and not what
 //! does not.
 
-use std::collections::BTreeMap;
-
 use artifacts::Scalar;
-use pipeline::{Control, Failure, Json};
+use pipeline::Json;
 use serde_json::json;
 
 use crate::frame::{Frame, Level, Row, Spec};
-use crate::kind::Planned;
-use crate::make::{Maker, Witness};
+use crate::make::made;
 use crate::operators::family::{Asked, Family, Hypothesis, Shares, decide};
-use crate::surroundings::Surroundings;
 
 /// Reads a published table: key columns as they are, every other as numbers.
 pub(crate) fn table(text: &str, keys: &[&str], numbers: &[&str]) -> Frame {
@@ -66,36 +62,6 @@ pub(crate) fn failure(operator: &str, parameters: &Json, frame: Frame) -> String
     let failure = made(&tables, frame, &Json::Null).err().unwrap().reason;
     let prefix = format!("table `made` ({operator}): ");
     failure.strip_prefix(&prefix).unwrap().to_owned()
-}
-
-/// Makes tables of `t`, each given with its name and operator, as one cell whose parameters are `shared`.
-pub(crate) fn made(
-    tables: &[(&str, &str, Json)],
-    frame: Frame,
-    shared: &Json,
-) -> Result<BTreeMap<String, Frame>, Failure> {
-    struct Nobody;
-    impl Witness for Nobody {}
-    let planned = |(name, operator, parameters): &(&str, &str, Json)| Planned {
-        name: (*name).to_owned(),
-        operator: (*operator).to_owned(),
-        parameters: parameters.clone(),
-    };
-    let planned: Vec<Planned> = tables.iter().map(planned).collect();
-    let mut tables = BTreeMap::from([("t".to_owned(), frame)]);
-    let maker = Maker {
-        loads: &[],
-        programs: &[],
-        surroundings: &Surroundings::new(&[]),
-        seed: 164,
-        control: &Control::quiet(),
-        files: None,
-        shares: &Shares::of(shared),
-        absent: 0,
-    };
-    let planned: Vec<&Planned> = planned.iter().collect();
-    maker.make(&planned, &mut tables, &mut Nobody)?;
-    Ok(tables)
 }
 
 fn at(frame: &Frame, key: &[&str]) -> usize {

@@ -269,3 +269,46 @@ fn equal_systems_are_rarely_called_different_however_awkward_the_study_is() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+#[test]
+fn blocks_that_are_numbered_through_on_hosts_are_no_coordinates() {
+    let blocks = [1, 1, 2, 4, 8];
+    let mut noise = Noise(5);
+    let (mut each, mut means) = (Vec::new(), Vec::new());
+    let mut number = 0;
+    for (host, blocks) in (1..).zip(blocks) {
+        for system in ["a", "b"] {
+            let suits = 0.05 * noise.normal();
+            let logs: Vec<f64> = (0..blocks).map(|_| suits + 0.01 * noise.normal()).collect();
+            let key = |block: i64| {
+                let system = Scalar::Text(system.to_owned());
+                vec![system, Scalar::Int(host), Scalar::Int(block)]
+            };
+            let row =
+                |log: f64, block| Row::new(key(block), vec![Scalar::Float(log.exp())], Vec::new());
+            each.extend(
+                (number + 1..)
+                    .zip(&logs)
+                    .map(|(block, log)| row(*log, block)),
+            );
+            means.push(row(logs.iter().sum::<f64>() / logs.len() as f64, 1));
+        }
+        number += blocks;
+    }
+    let p = |rows: Vec<Row>| {
+        let frame = Frame {
+            level: Level::Cell,
+            keys: ["system", "host", "block"].map(str::to_owned).to_vec(),
+            specs: vec![Spec::float("m", "ms", "a value")],
+            rows,
+            missing: Vec::new(),
+        };
+        let parameters = json!({"from": "t", "columns": ["m"], "unit": ["host"], "over": ["host", "block"],
+            "pair": {"axis": "system", "a": "a", "b": "b"}});
+        let made = run("unpaired-comparison", &parameters, frame.settle().unwrap());
+        made.number(0, "p").unwrap()
+    };
+    // Ten units are five hosts of each side, however often each was measured.
+    let (each, means) = (p(each), p(means));
+    assert!((each - means).abs() < 1e-12, "{each} {means}");
+}

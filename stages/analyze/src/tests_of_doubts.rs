@@ -3,7 +3,8 @@
 use artifacts::Scalar;
 use serde_json::json;
 
-use crate::published::{column, made, run, table};
+use crate::make::made;
+use crate::published::{column, run, table};
 
 /// A table of throughput: hosts of two blocks each, two systems, the first so much faster.
 fn hosts(hosts: usize, factor: f64) -> String {
@@ -384,4 +385,39 @@ fn a_mean_is_never_shown_beside_an_interval_that_does_not_hold_it() {
     assert_eq!(wild.number(0, "ttft_ms_ci_high"), None);
     let why = column(&wild, &["a"], "interval_of").to_string();
     assert_eq!(why, "block; the mean of ttft_ms lies outside it");
+}
+
+#[test]
+fn a_side_that_lost_more_cells_than_the_other_says_that_the_rest_may_flatter_it() {
+    use crate::frame::{Absence, Missing};
+
+    let lost = |system: &str, absence| Missing {
+        at: vec![("system".to_owned(), Scalar::Text(system.to_owned()))],
+        why: "failed: out of memory".to_owned(),
+        absence,
+    };
+    let failed = Absence::Ended(pipeline::CellStatus::Failed);
+    let reason = |missing: Vec<Missing>| {
+        let mut frame = table(&hosts(6, 1.4), &KEYS, &["tok_s"]);
+        frame.missing = missing;
+        let pair = json!({"axis": "system", "a": "a", "b": "b"});
+        let given = json!({"from": "t", "pair": pair, "columns": ["tok_s"], "unit": ["host"]});
+        let made = run("paired-comparison", &given, frame);
+        assert_eq!(
+            column(&made, &["tok_s"], "verdict").to_string(),
+            "different"
+        );
+        column(&made, &["tok_s"], "verdict_reason").to_string()
+    };
+    let flatters = "2 cells of a and 1 of b gave no result: if they failed because they were slow, the others flatter that side";
+    let missing = vec![
+        lost("a", failed),
+        lost("a", Absence::Barred),
+        lost("b", failed),
+    ];
+    assert!(reason(missing).ends_with(flatters));
+    // As many on each side, and files that hold figures only.
+    let alike = vec![lost("a", failed), lost("b", failed)];
+    assert!(!reason(alike).contains("gave no result"));
+    assert!(!reason(vec![lost("a", Absence::Aggregate)]).contains("gave no result"));
 }

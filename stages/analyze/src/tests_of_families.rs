@@ -7,7 +7,7 @@ use pipeline::{Json, StageKind};
 use serde_json::json;
 
 use crate::frame::{Frame, Level, Row, Spec};
-use crate::published::made;
+use crate::make::made;
 use crate::tests_of_nulls::{Noise, any, bound};
 
 /// What a table is, for [`made`].

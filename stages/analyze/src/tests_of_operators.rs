@@ -970,7 +970,7 @@ fn an_axis_may_have_the_name_of_a_column_of_results() {
     };
     let given =
         json!({"from": "t", "ladder": "clients", "column": "y", "model": "michaelis-menten"});
-    let made = crate::published::made(&[("law", "fit", given)], frame, &json!(null)).unwrap();
+    let made = crate::make::made(&[("law", "fit", given)], frame, &json!(null)).unwrap();
     let law = &made["law"];
     assert_eq!(law.keys, ["model", "parameter"]);
     assert_eq!(

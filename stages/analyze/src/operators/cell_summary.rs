@@ -176,6 +176,40 @@ impl Summary {
     }
 }
 
+impl Summary {
+    /// The quantiles that are printed without an interval, each with the metrics of which that is true.
+    fn withheld(&self) -> Option<String> {
+        let names = distributions();
+        let of = |q: usize, p: f64| {
+            let bare = |(i, name): (usize, &(&str, _, _))| {
+                let gaps = [ICL.0, ITL.0].contains(&name.0);
+                let bare = self.quantile(i, p).is_some() && self.interval(i, q).is_none();
+                (bare && !gaps).then(|| name.0.to_owned())
+            };
+            names
+                .iter()
+                .enumerate()
+                .filter_map(bare)
+                .collect::<Vec<_>>()
+        };
+        let lines = QUANTILES
+            .into_iter()
+            .enumerate()
+            .filter_map(|(q, (quantile, p))| {
+                let bare = of(q, p);
+                let least = least_for_quantile(p, LEVEL);
+                (!bare.is_empty()).then(|| {
+                    format!(
+                        "{quantile} of {}: {least} independent values needed",
+                        bare.join(", ")
+                    )
+                })
+            });
+        let lines: Vec<String> = lines.collect();
+        (!lines.is_empty()).then(|| lines.join("; "))
+    }
+}
+
 fn share(part: usize, whole: usize) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
@@ -265,6 +299,14 @@ fn counts() -> Columns<'static, Summary> {
                 "quantiles that are null because there are too few values; null if none",
             ),
             Summary::refused,
+        )
+        .with(
+            Spec::text(
+                "intervals_refused",
+                "quantiles that are printed without an interval, because the values depend on each other or are too \
+                few; null if none",
+            ),
+            Summary::withheld,
         )
 }
 

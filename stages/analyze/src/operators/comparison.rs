@@ -282,9 +282,16 @@ impl Terms {
                 move |j| stepped(j).map(|i| i.high),
             )
             .with(
-                Spec::text("ci_method", "how both intervals were made"),
+                Spec::text(
+                    "ci_method",
+                    "how both intervals were made, or why there are none",
+                ),
                 move |j| {
-                    let effect = j.test.effect.as_ref().ok().filter(|_| j.test.inverts)?;
+                    let effect = match &j.test.effect {
+                        Ok(effect) if j.test.inverts => effect,
+                        Ok(_) => return Some("none: a test of ranks or signs decides".to_owned()),
+                        Err(why) => return Some(format!("none: {why}")),
+                    };
                     let (n, df) = (effect.n, super::units::short(effect.df));
                     let holds = match looks {
                         Looks::Once => "",
@@ -487,11 +494,20 @@ impl Terms {
         let from = context.table(&self.from)?;
         let unlike = self.unlike(context, &tests, units)?;
         let row = |((mut test, adjusted), unlike): ((Compared<T>, Adjusted), Option<Unlike>)| {
+            let uneven = self.uneven(from, &test);
             if let Some(unlike) = &unlike {
                 test.lineage.extend(unlike.samples.iter().cloned());
                 test.lineage.sort();
             }
-            let judged = self.judge(test, adjusted, unlike.as_ref(), (from, units));
+            let reason = unlike.as_ref().map(Unlike::reason);
+            if let Some(uneven) = uneven {
+                // Its interval would be biased, too.
+                test.effect = Err(uneven);
+            }
+            let biased = test.effect.as_ref().err().cloned();
+            let reason = reason.or(biased);
+            let mut judged = self.judge(test, adjusted, reason.as_deref(), (from, units));
+            judged.verdict = self.with_losses(from, &judged.test.stratum, judged.verdict);
             let mut key = judged.test.stratum.clone();
             key.push(text(&self.columns[judged.test.column]));
             columns.row(key, &judged, judged.test.lineage.clone())
@@ -543,12 +559,11 @@ impl Terms {
         &self,
         test: Compared<T>,
         adjusted: Adjusted,
-        unlike: Option<&Unlike>,
+        unlike: Option<&str>,
         (from, units): (&Frame, &Units),
     ) -> Judged<T> {
         let name = &self.columns[test.column];
         let margin = self.margin.get(name).copied();
-        let unlike = unlike.map(Unlike::reason);
         let case = Case {
             effect: test.effect.as_ref().map_err(String::as_str),
             decision: adjusted.decision,
@@ -556,19 +571,24 @@ impl Terms {
             margin,
             alpha: self.alpha,
             mean: test.mean,
-            unlike: unlike.as_deref(),
+            unlike,
             looks: self.looks,
             delta: test.delta,
             least: test.least,
         };
+        let verdict = case.judge();
+        // What cannot be judged is not shown to be equivalent either.
+        let equivalence = case
+            .equivalence()
+            .filter(|_| verdict.0 != Verdict::Undecidable);
         Judged {
             unit: from.spec(name).and_then(|spec| spec.unit.clone()),
             replication: units.words(),
             margin,
-            equivalence: case.equivalence(),
+            equivalence,
             ends: case.ends(),
             smallest_detectable: case.smallest_detectable(),
-            verdict: case.judge(),
+            verdict,
             adjusted,
             test,
         }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::columns::Columns;
 use crate::frame::{Frame, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator, unless};
-use crate::operators::units::interval_beside;
+use crate::operators::units::{WHY, interval_beside};
 
 pub(crate) struct Cost;
 
@@ -40,7 +40,7 @@ fn output_throughput() -> String {
 struct Priced {
     rate: Option<f64>,
     /// The interval of the throughput, if its table has one.
-    interval: Option<(f64, f64)>,
+    interval: Result<(f64, f64), String>,
     devices: u32,
     per_hour: f64,
 }
@@ -106,10 +106,13 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Priced> {
         )
         .with(cost.clone(), Priced::per_million)
         .with(cost.like("cost_per_million_tokens_low", low), |p| {
-            p.at(p.interval?.1)
+            p.at(p.interval.as_ref().ok()?.1)
         })
         .with(cost.like("cost_per_million_tokens_high", high), |p| {
-            p.at(p.interval?.0)
+            p.at(p.interval.as_ref().ok()?.0)
+        })
+        .with(Spec::text("cost_per_million_tokens_why", WHY), |p| {
+            p.interval.as_ref().err().cloned()
         })
 }
 
@@ -240,7 +243,7 @@ mod tests {
         // 1,000 tok/s are 3.6 million in an hour, which costs 7.20.
         let priced = |rate| Priced {
             rate,
-            interval: Some((500.0, 2000.0)),
+            interval: Ok((500.0, 2000.0)),
             devices: 2,
             per_hour: 7.2,
         };

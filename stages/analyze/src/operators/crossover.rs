@@ -8,12 +8,13 @@ use serde::{Deserialize, Serialize};
 use statistics::{Interval, UnitEffect};
 
 use crate::columns::{Columns, listed, missing_spec};
-use crate::frame::{Frame, Level, Missing, Row, SourceRows, Spec, spans};
+use crate::frame::{Frame, Level, Missing, Row, SourceRows, Spec, rows_of, spans};
 use crate::operator::{Context, Draft, TypedOperator, unless};
 use crate::operators::comparison::position;
 use crate::operators::family::{Adjusted, Asked as Question, Family, Hypothesis, Pending};
 use crate::operators::looks::Looks;
 use crate::operators::pairs::{Better, Pair, Sides, matched, rung};
+use crate::operators::uneven::Quantiles;
 use crate::operators::units::{Scale, Units, averaged, outward};
 use crate::operators::verdict::Case;
 use crate::surroundings::{self, Asked, Judge, Unlike};
@@ -339,8 +340,12 @@ fn table(
     };
     let behind = courses.iter().flat_map(|(_, _, lineage)| lineage);
     let unlike = Judge::new(context)?.unlike(&asked, behind);
+    let (a, b) = given.pair.labels();
+    let quantiles = Quantiles::of(from, &given.column, &given.pair.axis);
     let mut rows: Vec<Row> = Vec::new();
     for (key, mut rungs, mut lineage) in courses {
+        let uneven = quantiles.as_ref();
+        let uneven = uneven.and_then(|q| q.refusal(&rows_of(&lineage), [&a, &b]));
         if let Some(unlike) = &unlike {
             lineage.extend(unlike.samples.iter().cloned());
             lineage.sort();
@@ -349,7 +354,7 @@ fn table(
             rung.adjusted = adjusted.next().unwrap_or_default();
         }
         let missing = around.missing_at(&around.keys, &key);
-        let why = unlike.as_ref().map(Unlike::reason);
+        let why = unlike.as_ref().map(Unlike::reason).or(uneven);
         let course = course(given, rungs, missing, (&units, why));
         rows.push(columns.row(key, &course, lineage));
     }

@@ -16,7 +16,7 @@ use crate::intake::Rows;
 use crate::operator::{Context, Draft, TypedOperator, unless};
 use crate::operators::cell_summary::{ICL, ITL, Printed, per_token};
 use crate::operators::cells::{Group, each_group};
-use crate::operators::units::{BLOCK, LEVEL};
+use crate::operators::units::{BLOCK, LEVEL, NO_VALUE, WHY};
 
 pub(crate) struct Distribution;
 
@@ -64,6 +64,10 @@ impl Parameters {
         }
     }
 }
+
+/// Why cells that are pooled without units have no interval.
+const NO_UNITS: &str =
+    "no replication of launches: `over` has no `block`, and no `unit` is declared";
 
 fn metrics() -> Vec<String> {
     ["tpot_ms", "itl_ms", "icl_ms"].map(str::to_owned).to_vec()
@@ -176,8 +180,7 @@ fn columns(given: &Parameters) -> Columns<'static, Described> {
                 let stem = quantile_name(*p);
                 let name = format!("{name}_{stem}_{which}");
                 let how = "end of the 0.95 interval over units of quantile";
-                let none =
-                    "null without three units, each with values enough to bound the quantile";
+                let none = "null without five units, each with values enough to bound the quantile";
                 Spec::float(
                     name,
                     unit,
@@ -187,9 +190,15 @@ fn columns(given: &Parameters) -> Columns<'static, Described> {
                     ),
                 )
             };
-            let interval = move |d: &Described| d.metrics[i].as_ref().and_then(|m| m.intervals[q]);
-            columns.push(end("low"), move |d| interval(d).map(|i| i.low));
-            columns.push(end("high"), move |d| interval(d).map(|i| i.high));
+            let interval = move |d: &Described| {
+                let none = || Err(NO_VALUE.to_owned());
+                let metric = d.metrics[i].as_ref();
+                metric.map_or_else(none, |m| m.intervals[q].clone())
+            };
+            columns.push(end("low"), move |d| Some(interval(d).ok()?.low));
+            columns.push(end("high"), move |d| Some(interval(d).ok()?.high));
+            let why = format!("{name}_{}_why", quantile_name(*p));
+            columns.push(Spec::text(why, WHY), move |d| interval(d).err());
         }
         columns.push(spec("max", "largest value"), move |d| {
             of(d, |s| Some(s.max))
@@ -210,15 +219,26 @@ struct Spread {
     /// In the order of the probabilities.
     quantiles: Vec<Option<f64>>,
     /// Over units, in the same order.
-    intervals: Vec<Option<Interval>>,
+    intervals: Vec<Result<Interval, String>>,
     max: f64,
     p99: Option<f64>,
 }
 
 impl Spread {
-    /// Takes the values of each unit; all values as one where there are no units.
-    fn new(mut units: Vec<Vec<f64>>, quantiles: &[f64], printed: Printed) -> Option<Self> {
-        let interval = |p: &f64| Some(launch_quantile(&units, *p, LEVEL).ok()?.interval);
+    /// Takes the values of each unit; all values as one where there are no units, which `none` then says.
+    fn new(
+        mut units: Vec<Vec<f64>>,
+        quantiles: &[f64],
+        printed: Printed,
+        none: Option<&str>,
+    ) -> Option<Self> {
+        let interval = |p: &f64| match none {
+            Some(none) => Err(none.to_owned()),
+            None => match launch_quantile(&units, *p, LEVEL) {
+                Ok(found) => Ok(found.interval),
+                Err(refusal) => Err(refusal.to_string()),
+            },
+        };
         let intervals = quantiles.iter().map(interval).collect();
         let all = match units.len() {
             1 => units.remove(0),
@@ -432,7 +452,8 @@ fn describe(
     let mut spread = |metric: usize| {
         let values = found.iter_mut().map(|f| f.metrics[metric].take());
         let values: Option<Vec<Vec<f64>>> = values.collect();
-        Spread::new(values?, &given.quantiles, given.print)
+        let none = units.is_empty().then_some(NO_UNITS);
+        Spread::new(values?, &given.quantiles, given.print, none)
     };
     let metrics = (0..given.metrics.len()).map(&mut spread).collect();
     let described = Described {

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statistics::{HolmDecision, SharedTest, benjamini_hochberg, shared_decisions};
 
-use crate::frame::{Frame, SourceRows};
+use crate::frame::{Frame, SourceRows, rows_of};
 use crate::operator::Context;
 use crate::operators::units::{Scale, Units, short};
 
@@ -58,14 +58,11 @@ impl Hypothesis {
         (a, b): (&str, &str),
         used: &[SourceRows],
     ) -> Self {
-        let mut rows: Vec<usize> = used.iter().flat_map(|span| span.start..span.end).collect();
-        rows.sort_unstable();
-        rows.dedup();
         Self {
             column,
             p,
             sides: [a.min(b).to_owned(), a.max(b).to_owned()],
-            rows,
+            rows: rows_of(used),
             mean_of: None,
         }
     }

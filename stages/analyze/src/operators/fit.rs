@@ -13,7 +13,7 @@ use crate::columns::{Columns, missing_spec};
 use crate::frame::{Frame, Level, Row, Spec, spans, text};
 use crate::operator::{Context, Draft, TypedOperator, unless};
 use crate::operators::pairs::rung;
-use crate::operators::units::{Mean, Units, short};
+use crate::operators::units::{Mean, Units, WHY, short};
 
 pub(crate) struct Fit;
 
@@ -199,6 +199,17 @@ fn columns(given: &Parameters) -> Columns<'static, Figure> {
             Spec::float("unit_high", "", over_units(IntervalEnd::Upper)),
             |f| f.over_units.as_ref().and_then(Mean::high),
         )
+        .with(Spec::text("unit_why", WHY), |f| {
+            let no_curve = || "not every unit has a curve that says this".to_owned();
+            match f.over_units {
+                Some(_) => Mean::why(f.over_units.as_ref()),
+                None => f
+                    .curve
+                    .unit
+                    .too_few(f.curve.units.len())
+                    .or_else(|| Some(no_curve())),
+            }
+        })
         .with(
             Spec::int(
                 "units",

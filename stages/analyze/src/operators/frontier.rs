@@ -105,7 +105,7 @@ impl TypedOperator for Frontier {
         };
         let ends = |row: usize| {
             let end = |column: &str, better: Better| {
-                let (low, high) = interval_beside(from, row, column)?;
+                let (low, high) = interval_beside(from, row, column).ok()?;
                 let (low, high) = (signed(low, better), signed(high, better));
                 Some((low.min(high), low.max(high)))
             };

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::columns::Columns;
 use crate::frame::{Frame, Spec, spans};
 use crate::operator::{Context, Draft, Scope, TypedOperator, at, unless};
-use crate::operators::units::interval_beside;
+use crate::operators::units::{WHY, interval_beside};
 
 pub(crate) struct Mfu;
 
@@ -82,7 +82,7 @@ impl Parameters {
 struct Work {
     rate: Option<f64>,
     /// The interval of the throughput, if its table has one.
-    interval: Option<(f64, f64)>,
+    interval: Result<(f64, f64), String>,
     parameters: f64,
     peak: f64,
 }
@@ -140,10 +140,13 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Work> {
             |w| w.achieved().map(|achieved| achieved / w.peak),
         )
         .with(Spec::float("mfu_low", "1", end(IntervalEnd::Lower)), |w| {
-            w.interval.map(|i| w.share(i.0))
+            Some(w.share(w.interval.as_ref().ok()?.0))
         })
         .with(Spec::float("mfu_high", "1", end(IntervalEnd::Upper)), |w| {
-            w.interval.map(|i| w.share(i.1))
+            Some(w.share(w.interval.as_ref().ok()?.1))
+        })
+        .with(Spec::text("mfu_why", WHY), |w| {
+            w.interval.as_ref().err().cloned()
         })
 }
 

@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 use statistics::{friedman, indirect_effect, kruskal_wallis, mid_ranks, unit_effect_rounded};
 
 use crate::columns::{Columns, listed};
-use crate::frame::{Frame, Level, Row, SourceRows, Spec, spans};
+use crate::frame::{Frame, Level, Row, SourceRows, Spec, rows_of, spans};
 use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::family::{Adjusted, Asked as Question, Family, Hypothesis, Pending};
 use crate::operators::looks::Looks;
 use crate::operators::pairs::{Better, contested};
+use crate::operators::uneven::Quantiles;
 use crate::operators::units::{Scale, Units, averaged, mean};
 use crate::surroundings::{self, Asked, Judge, Unlike};
 
@@ -279,6 +280,7 @@ fn table(
     };
     let behind = contests.iter().flat_map(|contest| &contest.lineage);
     let unlike = Judge::new(context)?.unlike(&asked, behind);
+    let quantiles = Quantiles::of(from, &given.column, &given.among);
     let mut rows = Vec::new();
     for (c, contest) in contests.iter().enumerate() {
         let told: Vec<(usize, usize, &Adjusted)> = pairs
@@ -287,9 +289,20 @@ fn table(
             .filter(|((of, ..), _)| *of == c)
             .map(|((_, i, j), adjusted)| (*i, *j, adjusted))
             .collect();
+        let labels = |i: usize| contest.contenders[i].label.as_str();
+        let lineage = rows_of(&contest.lineage);
+        let uneven = quantiles.as_ref().map_or(Vec::new(), |quantiles| {
+            let refused = |(i, j, _): &(usize, usize, _)| {
+                let pair = [labels(*i), labels(*j)];
+                let why = quantiles.refusal(&lineage, pair)?;
+                Some((pair.map(str::to_owned), why))
+            };
+            told.iter().filter_map(refused).collect()
+        });
         let told = Told {
             pairs: told,
             unlike: unlike.as_ref(),
+            uneven,
         };
         rows.extend(contest.rows(given, (from, &keys), &told, (units, &columns)));
     }
@@ -312,15 +325,19 @@ struct Told<'a> {
     pairs: Vec<(usize, usize, &'a Adjusted)>,
     /// The pairs that were measured under different conditions.
     unlike: Option<&'a Unlike>,
+    /// The pairs whose quantiles are of unlike numbers of values, with the reason.
+    uneven: Vec<([String; 2], String)>,
 }
 
 impl Told<'_> {
     fn measured_alike(&self, a: &str, b: &str) -> bool {
         let found = self.unlike.iter().flat_map(|unlike| &unlike.found);
         let pair = [a.min(b), a.max(b)];
-        !found
-            .into_iter()
-            .any(|c| [c.a.as_str(), c.b.as_str()] == pair)
+        let same = |(of, _): &([String; 2], String)| of == &[a, b] || of == &[b, a];
+        !self.uneven.iter().any(same)
+            && !found
+                .into_iter()
+                .any(|c| [c.a.as_str(), c.b.as_str()] == pair)
     }
 }
 
@@ -538,6 +555,10 @@ impl Contest {
         };
         let evidence = match told.unlike {
             Some(unlike) => format!("{evidence}; {}", unlike.reason()),
+            None => evidence,
+        };
+        let evidence = match told.uneven.first() {
+            Some((_, why)) => format!("{evidence}; {why}"),
             None => evidence,
         };
         let mut lineage = self.lineage.clone();

@@ -23,6 +23,12 @@ pub(crate) const BLOCK: &str = "block";
 /// The two-sided level of what is not adjusted for a family.
 pub(crate) const LEVEL: f64 = 0.95;
 
+/// Why what has no value has no interval.
+pub(crate) const NO_VALUE: &str = "no unit has a value";
+
+/// What a column says of itself that tells why an interval is withheld.
+pub(crate) const WHY: &str = "why the interval is withheld; null if there is one";
+
 /// The chance with which the smallest detectable effect is found.
 pub(crate) const POWER: f64 = 0.8;
 
@@ -315,6 +321,14 @@ impl Mean {
     pub(crate) fn high(&self) -> Option<f64> {
         self.interval.as_ref().ok().map(|i| i.high)
     }
+
+    /// Says why a mean has no interval; nothing of one that has. Without any value there is no mean either.
+    pub(crate) fn why(mean: Option<&Self>) -> Option<String> {
+        match mean {
+            Some(mean) => mean.interval.as_ref().err().cloned(),
+            None => Some(NO_VALUE.to_owned()),
+        }
+    }
 }
 
 /// Returns the mean of values, without an interval: geometric if every value is above 0, else arithmetic.
@@ -332,14 +346,24 @@ pub(crate) fn outward(scale: Scale, effect: &UnitEffect, level: f64) -> Interval
 }
 
 /// Returns the interval over units that stands beside a mean: `x_ci_low` and `x_ci_high` beside `x_mean`, as `aggregate`
-/// makes them, or `x_low` and `x_high` beside `x`.
-pub(crate) fn interval_beside(from: &Frame, row: usize, column: &str) -> Option<(f64, f64)> {
+/// makes them, or `x_low` and `x_high` beside `x`; or why there is none.
+pub(crate) fn interval_beside(
+    from: &Frame,
+    row: usize,
+    column: &str,
+) -> Result<(f64, f64), String> {
     let stem = column
         .strip_suffix("_mean")
         .map(|stem| format!("{stem}_ci"));
     let stem = stem.unwrap_or_else(|| column.to_owned());
     let end = |end: &str| from.number(row, &format!("{stem}_{end}"));
-    end("low").zip(end("high"))
+    end("low").zip(end("high")).ok_or_else(|| {
+        let why = from.value(row, &format!("{stem}_why"));
+        match why.filter(|why| **why != Scalar::Null) {
+            Some(why) => why.to_string(),
+            None => format!("its table has no interval of {column}"),
+        }
+    })
 }
 
 /// Puts values under their unit and averages those of one, in order of the units.
@@ -422,7 +446,7 @@ impl Together {
     }
 }
 
-/// The columns of an interval of a mean over units: its ends, in a column like `spec`.
+/// The columns of an interval of a mean over units: its ends, in columns like `spec`, and why it is withheld.
 pub(crate) fn interval_columns<'a, T: 'a>(
     mut columns: Columns<'a, T>,
     spec: &Spec,
@@ -455,6 +479,9 @@ pub(crate) fn interval_columns<'a, T: 'a>(
         spec.like(format!("{stem}_high"), end(IntervalEnd::Upper)),
         move |of: &T| mean(of).and_then(Mean::high),
     );
+    columns.push(Spec::text(format!("{stem}_why"), WHY), move |of: &T| {
+        Mean::why(mean(of))
+    });
     columns
 }
 

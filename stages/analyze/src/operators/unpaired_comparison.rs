@@ -1,5 +1,7 @@
 //! `unpaired-comparison`: is one side better than the other, where nothing pairs them?
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use artifacts::Scalar;
 use pipeline::suggest::remedy;
 use pipeline::{Failure, Problem};
@@ -162,7 +164,8 @@ impl TypedOperator for UnpairedComparison {
     const SUMMARY: &'static str = "Two sides whose units of replication are independent: effect with interval, adjusted p, smallest detectable effect, verdict.";
     const SOURCE: &'static str = "The rows of a unit are averaged to one value, on the scale, \
         over the coordinates that both sides have. Each row is taken relative to the mean of its \
-        coordinate, so a missing coordinate does not shift its unit. The test is Welch's t \
+        coordinate, so a missing coordinate does not shift its unit. An axis most of whose labels occur in one unit only \
+        is no coordinate. The test is Welch's t \
         (Biometrika 34, 1947) of the units' logarithms or values, with at least three units on \
         each side. Its interval inverts the test. For rounded values, the variance of rounding \
         is added to the spread. The table also has the exact p over all assignments of labels. \
@@ -207,6 +210,10 @@ impl TypedOperator for UnpairedComparison {
             .iter()
             .filter(|axis| !units.axes().contains(axis));
         let within = from.key_positions(&others.cloned().collect::<Vec<_>>(), &terms.from)?;
+        let within: Vec<usize> = within
+            .into_iter()
+            .filter(|axis| !is_nested(from, *axis, &unit))
+            .collect();
         let (a, b) = terms.pair.labels();
         let mut tests = Vec::new();
         for (stratum, members) in from.groups(&by) {
@@ -242,6 +249,21 @@ impl TypedOperator for UnpairedComparison {
                 .table(context, decided, &columns, &units, missing)
         }))
     }
+}
+
+/// Whether an axis numbers what is in a unit, as blocks are numbered through on several hosts: most of its labels occur
+/// in one unit only. Such labels are not coordinates at which units could be compared. A row taken against the mean of
+/// such a coordinate would be taken against its own unit, and the spread of units would seem smaller than it is.
+fn is_nested(from: &Frame, axis: usize, unit: &[usize]) -> bool {
+    let mut labels: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (row, found) in from.rows.iter().enumerate() {
+        let unit = from.key_at(row, unit);
+        let unit: Vec<String> = unit.iter().map(ToString::to_string).collect();
+        let units = labels.entry(found.key[axis].to_string()).or_default();
+        units.insert(unit.join(", "));
+    }
+    let own = labels.values().filter(|units| units.len() == 1).count();
+    labels.len() > 1 && 2 * own > labels.len()
 }
 
 /// The values of one side, one for each unit; one for each row where there are no units.

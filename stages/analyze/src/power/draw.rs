@@ -11,6 +11,7 @@ use super::{LoadCell, LoadStage, Study};
 use crate::frame::{Frame, Level, Row, Spec, Type};
 use crate::kind::{Planned, operator};
 use crate::operator::Scope;
+use crate::operators::uneven::quantile_of;
 use crate::operators::units::LEVEL;
 
 /// The operators whose tables have rows for each load cell, and are simulated themselves.
@@ -91,7 +92,11 @@ pub(super) fn cells<'a>(study: &'a Study, step: &'a Planned) -> Result<Step<'a>,
         name: &step.name,
         load,
         made: Made {
-            quantiles: plan.columns.iter().map(|s| quantile(&s.name)).collect(),
+            quantiles: plan
+                .columns
+                .iter()
+                .map(|s| Some(quantile_of(&s.name)?.1))
+                .collect(),
             specs: plan.columns,
             print_all: given["quantiles"] == "all" || given["print"] == "all",
             objectives: objectives
@@ -99,13 +104,6 @@ pub(super) fn cells<'a>(study: &'a Study, step: &'a Planned) -> Result<Step<'a>,
                 .collect(),
         },
     })
-}
-
-/// Returns the quantile that a column is by its name, as `ttft_ms_p99_9` is 0.999.
-fn quantile(column: &str) -> Option<f64> {
-    let (_, percent) = column.rsplit_once("_p")?;
-    let percent: f64 = percent.replace('_', ".").parse().ok()?;
-    (percent > 0.0 && percent < 100.0).then_some(percent / 100.0)
 }
 
 /// Returns the asymptotic standard deviation of the quantile of one normal value: that of n is this ÷ √n.
@@ -305,15 +303,6 @@ impl Made {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_quantile_of_a_column_is_in_its_name() {
-        assert_eq!(quantile("ttft_ms_p50"), Some(0.5));
-        assert!((quantile("itl_ms_p99_9").unwrap() - 0.999).abs() < 1e-12);
-        assert_eq!(quantile("output_throughput"), None);
-        assert_eq!(quantile("slo_pass_rate"), None);
-        assert_eq!(quantile("ttft_ms_p50_low"), None);
-    }
 
     #[test]
     fn the_median_of_normal_values_varies_a_quarter_more_than_their_mean() {

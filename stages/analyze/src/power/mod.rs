@@ -93,7 +93,7 @@ pub struct Simulated {
     pub refused: Option<String>,
     /// Comparisons in the table.
     pub rows: usize,
-    /// What was found at each effect; that of 0 comes first. Empty if the table cannot be simulated.
+    /// What was found at each effect: 0 comes first, and margins that are shares last. Empty if the table cannot be simulated.
     pub at: Vec<AtEffect>,
 }
 
@@ -112,6 +112,19 @@ pub struct AtEffect {
     pub rows_equivalent: u64,
     /// Rows, over all studies, that are `undecidable`.
     pub rows_undecidable: u64,
+    /// Rows, over all studies, that have a margin; by the rule `not-worse`, the first side is shown not to be lower than the
+    /// second by more than it in `rows_not_lower` of them, and not higher in `rows_not_higher`.
+    pub rows_with_margin: u64,
+    /// See `rows_with_margin`.
+    pub rows_not_lower: u64,
+    /// See `rows_with_margin`.
+    pub rows_not_higher: u64,
+    /// Rows, over all studies, whose margin is a share that the effect reaches.
+    pub rows_at_margin: u64,
+    /// Those of them that are falsely `equivalent`, and those in which the first side is falsely not higher.
+    pub false_equivalent: u64,
+    /// See `false_equivalent`.
+    pub false_not_higher: u64,
 }
 
 /// What the simulation of a study found.
@@ -140,7 +153,7 @@ pub struct Other {
     pub operator: String,
 }
 
-/// Simulates so many studies, and looks what is found at no effect and at each of `effects`. Every number
+/// Simulates so many studies, and looks what is found at no effect, at each of `effects`, and at each margin that is a share. Every number
 /// of the cells is lognormal: a launch's part, shared by its cells, and a cell's own; quantiles vary with the
 /// requests they are of, and shares are counts of requests. An effect multiplies the compared columns of
 /// the first side; a crossover's multiplies the upper half of the ladder and divides the lower.
@@ -155,9 +168,15 @@ pub fn simulate(
 ) -> Result<Power, Failure> {
     let all = planned(&study.parameters)?;
     let questions = Question::all(study, &all);
-    let effects: Vec<f64> = std::iter::once(0.0)
+    let mut effects: Vec<f64> = std::iter::once(0.0)
         .chain(effects.iter().copied())
         .collect();
+    // At its margin a verdict within it is false, and most likely.
+    for margin in questions.iter().flat_map(Question::margins) {
+        if !effects.contains(&margin) {
+            effects.push(margin);
+        }
+    }
     let simulation = Simulation::new(study, &all, &questions, &effects, control);
     let seen: Vec<Result<_, Failure>> = (0..studies)
         .into_par_iter()
@@ -418,6 +437,12 @@ impl Simulated {
                 sum.rows_found += seen.found;
             }
             sum.rows_equivalent += seen.equivalent;
+            sum.rows_with_margin += seen.margins.all;
+            sum.rows_not_lower += seen.margins.not_lower;
+            sum.rows_not_higher += seen.margins.not_higher;
+            sum.rows_at_margin += seen.margins.reached;
+            sum.false_equivalent += seen.margins.false_equivalent;
+            sum.false_not_higher += seen.margins.false_not_higher;
             sum.rows_undecidable += seen.undecidable;
             if let Some(why) = seen.refusal {
                 self.refused.get_or_insert(why);

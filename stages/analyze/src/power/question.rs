@@ -13,6 +13,7 @@ use crate::kind::{Planned, sources};
 use crate::operators::crossover::why_undecidable;
 use crate::operators::family::Shares;
 use crate::operators::pairs::rung;
+use crate::operators::units::Scale;
 
 /// The answers of one table of one study.
 #[derive(Default)]
@@ -23,9 +24,45 @@ pub(super) struct Seen {
     /// Those that find what was put there.
     pub(super) found: u64,
     pub(super) equivalent: u64,
+    pub(super) margins: Margins,
     pub(super) undecidable: u64,
     /// Why a row is undecidable.
     pub(super) refusal: Option<String>,
+}
+
+/// What rows with a margin show of each end of it.
+#[derive(Default)]
+pub(super) struct Margins {
+    pub(super) all: u64,
+    pub(super) not_lower: u64,
+    pub(super) not_higher: u64,
+    /// Those whose margin is reached by the effect, so that no verdict within it is true.
+    pub(super) reached: u64,
+    pub(super) false_equivalent: u64,
+    pub(super) false_not_higher: u64,
+}
+
+impl Margins {
+    fn of(frame: &Frame, effect: f64) -> Self {
+        let mut seen = Self::default();
+        for row in 0..frame.rows.len() {
+            let is =
+                |column: &str| u64::from(frame.value(row, column) == Some(&Scalar::Bool(true)));
+            let Some(margin) = frame.number(row, "margin") else {
+                continue;
+            };
+            seen.all += 1;
+            seen.not_lower += is("not_lower");
+            seen.not_higher += is("not_higher");
+            let share = frame.value(row, "scale").map(ToString::to_string);
+            if share.as_deref() == Some(Scale::Ratio.word()) && effect >= margin {
+                seen.reached += 1;
+                seen.false_equivalent += is("equivalent");
+                seen.false_not_higher += is("not_higher");
+            }
+        }
+        seen
+    }
 }
 
 /// A table whose answer rests on tests.
@@ -221,7 +258,7 @@ impl<'a> Question<'a> {
         let side = self.position(from, &self.axis)?;
         let made = tables.get(&self.table.name).ok_or("it is not made")?;
         Ok(match &self.kind {
-            Kind::Difference => self.difference(made),
+            Kind::Difference => self.difference(made, effect),
             Kind::Crossover { ladder } => self.crossover(made, effect, self.middle(from, ladder)?),
             Kind::Ranking => {
                 let first = from.rows.first().map(|row| row.key[side].to_string());
@@ -246,9 +283,19 @@ impl<'a> Question<'a> {
         Ok(rungs[(rungs.len() - 1) / 2])
     }
 
-    fn difference(&self, frame: &Frame) -> Seen {
+    /// The margins that are shares.
+    pub(super) fn margins(&self) -> Vec<f64> {
+        let given = &self.table.parameters;
+        let share = given["scale"] != Scale::Difference.word() && self.kind == Kind::Difference;
+        let margins = given["margin"].as_object().into_iter().flatten();
+        let margins = margins.filter_map(|(_, margin)| margin.as_f64());
+        margins.filter(|_| share && self.steps.is_ok()).collect()
+    }
+
+    fn difference(&self, frame: &Frame, effect: f64) -> Seen {
         let mut seen = Seen {
             rows: frame.rows.len(),
+            margins: Margins::of(frame, effect),
             ..Seen::default()
         };
         for row in 0..frame.rows.len() {

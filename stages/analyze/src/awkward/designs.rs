@@ -1,0 +1,144 @@
+//! The designs.
+
+use super::Question::{Crossover, Paired, PairedByLevel, Ranking, Unpaired};
+use super::{Design, Launch, Lost, Metric, Question};
+use crate::operators::units::Scale;
+
+const BOTH: &[Question] = &[Paired, Unpaired];
+const ALL: &[Question] = &[Paired, PairedByLevel, Unpaired, Ranking, Crossover];
+
+const PLAIN: Design = Design {
+    name: "plain",
+    blocks: 5,
+    systems: 2,
+    levels: 3,
+    launch: Launch::Normal(0.03),
+    cell: 0.015,
+    metric: Metric::Value,
+    lost: Lost::Nothing,
+    hosts: &[],
+    scale: Scale::Ratio,
+    margin: 0.05,
+    questions: BOTH,
+};
+
+/// Returns all designs.
+pub fn designs() -> Vec<Design> {
+    let with = |name: &'static str, change: &dyn Fn(&mut Design)| {
+        let mut design = Design { name, ..PLAIN };
+        change(&mut design);
+        design
+    };
+    vec![
+        PLAIN,
+        with("one side lost two launches of five", &|d| {
+            d.lost = Lost::LaunchesOfFirst(2);
+        }),
+        with("launches with heavy tails (t₃), 3 blocks", &|d| {
+            (d.blocks, d.launch) = (3, Launch::HeavyTails(0.03));
+        }),
+        with("launches with heavy tails (t₃)", &|d| {
+            d.launch = Launch::HeavyTails(0.03);
+            d.questions = ALL;
+        }),
+        with("two states of the machine, 20 % apart, 3 blocks", &|d| {
+            (d.blocks, d.launch) = (3, Launch::TwoStates(0.5, 0.2, 0.01));
+        }),
+        with("two states of the machine, 20 % apart", &|d| {
+            d.launch = Launch::TwoStates(0.5, 0.2, 0.01);
+            d.questions = ALL;
+        }),
+        with("one launch in ten 50 % slower", &|d| {
+            d.launch = Launch::TwoStates(0.1, 0.4, 0.02);
+        }),
+        with("each launch 1 % slower than the one before", &|d| {
+            d.launch = Launch::Drift(0.01, 0.02);
+        }),
+        with("each launch like the one before (0.8)", &|d| {
+            d.launch = Launch::Neighbours(0.8, 0.05);
+        }),
+        with("one side five times as noisy", &|d| {
+            d.launch = Launch::Unlike(0.1, 0.02);
+            d.questions = ALL;
+        }),
+        with(
+            "one side five times as noisy, lost two launches of eight",
+            &|d| {
+                (d.blocks, d.launch) = (8, Launch::Unlike(0.1, 0.02));
+                d.lost = Lost::LaunchesOfFirst(2);
+            },
+        ),
+        with(
+            "launches with a long tail to one side, lost two of eight",
+            &|d| {
+                (d.blocks, d.launch) = (8, Launch::Skewed(0.1));
+                d.lost = Lost::LaunchesOfFirst(2);
+            },
+        ),
+        with("slow cells failed", &|d| {
+            d.lost = Lost::Slow(0.08);
+            d.questions = ALL;
+        }),
+        with("slow cells of one side failed", &|d| {
+            d.lost = Lost::SlowOfFirst(0.05);
+        }),
+        with(
+            "the highest level of one side missing in two blocks",
+            &|d| {
+                d.lost = Lost::TopOfFirst(2);
+            },
+        ),
+        with("counts of errors, mostly 0", &|d| {
+            (d.metric, d.scale, d.margin) = (Metric::Count(0.3), Scale::Difference, 1.0);
+        }),
+        with("counts of errors, mostly 0, 10 blocks", &|d| {
+            (d.metric, d.scale, d.margin) = (Metric::Count(0.3), Scale::Difference, 1.0);
+            d.blocks = 10;
+        }),
+        with("goodput of 40 requests, near 1", &|d| {
+            (d.metric, d.scale) = (Metric::Share(40, 0.97), Scale::Difference);
+            d.launch = Launch::Normal(0.01);
+        }),
+        with("goodput of 40 requests, near 1, as a ratio", &|d| {
+            (d.metric, d.margin) = (Metric::Share(40, 0.97), 0.02);
+            d.launch = Launch::Normal(0.01);
+        }),
+        with("rounded to a tenth of the value, 3 blocks", &|d| {
+            (d.blocks, d.metric) = (3, Metric::Rounded(10.0));
+        }),
+        with("rounded to a tenth of the value", &|d| {
+            d.metric = Metric::Rounded(10.0);
+            d.questions = ALL;
+        }),
+        with("p90 of 40 requests", &|d| {
+            (d.metric, d.margin) = (Metric::Quantile(0.9, [40, 40]), 0.1);
+        }),
+        with("p90 of 40 requests against 400", &|d| {
+            (d.metric, d.margin) = (Metric::Quantile(0.9, [40, 400]), 0.1);
+        }),
+        with("p99 of 400 requests against 4,000", &|d| {
+            (d.metric, d.margin) = (Metric::Quantile(0.99, [400, 4_000]), 0.1);
+            d.levels = 1;
+        }),
+        with("hosts of 1, 1, 2, 4 and 16 blocks", &|d| {
+            d.hosts = &[1, 1, 2, 4, 16];
+            (d.blocks, d.levels) = (24, 1);
+        }),
+        with("twelve levels", &|d| {
+            (d.levels, d.cell) = (12, 0.05);
+            d.questions = &[Paired, PairedByLevel, Crossover];
+        }),
+        with("three systems, heavy tails", &|d| {
+            (d.systems, d.launch) = (3, Launch::HeavyTails(0.03));
+            d.questions = &[Ranking];
+        }),
+        with("six systems, one five times as noisy", &|d| {
+            (d.systems, d.launch) = (6, Launch::Unlike(0.1, 0.02));
+            d.questions = &[Ranking];
+        }),
+        with("six systems, one lost two launches of five", &|d| {
+            (d.systems, d.lost) = (6, Lost::LaunchesOfFirst(2));
+            d.questions = &[Ranking];
+        }),
+    ]
+}

@@ -1,0 +1,220 @@
+//! Made-up studies of equal systems, as their design says.
+
+use artifacts::Scalar;
+
+use super::{Design, Launch, Lost, Metric};
+use crate::frame::{Frame, Level, Row, Spec};
+use crate::operators::units::Scale;
+
+/// What a value is without noise.
+pub(super) const BASE: f64 = 100.0;
+
+/// The standard deviation of the logarithm of a request.
+const REQUEST: f64 = 0.5;
+
+/// Random numbers that follow from a seed alone: SplitMix64 (Steele, Lea & Flood 2014).
+#[derive(Debug)]
+pub(crate) struct Noise(pub(crate) u64);
+
+impl Noise {
+    /// Returns a number in (0, 1).
+    pub(crate) fn uniform(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64 + 1e-17
+    }
+
+    /// Returns a standard normal number (Box & Muller 1958).
+    pub(crate) fn normal(&mut self) -> f64 {
+        let (u, v) = (self.uniform(), self.uniform());
+        (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+    }
+
+    /// Returns Student's t with three degrees of freedom.
+    fn heavy(&mut self) -> f64 {
+        let squares: f64 = (0..3).map(|_| self.normal().powi(2)).sum();
+        self.normal() / (squares / 3.0).sqrt()
+    }
+
+    /// Returns a Poisson number (Knuth).
+    fn poisson(&mut self, mean: f64) -> f64 {
+        let (end, mut product, mut count) = ((-mean).exp(), self.uniform(), 0.0);
+        while product > end {
+            product *= self.uniform();
+            count += 1.0;
+        }
+        count
+    }
+}
+
+impl Design {
+    /// Draws one study, in which the first side is larger by a share.
+    pub(super) fn drawn(&self, number: u64, effect: f64) -> Frame {
+        // Far apart, so that studies share no numbers.
+        let mut noise = Noise((number + 1).wrapping_mul(0xd134_2543_de82_ef95));
+        let launches = self.launches(&mut noise);
+        let mut rows = Vec::new();
+        for (block, launches) in launches.iter().enumerate() {
+            for (system, launch) in launches.iter().enumerate() {
+                for level in 0..self.levels {
+                    let factor = if system == 0 { 1.0 + effect } else { 1.0 };
+                    let slow = launch + self.cell * noise.normal();
+                    let value = self.value(&mut noise, system, slow, factor);
+                    if self.is_lost(block, system, level, slow) {
+                        continue;
+                    }
+                    let label = Scalar::Text(format!("s{}", system + 1));
+                    let mut key = vec![label, Scalar::Int(1 << level.min(40))];
+                    if !self.hosts.is_empty() {
+                        key.push(Scalar::Int(self.host(block)));
+                    }
+                    key.push(Scalar::Int(block as i64 + 1));
+                    let values = vec![Scalar::Float(value), self.counted(system)];
+                    rows.push(Row::new(key, values, Vec::new()));
+                }
+            }
+        }
+        let mut keys = vec!["system".to_owned(), "level".to_owned()];
+        keys.extend((!self.hosts.is_empty()).then(|| "host".to_owned()));
+        keys.push("block".to_owned());
+        let frame = Frame {
+            level: Level::Cell,
+            keys,
+            specs: vec![
+                Spec::float(self.column(), "ms", "a value"),
+                Spec::int("m_n", "1", "values behind a quantile"),
+            ],
+            rows,
+            missing: Vec::new(),
+        };
+        frame.settle().expect("no key is there twice")
+    }
+
+    /// The column that is compared.
+    pub(super) fn column(&self) -> String {
+        match self.metric {
+            Metric::Quantile(p, _) => format!("m_p{:.0}", 100.0 * p),
+            _ => "m".to_owned(),
+        }
+    }
+
+    /// How many values a quantile is of.
+    fn counted(&self, system: usize) -> Scalar {
+        match self.metric {
+            Metric::Quantile(_, of) => Scalar::Int(of[usize::from(system > 0)] as i64),
+            _ => Scalar::Null,
+        }
+    }
+
+    /// The host of a block.
+    fn host(&self, block: usize) -> i64 {
+        let mut before = 0;
+        let host = self.hosts.iter().position(|n| {
+            before += n;
+            block < before
+        });
+        host.map_or(0, |host| host as i64 + 1)
+    }
+
+    /// What each launch does to the logarithm of its values, by block and system. Launches of a block run in random
+    /// order, and share what the block does.
+    fn launches(&self, noise: &mut Noise) -> Vec<Vec<f64>> {
+        let (mut state, mut time): (Option<f64>, f64) = (None, 0.0);
+        let mut suits: Vec<Vec<f64>> = Vec::new();
+        let mut blocks = Vec::new();
+        for _ in 0..self.blocks {
+            let shared = 0.1 * noise.normal();
+            let mut order: Vec<usize> = (0..self.systems).collect();
+            for i in (1..self.systems).rev() {
+                order.swap(i, (noise.uniform() * (i + 1) as f64) as usize);
+            }
+            let mut launches = vec![0.0; self.systems];
+            for system in order {
+                launches[system] = shared
+                    + match self.launch {
+                        Launch::Normal(deviation) => deviation * noise.normal(),
+                        Launch::Unlike(first, others) => {
+                            (if system == 0 { first } else { others }) * noise.normal()
+                        }
+                        Launch::HeavyTails(scale) => scale * noise.heavy(),
+                        Launch::TwoStates(chance, far, deviation) => {
+                            let far = if noise.uniform() < chance { far } else { 0.0 };
+                            far + deviation * noise.normal()
+                        }
+                        Launch::Neighbours(correlation, deviation) => {
+                            let fresh = (1.0 - correlation * correlation).sqrt();
+                            let fresh = fresh * deviation * noise.normal();
+                            let next = match state {
+                                None => deviation * noise.normal(),
+                                Some(last) => correlation * last + fresh,
+                            };
+                            state = Some(next);
+                            next
+                        }
+                        Launch::Drift(step, deviation) => {
+                            time += step;
+                            time + deviation * noise.normal()
+                        }
+                        Launch::Skewed(mean) => -mean * noise.uniform().ln(),
+                    };
+            }
+            blocks.push(launches);
+        }
+        // What suits a host, on each side.
+        if !self.hosts.is_empty() {
+            for _ in self.hosts {
+                suits.push((0..self.systems).map(|_| 0.05 * noise.normal()).collect());
+            }
+            for (block, launches) in blocks.iter_mut().enumerate() {
+                let host = self.host(block).max(1) as usize - 1;
+                for (launch, suits) in launches.iter_mut().zip(&suits[host]) {
+                    *launch += suits;
+                }
+            }
+        }
+        blocks
+    }
+
+    fn value(&self, noise: &mut Noise, system: usize, slow: f64, factor: f64) -> f64 {
+        let value = BASE * slow.exp() * factor;
+        match self.metric {
+            Metric::Value => value,
+            Metric::Rounded(step) => (value / step).round() * step,
+            Metric::Count(mean) => noise.poisson(mean * slow.exp() * factor),
+            Metric::Share(of, chance) => {
+                let ok = (chance * (1.0 - slow.abs()) * factor).clamp(0.0, 1.0);
+                let hits = (0..of).filter(|_| noise.uniform() < ok).count();
+                hits as f64 / of as f64
+            }
+            Metric::Quantile(p, of) => {
+                let mut requests: Vec<f64> = (0..of[usize::from(system > 0)])
+                    .map(|_| (REQUEST * noise.normal()).exp())
+                    .collect();
+                requests.sort_by(f64::total_cmp);
+                let at = p * (requests.len() - 1) as f64;
+                let (below, above) = (at.floor() as usize, at.ceil() as usize);
+                let low = requests[below];
+                value * (low + (at - below as f64) * (requests[above] - low))
+            }
+        }
+    }
+
+    fn is_lost(&self, block: usize, system: usize, level: usize, slow: f64) -> bool {
+        match self.lost {
+            Lost::Nothing => false,
+            Lost::LaunchesOfFirst(n) => system == 0 && block < n,
+            Lost::Slow(limit) => slow > limit,
+            Lost::SlowOfFirst(limit) => system == 0 && slow > limit,
+            Lost::TopOfFirst(n) => {
+                system == 0 && level + 1 == self.levels && block + n >= self.blocks
+            }
+        }
+    }
+
+    /// Whether its verdicts must be false: a negative control.
+    pub fn must_fail(&self) -> bool {
+        matches!(self.lost, Lost::SlowOfFirst(_)) && self.scale == Scale::Ratio
+    }
+}

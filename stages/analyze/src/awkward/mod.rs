@@ -1,0 +1,358 @@
+//! Studies that no textbook draws, taken through the operators: how often is a verdict false, how often does an interval
+//! contain the truth, and what is found? Designs are data. Every study follows from its number, so the counts are
+//! facts. `cargo bench -p analyze --bench awkward` prints them.
+
+mod designs;
+mod draw;
+
+use artifacts::Scalar;
+use contract::{Verdict, Word as _};
+use pipeline::Json;
+use rayon::prelude::*;
+use serde_json::json;
+
+pub use designs::designs;
+use draw::BASE;
+
+use crate::frame::Frame;
+use crate::make::made;
+use crate::operators::units::Scale;
+
+/// How studies of equal systems are drawn.
+#[derive(Clone, Copy, Debug)]
+pub struct Design {
+    /// What it is, for people.
+    pub name: &'static str,
+    /// Blocks, in each of which every system is launched once.
+    blocks: usize,
+    /// The systems.
+    systems: usize,
+    /// How many levels each launch is measured at.
+    levels: usize,
+    launch: Launch,
+    /// The standard deviation of the logarithm of a cell, within its launch.
+    cell: f64,
+    metric: Metric,
+    lost: Lost,
+    /// The blocks on each host, which then is the unit; empty without hosts.
+    hosts: &'static [usize],
+    scale: Scale,
+    /// The margin as a share of a value without noise.
+    margin: f64,
+    /// What is asked.
+    pub questions: &'static [Question],
+}
+
+/// What a launch does to the logarithm of all its values.
+#[derive(Clone, Copy, Debug)]
+enum Launch {
+    /// A normal part of this standard deviation.
+    Normal(f64),
+    /// The same, of each side.
+    Unlike(f64, f64),
+    /// Student's t with three degrees of freedom, times this.
+    HeavyTails(f64),
+    /// A second state of the machine, which comes with this chance, is this much slower, and varies by the third.
+    TwoStates(f64, f64, f64),
+    /// A first-order autoregression over the launches in the order of time: correlation, and standard deviation.
+    Neighbours(f64, f64),
+    /// Each launch is slower than the one before by this share, and varies by the second.
+    Drift(f64, f64),
+    /// As fast as can be, or slower by an exponential time of this mean.
+    Skewed(f64),
+}
+
+/// What is read of a cell.
+#[derive(Clone, Copy, Debug)]
+enum Metric {
+    /// A positive value.
+    Value,
+    /// The same, rounded to a multiple of this.
+    Rounded(f64),
+    /// A count of rare events of this mean: mostly 0.
+    Count(f64),
+    /// A share of so many requests, each ok with this chance.
+    Share(usize, f64),
+    /// The quantile (type 7) of so many lognormal requests on each side.
+    Quantile(f64, [usize; 2]),
+}
+
+/// What was not measured.
+#[derive(Clone, Copy, Debug)]
+enum Lost {
+    Nothing,
+    /// So many launches of the first side.
+    LaunchesOfFirst(usize),
+    /// The cells of either side that are slower than typical by this share: they failed because they were slow.
+    Slow(f64),
+    /// The same on the first side only.
+    SlowOfFirst(f64),
+    /// The highest level of the first side in the last so many blocks.
+    TopOfFirst(usize),
+}
+
+/// What is asked of a study.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// Do the sides differ, paired within blocks?
+    Paired,
+    /// The same at each level.
+    PairedByLevel,
+    /// Do they differ, as independent launches?
+    Unpaired,
+    /// Which contenders are told apart?
+    Ranking,
+    /// Where on the ladder does the winner change?
+    Crossover,
+}
+
+impl Question {
+    /// Names it for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Paired => "paired",
+            Self::PairedByLevel => "paired, by level",
+            Self::Unpaired => "unpaired",
+            Self::Ranking => "ranking",
+            Self::Crossover => "crossover",
+        }
+    }
+
+    /// Whether it has an interval and a margin.
+    pub fn has_margin(self) -> bool {
+        matches!(self, Self::Paired | Self::Unpaired)
+    }
+}
+
+/// What was said of studies with one true effect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Studies.
+    pub studies: u64,
+    /// Those in which something was called *different*: of equal systems, falsely.
+    pub different: u64,
+    /// Those with an interval, and those whose interval contains the true effect.
+    pub intervals: u64,
+    /// See `intervals`.
+    pub covered: u64,
+    /// Those called *equivalent* within the margin.
+    pub equivalent: u64,
+    /// Those in which the first side was called *not higher* by more than the margin.
+    pub not_higher: u64,
+    /// Those in which it was called *not lower* by more than the margin.
+    pub not_lower: u64,
+    /// Those in which nothing could be decided.
+    pub undecidable: u64,
+}
+
+impl Counted {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            studies: self.studies + other.studies,
+            different: self.different + other.different,
+            intervals: self.intervals + other.intervals,
+            covered: self.covered + other.covered,
+            equivalent: self.equivalent + other.equivalent,
+            not_higher: self.not_higher + other.not_higher,
+            not_lower: self.not_lower + other.not_lower,
+            undecidable: self.undecidable + other.undecidable,
+        }
+    }
+}
+
+/// Counts what is said of so many studies in which the first side is larger by a share. Without a margin every effect
+/// counts.
+///
+/// # Panics
+/// If an operator refuses a study as a whole.
+pub fn count(design: &Design, question: Question, effect: f64, studies: u64) -> Counted {
+    counted(design, (question, false), effect, studies)
+}
+
+/// Counts the same with the margin of the design declared.
+///
+/// # Panics
+/// If an operator refuses a study as a whole.
+pub fn count_with_margin(
+    design: &Design,
+    question: Question,
+    effect: f64,
+    studies: u64,
+) -> Counted {
+    counted(design, (question, true), effect, studies)
+}
+
+fn counted(
+    design: &Design,
+    (question, margin): (Question, bool),
+    effect: f64,
+    studies: u64,
+) -> Counted {
+    let one = |number: u64| {
+        let frame = design.drawn(number, effect);
+        let (operator, mut parameters) = design.asked(question);
+        if !margin && let Some(given) = parameters.as_object_mut() {
+            given.remove("margin");
+        }
+        let tables = [("made", operator, parameters)];
+        let mut tables = made(&tables, frame, &Json::Null)
+            .unwrap_or_else(|failure| panic!("{}: {}", design.name, failure.reason));
+        let table = tables.remove("made").expect("it was made");
+        design.seen(question, &table, effect)
+    };
+    (0..studies)
+        .into_par_iter()
+        .map(one)
+        .reduce(Counted::default, Counted::plus)
+}
+
+impl Design {
+    /// The effects at the lower and the upper end of the margin, as shares; none where a value cannot be so large.
+    pub fn ends(&self) -> [Option<f64>; 2] {
+        let low = match self.scale {
+            Scale::Ratio => 1.0 / (1.0 + self.margin) - 1.0,
+            Scale::Difference => -self.margin,
+        };
+        let bounded = matches!(self.metric, Metric::Share(..));
+        [Some(low), (!bounded).then_some(self.margin)]
+    }
+
+    /// What is asked of the operators.
+    fn asked(&self, question: Question) -> (&'static str, Json) {
+        let pair = json!({"axis": "system", "a": "s1", "b": "s2"});
+        let (scale, metric) = (self.scale.word(), self.column());
+        let blocks = if self.hosts.is_empty() {
+            json!(["block", "level"])
+        } else {
+            json!(["block", "level", "host"])
+        };
+        let (operator, mut parameters) = match question {
+            Question::Paired | Question::PairedByLevel => (
+                "paired-comparison",
+                json!({"columns": [metric], "pair": pair}),
+            ),
+            Question::Unpaired => (
+                "unpaired-comparison",
+                json!({"columns": [metric], "pair": pair, "over": blocks}),
+            ),
+            Question::Ranking => (
+                "ranking",
+                json!({"among": "system", "column": metric, "better": "lower"}),
+            ),
+            Question::Crossover => (
+                "crossover",
+                json!({"ladder": "level", "column": metric, "better": "lower", "pair": pair}),
+            ),
+        };
+        parameters["from"] = json!("t");
+        if question != Question::Ranking {
+            parameters["scale"] = json!(scale);
+        }
+        if question == Question::PairedByLevel {
+            parameters["by"] = json!(["level"]);
+        }
+        if question.has_margin() {
+            let margin = match self.scale {
+                Scale::Ratio => self.margin,
+                Scale::Difference => self.margin * self.centre(),
+            };
+            parameters["margin"] = json!({metric: margin});
+        }
+        if !self.hosts.is_empty() {
+            parameters["unit"] = json!(["host"]);
+        }
+        (operator, parameters)
+    }
+
+    /// What a cell has without noise.
+    fn centre(&self) -> f64 {
+        match self.metric {
+            Metric::Count(mean) => mean,
+            Metric::Share(_, chance) => chance,
+            _ => BASE,
+        }
+    }
+
+    /// What a table says, given the true effect as a share.
+    fn seen(&self, question: Question, table: &Frame, effect: f64) -> Counted {
+        let rows = || 0..table.rows.len();
+        let text = |row: usize, column: &str| table.value(row, column).map(ToString::to_string);
+        let word = |row: usize| Verdict::parse(&text(row, "verdict")?).ok();
+        let is = |row: usize, column: &str| {
+            u64::from(table.value(row, column) == Some(&Scalar::Bool(true)))
+        };
+        let mut seen = Counted {
+            studies: 1,
+            ..Counted::default()
+        };
+        match question {
+            Question::Ranking => {
+                let rank = |row| table.number(row, "rank_shown");
+                seen.different = u64::from(rows().any(|row| rank(row).is_some_and(|r| r > 1.0)));
+                seen.undecidable = u64::from(rows().all(|row| rank(row).is_none()));
+            }
+            Question::Crossover => {
+                let shown = |row| text(row, "first_winner").is_some_and(|w| w != "null");
+                seen.different = u64::from(rows().any(shown));
+            }
+            _ => {
+                let words: Vec<Option<Verdict>> = rows().map(word).collect();
+                let undecided = |word: &Option<Verdict>| *word == Some(Verdict::Undecidable);
+                seen.different = u64::from(words.contains(&Some(Verdict::Different)));
+                seen.undecidable = u64::from(words.iter().all(undecided));
+            }
+        }
+        if question.has_margin() {
+            let truth = match self.scale {
+                Scale::Ratio => 1.0 + effect,
+                Scale::Difference => effect * self.centre(),
+            };
+            let ends = table.number(0, "ci_low").zip(table.number(0, "ci_high"));
+            seen.intervals = u64::from(ends.is_some());
+            let within = |(low, high): (f64, f64)| low <= truth && truth <= high;
+            seen.covered = u64::from(ends.is_some_and(within));
+            seen.equivalent = is(0, "equivalent");
+            seen.not_higher = is(0, "not_higher");
+            seen.not_lower = is(0, "not_lower");
+        }
+        seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Five in a hundred, and four standard errors.
+    fn most(studies: u64) -> u64 {
+        let n = studies as f64;
+        (0.05 * n + 4.0 * (0.05 * 0.95 * n).sqrt()) as u64
+    }
+
+    #[test]
+    fn verdicts_of_awkward_studies_are_rarely_false() {
+        // The bench has a thousand studies of each, and looks at the margins, too.
+        let studies = 12;
+        let mut wrong = Vec::new();
+        for design in designs().iter().filter(|d| !d.must_fail()) {
+            for question in design.questions {
+                let null = count(design, *question, 0.0, studies);
+                if null.different > most(studies) {
+                    wrong.push(format!("{}, {question:?}: {null:?}", design.name));
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
+    #[test]
+    fn quantiles_of_unlike_numbers_of_requests_are_undecidable() {
+        let designs = designs();
+        let uneven = designs
+            .iter()
+            .find(|d| d.name == "p90 of 40 requests against 400");
+        for question in [Question::Paired, Question::Unpaired] {
+            assert_eq!(count(uneven.unwrap(), question, 0.0, 3).undecidable, 3);
+        }
+    }
+}
