@@ -6,6 +6,7 @@
 //! and the renderer fetches it and starts over, so that lookups need no store.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use artifacts::{Digest, Store, Table, at_path};
@@ -29,6 +30,8 @@ pub struct Data {
     own_stage: String,
     derived: Mutex<BTreeMap<String, (Digest, Arc<Table>)>>,
     opened: Mutex<BTreeMap<String, Arc<Opened>>>,
+    /// Raised when the user asks to stop.
+    stop: Arc<AtomicBool>,
 }
 
 /// What the digests of inputs stand for: asked once for each of thousands.
@@ -90,6 +93,18 @@ impl Data {
     pub fn of_stage(mut self, stage: &str) -> Self {
         stage.clone_into(&mut self.own_stage);
         self
+    }
+
+    /// Says by which flag the user asks to stop.
+    #[must_use]
+    pub fn stopped_by(mut self, stop: Arc<AtomicBool>) -> Self {
+        self.stop = stop;
+        self
+    }
+
+    /// Returns the flag by which the user asks to stop.
+    pub(crate) fn stop_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
     }
 
     /// Adds a table that the report derives itself and has as an output of its own.

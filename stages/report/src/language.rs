@@ -8,7 +8,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use artifacts::{Scalar, at_path};
@@ -20,15 +19,13 @@ use pipeline::stage::Json;
 use crate::data::{Data, Miss};
 use crate::format::{clean, format_value};
 use crate::guard::{guarded, unguarded};
+use crate::held::Spent;
 use crate::ratios::check_factor;
 use crate::settings::{OneOrMany, Parameters, not_available};
 use crate::statement::Recorded;
 use crate::template::instrument;
 use crate::trace::{Entry, Ledger, TraceSource};
 use crate::view::View;
-
-/// The most bytes of texts that one rendering prints, those in `set` blocks and macros among them.
-const MOST_PRINTED: usize = 256 << 20;
 
 /// What the functions of one rendering share.
 #[derive(Debug)]
@@ -45,6 +42,8 @@ pub(crate) struct World {
     pub(crate) reasons: Mutex<BTreeSet<String>>,
     /// The statements and claims judged so far.
     pub(crate) statements: Mutex<Vec<Recorded>>,
+    /// What templates kept, printed and went through so far.
+    pub(crate) spent: Arc<Spent>,
 }
 
 /// A text that carries its trace: printable, and nothing else.
@@ -138,6 +137,11 @@ impl Object for Row {
             )),
         }
     }
+}
+
+/// Returns whether a value is a row.
+pub(crate) fn is_row(value: &Value) -> bool {
+    value.downcast_object_ref::<Row>().is_some()
 }
 
 /// Returns a row as templates see it.
@@ -396,13 +400,13 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
     crate::parts::install(environment, world);
     crate::statement::install(environment, world);
     crate::claims::install(environment, world);
-    let printed = AtomicUsize::new(0);
+    crate::held::install(environment, world);
+    let spent = Arc::clone(&world.spent);
     environment.set_formatter(move |out, _state, value| {
-        if let Some(text) = value.as_str()
-            && printed.fetch_add(text.len(), Ordering::Relaxed) > MOST_PRINTED
-        {
-            let limit = MOST_PRINTED >> 20;
-            return Err(wrong(&format!("the template prints more than {limit} MiB of values")));
+        if let Some(text) = value.as_str() {
+            spent.print(text.len())?;
+        } else if let Some(Shown(text)) = value.downcast_object_ref() {
+            spent.print(text.len())?;
         }
         if value.is_undefined() {
             return Err(Error::new(ErrorKind::UndefinedError, "the value is undefined"));

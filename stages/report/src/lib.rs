@@ -15,6 +15,7 @@ mod figure;
 mod footnotes;
 mod format;
 mod guard;
+mod held;
 mod html;
 mod language;
 mod ledger;

@@ -10,6 +10,7 @@ use minijinja::Environment;
 use crate::check::{Objection, check, check_words, with_names};
 use crate::data::{Data, Miss};
 use crate::figure::Drawn;
+use crate::held::{Spent, without_looks};
 use crate::html;
 use crate::language::{World, install, render_text};
 use crate::numbering::Declared;
@@ -107,6 +108,7 @@ fn attempt(parameters: &Arc<Parameters>, data: &Arc<Data>) -> Result<Report, Ren
         texts: Mutex::default(),
         reasons: Mutex::default(),
         statements: Mutex::default(),
+        spent: Arc::new(Spent::stopped_by(data.stop_flag())),
     });
     crate::claims::derive(&world).map_err(told)?;
     let mut environment = environment();
@@ -306,7 +308,9 @@ pub(crate) fn describe(error: &minijinja::Error) -> String {
         .template_source()
         .zip(innermost.range())
         .and_then(|(text, range)| text.get(range))
-        .map(|text| format!(" (in `{}`)", unmarked(text)));
+        // A call that was put behind a tag is not in the template.
+        .filter(|text| !text.starts_with("benchtrail_"))
+        .map(|text| format!(" (in `{}`)", unmarked(&without_looks(text))));
     format!(
         "{place}{}{}",
         unmarked(&detail),
@@ -323,7 +327,7 @@ fn place_of(error: &minijinja::Error) -> Option<String> {
         .and_then(|(text, range)| text.get(..range.start));
     let column = before.map(|text| {
         let start = text.rfind('\n').map_or(0, |i| i + 1);
-        unmarked(&text[start..]).chars().count() + 1
+        unmarked(&without_looks(&text[start..])).chars().count() + 1
     });
     Some(column.map_or_else(
         || format!("{name}:{line}: "),

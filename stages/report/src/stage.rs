@@ -47,10 +47,13 @@ impl StageKind for Report {
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
         let parameters: Parameters = serde_json::from_value(job.parameters.clone())
             .map_err(|e| Failure::failed(format!("the parameters cannot be read: {e}")))?;
-        let data = Arc::new(Data::new(job.inputs, job.study).of_stage(job.stage));
-        let report = render(&parameters, &data, job.store)
-            .map_err(|error| Failure::failed(error.message).findings(error.findings))?;
+        let data = Data::new(job.inputs, job.study).of_stage(job.stage);
+        let data = Arc::new(data.stopped_by(job.control.stop_flag()));
+        let report = render(&parameters, &data, job.store);
+        // A template that was stopped is no mistake of the template.
         job.control.check()?;
+        let report =
+            report.map_err(|error| Failure::failed(error.message).findings(error.findings))?;
         let mut outputs = vec![
             Output::text("report", Media::Markdown, report.markdown),
             Output::text("html", Media::Html, report.html),

@@ -6,6 +6,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, UndefinedBehavior};
 
 use crate::comparisons::{bound, compared};
+use crate::held::{BYTES, Look, MOST_BRANCHES, MOST_TEXT, too_many_operators};
 use crate::trace::{is_mark, origin_mark};
 
 /// A template and its text, as the parameters hold it.
@@ -58,12 +59,23 @@ pub(crate) fn closure(
             });
             continue;
         };
+        if text.len() > MOST_TEXT {
+            let most = MOST_TEXT >> 20;
+            problems.push(format!("template `{name}` has more than {most} MiB").into());
+            continue;
+        }
         if let Some(at) = text.find(is_mark) {
             let line = line_of(&text, at);
             let message = format!(
                 "template `{name}` line {line}: a private-use character (U+E000 to U+E01F)"
             );
             problems.push(message.into());
+        }
+        let deep = too_deep(&name, &text);
+        if !deep.is_empty() {
+            // Parsing it, or what it includes, could take the whole stack.
+            problems.extend(deep.into_iter().map(Wrong::from));
+            continue;
         }
         if let Err(error) = environment().add_template(&name, &text) {
             let line = error.line().unwrap_or(1);
@@ -107,6 +119,27 @@ pub(crate) fn closure(
     } else {
         Err(problems)
     }
+}
+
+/// Returns what would take the whole stack, or make many texts at once.
+fn too_deep(name: &str, text: &str) -> Vec<String> {
+    let (mut branches, mut problems) = (0, Vec::new());
+    for tag in tags(text).filter(|tag| tag.kind != Kind::Comment) {
+        let line = || line_of(text, tag.start);
+        if tag.kind == Kind::Block && first_word(tag.inner) == "elif" {
+            branches += 1;
+            if branches == MOST_BRANCHES + 1 {
+                let line = line();
+                problems.push(format!(
+                    "template `{name}` line {line}: more than {MOST_BRANCHES} `elif`; look the text up in a table"
+                ));
+            }
+        }
+        if let Some(wrong) = too_many_operators(tag.inner) {
+            problems.push(format!("template `{name}` line {}: {wrong}", line()));
+        }
+    }
+    problems
 }
 
 /// A shown value in a comparison would be answered by its kind, without an error.
@@ -153,19 +186,70 @@ pub(crate) fn instrument(template: usize, text: &str) -> String {
     let mut out = String::with_capacity(text.len() * 2);
     let mut place = Place { line: 1, column: 1 };
     let mut at = 0;
+    let (mut bodies, mut printed) = (Vec::new(), 0);
     for tag in tags(text) {
+        let before = out.len();
         mark_plain(&mut out, template, &text[at..tag.start], &mut place);
+        printed += out.len() - before;
+        fill(&mut out, &mut bodies, printed, &tag);
         let whole = &text[tag.start..tag.end];
         match ends_inline(text, &tag) {
             // The line break after a statement is part of the prose it stands in.
             true => out.push_str(&format!("{}+%}}", &whole[..whole.len() - 2])),
             false => out.push_str(whole),
         }
+        if tag.kind == Kind::Block {
+            let close = match tag.inner.as_bytes().last() {
+                Some(b'-') => "-%}",
+                Some(b'+') => "+%}",
+                _ => "%}",
+            };
+            match crate::held::look(tag.inner, close) {
+                Some(Look::Whole(call)) => out.push_str(&call),
+                Some(Look::Body(call, bytes)) => {
+                    bodies.push(Body {
+                        word: first_word(tag.inner).to_owned(),
+                        at: out.len() + bytes,
+                        before: printed,
+                    });
+                    out.push_str(&call);
+                }
+                None => {}
+            }
+        }
         whole.chars().for_each(|c| place.pass(c));
         at = tag.end;
     }
     mark_plain(&mut out, template, &text[at..], &mut place);
     out
+}
+
+/// A body that is not at its end yet.
+struct Body {
+    /// The tag that begins it.
+    word: String,
+    /// Where the number of its bytes belongs.
+    at: usize,
+    /// The bytes of plain text before it.
+    before: usize,
+}
+
+/// Writes how many bytes of plain text a body has into the call at its beginning, if this tag ends one.
+fn fill(out: &mut String, bodies: &mut Vec<Body>, printed: usize, tag: &Tag<'_>) {
+    let ends = |body: &Body| first_word(tag.inner).strip_prefix("end") == Some(&body.word);
+    if tag.kind == Kind::Block
+        && bodies.last().is_some_and(ends)
+        && let Some(body) = bodies.pop()
+    {
+        let bytes = format!("{:BYTES$} ", printed - body.before);
+        out.replace_range(body.at..body.at + bytes.len(), &bytes);
+    }
+}
+
+fn first_word(inner: &str) -> &str {
+    let inner = inner.trim_matches(['-', '+']).trim_start();
+    let end = inner.find(|c: char| !c.is_ascii_alphabetic());
+    &inner[..end.unwrap_or(inner.len())]
 }
 
 /// A place in a template, from 1.

@@ -12,5 +12,6 @@ mod pivot;
 mod ratios;
 mod rendering;
 mod statements;
+mod templates;
 mod typed_numbers;
 mod typed_words;
