@@ -29,12 +29,15 @@ pub(crate) fn finish() -> Result<(), String> {
     }
 }
 
-/// Writes bytes to standard output as they are.
+/// Writes bytes to standard output as they are. A closed pipe (`| head`) is the reader's wish and no error.
 ///
 /// # Errors
 /// If they cannot be written.
 pub(crate) fn write_raw(bytes: &[u8]) -> io::Result<()> {
-    io::stdout().lock().write_all(bytes)
+    match io::stdout().lock().write_all(bytes) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
 }
 
 /// Writes a line to standard error.

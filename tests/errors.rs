@@ -39,6 +39,24 @@ fn an_answer_that_could_not_be_written_is_no_success() {
 }
 
 #[test]
+fn a_reader_that_closes_the_pipe_is_no_error_of_any_command() {
+    let project = Project::new();
+    for arguments in [
+        &["man"][..],
+        &["completions", "bash"],
+        &["schema"],
+        &["list", "engines"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let outcome = project.command(arguments).stdout(writer).output().unwrap();
+        let told = String::from_utf8(outcome.stderr).unwrap();
+        assert_eq!(outcome.status.code(), Some(0), "{arguments:?}: {told}");
+        assert_eq!(told, "", "{arguments:?}");
+    }
+}
+
+#[test]
 fn all_mistakes_of_an_experiment_are_told_at_once_with_their_places() {
     let spoil = |project: &Project| {
         project.edit(

@@ -93,7 +93,8 @@ fn regular(path: &Path) -> io::Result<Vec<u8>> {
         )));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
-    std::fs::File::open(path)?
+    artifacts::regular::open(path)?
+        .0
         .take(MOST_BYTES)
         .read_to_end(&mut bytes)?;
     Ok(bytes)

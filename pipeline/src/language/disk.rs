@@ -45,7 +45,7 @@ pub fn load(
 fn not_utf8(file: &Path) -> Option<Diagnostics> {
     let bytes = std::fs::metadata(file)
         .is_ok_and(|m| m.is_file() && m.len() <= MAX_BYTES as u64)
-        .then(|| std::fs::read(file).ok())??;
+        .then(|| artifacts::regular::read(file).ok())??;
     let valid = std::str::from_utf8(&bytes).err()?.valid_up_to();
     let wide = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
     let before = std::str::from_utf8(&bytes[..valid]).ok()?;
@@ -168,7 +168,9 @@ impl Files for Disk {
             }
             Err(e) => return Err(format!("the file cannot be read: {e}")),
         }
-        let bytes = std::fs::read(path).map_err(|e| format!("the file cannot be read: {e}"))?;
+        // The file may be another one by now: a FIFO in its place would wait for ever.
+        let bytes =
+            artifacts::regular::read(path).map_err(|e| format!("the file cannot be read: {e}"))?;
         let text = String::from_utf8(bytes);
         text.map(Some).map_err(|e| {
             format!(

@@ -54,6 +54,7 @@ impl Database {
     pub fn new() -> Result<Self, QueryError> {
         let connection = sandbox::connection().map_err(|e| internal(&e))?;
         functions::register(&connection).map_err(|e| internal(&e))?;
+        crate::texts::register(&connection).map_err(|e| internal(&e))?;
         Ok(Self {
             connection,
             tables: BTreeMap::new(),

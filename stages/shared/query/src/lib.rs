@@ -15,6 +15,7 @@ mod functions;
 mod limits;
 mod sandbox;
 mod text;
+mod texts;
 
 pub use check::{Checked, Expected, Kind, Shape, check};
 pub use database::{Answer, Database};

@@ -42,6 +42,12 @@ pub(crate) struct Seen {
 /// connection; an index takes a few megabytes, so what is left is for queries.
 pub const MEMORY: i64 = 2 << 30;
 
+/// The most bytes of one value.
+pub(crate) const LENGTH: usize = 64 << 20;
+
+/// The most bytes of a pattern of `like` and `glob`, which are compared in one instruction.
+const PATTERN: i32 = 1000;
+
 /// Makes a connection that can reach nothing outside itself.
 pub(crate) fn connection() -> rusqlite::Result<Connection> {
     let connection = Connection::open_in_memory()?;
@@ -57,7 +63,11 @@ pub(crate) fn connection() -> rusqlite::Result<Connection> {
     connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
     connection.set_limit(Limit::SQLITE_LIMIT_WORKER_THREADS, 0)?;
     connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, 1 << 20)?;
-    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, 64 << 20)?;
+    connection.set_limit(
+        Limit::SQLITE_LIMIT_LENGTH,
+        i32::try_from(LENGTH).unwrap_or(i32::MAX),
+    )?;
+    connection.set_limit(Limit::SQLITE_LIMIT_LIKE_PATTERN_LENGTH, PATTERN)?;
     Ok(connection)
 }
 
