@@ -37,8 +37,6 @@ mod trust;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
     // The engine's launcher: these arguments are another program's and not for our parser.
     let mut arguments = std::env::args_os().skip(1);
@@ -74,8 +72,8 @@ fn main() -> ExitCode {
             |()| ExitCode::SUCCESS,
         );
     }
-    let cli =
-        args::Cli::try_parse().unwrap_or_else(|error| other_words::with_our_word(error).exit());
+    let cli = args::parse(std::env::args_os())
+        .unwrap_or_else(|error| other_words::with_our_word(error).exit());
     let done = commands::execute(&cli);
     let written = terminal::finish().map_err(exit::Stop::machine);
     match done.and(written) {

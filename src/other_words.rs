@@ -9,7 +9,6 @@ const WORDS: &[(&str, &str)] = &[
     ("--backend", "--api"),
     ("--endpoint", "--api"),
     ("--endpoint-type", "--api"),
-    ("--dataset-name", "--dataset"),
     ("--artifact-dir", "--out"),
     ("--disable-stream", "--no-stream"),
 ];
@@ -35,6 +34,10 @@ const SAYINGS: &[(&str, &str)] = &[
     (
         "--stream",
         "leave it out: answers are streamed unless you give `--no-stream`",
+    ),
+    (
+        "--dataset-name",
+        "`--dataset FILE` tells the format from the file; for random prompts give `--input-len N --output-len N`",
     ),
     ("--disable-tqdm", "leave it out, or give `--quiet`"),
     (

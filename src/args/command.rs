@@ -1,6 +1,8 @@
 //! The commands, with the examples that `--help` shows.
 
-use clap::{Parser, Subcommand};
+use std::ffi::OsString;
+
+use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use super::{
     AuditArgs, CalibrateArgs, CompletionsArgs, DiffArgs, DoctorArgs, ExploreArgs, FsckArgs, GcArgs,
@@ -280,4 +282,54 @@ names them or the policy `reuse` permits it. See docs/sharing.md.")]
   # first line of an experiment, for editors with a YAML language server:
   # yaml-language-server: $schema=../experiment.schema.json")]
     Schema(SchemaArgs),
+}
+
+/// Reads the command line.
+///
+/// A negative number is a value wherever an option takes one, so that the option can say what it takes instead.
+///
+/// # Errors
+/// If it is not one of ours.
+pub(crate) fn parse(
+    words: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+) -> Result<Cli, clap::Error> {
+    let mut command = with_negative_values(Cli::command());
+    let mut matches = command.try_get_matches_from_mut(words)?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+}
+
+fn with_negative_values(command: clap::Command) -> clap::Command {
+    let takes = |argument: Arg| match argument.get_action().takes_values() {
+        true => argument.allow_negative_numbers(true),
+        false => argument,
+    };
+    command
+        .mut_args(takes)
+        .mut_subcommands(with_negative_values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_negative_number_is_answered_by_the_option_it_was_given_to() {
+        let told = |words: &[&str]| {
+            let all = ["benchtrail"].iter().chain(words).copied();
+            parse(all.map(OsString::from)).unwrap_err().to_string()
+        };
+        for words in [
+            &["init", "x", "--clients", "-1"][..],
+            &["init", "x", "--rates", "-2.5"],
+            &["init", "x", "--requests", "-8"],
+            &["load", "http://127.0.0.1:1", "--concurrency", "-4"],
+            &["load", "http://127.0.0.1:1", "--num-prompts", "-4"],
+        ] {
+            let told = told(words);
+            assert!(told.contains("invalid value '-"), "{words:?}: {told}");
+            assert!(!told.contains("'-- -"), "{words:?}: {told}");
+        }
+        let told = told(&["init", "x", "--requests", "many"]);
+        assert!(told.contains("expected a whole number from 1"), "{told}");
+    }
 }

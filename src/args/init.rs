@@ -33,16 +33,16 @@ pub(crate) struct InitArgs {
     pub(crate) workloads: Vec<String>,
     /// Levels of a closed loop of clients, separated by commas [default: 1,2,4].
     #[arg(long, value_name = "N,…", value_delimiter = ',', conflicts_with = "rates",
-          value_parser = clap::value_parser!(u32).range(1..))]
+          value_parser = super::values::parse_clients)]
     pub(crate) clients: Vec<u32>,
     /// Levels of Poisson arrivals in requests per second, separated by commas.
     #[arg(long, value_name = "R,…", value_delimiter = ',', value_parser = super::values::parse_rate)]
     pub(crate) rates: Vec<f64>,
     /// Measured requests in each cell.
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = super::values::parse_positive::<u64>)]
     pub(crate) requests: u64,
     /// Number of repetitions, each with a new launch of the server.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = super::values::parse_positive::<u32>)]
     pub(crate) repetitions: u32,
     /// Do not ask questions, even in a terminal.
     #[arg(long, short)]

@@ -22,7 +22,7 @@ pub(crate) use self::load::LoadArgs;
 pub(crate) use self::remote::{PullArgs, PushArgs, RemoteArgs};
 pub(crate) use self::report::{AuditArgs, ExploreArgs, ReportArgs, WhyArgs};
 pub(crate) use calibrate::CalibrateArgs;
-pub(crate) use command::{Cli, Command};
+pub(crate) use command::{Cli, Command, parse};
 pub(crate) use global::{ExperimentArgs, Global, Selection};
 pub(crate) use schema::{SchemaArgs, SchemaOf};
 pub(crate) use shell::{CompletionsArgs, ManArgs};

@@ -73,6 +73,14 @@ impl LoadStudy {
     /// If the folder is none of a run, or what it holds cannot be read.
     pub(super) fn read(folder: &Path) -> Result<Self, Stop> {
         let path = folder.join(FILE);
+        if !folder.is_dir() {
+            let what = match folder.exists() {
+                true => "this is a file, not a folder",
+                false => "there is no such folder",
+            };
+            return Err(Stop::usage(format!("{}: {what}", folder.display()))
+                .hint("give the folder that `benchtrail load --out DIR` has written"));
+        }
         let text = artifacts::regular::read_text(&path).map_err(|e| {
             Stop::usage(format!("{}: {e}", path.display()))
                 .hint("give the folder that `benchtrail load --out DIR` has written")

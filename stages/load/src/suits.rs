@@ -23,11 +23,11 @@ pub(crate) fn problems(api: Api, workload: &Workload, streamed: bool) -> Vec<Pro
     if api.generates() {
         let silent = parts.is_empty() || parts.iter().any(|part| part.output.is_none());
         if workload.output.is_none() && silent {
-            let message = format!("the workload has no `output`, and {name} generates");
+            let message = format!("the workload asks for no output tokens, and {name} generates");
             say(
                 "workload",
                 message,
-                "add for instance `output: {tokens: 128}`",
+                "write for instance `output: {tokens: 128}` in the workload",
             );
         }
     } else {
