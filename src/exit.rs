@@ -184,7 +184,7 @@ impl From<artifacts::StoreError> for Stop {
                 Self::damaged(error).hint("`benchtrail fsck` shows what is wrong with the store")
             }
             // The text says what to do; only a damaged file is damage.
-            artifacts::StoreError::Index(..) if !error.is_read_only() => Self::damaged(error),
+            artifacts::StoreError::Index(..) if error.is_damaged_index() => Self::damaged(error),
             other => Self::machine(other),
         }
     }

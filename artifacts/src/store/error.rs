@@ -53,6 +53,28 @@ impl StoreError {
             _ => false,
         }
     }
+
+    /// Returns whether the index is damaged, and not just out of reach: locked by another process, or on a disk that
+    /// is full or refuses.
+    pub fn is_damaged_index(&self) -> bool {
+        let Self::Index(_, error) = self else {
+            return false;
+        };
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::DiskFull) => {
+                false
+            }
+            Some(ErrorCode::SystemIoFailure) => is_cut(error),
+            _ => !self.is_read_only(),
+        }
+    }
+}
+
+/// Returns whether a read ended early: the file is shorter than it says.
+fn is_cut(error: &rusqlite::Error) -> bool {
+    error
+        .sqlite_error()
+        .is_some_and(|e| e.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ)
 }
 
 impl fmt::Display for StoreError {
@@ -82,6 +104,13 @@ impl fmt::Display for StoreError {
             }
             Self::Index(path, error) => {
                 let remedy = match error.sqlite_error_code() {
+                    Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                        "another process uses it: wait for it to end and try again"
+                    }
+                    Some(ErrorCode::SystemIoFailure) if !is_cut(error) => {
+                        "the disk or a limit of this process refused, such as a quota or `ulimit -f`; \
+                         the objects already stored are intact"
+                    }
                     Some(
                         ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied,
                     ) => "you have no write permission there; choose another store",

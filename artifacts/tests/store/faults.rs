@@ -354,6 +354,54 @@ fn an_index_that_is_no_database_or_of_another_version_is_an_error_with_the_remed
 }
 
 #[test]
+fn an_index_that_another_process_locks_is_not_called_damaged() {
+    let (_folder, store) = new_store();
+    let holder = Connection::open(store.root().join("index.sqlite")).unwrap();
+    holder.execute_batch("begin exclusive").unwrap();
+    let code = |code, extended_code| {
+        let error = rusqlite::ffi::Error {
+            code,
+            extended_code,
+        };
+        StoreError::Index(
+            "index.sqlite".into(),
+            rusqlite::Error::SqliteFailure(error, None),
+        )
+    };
+    let asked = Connection::open(store.root().join("index.sqlite")).unwrap();
+    asked.busy_timeout(std::time::Duration::ZERO).unwrap();
+    let refused = asked.execute_batch("begin exclusive").unwrap_err();
+    let locked = StoreError::Index("index.sqlite".into(), refused);
+    use rusqlite::ErrorCode::{DiskFull, NotADatabase, SystemIoFailure};
+    for (error, damaged, words) in [
+        (locked, false, "wait for it to end"),
+        (
+            code(DiskFull, rusqlite::ffi::SQLITE_FULL),
+            false,
+            "free some space",
+        ),
+        (
+            code(SystemIoFailure, rusqlite::ffi::SQLITE_IOERR_WRITE),
+            false,
+            "ulimit -f",
+        ),
+        (
+            code(SystemIoFailure, rusqlite::ffi::SQLITE_IOERR_SHORT_READ),
+            true,
+            "delete it",
+        ),
+        (
+            code(NotADatabase, rusqlite::ffi::SQLITE_NOTADB),
+            true,
+            "delete it",
+        ),
+    ] {
+        assert_eq!(error.is_damaged_index(), damaged, "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}
+
+#[test]
 fn objects_are_read_where_the_index_cannot_be_opened_and_the_index_says_why() {
     let (folder, store) = new_store();
     let digest = store.put(b"bytes").unwrap();

@@ -1,9 +1,11 @@
 //! A bundle as one file: `.tar.zst`.
 
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, Read as _, Write as _};
-use std::path::Path;
+use std::io::{self, Read, Write as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
 
 use ruzstd::decoding::StreamingDecoder;
 use ruzstd::encoding::{CompressionLevel, FrameCompressor};
@@ -95,11 +97,10 @@ pub fn manifest_of(archive: &Path) -> Result<Manifest, BundleError> {
     let malformed = |what: String| BundleError::Malformed(archive.to_owned(), what);
     let damaged = |e: io::Error| malformed(format!("a damaged archive: {e}"));
     let mut tar = open(archive)?;
-    let first = tar.entries().map_err(damaged)?.next();
-    let mut entry = first
-        .ok_or_else(|| malformed("it is empty".to_owned()))?
-        .map_err(damaged)?;
-    let path = entry.path().map_err(damaged)?.into_owned();
+    let mut entries = tar.entries().map_err(damaged)?.raw(true);
+    let (path, mut entry) = next(&mut entries)
+        .map_err(damaged)?
+        .ok_or_else(|| malformed("it is empty".to_owned()))?;
     let place = path.to_str().and_then(|path| path.split_once('/'));
     if place.is_none_or(|(_, place)| place != layout::MANIFEST) || entry.size() > SEAL_BYTES {
         return Err(malformed(format!(
@@ -124,9 +125,8 @@ pub fn unpack(archive: &Path, into: &Path) -> Result<String, BundleError> {
     let damaged = |e: io::Error| malformed(format!("a damaged archive: {e}"));
     let mut tar = open(archive)?;
     let mut expected: Option<Expected> = None;
-    for entry in tar.entries().map_err(damaged)? {
-        let mut entry = entry.map_err(damaged)?;
-        let path = entry.path().map_err(damaged)?.into_owned();
+    let mut entries = tar.entries().map_err(damaged)?.raw(true);
+    while let Some((path, mut entry)) = next(&mut entries).map_err(damaged)? {
         let shown = path.to_string_lossy().escape_debug().to_string();
         let place = path.to_str().and_then(|path| path.split_once('/'));
         let place = place.and_then(|(top, place)| {
@@ -165,9 +165,73 @@ pub fn unpack(archive: &Path, into: &Path) -> Result<String, BundleError> {
             expected = Some(Expected::of(top, &text, into).map_err(&malformed)?);
         }
     }
+    nothing_follows(tar.into_inner()).map_err(damaged)?;
     expected
         .map(|expected| expected.top.as_str().to_owned())
         .ok_or_else(|| malformed("it is empty".to_owned()))
+}
+
+/// The most bytes of a header that gives the name of the next entry.
+const NAME_BYTES: u64 = 64 << 10;
+
+/// Returns the next entry and its name, which an entry before it may give. The library would read such an entry
+/// whole, of whatever size it is.
+fn next<'a, R: Read>(
+    entries: &mut tar::Entries<'a, R>,
+) -> io::Result<Option<(PathBuf, tar::Entry<'a, R>)>> {
+    let mut named = None;
+    for entry in entries.by_ref() {
+        let mut entry = entry?;
+        let kind = entry.header().entry_type();
+        if !kind.is_gnu_longname() && !kind.is_pax_local_extensions() {
+            let path = match named {
+                Some(path) => path,
+                None => entry.path()?.into_owned(),
+            };
+            return Ok(Some((path, entry)));
+        }
+        if entry.size() > NAME_BYTES {
+            let size = entry.size();
+            return Err(io::Error::other(format!(
+                "the name of an entry has {size} bytes"
+            )));
+        }
+        let mut bytes = Vec::new();
+        entry.read_to_end(&mut bytes)?;
+        if kind.is_gnu_longname() {
+            while bytes.last() == Some(&0) {
+                bytes.pop();
+            }
+            named = Some(PathBuf::from(OsString::from_vec(bytes)));
+            continue;
+        }
+        for extension in tar::PaxExtensions::new(&bytes) {
+            let extension = extension?;
+            match extension.key_bytes() {
+                b"path" => named = Some(PathBuf::from(OsStr::from_bytes(extension.value_bytes()))),
+                b"mtime" | b"atime" | b"ctime" => {}
+                other => {
+                    let key = String::from_utf8_lossy(other).escape_debug().to_string();
+                    return Err(io::Error::other(format!(
+                        "an entry has the attribute `{key}`"
+                    )));
+                }
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Checks that an archive ends where its last entry ends, but for the zeros that fill its last record.
+fn nothing_follows(mut stream: Stream) -> io::Result<()> {
+    let mut rest = Vec::new();
+    (&mut stream).take(NAME_BYTES).read_to_end(&mut rest)?;
+    let mut after = [0];
+    let file = stream.get_mut();
+    match rest.iter().all(|byte| *byte == 0) && file.read(&mut after)? == 0 {
+        true => Ok(()),
+        false => Err(io::Error::other("something follows its last entry")),
+    }
 }
 
 /// What the manifest lets an archive hold.
@@ -340,7 +404,7 @@ mod tests {
             if !compressed {
                 // Faults in the tar itself, under a sound compression.
                 let mut decoder = StreamingDecoder::new(bytes.as_slice()).unwrap();
-                io::Read::read_to_end(&mut decoder, &mut plain).unwrap();
+                Read::read_to_end(&mut decoder, &mut plain).unwrap();
                 plain.truncate(4096);
                 bytes = plain;
             }
@@ -448,6 +512,68 @@ mod tests {
         ] {
             let error = packed(&files).unwrap_err();
             assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_archive_ends_with_its_last_entry_and_names_are_short() {
+        let folder = tempfile::tempdir().unwrap();
+        let listed = manifest(b"four");
+        let unpacked = |name: Option<(tar::EntryType, &[u8])>, in_tar: &[u8], after: &[u8]| {
+            let mut builder = tar::Builder::new(Vec::new());
+            let mut add = |kind, name: &str, bytes: &[u8]| {
+                let mut header = tar::Header::new_ustar();
+                header.set_entry_type(kind);
+                header.set_size(bytes.len() as u64);
+                header.set_cksum();
+                builder.append_data(&mut header, name, bytes).unwrap();
+            };
+            add(tar::EntryType::Regular, "b/manifest.json", &listed);
+            if let Some((kind, name)) = name {
+                add(kind, "name", name);
+            }
+            add(tar::EntryType::Regular, "b/report/report.md", b"four");
+            let mut plain = builder.into_inner().unwrap();
+            plain.extend_from_slice(in_tar);
+            let mut packed =
+                ruzstd::encoding::compress_to_vec(plain.as_slice(), CompressionLevel::Fastest);
+            packed.extend_from_slice(after);
+            let path = folder.path().join("x.tar.zst");
+            fs::write(&path, packed).unwrap();
+            let out = tempfile::tempdir().unwrap();
+            unpack(&path, out.path()).map_err(|e| e.to_string())
+        };
+        let whole = Ok("b".to_owned());
+        let (long, pax) = (tar::EntryType::GNULongName, tar::EntryType::XHeader);
+        assert_eq!(unpacked(None, &[0; 8192], b""), whole);
+        assert_eq!(
+            unpacked(Some((long, b"b/report/report.md\0")), b"", b""),
+            whole
+        );
+        assert_eq!(
+            unpacked(Some((pax, b"27 path=b/report/report.md\n")), b"", b""),
+            whole
+        );
+        let huge = vec![b'x'; 10 << 20];
+        for (refused, why) in [
+            (unpacked(None, b"more", b""), "something follows"),
+            (unpacked(None, b"", b"more"), "something follows"),
+            (
+                unpacked(Some((long, &huge)), b"", b""),
+                "has 10485760 bytes",
+            ),
+            (unpacked(Some((pax, &huge)), b"", b""), "has 10485760 bytes"),
+            (
+                unpacked(Some((long, b"../evil")), b"", b""),
+                "not a plain file",
+            ),
+            (
+                unpacked(Some((pax, b"13 size=9999\n")), b"", b""),
+                "the attribute `size`",
+            ),
+        ] {
+            let reason = refused.unwrap_err();
+            assert!(reason.contains(why), "{reason}");
         }
     }
 
