@@ -8,7 +8,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::claims::Claim;
-use crate::figure::Better;
 use crate::format::check_format;
 use crate::template::{Template, closure};
 
@@ -240,7 +239,7 @@ pub struct FigureSettings {
     /// The better direction of `x` and of `y` (scatter). A line joins the marks that no other mark
     /// beats in both; the others are hollow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub frontier: Option<[Better; 2]>,
+    pub frontier: Option<[contract::Better; 2]>,
     /// The table of the operator `fit`, as `stage.output` (fit).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fit: Option<String>,

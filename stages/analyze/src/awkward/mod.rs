@@ -162,17 +162,11 @@ impl Counted {
 
 /// Counts what is said of so many studies in which the first side is larger by a share. Without a margin every effect
 /// counts.
-///
-/// # Panics
-/// If an operator refuses a study as a whole.
 pub fn count(design: &Design, question: Question, effect: f64, studies: u64) -> Counted {
     counted(design, (question, false), effect, studies)
 }
 
 /// Counts the same with the margin of the design declared.
-///
-/// # Panics
-/// If an operator refuses a study as a whole.
 pub fn count_with_margin(
     design: &Design,
     question: Question,
@@ -195,8 +189,14 @@ fn counted(
             given.remove("margin");
         }
         let tables = [("made", operator, parameters)];
-        let mut tables = made(&tables, frame, &Json::Null)
-            .unwrap_or_else(|failure| panic!("{}: {}", design.name, failure.reason));
+        // A study that lost a whole side is refused as a whole.
+        let Ok(mut tables) = made(&tables, frame, &Json::Null) else {
+            return Counted {
+                studies: 1,
+                undecidable: 1,
+                ..Counted::default()
+            };
+        };
         let table = tables.remove("made").expect("it was made");
         design.seen(question, &table, effect)
     };

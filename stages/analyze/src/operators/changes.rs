@@ -1,5 +1,6 @@
 //! `changes`: what each phase did to the one before it.
 
+use contract::Better;
 use pipeline::suggest::remedy;
 use pipeline::{Failure, Json, Problem};
 use schemars::JsonSchema;
@@ -8,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use crate::columns::Columns;
 use crate::frame::{Frame, Level, Spec, spans, text};
 use crate::operator::{Context, Draft, TypedOperator};
-use crate::operators::pairs::Better;
 
 pub(crate) struct Changes;
 

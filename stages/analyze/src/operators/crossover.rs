@@ -1,7 +1,7 @@
 //! `crossover`: the first value on a ladder at which another side is shown to be better.
 
 use artifacts::Scalar;
-use contract::{IntervalEnd, Verdict};
+use contract::{Better, IntervalEnd, Verdict};
 use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use crate::operator::{Context, Draft, TypedOperator, unless};
 use crate::operators::comparison::position;
 use crate::operators::family::{Adjusted, Asked as Question, Family, Hypothesis, Pending};
 use crate::operators::looks::Looks;
-use crate::operators::pairs::{Better, Pair, Sides, matched, rung};
+use crate::operators::pairs::{Pair, Sides, matched, rung};
 use crate::operators::uneven::Quantiles;
 use crate::operators::units::{Scale, Units, averaged, outward};
 use crate::operators::verdict::Case;

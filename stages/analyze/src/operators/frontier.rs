@@ -1,5 +1,6 @@
 //! `frontier`: the rows that no other row beats in two columns.
 
+use contract::Better;
 use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use crate::columns::Columns;
 use crate::frame::{Frame, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator, at};
-use crate::operators::pairs::Better;
 use crate::operators::units::interval_beside;
 
 pub(crate) struct Frontier;

@@ -87,16 +87,6 @@ pub(crate) fn all_declared(
     .hint("name the axis in `over` to combine its rows, or in `by` to keep them separate"))
 }
 
-/// Which end of a scale is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Better {
-    /// Larger is better.
-    Higher,
-    /// Smaller is better.
-    Lower,
-}
-
 /// Checks what contests are decided by: the column `from.1` of the table `from.0`, which is returned, and how
 /// close counts as a tie.
 ///

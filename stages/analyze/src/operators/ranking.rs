@@ -1,6 +1,7 @@
 //! `ranking`: the order of an axis' labels in every contest, with the groups that cannot be told apart.
 
 use artifacts::Scalar;
+use contract::Better;
 use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,7 @@ use crate::frame::{Frame, Level, Row, SourceRows, Spec, rows_of, spans};
 use crate::operator::{Context, Draft, TypedOperator};
 use crate::operators::family::{Adjusted, Asked as Question, Family, Hypothesis, Pending};
 use crate::operators::looks::Looks;
-use crate::operators::pairs::{Better, contested};
+use crate::operators::pairs::contested;
 use crate::operators::uneven::Quantiles;
 use crate::operators::units::{Scale, Units, averaged, mean};
 use crate::surroundings::{self, Asked, Judge, Unlike};

@@ -1,6 +1,7 @@
 //! `wins`: who is best how often, under one declared tie rule.
 
 use artifacts::Scalar;
+use contract::Better;
 use pipeline::{Failure, Problem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::columns::Columns;
 use crate::frame::{Frame, Level, Spec, spans};
 use crate::operator::{Context, Draft, TypedOperator};
-use crate::operators::pairs::{Better, contested};
+use crate::operators::pairs::contested;
 use crate::operators::units::{Units, mean};
 
 pub(crate) struct Wins;

@@ -84,8 +84,8 @@ fn licenses(statement: &Recorded, word: &str) -> bool {
     match (&statement.rule, statement.outcome) {
         (None, _) => true,
         // What an alternative denies was checked when it was rendered.
-        (Some(rule), Became::Alternative) => allows(rule.word(), word) && !FREE.contains(&word),
-        (Some(rule), _) => allows(rule.word(), word),
+        (Some(rule), Became::Alternative) => allows(rule.kind(), word) && !FREE.contains(&word),
+        (Some(rule), _) => allows(rule.kind(), word),
     }
 }
 

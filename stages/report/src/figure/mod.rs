@@ -28,7 +28,6 @@ use crate::settings::{FigureKind, FigureSettings};
 use crate::view::View;
 use svg::Svg;
 
-pub(crate) use scatter::Better;
 pub(crate) use svg::scoped_style;
 #[cfg(test)]
 pub(crate) use svg::{DARK, LIGHT};

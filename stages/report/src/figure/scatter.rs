@@ -1,7 +1,7 @@
 //! Two columns against each other: a mark a row, repetitions as they are, and the marks that no other one
 //! beats in both.
 
-use serde::{Deserialize, Serialize};
+use contract::Better;
 
 use super::Plot;
 use super::frame::{Frame, axes, legend, range};
@@ -13,16 +13,6 @@ const HEIGHT: f64 = 300.0;
 /// From one row of panels to the next: numbers, and the next heading.
 const BETWEEN: f64 = 58.0;
 const LEFT: f64 = 62.0;
-
-/// The better direction of an axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Better {
-    /// More is better.
-    Higher,
-    /// Less is better.
-    Lower,
-}
 
 /// A row with both coordinates.
 #[derive(Clone, Copy, Debug)]

@@ -14,38 +14,26 @@ use pipeline::stage::Json;
 use super::judge::{Judgement, judge};
 use super::licence::{checked, denies};
 use super::predicate::Truth;
-use super::rule::Rule;
+use super::rule::{Rule, RuleKind};
 use crate::format::format_value;
 use crate::language::{Shown, World, error_of, json_of, plain_row, wrong};
 use crate::trace::{Enclosed, Entry, TraceSource, unmarked};
 
-/// What became of a statement or a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// It holds and is rendered.
-    Holds,
-    /// It does not hold; the declared alternative is rendered.
-    Alternative,
-    /// It holds by construction, for the reason declared.
-    Premise,
-    /// The claim may be made.
-    Licensed,
-    /// The claim may not be made.
-    Refused,
-    /// The data do not decide the claim.
-    Undecided,
-}
-
-impl Outcome {
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Holds => "holds",
-            Self::Alternative => "alternative",
-            Self::Premise => "premise",
-            Self::Licensed => "licensed",
-            Self::Refused => "refused",
-            Self::Undecided => "undecided",
-        }
+contract::words! {
+    /// What became of a statement or a claim.
+    pub enum Outcome: "outcome" {
+        /// It holds and is rendered.
+        Holds = "holds",
+        /// It does not hold; the declared alternative is rendered.
+        Alternative = "alternative",
+        /// It holds by construction, for the reason declared.
+        Premise = "premise",
+        /// The claim may be made.
+        Licensed = "licensed",
+        /// The claim may not be made.
+        Refused = "refused",
+        /// The data do not decide the claim.
+        Undecided = "undecided",
     }
 }
 
@@ -64,35 +52,35 @@ pub(crate) struct Recorded {
     pub(crate) reason: String,
 }
 
-/// The functions: the name in templates, the word of the rule, its third argument.
-const FUNCTIONS: [(&str, &str, Option<&str>); 18] = [
-    ("every", "every", Some("that")),
-    ("no_row", "no-row", Some("that")),
-    ("holds", "holds", Some("that")),
-    ("at_least", "at-least", Some("that")),
-    ("at_most", "at-most", Some("that")),
-    ("exactly", "exactly", Some("that")),
-    ("only_these", "only-these", Some("that")),
-    ("largest", "largest", Some("column")),
-    ("smallest", "smallest", Some("column")),
-    ("between", "between", Some("column")),
-    ("within", "within", Some("column")),
-    ("monotone", "monotone", None),
-    ("steepest", "steepest", None),
-    ("different", "different", None),
-    ("equivalent", "equivalent", None),
-    ("no_evidence", "no-evidence", None),
-    ("not_worse", "not-worse", None),
-    ("consistent", "consistent", Some("column")),
+/// The functions: the name in templates, the rule, its third argument.
+const FUNCTIONS: [(&str, RuleKind, Option<&str>); 18] = [
+    ("every", RuleKind::Every, Some("that")),
+    ("no_row", RuleKind::NoRow, Some("that")),
+    ("holds", RuleKind::Holds, Some("that")),
+    ("at_least", RuleKind::AtLeast, Some("that")),
+    ("at_most", RuleKind::AtMost, Some("that")),
+    ("exactly", RuleKind::Exactly, Some("that")),
+    ("only_these", RuleKind::OnlyThese, Some("that")),
+    ("largest", RuleKind::Largest, Some("column")),
+    ("smallest", RuleKind::Smallest, Some("column")),
+    ("between", RuleKind::Between, Some("column")),
+    ("within", RuleKind::Within, Some("column")),
+    ("monotone", RuleKind::Monotone, None),
+    ("steepest", RuleKind::Steepest, None),
+    ("different", RuleKind::Different, None),
+    ("equivalent", RuleKind::Equivalent, None),
+    ("no_evidence", RuleKind::NoEvidence, None),
+    ("not_worse", RuleKind::NotWorse, None),
+    ("consistent", RuleKind::Consistent, Some("column")),
 ];
 
 /// Adds the functions to an environment.
 pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>) {
-    for (name, word, third) in FUNCTIONS {
+    for (name, kind, third) in FUNCTIONS {
         let function = Function {
             world: world.clone(),
             name,
-            word,
+            kind,
             third,
         };
         environment.add_global(name, Value::from_object(function));
@@ -109,7 +97,7 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
 struct Function {
     world: Arc<World>,
     name: &'static str,
-    word: &'static str,
+    kind: RuleKind,
     third: Option<&'static str>,
 }
 
@@ -148,7 +136,7 @@ impl Object for Function {
                 "`{name}` is a statement: write `{{% call {name}(…) %}}text{{% endcall %}}`"
             ))
         })?;
-        let rule: Rule = serde_json::from_value(serde_json::json!({ self.word: rule }))
+        let rule: Rule = serde_json::from_value(serde_json::json!({ self.kind.word(): rule }))
             .map_err(|e| wrong(&format!("`{}`: {e}", self.name)))?;
         let data = self.world.data.clone();
         let judgement = judge(&rule, &|table, only| data.view(table, only)).map_err(error_of)?;

@@ -4,14 +4,14 @@
 //! depends on a null. A statement renders only on `Yes`; a claim is undecided on `Unknown`.
 
 use artifacts::Scalar;
-use contract::{Verdict, Word as _};
+use contract::{Better, Verdict, Word as _};
 use pipeline::place::{Condition, same_label};
 use pipeline::stage::Json;
 
 use super::predicate::{Predicate, Truth};
 use super::rule::{
-    Better, Between, Consistent, Counted, Extremum, NotWorse, Only, OnlyThese, Rule, Side, Tested,
-    That, Within,
+    Between, Consistent, Counted, Extremum, NotWorse, Only, OnlyThese, Rule, Side, Tested, That,
+    Within,
 };
 use super::steps;
 use crate::data::Miss;

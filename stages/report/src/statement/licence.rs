@@ -4,25 +4,26 @@
 
 use std::ops::Range;
 
+use super::rule::RuleKind;
 use crate::check::letter_runs;
 
-const EVERY: &[&str] = &[
-    "every",
-    "no-row",
-    "exactly",
-    "consistent",
-    "between",
-    "within",
-    "monotone",
-    "different",
-    "equivalent",
-    "no-evidence",
-    "not-worse",
+const EVERY: &[RuleKind] = &[
+    RuleKind::Every,
+    RuleKind::NoRow,
+    RuleKind::Exactly,
+    RuleKind::Consistent,
+    RuleKind::Between,
+    RuleKind::Within,
+    RuleKind::Monotone,
+    RuleKind::Different,
+    RuleKind::Equivalent,
+    RuleKind::NoEvidence,
+    RuleKind::NotWorse,
 ];
-const MOST: &[&str] = &["largest", "steepest", "smallest"];
+const MOST: &[RuleKind] = &[RuleKind::Largest, RuleKind::Steepest, RuleKind::Smallest];
 
 /// Words and the rules that allow them, plurals and adverbs written out.
-pub(crate) const WORDS: &[(&[&str], &[&str])] = &[
+pub(crate) const WORDS: &[(&[&str], &[RuleKind])] = &[
     (
         &[
             "every",
@@ -37,40 +38,55 @@ pub(crate) const WORDS: &[(&[&str], &[&str])] = &[
     ),
     (
         &["both"],
-        &["every", "no-row", "exactly", "consistent", "at-least"],
+        &[
+            RuleKind::Every,
+            RuleKind::NoRow,
+            RuleKind::Exactly,
+            RuleKind::Consistent,
+            RuleKind::AtLeast,
+        ],
     ),
     (
         &["none", "never", "neither", "nowhere", "not one"],
-        &["no-row"],
+        &[RuleKind::NoRow],
     ),
     (
         &["only", "solely", "exclusively", "the one", "uniquely"],
-        &["only-these", "exactly", "at-most"],
+        &[RuleKind::OnlyThese, RuleKind::Exactly, RuleKind::AtMost],
     ),
-    (&["most", "majority", "mostly"], &["at-least", "largest"]),
-    (&["at least"], &["at-least", "every", "between"]),
+    (
+        &["most", "majority", "mostly"],
+        &[RuleKind::AtLeast, RuleKind::Largest],
+    ),
+    (
+        &["at least"],
+        &[RuleKind::AtLeast, RuleKind::Every, RuleKind::Between],
+    ),
     (
         &["at most", "no more than"],
-        &["at-most", "every", "between"],
+        &[RuleKind::AtMost, RuleKind::Every, RuleKind::Between],
     ),
-    (&["exactly"], &["exactly", "only-these", "holds"]),
+    (
+        &["exactly"],
+        &[RuleKind::Exactly, RuleKind::OnlyThese, RuleKind::Holds],
+    ),
     (
         &[
             "largest", "highest", "greatest", "biggest", "longest", "maximum",
         ],
-        &["largest", "between"],
+        &[RuleKind::Largest, RuleKind::Between],
     ),
     (
         &["smallest", "lowest", "shortest", "fewest", "minimum"],
-        &["smallest", "between"],
+        &[RuleKind::Smallest, RuleKind::Between],
     ),
     (&["best", "worst", "fastest", "slowest"], MOST),
-    (&["steepest", "sharpest"], &["steepest"]),
+    (&["steepest", "sharpest"], &[RuleKind::Steepest]),
     (
         &["between", "ranges from", "range from", "spans"],
-        &["between"],
+        &[RuleKind::Between],
     ),
-    (&["within", "near-identical"], &["within"]),
+    (&["within", "near-identical"], &[RuleKind::Within]),
     (
         &[
             "identical",
@@ -78,7 +94,7 @@ pub(crate) const WORDS: &[(&[&str], &[&str])] = &[
             "indistinguishable",
             "the same as",
         ],
-        &["within", "every"],
+        &[RuleKind::Within, RuleKind::Every],
     ),
     (
         &[
@@ -88,7 +104,7 @@ pub(crate) const WORDS: &[(&[&str], &[&str])] = &[
             "monotonously",
             "steadily",
         ],
-        &["monotone"],
+        &[RuleKind::Monotone],
     ),
     (
         &[
@@ -98,19 +114,19 @@ pub(crate) const WORDS: &[(&[&str], &[&str])] = &[
             "uniformly",
             "across the board",
         ],
-        &["consistent", "every"],
+        &[RuleKind::Consistent, RuleKind::Every],
     ),
     (
         &["significant", "significantly", "insignificant"],
-        &["different", "no-evidence"],
+        &[RuleKind::Different, RuleKind::NoEvidence],
     ),
     (
         &["no evidence", "no difference", "no effect"],
-        &["no-evidence"],
+        &[RuleKind::NoEvidence],
     ),
     (
         &["no worse", "no slower", "not inferior", "no regression"],
-        &["not-worse", "equivalent"],
+        &[RuleKind::NotWorse, RuleKind::Equivalent],
     ),
 ];
 
@@ -161,7 +177,7 @@ const DENIALS: &[&str] = &[
 ];
 
 /// Returns whether a rule allows a word.
-pub(crate) fn allows(rule: &str, word: &str) -> bool {
+pub(crate) fn allows(rule: RuleKind, word: &str) -> bool {
     FREE.contains(&word)
         || WORDS
             .iter()

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use contract::Better;
 use pipeline::place::Condition;
 use pipeline::stage::Json;
 use schemars::JsonSchema;
@@ -58,6 +59,52 @@ pub enum Rule {
     AllOf(Vec<Rule>),
     /// At least one of these holds. For claims.
     AnyOf(Vec<Rule>),
+}
+
+contract::words! {
+    /// Which rule it is: the key of a claim's rule. Everything that names rules names these.
+    pub enum RuleKind: "rule" {
+        /// [`Rule::Every`].
+        Every = "every",
+        /// [`Rule::NoRow`].
+        NoRow = "no-row",
+        /// [`Rule::Holds`].
+        Holds = "holds",
+        /// [`Rule::AtLeast`].
+        AtLeast = "at-least",
+        /// [`Rule::AtMost`].
+        AtMost = "at-most",
+        /// [`Rule::Exactly`].
+        Exactly = "exactly",
+        /// [`Rule::OnlyThese`].
+        OnlyThese = "only-these",
+        /// [`Rule::Largest`].
+        Largest = "largest",
+        /// [`Rule::Smallest`].
+        Smallest = "smallest",
+        /// [`Rule::Between`].
+        Between = "between",
+        /// [`Rule::Within`].
+        Within = "within",
+        /// [`Rule::Monotone`].
+        Monotone = "monotone",
+        /// [`Rule::Steepest`].
+        Steepest = "steepest",
+        /// [`Rule::Different`].
+        Different = "different",
+        /// [`Rule::Equivalent`].
+        Equivalent = "equivalent",
+        /// [`Rule::NoEvidence`].
+        NoEvidence = "no-evidence",
+        /// [`Rule::NotWorse`].
+        NotWorse = "not-worse",
+        /// [`Rule::Consistent`].
+        Consistent = "consistent",
+        /// [`Rule::AllOf`].
+        AllOf = "all-of",
+        /// [`Rule::AnyOf`].
+        AnyOf = "any-of",
+    }
 }
 
 /// A predicate over rows.
@@ -225,16 +272,6 @@ pub struct Tested {
     pub side: Side,
 }
 
-/// Which values are good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Better {
-    /// High ones, as of a throughput.
-    Higher,
-    /// Low ones, as of a latency.
-    Lower,
-}
-
 /// Rows in which one side is not worse than the other by more than the margin of the comparison: its columns
 /// `not_lower` or `not_higher`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -270,27 +307,32 @@ pub struct Consistent {
 impl Rule {
     /// Returns the word by which YAML calls it.
     pub(crate) fn word(&self) -> &'static str {
+        self.kind().word()
+    }
+
+    /// Returns which rule it is.
+    pub(crate) fn kind(&self) -> RuleKind {
         match self {
-            Self::Every(_) => "every",
-            Self::NoRow(_) => "no-row",
-            Self::Holds(_) => "holds",
-            Self::AtLeast(_) => "at-least",
-            Self::AtMost(_) => "at-most",
-            Self::Exactly(_) => "exactly",
-            Self::OnlyThese(_) => "only-these",
-            Self::Largest(_) => "largest",
-            Self::Smallest(_) => "smallest",
-            Self::Between(_) => "between",
-            Self::Within(_) => "within",
-            Self::Monotone(_) => "monotone",
-            Self::Steepest(_) => "steepest",
-            Self::Different(_) => "different",
-            Self::Equivalent(_) => "equivalent",
-            Self::NoEvidence(_) => "no-evidence",
-            Self::NotWorse(_) => "not-worse",
-            Self::Consistent(_) => "consistent",
-            Self::AllOf(_) => "all-of",
-            Self::AnyOf(_) => "any-of",
+            Self::Every(_) => RuleKind::Every,
+            Self::NoRow(_) => RuleKind::NoRow,
+            Self::Holds(_) => RuleKind::Holds,
+            Self::AtLeast(_) => RuleKind::AtLeast,
+            Self::AtMost(_) => RuleKind::AtMost,
+            Self::Exactly(_) => RuleKind::Exactly,
+            Self::OnlyThese(_) => RuleKind::OnlyThese,
+            Self::Largest(_) => RuleKind::Largest,
+            Self::Smallest(_) => RuleKind::Smallest,
+            Self::Between(_) => RuleKind::Between,
+            Self::Within(_) => RuleKind::Within,
+            Self::Monotone(_) => RuleKind::Monotone,
+            Self::Steepest(_) => RuleKind::Steepest,
+            Self::Different(_) => RuleKind::Different,
+            Self::Equivalent(_) => RuleKind::Equivalent,
+            Self::NoEvidence(_) => RuleKind::NoEvidence,
+            Self::NotWorse(_) => RuleKind::NotWorse,
+            Self::Consistent(_) => RuleKind::Consistent,
+            Self::AllOf(_) => RuleKind::AllOf,
+            Self::AnyOf(_) => RuleKind::AnyOf,
         }
     }
 

@@ -60,4 +60,4 @@ pub use telemetry::{
 };
 pub use trace::{TRACE, TraceRow, TraceSource, read_trace, trace_table};
 pub use verification::{CensusRow, ComparabilityRow, FacetStatus, PairVerdict};
-pub use words::{Phase, RequestStatus, TokenSource, Verdict};
+pub use words::{Better, Phase, RequestStatus, TokenSource, Verdict};

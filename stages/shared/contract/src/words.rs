@@ -53,6 +53,16 @@ crate::words! {
 }
 
 crate::words! {
+    /// Which values are better.
+    pub enum Better: "better direction" {
+        /// Higher ones, as of a throughput.
+        Higher = "higher",
+        /// Lower ones, as of a latency.
+        Lower = "lower",
+    }
+}
+
+crate::words! {
     /// Where a count of output tokens comes from, in the order of trust.
     pub enum TokenSource: "source of token counts" {
         /// The answer's `usage`.

@@ -15,6 +15,23 @@ use crate::finding::Outcome;
 use crate::gate::Gate;
 use crate::gates::ALL;
 
+/// How the rows of files without prompts lie on the second side of a comparison, against those of the first.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Imported {
+    /// The same prompts in the same order.
+    SameOrder,
+    /// The same prompts in an order of their own.
+    OtherOrder,
+    /// Other prompts of the same kind.
+    OtherPrompts,
+    /// The same order, and a tenth of the rows are not in the file.
+    Dropped,
+    /// The same order, and the second side ended after 25 of 40 requests.
+    Fewer,
+    /// The same order, and the longest tenth of the answers is not in the file: they timed out.
+    LongestDropped,
+}
+
 /// When requests come.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arrivals {
@@ -22,6 +39,8 @@ pub enum Arrivals {
     Closed,
     /// The same with answers of 9 to 65 tokens and without chunks, as tools write them that keep one row per request.
     Ragged,
+    /// A closed loop whose rows came from files that hold no prompts, chunks or requested lengths.
+    Imported(Imported),
     /// Poisson arrivals at a share of what the server can do.
     Open {
         /// That share.
@@ -109,7 +128,23 @@ pub fn count(
     fault: Option<(Fault, f64)>,
     studies: std::ops::Range<u64>,
 ) -> BTreeMap<&'static str, Count> {
-    let asked = asked();
+    counted(&asked(), (arrivals, fault), studies)
+}
+
+/// Counts what `token-bias` says of so many studies of imported rows, whose counts are higher by a share on one side.
+pub fn token_bias(imported: Imported, bias: f64, studies: std::ops::Range<u64>) -> Count {
+    let mut asked = asked();
+    asked.retain(|(gate, _)| gate.name() == "token-bias");
+    let fault = (bias != 0.0).then_some((Fault::TokenBias, bias));
+    let counts = counted(&asked, (Arrivals::Imported(imported), fault), studies);
+    counts.get("token-bias").copied().unwrap_or_default()
+}
+
+fn counted(
+    asked: &[(&'static dyn Gate, pipeline::Json)],
+    (arrivals, fault): (Arrivals, Option<(Fault, f64)>),
+    studies: std::ops::Range<u64>,
+) -> BTreeMap<&'static str, Count> {
     let one = |seed: u64| -> Vec<(&'static str, Count)> {
         study::Made::new(seed, arrivals, fault).shown(|stage| {
             let say = |(gate, parameters): &(&'static dyn Gate, pipeline::Json)| {
@@ -166,6 +201,24 @@ mod tests {
             // At 5 %, of 60 studies 9 fail with a chance of 0.5 %.
             assert!(sum.fail <= 8 && sum.judged > 0, "{gate}: {sum:?}");
         }
+    }
+
+    #[test]
+    fn rows_that_are_paired_by_their_order_raise_no_alarm_however_they_lie() {
+        let ways = [
+            Imported::SameOrder,
+            Imported::OtherOrder,
+            Imported::OtherPrompts,
+            Imported::Dropped,
+            Imported::Fewer,
+        ];
+        let found = |bias| ways.map(|way| token_bias(way, bias, 0..40));
+        let clean = found(0.0);
+        // At 0.2 %, three of 200 have a chance of 1 %.
+        assert!(clean.iter().map(|c| c.fail).sum::<u64>() <= 2, "{clean:?}");
+        assert!(clean.iter().all(|c| c.judged == 40), "{clean:?}");
+        // Where nothing but the side differs a tenth is always found.
+        assert_eq!(token_bias(Imported::SameOrder, 0.12, 0..10).fail, 10);
     }
 
     #[test]

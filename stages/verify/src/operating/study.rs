@@ -10,7 +10,7 @@ use pipeline::{CellStatus, Coordinates, InputCell, Json};
 use serde_json::json;
 
 use super::server::{Draws, Flight, Senders, Server, Work, serve};
-use super::{Arrivals, Fault};
+use super::{Arrivals, Fault, Imported};
 use crate::study::{Cell, Rows, Server as Described, Stage};
 
 /// Requests of a cell.
@@ -55,7 +55,9 @@ impl Made {
                         block,
                     };
                     let label = match arrivals {
-                        Arrivals::Closed | Arrivals::Ragged => CLIENTS[level] as i64,
+                        Arrivals::Closed | Arrivals::Ragged | Arrivals::Imported(_) => {
+                            CLIENTS[level] as i64
+                        }
                         Arrivals::Open { .. } => TOKENS[level],
                     };
                     let at = vec![
@@ -202,6 +204,54 @@ fn slower(fault: Option<(Fault, f64)>, place: Place, request: usize) -> f64 {
     1.0 + share * strength
 }
 
+/// The output tokens of the requests of a cell.
+fn lengths(seed: u64, arrivals: Arrivals, place: Place, tokens: i64, number: u64) -> Vec<i64> {
+    let own = Draws::new(seed, 3_000 + number);
+    let ragged = |draws: &mut Draws| 9 + (56.0 * draws.uniform()) as i64;
+    let mut draws = match arrivals {
+        Arrivals::Closed | Arrivals::Open { .. } => return vec![tokens; REQUESTS],
+        Arrivals::Ragged | Arrivals::Imported(Imported::OtherPrompts) => own,
+        // The same prompts for both sides, and in every block.
+        Arrivals::Imported(_) => Draws::new(seed, 5_000 + place.level as u64),
+    };
+    let mut lengths: Vec<i64> = (0..REQUESTS).map(|_| ragged(&mut draws)).collect();
+    if let Arrivals::Imported(imported) = arrivals {
+        let mut own = Draws::new(seed, 3_000 + number);
+        if imported == Imported::OtherOrder {
+            for i in (1..lengths.len()).rev() {
+                lengths.swap(i, ((i + 1) as f64 * own.uniform()).ceil() as usize - 1);
+            }
+        }
+        // Answers to one prompt differ, too.
+        for length in &mut lengths {
+            *length = ((*length as f64 * own.factor(0.1)).round() as i64).max(2);
+        }
+    }
+    lengths
+}
+
+/// Leaves of the rows what a file of another tool holds.
+fn as_imported(rows: &mut Vec<Request>, imported: Imported, place: Place, draws: &mut Draws) {
+    for r in rows.iter_mut() {
+        (r.prompt_digest, r.prompt_index) = (None, None);
+        (r.requested_output_tokens, r.finish_reason) = (None, None);
+    }
+    if place.configuration == 0 {
+        return;
+    }
+    match imported {
+        Imported::SameOrder | Imported::OtherOrder | Imported::OtherPrompts => {}
+        Imported::Dropped => rows.retain(|_| draws.uniform() > 0.1),
+        Imported::Fewer => rows.truncate(25),
+        Imported::LongestDropped => {
+            let mut lengths: Vec<Option<i64>> = rows.iter().map(|r| r.output_tokens).collect();
+            lengths.sort_unstable();
+            let longest = lengths[REQUESTS * 9 / 10];
+            rows.retain(|r| r.output_tokens < longest);
+        }
+    }
+}
+
 /// Measures one cell.
 fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place) -> CellRows {
     let number = (place.configuration as u64 * 2 + place.level as u64) * BLOCKS + place.block;
@@ -213,17 +263,11 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
     );
     let whole = launch.factor(0.02) * draws.factor(0.01);
     let tokens = match arrivals {
-        Arrivals::Closed | Arrivals::Ragged => TOKENS[0],
+        Arrivals::Closed | Arrivals::Ragged | Arrivals::Imported(_) => TOKENS[0],
         Arrivals::Open { .. } => TOKENS[place.level],
     };
-    let ragged = arrivals == Arrivals::Ragged;
-    let mut lengths = Draws::new(seed, 3_000 + number);
-    let lengths: Vec<i64> = (0..REQUESTS)
-        .map(|_| match ragged {
-            true => 9 + (56.0 * lengths.uniform()) as i64,
-            false => tokens,
-        })
-        .collect();
+    let ragged = !matches!(arrivals, Arrivals::Closed | Arrivals::Open { .. });
+    let lengths = lengths(seed, arrivals, place, tokens, number);
     let mut work = Vec::new();
     let mut mood = 1.0;
     for (i, tokens) in lengths.iter().enumerate() {
@@ -242,7 +286,9 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
     };
     let service = 20.0 + 4.0 * tokens as f64;
     let senders = match arrivals {
-        Arrivals::Closed | Arrivals::Ragged => Senders::Closed(CLIENTS[place.level]),
+        Arrivals::Closed | Arrivals::Ragged | Arrivals::Imported(_) => {
+            Senders::Closed(CLIENTS[place.level])
+        }
         Arrivals::Open { load } => {
             let gap = 1e3 / (load * server.capacity(service));
             let times = (0..REQUESTS).scan(0.0, |at, _| {
@@ -261,10 +307,18 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
         .filter(|(fault, _)| *fault == Fault::Stall && place.configuration == 1 && place.block == 1)
         .map(|(_, seconds)| (12.0 * service, seconds * 1e3));
     let flights = serve(server, &senders, &work, stall);
-    let requests: Vec<Request> = (0..)
+    let mut requests: Vec<Request> = (0..)
         .zip(flights.iter().zip(&lengths))
         .map(|(id, (f, tokens))| row(id, f, *tokens))
         .collect();
+    if let Arrivals::Imported(imported) = arrivals {
+        as_imported(
+            &mut requests,
+            imported,
+            place,
+            &mut Draws::new(seed, 4_000 + number),
+        );
+    }
     let streamed = requests.iter().filter(|_| !ragged);
     let mut chunks: Vec<_> = streamed.flat_map(|r| chunks_around(r, stall)).collect();
     for chunk in &mut chunks {
