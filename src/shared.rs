@@ -1,5 +1,6 @@
 //! A shared store as commands use it: opened, watched, its errors as exit codes.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -96,7 +97,7 @@ impl Shared {
     pub(crate) fn push(
         &self,
         store: &Store,
-        locks: &[Lock],
+        locks: &[(PathBuf, Lock)],
         verify: bool,
         cancelled: &AtomicBool,
     ) -> Result<(PushReport, u64), Stop> {

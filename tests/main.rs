@@ -50,6 +50,7 @@ mod sceptic;
 mod security;
 mod sharing;
 mod sharing_bucket;
+mod sharing_gc;
 mod sharing_s3;
 mod site;
 mod slurm;

@@ -257,7 +257,11 @@ names them or the policy `reuse` permits it. See docs/sharing.md.")]
     #[command(after_long_help = "Examples:
   benchtrail gc --dry-run
   benchtrail gc
-  benchtrail gc --locks ../other-study")]
+  benchtrail gc --locks ../other-study
+  benchtrail gc --remote s3://lab/team --grace '7 d' --dry-run
+  benchtrail gc --remote s3://lab/team --grace '7 d'    first condemns; after the grace, removes
+
+Of a shared store, it removes what no pushed lock names. See docs/sharing.md.")]
     Gc(GcArgs),
     /// Show what this machine has and lacks.
     #[command(after_long_help = "Examples:

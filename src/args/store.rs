@@ -27,7 +27,13 @@ pub(crate) struct GcArgs {
     /// Also remove measurements that no lock and no run needs. You cannot compute them again.
     #[arg(long)]
     pub(crate) measurements: bool,
-    /// Deleted locks that used this store. They no longer protect their results.
+    /// Deleted locks that used this store. They no longer protect their results. With `--remote`: roots, by their digits.
     #[arg(long, value_name = "LOCK", num_args = 1..)]
     pub(crate) forget: Vec<PathBuf>,
+    /// Collect this shared store instead of your own: a folder, or `s3://BUCKET/PREFIX` (`gs://`, `az://`).
+    #[arg(long, value_name = "URL", conflicts_with = "locks")]
+    pub(crate) remote: Option<String>,
+    /// How long what is condemned in a shared store stays before it is removed, for example `'7 d'`.
+    #[arg(long, value_name = "DURATION", requires = "remote", value_parser = super::values::parse_grace)]
+    pub(crate) grace: Option<std::time::Duration>,
 }

@@ -97,6 +97,23 @@ pub(super) fn parse_span(text: &str) -> Result<String, String> {
     load::TimeSpan::parse(text).map(|_| text.to_owned())
 }
 
+/// Reads how long what is condemned stays: a span of time, or days.
+pub(super) fn parse_grace(text: &str) -> Result<std::time::Duration, String> {
+    const DAY: f64 = 24.0 * 60.0 * 60.0;
+    const YEARS: f64 = 100.0 * 365.0;
+    let days = text
+        .trim()
+        .strip_suffix('d')
+        .map(|n| n.trim().parse::<f64>());
+    match days {
+        Some(Ok(days)) if (0.0..=YEARS).contains(&days) => {
+            Ok(std::time::Duration::from_secs_f64(days * DAY))
+        }
+        Some(_) => Err(format!("`{text}` is not a number of days, such as `7 d`")),
+        None => load::TimeSpan::parse(text).map(load::TimeSpan::duration),
+    }
+}
+
 /// Reads how long a run takes: a span of time, or a number of seconds as other tools take it.
 pub(super) fn parse_duration(text: &str) -> Result<String, String> {
     match text.trim().parse::<f64>() {

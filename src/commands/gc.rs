@@ -21,6 +21,9 @@ use crate::terminal::{bytes, say};
 const CELLS_SHOWN: usize = 3;
 
 pub(super) fn gc(arguments: &GcArgs, global: &Global) -> Result<(), Stop> {
+    if let Some(url) = &arguments.remote {
+        return super::gc_shared::gc_shared(url, arguments, global);
+    }
     let project = Project::of(None, global.store.as_deref())?;
     if !arguments.dry_run {
         project.must_not_be_published("gc")?;

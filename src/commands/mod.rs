@@ -7,6 +7,7 @@ mod doctor;
 mod explore;
 mod fsck;
 mod gc;
+mod gc_shared;
 mod history;
 mod history_figure;
 mod init;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use artifacts::Digest;
-use pipeline::lock::Lock;
 use remote::{Remote, pull_records};
 use serde_json::json;
 
@@ -45,8 +44,8 @@ pub(super) fn pull(arguments: &PullArgs, global: &Global) -> Result<(), Stop> {
     if arguments.study.is_empty() {
         let profile = profile(arguments.profile.as_ref(), arguments.smoke);
         let locks = locks(&project, &arguments.studies, profile)?;
-        records.extend(locks.iter().flat_map(Lock::records));
-        dispensable.extend(locks.iter().flat_map(Lock::earlier));
+        records.extend(locks.iter().flat_map(|(_, lock)| lock.records()));
+        dispensable.extend(locks.iter().flat_map(|(_, lock)| lock.earlier()));
         dispensable.retain(|record| !records.contains(record));
     }
     for name in &arguments.study {

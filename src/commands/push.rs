@@ -57,16 +57,19 @@ pub(super) fn profile(named: Option<&String>, smoke: bool) -> Option<&str> {
     }
 }
 
-/// Reads the locks of studies, or all of a project.
+/// Reads the locks of studies, or all of a project, each with its place.
 pub(super) fn locks(
     project: &Project,
     studies: &[PathBuf],
     profile: Option<&str>,
-) -> Result<Vec<Lock>, Stop> {
+) -> Result<Vec<(PathBuf, Lock)>, Stop> {
     if !studies.is_empty() {
         let one = |study: &PathBuf| match is_lock(study) {
-            true => read(study),
-            false => crate::cells::read_lock(study, profile),
+            true => Ok((study.clone(), read(study)?)),
+            false => {
+                let lock = crate::cells::read_lock(study, profile)?;
+                Ok((crate::cells::lock_file(study, profile), lock))
+            }
         };
         return studies.iter().map(one).collect();
     }
@@ -78,7 +81,8 @@ pub(super) fn locks(
                 .hint("name an experiment that has run; `pull --study NAME` needs no lock"),
         );
     }
-    files.iter().map(|file| read(file)).collect()
+    let read = |file: PathBuf| read(&file).map(|lock| (file, lock));
+    files.into_iter().map(read).collect()
 }
 
 fn is_lock(path: &Path) -> bool {

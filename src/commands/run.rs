@@ -147,10 +147,15 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
         came.close()?;
     }
     // Without a lock nothing ran.
-    let lock = Lock::read(&lock_path(&session.experiment)).map_err(Stop::failed)?;
-    let pushed = shared
-        .as_ref()
-        .map(|shared| shared.push(&store, lock.as_slice(), false, &AtomicBool::new(false)));
+    let place = lock_path(&session.experiment);
+    let lock = Lock::read(&place).map_err(Stop::failed)?;
+    let pushed = shared.as_ref().map(|shared| {
+        let locks: Vec<_> = lock
+            .iter()
+            .map(|lock| (place.clone(), lock.clone()))
+            .collect();
+        shared.push(&store, &locks, false, &AtomicBool::new(false))
+    });
     let reports = write_reports(&session, &store, &summary, arguments.report.as_deref())?;
     let not_run = write_not_run(&session, &plan)?;
     let any_ok = summary.counts.contains_key(CellStatus::Ok.word());

@@ -17,6 +17,12 @@ pub(crate) trait Backend: Debug + Send + Sync {
     /// Puts a file under a name, whatever was there. The name leads to the old or to the new bytes, never to a part.
     fn put_file(&self, name: &str, file: &Path) -> Result<(), RemoteError>;
 
+    /// Puts bytes under a name, whatever was there: all of them or nothing.
+    fn put_over(&self, name: &str, bytes: &[u8]) -> Result<(), RemoteError>;
+
+    /// Frees a name; a name that is free stays so.
+    fn remove(&self, name: &str) -> Result<(), RemoteError>;
+
     /// Returns the size in bytes of what a name leads to, `None` if it is free.
     fn size(&self, name: &str) -> Result<Option<u64>, RemoteError>;
 
@@ -25,6 +31,9 @@ pub(crate) trait Backend: Debug + Send + Sync {
 
     /// Returns the last segments of the names that begin with these segments.
     fn list(&self, folder: &str) -> Result<Vec<String>, RemoteError>;
+
+    /// Returns all names below these segments, sorted, with their sizes in bytes.
+    fn walk(&self, folder: &str) -> Result<Vec<(String, u64)>, RemoteError>;
 
     /// Makes durable what was put.
     fn settle(&self) -> Result<(), RemoteError>;

@@ -196,6 +196,20 @@ impl Backend for Cloud {
         put.map(drop).map_err(|e| self.refusal(&e))
     }
 
+    fn put_over(&self, name: &str, bytes: &[u8]) -> Result<(), RemoteError> {
+        let key = self.key(name);
+        let put = self.store.put(&key, bytes.to_vec().into());
+        let put = self.runtime.block_on(put);
+        put.map(drop).map_err(|e| self.refusal(&e))
+    }
+
+    fn remove(&self, name: &str) -> Result<(), RemoteError> {
+        match self.runtime.block_on(self.store.delete(&self.key(name))) {
+            Ok(()) => Ok(()),
+            Err(error) => self.server.absent_or_refused(&error),
+        }
+    }
+
     fn size(&self, name: &str) -> Result<Option<u64>, RemoteError> {
         match self.runtime.block_on(self.store.head(&self.key(name))) {
             Ok(meta) => Ok(Some(meta.size)),
@@ -230,6 +244,25 @@ impl Backend for Cloud {
         let names = objects.chain(&listed.common_prefixes);
         let mut names: Vec<String> = names
             .filter_map(|key| key.filename().map(str::to_owned))
+            .collect();
+        names.sort();
+        Ok(names)
+    }
+
+    fn walk(&self, folder: &str) -> Result<Vec<(String, u64)>, RemoteError> {
+        let prefix = self.key(folder);
+        let listed = self.store.list(Some(&prefix)).try_collect::<Vec<_>>();
+        let listed = match self.runtime.block_on(listed) {
+            Ok(listed) => listed,
+            Err(error) => return self.server.absent_or_refused(&error).map(|()| Vec::new()),
+        };
+        let mut names: Vec<(String, u64)> = listed
+            .iter()
+            .filter_map(|object| {
+                let rest = object.location.prefix_match(&prefix)?;
+                let rest: Vec<String> = rest.map(|part| part.as_ref().to_owned()).collect();
+                Some((format!("{folder}/{}", rest.join("/")), object.size))
+            })
             .collect();
         names.sort();
         Ok(names)
@@ -290,6 +323,20 @@ mod tests {
             assert_eq!(bytes(backend, "objects/x").unwrap(), content);
         }
         backend.settle().unwrap();
+        backend.put_over("cells/a/2", b"other").unwrap();
+        assert_eq!(bytes(backend, "cells/a/2").unwrap(), b"other");
+        let walked = [
+            ("cells/a/1".to_owned(), 5),
+            ("cells/a/2".to_owned(), 5),
+            ("cells/ab/1".to_owned(), 0),
+        ];
+        assert_eq!(backend.walk("cells").unwrap(), walked);
+        assert_eq!(backend.walk("cells/a").unwrap(), walked[..2]);
+        assert_eq!(backend.walk("nothing").unwrap(), []);
+        backend.remove("cells/a/1").unwrap();
+        backend.remove("cells/a/1").unwrap();
+        assert_eq!(backend.walk("cells").unwrap(), walked[1..]);
+        assert!(backend.put_new("cells/a/1", b"again").unwrap());
     }
 
     #[test]

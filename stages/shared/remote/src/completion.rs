@@ -65,3 +65,40 @@ impl Completion {
         self.status == "ok"
     }
 }
+
+/// What stays of a completion whose result a collection removed: its number is never used again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Retired {
+    format: u32,
+    /// The collection that removed it.
+    retired_by: u32,
+}
+
+impl Retired {
+    pub(crate) fn new(collection: u32) -> Self {
+        Self {
+            format: FORMAT,
+            retired_by: collection,
+        }
+    }
+}
+
+/// One of the completions of a key.
+#[derive(Clone, Debug)]
+pub(crate) enum Entry {
+    /// A result that is there.
+    Complete(Completion),
+    /// One that was there.
+    Retired,
+}
+
+impl Entry {
+    /// Reads an entry; `None` for other bytes.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        if let Some(completion) = Completion::parse(bytes) {
+            return Some(Self::Complete(completion));
+        }
+        let retired: Retired = serde_json::from_slice(bytes).ok()?;
+        (retired.format == FORMAT).then_some(Self::Retired)
+    }
+}

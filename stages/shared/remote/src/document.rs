@@ -1,11 +1,12 @@
 //! Small documents and single objects, for those who arrange work through a shared store.
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
 use artifacts::{Digest, Store};
 
-use crate::Remote;
 use crate::error::RemoteError;
+use crate::{Remote, Watch};
 
 impl Remote {
     /// Returns the folder that it lies in, as an absolute path; `None` if it is a bucket.
@@ -54,7 +55,12 @@ impl Remote {
     /// # Errors
     /// If it is missing or damaged here, or the shared store refuses.
     pub fn upload(&self, local: &Store, digest: &Digest) -> Result<(), RemoteError> {
-        self.send(local, digest, false).map(drop)
+        self.look_at_collections()?;
+        let watch = Watch {
+            cancelled: &AtomicBool::new(false),
+            listener: &|_| {},
+        };
+        self.send(local, digest, false, watch).map(drop)
     }
 
     /// Downloads an object unless it is here.

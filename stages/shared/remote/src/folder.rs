@@ -90,6 +90,23 @@ impl Backend for Folder {
             .map_err(|e| self.failed(&path, &e.error))
     }
 
+    fn put_over(&self, name: &str, bytes: &[u8]) -> Result<(), RemoteError> {
+        let path = self.path(name);
+        let mut file = self.beside(&path)?;
+        file.write_all(bytes).map_err(|e| self.failed(&path, &e))?;
+        file.persist(&path)
+            .map(drop)
+            .map_err(|e| self.failed(&path, &e.error))
+    }
+
+    fn remove(&self, name: &str) -> Result<(), RemoteError> {
+        let path = self.path(name);
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(self.failed(&path, &e)),
+            _ => Ok(()),
+        }
+    }
+
     fn size(&self, name: &str) -> Result<Option<u64>, RemoteError> {
         let path = self.path(name);
         match fs::symlink_metadata(&path) {
@@ -130,6 +147,28 @@ impl Backend for Folder {
         for entry in entries {
             let entry = entry.map_err(|e| self.failed(&path, &e))?;
             names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    fn walk(&self, folder: &str) -> Result<Vec<(String, u64)>, RemoteError> {
+        let mut names = Vec::new();
+        let mut folders = vec![folder.to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in self.list(&folder)? {
+                let name = format!("{folder}/{entry}");
+                let path = self.path(&name);
+                match fs::symlink_metadata(&path) {
+                    Ok(metadata) if metadata.is_dir() => folders.push(name),
+                    // Neither links nor what somebody put there by hand are ours to judge.
+                    Ok(metadata) if metadata.is_file() => names.push((name, metadata.len())),
+                    Ok(_) => {}
+                    // Somebody else removed it, or gave a file that was being written its name.
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                    Err(e) => return Err(self.failed(&path, &e)),
+                }
+            }
         }
         names.sort();
         Ok(names)

@@ -8,27 +8,37 @@
 //! cells/ab/cdef…/N         the completion of the Nth result of an action key, from 1
 //! jobs/RUN/…             what a cluster's machines are to execute in a run, and how that went: see the crate `cluster`
 //! studies/NAME/KEY.N       empty: a hint that the study has that completion; NAME is 32 digits of its name's digest
+//! collections/N/…         what collections condemned: see the module `condemned`
+//! roots/R                  the records that a lock names: see the module `roots`
 //! ```
 //!
 //! Every name is written once, by a put that fails if the name is taken. A completion is written after the record that it
 //! names and all that the record refers to, so whoever reads a completion may rely on them. The completions of a key are
 //! numbered without gaps and read one after another: no reader depends on a listing. Two writers of one key therefore meet
-//! at a number; the second learns of the first and takes the next number. Hints serve `pull --all` alone.
+//! at a number; the second learns of the first and takes the next number. Hints serve `pull --study` alone.
+//!
+//! Only a collection ([`Remote::collect`]) removes objects. It leaves a mark in place of a completion whose result it
+//! removes, so that numbers stay without gaps.
 //!
 //! Whatever is read is hashed, and bytes with another digest are never kept.
 
 mod backend;
 mod client;
 mod cloud;
+mod collect;
 mod completion;
+mod condemned;
 mod document;
 mod error;
 mod folder;
+#[cfg(test)]
+mod interleavings;
 mod place;
 mod profile;
 mod pull;
 mod push;
 mod refusal;
+mod roots;
 mod side_by_side;
 mod study;
 mod transfer;
@@ -40,17 +50,23 @@ use artifacts::{ActionKey, Digest};
 use serde::{Deserialize, Serialize};
 
 use backend::Backend;
+use completion::Entry;
 use side_by_side::each;
 
+pub use collect::{CollectMode, CollectOptions, CollectReport, Collected, Doomed, Tally};
 pub use completion::Completion;
 pub use error::RemoteError;
 pub use place::check_url;
 pub use pull::PullReport;
 pub use push::{PushReport, Pushed, Twin};
+pub use roots::Root;
 pub use study::{Fetched, Study, identity, pull_records, push_locks, push_records};
 
-/// The version of the layout.
-const FORMAT: u32 = 1;
+/// The newest version of the layout: the store may have been collected.
+const FORMAT: u32 = 2;
+
+/// The version of a store that no collection has touched.
+const UNTOUCHED: u32 = 1;
 
 /// The name of the object that says what this is.
 const MARK: &str = "benchtrail.json";
@@ -64,6 +80,7 @@ pub struct Remote {
     url: String,
     backend: Arc<dyn Backend>,
     jobs: usize,
+    collections: condemned::Collections,
 }
 
 /// How far a transfer is.
@@ -126,7 +143,7 @@ impl Remote {
     pub fn open_or_create(url: &str) -> Result<Self, RemoteError> {
         let remote = Self::connect(url, true)?;
         let mark = Mark {
-            benchtrail_store: FORMAT,
+            benchtrail_store: UNTOUCHED,
         };
         let text = serde_json::to_vec(&mark).expect("a mark always serializes");
         if !remote.is_marked()? {
@@ -156,6 +173,7 @@ impl Remote {
             url: url.to_owned(),
             backend: place::open(url, create)?,
             jobs: JOBS,
+            collections: condemned::Collections::default(),
         })
     }
 
@@ -166,7 +184,7 @@ impl Remote {
         };
         match serde_json::from_slice::<Mark>(&bytes) {
             Ok(Mark {
-                benchtrail_store: FORMAT,
+                benchtrail_store: UNTOUCHED..=FORMAT,
             }) => Ok(true),
             Ok(Mark {
                 benchtrail_store: other,
@@ -211,19 +229,30 @@ impl Remote {
     }
 
     fn completions_of(&self, key: &ActionKey) -> Result<Vec<Completion>, RemoteError> {
-        let mut found = Vec::new();
+        let entries = self.entries_of(key)?.into_iter();
+        let complete = entries.filter_map(|entry| match entry {
+            Entry::Complete(completion) => Some(completion),
+            Entry::Retired => None,
+        });
+        Ok(complete.collect())
+    }
+
+    /// Returns the completions of a key by their numbers, those that a collection removed too.
+    pub(crate) fn entries_of(&self, key: &ActionKey) -> Result<Vec<Entry>, RemoteError> {
+        let mut entries = Vec::new();
         for number in 1.. {
             let name = cell(key, number);
             let Some(bytes) = self.read_small(&name)? else {
                 break;
             };
-            let completion = Completion::parse(&bytes).filter(|c| c.key == *key);
-            found.push(completion.ok_or_else(|| {
+            let entry = Entry::parse(&bytes)
+                .filter(|entry| !matches!(entry, Entry::Complete(c) if c.key != *key));
+            entries.push(entry.ok_or_else(|| {
                 let what = format!("{name} is not the completion of a cell");
                 RemoteError::Broken(self.url.clone(), what)
             })?);
         }
-        Ok(found)
+        Ok(entries)
     }
 
     /// Returns the keys of which hints say that the study has results. A hint may be missing or late.

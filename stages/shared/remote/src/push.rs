@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use artifacts::{Digest, Maker, RecordView, Store};
 
-use crate::completion::Completion;
+use crate::completion::{Completion, Entry};
+use crate::condemned::number_of;
 use crate::error::RemoteError;
 use crate::side_by_side::each;
 use crate::transfer::Sent;
@@ -102,46 +103,85 @@ impl Remote {
 
 impl Push<'_> {
     fn all(&self, records: &[Pushed]) -> Result<(), RemoteError> {
-        let jobs = self.remote.jobs;
         let mut sent = BTreeSet::new();
+        let mut last = 0;
         for group in records.chunks(GROUP) {
-            let open = each(jobs, group, |pushed| self.is_open(pushed))?;
-            let open: Vec<&Pushed> = group
-                .iter()
-                .zip(open)
-                .filter_map(|(pushed, open)| open.then_some(pushed))
-                .collect();
-            if open.is_empty() {
-                continue;
+            let mut looked = self.remote.look_at_collections()?;
+            if looked != last {
+                // What was there before this collection began may be condemned since.
+                sent.clear();
             }
-            let records: BTreeSet<Digest> = open.iter().map(|p| p.view.commit.record).collect();
-            let objects: BTreeSet<Digest> = open
-                .iter()
-                .flat_map(|p| p.view.references())
-                .copied()
-                .collect();
-            let fresh: Vec<Digest> = objects
-                .difference(&records)
-                .filter(|d| !sent.contains(*d))
-                .copied()
-                .collect();
-            each(jobs, &fresh, |digest| self.upload(digest))?;
-            let records: Vec<Digest> = records.into_iter().collect();
-            each(jobs, &records, |digest| self.upload(digest))?;
-            // A completion must not outlive what it speaks of.
-            self.remote.backend.settle()?;
-            sent.extend(objects);
-            each(jobs, &open, |pushed| self.complete(pushed))?;
+            self.group(group, &mut sent)?;
+            loop {
+                last = self.remote.look_at_collections()?;
+                if last == looked {
+                    break;
+                }
+                // A collection began after the last look: what it condemned of the group is saved, or put again.
+                sent.clear();
+                self.save(group, looked)?;
+                looked = last;
+            }
         }
         self.remote.backend.settle()
+    }
+
+    /// Uploads and completes those of a group that are open.
+    fn group(&self, group: &[Pushed], sent: &mut BTreeSet<Digest>) -> Result<(), RemoteError> {
+        let jobs = self.remote.jobs;
+        let open = each(jobs, group, |pushed| self.is_open(pushed))?;
+        let open: Vec<&Pushed> = group
+            .iter()
+            .zip(open)
+            .filter_map(|(pushed, open)| open.then_some(pushed))
+            .collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        let records: BTreeSet<Digest> = open.iter().map(|p| p.view.commit.record).collect();
+        let objects: BTreeSet<Digest> = open
+            .iter()
+            .flat_map(|p| p.view.references())
+            .copied()
+            .collect();
+        let fresh: Vec<Digest> = objects
+            .difference(&records)
+            .filter(|d| !sent.contains(*d))
+            .copied()
+            .collect();
+        each(jobs, &fresh, |digest| self.upload(digest))?;
+        let records: Vec<Digest> = records.into_iter().collect();
+        each(jobs, &records, |digest| self.upload(digest))?;
+        // A completion must not outlive what it speaks of.
+        self.remote.backend.settle()?;
+        sent.extend(objects);
+        each(jobs, &open, |pushed| self.complete(pushed, true))?;
+        Ok(())
+    }
+
+    /// Saves what collections after this one condemned of a group that is complete, and puts what they removed again.
+    fn save(&self, group: &[Pushed], number: u32) -> Result<(), RemoteError> {
+        let doubtful: BTreeSet<Digest> = group
+            .iter()
+            .flat_map(|p| p.view.references().chain([&p.view.commit.record]))
+            .filter(|digest| self.remote.is_doubtful_since(number, digest))
+            .copied()
+            .collect();
+        let doubtful: Vec<Digest> = doubtful.into_iter().collect();
+        each(self.remote.jobs, &doubtful, |digest| self.upload(digest))?;
+        self.remote.backend.settle()?;
+        each(self.remote.jobs, group, |pushed| {
+            self.complete(pushed, false)
+        })?;
+        Ok(())
     }
 
     /// Returns whether a record is not complete there, or everything is to be verified.
     fn is_open(&self, pushed: &Pushed) -> Result<bool, RemoteError> {
         self.watch.go_on()?;
         let commit = &pushed.view.commit;
-        let known = self.remote.completions_of(&commit.key)?;
-        if self.verify || known.iter().all(|c| c.record != commit.record) {
+        let stands = self.remote.stands(&commit.key, &commit.record)?;
+        if self.verify || !stands {
             return Ok(true);
         }
         self.tell(|report, progress| {
@@ -153,7 +193,9 @@ impl Push<'_> {
 
     fn upload(&self, digest: &Digest) -> Result<(), RemoteError> {
         self.watch.go_on()?;
-        let sent = self.remote.send(self.local, digest, self.verify)?;
+        let sent = self
+            .remote
+            .send(self.local, digest, self.verify, self.watch)?;
         self.tell(|report, progress| {
             if let Sent::Bytes(bytes) | Sent::Replaced(bytes) = sent {
                 report.objects += 1;
@@ -167,22 +209,21 @@ impl Push<'_> {
         Ok(())
     }
 
-    /// Enters the completion under the first number that is free. Whoever has the number before is told of.
-    fn complete(&self, pushed: &Pushed) -> Result<(), RemoteError> {
+    /// Enters the completion under the first number that is free, unless the result stands. Whoever has the number before
+    /// is told of. `counted` says whether the result is to be counted: it was not yet.
+    fn complete(&self, pushed: &Pushed, counted: bool) -> Result<(), RemoteError> {
         let ours = Completion::of(&pushed.view.commit, pushed.maker.clone());
         for round in 0..MOST_ROUNDS {
             self.watch.go_on()?;
-            let mut known = self.remote.completions_of(&ours.key)?;
-            if known.iter().any(|c| c.record == ours.record) {
+            if self.remote.stands(&ours.key, &ours.record)? {
                 self.tell(|report, progress| {
-                    report.known += 1;
-                    progress.done += 1;
+                    report.known += u64::from(counted);
+                    progress.done += u64::from(counted);
                 });
                 return Ok(());
             }
-            let number = u32::try_from(known.len())
-                .unwrap_or(u32::MAX)
-                .saturating_add(1);
+            let entries = self.remote.entries_of(&ours.key)?;
+            let number = number_of(entries.len());
             if !self
                 .remote
                 .backend
@@ -192,6 +233,10 @@ impl Push<'_> {
                 std::thread::sleep(ROUND * round);
                 continue;
             }
+            let theirs = entries.into_iter().rev().find_map(|entry| match entry {
+                Entry::Complete(other) if other.record != ours.record => Some(other),
+                _ => None,
+            });
             let hint = format!(
                 "{}/{}.{number}",
                 studies(&ours.experiment),
@@ -199,9 +244,9 @@ impl Push<'_> {
             );
             self.remote.backend.put_new(&hint, b"")?;
             self.tell(|report, progress| {
-                report.completed += 1;
-                progress.done += 1;
-                if let Some(theirs) = known.pop() {
+                report.completed += u64::from(counted);
+                progress.done += u64::from(counted);
+                if let Some(theirs) = theirs {
                     report.twins.push(Twin { ours, theirs });
                 }
             });

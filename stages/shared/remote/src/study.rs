@@ -1,6 +1,7 @@
 //! What a study wants of a shared store: results before it measures, and a place for what it measured.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
 
 use artifacts::{ActionKey, Digest, Maker, Store, StoreError};
 use pipeline::lock::{Lock, lock_path};
@@ -10,6 +11,8 @@ use pipeline::{
     wanted,
 };
 
+use crate::condemned::told_now;
+use crate::roots::Root;
 use crate::{Completion, PullReport, PushReport, Pushed, Remote, RemoteError, Watch};
 
 /// Returns who runs this process: the name that they chose, else their login and the machine's name. Only a chosen name
@@ -223,23 +226,27 @@ pub fn push_records(
     remote.push(store, &pushed, false, watch)
 }
 
-/// Uploads the results that locks name, those of earlier executions too. Also returns how many results in use are not
-/// whole in the local store and were not uploaded.
+/// Uploads the results that locks name, those of earlier executions too, and registers what they name, so that no
+/// collection of the shared store removes it. Also returns how many results in use are not whole in the local store and
+/// were not uploaded. A lock comes with the place where it lies.
 ///
 /// # Errors
 /// As [`Remote::push`].
 pub fn push_locks(
     remote: &Remote,
     store: &Store,
-    locks: &[Lock],
+    locks: &[(PathBuf, Lock)],
     me: &Maker,
     verify: bool,
     watch: Watch<'_>,
 ) -> Result<(PushReport, u64), RemoteError> {
     let imports = store.imports()?;
-    let in_use: BTreeSet<Digest> = locks.iter().flat_map(Lock::records).collect();
+    for (place, lock) in locks {
+        remote.register(&root_of(place, lock, me))?;
+    }
+    let locks = locks.iter().map(|(_, lock)| lock);
+    let in_use: BTreeSet<Digest> = locks.clone().flat_map(Lock::records).collect();
     let all: BTreeSet<Digest> = locks
-        .iter()
         .flat_map(Lock::earlier)
         .chain(in_use.iter().copied())
         .collect();
@@ -265,4 +272,15 @@ pub fn push_locks(
         pushed.push(Pushed { view, maker });
     }
     Ok((remote.push(store, &pushed, verify, watch)?, left_out))
+}
+
+/// Describes what a lock needs of a shared store.
+fn root_of(place: &Path, lock: &Lock, me: &Maker) -> Root {
+    let place = std::path::absolute(place).unwrap_or_else(|_| place.to_owned());
+    let maker = Maker {
+        started: Some(told_now()),
+        ..me.clone()
+    };
+    let records = lock.records().chain(lock.earlier()).collect();
+    Root::new(&place, &lock.experiment, maker, records)
 }

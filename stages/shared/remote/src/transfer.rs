@@ -4,8 +4,8 @@ use std::io::Write;
 
 use artifacts::{Digest, Hasher, Store, StoreError};
 
-use crate::Remote;
 use crate::error::RemoteError;
+use crate::{Remote, Watch};
 
 /// What became of an object that was to be uploaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,17 +22,19 @@ pub(crate) enum Sent {
 const SMALL: usize = 8 << 20;
 
 impl Remote {
-    /// Uploads an object of the local store unless it is there. With `verify`, one that is there is read and compared.
+    /// Uploads an object of the local store unless it is there, and keeps it from collections. With `verify`, one that is
+    /// there is read and compared.
     pub(crate) fn send(
         &self,
         local: &Store,
         digest: &Digest,
         verify: bool,
+        watch: Watch<'_>,
     ) -> Result<Sent, RemoteError> {
         let size = local.size(digest)?.ok_or(StoreError::Missing(*digest))?;
-        let name = object(digest);
+        let name = self.keep_object(digest, watch)?;
         let there = self.backend.size(&name)?;
-        if there == Some(size) && (!verify || self.is_sound(digest)?) {
+        if there == Some(size) && (!verify || self.is_sound(&name, digest)?) {
             return Ok(Sent::Was);
         }
         // What is damaged here must not become what others rely on.
@@ -50,9 +52,9 @@ impl Remote {
     }
 
     /// Returns whether the bytes of an object there have its digest.
-    fn is_sound(&self, digest: &Digest) -> Result<bool, RemoteError> {
+    fn is_sound(&self, name: &str, digest: &Digest) -> Result<bool, RemoteError> {
         let mut hasher = Hasher::default();
-        let there = self.backend.read(&object(digest), &mut |bytes| {
+        let there = self.backend.read(name, &mut |bytes| {
             hasher.update(bytes);
             Ok(())
         })?;
@@ -66,7 +68,7 @@ impl Remote {
         let (mut hasher, mut size) = (Hasher::default(), 0);
         let mut kept = Vec::new();
         let mut file: Option<tempfile::NamedTempFile> = None;
-        let there = self.backend.read(&object(digest), &mut |bytes| {
+        let there = self.read_object(digest, &mut |bytes| {
             hasher.update(bytes);
             size += bytes.len() as u64;
             kept.extend_from_slice(bytes);

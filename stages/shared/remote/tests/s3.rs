@@ -3,9 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use artifacts::{ActionKey, Commit, Digest, Maker, RecordView, Store};
-use remote::{PullReport, PushReport, Pushed, Remote, Watch};
+use remote::{
+    CollectMode, CollectOptions, Collected, PullReport, PushReport, Pushed, Remote, Watch,
+};
 
 /// Objects of 3 MiB that are more than the small server keeps.
 const MOST_ROOM: usize = 64;
@@ -204,4 +207,76 @@ fn a_server_without_room_is_said_and_what_was_completed_stays() {
     let key = ActionKey(Digest::of(b"large"));
     assert!(remote.completions(&[key], watch()).unwrap().is_empty());
     assert_eq!(pull(&url, &theirs, &[small]).entered, 1);
+}
+
+#[test]
+#[ignore = "needs a server: tests/s3/run"]
+fn writers_and_collectors_at_once_lose_nothing_that_is_complete() {
+    let url = place("collected");
+    let (_folder, ours) = local();
+    let records: Vec<Digest> = (0..24)
+        .map(|n| {
+            let objects = (n..n + 3).map(|m| format!("object {}", m % 12));
+            record(&ours, &format!("key {n}"), &objects.collect::<Vec<_>>())
+        })
+        .collect();
+    Remote::open_or_create(&url).unwrap();
+    let options = CollectOptions {
+        mode: CollectMode::Collect,
+        grace: Duration::ZERO,
+        lease: Duration::from_secs(3600),
+        measurements: true,
+        forget: Vec::new(),
+        by: "collector".into(),
+    };
+    let collect = || {
+        let remote = Remote::open(&url).unwrap();
+        remote.collect(&options, view, &|_| false, watch())
+    };
+    std::thread::scope(|scope| {
+        for part in records.chunks(8) {
+            scope.spawn(|| {
+                for _ in 0..4 {
+                    push(&url, &ours, part);
+                }
+            });
+        }
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..6 {
+                    match collect() {
+                        Ok(_) => {}
+                        // What a writer is about to put again; with a true grace, that cannot be seen.
+                        Err(error) => assert!(
+                            error.is_damage() || error.to_string().contains("lease"),
+                            "{error}"
+                        ),
+                    }
+                }
+            });
+        }
+    });
+    // No root names anything: whatever is still complete must be whole.
+    let remote = Remote::open(&url).unwrap();
+    let keys: Vec<ActionKey> = (0..24)
+        .map(|n| ActionKey(Digest::of(format!("key {n}").as_bytes())))
+        .collect();
+    let complete: BTreeSet<Digest> = remote
+        .completions(&keys, watch())
+        .unwrap()
+        .into_iter()
+        .flat_map(|(_, completions)| completions)
+        .map(|completion| completion.record)
+        .collect();
+    let (_other, theirs) = local();
+    let complete: Vec<Digest> = complete.into_iter().collect();
+    let report = pull(&url, &theirs, &complete);
+    assert!(report.broken.is_empty(), "{:?}", report.broken);
+    assert_eq!(report.entered, complete.len() as u64);
+    while collect().unwrap().collected != Collected::Nothing {}
+    assert!(remote.completions(&keys, watch()).unwrap().is_empty());
+    let all = push(&url, &ours, &records);
+    assert_eq!((all.completed, all.known), (24, 0));
+    let (_third, again) = local();
+    assert_eq!(pull(&url, &again, &records).entered, 24);
 }

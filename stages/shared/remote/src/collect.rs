@@ -1,0 +1,645 @@
+//! The collection of a shared store: what nobody's lock names is condemned, and removed after a grace.
+//!
+//! The first call condemns: it writes a list of what it found, and removes nothing. A call after the grace removes what is
+//! still condemned: not what a lock names since, nor what a writer relied on since (the module `condemned` says how). What
+//! may be removed is decided by the completions, which are read by name. Listings only say which names to look at, so an
+//! old listing must not be older than the grace.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use artifacts::{ActionKey, Digest, Hasher, ReadRecord, RecordView};
+
+use crate::completion::{Completion, Entry, Retired};
+use crate::condemned::{
+    Condemned, End, Fate, Lease, Open, bytes_of, document, now as wall_time, number_of,
+};
+use crate::error::RemoteError;
+use crate::roots::Root;
+use crate::side_by_side::each;
+use crate::{FORMAT, MARK, Mark, Progress, Remote, Watch, cell, studies};
+
+/// Names that are removed before the lease is renewed.
+const BATCH: usize = 256;
+
+/// The largest record, in bytes. Larger objects that no completion names are not looked at.
+const MOST_RECORD: u64 = 16 << 20;
+
+/// Whether to change anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CollectMode {
+    /// Say what would be removed.
+    DryRun,
+    /// Condemn, or remove what was condemned.
+    Collect,
+}
+
+/// How to collect.
+#[derive(Clone, Debug)]
+pub struct CollectOptions {
+    /// Whether to change anything.
+    pub mode: CollectMode,
+    /// How long the condemned stays: longer than any push takes for 64 cells, and than a listing may be old.
+    pub grace: Duration,
+    /// How long the lease of a removal holds without being renewed.
+    pub lease: Duration,
+    /// Whether to remove measurements that no root names, too.
+    pub measurements: bool,
+    /// Names of roots to forget, or their first digits.
+    pub forget: Vec<String>,
+    /// Who collects.
+    pub by: String,
+}
+
+/// A number of objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// How many.
+    pub objects: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Tally {
+    fn add(&mut self, bytes: u64) {
+        self.objects += 1;
+        self.bytes += bytes;
+    }
+}
+
+/// A result that nobody's root names.
+#[derive(Clone, Debug)]
+pub struct Doomed {
+    /// Its completion.
+    pub completion: Completion,
+    /// Whether it is a measurement, which cannot be computed again.
+    pub is_measurement: bool,
+}
+
+/// What a collection did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Collected {
+    /// There is nothing to remove.
+    Nothing,
+    /// In a dry run: this would be condemned.
+    WouldCondemn,
+    /// This is condemned now. It can be removed from then on: seconds since the epoch.
+    Condemned(i64),
+    /// This was condemned earlier, by somebody, and the grace has not passed: seconds since the epoch.
+    Waiting(String, i64),
+    /// In a dry run: this would be removed.
+    WouldRemove,
+    /// This was removed.
+    Removed,
+    /// Somebody removes at the moment.
+    Busy(String),
+}
+
+/// What a collection found and did.
+#[derive(Debug)]
+pub struct CollectReport {
+    /// What it did.
+    pub collected: Collected,
+    /// The roots, whose records stay.
+    pub roots: Vec<Root>,
+    /// The roots that were forgotten.
+    pub forgotten: Vec<Root>,
+    /// What stays.
+    pub kept: Tally,
+    /// Results condemned or removed.
+    pub results: Vec<Doomed>,
+    /// Objects condemned or removed.
+    pub objects: Tally,
+    /// Names that were condemned and that somebody needs since.
+    pub spared: u64,
+}
+
+/// A result that is complete, with its record.
+struct Found {
+    key: ActionKey,
+    number: u32,
+    completion: Completion,
+    view: RecordView,
+    is_measurement: bool,
+}
+
+impl Found {
+    fn name(&self) -> String {
+        cell(&self.key, self.number)
+    }
+
+    fn objects(&self) -> impl Iterator<Item = &Digest> {
+        let view = &self.view;
+        let named = view.references().chain(&view.files);
+        named.chain([&self.completion.record])
+    }
+}
+
+/// What is in the store.
+struct Survey {
+    roots: Vec<Root>,
+    /// Digests that orders for jobs name.
+    ordered: BTreeSet<Digest>,
+    found: Vec<Found>,
+    /// Names below `objects` with their bytes.
+    stored: BTreeMap<String, u64>,
+}
+
+impl Survey {
+    /// Returns the results that nobody names.
+    fn doomed(&self, measurements: bool) -> impl Iterator<Item = &Found> {
+        let rooted: BTreeSet<&Digest> = self.roots.iter().flat_map(|r| &r.records).collect();
+        self.found.iter().filter(move |found| {
+            !rooted.contains(&found.completion.record)
+                && !self.ordered.contains(&found.completion.record)
+                && (measurements || !found.is_measurement)
+        })
+    }
+
+    /// Returns the names of objects that only these results reach, or none.
+    fn unreached(&self, without: &BTreeSet<String>) -> BTreeMap<&str, u64> {
+        let stay = self.found.iter().filter(|f| !without.contains(&f.name()));
+        let mut reached: BTreeSet<&Digest> = stay.flat_map(Found::objects).collect();
+        reached.extend(&self.ordered);
+        let stored = self.stored.iter();
+        stored
+            .filter(|(name, _)| digest_of(name).is_none_or(|d| !reached.contains(&d)))
+            .map(|(name, bytes)| (name.as_str(), *bytes))
+            .collect()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.stored.values().sum()
+    }
+}
+
+/// One collection at work.
+struct Collector<'a, R> {
+    remote: &'a Remote,
+    options: &'a CollectOptions,
+    read: R,
+    is_measurement: &'a (dyn Fn(&[u8]) -> bool + Sync),
+    watch: Watch<'a>,
+}
+
+impl Remote {
+    /// Collects: condemns what no root names and no measurement needs, or, after the grace, removes what is still
+    /// condemned. `is_measurement` says of the bytes of a record whether its cell cannot be computed again.
+    ///
+    /// # Errors
+    /// If anything cannot be read that says what must stay: then nothing is removed. If the shared store refuses, or the
+    /// lease expires: what was removed until then stays removed, and everything that is complete stays whole.
+    pub fn collect(
+        &self,
+        options: &CollectOptions,
+        read: impl ReadRecord,
+        is_measurement: &(dyn Fn(&[u8]) -> bool + Sync),
+        watch: Watch<'_>,
+    ) -> Result<CollectReport, RemoteError> {
+        Collector {
+            remote: self,
+            options,
+            read,
+            is_measurement,
+            watch,
+        }
+        .collect()
+    }
+}
+
+impl<R: ReadRecord> Collector<'_, R> {
+    fn collect(&self) -> Result<CollectReport, RemoteError> {
+        let remote = self.remote;
+        let last = remote.look_at_collections()?;
+        for open in remote.open_collections() {
+            if !open.abandoned && remote.has_expired(open.number)? {
+                remote.abandon(open.number)?;
+            }
+        }
+        remote.look_at_collections()?;
+        let pending = remote.open_collections().into_iter();
+        let pending = pending.filter(|open| !open.abandoned).next_back();
+        let (forgotten, survey) = self.survey_without_forgotten()?;
+        let mut report = match pending {
+            None => self.condemn(last + 1, &survey)?,
+            Some(open) => self.go_on(&open, &survey)?,
+        };
+        report.forgotten = forgotten;
+        report.roots = survey.roots;
+        Ok(report)
+    }
+
+    fn dry(&self) -> bool {
+        self.options.mode == CollectMode::DryRun
+    }
+
+    /// Forgets roots, and looks at everything.
+    fn survey_without_forgotten(&self) -> Result<(Vec<Root>, Survey), RemoteError> {
+        let mut survey = self.survey()?;
+        let mut forgotten = Vec::new();
+        for wanted in &self.options.forget {
+            let mut fit = survey.roots.iter().filter(|r| r.name.starts_with(wanted));
+            let (Some(root), None) = (fit.next().cloned(), fit.next()) else {
+                return Err(RemoteError::Refused(
+                    self.remote.url.clone(),
+                    format!("`{wanted}` does not name one root"),
+                    "`gc --dry-run` lists the roots; give as many digits of the name as tell it from the others"
+                        .to_owned(),
+                ));
+            };
+            survey.roots.retain(|other| other.name != root.name);
+            if !self.dry() {
+                self.remote.forget_root(&root)?;
+            }
+            forgotten.push(root);
+        }
+        Ok((forgotten, survey))
+    }
+
+    /// Writes the list of what nobody names.
+    fn condemn(&self, number: u32, survey: &Survey) -> Result<CollectReport, RemoteError> {
+        let doomed: Vec<&Found> = survey.doomed(self.options.measurements).collect();
+        let names: BTreeSet<String> = doomed.iter().map(|found| found.name()).collect();
+        let objects = survey.unreached(&names);
+        let mut report = report_of(survey, &doomed, objects.values().copied());
+        if names.is_empty() && objects.is_empty() {
+            return Ok(report);
+        }
+        report.collected = Collected::WouldCondemn;
+        if self.dry() {
+            return Ok(report);
+        }
+        let since = wall_time();
+        let grace = seconds(self.options.grace);
+        let measurements = self.options.measurements;
+        let mut list = Condemned::new(since, grace, self.options.by.clone(), measurements);
+        list.results = names;
+        list.objects = objects.keys().map(|name| (*name).to_owned()).collect();
+        let mark = Mark {
+            benchtrail_store: FORMAT,
+        };
+        let backend = &self.remote.backend;
+        // Programs that know nothing of collections must not write any more.
+        backend.put_over(MARK, &bytes_of(&mark))?;
+        backend.settle()?;
+        let put = backend.put_new(&document(number, "condemned"), &bytes_of(&list))?;
+        backend.settle()?;
+        report.collected = match put {
+            true => Collected::Condemned(since.saturating_add(grace)),
+            false => Collected::Busy("somebody who began at the same time".to_owned()),
+        };
+        Ok(report)
+    }
+
+    /// Goes on with a collection that somebody began.
+    fn go_on(&self, open: &Open, survey: &Survey) -> Result<CollectReport, RemoteError> {
+        let list = &open.condemned;
+        let doomed: Vec<&Found> = survey
+            .doomed(list.measurements && self.options.measurements)
+            .filter(|found| list.results.contains(&found.name()))
+            .collect();
+        let names: BTreeSet<String> = doomed.iter().map(|found| found.name()).collect();
+        let unreached = survey.unreached(&names);
+        let objects = unreached
+            .iter()
+            .filter(|(name, _)| list.objects.contains(**name));
+        let mut report = report_of(survey, &doomed, objects.map(|(_, bytes)| *bytes));
+        let condemned = list.results.len() + list.objects.len();
+        report.spared =
+            (condemned as u64).saturating_sub(report.results.len() as u64 + report.objects.objects);
+        let grace = list.grace.max(seconds(self.options.grace));
+        let until = list.since.saturating_add(grace);
+        report.collected = match wall_time() {
+            _ if self.is_swept(open.number)? => Collected::Busy(self.sweeper(open.number)?),
+            now if now < until => Collected::Waiting(list.by.clone(), until),
+            _ if self.dry() => Collected::WouldRemove,
+            _ => return self.remove(open, &doomed, report),
+        };
+        Ok(report)
+    }
+
+    fn is_swept(&self, number: u32) -> Result<bool, RemoteError> {
+        let sweep = document(number, "sweep");
+        Ok(self.remote.backend.size(&sweep)?.is_some())
+    }
+
+    fn sweeper(&self, number: u32) -> Result<String, RemoteError> {
+        let lease: Option<Lease> = self.remote.read_document(&document(number, "sweep"))?;
+        Ok(lease.map_or_else(|| "somebody".to_owned(), |lease| lease.by))
+    }
+
+    /// Removes what is still condemned, under a lease.
+    fn remove(
+        &self,
+        open: &Open,
+        doomed: &[&Found],
+        mut report: CollectReport,
+    ) -> Result<CollectReport, RemoteError> {
+        let sweep = document(open.number, "sweep");
+        let lease = bytes_of(&self.lease());
+        if !self.remote.backend.put_new(&sweep, &lease)? {
+            report.collected = Collected::Busy(self.sweeper(open.number)?);
+            return Ok(report);
+        }
+        let removed = self.remove_leased(open, doomed, report);
+        if removed.is_err() {
+            // Nobody shall wait for a lease that is of no use any more. If that fails too, it expires.
+            let _unsaid = self.remote.abandon(open.number);
+        }
+        removed
+    }
+
+    fn remove_leased(
+        &self,
+        open: &Open,
+        doomed: &[&Found],
+        mut report: CollectReport,
+    ) -> Result<CollectReport, RemoteError> {
+        let number = open.number;
+        let backend = &self.remote.backend;
+        let mut gone = Vec::new();
+        for batch in doomed.chunks(BATCH) {
+            self.renew(number)?;
+            let retired = each(self.remote.jobs, batch, |found| self.retire(number, found))?;
+            gone.extend(batch.iter().zip(retired).filter(|(_, retired)| *retired));
+        }
+        report.results = gone.iter().map(|(found, _)| found.told()).collect();
+        backend.settle()?;
+        self.renew(number)?;
+        // What was completed meanwhile is seen now. What is completed later, its writer keeps by name.
+        let survey = self.survey()?;
+        let unreached = survey.unreached(&BTreeSet::new());
+        let objects: Vec<(&str, u64)> = unreached
+            .into_iter()
+            .filter(|(name, _)| open.condemned.objects.contains(*name))
+            .collect();
+        report.objects = Tally::default();
+        for batch in objects.chunks(BATCH) {
+            self.renew(number)?;
+            let removed = each(self.remote.jobs, batch, |(name, _)| {
+                self.watch.go_on()?;
+                let fate = self.remote.decide(number, name, Fate::Removed)?;
+                match fate {
+                    Some(Fate::Removed) => backend.remove(name).map(|()| true),
+                    _ => Ok(false),
+                }
+            })?;
+            for ((_, bytes), removed) in batch.iter().zip(removed) {
+                if removed {
+                    report.objects.add(*bytes);
+                }
+            }
+            (self.watch.listener)(Progress {
+                done: report.objects.objects,
+                total: objects.len() as u64,
+                bytes: report.objects.bytes,
+            });
+        }
+        let stored = survey.stored.len() as u64;
+        report.kept = Tally {
+            objects: stored.saturating_sub(report.objects.objects),
+            bytes: survey.bytes().saturating_sub(report.objects.bytes),
+        };
+        let condemned = (open.condemned.results.len() + open.condemned.objects.len()) as u64;
+        report.spared = condemned
+            .saturating_sub(report.results.len() as u64)
+            .saturating_sub(report.objects.objects);
+        self.end(open)?;
+        report.collected = Collected::Removed;
+        Ok(report)
+    }
+
+    /// Says that every removal was acknowledged, and tidies up.
+    fn end(&self, open: &Open) -> Result<(), RemoteError> {
+        let number = open.number;
+        let backend = &self.remote.backend;
+        backend.settle()?;
+        let end = document(number, "end");
+        backend.put_new(&end, &bytes_of(&End::Done))?;
+        backend.settle()?;
+        if self.remote.end_of(number)? != Some(End::Done) {
+            return Err(self.expired());
+        }
+        let empty = Condemned {
+            results: BTreeSet::new(),
+            objects: BTreeSet::new(),
+            ..(*open.condemned).clone()
+        };
+        backend.put_over(&document(number, "condemned"), &bytes_of(&empty))?;
+        let fates = backend.walk(&document(number, "fates"))?;
+        each(self.remote.jobs, &fates, |(name, _)| backend.remove(name))?;
+        Ok(())
+    }
+
+    fn lease(&self) -> Lease {
+        Lease {
+            by: self.options.by.clone(),
+            expires: wall_time().saturating_add(seconds(self.options.lease)),
+        }
+    }
+
+    /// Renews the lease of this removal, unless it has expired for somebody else.
+    fn renew(&self, number: u32) -> Result<(), RemoteError> {
+        self.watch.go_on()?;
+        if self.remote.end_of(number)?.is_some() {
+            return Err(self.expired());
+        }
+        let sweep = document(number, "sweep");
+        self.remote
+            .backend
+            .put_over(&sweep, &bytes_of(&self.lease()))
+    }
+
+    fn expired(&self) -> RemoteError {
+        RemoteError::Refused(
+            self.remote.url.clone(),
+            "the lease of this collection expired before it was done, and somebody ended it; what was not removed yet stays"
+                .to_owned(),
+            "run `gc` again: it begins a new collection".to_owned(),
+        )
+    }
+
+    /// Removes a result, unless a writer keeps it.
+    fn retire(&self, number: u32, found: &Found) -> Result<bool, RemoteError> {
+        self.watch.go_on()?;
+        let name = found.name();
+        if self.remote.decide(number, &name, Fate::Removed)? != Some(Fate::Removed) {
+            return Ok(false);
+        }
+        let backend = &self.remote.backend;
+        backend.put_over(&name, &bytes_of(&Retired::new(number)))?;
+        let study = studies(&found.completion.experiment);
+        backend.remove(&format!("{study}/{}.{}", found.key.0.hex(), found.number))?;
+        Ok(true)
+    }
+
+    /// Looks at everything. Objects are listed first: what is put meanwhile is not among them.
+    fn survey(&self) -> Result<Survey, RemoteError> {
+        let remote = self.remote;
+        let stored: BTreeMap<String, u64> = remote.backend.walk("objects")?.into_iter().collect();
+        let roots = remote.roots()?;
+        let ordered = self.ordered()?;
+        let listed = remote.backend.walk("cells")?;
+        let keys: BTreeSet<ActionKey> =
+            listed.iter().filter_map(|(name, _)| key_of(name)).collect();
+        let mut found = self.results(&keys)?;
+        let known: BTreeSet<Digest> = found.iter().map(|f| f.completion.record).collect();
+        // A record whose completion the list does not show yet.
+        let orphans: Vec<(Digest, u64)> = stored
+            .iter()
+            .filter_map(|(name, bytes)| Some((digest_of(name)?, *bytes)))
+            .filter(|(digest, bytes)| *bytes <= MOST_RECORD && !known.contains(digest))
+            .collect();
+        let unlisted = each(remote.jobs, &orphans, |(digest, _)| {
+            let bytes = self.object(digest)?;
+            let view = bytes.and_then(|bytes| (self.read)(digest, &bytes));
+            Ok(view.map(|view| view.commit.key))
+        })?;
+        let unlisted = unlisted.into_iter().flatten();
+        let unlisted: BTreeSet<ActionKey> = unlisted.filter(|key| !keys.contains(key)).collect();
+        found.extend(self.results(&unlisted)?);
+        Ok(Survey {
+            roots,
+            ordered,
+            found,
+            stored,
+        })
+    }
+
+    /// Reads the completions of keys, and their records.
+    fn results(&self, keys: &BTreeSet<ActionKey>) -> Result<Vec<Found>, RemoteError> {
+        let keys: Vec<ActionKey> = keys.iter().copied().collect();
+        let all = each(self.remote.jobs, &keys, |key| {
+            self.watch.go_on()?;
+            let mut found = Vec::new();
+            for (at, entry) in self.remote.entries_of(key)?.into_iter().enumerate() {
+                let Entry::Complete(completion) = entry else {
+                    continue;
+                };
+                let record = completion.record;
+                let missing = || RemoteError::Missing(self.remote.url.clone(), record);
+                let bytes = self.object(&record)?.ok_or_else(missing)?;
+                if digest_of_bytes(&bytes) != record {
+                    return Err(RemoteError::Damaged(self.remote.url.clone(), record));
+                }
+                let view = (self.read)(&record, &bytes).ok_or_else(|| {
+                    let what = format!("{record} is not a record");
+                    RemoteError::Broken(self.remote.url.clone(), what)
+                })?;
+                found.push(Found {
+                    key: *key,
+                    number: number_of(at),
+                    completion,
+                    view,
+                    is_measurement: (self.is_measurement)(&bytes),
+                });
+            }
+            Ok(found)
+        })?;
+        Ok(all.into_iter().flatten().collect())
+    }
+
+    /// Returns what orders for jobs name, and what the objects name that they name.
+    fn ordered(&self) -> Result<BTreeSet<Digest>, RemoteError> {
+        let listed = self.remote.backend.walk("jobs")?;
+        let documents: Vec<&String> = listed
+            .iter()
+            .map(|(name, _)| name)
+            .filter(|name| !name.starts_with("jobs/bin/") && !name.ends_with(".log"))
+            .collect();
+        let named = each(self.remote.jobs, &documents, |name| {
+            let mut bytes = Vec::new();
+            self.remote.backend.read(name, &mut |piece| {
+                bytes.extend_from_slice(piece);
+                Ok(())
+            })?;
+            Ok(digests_in(&bytes))
+        })?;
+        let named: BTreeSet<Digest> = named.into_iter().flatten().collect();
+        let list: Vec<Digest> = named.iter().copied().collect();
+        let deeper = each(self.remote.jobs, &list, |digest| {
+            let bytes = self.object(digest)?;
+            Ok(bytes.map(|bytes| digests_in(&bytes)).unwrap_or_default())
+        })?;
+        Ok(named
+            .into_iter()
+            .chain(deeper.into_iter().flatten())
+            .collect())
+    }
+
+    /// Reads an object; `None` if it is not there.
+    fn object(&self, digest: &Digest) -> Result<Option<Vec<u8>>, RemoteError> {
+        let mut bytes = Vec::new();
+        let there = self.remote.read_object(digest, &mut |piece| {
+            if bytes.len() as u64 <= MOST_RECORD {
+                bytes.extend_from_slice(piece);
+            }
+            Ok(())
+        })?;
+        Ok(there.then_some(bytes))
+    }
+}
+
+impl Found {
+    fn told(&self) -> Doomed {
+        Doomed {
+            completion: self.completion.clone(),
+            is_measurement: self.is_measurement,
+        }
+    }
+}
+
+fn report_of(
+    survey: &Survey,
+    doomed: &[&Found],
+    objects: impl Iterator<Item = u64>,
+) -> CollectReport {
+    let mut tally = Tally::default();
+    objects.for_each(|bytes| tally.add(bytes));
+    CollectReport {
+        collected: Collected::Nothing,
+        roots: Vec::new(),
+        forgotten: Vec::new(),
+        kept: Tally {
+            objects: survey.stored.len() as u64 - tally.objects,
+            bytes: survey.bytes() - tally.bytes,
+        },
+        results: doomed.iter().map(|found| found.told()).collect(),
+        objects: tally,
+        spared: 0,
+    }
+}
+
+fn seconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
+}
+
+fn digest_of_bytes(bytes: &[u8]) -> Digest {
+    let mut hasher = Hasher::default();
+    hasher.update(bytes);
+    hasher.finish()
+}
+
+/// Returns the digest of the object that lies under a name; `None` for other names.
+fn digest_of(name: &str) -> Option<Digest> {
+    let (folder, file) = name.strip_prefix("objects/")?.split_once('/')?;
+    let file = file.split_once('.').map_or(file, |(digits, _)| digits);
+    format!("b3:{folder}{file}").parse().ok()
+}
+
+/// Returns the key whose completion lies under a name; `None` for other names.
+fn key_of(name: &str) -> Option<ActionKey> {
+    let (folder, rest) = name.strip_prefix("cells/")?.split_once('/')?;
+    let (file, _) = rest.split_once('/')?;
+    format!("b3:{folder}{file}").parse().ok().map(ActionKey)
+}
+
+/// Returns the digests that a text names.
+fn digests_in(bytes: &[u8]) -> Vec<Digest> {
+    const LENGTH: usize = "b3:".len() + 64;
+    bytes
+        .windows(LENGTH)
+        .filter(|window| window.starts_with(b"b3:"))
+        .filter_map(|window| std::str::from_utf8(window).ok()?.parse().ok())
+        .collect()
+}

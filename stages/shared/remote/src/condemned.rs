@@ -1,0 +1,352 @@
+//! What collections of a shared store have condemned, and how a writer saves what it relies on.
+//!
+//! ```text
+//! collections/N/condemned    what the Nth collection found that nobody names, from 1: names of objects and completions
+//! collections/N/fates/F      the fate of one of these names, put by whoever comes first: `kept` by a writer that relies
+//!                            on it, or `removed` by the collector; F is 32 digits of the name's digest
+//! collections/N/sweep        the lease of whoever removes what is still condemned after the grace, with its expiry
+//! collections/N/end          `done`, or `abandoned` if the lease expired before that
+//! ```
+//!
+//! A writer that relies on a condemned name puts `kept` first; the collector puts `removed` before it removes. Only one of
+//! these puts succeeds, so a name that a writer relies on is never removed, however their requests interleave. An object
+//! that is to be put where the collector removes is put when the collection is done. If it never is (its lease expired), a
+//! removal may still be on its way, perhaps for hours: then the object gets another name, with the collection's number.
+//! Names are thus never put while somebody may remove them. No clock decides that.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use artifacts::{ActionKey, Digest};
+use serde::{Deserialize, Serialize};
+
+use crate::completion::Entry;
+use crate::error::RemoteError;
+use crate::transfer::object;
+use crate::{Remote, Watch, cell};
+
+/// How long a writer sleeps before it looks again whether a collection is done.
+const LOOK_AGAIN: Duration = Duration::from_millis(if cfg!(test) { 0 } else { 200 });
+
+/// The version of the documents.
+const FORMAT: u32 = 1;
+
+/// What a collection found that nobody names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Condemned {
+    pub(crate) format: u32,
+    /// When: seconds since the epoch, by the clock of whoever wrote it.
+    pub(crate) since: i64,
+    /// How long it stays, in seconds.
+    pub(crate) grace: i64,
+    /// Who wrote it.
+    pub(crate) by: String,
+    /// Whether measurements were condemned, too.
+    pub(crate) measurements: bool,
+    /// The names of completions.
+    pub(crate) results: BTreeSet<String>,
+    /// The names of objects.
+    pub(crate) objects: BTreeSet<String>,
+}
+
+impl Condemned {
+    pub(crate) fn new(since: i64, grace: i64, by: String, measurements: bool) -> Self {
+        Self {
+            format: FORMAT,
+            since,
+            grace,
+            by,
+            measurements,
+            results: BTreeSet::new(),
+            objects: BTreeSet::new(),
+        }
+    }
+
+    fn names(&self, name: &str) -> bool {
+        self.objects.contains(name) || self.results.contains(name)
+    }
+}
+
+/// The lease of a sweep.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Lease {
+    pub(crate) by: String,
+    /// Seconds since the epoch.
+    pub(crate) expires: i64,
+}
+
+/// How a collection ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum End {
+    /// Every removal was acknowledged.
+    Done,
+    /// Its lease expired: a removal may still come.
+    Abandoned,
+}
+
+/// Who came first to a condemned name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Fate {
+    /// A writer that relies on it.
+    Kept,
+    /// The collector.
+    Removed,
+}
+
+/// A collection that is not done.
+#[derive(Clone, Debug)]
+pub(crate) struct Open {
+    pub(crate) number: u32,
+    pub(crate) condemned: Arc<Condemned>,
+    pub(crate) abandoned: bool,
+}
+
+/// What is known of the collections. Lists are written once and never change, so they are read once.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    /// The number of the last collection that was begun.
+    last: u32,
+    open: BTreeMap<u32, Open>,
+}
+
+pub(crate) type Collections = Mutex<Known>;
+
+/// Returns the name of a document of a collection.
+pub(crate) fn document(number: u32, what: &str) -> String {
+    format!("collections/{number}/{what}")
+}
+
+/// Returns the name of the fate of a condemned name.
+fn fate_name(number: u32, name: &str) -> String {
+    let digits = Digest::of(name.as_bytes()).hex();
+    document(number, &format!("fates/{}", &digits[..32]))
+}
+
+impl Remote {
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.collections.lock().expect("nobody panics with it")
+    }
+
+    /// Looks at the collections again; returns the number of the last one that was begun, 0 if there is none.
+    pub(crate) fn look_at_collections(&self) -> Result<u32, RemoteError> {
+        let (last, open) = {
+            let known = self.known();
+            (known.last, known.open.clone())
+        };
+        for (number, entry) in open {
+            match self.end_of(number)? {
+                Some(End::Done) => drop(self.known().open.remove(&number)),
+                Some(End::Abandoned) if !entry.abandoned => {
+                    let abandoned = Open {
+                        abandoned: true,
+                        ..entry
+                    };
+                    self.known().open.insert(number, abandoned);
+                }
+                _ => {}
+            }
+        }
+        for number in last + 1.. {
+            let end = self.end_of(number)?;
+            if end != Some(End::Done) {
+                let Some(condemned) = self.read_document(&document(number, "condemned"))? else {
+                    break;
+                };
+                let open = Open {
+                    number,
+                    condemned: Arc::new(condemned),
+                    abandoned: end == Some(End::Abandoned),
+                };
+                self.known().open.insert(number, open);
+            }
+            let mut known = self.known();
+            known.last = known.last.max(number);
+        }
+        Ok(self.known().last)
+    }
+
+    /// Returns the collections that are not done, as of the last look.
+    pub(crate) fn open_collections(&self) -> Vec<Open> {
+        self.known().open.values().cloned().collect()
+    }
+
+    pub(crate) fn end_of(&self, number: u32) -> Result<Option<End>, RemoteError> {
+        self.read_document(&document(number, "end"))
+    }
+
+    /// Decides the fate of a condemned name, unless somebody has: returns what it is.
+    pub(crate) fn decide(
+        &self,
+        number: u32,
+        name: &str,
+        wish: Fate,
+    ) -> Result<Option<Fate>, RemoteError> {
+        let at = fate_name(number, name);
+        if self.backend.put_new(&at, &bytes_of(&wish))? {
+            return Ok(Some(wish));
+        }
+        // None: the collection was done since, and its fates are gone.
+        self.read_document(&at)
+    }
+
+    /// Reads a document of a collection of any size; `None` if there is none.
+    pub(crate) fn read_document<T: serde::de::DeserializeOwned>(
+        &self,
+        name: &str,
+    ) -> Result<Option<T>, RemoteError> {
+        let mut bytes = Vec::new();
+        let there = self.backend.read(name, &mut |piece| {
+            bytes.extend_from_slice(piece);
+            Ok(())
+        })?;
+        if !there {
+            return Ok(None);
+        }
+        let read = serde_json::from_slice(&bytes);
+        read.map(Some)
+            .map_err(|e| RemoteError::Broken(self.url.clone(), format!("{name}: {e}")))
+    }
+
+    /// Returns the name under which an object may be relied on or put, and keeps it from every collection that condemned
+    /// it.
+    pub(crate) fn keep_object(
+        &self,
+        digest: &Digest,
+        watch: Watch<'_>,
+    ) -> Result<String, RemoteError> {
+        let base = object(digest);
+        let mut name = base.clone();
+        'name: loop {
+            for open in self.open_collections() {
+                if !open.condemned.names(&name)
+                    || self.decide(open.number, &name, Fate::Kept)? != Some(Fate::Removed)
+                {
+                    continue;
+                }
+                if self.wait_for_end(open.number, watch)? == End::Abandoned {
+                    name = format!("{base}.{}", open.number);
+                    continue 'name;
+                }
+            }
+            return Ok(name);
+        }
+    }
+
+    /// Waits until a collection that removes is done or abandoned.
+    fn wait_for_end(&self, number: u32, watch: Watch<'_>) -> Result<End, RemoteError> {
+        loop {
+            watch.go_on()?;
+            if let Some(end) = self.end_of(number)? {
+                self.look_at_collections()?;
+                return Ok(end);
+            }
+            if self.has_expired(number)? {
+                self.abandon(number)?;
+                continue;
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    /// Returns whether the lease of a sweep has expired. One that nobody holds has not.
+    pub(crate) fn has_expired(&self, number: u32) -> Result<bool, RemoteError> {
+        let lease: Option<Lease> = self.read_document(&document(number, "sweep"))?;
+        Ok(lease.is_some_and(|lease| lease.expires <= now()))
+    }
+
+    /// Ends a collection whose lease has expired, unless it ended.
+    pub(crate) fn abandon(&self, number: u32) -> Result<(), RemoteError> {
+        let end = document(number, "end");
+        self.backend.put_new(&end, &bytes_of(&End::Abandoned))?;
+        self.backend.settle()
+    }
+
+    /// Returns whether a result is complete and stays so: it is kept from every collection that condemned it.
+    pub(crate) fn stands(&self, key: &ActionKey, record: &Digest) -> Result<bool, RemoteError> {
+        'entry: for (at, entry) in self.entries_of(key)?.iter().enumerate() {
+            let Entry::Complete(completion) = entry else {
+                continue;
+            };
+            if completion.record != *record {
+                continue;
+            }
+            let name = cell(key, number_of(at));
+            for open in self.open_collections() {
+                if open.condemned.names(&name)
+                    && self.decide(open.number, &name, Fate::Kept)? == Some(Fate::Removed)
+                {
+                    continue 'entry;
+                }
+            }
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Returns whether a collection that began after this one may have removed an object, under any of its names. One
+    /// that is done already does not tell any more what it removed.
+    pub(crate) fn is_doubtful_since(&self, number: u32, digest: &Digest) -> bool {
+        let known = self.known();
+        let is_gone = |n: u32| !known.open.contains_key(&n);
+        if (number + 1..=known.last).any(is_gone) {
+            return true;
+        }
+        let name = object(digest);
+        let longer = format!("{name}.");
+        known.open.range(number + 1..).any(|(_, open)| {
+            let after = open.condemned.objects.range(longer.clone()..).next();
+            open.condemned.names(&name) || after.is_some_and(|n| n.starts_with(&longer))
+        })
+    }
+
+    /// Reads an object; returns false if it is under none of its names.
+    pub(crate) fn read_object(
+        &self,
+        digest: &Digest,
+        sink: crate::backend::Sink<'_>,
+    ) -> Result<bool, RemoteError> {
+        let base = object(digest);
+        if self.backend.read(&base, sink)? {
+            return Ok(true);
+        }
+        self.look_at_collections()?;
+        for open in self.open_collections().iter().filter(|open| open.abandoned) {
+            if self
+                .backend
+                .read(&format!("{base}.{}", open.number), sink)?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Returns the number of the completion at this place of a key's list.
+pub(crate) fn number_of(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX).saturating_add(1)
+}
+
+pub(crate) fn bytes_of<T: Serialize>(document: &T) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec(document).expect("a document always serializes");
+    bytes.push(b'\n');
+    bytes
+}
+
+/// Returns the time in seconds since the epoch.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "leases and graces of a shared store are wall time: several machines share them"
+)]
+pub(crate) fn now() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(i64::MAX))
+}
+
+/// Returns the time as it is told: RFC 3339, UTC, in whole seconds.
+pub(crate) fn told_now() -> String {
+    jiff::Timestamp::from_second(now()).map_or_else(|_| String::new(), |at| at.to_string())
+}
