@@ -112,6 +112,21 @@ impl Stop {
         Self::with(Exit::Undecidable, message)
     }
 
+    /// What another process of ours was asked ended with this code; what there is to say has been printed.
+    pub(crate) fn as_another_did(code: u8) -> Self {
+        let all = [
+            Exit::Failed,
+            Exit::Usage,
+            Exit::Damaged,
+            Exit::Machine,
+            Exit::Nothing,
+            Exit::Undecidable,
+            Exit::Interrupted,
+        ];
+        let exit = all.into_iter().find(|exit| *exit as u8 == code);
+        Self::printed(exit.unwrap_or(Exit::Failed))
+    }
+
     /// Stopped by the user.
     pub(crate) fn interrupted() -> Self {
         Self::printed(Exit::Interrupted)
@@ -153,6 +168,11 @@ impl Stop {
     pub(crate) fn hint(mut self, hint: impl fmt::Display) -> Self {
         self.hint = Some(hint.to_string());
         self
+    }
+
+    /// Returns the exit code.
+    pub(crate) fn code(&self) -> u8 {
+        self.exit as u8
     }
 
     /// Says why on standard error and returns the exit code.

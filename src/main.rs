@@ -7,6 +7,7 @@ mod cells;
 mod cluster_run;
 mod columns;
 mod commands;
+mod detached;
 mod dry_run;
 mod evidence;
 mod exit;
@@ -35,6 +36,7 @@ mod table_view;
 mod terminal;
 mod trust;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -63,6 +65,13 @@ fn main() -> ExitCode {
     {
         return shard::answer(arguments).map_or_else(|stop| stop.report(), ExitCode::from);
     }
+    // A run that has left its terminal.
+    if first
+        .as_ref()
+        .is_some_and(|first| first == detached::COMMAND)
+    {
+        return detached::answer(arguments);
+    }
     // The reference server of a calibration: started by ourselves, too.
     if first.is_some_and(|first| first == load::reference::PROCESS_COMMAND) {
         let arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
@@ -72,12 +81,20 @@ fn main() -> ExitCode {
             |()| ExitCode::SUCCESS,
         );
     }
-    let cli = args::parse(std::env::args_os())
+    ExitCode::from(execute(std::env::args_os()))
+}
+
+/// Does what a command line asks; returns the exit code.
+fn execute(words: impl Iterator<Item = OsString>) -> u8 {
+    let cli = args::parse(words)
         .unwrap_or_else(|error| other_words::with_our_word(error).exit());
     let done = commands::execute(&cli);
     let written = terminal::finish().map_err(exit::Stop::machine);
     match done.and(written) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(stop) => stop.report(),
+        Ok(()) => 0,
+        Err(stop) => {
+            stop.report();
+            stop.code()
+        }
     }
 }

@@ -16,6 +16,8 @@ const COMMANDS: &[&str] = &[
     "sql",
     "why",
     "explore",
+    "attach",
+    "stop",
     "audit",
     "publish",
     "push",

@@ -16,6 +16,7 @@ mod cloud;
 mod container;
 mod crash;
 mod damaged;
+mod detached;
 mod docs;
 mod draft;
 mod dry_run;

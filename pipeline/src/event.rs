@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use artifacts::Digest;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::stage::{CellStatus, Rates};
 
 /// Why a run lets time pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rest {
     /// The machine works before the first launch, so that the first is like the others.
@@ -19,7 +19,7 @@ pub enum Rest {
 }
 
 /// Something that happened during a run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "event")]
 pub enum Event {
     /// It is known what the run starts with.
@@ -53,10 +53,10 @@ pub enum Event {
         /// What the units are.
         what: String,
         /// Rolling figures, of a load that goes on.
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none", default)]
         rates: Option<Rates>,
         /// Lines that the engine wrote to its log since the last time, while it starts.
-        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[serde(skip_serializing_if = "Vec::is_empty", default)]
         log: Vec<String>,
     },
     /// Nothing more is to be done for a cell.
@@ -116,7 +116,7 @@ pub enum Event {
     /// The run is over.
     RunEnded {
         /// Cells by status, those left out by the experiment included.
-        counts: BTreeMap<&'static str, usize>,
+        counts: BTreeMap<String, usize>,
         /// The trail digest.
         trail: Digest,
     },

@@ -5,10 +5,10 @@ use std::ffi::OsString;
 use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use super::{
-    AuditArgs, CalibrateArgs, CompletionsArgs, DiffArgs, DoctorArgs, ExploreArgs, FsckArgs, GcArgs,
-    Global, HistoryArgs, InitArgs, KeygenArgs, ListArgs, LoadArgs, LsArgs, ManArgs, PlanArgs,
-    PowerArgs, PublishArgs, PullArgs, PushArgs, ReportArgs, ReproduceArgs, RunArgs, SchemaArgs,
-    ShowArgs, SqlArgs, StatusArgs, VerifyArgs, WhyArgs,
+    AttachArgs, AuditArgs, CalibrateArgs, CompletionsArgs, DiffArgs, DoctorArgs, ExploreArgs,
+    FsckArgs, GcArgs, Global, HistoryArgs, InitArgs, KeygenArgs, ListArgs, LoadArgs, LsArgs,
+    ManArgs, PlanArgs, PowerArgs, PublishArgs, PullArgs, PushArgs, ReportArgs, ReproduceArgs,
+    RunArgs, SchemaArgs, ShowArgs, SqlArgs, StatusArgs, StopArgs, VerifyArgs, WhyArgs,
 };
 
 /// A benchmark with its trail: declare a study of LLM serving engines in one YAML file, rerun only
@@ -63,8 +63,25 @@ The list includes definitions in this folder, such as `engines/NAME.yaml`.")]
   benchtrail run experiments/quickstart.yaml --set reps=5 --keep-going
   benchtrail run experiments/quickstart.yaml --fresh ladder     measure again; old rows stay
   benchtrail run experiments/quickstart.yaml --only 'ladder[concurrency=8]'
-  benchtrail run experiments/quickstart.yaml --locked           analyze again on any machine")]
+  benchtrail run experiments/quickstart.yaml --locked           analyze again on any machine
+  benchtrail run experiments/quickstart.yaml --detach           runs on after you log out")]
     Run(RunArgs),
+    /// Show a run that was started with `run --detach`, until it ends or you press Ctrl-C.
+    #[command(after_long_help = "Examples:
+  benchtrail attach experiments/quickstart.yaml
+  benchtrail attach experiments/quickstart.yaml --json     wait for it, print its result
+
+Ctrl-C leaves the run at work. When the run ends, this command prints what it printed and ends with its
+exit code.")]
+    Attach(AttachArgs),
+    /// End a run that was started with `run --detach`, as Ctrl-C would.
+    #[command(after_long_help = "Examples:
+  benchtrail stop experiments/quickstart.yaml
+  benchtrail stop experiments/quickstart.yaml --profile nightly
+
+The run stops its engines, cancels its jobs, keeps what is complete, and writes its lock. This command
+waits until that is done. The next run goes on from there.")]
+    Stop(StopArgs),
     /// Show whether each cell is cached or must run, and why.
     #[command(after_long_help = "Examples:
   benchtrail plan experiments/quickstart.yaml

@@ -28,5 +28,6 @@ pub(crate) use schema::{SchemaArgs, SchemaOf};
 pub(crate) use shell::{CompletionsArgs, ManArgs};
 pub(crate) use store::{FsckArgs, GcArgs};
 pub(crate) use study::{
-    DiffArgs, DoctorArgs, LsArgs, PlanArgs, PowerArgs, RunArgs, ShowArgs, SqlArgs, StatusArgs,
+    AttachArgs, DiffArgs, DoctorArgs, LsArgs, PlanArgs, PowerArgs, RunArgs, ShowArgs, SqlArgs,
+    StatusArgs, StopArgs,
 };

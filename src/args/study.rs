@@ -48,6 +48,9 @@ pub(crate) struct RunArgs {
     /// Whether to ask.
     #[command(flatten)]
     pub(crate) trust: Trust,
+    /// Start the run without a terminal and return. `attach` shows it, `stop` ends it, `status` names it.
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) detach: bool,
     /// Print only the result.
     #[arg(long, short)]
     pub(crate) quiet: bool,
@@ -99,6 +102,22 @@ pub(crate) struct PlanArgs {
     /// mistakes before you measure.
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+/// Arguments of `attach`.
+#[derive(Debug, Args)]
+pub(crate) struct AttachArgs {
+    /// Which experiment.
+    #[command(flatten)]
+    pub(crate) experiment: ExperimentArgs,
+}
+
+/// Arguments of `stop`.
+#[derive(Debug, Args)]
+pub(crate) struct StopArgs {
+    /// Which experiment.
+    #[command(flatten)]
+    pub(crate) experiment: ExperimentArgs,
 }
 
 /// Arguments of `status`.

@@ -2,6 +2,7 @@
 
 mod audit;
 mod calibrate;
+mod detach;
 mod diff;
 mod doctor;
 mod explore;
@@ -55,7 +56,10 @@ pub(crate) fn execute(cli: &Cli) -> Result<(), Stop> {
     match &cli.command {
         Command::Init(arguments) => init::init(arguments, global),
         Command::List(arguments) => list::list(arguments, global),
+        Command::Run(arguments) if arguments.detach => detach::detach(arguments, global),
         Command::Run(arguments) => run::run(arguments, global),
+        Command::Attach(arguments) => detach::attach(arguments, global),
+        Command::Stop(arguments) => detach::stop(arguments, global),
         Command::Load(arguments) => load::load(arguments, global),
         Command::Calibrate(arguments) => calibrate::run(arguments, global),
         Command::Plan(arguments) => plan::plan(arguments, global),

@@ -217,7 +217,7 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
 
 /// Returns where events go unless the user says otherwise: beside the report, where `explore` looks
 /// for a run that goes on. A folder that cannot be made must not stop a measurement.
-fn events_file(session: &Session) -> Option<PathBuf> {
+pub(super) fn events_file(session: &Session) -> Option<PathBuf> {
     let experiment = &session.experiment;
     let report = session
         .project

@@ -12,6 +12,8 @@ use serde_json::json;
 use crate::args::{Global, StatusArgs};
 use crate::cells::{lock_file, read_lock};
 use crate::columns::columns;
+use crate::commands::detach::{status_json, status_line};
+use crate::detached::Detached;
 use crate::exit::Stop;
 use crate::project::{Project, shown};
 use crate::reasons::{self, Told};
@@ -26,10 +28,14 @@ pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop
     let lock = lock_file(file, profile.as_deref());
     let store = Project::of(Some(file), global.store.as_deref())?.store;
     let jobs = cluster::jobs_of(&store, &lock)?;
+    let detached = Detached::of(&store, &lock)?;
     let left = !unfinished.is_empty() || !jobs.is_empty();
-    if left && !lock.exists() {
+    if (left || detached.is_some()) && !lock.exists() {
         // A run was killed before it wrote its first lock, or is still at work.
-        tell_unfinished(&unfinished, &jobs, file, global);
+        if !global.json {
+            tell_detached(detached.as_ref())?;
+        }
+        tell_unfinished(&unfinished, &jobs, detached.as_ref(), file, global)?;
         return Ok(());
     }
     let lock = read_lock(file, profile.as_deref())?;
@@ -49,6 +55,7 @@ pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop
             "experiment": lock.experiment, "trail": lock.trail(), "cells": cells,
             "unfinished": unfinished.iter().map(Unfinished::json).collect::<Vec<_>>(),
             "jobs": jobs.iter().map(job_json).collect::<Vec<_>>(),
+            "detached": detached.as_ref().map(status_json).transpose()?,
         })
         .to_string());
         return Ok(());
@@ -94,8 +101,17 @@ pub(super) fn status(arguments: &StatusArgs, global: &Global) -> Result<(), Stop
         say(&line);
     }
     say(&format!("trail digest {}", lock.trail()));
+    tell_detached(detached.as_ref())?;
     if left {
-        tell_unfinished(&unfinished, &jobs, file, global);
+        tell_unfinished(&unfinished, &jobs, detached.as_ref(), file, global)?;
+    }
+    Ok(())
+}
+
+/// Says where a detached run is.
+fn tell_detached(run: Option<&Detached>) -> Result<(), Stop> {
+    if let Some(run) = run {
+        say(&status_line(run)?);
     }
     Ok(())
 }
@@ -153,12 +169,20 @@ fn unfinished(
     Ok(runs)
 }
 
-fn tell_unfinished(runs: &[Unfinished], jobs: &[JobLine], experiment: &Path, global: &Global) {
+fn tell_unfinished(
+    runs: &[Unfinished],
+    jobs: &[JobLine],
+    detached: Option<&Detached>,
+    experiment: &Path,
+    global: &Global,
+) -> Result<(), Stop> {
     if global.json {
         let runs: Vec<_> = runs.iter().map(Unfinished::json).collect();
         let jobs: Vec<_> = jobs.iter().map(job_json).collect();
-        say(&json!({ "cells": [], "unfinished": runs, "jobs": jobs }).to_string());
-        return;
+        let detached = detached.map(status_json).transpose()?;
+        let all = json!({ "cells": [], "unfinished": runs, "jobs": jobs, "detached": detached });
+        say(&all.to_string());
+        return Ok(());
     }
     for run in runs {
         say(if run.live {
@@ -205,6 +229,7 @@ fn tell_unfinished(runs: &[Unfinished], jobs: &[JobLine], experiment: &Path, glo
             shown(experiment)
         ));
     }
+    Ok(())
 }
 
 fn job_json(job: &JobLine) -> serde_json::Value {

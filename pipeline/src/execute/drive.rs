@@ -649,7 +649,11 @@ impl<'a, 'l> Executor<'a, 'l> {
         let summary = summary(&mut self, path, written)?;
         self.journal.close()?;
         (self.context.listener)(&Event::RunEnded {
-            counts: summary.counts.clone(),
+            counts: summary
+                .counts
+                .iter()
+                .map(|(word, n)| ((*word).to_owned(), *n))
+                .collect(),
             trail: summary.trail,
         });
         Ok(summary)

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::lease::Watch;
 use super::status::{CellStatus, Failure};
@@ -25,7 +25,7 @@ pub struct Progress {
 }
 
 /// Rolling figures of a load that goes on, over the last seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
     /// The time they are over, s.
     pub window_s: f64,

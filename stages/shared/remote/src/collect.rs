@@ -217,8 +217,8 @@ impl<R: ReadRecord> Collector<'_, R> {
             }
         }
         remote.look_at_collections()?;
-        let pending = remote.open_collections().into_iter();
-        let pending = pending.filter(|open| !open.abandoned).next_back();
+        let mut open = remote.open_collections().into_iter();
+        let pending = open.rfind(|open| !open.abandoned);
         let (forgotten, survey) = self.survey_without_forgotten()?;
         let mut report = match pending {
             None => self.condemn(last + 1, &survey)?,
@@ -529,7 +529,7 @@ impl<R: ReadRecord> Collector<'_, R> {
                 found.push(Found {
                     key: *key,
                     number: number_of(at),
-                    completion,
+                    completion: *completion,
                     view,
                     is_measurement: (self.is_measurement)(&bytes),
                 });

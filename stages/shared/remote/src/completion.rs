@@ -87,7 +87,7 @@ impl Retired {
 #[derive(Clone, Debug)]
 pub(crate) enum Entry {
     /// A result that is there.
-    Complete(Completion),
+    Complete(Box<Completion>),
     /// One that was there.
     Retired,
 }
@@ -96,7 +96,7 @@ impl Entry {
     /// Reads an entry; `None` for other bytes.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         if let Some(completion) = Completion::parse(bytes) {
-            return Some(Self::Complete(completion));
+            return Some(Self::Complete(Box::new(completion)));
         }
         let retired: Retired = serde_json::from_slice(bytes).ok()?;
         (retired.format == FORMAT).then_some(Self::Retired)

@@ -231,7 +231,7 @@ impl Remote {
     fn completions_of(&self, key: &ActionKey) -> Result<Vec<Completion>, RemoteError> {
         let entries = self.entries_of(key)?.into_iter();
         let complete = entries.filter_map(|entry| match entry {
-            Entry::Complete(completion) => Some(completion),
+            Entry::Complete(completion) => Some(*completion),
             Entry::Retired => None,
         });
         Ok(complete.collect())

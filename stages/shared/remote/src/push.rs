@@ -234,7 +234,7 @@ impl Push<'_> {
                 continue;
             }
             let theirs = entries.into_iter().rev().find_map(|entry| match entry {
-                Entry::Complete(other) if other.record != ours.record => Some(other),
+                Entry::Complete(other) if other.record != ours.record => Some(*other),
                 _ => None,
             });
             let hint = format!(

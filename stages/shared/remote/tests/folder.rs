@@ -424,10 +424,10 @@ fn a_folder_that_is_no_shared_store_or_of_another_version_is_refused() {
     assert!(matches!(open(folder.path()), RemoteError::Absent(_)));
     fs::write(
         folder.path().join("benchtrail.json"),
-        r#"{"benchtrail_store":2}"#,
+        r#"{"benchtrail_store":3}"#,
     )
     .unwrap();
-    assert!(matches!(open(folder.path()), RemoteError::Format(_, 2)));
+    assert!(matches!(open(folder.path()), RemoteError::Format(_, 3)));
     fs::write(folder.path().join("benchtrail.json"), "something else").unwrap();
     assert!(matches!(open(folder.path()), RemoteError::NotOurs(_)));
 }

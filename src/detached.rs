@@ -1,0 +1,289 @@
+//! A run without a terminal: `run --detach` starts it, `status` and `attach` see it, `stop` ends it.
+//!
+//! ```text
+//! detached/<32 digits>/     in the store, named by the place of the lock
+//!     began.json            what was started, when and where
+//!     process.json          the process
+//!     log, output           its standard error and standard output
+//!     stopping              that somebody stopped it
+//!     exit.json             its exit code, when it has ended by itself
+//!     lock                  held while a run is being started
+//! ```
+//!
+//! The command that the user types starts the binary as `__detached start`, which begins a session of its own, starts the
+//! run in it, and ends. The run therefore has neither a terminal nor a parent that could take it along.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::SystemTime;
+
+use artifacts::Digest;
+use pipeline::process::{ProcessId, stat};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::exit::Stop;
+
+/// The hidden command by which the binary starts itself.
+pub(crate) const COMMAND: &str = "__detached";
+
+/// Digits of a folder's name.
+const DIGITS: usize = 32;
+
+/// What was started.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Began {
+    /// The experiment, as an absolute path.
+    pub(crate) experiment: PathBuf,
+    pub(crate) profile: Option<String>,
+    /// Where the run writes its events.
+    pub(crate) events: Option<PathBuf>,
+    /// The machine's name.
+    pub(crate) host: String,
+    /// RFC 3339, UTC.
+    pub(crate) since: String,
+}
+
+/// A run that was detached from its terminal.
+#[derive(Clone, Debug)]
+pub(crate) struct Detached {
+    folder: PathBuf,
+    pub(crate) began: Began,
+    process: Option<ProcessId>,
+}
+
+/// Where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Course {
+    /// It is at work.
+    Working,
+    /// It ended with this exit code.
+    Ended(u8),
+    /// It is gone without an exit code: somebody killed it, or the machine stopped.
+    Gone,
+    /// It was started on another machine, so nobody here knows.
+    Elsewhere,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Exited {
+    code: u8,
+}
+
+impl Detached {
+    /// Returns the last detached run with this lock; `None` if there was none.
+    ///
+    /// # Errors
+    /// If what is known of it cannot be read.
+    pub(crate) fn of(store: &Path, lock: &Path) -> Result<Option<Self>, Stop> {
+        let folder = folder_of(store, lock);
+        let Some(began) = read(&folder.join("began.json"))? else {
+            return Ok(None);
+        };
+        let process = read(&folder.join("process.json"))?;
+        Ok(Some(Self {
+            folder,
+            began,
+            process,
+        }))
+    }
+
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.process.map(|process| process.pid)
+    }
+
+    /// Returns the file with what it writes to its standard error.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.folder.join("log")
+    }
+
+    /// Returns the file with what it writes to its standard output.
+    pub(crate) fn output(&self) -> PathBuf {
+        self.folder.join("output")
+    }
+
+    /// Returns where it is.
+    ///
+    /// # Errors
+    /// If its files or the process table cannot be read.
+    pub(crate) fn course(&self) -> Result<Course, Stop> {
+        let exited: Option<Exited> = read(&self.folder.join("exit.json"))?;
+        if let Some(Exited { code }) = exited {
+            return Ok(Course::Ended(code));
+        }
+        if self.began.host != host() {
+            return Ok(Course::Elsewhere);
+        }
+        let alive = match self.process {
+            Some(process) => process.is_alive().map_err(Stop::machine)?,
+            None => false,
+        };
+        if alive {
+            return Ok(Course::Working);
+        }
+        // It may have ended between the two looks.
+        let exited: Option<Exited> = read(&self.folder.join("exit.json"))?;
+        Ok(exited.map_or(Course::Gone, |exited| Course::Ended(exited.code)))
+    }
+
+    /// Returns the event log, once this run has begun it.
+    pub(crate) fn events(&self) -> Option<&Path> {
+        let changed = |path: &Path| fs::metadata(path)?.modified();
+        let events = self.began.events.as_deref()?;
+        let began: SystemTime = changed(&self.folder.join("began.json")).ok()?;
+        (changed(events).ok()? >= began).then_some(events)
+    }
+
+    /// Asks it to end, as Ctrl-C would. Asking again changes nothing.
+    ///
+    /// # Errors
+    /// If it may not be signalled.
+    pub(crate) fn stop(&self) -> Result<(), Stop> {
+        let Some(process) = self.process else {
+            return Ok(());
+        };
+        let stopping = self.folder.join("stopping");
+        // A second Ctrl-C ends a run at once; a second `stop` shall not.
+        match File::create_new(&stopping) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+            Err(e) => return Err(at(&stopping, &e)),
+            Ok(_) => {}
+        }
+        pipeline::process::interrupt(process.pid).map_err(Stop::machine)
+    }
+}
+
+/// Starts a run with these arguments; returns it.
+///
+/// # Errors
+/// If one with this lock is at work, or the system refuses.
+pub(crate) fn start(
+    store: &Path,
+    lock: &Path,
+    began: &Began,
+    arguments: impl Iterator<Item = OsString>,
+) -> Result<Detached, Stop> {
+    let folder = folder_of(store, lock);
+    fs::create_dir_all(&folder).map_err(|e| at(&folder, &e))?;
+    let guard = folder.join("lock");
+    let held = File::create(&guard).map_err(|e| at(&guard, &e))?;
+    held.lock().map_err(|e| at(&guard, &e))?;
+    if let Some(earlier) = Detached::of(store, lock)?
+        && earlier.course()? == Course::Working
+    {
+        let pid = earlier.pid().unwrap_or_default();
+        return Err(Stop::failed(format!(
+            "a detached run of this experiment is at work: process {pid}, since {}",
+            earlier.began.since
+        ))
+        .hint("`benchtrail attach` shows it, `benchtrail stop` ends it"));
+    }
+    for stale in ["process.json", "exit.json", "stopping"] {
+        let _not_there = fs::remove_file(folder.join(stale));
+    }
+    write(&folder.join("began.json"), began)?;
+    let file = |name: &str| {
+        let path = folder.join(name);
+        File::create(&path).map_err(|e| at(&path, &e))
+    };
+    let binary = std::env::current_exe().map_err(Stop::machine)?;
+    let status = Command::new(binary)
+        .arg(COMMAND)
+        .arg("start")
+        .arg(&folder)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(file("output")?)
+        .stderr(file("log")?)
+        .status()
+        .map_err(Stop::machine)?;
+    let run = Detached::of(store, lock)?.filter(|run| run.process.is_some());
+    run.filter(|_| status.success()).ok_or_else(|| {
+        let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
+        Stop::machine(format!("the run could not be detached: {}", log.trim()))
+    })
+}
+
+/// Does what the hidden command asks.
+pub(crate) fn answer(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let (Some(part), Some(folder)) = (arguments.next(), arguments.next()) else {
+        return Stop::usage("this command is for `run --detach`").report();
+    };
+    let folder = PathBuf::from(folder);
+    match part.to_str() {
+        Some("start") => match begin(&folder, arguments) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(stop) => stop.report(),
+        },
+        Some("run") => {
+            let program = OsString::from("benchtrail");
+            let code = crate::execute(std::iter::once(program).chain(arguments));
+            if let Err(stop) = write(&folder.join("exit.json"), &Exited { code }) {
+                stop.report();
+            }
+            ExitCode::from(code)
+        }
+        _ => Stop::usage("this command is for `run --detach`").report(),
+    }
+}
+
+/// Begins a session, and starts the run in it.
+fn begin(folder: &Path, arguments: impl Iterator<Item = OsString>) -> Result<(), Stop> {
+    rustix::process::setsid().map_err(Stop::machine)?;
+    let binary = std::env::current_exe().map_err(Stop::machine)?;
+    let child = Command::new(binary)
+        .arg(COMMAND)
+        .arg("run")
+        .arg(folder)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .spawn()
+        .map_err(Stop::machine)?;
+    let process = stat(child.id()).map_err(Stop::machine)?;
+    // One that has ended already is a zombie of ours, and has a number too.
+    let process = process.ok_or_else(|| Stop::machine("the run ended at once"))?;
+    write(&folder.join("process.json"), &process.id)
+}
+
+/// Returns the name of this machine.
+pub(crate) fn host() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
+}
+
+fn folder_of(store: &Path, lock: &Path) -> PathBuf {
+    let lock = std::path::absolute(lock).unwrap_or_else(|_| lock.to_owned());
+    let digits = Digest::of(lock.as_os_str().as_encoded_bytes()).hex();
+    store.join("detached").join(&digits[..DIGITS])
+}
+
+fn at(path: &Path, error: &io::Error) -> Stop {
+    Stop::machine(format!("{}: {error}", path.display()))
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Stop> {
+    match fs::read(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(at(path, &e)),
+        Ok(bytes) => serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|e| Stop::damaged(format!("{}: {e}", path.display()))),
+    }
+}
+
+/// Writes a file so that readers see all of it or none.
+fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), Stop> {
+    let text = serde_json::to_vec(value).map_err(Stop::machine)?;
+    let folder = path.parent().unwrap_or(path);
+    let put = || {
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        io::Write::write_all(&mut file, &text)?;
+        file.persist(path).map_err(|e| e.error)
+    };
+    put().map(drop).map_err(|e| at(path, &e))
+}
