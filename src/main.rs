@@ -86,8 +86,7 @@ fn main() -> ExitCode {
 
 /// Does what a command line asks; returns the exit code.
 fn execute(words: impl Iterator<Item = OsString>) -> u8 {
-    let cli = args::parse(words)
-        .unwrap_or_else(|error| other_words::with_our_word(error).exit());
+    let cli = args::parse(words).unwrap_or_else(|error| other_words::with_our_word(error).exit());
     let done = commands::execute(&cli);
     let written = terminal::finish().map_err(exit::Stop::machine);
     match done.and(written) {
