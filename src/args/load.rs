@@ -17,12 +17,13 @@ use super::values::{
     reason = "each is a switch of the command line"
 )]
 pub(crate) struct LoadArgs {
-    /// URL of the server, such as `http://127.0.0.1:8080` or `https://engine.example`.
+    /// URL of the server, such as `http://127.0.0.1:8080` or `https://engine.example`. Several servers get
+    /// requests in turn.
     #[arg(value_name = "URL", required_unless_present = "url")]
-    pub(crate) address: Option<String>,
-    /// URL of the server, as an option.
-    #[arg(long, value_name = "URL", conflicts_with = "address", visible_alias = "base-url", aliases = ["target", "host"])]
-    pub(crate) url: Option<String>,
+    pub(crate) addresses: Vec<String>,
+    /// URL of the server, as an option; may be repeated.
+    #[arg(long, value_name = "URL", conflicts_with = "addresses", visible_alias = "base-url", aliases = ["target", "host"])]
+    pub(crate) url: Vec<String>,
     /// For https://: trust only the certificates in this PEM file [default: those that the
     /// operating system trusts].
     #[arg(long, value_name = "FILE")]
@@ -276,9 +277,12 @@ pub(crate) struct LoadArgs {
 }
 
 impl LoadArgs {
-    /// Returns the server's URL, however it was given.
-    pub(crate) fn server(&self) -> &str {
-        let given = self.address.as_deref().or(self.url.as_deref());
-        given.expect("the parser asks for one of the two")
+    /// Returns the URLs of the servers, however they were given; at least one.
+    pub(crate) fn servers(&self) -> &[String] {
+        if self.addresses.is_empty() {
+            &self.url
+        } else {
+            &self.addresses
+        }
     }
 }

@@ -101,6 +101,7 @@ fn target(arguments: &CalibrateArgs) -> Result<Option<Target>, Stop> {
     };
     let server = Server {
         url,
+        further: Vec::new(),
         ca_file: arguments.ca_file.as_deref(),
         model: arguments.model.as_deref(),
         api: &arguments.api,

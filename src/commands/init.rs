@@ -31,7 +31,7 @@ enum Server {
     Started { engine: String, model: Model },
     /// A server that runs already.
     Running {
-        url: String,
+        urls: Vec<String>,
         api: String,
         key: Option<String>,
         model: String,
@@ -148,7 +148,7 @@ fn from_load(arguments: &InitArgs, name: String, folder: &Path) -> Result<Wish, 
     Ok(Wish {
         name,
         server: Server::Running {
-            url: study.url.clone(),
+            urls: study.servers(),
             api: arguments.api.clone().unwrap_or_else(|| study.api.clone()),
             key: arguments
                 .api_key_env
@@ -204,6 +204,7 @@ fn running(arguments: &InitArgs, url: &str) -> Result<Server, Stop> {
         .unwrap_or_else(|| "openai-chat".to_owned());
     let server = super::load::Server {
         url,
+        further: Vec::new(),
         ca_file: None,
         model: arguments.model.as_deref(),
         api: &api,
@@ -227,7 +228,7 @@ fn running(arguments: &InitArgs, url: &str) -> Result<Server, Stop> {
         None => target.model,
     };
     Ok(Server::Running {
-        url: target.base_url,
+        urls: vec![target.base_url],
         api,
         key: arguments.api_key_env.clone(),
         model,
@@ -359,7 +360,7 @@ fn definitions(server: &Server, add: &mut dyn FnMut(&str)) {
             ..
         } => {}
         Server::Running {
-            url,
+            urls,
             api,
             key,
             model,
@@ -371,7 +372,13 @@ fn definitions(server: &Server, add: &mut dyn FnMut(&str)) {
             add("engines:");
             add(&format!(
                 "  there: {{extends: openai, api: {api}, launch: {{program: {{running: {}}}{key}}}}}",
-                quoted(url)
+                match urls.as_slice() {
+                    [url] => quoted(url),
+                    urls => {
+                        let all: Vec<String> = urls.iter().map(|url| quoted(url)).collect();
+                        format!("[{}]", all.join(", "))
+                    }
+                }
             ));
         }
     }

@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use load::{
     ApiKey, DirectArrival, DirectLoad, DirectPrompts, DirectSearch, DirectServer, Ending, LoadSpec,
     ModelsError, Monitoring, Origin, Refusal, Settings, Slo, Summarizer, Summary, Target,
-    TargetError, Telemetry, dataset_prompts, list_models, run_load_into,
+    TargetError, Telemetry, dataset_prompts, list_models, run_load_into, target_in_turn,
 };
 use pipeline::language::{Disk, Options, load_text};
 use pipeline::sources::NamedFiles;
@@ -52,7 +52,11 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
         Telemetry::none()
     };
     let server = Server {
-        url: arguments.server(),
+        url: &arguments.servers()[0],
+        further: arguments.servers()[1..]
+            .iter()
+            .map(String::as_str)
+            .collect(),
         ca_file: arguments.ca_file.as_deref(),
         model: arguments.model.as_deref(),
         api: &arguments.api,
@@ -61,7 +65,7 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
         metrics: arguments.out.is_some().then_some(&arguments.metrics),
         headers: &arguments.headers,
     };
-    let target = server.target()?;
+    let mut target = server.target()?;
     let origin = Origin {
         seed: arguments.seed,
         replicate: Coordinates::default(),
@@ -79,17 +83,24 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
             private.path()
         }
     };
-    if settings.search.is_some() {
-        return search(
-            arguments, global, folder, &settings, &origin, &target, telemetry,
-        );
-    }
-    let monitoring = Monitoring {
+    let mut monitoring = Monitoring {
         server_pid: arguments.server_pid.map(i64::from),
         slots: arguments.slots.clone(),
         server_info: arguments.server_info.clone(),
         ..Monitoring::new(telemetry)
     };
+    monitoring.apart(&mut target);
+    if settings.search.is_some() {
+        return search(
+            arguments,
+            global,
+            folder,
+            &settings,
+            &origin,
+            &target,
+            &monitoring,
+        );
+    }
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;
     let one_by_one =
@@ -297,8 +308,11 @@ impl Level<'_> {
             model: target.model.clone(),
             document,
             table,
+            gone: match &result.ending {
+                Ending::Gone(server) => target.name_of(*server),
+                _ => String::new(),
+            },
             ending: result.ending,
-            gone: target.base_url.clone(),
             heartbeat: spec.heartbeat.to_string(),
             failures,
         })
@@ -330,7 +344,7 @@ impl Level<'_> {
             };
             complain(&logged(&format!(
                 "sending {what}{at} to {} …",
-                target.base_url
+                target.place()
             )));
         }
         let (shown, pace) = (bar.clone(), Mutex::new(Pace::from(Instant::now())));
@@ -370,7 +384,7 @@ impl Run {
                         .hint("check the server's log; --heartbeat sets how long to wait"),
                 )
             }
-            Ending::Gone => {
+            Ending::Gone(_) => {
                 let reason = format!(
                     "{} no longer accepts connections; the run was ended",
                     self.gone
@@ -500,6 +514,8 @@ fn prompts(arguments: &LoadArgs) -> Result<DirectPrompts, Stop> {
 /// A server as arguments name it.
 pub(super) struct Server<'a> {
     pub(super) url: &'a str,
+    /// Further servers that requests go to in turn with it.
+    pub(super) further: Vec<&'a str>,
     pub(super) ca_file: Option<&'a Path>,
     pub(super) model: Option<&'a str>,
     pub(super) api: &'a str,
@@ -529,14 +545,14 @@ impl Server<'_> {
             metrics: self.metrics,
             headers: self.headers,
         };
-        server.target().map_err(|error| self.explain(&error))
+        target_in_turn(&server, &self.further).map_err(|(url, error)| self.explain(&url, &error))
     }
 
     /// Returns what a server means that refuses every request.
     pub(super) fn refusal(&self, target: &Target, refusal: &Refusal) -> Stop {
         let stop = Stop::failed(format!(
             "{} refuses every request, so no more were sent: {refusal}",
-            target.base_url
+            target.place()
         ));
         let api = target.api.word();
         stop.hint(if matches!(refusal.http_status, Some(401 | 403)) {
@@ -566,23 +582,23 @@ impl Server<'_> {
     }
 
     /// Adds what to do.
-    fn explain(&self, error: &TargetError) -> Stop {
+    fn explain(&self, url: &str, error: &TargetError) -> Stop {
         match error {
-            TargetError::Url(_) if is_experiment(self.url) => Stop::usage(format!(
+            TargetError::Url(_) if is_experiment(url) => Stop::usage(format!(
                 "{} is an experiment, and `load` loads a server at a URL",
-                self.url
+                url
             ))
-            .hint(format!("benchtrail run {}", self.url)),
-            TargetError::Url(_) if self.url.contains('@') => Stop::usage(error).hint(
+            .hint(format!("benchtrail run {url}")),
+            TargetError::Url(_) if url.contains('@') => Stop::usage(error).hint(
                 "leave out the name and the password; `--api-key-env VARIABLE` or `--header` sends what the server asks \
                  for",
             ),
-            TargetError::Url(_) if self.url.contains(['?', '#']) => {
-                let base = self.url.split(['?', '#']).next().unwrap_or_default();
+            TargetError::Url(_) if url.contains(['?', '#']) => {
+                let base = url.split(['?', '#']).next().unwrap_or_default();
                 Stop::usage(error).hint(format!("give the server's base URL: {base}"))
             }
-            TargetError::Url(_) if !self.url.contains("://") => {
-                Stop::usage(error).hint(format!("write http://{}", self.url))
+            TargetError::Url(_) if !url.contains("://") => {
+                Stop::usage(error).hint(format!("write http://{url}"))
             }
             TargetError::Url(_) => {
                 Stop::usage(error).hint("write it as http://HOST:PORT or https://HOST:PORT")
@@ -594,6 +610,13 @@ impl Server<'_> {
             TargetError::Tls(_, tls) => Stop::failed(error).hint(&tls.remedy),
             TargetError::Unreachable(..) => {
                 Stop::failed(error).hint("start the server, or correct the host and port in the URL")
+            }
+            TargetError::OtherModels { .. } => Stop::usage(error).hint(
+                "load servers of one model; --model names one that all of them list",
+            ),
+            TargetError::Twice(_) => Stop::usage(error).hint("give each server once"),
+            TargetError::Schemes(..) => {
+                Stop::usage(error).hint("give all of them as http:// or all as https://")
             }
             TargetError::NoModel(_, why) => Stop::failed(error).hint(match why {
                 ModelsError::Status(401 | 403, _) => self.key_remedy(),

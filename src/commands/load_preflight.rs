@@ -34,7 +34,8 @@ pub(super) fn try_once(
         arrival: DirectArrival::ClosedLoop { clients: 1 },
         prompts: DirectPrompts::Words(8, 8),
         output_tokens: Some((1, 1)),
-        requests: Some(1),
+        // One for each server.
+        requests: Some(target.servers.len().max(1) as u64),
         duration: None,
         max_in_flight: None,
         warmup: 0,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use load::{Monitoring, Origin, Probe, SearchFiles, Settings, Target, Telemetry, run_search};
+use load::{Monitoring, Origin, Probe, SearchFiles, Settings, Target, run_search};
 use pipeline::stage::{CellStatus, Control};
 use serde_json::{Value, json};
 
@@ -22,13 +22,12 @@ pub(super) fn search(
     settings: &Settings,
     origin: &Origin,
     target: &Target,
-    telemetry: Telemetry,
+    monitoring: &Monitoring,
 ) -> Result<(), Stop> {
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;
     let control = Control::new(cancelled, None, Box::new(|_| {}));
     let quiet = arguments.quiet || global.json;
-    let monitoring = Monitoring::new(telemetry);
     // A closed loop takes what time its requests take.
     let open = settings
         .arrival
@@ -50,7 +49,7 @@ pub(super) fn search(
         settings,
         origin,
         target,
-        &monitoring,
+        monitoring,
         folder,
         &control,
         &mut |probe| {

@@ -20,6 +20,9 @@ pub(super) struct LoadStudy {
     /// The version of the program that ran it.
     pub(super) benchtrail: String,
     pub(super) url: String,
+    /// Of several servers all, the one at `url` first; else empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) urls: Vec<String>,
     pub(super) model: String,
     pub(super) api: String,
     /// The variable that held the API key, never the key.
@@ -48,12 +51,21 @@ impl LoadStudy {
         Self {
             benchtrail: env!("CARGO_PKG_VERSION").to_owned(),
             url: target.base_url.clone(),
+            urls: target.servers.iter().map(|s| s.base_url.clone()).collect(),
             model: target.model.clone(),
             api: target.api.word().to_owned(),
             api_key_env: arguments.api_key_env.clone(),
             seed: arguments.seed,
             stage,
             result,
+        }
+    }
+
+    /// Returns the URLs of the servers that were loaded.
+    pub(super) fn servers(&self) -> Vec<String> {
+        match self.urls.is_empty() {
+            true => vec![self.url.clone()],
+            false => self.urls.clone(),
         }
     }
 

@@ -96,7 +96,7 @@ fn headline(seed: u64, target: &Target, spec: &LoadSpec) -> String {
     };
     format!(
         "{model} at {}, {}, {delivery}, {arrival}, seed {seed}",
-        target.base_url,
+        target.place(),
         target.api.word()
     )
 }
@@ -123,6 +123,10 @@ fn counts(result: &LoadFiles, summary: &Summary, slo: &Slo) -> Vec<Vec<String>> 
     row("Failed requests", (all - ok(summary)).to_string(), "");
     if all < planned {
         row("Requests never sent", (planned - all).to_string(), "");
+    }
+    for count in &result.servers {
+        let value = format!("{} of {}", count.ok, count.requests);
+        row(&format!("Successful at {}", count.server), value, "");
     }
     row("Benchmark duration", number(summary.window_s, 3), "s");
     row(
@@ -357,6 +361,10 @@ pub(super) fn json_of(
         })),
         "warnings": result.warnings,
     });
+    if !result.servers.is_empty() {
+        let of = |count: &load::ServerCount| json!({"url": count.server, "requests": count.requests, "requests_ok": count.ok});
+        document["servers"] = result.servers.iter().map(of).collect();
+    }
     for (name, _, sample) in named(summary) {
         document[name] = sample.map_or(Value::Null, |s| {
             json!({

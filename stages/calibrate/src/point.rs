@@ -126,7 +126,7 @@ pub(super) fn ended_well(ending: &Ending, server: &str) -> Result<(), LoadError>
         Ending::Complete => Ok(()),
         Ending::Stopped(_, reason) => Err(LoadError(reason.clone())),
         Ending::Refused(words) => Err(LoadError(words.to_string())),
-        Ending::Hung | Ending::Gone => Err(LoadError(format!("{server} stopped answering"))),
+        Ending::Hung | Ending::Gone(_) => Err(LoadError(format!("{server} stopped answering"))),
     }
 }
 

@@ -7,8 +7,9 @@ use net::{ApiKey, TlsError};
 use serde_json::{Map, Value, json};
 
 use crate::models::{ModelsError, list_models};
-use crate::run::Target;
+use crate::run::{LoadedServer, Target};
 use crate::settings::{Settings, WorkloadChoice};
+use crate::wire::Address;
 use crate::workload::{Count, OutputMode, Range};
 use contract::Api;
 
@@ -316,6 +317,19 @@ pub enum TargetError {
     Unreachable(String, String),
     /// The server does not name a model, and neither does the user.
     NoModel(String, ModelsError),
+    /// One of several servers does not list the model that the first serves.
+    OtherModels {
+        /// The server.
+        url: String,
+        /// The model of the first.
+        model: String,
+        /// What it lists.
+        listed: Vec<String>,
+    },
+    /// Two of several servers are the same: the user's mistake.
+    Twice(String),
+    /// Two of several servers have different schemes: the user's mistake.
+    Schemes(String, String),
 }
 
 impl std::fmt::Display for TargetError {
@@ -328,6 +342,18 @@ impl std::fmt::Display for TargetError {
             Self::Tls(url, error) => write!(f, "{url}: TLS: {}", error.reason),
             Self::Unreachable(url, error) => write!(f, "cannot connect to {url}: {error}"),
             Self::NoModel(url, error) => write!(f, "{url} does not list its models: {error}"),
+            Self::OtherModels { url, model, listed } => {
+                let listed = listed.join(", ");
+                write!(
+                    f,
+                    "{url} lists the models {listed}, and not `{model}` as the first server does"
+                )
+            }
+            Self::Twice(url) => write!(f, "{url} is given twice"),
+            Self::Schemes(one, other) => write!(
+                f,
+                "{one} and {other} have different schemes, and servers that are loaded together need the same one"
+            ),
         }
     }
 }
@@ -362,6 +388,68 @@ impl DirectServer<'_> {
             ..Target::new(base_url, model, self.api)
         })
     }
+}
+
+/// Returns where requests go that are sent to several servers in turn, and makes sure that all of them are
+/// there and serve the same model. The first stands for all where one answer is enough.
+///
+/// # Errors
+/// If one is not a server to load, or they are not alike; with the URL that is wrong.
+pub fn target_in_turn(
+    first: &DirectServer<'_>,
+    further: &[&str],
+) -> Result<Target, (String, TargetError)> {
+    let at = |url: &str| {
+        let url = url.to_owned();
+        move |error: TargetError| (url, error)
+    };
+    let of = |url: &str| -> Result<(String, Address), (String, TargetError)> {
+        let base = base_of(url).map_err(at(url))?;
+        let address = Address::parse(&base).map_err(|e| at(url)(TargetError::Url(e)))?;
+        Ok((base, address))
+    };
+    let (base, address) = of(first.url)?;
+    let mut servers = vec![LoadedServer {
+        name: base.clone(),
+        base_url: base.clone(),
+    }];
+    for url in further {
+        let (other, to) = of(url)?;
+        if to.scheme != address.scheme {
+            return Err(at(url)(TargetError::Schemes(base, other)));
+        }
+        if servers.iter().any(|server| server.base_url == other) {
+            return Err(at(url)(TargetError::Twice(other)));
+        }
+        servers.push(LoadedServer {
+            name: other.clone(),
+            base_url: other,
+        });
+    }
+    let given = first.model;
+    let target = first.clone().target().map_err(at(first.url))?;
+    let lists = |url: &str| list_models(url, first.ca_file, first.api_key.as_ref());
+    for (url, server) in further.iter().zip(&servers[1..]) {
+        let one = DirectServer {
+            url,
+            model: Some(&target.model),
+            ..first.clone()
+        };
+        one.target().map_err(at(url))?;
+        // A name of your own may be one that no server lists, as an adapter of LoRA is.
+        let binding = given.is_none() || lists(&base).is_ok_and(|all| all.contains(&target.model));
+        if let Ok(listed) = lists(&server.base_url)
+            && binding
+            && !listed.contains(&target.model)
+        {
+            return Err(at(url)(TargetError::OtherModels {
+                url: server.base_url.clone(),
+                model: target.model.clone(),
+                listed,
+            }));
+        }
+    }
+    Ok(target.in_turn(servers))
 }
 
 /// Users of other tools give the base of the OpenAI API; our paths begin with `/v1` themselves.

@@ -22,6 +22,7 @@ use crate::refused::Refusals;
 use crate::render::{Renderer, Rendering};
 use crate::rolling::{Look, Rolling};
 use crate::run::{Ending, LoadError, LoadSpec, Target};
+use crate::servers::Servers;
 use crate::session_history::SessionHistory;
 use crate::sheet::TableFile;
 use crate::structured::Validator;
@@ -92,7 +93,8 @@ pub(crate) fn drive(
     companions: impl FnOnce(&Start) -> Companions,
     take: &mut dyn FnMut(Request, Vec<Chunk>) -> io::Result<()>,
 ) -> Result<Driven, LoadError> {
-    let peer = target.peer().map_err(|e| LoadError(e.to_string()))?;
+    let peers = target.peers().map_err(|e| LoadError(e.to_string()))?;
+    let servers = Servers::new(peers, &spec.prompts);
     let schema = match spec
         .workload
         .structured
@@ -113,9 +115,9 @@ pub(crate) fn drive(
     let renderer = Renderer {
         spec,
         target,
-        peer: peer.clone(),
+        servers: servers.clone(),
     };
-    let plan = Arc::new(plan(spec, target, peer.clone())?);
+    let plan = Arc::new(plan(spec, target, servers.clone())?);
     let unread = |e: io::Error| LoadError(format!("the prompts cannot be read again: {e}"));
     let mut rendering = Rendering::new(&renderer, &plan.ahead);
     let rendered = rendering.fill().map_err(unread)?;
@@ -123,7 +125,7 @@ pub(crate) fn drive(
     let start = Start {
         epoch: shared.epoch,
         started: SystemTime::now(),
-        peer,
+        peer: servers.first().clone(),
     };
     let mut companions = companions(&start);
     let mut warnings = Vec::new();
@@ -226,7 +228,7 @@ pub(crate) fn drive(
     }
     match shared.stopped() {
         Some(Stop::Hung) => ending = Ending::Hung,
-        Some(Stop::Gone) => ending = Ending::Gone,
+        Some(Stop::Gone) => ending = Ending::Gone(shared.gone()),
         Some(Stop::Cancelled) | None => {}
     }
     warnings.extend(short_of_prompts(spec, &measured));
@@ -460,7 +462,7 @@ impl Watching<'_> {
                 Some(history) => {
                     let next = self.spec.prompts.at(attempt.request + 1)?;
                     Some(Turn {
-                        bytes: self.renderer.render(&next, history),
+                        bytes: self.renderer.render(attempt.request + 1, &next, history),
                         think_ns: next.think_ns,
                     })
                 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use artifacts::{Digest, TableError, TableWriter};
 use contract::{
     Chunk, Counters, EventPattern, Exporter, LiveElsewhere, LiveMember, Member, Phase, Request,
-    Telling,
+    RequestServer, Telling,
 };
 use net::Site;
 use pipeline::stage::Control;
@@ -21,10 +21,12 @@ use crate::get::Endpoint;
 use crate::ordered::{Ordered, Rows, WAITING_BYTES};
 use crate::prompts::PromptSet;
 use crate::run::{
-    CellFacts, Ending, LoadError, LoadSpec, Target, endpoint, facts, file_length, read_from,
+    CellFacts, Ending, LoadError, LoadSpec, LoadedServer, Target, endpoint, facts, file_length,
+    read_from,
 };
 use crate::sample::Sample;
 use crate::scrape::{Address, Metrics};
+use crate::servers::Rota;
 use crate::sheet::{Sheet, TableFile};
 use crate::tables::{cell_table, measured_lag};
 use crate::tally::Tally;
@@ -61,7 +63,39 @@ pub struct Monitoring {
     pub nvidia_smi: Option<PathBuf>,
 }
 
+/// How one of several servers fared in the measured phase.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerCount {
+    /// The server's name.
+    pub server: String,
+    /// How many requests it was to get.
+    pub requests: u64,
+    /// How many of them were answered completely.
+    pub ok: u64,
+}
+
 impl Monitoring {
+    /// Samples several servers that nothing else is known of, each under its name. The target's metrics become
+    /// those of each server.
+    pub fn apart(&mut self, target: &mut Target) {
+        let metrics = match target.servers.is_empty() {
+            true => return,
+            false => target.metrics.take(),
+        };
+        let member = |server: &LoadedServer| LiveMember {
+            name: server.name.clone(),
+            role: "server".to_owned(),
+            loaded: true,
+            engine: "not known".to_owned(),
+            base_url: server.base_url.clone(),
+            metrics: metrics.clone(),
+            model: target.model.clone(),
+            api: target.api,
+            ..LiveMember::default()
+        };
+        self.members = target.servers.iter().map(member).collect();
+    }
+
     /// Samples what the settings say, with nothing known of the server.
     #[expect(
         clippy::disallowed_methods,
@@ -98,6 +132,8 @@ pub struct LoadFiles {
     pub cell: CellFacts,
     /// Counts over its rows.
     pub tally: Tally,
+    /// Of several servers each; empty if there is one.
+    pub servers: Vec<ServerCount>,
     /// Facts for the record, such as why a table is absent.
     pub observations: BTreeMap<String, Value>,
     /// Doubts about the result.
@@ -132,6 +168,7 @@ pub fn run_load_into(
     )?;
     let mut requests = Sheet::<Request>::create(folder, &[]).map_err(|e| broken(&e))?;
     let mut chunks = Sheet::<Chunk>::create(folder, &[]).map_err(|e| broken(&e))?;
+    let mut turns = InTurn::of(spec, target, folder).map_err(|e| broken(&e))?;
     let mut tally = Tally::default();
     let mut lags = Sample::new(folder.to_owned());
     ordered
@@ -140,6 +177,9 @@ pub fn run_load_into(
             tally.add(&rows.request, &rows.chunks);
             measured_lag(&rows.request).map_or(Ok(()), |lag| lags.push(lag))?;
             watch(&rows.request, &rows.chunks)?;
+            if let Some(turns) = &mut turns {
+                turns.add(&rows.request).map_err(io::Error::other)?;
+            }
             requests.push(rows.request).map_err(io::Error::other)?;
             rows.chunks
                 .into_iter()
@@ -169,6 +209,12 @@ pub fn run_load_into(
         let members = write_members(&monitoring.members, folder).map_err(|e| broken(&e))?;
         driven.tables.push(members);
     }
+    let mut servers = Vec::new();
+    if let Some(turns) = turns {
+        servers.clone_from(&turns.counts);
+        let turns = turns.sheet.finish().map_err(|e| broken(&e))?;
+        driven.tables.push(turns);
+    }
     driven.tables.sort_by_key(|table| table.name);
     tables.append(&mut driven.tables);
     let mask = |text: String| {
@@ -189,8 +235,56 @@ pub fn run_load_into(
             .chain(tally.doubt())
             .collect(),
         tally,
+        servers,
         observations: driven.observations,
     })
+}
+
+/// Which server each request went to, while the rows of a load on several servers are written.
+struct InTurn<'a> {
+    rota: Rota,
+    target: &'a Target,
+    counts: Vec<ServerCount>,
+    sheet: Sheet<RequestServer>,
+}
+
+impl<'a> InTurn<'a> {
+    /// Begins the table, if there are several servers.
+    fn of(spec: &LoadSpec, target: &'a Target, folder: &Path) -> Result<Option<Self>, TableError> {
+        if target.servers.is_empty() {
+            return Ok(None);
+        }
+        Ok(Some(Self {
+            rota: Rota::new(target.servers.len(), &spec.prompts),
+            target,
+            counts: target
+                .servers
+                .iter()
+                .map(|server| ServerCount {
+                    server: server.name.clone(),
+                    ..ServerCount::default()
+                })
+                .collect(),
+            sheet: Sheet::create(folder, &[])?,
+        }))
+    }
+
+    /// Enters a request, once for all its attempts.
+    fn add(&mut self, request: &Request) -> Result<(), TableError> {
+        let place = usize::try_from(request.request_id).unwrap_or_default();
+        let server = self.rota.of(place);
+        if request.phase == Phase::Measured && !request.superseded {
+            self.counts[server].requests += 1;
+            self.counts[server].ok += u64::from(request.is_ok());
+        }
+        if request.attempt > 1 {
+            return Ok(());
+        }
+        self.sheet.push(RequestServer {
+            request_id: request.request_id,
+            server: self.target.servers[server].name.clone(),
+        })
+    }
 }
 
 /// Prompts handed to the writer at once.
@@ -249,7 +343,12 @@ fn metrics_of(
     let own = own.map(|path| Ok((None, endpoint(start, target, path)?)));
     let of_members = members.iter().filter_map(|member| {
         let path = member.metrics.clone()?;
-        let site = Site::find(&member.base_url, None, None).map_err(|e| e.to_string());
+        // Who is loaded is trusted as the load trusts it, and gets its key; nobody else does.
+        let (trusted, key) = match member.loaded {
+            true => (target.ca_file.as_deref(), target.api_key.clone()),
+            false => (None, None),
+        };
+        let site = Site::find(&member.base_url, trusted, key).map_err(|e| e.to_string());
         let label = Some(("member", member.name.clone()));
         Some(site.map(|site| (label, Endpoint { site, path })))
     });
@@ -465,16 +564,24 @@ fn companions(
             processes.map(|p| Box::new(p) as _).map_err(words),
         );
     }
-    if let Some(path) = monitoring.slots.as_ref().filter(|_| telemetry.probes) {
-        let slots = endpoint(start, target, path).and_then(|endpoint| {
+    let of_one = |path: String| match target.servers.len() {
+        0 => Ok(path),
+        n => Err(format!(
+            "{n} servers are loaded, and the table does not tell them apart"
+        )),
+    };
+    if let Some(path) = monitoring.slots.clone().filter(|_| telemetry.probes) {
+        let slots = of_one(path).and_then(|path| endpoint(start, target, &path));
+        let slots = slots.and_then(|endpoint| {
             Slots::new(folder, endpoint, interval_ms)
                 .map(|s| Box::new(s) as _)
                 .map_err(words)
         });
         begin("slots", slots);
     }
-    if let Some(path) = monitoring.server_info.as_ref().filter(|_| telemetry.probes) {
-        let info = endpoint(start, target, path).and_then(|endpoint| {
+    if let Some(path) = monitoring.server_info.clone().filter(|_| telemetry.probes) {
+        let info = of_one(path).and_then(|path| endpoint(start, target, &path));
+        let info = info.and_then(|endpoint| {
             ServerInfo::new(folder, endpoint, interval_ms)
                 .map(|i| Box::new(i) as _)
                 .map_err(words)

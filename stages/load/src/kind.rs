@@ -24,7 +24,7 @@ use crate::prompts::check_pack;
 use crate::random::Origin;
 use crate::refused::Refusal;
 use crate::reset::empty_caches;
-use crate::run::{Ending, LoadSpec, Target};
+use crate::run::{Ending, LoadSpec, LoadedServer, Target};
 use crate::search;
 use crate::settings::{Settings, WorkloadChoice};
 use crate::sheet::TableFile;
@@ -411,8 +411,15 @@ pub fn target(
         elsewhere: live.elsewhere,
         ..Monitoring::new(telemetry)
     };
+    let loaded = monitoring.members.iter().filter(|member| member.loaded);
+    let servers = loaded.map(|member| LoadedServer {
+        name: member.name.clone(),
+        base_url: member.base_url.clone(),
+    });
+    let servers: Vec<LoadedServer> = servers.collect();
     let target = Target {
         base_url: live.base_url,
+        servers: Vec::new(),
         ca_file: live.ca_file,
         path,
         model: live.model,
@@ -423,6 +430,11 @@ pub fn target(
         log: live.log_path,
         absent_cached_is_zero: live.absent_cached_is_zero,
         cache_reset: None,
+    };
+    let target = if servers.len() > 1 {
+        target.in_turn(servers)
+    } else {
+        target
     };
     Ok((target, monitoring))
 }
@@ -438,9 +450,9 @@ fn finish(spec: &LoadSpec, target: &Target, files: LoadFiles) -> Result<Done, Fa
             );
             Some(Failure::new(CellStatus::Hung, silence))
         }
-        Ending::Gone => Some(Failure::failed(format!(
-            "the server at {} no longer accepts connections",
-            target.base_url
+        Ending::Gone(server) => Some(Failure::failed(format!(
+            "the server {} no longer accepts connections",
+            target.name_of(*server)
         ))),
         Ending::Refused(refusal) => Some(refused(target, refusal)),
         Ending::Complete => nothing_answered(&files.tally),
@@ -477,7 +489,7 @@ pub(crate) fn output(table: TableFile) -> Output {
 pub(crate) fn refused(target: &Target, refusal: &Refusal) -> Failure {
     let reason = format!(
         "{} refuses every request, so no more were sent: {refusal}",
-        target.base_url
+        target.place()
     );
     Failure::failed(reason).hint(format!(
         "check the model's name, the API ({}) and the key that the server wants",

@@ -40,6 +40,7 @@ mod run;
 mod sample;
 mod scrape;
 mod search;
+mod servers;
 mod session_history;
 mod settings;
 mod sheet;
@@ -64,10 +65,11 @@ pub use client_health::{ClientHealth, ClientVerdict};
 pub use dataset::dataset_prompts;
 pub use direct::{
     DirectArrival, DirectLoad, DirectPrompts, DirectSearch, DirectServer, TargetError,
+    target_in_turn,
 };
 pub use export::{LAYOUTS, ResultFacts, result_file, stamp};
 pub use extent::{Cancel, Extent};
-pub use files::{LoadFiles, Monitoring, run_load_into};
+pub use files::{LoadFiles, Monitoring, ServerCount, run_load_into};
 pub use headers::header_problem;
 pub use kind::{Load, target};
 pub use models::{ModelsError, list_models};
@@ -75,7 +77,7 @@ pub use net::ApiKey;
 pub use prompts::{Amount, LengthSource, Prompt, PromptError, PromptSet};
 pub use random::Origin;
 pub use refused::Refusal;
-pub use run::{CellFacts, Ending, LoadError, LoadResult, LoadSpec, Target, run_load};
+pub use run::{CellFacts, Ending, LoadError, LoadResult, LoadSpec, LoadedServer, Target, run_load};
 pub use search::{
     Bounds as SearchBounds, Found, Level as SearchLevel, Overload, Pooled, Probe, Rules, Search,
     SearchFiles, Tried, Undecided, run_search,

@@ -6,8 +6,8 @@ use contract::Phase;
 use crate::arrival::Arrival;
 use crate::headers::header_problem;
 use crate::measure::{Ahead, Limits, Plan};
-use crate::peer::Peer;
 use crate::run::{LoadError, LoadSpec, Target};
+use crate::servers::Servers;
 
 /// Connections opened ahead at most.
 const CONNECT_AHEAD: usize = 4096;
@@ -16,7 +16,7 @@ const CONNECT_AHEAD: usize = 4096;
 ///
 /// # Errors
 /// If the arrivals cannot be drawn or a header is none.
-pub(crate) fn plan(spec: &LoadSpec, target: &Target, peer: Peer) -> Result<Plan, LoadError> {
+pub(crate) fn plan(spec: &LoadSpec, target: &Target, servers: Servers) -> Result<Plan, LoadError> {
     // What arrives: sessions, or requests.
     let mut units = spec
         .prompts
@@ -70,7 +70,7 @@ pub(crate) fn plan(spec: &LoadSpec, target: &Target, peer: Peer) -> Result<Plan,
         _ => 1,
     };
     Ok(Plan {
-        peer,
+        servers,
         ahead: Ahead::new(),
         warmup: spec.prompts.count(Phase::Warmup),
         units,

@@ -8,9 +8,9 @@ use net::ApiKey;
 
 use crate::images;
 use crate::measure::{Ahead, Planned};
-use crate::peer::Peer;
 use crate::prompts::Prompt;
 use crate::run::{LoadSpec, Target};
+use crate::servers::Servers;
 use crate::wire;
 use apis::{Adapter as _, Delivery, Exchange, Generation};
 
@@ -18,12 +18,12 @@ use apis::{Adapter as _, Delivery, Exchange, Generation};
 pub(crate) struct Renderer<'a> {
     pub(crate) spec: &'a LoadSpec,
     pub(crate) target: &'a Target,
-    pub(crate) peer: Peer,
+    pub(crate) servers: Servers,
 }
 
 impl Renderer<'_> {
-    /// Renders a request that follows what was said before it.
-    pub(crate) fn render(&self, prompt: &Prompt, history: &[Exchange]) -> Vec<u8> {
+    /// Renders the request at a place of the plan, which follows what was said before it.
+    pub(crate) fn render(&self, request: usize, prompt: &Prompt, history: &[Exchange]) -> Vec<u8> {
         let (spec, target) = (self.spec, self.target);
         let path = target
             .path
@@ -53,7 +53,8 @@ impl Renderer<'_> {
             extra: &workload.extra,
         });
         let body = serde_json::to_vec(&body).expect("a JSON value always serializes");
-        wire::post(&self.peer.address, path, &headers, &body)
+        let peer = self.servers.at(self.servers.of(request));
+        wire::post(&peer.address, path, &headers, &body)
     }
 }
 
@@ -124,7 +125,7 @@ impl<'a> Rendering<'a> {
         let requests = self.requests(unit);
         let prompt = self.renderer.spec.prompts.at(requests.start)?;
         Ok(Planned {
-            bytes: self.renderer.render(&prompt, &[]),
+            bytes: self.renderer.render(requests.start, &prompt, &[]),
             requests,
         })
     }

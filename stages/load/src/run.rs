@@ -59,6 +59,8 @@ pub struct LoadSpec {
 pub struct Target {
     /// The server's URL, `http://host:port` or `https://host:port`.
     pub base_url: String,
+    /// If requests go to several servers in turn: all of them, the one at `base_url` first; else empty.
+    pub servers: Vec<LoadedServer>,
     /// For `https://`: a PEM file with the only certificates to trust; by default those that the
     /// operating system trusts.
     pub ca_file: Option<PathBuf>,
@@ -82,11 +84,21 @@ pub struct Target {
     pub cache_reset: Option<CacheReset>,
 }
 
+/// One of several servers that requests go to in turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadedServer {
+    /// What rows call it: a member of a group of servers, or its URL.
+    pub name: String,
+    /// Its URL.
+    pub base_url: String,
+}
+
 impl Target {
     /// Names a server by its URL, the model to ask for and the API it speaks, and nothing else.
     pub fn new(base_url: impl Into<String>, model: impl Into<String>, api: Api) -> Self {
         Self {
             base_url: base_url.into(),
+            servers: Vec::new(),
             ca_file: None,
             model: model.into(),
             api,
@@ -100,8 +112,55 @@ impl Target {
         }
     }
 
+    /// Names several servers that speak alike; requests go to them in turn.
+    #[must_use]
+    pub fn in_turn(self, servers: Vec<LoadedServer>) -> Self {
+        let several = servers.len() > 1;
+        Self {
+            base_url: servers
+                .first()
+                .map_or(self.base_url, |first| first.base_url.clone()),
+            servers: if several { servers } else { Vec::new() },
+            ..self
+        }
+    }
+
+    /// Returns where the requests go, as a text for people.
+    pub fn place(&self) -> String {
+        match self.servers.as_slice() {
+            [] => self.base_url.clone(),
+            servers => {
+                let urls = servers.iter().map(|server| server.base_url.as_str());
+                urls.collect::<Vec<_>>().join(" ")
+            }
+        }
+    }
+
+    /// Returns the server that a stopped run could not reach, as a text for people.
+    pub fn name_of(&self, server: usize) -> String {
+        match self.servers.get(server) {
+            Some(server) if server.name != server.base_url => {
+                format!("{} at {}", server.name, server.base_url)
+            }
+            Some(server) => server.base_url.clone(),
+            None => self.base_url.clone(),
+        }
+    }
+
     pub(crate) fn peer(&self) -> Result<Peer, PeerError> {
         Peer::find(&self.base_url, self.ca_file.as_deref())
+    }
+
+    /// Returns how every server is reached, in their order.
+    ///
+    /// # Errors
+    /// As [`Peer::find`].
+    pub(crate) fn peers(&self) -> Result<Vec<Peer>, PeerError> {
+        if self.servers.is_empty() {
+            return Ok(vec![self.peer()?]);
+        }
+        let find = |server: &LoadedServer| Peer::find(&server.base_url, self.ca_file.as_deref());
+        self.servers.iter().map(find).collect()
     }
 }
 
@@ -112,8 +171,8 @@ pub enum Ending {
     Complete,
     /// No byte on any stream for the heartbeat.
     Hung,
-    /// The server takes no connections any more.
-    Gone,
+    /// This server takes no connections any more: its place among those that are loaded, from 0.
+    Gone(usize),
     /// Stopped by the user or the cell's time limit.
     Stopped(CellStatus, String),
     /// Ended early: the server refuses every request.

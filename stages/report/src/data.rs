@@ -66,12 +66,13 @@ impl From<String> for Miss {
 }
 
 /// Tables that a load cell has or has not, as its machine and its server allow.
-const SAMPLED: [&str; 9] = [
+const SAMPLED: [&str; 10] = [
     "engine_events",
     "gpu_telemetry",
     "host_telemetry",
     "members",
     "process_telemetry",
+    "request_servers",
     "server_host_telemetry",
     "server_info",
     "server_metrics",

@@ -174,6 +174,8 @@ pub enum FigureKind {
     Forest,
     /// A grid of thresholds, such as the load at which each pair breaks; null has a word.
     Matrix,
+    /// Bars from zero, one a group or one for each series in it, with intervals as whiskers.
+    Bar,
     /// Quartiles, whiskers and the points themselves, one box a group.
     Box,
     /// A trade-off of two columns; the area of a bubble shows a third.
@@ -385,7 +387,7 @@ fn check_figure(figure: &Named<FigureSettings>, problems: &mut Vec<Problem>) {
         }
     };
     match settings.kind {
-        FigureKind::Ladder => need(settings.y.is_none(), "y"),
+        FigureKind::Bar | FigureKind::Ladder => need(settings.y.is_none(), "y"),
         FigureKind::Ecdf => {}
         FigureKind::Box | FigureKind::Scatter | FigureKind::Timeline => {
             need(settings.y.is_none(), "y");
@@ -410,6 +412,20 @@ fn check_figure(figure: &Named<FigureSettings>, problems: &mut Vec<Problem>) {
     if settings.frontier.is_some() && settings.kind != FigureKind::Scatter {
         let message = "only a figure of the kind `scatter` has a frontier";
         problems.push(Problem::at(&["figures", &figure.name, "frontier"], message));
+    }
+    if settings.kind == FigureKind::Bar {
+        // A bar shows a value by its length, which a logarithmic axis, having no zero, would make arbitrary.
+        let unused = [
+            ("log-y", settings.log_y),
+            ("log-x", settings.log_x),
+            ("facet", settings.facet.is_some()),
+        ];
+        for (key, _) in unused.into_iter().filter(|(_, given)| *given) {
+            let message =
+                format!("a figure of the kind `bar` has no `{key}`: its axis begins at zero");
+            let hint = "use `kind: box` or `kind: ladder`, or a figure for each panel";
+            problems.push(Problem::at(&["figures", &figure.name, key], message).hint(hint));
+        }
     }
     if let Err(message) = check_format(&settings.format) {
         problems.push(Problem::at(&["figures", &figure.name, "format"], message));

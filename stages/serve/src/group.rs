@@ -118,18 +118,6 @@ pub(crate) fn problems(settings: &Settings) -> Vec<Problem> {
         }
         _ => {}
     }
-    if let Some(role) = loaded(settings).and_then(|name| roles.get(name))
-        && role.count > 1
-    {
-        let message = format!(
-            "load goes to one server, but its role has {} members",
-            role.count
-        );
-        problems.push(
-            Problem::at(&["roles"], message)
-                .hint("add a role with a balancer in front of them, and load that role"),
-        );
-    }
     if problems.is_empty() && in_order(roles).len() < roles.len() {
         problems.push(
             Problem::at(&["roles"], "the `peers` of roles form a circle")
@@ -137,6 +125,19 @@ pub(crate) fn problems(settings: &Settings) -> Vec<Problem> {
         );
     }
     problems
+}
+
+/// Returns the settings as those of a group with one role, if the engine runs at several URLs.
+pub(crate) fn of_several(part: &Part<'_>, settings: &Settings) -> Option<Settings> {
+    let servers = part.running();
+    let role = Role {
+        count: u32::try_from(servers).ok().filter(|count| *count > 1)?,
+        ..Role::default()
+    };
+    Some(Settings {
+        roles: BTreeMap::from([("server".to_owned(), role)]),
+        ..settings.clone()
+    })
 }
 
 fn loaded(settings: &Settings) -> Option<&str> {
@@ -189,6 +190,16 @@ impl<'a> Plan<'a> {
             let part = Part::of(Some(input), &json!(role.settings), store)
                 .map_err(|failure| of_role(name, failure))?;
             connected(name, &role, &part)?;
+            if part.running() > 0 && part.running() != role.count as usize {
+                let message = format!(
+                    "the role `{name}` has {} members, but {} runs at {} URLs",
+                    role.count,
+                    part.engine.title,
+                    part.running()
+                );
+                return Err(Failure::failed(message)
+                    .hint("set `count` to the number of URLs in `launch.program.running`"));
+            }
             roles.push(Planned {
                 name: name.to_owned(),
                 role,
@@ -238,6 +249,9 @@ impl<'a> Plan<'a> {
                     .part
                     .describe(&server)
                     .map_err(|failure| of_role(&member, failure))?;
+                if let Some(first) = &of_first {
+                    alike(planned, &member, first, &descriptor)?;
+                }
                 warnings.extend(doubts.iter().map(|doubt| format!("{member}: {doubt}")));
                 let live = live(&planned.part, &server, &descriptor, job.files)?;
                 group.members.push((member.clone(), server));
@@ -259,7 +273,7 @@ impl<'a> Plan<'a> {
                     counters: live.counters.clone(),
                 });
                 if planned.name == self.loaded {
-                    whole = Some(live);
+                    whole.get_or_insert(live);
                 }
                 of_first.get_or_insert(descriptor);
             }
@@ -311,6 +325,31 @@ impl<'a> Plan<'a> {
     }
 }
 
+/// Checks that a server that runs already tells the same version as the first of its role: those that
+/// Benchtrail starts have it from one definition.
+fn alike(
+    planned: &Planned<'_>,
+    member: &str,
+    first: &ServerDescriptor,
+    other: &ServerDescriptor,
+) -> Result<(), Failure> {
+    let told = |descriptor: &ServerDescriptor| {
+        let (version, model) = (&descriptor.version, &descriptor.model_name);
+        format!("version {version}, model `{model}`")
+    };
+    if planned.part.running() == 0 || told(first) == told(other) {
+        return Ok(());
+    }
+    let message = format!(
+        "`{member}` is not like `{}-0`: {}, not {}",
+        planned.name,
+        told(other),
+        told(first)
+    );
+    Err(Failure::failed(message)
+        .hint("load servers that differ in cells of their own: make them labels of an axis"))
+}
+
 /// Returns how a member is started: its log, its devices, and whom it is told of.
 fn manner(
     planned: &Planned<'_>,
@@ -332,6 +371,7 @@ fn manner(
             .into_iter()
             .collect(),
         ready: planned.role.ready,
+        number: number as usize,
     }
 }
 

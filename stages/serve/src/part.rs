@@ -75,6 +75,14 @@ impl<'a> Part<'a> {
         std::iter::once(start).chain(reached).collect()
     }
 
+    /// Returns at how many URLs its servers run already; 0 if Benchtrail starts it.
+    pub(crate) fn running(&self) -> usize {
+        match &self.engine.launch.program {
+            Program::Running(urls) => urls.all().len(),
+            _ => 0,
+        }
+    }
+
     fn live(&self) -> Result<LiveEnvironment, Failure> {
         let live = self
             .cell
@@ -138,7 +146,10 @@ impl<'a> Part<'a> {
         }
         let live = self.live()?;
         match &self.engine.launch.program {
-            Program::Running(url) => {
+            Program::Running(urls) => {
+                let url = urls.all().get(manner.number).ok_or_else(|| {
+                    Failure::failed(format!("{} has no such server", self.engine.title))
+                })?;
                 let names = [self.name().to_owned(), live.model_path];
                 attach(&self.engine, url, &names, manner, job)
             }

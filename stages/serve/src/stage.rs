@@ -52,7 +52,7 @@ pub struct Settings {
     /// server.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub roles: BTreeMap<String, Role>,
-    /// The role of a group that receives the load; it must have one member.
+    /// The role of a group that receives the load. If it has several members, they get requests in turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub load: Option<String>,
@@ -173,6 +173,9 @@ impl StageKind for Serve {
         let provision = job.input_of_kind("provision");
         let part = Part::of(provision, &json!(settings.settings), job.store)?;
         alone(&part)?;
+        if let Some(settings) = group::of_several(&part, &settings) {
+            return Plan::of(&settings, job.inputs, job.store)?.start(&spawner, job);
+        }
         if part.engine.is_worker() {
             return part.in_process(job);
         }
@@ -195,7 +198,10 @@ impl StageKind for Serve {
             let provision = job.input_of_kind("provision");
             let part = Part::of(provision, &json!(settings.settings), job.store)?;
             alone(&part)?;
-            part.promised()
+            match group::of_several(&part, &settings) {
+                Some(settings) => Plan::of(&settings, job.inputs, job.store)?.promised(),
+                None => part.promised(),
+            }
         } else {
             Plan::of(&settings, job.inputs, job.store)?.promised()
         };

@@ -162,6 +162,8 @@ pub(crate) struct Manner {
     pub(crate) environment: BTreeMap<String, String>,
     /// What proves that it is ready.
     pub(crate) ready: Readiness,
+    /// Its number among the members of its role, from 0.
+    pub(crate) number: usize,
 }
 
 impl Default for Manner {
@@ -171,6 +173,7 @@ impl Default for Manner {
             arguments: Vec::new(),
             environment: BTreeMap::new(),
             ready: Readiness::Token,
+            number: 0,
         }
     }
 }

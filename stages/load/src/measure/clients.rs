@@ -11,15 +11,15 @@ use tokio::task::JoinSet;
 use super::ahead::{Ahead, Planned};
 use super::answers::{AnswerSender, MOST_UNREAD};
 use super::clock::Timer;
-use super::exchange::{Attempt, Connection, End, Limits, Read, Shared, Stop, exchange};
+use super::exchange::{Attempt, Connection, End, Limits, Read, Seen, Shared, exchange};
 use super::health::{self, Health, KernelCounts};
 use super::turns::{self, Performed, Turn, World};
-use crate::peer::Peer;
+use crate::servers::Servers;
 
 /// Everything the measuring thread needs; warm-up requests come first.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    pub(crate) peer: Peer,
+    pub(crate) servers: Servers,
     /// The requests as they are rendered.
     pub(crate) ahead: Ahead,
     pub(crate) warmup: usize,
@@ -74,7 +74,8 @@ struct Loop {
     shared: Arc<Shared>,
     plan: Arc<Plan>,
     timer: Timer,
-    idle: Mutex<Vec<Connection>>,
+    /// Of each server, in their order.
+    seen: Vec<Seen>,
     /// Where answers were read into, for those to come.
     buffers: Mutex<Vec<Buffers>>,
     /// How many more may be taken: requests while warming up, then sessions.
@@ -105,11 +106,12 @@ pub(crate) fn measure(
         .build()?;
     runtime.block_on(async move {
         let places = plan.max_in_flight.map(|most| Semaphore::new(most as usize));
+        let seen = (0..plan.servers.count()).map(|_| Seen::default());
         let run = Arc::new(Loop {
             shared,
+            seen: seen.collect(),
             plan,
             timer: Timer::new()?,
-            idle: Mutex::default(),
             buffers: Mutex::default(),
             left: AtomicUsize::new(0),
             ends_ns: AtomicU64::new(u64::MAX),
@@ -182,11 +184,11 @@ impl Loop {
             let run = self.clone();
             let share = (wanted - worker).div_ceil(AT_A_TIME);
             opening.spawn(async move {
-                for _ in 0..share {
-                    let opened =
-                        Connection::open(&run.shared, &run.plan.peer, run.plan.limits.connect);
-                    match opened.await {
-                        Ok(connection) => run.put_idle(connection),
+                // The servers in turn, as the requests will go to them.
+                for number in (worker..).step_by(AT_A_TIME).take(share) {
+                    let server = number % run.seen.len();
+                    match run.open(server).await {
+                        Ok(connection) => run.put_idle(server, connection),
                         Err(_) => return,
                     }
                 }
@@ -195,17 +197,24 @@ impl Loop {
         while opening.join_next().await.is_some() {}
     }
 
-    fn put_idle(&self, connection: Connection) {
-        self.idle
+    async fn open(&self, server: usize) -> Result<Connection, End> {
+        let (seen, peer) = (&self.seen[server], self.plan.servers.at(server));
+        Connection::open(&self.shared, seen, peer, self.plan.limits.connect).await
+    }
+
+    fn put_idle(&self, server: usize, connection: Connection) {
+        self.seen[server]
+            .idle
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(connection);
     }
 
-    fn take_idle(&self) -> Option<Connection> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+    fn take_idle(&self, server: usize) -> Option<Connection> {
+        let seen = &self.seen[server];
+        let mut idle = seen.idle.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(mut connection) = idle.pop() {
-            if !connection.closed(&self.shared) {
+            if !connection.closed(&self.shared, seen) {
                 return Some(connection);
             }
         }
@@ -429,18 +438,22 @@ impl World for Loop {
             };
         };
         let limits = self.limits(request);
+        let server = self.plan.servers.of(request);
+        let seen = &self.seen[server];
         loop {
             let mut attempt = Attempt::due(request, number, client, scheduled_ns);
             attempt.free_ns = place.free_ns.max(scheduled_ns);
-            let idle = if number == 1 { self.take_idle() } else { None };
+            let idle = if number == 1 {
+                self.take_idle(server)
+            } else {
+                None
+            };
             let reused = idle.is_some();
             let connection = match idle {
                 Some(connection) => Ok(connection),
                 None => {
                     let from = self.shared.epoch.now();
-                    let opened =
-                        Connection::open(&self.shared, &self.plan.peer, self.plan.limits.connect)
-                            .await;
+                    let opened = self.open(server).await;
                     attempt.connect_ns = Some(self.shared.epoch.now() - from);
                     opened
                 }
@@ -448,17 +461,24 @@ impl World for Loop {
             match connection {
                 Ok(connection) => {
                     self.give_buffers(&mut attempt);
-                    let kept =
-                        exchange(&self.shared, &limits, connection, &bytes, &mut attempt).await;
+                    let kept = exchange(
+                        &self.shared,
+                        seen,
+                        &limits,
+                        connection,
+                        &bytes,
+                        &mut attempt,
+                    )
+                    .await;
                     if let Some(connection) = kept {
-                        self.put_idle(connection);
+                        self.put_idle(server, connection);
                     }
                 }
                 Err(end) => {
                     attempt.done_ns = self.shared.epoch.now();
                     attempt.end = end;
-                    if self.shared.refused_in_a_row.load(Ordering::Relaxed) >= GONE_AFTER {
-                        self.shared.stop(Stop::Gone);
+                    if seen.refused_in_a_row.load(Ordering::Relaxed) >= GONE_AFTER {
+                        self.shared.stop_without(server);
                     }
                 }
             }

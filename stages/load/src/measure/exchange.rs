@@ -1,6 +1,7 @@
 //! One attempt of one request on one connection.
 
 use std::io;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -54,10 +55,8 @@ pub(crate) struct Shared {
     pub(crate) in_flight: AtomicU32,
     pub(crate) last_sign: AtomicU64,
     pub(crate) connections: AtomicU64,
-    pub(crate) refused_in_a_row: AtomicU32,
-    /// Whether the server was seen to close connections right after its answers, whatever its
-    /// heads promise (llama.cpp does): connections are then not used twice.
-    pub(crate) closes_at_once: AtomicBool,
+    /// The place of the server that takes no connections any more.
+    gone: AtomicUsize,
     /// Bytes of answers that have not ended.
     reading: AtomicUsize,
     /// Bytes of all answers of the cell.
@@ -106,8 +105,7 @@ impl Shared {
             in_flight: AtomicU32::new(0),
             last_sign: AtomicU64::new(0),
             connections: AtomicU64::new(0),
-            refused_in_a_row: AtomicU32::new(0),
-            closes_at_once: AtomicBool::new(false),
+            gone: AtomicUsize::new(0),
             reading: AtomicUsize::new(0),
             taken: AtomicUsize::new(0),
         }
@@ -125,6 +123,19 @@ impl Shared {
             .compare_exchange(0, code, Ordering::Relaxed, Ordering::Relaxed);
     }
 
+    /// Asks everything to stop because a server takes no connections any more.
+    pub(crate) fn stop_without(&self, server: usize) {
+        if self.stopped().is_none() {
+            self.gone.store(server, Ordering::Relaxed);
+        }
+        self.stop(Stop::Gone);
+    }
+
+    /// Returns the place of the server that is gone, if that was the reason to stop.
+    pub(crate) fn gone(&self) -> usize {
+        self.gone.load(Ordering::Relaxed)
+    }
+
     /// Returns why everything is to stop, if it is.
     pub(crate) fn stopped(&self) -> Option<Stop> {
         match self.stop.load(Ordering::Relaxed) {
@@ -134,6 +145,16 @@ impl Shared {
             _ => None,
         }
     }
+}
+
+/// What one server was seen to do, and the connections to it that wait for a request.
+#[derive(Default)]
+pub(super) struct Seen {
+    pub(super) idle: Mutex<Vec<Connection>>,
+    pub(super) refused_in_a_row: AtomicU32,
+    /// Whether it was seen to close connections right after its answers, whatever its heads promise
+    /// (llama.cpp does): connections are then not used twice.
+    closes_at_once: AtomicBool,
 }
 
 /// One socket read: when it returned, and how many bytes of the response were there then.
@@ -237,7 +258,12 @@ const AT_ONCE_NS: u64 = 1_000_000_000;
 
 impl Connection {
     /// Opens a connection; the limit holds for the handshake of TLS too.
-    pub(crate) async fn open(shared: &Shared, peer: &Peer, limit: Duration) -> Result<Self, End> {
+    pub(super) async fn open(
+        shared: &Shared,
+        seen: &Seen,
+        peer: &Peer,
+        limit: Duration,
+    ) -> Result<Self, End> {
         let until = Instant::now() + limit;
         let connecting = connect(peer);
         tokio::pin!(connecting);
@@ -256,7 +282,7 @@ impl Connection {
         match connected {
             Ok(Ok(stream)) => {
                 shared.connections.fetch_add(1, Ordering::Relaxed);
-                shared.refused_in_a_row.store(0, Ordering::Relaxed);
+                seen.refused_in_a_row.store(0, Ordering::Relaxed);
                 Ok(Self {
                     stream,
                     served_ns: None,
@@ -264,7 +290,7 @@ impl Connection {
             }
             Ok(Err(end)) => {
                 if matches!(end, End::Refused(_)) {
-                    shared.refused_in_a_row.fetch_add(1, Ordering::Relaxed);
+                    seen.refused_in_a_row.fetch_add(1, Ordering::Relaxed);
                 }
                 Err(end)
             }
@@ -273,22 +299,22 @@ impl Connection {
     }
 
     /// Returns whether an idle connection is known to have been closed by the server.
-    pub(crate) fn closed(&mut self, shared: &Shared) -> bool {
+    pub(super) fn closed(&mut self, shared: &Shared, seen: &Seen) -> bool {
         // Anything but silence ends it: a byte nobody asked for does, too.
         let open = self.stream.is_silent();
         if !open {
-            self.note_closed(shared);
+            self.note_closed(shared, seen);
         }
         !open
     }
 
     /// Remembers it if the server closed this connection right after an answer.
-    fn note_closed(&self, shared: &Shared) {
+    fn note_closed(&self, shared: &Shared, seen: &Seen) {
         if self
             .served_ns
             .is_some_and(|at| shared.epoch.now().saturating_sub(at) < AT_ONCE_NS)
         {
-            shared.closes_at_once.store(true, Ordering::Relaxed);
+            seen.closes_at_once.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -314,8 +340,9 @@ async fn connect(peer: &Peer) -> Result<Stream, End> {
 
 /// Sends a request and reads its response into `attempt`; returns the connection if it may
 /// carry another request.
-pub(crate) async fn exchange(
+pub(super) async fn exchange(
     shared: &Shared,
+    seen: &Seen,
     limits: &Limits,
     mut connection: Connection,
     request: &[u8],
@@ -367,12 +394,12 @@ pub(crate) async fn exchange(
     shared.in_flight.fetch_sub(1, Ordering::Relaxed);
     if attempt.end != End::Complete {
         if attempt.reads.is_empty() {
-            connection.note_closed(shared);
+            connection.note_closed(shared, seen);
         }
         return None;
     }
     connection.served_ns = Some(attempt.done_ns);
-    (keep && !shared.closes_at_once.load(Ordering::Relaxed)).then_some(connection)
+    (keep && !seen.closes_at_once.load(Ordering::Relaxed)).then_some(connection)
 }
 
 /// Writes the request.

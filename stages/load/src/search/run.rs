@@ -96,9 +96,9 @@ pub fn run_search(
                     spec.heartbeat
                 ),
             )),
-            Ending::Gone => Some(Failure::failed(format!(
+            Ending::Gone(server) => Some(Failure::failed(format!(
                 "{} no longer accepted connections at {level}",
-                target.base_url
+                target.name_of(*server)
             ))),
         };
         runs.push((number, level, files));

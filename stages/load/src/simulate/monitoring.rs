@@ -4,11 +4,13 @@
 
 use artifacts::{Table, TableError};
 use contract::{
-    EngineEvent, EngineSource, GpuSample, HostSample, ProcessRole, ProcessSample, Row,
-    ServerHostSample, SlotSample,
+    EngineEvent, EngineSource, GpuSample, HostSample, Member, ProcessRole, ProcessSample, Request,
+    RequestServer, Row, ServerHostSample, SlotSample,
 };
 use pipeline::stage::{Job, Json};
 
+use crate::prompts::PromptSet;
+use crate::servers::Rota;
 use crate::telemetry::{Gpu, Telemetry};
 
 /// Samples of each table.
@@ -73,6 +75,54 @@ pub(super) fn made_up(
     };
     let rows: Vec<EngineEvent> = at.iter().zip(0..).map(event).collect();
     tables.push(("engine_events", table(&rows, &interval_ms)?));
+    Ok(tables)
+}
+
+/// Makes up the tables of a load on a group of servers: its members and, if several are loaded, the one
+/// that each request would go to.
+///
+/// # Errors
+/// Never for rows as made up here.
+pub(super) fn group(
+    job: &Job<'_>,
+    prompts: &PromptSet,
+    requests: &[Request],
+) -> Result<Vec<(&'static str, Table)>, TableError> {
+    let server = server(job).unwrap_or_default();
+    let Some(roles) = server["roles"].as_object() else {
+        return Ok(Vec::new());
+    };
+    let loaded = server["loaded_role"].as_str().unwrap_or_default();
+    let members: Vec<Member> = roles
+        .iter()
+        .flat_map(|(role, described)| {
+            let count = described["count"].as_u64().unwrap_or(1);
+            (0..count).map(move |number| Member {
+                member: format!("{role}-{number}"),
+                role: role.clone(),
+                loaded: role == loaded,
+                engine: "made-up".to_owned(),
+                gpus: None,
+            })
+        })
+        .collect();
+    let names: Vec<&str> = members
+        .iter()
+        .filter(|member| member.loaded)
+        .map(|member| member.member.as_str())
+        .collect();
+    let mut tables = vec![("members", Member::table(&members)?)];
+    if names.len() > 1 {
+        let rota = Rota::new(names.len(), prompts);
+        let row = |request: &Request| RequestServer {
+            request_id: request.request_id,
+            server: names[rota.of(usize::try_from(request.request_id).unwrap_or_default())]
+                .to_owned(),
+        };
+        let first = requests.iter().filter(|request| request.attempt == 1);
+        let rows: Vec<RequestServer> = first.map(row).collect();
+        tables.push(("request_servers", RequestServer::table(&rows)?));
+    }
     Ok(tables)
 }
 

@@ -105,8 +105,10 @@ pub(crate) fn rehearse(
     let window = result.cell.window.unwrap_or((0, 1));
     let monitoring = monitoring::made_up(job, &telemetry, window)
         .map_err(|e| Failure::failed(format!("made-up telemetry: {e}")))?;
+    let group = monitoring::group(job, &spec.prompts, &result.requests)
+        .map_err(|e| Failure::failed(format!("made-up members: {e}")))?;
     let mut done = done(&spec, &result)?;
-    for (name, table) in monitoring {
+    for (name, table) in monitoring.into_iter().chain(group) {
         done.outputs.push(Output::table(name, &table)?);
     }
     Ok(done)

@@ -33,7 +33,7 @@ fn a_refused_connection_is_refused_and_many_mean_the_server_is_gone() {
         ..Run::default()
     };
     let result = run_load(&run.spec(), &run.target(url), &Control::quiet()).unwrap();
-    assert_eq!(result.ending, Ending::Gone);
+    assert_eq!(result.ending, Ending::Gone(0));
     assert!(result.requests.len() < 20);
     assert!(
         statuses(&result)

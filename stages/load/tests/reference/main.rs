@@ -6,6 +6,7 @@ mod extent;
 mod faults;
 mod monitoring;
 mod runs;
+mod servers;
 mod sessions;
 mod stage;
 mod structured;

@@ -201,7 +201,7 @@ fn a_server_that_is_not_to_be_trusted_gets_no_request_and_is_told_with_reason_an
         (misnamed, "is not for 127.0.0.1", "use a name in the URL"),
     ] {
         let result = served.send(&run);
-        assert_eq!(result.ending, Ending::Gone);
+        assert_eq!(result.ending, Ending::Gone(0));
         assert!(
             statuses(&result)
                 .iter()

@@ -5,6 +5,7 @@
 //! Colours are told apart by people with any colour vision, follow the reader's dark mode,
 //! and are never the only difference between series: markers differ, too.
 
+mod bars;
 mod boxes;
 mod bubbles;
 mod curves;
@@ -95,6 +96,7 @@ pub(crate) fn draw(
         FigureKind::Ladder | FigureKind::Ecdf => curves::draw(&plot, &mut svg)?,
         FigureKind::HeatMap => grid::draw(&plot, &mut svg)?,
         FigureKind::Matrix => grid::matrix(&plot, &mut svg)?,
+        FigureKind::Bar => bars::draw(&plot, &mut svg)?,
         FigureKind::Box => boxes::draw(&plot, &mut svg)?,
         FigureKind::Bubble => bubbles::draw(&plot, &mut svg)?,
         FigureKind::Scatter => scatter::draw(&plot, &mut svg)?,
@@ -162,6 +164,7 @@ pub(crate) fn marks_of(
     }
     let gaps = match settings.kind {
         FigureKind::Ladder => !curves::gaps(&plot)?.is_empty(),
+        FigureKind::Bar => bars::has_gaps(&plot)?,
         FigureKind::HeatMap | FigureKind::Matrix => grid::has_gaps(&plot)?,
         _ => false,
     };

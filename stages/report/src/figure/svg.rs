@@ -74,6 +74,9 @@ pub(super) struct Svg {
     pub(super) height: f64,
 }
 
+/// A stroke from one place to another.
+pub(super) type Stroke = ((f64, f64), (f64, f64));
+
 /// Where a text is anchored.
 #[derive(Clone, Copy)]
 pub(super) enum Anchor {
@@ -159,6 +162,24 @@ impl Svg {
         let _ = writeln!(
             self.body,
             "<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" {attributes}><title>{hover}</title></rect>"
+        );
+    }
+
+    /// The strokes of a hatching in the colour of a series; the pointer reaches what lies below them.
+    pub(super) fn strokes(&mut self, strokes: &[Stroke], series: usize) {
+        if strokes.is_empty() {
+            return;
+        }
+        let mut d = String::new();
+        for ((x1, y1), (x2, y2)) in strokes {
+            let [x1, y1, x2, y2] = [x1, y1, x2, y2].map(|at| fixed(*at));
+            let _ = write!(d, "M{x1} {y1}L{x2} {y2}");
+        }
+        let class = series % 6;
+        let _ = writeln!(
+            self.body,
+            "<path d=\"{d}\" class=\"c{class}\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"1.2\" \
+             pointer-events=\"none\"/>"
         );
     }
 

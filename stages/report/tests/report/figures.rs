@@ -105,6 +105,33 @@ fn lab() -> Lab {
             ],
         ),
     ]);
+    let savings = Table::new(vec![
+        Column::text(
+            "change",
+            [
+                "CUDA graphs of all batch sizes at once",
+                "a prefix cache that keeps every block of the system prompt",
+                "no chunked prefill",
+            ]
+            .into_iter()
+            .flat_map(|change| [Some(change); 2]),
+        ),
+        Column::text("engine", ["one", "two"].map(Some).repeat(3)),
+        Column::float(
+            "saved",
+            [
+                Some(12.5),
+                Some(8.0),
+                Some(31.0),
+                None,
+                Some(-4.5),
+                Some(-0.5),
+            ],
+        )
+        .unit("%"),
+        Column::float("low", [11.0, 7.5, 28.0, 0.0, -6.0, -1.5].map(Some)).unit("%"),
+        Column::float("high", [14.0, 8.5, 34.0, 0.0, -3.0, 0.5].map(Some)).unit("%"),
+    ]);
     let tradeoff = Table::with_metadata(
         vec![
             Column::text(
@@ -130,6 +157,7 @@ fn lab() -> Lab {
         ("fit", fit),
         ("breaks", breaks),
         ("tradeoff", tradeoff),
+        ("savings", savings),
     ];
     let tables: Vec<(&str, Table)> = tables
         .into_iter()
@@ -197,6 +225,15 @@ fn settings(kind: &str) -> Value {
             "kind": "matrix", "table": "shapes.breaks", "x": "workload", "y": "model", "value": "breakdown_n",
             "title": "Where each pair breaks", "caption": "Where it falls below the threshold.",
         }),
+        "bar" => json!({
+            "kind": "bar", "table": "results.efficiency", "x": "concurrency", "y": "efficiency",
+            "series": "configuration", "band": ["low", "high"], "where": {"workload": "short-decode"},
+            "title": "Efficiency", "caption": "From zero.", "format": "0.00",
+        }),
+        "bar-lying" => json!({
+            "kind": "bar", "table": "shapes.savings", "x": "change", "y": "saved", "series": "engine",
+            "band": ["low", "high"], "title": "Savings", "caption": "From zero.", "format": "+0.0",
+        }),
         "bubble" => json!({
             "kind": "bubble", "table": "shapes.tradeoff", "x": "ttft", "y": "throughput", "value": "memory",
             "series": "engine", "label": "quantisation", "title": "Trade-off", "caption": "More is up, sooner is left.",
@@ -217,8 +254,19 @@ fn settings(kind: &str) -> Value {
     }
 }
 
-const KINDS: [&str; 10] = [
-    "ladder", "ecdf", "heat-map", "forest", "box", "box-log", "matrix", "bubble", "timeline", "fit",
+const KINDS: [&str; 12] = [
+    "bar",
+    "bar-lying",
+    "ladder",
+    "ecdf",
+    "heat-map",
+    "forest",
+    "box",
+    "box-log",
+    "matrix",
+    "bubble",
+    "timeline",
+    "fit",
 ];
 
 #[test]

@@ -19,6 +19,7 @@ pub const LOAD_TABLES: &[TableSpec] = &[
     telemetry::ServerInfoChange::TABLE,
     telemetry::EngineEvent::TABLE,
     telemetry::Member::TABLE,
+    telemetry::RequestServer::TABLE,
 ];
 
 /// The tables of a search and of a calibration.

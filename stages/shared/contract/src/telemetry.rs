@@ -216,6 +216,16 @@ crate::table! {
 }
 
 crate::table! {
+    /// The server that each request goes to, in order of requests; only of a load on several servers.
+    pub struct RequestServer = "request_servers" {
+        /// the request, as in `requests`
+        request_id: i64,
+        /// the member of the group (as in `members`) or, of a load without an experiment, the server's URL
+        server: String,
+    }
+}
+
+crate::table! {
     /// One sample of one GPU, in order of time. What the GPU does not tell is null.
     #[derive(Default, serde::Serialize, serde::Deserialize)]
     pub struct GpuSample = "gpu_telemetry" {

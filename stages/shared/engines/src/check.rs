@@ -281,14 +281,35 @@ impl Engine {
                 }
                 return problems;
             }
-            Program::Running(url) => {
-                if !url.starts_with("http://") && !url.starts_with("https://") {
+            Program::Running(urls) => {
+                let urls = urls.all();
+                let secure = urls.iter().any(|url| url.starts_with("https://"));
+                let plain = urls.iter().any(|url| url.starts_with("http://"));
+                let is_url =
+                    |url: &String| url.starts_with("http://") || url.starts_with("https://");
+                if urls.is_empty() || !urls.iter().all(is_url) {
                     add(
                         "program",
                         "a running server needs an `http://` or `https://` URL",
                     );
                 }
-                if self.launch.ca_file.is_some() && !url.starts_with("https://") {
+                if secure && plain {
+                    add(
+                        "program",
+                        "servers that are loaded together need the same scheme: all `http://`, or all `https://`",
+                    );
+                }
+                let mut distinct: Vec<&str> =
+                    urls.iter().map(|url| url.trim_end_matches('/')).collect();
+                distinct.sort_unstable();
+                distinct.dedup();
+                if distinct.len() < urls.len() {
+                    add(
+                        "program",
+                        "a URL stands there twice; write each server once",
+                    );
+                }
+                if self.launch.ca_file.is_some() && !secure {
                     add(
                         "ca-file",
                         "`ca-file` has no effect without an `https://` URL",

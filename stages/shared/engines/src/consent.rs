@@ -77,10 +77,10 @@ impl Engine {
         drafts: Drafts,
     ) -> Effect {
         let program = match &self.launch.program {
-            Program::Running(url) => {
+            Program::Running(urls) => {
                 return Effect {
                     what: What::Reach {
-                        url: url.clone(),
+                        url: urls.all().join(" "),
                         key: self.launch.api_key_env.clone(),
                     },
                     consent: self.consent(settings),

@@ -245,8 +245,28 @@ pub enum Program {
     /// A program on the search path, installed by you.
     Installed(String),
     /// A server that already runs at this URL (`http://127.0.0.1:8000`, or `https://…`). Benchtrail
-    /// neither starts nor stops it.
-    Running(String),
+    /// neither starts nor stops it. A list names several that serve the same: requests go to them in turn.
+    Running(Urls),
+}
+
+/// The URL of a server, or the URLs of several that serve the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Urls {
+    /// One server.
+    One(String),
+    /// Several servers that requests go to in turn.
+    Several(#[schemars(length(min = 1))] Vec<String>),
+}
+
+impl Urls {
+    /// Returns every URL.
+    pub fn all(&self) -> &[String] {
+        match self {
+            Self::One(url) => std::slice::from_ref(url),
+            Self::Several(urls) => urls,
+        }
+    }
 }
 
 /// When a server is ready.

@@ -20,7 +20,7 @@ pub use command::{Drafts, Paths, Rendered, render, template};
 pub use consent::executed_by;
 pub use engine::{
     Engine, KEPT_OUT, KnownFailure, Launch, Library, Limit, Log, Program, Ready, Requirements,
-    Stop, Tool, Usage, is_kept_out,
+    Stop, Tool, Urls, Usage, is_kept_out,
 };
 pub use model::{LocalWeights, Model, NamedWeights, PackagedWeights, Shape, Weights};
 pub use package::{Package, PackageFile, Registry, Sha256, Unpack};

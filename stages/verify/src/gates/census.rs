@@ -108,7 +108,7 @@ impl TypedGate for Census {
 const ALWAYS: [&str; 4] = ["cell", "chunks", "prompts", "requests"];
 
 /// Outputs that a cell has or has not as its server and its machine allow.
-const SOMETIMES: [&str; 11] = [
+const SOMETIMES: [&str; 12] = [
     "engine_events",
     "engine_log",
     "gpu_telemetry",
@@ -116,6 +116,7 @@ const SOMETIMES: [&str; 11] = [
     "import",
     "members",
     "process_telemetry",
+    "request_servers",
     "server_host_telemetry",
     "server_info",
     "server_metrics",
