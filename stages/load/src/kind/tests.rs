@@ -241,7 +241,7 @@ fn what_does_not_apply_to_an_api_is_refused_while_planning() {
         ),
         (
             stage("openai-chat", json!({"prompts": words})),
-            "the workload has no `output`",
+            "asks for no output tokens",
         ),
         (
             stage("rerank", json!({"prompts": words})),
