@@ -57,7 +57,7 @@ impl State {
         if self.turn.is_some() || self.waiting.len() < self.alive.len() || self.alive.is_empty() {
             return;
         }
-        if !self.late.is_empty() && self.rng.random_bool(0.05) {
+        if !self.late.is_empty() && self.rng.random_bool(0.01) {
             let at = self.rng.random_range(0..self.late.len());
             let name = self.late.swap_remove(at);
             self.remove(&name);
@@ -177,7 +177,7 @@ impl Backend for Actor {
 
     fn remove(&self, name: &str) -> Result<(), RemoteError> {
         let mut state = self.turn();
-        if state.rng.random_bool(self.dies * 4.0) {
+        if state.rng.random_bool((self.dies * 20.0).min(1.0)) {
             // The request was sent before its sender died.
             state.late.push(name.to_owned());
             return Err(died());
