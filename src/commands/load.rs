@@ -585,8 +585,7 @@ impl Server<'_> {
     fn explain(&self, url: &str, error: &TargetError) -> Stop {
         match error {
             TargetError::Url(_) if is_experiment(url) => Stop::usage(format!(
-                "{} is an experiment, and `load` loads a server at a URL",
-                url
+                "{url} is an experiment, and `load` loads a server at a URL"
             ))
             .hint(format!("benchtrail run {url}")),
             TargetError::Url(_) if url.contains('@') => Stop::usage(error).hint(
