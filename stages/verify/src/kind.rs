@@ -69,7 +69,7 @@ impl StageKind for Verify {
     }
 
     fn semantic_version(&self) -> u32 {
-        15
+        16
     }
 
     fn class(&self) -> Class {

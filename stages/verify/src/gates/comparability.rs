@@ -1,6 +1,6 @@
 //! `comparability`: do cells that are compared differ in the declared variable only?
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use contract::Settings;
 use pipeline::Problem;
@@ -115,7 +115,8 @@ fn judge(
         .map(|p| p.verdict)
         .max()
         .unwrap_or(PairVerdict::Unknown);
-    let mut counts = Vec::new();
+    let mut others = Vec::new();
+    let mut unknown = BTreeSet::new();
     let mut evidence = Vec::new();
     for pair in pairs
         .iter()
@@ -137,12 +138,20 @@ fn judge(
                 Some(detail) => evidence.push(format!("{} than {label}: {detail}", facet.name)),
                 None => evidence.push(format!("{} against {label} is not known", facet.name)),
             }
+            if facet.status == Status::Unknown {
+                unknown.insert(&*facet.name);
+            }
         }
-        counts.push(label);
+        others.push(label);
     }
+    let others = others.join(", ");
     let observed = match worst {
         PairVerdict::Comparable => format!("comparable with {} cells", pairs.len()),
-        _ => format!("{} with {across}={}", worst.word(), counts.join(", ")),
+        PairVerdict::Unknown => {
+            let unknown = Vec::from_iter(unknown).join(", ");
+            format!("compared with {across}={others}, unknown: {unknown}")
+        }
+        _ => format!("{} with {across}={others}", worst.word()),
     };
     match worst {
         PairVerdict::Comparable => Assessment::new(true, observed, expected),
