@@ -207,12 +207,17 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
                     names.push(name);
                 }
             }
-            // What the claims rest on is what the study is about; an A/A arm says how far to trust it.
+            // What the claims rest on is what the study is about; an A/A arm says how far to trust it. Of tables of a
+            // kind, the one with the fewest rows answers for the whole study, the others for its parts.
             let claimed = claimed(&w);
             let last = claimed.len();
+            let rows = |name: &str| match w.data.view(name, &Condition::default()) {
+                Ok(view) if !columns.is_empty() => view.rows.len(),
+                _ => 0,
+            };
             names.sort_by_cached_key(|name| {
                 let place = claimed.iter().position(|table| table == name);
-                (place.unwrap_or(last), of_control(&w, name))
+                (place.unwrap_or(last), of_control(&w, name), rows(name))
             });
             Ok::<_, Error>(names)
         },

@@ -469,6 +469,62 @@ fn the_summary_begins_with_what_the_claims_rest_on_and_ends_with_the_a_a_arm() {
 }
 
 #[test]
+fn of_two_comparisons_the_one_of_the_whole_study_comes_first_and_has_no_means_of_unlike_cells() {
+    let mut lab = lab();
+    let mut add = |name: &str, rows: usize, pairs: i64| {
+        let many = |text: &'static str| vec![Some(text); rows];
+        let float = |name: &str, value: f64| Column::float(name, vec![Some(value); rows]);
+        let whole = |name: &str, value: i64| Column::int(name, vec![Some(value); rows]);
+        let columns = vec![
+            Column::int("clients", (0..rows as i64).map(Some).collect::<Vec<_>>()),
+            Column::text("metric", many("ttft_ms_p50")),
+            Column::text("a", many("batched")),
+            Column::text("b", many("serial")),
+            Column::text("verdict", many("no evidence")),
+            Column::text("verdict_reason", vec![None::<&str>; rows]),
+            Column::text("higher", many("serial")),
+            Column::text("unit", many("ms")),
+            float("mean_a", 4.5),
+            float("mean_b", 5.5),
+            Column::text("scale", many("ratio")),
+            float("effect", 1.25),
+            float("adjusted_low", 0.75),
+            float("adjusted_high", 1.75),
+            Column::text("unit_of_replication", many("block")),
+            whole("n", 5),
+            whole("pairs", pairs),
+        ];
+        let table = Table::with_metadata(columns, &[("keys", "clients,metric")]).unwrap();
+        let artifact = store_table(&lab.store, &table);
+        let results = lab.inputs.iter_mut().find(|i| i.kind == "analyze").unwrap();
+        results.cells[0].outputs.insert(name.to_owned(), artifact);
+    };
+    add("by_cell", 2, 5);
+    add("overall", 1, 15);
+    let done = lab.render(&json!({}), &shipped());
+    let text = markdown(&done.map_err(|f| f.reason).unwrap());
+    let (summary, _) = text.split_once("## Method").unwrap();
+    let at = |words: &str| {
+        summary
+            .find(words)
+            .unwrap_or_else(|| panic!("{words}: {summary}"))
+    };
+    assert!(
+        at("`results.overall`") < at("`results.by_cell`"),
+        "{summary}"
+    );
+    assert!(
+        summary.contains("n = 5 units (block) with 15 matched cells"),
+        "{summary}"
+    );
+    assert_eq!(
+        summary.matches("the means are 4.500 and 5.500 ms").count(),
+        2,
+        "{summary}"
+    );
+}
+
+#[test]
 fn an_aggregate_of_a_single_repetition_shows_its_values_and_that_there_is_one() {
     let mut columns = vec![
         Column::text("configuration", [Some("batched")]),
