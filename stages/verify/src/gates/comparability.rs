@@ -139,7 +139,7 @@ fn judge(
                 None => evidence.push(format!("{} against {label} is not known", facet.name)),
             }
             if facet.status == Status::Unknown {
-                unknown.insert(&*facet.name);
+                unknown.insert(facet.name);
             }
         }
         others.push(label);
