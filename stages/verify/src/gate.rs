@@ -215,10 +215,18 @@ pub(crate) fn share_problems(settings: &Settings<'_>, shares: &[(&str, f64)]) ->
         .collect()
 }
 
-/// Shows a measured number with three significant digits, for people.
+/// Shows a measured number with three significant digits, for people: `infinite` for what took no time.
 pub(crate) fn show(value: f64) -> String {
-    if value == 0.0 || !value.is_finite() {
-        return value.to_string();
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    if !value.is_finite() {
+        let words = if value.is_nan() {
+            "unknown"
+        } else {
+            "infinite"
+        };
+        return words.to_owned();
     }
     let digits = 2 - value.abs().log10().floor() as i32;
     if (0..=6).contains(&digits) {

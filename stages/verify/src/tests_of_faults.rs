@@ -328,7 +328,7 @@ pub(crate) const FAULTS: &[Fault] = faults! {
             cell.stretch(|_| 1.0 + 0.04 * turn as f64);
         }
     };
-    "a proxy that buffers whole answers" => ["one-piece", "physical-roofs"] |m| {
+    "a proxy that buffers whole answers" => ["one-piece"] |m| {
         let cell = &mut m.cells[SPOILT];
         for r in &mut cell.requests {
             r.first_token_ns = r.last_token_ns;

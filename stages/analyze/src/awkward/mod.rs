@@ -285,6 +285,11 @@ impl Design {
             studies: 1,
             ..Counted::default()
         };
+        if table.rows.is_empty() {
+            // One side lost every cell.
+            seen.undecidable = 1;
+            return seen;
+        }
         match question {
             Question::Ranking => {
                 let rank = |row| table.number(row, "rank_shown");

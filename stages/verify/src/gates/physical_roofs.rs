@@ -228,7 +228,13 @@ fn roofs(
         let height = bandwidth * devices * f64::from(parameters.tokens_per_pass);
         let decode = |r: &&Request| {
             let after = r.output_tokens? - r.first_chunk_tokens.unwrap_or(1);
-            let seconds = (r.last_token_ns? - r.first_token_ns?) as f64 / 1e9;
+            // The stamps of an answer that came in one piece do not say how long it took to generate: less than since
+            // it was asked for.
+            let from = [r.first_token_ns?, r.sent_ns?];
+            let from = from
+                .into_iter()
+                .find(|from| *from < r.last_token_ns.unwrap_or(0))?;
+            let seconds = (r.last_token_ns? - from) as f64 / 1e9;
             (after > 0).then(|| (r.request_id, after as f64 * bytes as f64 / 1e9 / seconds))
         };
         roofs.extend(over_rows(
