@@ -43,9 +43,9 @@ fn within(project: &Project, kib: u64, arguments: &[&str]) -> Outcome {
             None => command.env_remove(name),
         };
     }
-    // An arena of memory for each thread would count as 64 MiB, whatever is used of it.
+    // A second arena of memory reserves up to 128 MiB of addresses, whatever is used of it, and when depends on threads.
     command
-        .env("MALLOC_ARENA_MAX", "2")
+        .env("MALLOC_ARENA_MAX", "1")
         .env("RAYON_NUM_THREADS", "2");
     command.output().expect("sh starts").into()
 }

@@ -192,7 +192,7 @@ stages:
         query: >-
           select s.server, count(*) as requests, sum(r.output_tokens) as tokens
           from "load.requests" r join "load.request_servers" s on s.request_id = r.request_id
-          where r.phase = 'measured' group by 1 order by 1
+          where r.phase = 'measured' and not r.superseded group by 1 order by 1
   report: {kind: report, needs: [machine, server, load, checks, figures]}
 "#;
 
