@@ -30,7 +30,7 @@ const TICK: Duration = Duration::from_millis(200);
 /// Lines of the log that are shown of a run that failed.
 const LAST_LINES: usize = 20;
 
-/// Starts the run that these arguments ask for, without a terminal. Mistakes are told, and questions asked, before that.
+/// Starts the run without a terminal. It reports mistakes and asks its questions first, while there is a terminal.
 pub(super) fn detach(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     let session = Session::open(&arguments.experiment, global)?;
     session.project.must_not_be_published("run")?;
@@ -83,7 +83,7 @@ fn same_experiment(arguments: &ExperimentArgs) -> String {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "when a run began is told to whoever asks, and decides nothing"
+    reason = "`status` shows when the run began; nothing depends on it"
 )]
 fn now() -> String {
     jiff::Timestamp::now()

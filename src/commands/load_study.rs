@@ -88,7 +88,7 @@ impl LoadStudy {
         if !folder.is_dir() {
             let what = match folder.exists() {
                 true => "this is a file, not a folder",
-                false => "there is no such folder",
+                false => "the folder does not exist",
             };
             return Err(Stop::usage(format!("{}: {what}", folder.display()))
                 .hint("give the folder that `benchtrail load --out DIR` has written"));

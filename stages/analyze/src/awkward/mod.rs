@@ -71,7 +71,7 @@ enum Metric {
     Rounded(f64),
     /// A count of rare events of this mean: mostly 0.
     Count(f64),
-    /// A share of so many requests, each ok with this chance.
+    /// The share of ok requests: the number of requests, and the probability that one is ok.
     Share(usize, f64),
     /// The quantile (type 7) of so many lognormal requests on each side.
     Quantile(f64, [usize; 2]),

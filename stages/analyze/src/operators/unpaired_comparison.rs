@@ -162,10 +162,10 @@ impl TypedOperator for UnpairedComparison {
     type Made = Pending;
     const NAME: &'static str = "unpaired-comparison";
     const SUMMARY: &'static str = "Two sides whose units of replication are independent: effect with interval, adjusted p, smallest detectable effect, verdict.";
-    const SOURCE: &'static str = "The rows of a unit are averaged to one value, on the scale, \
-        over the coordinates that both sides have. Each row is taken relative to the mean of its \
-        coordinate, so a missing coordinate does not shift its unit. An axis most of whose labels occur in one unit only \
-        is no coordinate. The test is Welch's t \
+    const SOURCE: &'static str = "The operator averages the rows of a unit to one value, on the chosen \
+        scale. It uses only coordinates that both sides have, and compares each row with the mean of its \
+        coordinate, so a missing coordinate does not shift its unit. It ignores an axis if most of its labels occur \
+        in a single unit. The test is Welch's t \
         (Biometrika 34, 1947) of the units' logarithms or values, with at least three units on \
         each side. Its interval inverts the test. For rounded values, the variance of rounding \
         is added to the spread. The table also has the exact p over all assignments of labels. \
