@@ -7,9 +7,10 @@ use artifacts::Scalar;
 use pipeline::Json;
 use serde_json::json;
 
+use crate::awkward::draw::Noise;
 use crate::frame::{Frame, Level, Row, Spec};
 use crate::published::run;
-use crate::tests_of_nulls::{Noise, any, bound};
+use crate::tests_of_nulls::{any, bound};
 
 /// What is measured of a system (0 or 1) at a level in a unit; `None` where nothing was. The launches of all
 /// systems are drawn before.

@@ -6,9 +6,10 @@ use artifacts::Scalar;
 use pipeline::{Json, StageKind};
 use serde_json::json;
 
+use crate::awkward::draw::Noise;
 use crate::frame::{Frame, Level, Row, Spec};
 use crate::make::made;
-use crate::tests_of_nulls::{Noise, any, bound};
+use crate::tests_of_nulls::{any, bound};
 
 /// What a table is, for [`made`].
 type Table = (&'static str, &'static str, Json);

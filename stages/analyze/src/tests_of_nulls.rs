@@ -8,27 +8,9 @@ use artifacts::Scalar;
 use pipeline::Json;
 use serde_json::json;
 
+use crate::awkward::draw::Noise;
 use crate::frame::{Frame, Level, Row, Spec};
 use crate::published::run;
-
-/// Normal values that follow from a seed alone.
-pub(crate) struct Noise(pub(crate) u64);
-
-impl Noise {
-    pub(crate) fn uniform(&mut self) -> f64 {
-        // Steele, Lea & Flood's SplitMix64.
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64 + 1e-17
-    }
-
-    pub(crate) fn normal(&mut self) -> f64 {
-        let (u, v) = (self.uniform(), self.uniform());
-        (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
-    }
-}
 
 /// How a study was made.
 #[derive(Clone, Copy)]

@@ -3,7 +3,7 @@
 //! facts. `cargo bench -p analyze --bench awkward` prints them.
 
 mod designs;
-mod draw;
+pub(crate) mod draw;
 
 use artifacts::Scalar;
 use contract::{Verdict, Word as _};
