@@ -103,8 +103,8 @@ impl Show {
 /// Returns the first line of an event log: what is planned, so that a reader of the log needs
 /// nothing else; and the digest of the token that stops the run, if one does.
 fn first_line(experiment: &Experiment, stop: Option<&Digest>) -> serde_json::Value {
-    let stages = experiment.stages.iter().enumerate().map(|(i, stage)| {
-        let place = |at| experiment.coordinates(i, at).to_string();
+    let stages = experiment.stages.iter_enumerated().map(|(id, stage)| {
+        let place = |at| experiment.coordinates(id, at).to_string();
         let cells: Vec<String> = stage.cells.iter().map(|cell| place(&cell.at)).collect();
         json!({"name": stage.name, "kind": stage.kind, "cells": cells})
     });

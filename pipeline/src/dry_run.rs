@@ -22,11 +22,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use artifacts::{Digest, Store};
+use typed_index_collections::{TiSlice, TiVec};
 
 use crate::effect::Effect;
 use crate::error::PipelineError;
 use crate::experiment::Experiment;
 use crate::graph::{Graph, Member};
+use crate::ids::{LocalCell, StageId};
 use crate::language::{Place, place_in};
 use crate::lease::Leases;
 use crate::lock::LockClass;
@@ -167,8 +169,8 @@ struct Rehearsed {
 }
 
 struct Failed {
-    stage: usize,
-    cell: usize,
+    stage: StageId,
+    cell: LocalCell,
     failure: Failure,
 }
 
@@ -217,12 +219,13 @@ fn rehearse(
     let folder = scratch_folder(store)?;
     let store = Store::open(folder.path())?;
     let files = NamedFiles::of(graph.experiment, None);
-    let mut ended: Vec<Vec<Ended>> = Vec::with_capacity(graph.nodes.len());
+    let mut ended: TiVec<StageId, TiVec<LocalCell, Ended>> =
+        TiVec::with_capacity(graph.nodes.len());
     let mut rehearsed = Rehearsed {
         executed: 0,
         failures: Vec::new(),
     };
-    for number in 0..graph.nodes.len() {
+    for number in graph.nodes.keys() {
         let node = &graph.nodes[number];
         let study = (node.class == LockClass::Study).then(|| study(graph));
         let pass = Pass {
@@ -235,8 +238,8 @@ fn rehearse(
             cancelled,
         };
         let results = pass.stage(number)?;
-        let mut outcomes = Vec::with_capacity(results.len());
-        for (cell, result) in results.into_iter().enumerate() {
+        let mut outcomes = TiVec::with_capacity(results.len());
+        for (cell, result) in results.into_iter_enumerated() {
             let pure = node.stage.class == Class::Pure;
             rehearsed.executed += usize::from(pure && !matches!(result, Err(Stopped::Skipped(_))));
             outcomes.push(match result {
@@ -271,13 +274,14 @@ pub(crate) fn look_at_effects(
     graph: &Graph<'_>,
     store: &Path,
     cancelled: &Arc<AtomicBool>,
-) -> Result<Vec<(usize, usize, Effect)>, PipelineError> {
+) -> Result<Vec<(StageId, usize, Effect)>, PipelineError> {
     let folder = scratch_folder(store)?;
     let store = Store::open(folder.path())?;
     let files = NamedFiles::of(graph.experiment, None);
-    let mut ended: Vec<Vec<Ended>> = Vec::with_capacity(graph.nodes.len());
+    let mut ended: TiVec<StageId, TiVec<LocalCell, Ended>> =
+        TiVec::with_capacity(graph.nodes.len());
     let mut effects = Vec::new();
-    for (number, node) in graph.nodes.iter().enumerate() {
+    for (number, node) in graph.nodes.iter_enumerated() {
         let pass = Pass {
             graph,
             store: &store,
@@ -348,8 +352,7 @@ fn study(graph: &Graph<'_>) -> Study {
     let mut ledger = Vec::new();
     for (number, node) in graph
         .nodes
-        .iter()
-        .enumerate()
+        .iter_enumerated()
         .filter(|(_, n)| n.class != LockClass::Study)
     {
         let cells = node
@@ -401,7 +404,7 @@ struct Pass<'a> {
     graph: &'a Graph<'a>,
     store: &'a Store,
     files: &'a NamedFiles,
-    ended: &'a [Vec<Ended>],
+    ended: &'a TiSlice<StageId, TiVec<LocalCell, Ended>>,
     study: Option<&'a Study>,
     tilt: Tilt,
     cancelled: &'a Arc<AtomicBool>,
@@ -411,7 +414,7 @@ type Kept = Result<BTreeMap<String, Artifact>, Stopped>;
 
 impl Pass<'_> {
     /// Executes the cells of a stage, several at a time.
-    fn stage(&self, number: usize) -> Result<Vec<Kept>, PipelineError> {
+    fn stage(&self, number: StageId) -> Result<TiVec<LocalCell, Kept>, PipelineError> {
         let count = self.graph.nodes[number].stage.cells.len();
         let threads = std::thread::available_parallelism()
             .map_or(1, std::num::NonZero::get)
@@ -420,22 +423,23 @@ impl Pass<'_> {
         let work = || {
             let mut done = Vec::new();
             loop {
-                let cell = next.fetch_add(1, Ordering::Relaxed);
-                if cell >= count {
+                let cell = LocalCell::from(next.fetch_add(1, Ordering::Relaxed));
+                if cell >= LocalCell::from(count) {
                     return Ok(done);
                 }
                 done.push((cell, self.cell(number, cell)?));
             }
         };
-        let parts: Vec<Result<Vec<(usize, Kept)>, PipelineError>> = std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-            let join = |w: std::thread::ScopedJoinHandle<'_, _>| match w.join() {
-                Ok(result) => result,
-                Err(panic) => std::panic::resume_unwind(panic),
-            };
-            workers.into_iter().map(join).collect()
-        });
-        let mut all: Vec<(usize, Kept)> = Vec::with_capacity(count);
+        let parts: Vec<Result<Vec<(LocalCell, Kept)>, PipelineError>> =
+            std::thread::scope(|scope| {
+                let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+                let join = |w: std::thread::ScopedJoinHandle<'_, _>| match w.join() {
+                    Ok(result) => result,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                };
+                workers.into_iter().map(join).collect()
+            });
+        let mut all: Vec<(LocalCell, Kept)> = Vec::with_capacity(count);
         for part in parts {
             all.extend(part?);
         }
@@ -445,10 +449,10 @@ impl Pass<'_> {
 
     /// Returns the first of the cells of a stage that have the same parameters and read the same,
     /// with how many they are.
-    fn distinct(&self, number: usize) -> Vec<(usize, usize)> {
+    fn distinct(&self, number: StageId) -> Vec<(LocalCell, usize)> {
         let node = &self.graph.nodes[number];
-        let mut seen: BTreeMap<_, (usize, usize)> = BTreeMap::new();
-        for (cell, planned) in node.stage.cells.iter().enumerate() {
+        let mut seen: BTreeMap<_, (LocalCell, usize)> = BTreeMap::new();
+        for (cell, planned) in node.stage.cells.iter_enumerated() {
             let mut reads = Vec::new();
             for need in &node.needs {
                 for member in need.members(need.group_of_reader[cell]) {
@@ -473,7 +477,7 @@ impl Pass<'_> {
         distinct
     }
 
-    fn cell(&self, number: usize, cell: usize) -> Result<Kept, PipelineError> {
+    fn cell(&self, number: StageId, cell: LocalCell) -> Result<Kept, PipelineError> {
         let node = &self.graph.nodes[number];
         let planned = &node.stage.cells[cell];
         let experiment = self.graph.experiment;
@@ -557,7 +561,7 @@ impl Pass<'_> {
     }
 
     /// Returns what a cell reads, or why it cannot be executed.
-    fn inputs(&self, number: usize, cell: usize) -> Result<Vec<Input>, String> {
+    fn inputs(&self, number: StageId, cell: LocalCell) -> Result<Vec<Input>, String> {
         let node = &self.graph.nodes[number];
         let mut inputs = Vec::with_capacity(node.needs.len());
         for need in &node.needs {
@@ -585,7 +589,7 @@ impl Pass<'_> {
         Ok(inputs)
     }
 
-    fn input_cell(&self, stage: usize, member: Member) -> InputCell {
+    fn input_cell(&self, stage: StageId, member: Member) -> InputCell {
         let node = &self.graph.nodes[stage];
         let coordinates =
             |at: &[u16]| -> Coordinates { self.graph.experiment.coordinates(stage, at) };

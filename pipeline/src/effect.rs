@@ -13,11 +13,13 @@ use std::sync::atomic::AtomicBool;
 
 use artifacts::Digest;
 use serde::{Deserialize, Serialize};
+use typed_index_collections::TiVec;
 
 use crate::dry_run;
 use crate::error::PipelineError;
 use crate::experiment::Experiment;
 use crate::graph::Graph;
+use crate::ids::StageId;
 use crate::plan::Plan;
 use crate::stage::{Class, Failure, Json, Registry};
 
@@ -264,10 +266,10 @@ pub fn effects(
 
 /// Returns for each stage whether its effects may happen: it executes something, or a stage that
 /// needs it does.
-fn acting(graph: &Graph<'_>, plan: Option<&Plan>) -> Vec<bool> {
-    let mut acting = vec![false; graph.nodes.len()];
+fn acting(graph: &Graph<'_>, plan: Option<&Plan>) -> TiVec<StageId, bool> {
+    let mut acting = TiVec::from(vec![false; graph.nodes.len()]);
     // Readers come after what they need.
-    for (number, node) in graph.nodes.iter().enumerate().rev() {
+    for (number, node) in graph.nodes.iter_enumerated().rev() {
         if node.stage.class == Class::Pure {
             continue;
         }

@@ -12,8 +12,10 @@ use std::time::Duration;
 use artifacts::{Digest, Scalar};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use typed_index_collections::TiVec;
 
 use crate::design::{CONTROL, Design, Quiet};
+use crate::ids::{AxisId, LocalCell, StageId};
 use crate::reuse::Reuse;
 use crate::sources::NamedFile;
 use crate::stage::{Class, Coordinates, Json};
@@ -41,9 +43,9 @@ pub struct Experiment {
     /// comments and formatting gone. What a report may quote.
     pub spec: Json,
     /// The axes in the order declared.
-    pub axes: Vec<Axis>,
+    pub axes: TiVec<AxisId, Axis>,
     /// The stages in an order in which every stage follows those it needs.
-    pub stages: Vec<Stage>,
+    pub stages: TiVec<StageId, Stage>,
 }
 
 /// In which order measurements that could go next (those on one running server) are executed. It is
@@ -80,10 +82,10 @@ pub struct Stage {
     pub kind: String,
     /// The kind's class.
     pub class: Class,
-    /// Positions in [`Experiment::stages`] of the stages needed, in the order declared.
-    pub needs: Vec<usize>,
-    /// Positions in [`Experiment::axes`] of the axes expanded over.
-    pub over: Vec<usize>,
+    /// The stages needed, in the order declared.
+    pub needs: Vec<StageId>,
+    /// The axes expanded over.
+    pub over: Vec<AxisId>,
     /// Positions in `over` of the axes whose label distinguishes replicates; they are in the key.
     pub replicate: Vec<usize>,
     /// Named exclusive resources every cell holds while it executes.
@@ -93,7 +95,7 @@ pub struct Stage {
     /// The distinct placements of the cells: what a scheduler is asked for. They are in no key.
     pub placements: Vec<Json>,
     /// The cells to execute, in the order of the axes (last axis fastest), included ones last.
-    pub cells: Vec<Cell>,
+    pub cells: TiVec<LocalCell, Cell>,
     /// The cells the experiment leaves out, with the reason it declares.
     pub excluded: Vec<Excluded>,
 }
@@ -147,7 +149,7 @@ fn claim_digest(claim: &Json) -> Digest {
 
 impl Experiment {
     /// Returns the coordinates that label indices of a stage stand for.
-    pub fn coordinates(&self, stage: usize, at: &[u16]) -> Coordinates {
+    pub fn coordinates(&self, stage: StageId, at: &[u16]) -> Coordinates {
         let axes = self.stages[stage].over.iter().map(|axis| &self.axes[*axis]);
         Coordinates(
             axes.zip(at)
@@ -158,7 +160,7 @@ impl Experiment {
 
     /// Returns the coordinates that distinguish replicates of a cell: those of its replicate
     /// axes, and for the A/A arm its label under [`CONTROL`].
-    pub fn replicate(&self, stage: usize, at: &[u16]) -> Coordinates {
+    pub fn replicate(&self, stage: StageId, at: &[u16]) -> Coordinates {
         let own = &self.stages[stage];
         let label = |position: usize| {
             let axis = &self.axes[own.over[position]];
@@ -180,7 +182,7 @@ impl Experiment {
 
     /// Returns the pairs (position in `over` of `stage`, position in `over` of `needed`) of the
     /// axes both are expanded over: cells join where these labels agree.
-    pub(crate) fn shared_axes(&self, stage: usize, needed: usize) -> Vec<(usize, usize)> {
+    pub(crate) fn shared_axes(&self, stage: StageId, needed: StageId) -> Vec<(usize, usize)> {
         let theirs = &self.stages[needed].over;
         let ours = self.stages[stage].over.iter().enumerate();
         ours.filter_map(|(i, axis)| Some((i, theirs.iter().position(|a| a == axis)?)))

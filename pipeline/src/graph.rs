@@ -9,9 +9,11 @@ use std::collections::HashMap;
 use std::fmt;
 
 use artifacts::Digest;
+use typed_index_collections::TiVec;
 
 use crate::design::Design;
 use crate::experiment::{Experiment, Stage};
+use crate::ids::{CellId, LocalCell, StageId};
 use crate::key::value_digest;
 use crate::lock::LockClass;
 use crate::place::{cell_text, push_label, push_name};
@@ -28,17 +30,18 @@ impl fmt::Display for UnknownKind {
     }
 }
 
-/// The experiment with its cells numbered from 0 through all stages.
+/// The experiment with its cells numbered from 0 on through all stages.
 pub(crate) struct Graph<'a> {
     pub(crate) experiment: &'a Experiment,
-    pub(crate) nodes: Vec<Node<'a>>,
-    pub(crate) cells: usize,
+    pub(crate) nodes: TiVec<StageId, Node<'a>>,
+    /// How many cells there are.
+    pub(crate) count: usize,
     /// For each cell the stage and the index of its placement; empty if every cell executes here.
-    placed: Vec<Option<Placement>>,
+    placed: TiVec<CellId, Option<Placement>>,
 }
 
 /// A placement: the stage that asks for it, and the index into [`Stage::placements`].
-pub(crate) type Placement = (usize, u32);
+pub(crate) type Placement = (StageId, u32);
 
 /// One stage.
 pub(crate) struct Node<'a> {
@@ -46,23 +49,23 @@ pub(crate) struct Node<'a> {
     pub(crate) kind: &'a dyn StageKind,
     pub(crate) class: LockClass,
     /// The number of the stage's first cell.
-    pub(crate) first: usize,
+    first: CellId,
     pub(crate) needs: Vec<Need>,
     /// (stage, position in its `needs`) of those that need this one.
-    pub(crate) readers: Vec<(usize, usize)>,
+    pub(crate) readers: Vec<(StageId, usize)>,
     /// The coordinates of each cell as text.
-    pub(crate) texts: Vec<Box<str>>,
+    pub(crate) texts: TiVec<LocalCell, Box<str>>,
     pub(crate) parameters: Vec<Digest>,
 }
 
 /// One needed stage of a stage.
 pub(crate) struct Need {
     /// The needed stage.
-    pub(crate) stage: usize,
+    pub(crate) stage: StageId,
     /// For each cell that reads: its group.
-    pub(crate) group_of_reader: Vec<u32>,
+    pub(crate) group_of_reader: TiVec<LocalCell, u32>,
     /// For each cell of the needed stage: its group, [`NO_GROUP`] if nobody reads it.
-    pub(crate) group_of_member: Vec<u32>,
+    pub(crate) group_of_member: TiVec<LocalCell, u32>,
     members: Flat,
     readers: Flat,
 }
@@ -108,8 +111,8 @@ impl Flat {
 /// A member of a group: a cell of the needed stage, or one the experiment leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Member {
-    /// The index into [`Stage::cells`].
-    Cell(usize),
+    /// A cell of the needed stage.
+    Cell(LocalCell),
     /// The index into [`Stage::excluded`].
     Excluded(usize),
 }
@@ -120,14 +123,14 @@ impl Member {
     fn pack(self) -> u32 {
         let small = |i: usize| u32::try_from(i).expect("a stage has fewer than 2³¹ cells");
         match self {
-            Self::Cell(i) => small(i),
+            Self::Cell(i) => small(i.into()),
             Self::Excluded(i) => small(i) | EXCLUDED,
         }
     }
 
     fn unpack(packed: u32) -> Self {
         if packed & EXCLUDED == 0 {
-            Self::Cell(packed as usize)
+            Self::Cell(LocalCell::from(packed as usize))
         } else {
             Self::Excluded((packed & !EXCLUDED) as usize)
         }
@@ -140,13 +143,32 @@ impl Need {
         self.members.get(group).iter().map(|m| Member::unpack(*m))
     }
 
-    /// Returns the cells (indices in their stage) that read a group.
-    pub(crate) fn readers(&self, group: u32) -> &[u32] {
-        self.readers.get(group)
+    /// Returns the cells of the reading stage that read a group.
+    pub(crate) fn readers(&self, group: u32) -> impl Iterator<Item = LocalCell> + '_ {
+        let readers = self.readers.get(group).iter();
+        readers.map(|reader| LocalCell::from(*reader as usize))
     }
 
     pub(crate) fn groups(&self) -> usize {
         self.members.len()
+    }
+}
+
+impl Node<'_> {
+    /// Returns the number of one of the stage's cells.
+    pub(crate) fn cell(&self, cell: LocalCell) -> CellId {
+        CellId::from(usize::from(self.first) + usize::from(cell))
+    }
+
+    /// Returns the numbers of the stage's cells, as a range of lists over all cells.
+    pub(crate) fn range(&self) -> std::ops::Range<CellId> {
+        self.first..self.cell(LocalCell::from(self.stage.cells.len()))
+    }
+
+    /// Returns the numbers of the stage's cells.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = CellId> + use<> {
+        let first = usize::from(self.first);
+        (first..first + self.stage.cells.len()).map(CellId::from)
     }
 }
 
@@ -155,9 +177,9 @@ impl<'a> Graph<'a> {
         experiment: &'a Experiment,
         registry: &'a Registry,
     ) -> Result<Self, UnknownKind> {
-        let mut nodes: Vec<Node<'a>> = Vec::with_capacity(experiment.stages.len());
-        let mut first = 0;
-        for (number, stage) in experiment.stages.iter().enumerate() {
+        let mut nodes: TiVec<StageId, Node<'a>> = TiVec::with_capacity(experiment.stages.len());
+        let mut count = 0;
+        for (number, stage) in experiment.stages.iter_enumerated() {
             let kind = registry.kinds.iter().find(|k| k.name() == stage.kind);
             let kind = kind
                 .ok_or_else(|| UnknownKind(stage.kind.clone()))?
@@ -174,19 +196,19 @@ impl<'a> Graph<'a> {
                 stage,
                 kind,
                 class: LockClass::of(stage.class, kind.sees_study()),
-                first,
+                first: CellId::from(count),
                 needs,
                 readers: Vec::new(),
                 texts: texts(experiment, stage),
                 parameters: stage.parameter_sets.iter().map(value_digest).collect(),
             });
-            first += stage.cells.len();
+            count += stage.cells.len();
         }
         let mut graph = Self {
             experiment,
             nodes,
-            cells: first,
-            placed: Vec::new(),
+            count,
+            placed: TiVec::new(),
         };
         graph.place_cells();
         Ok(graph)
@@ -197,7 +219,7 @@ impl<'a> Graph<'a> {
         if self.nodes.iter().all(|n| n.stage.placements.is_empty()) {
             return;
         }
-        for cell in 0..self.cells {
+        for cell in self.cells() {
             let (stage, i) = self.place(cell);
             let own = self.nodes[stage].stage.cells[i].placement;
             let placement = match self.class(cell) {
@@ -210,41 +232,48 @@ impl<'a> Graph<'a> {
         }
     }
 
+    /// Returns the numbers of all cells.
+    pub(crate) fn cells(&self) -> impl DoubleEndedIterator<Item = CellId> + use<> {
+        (0..self.count).map(CellId::from)
+    }
+
     /// Returns the placement of a cell; `None` if it executes here.
-    pub(crate) fn placement(&self, cell: usize) -> Option<Placement> {
+    pub(crate) fn placement(&self, cell: CellId) -> Option<Placement> {
         self.placed.get(cell).copied().flatten()
     }
 
-    /// Returns the stage and the index in it of a numbered cell.
-    pub(crate) fn place(&self, cell: usize) -> (usize, usize) {
-        let stage = self.nodes.partition_point(|n| n.first <= cell) - 1;
+    /// Returns the stage of a cell, and which of its cells it is.
+    pub(crate) fn place(&self, cell: CellId) -> (StageId, LocalCell) {
         // Stages without cells share their first number with the next: the last of them has it.
-        (stage, cell - self.nodes[stage].first)
+        let after = usize::from(self.nodes.partition_point(|n| n.first <= cell));
+        let stage = StageId::from(after - 1);
+        let first = usize::from(self.nodes[stage].first);
+        (stage, LocalCell::from(usize::from(cell) - first))
     }
 
-    pub(crate) fn name(&self, cell: usize) -> String {
+    pub(crate) fn name(&self, cell: CellId) -> String {
         let (stage, i) = self.place(cell);
         cell_text(&self.nodes[stage].stage.name, &self.nodes[stage].texts[i])
     }
 
     /// Returns the coordinates of a cell as text.
-    pub(crate) fn coordinates_text(&self, cell: usize) -> &str {
+    pub(crate) fn coordinates_text(&self, cell: CellId) -> &str {
         let (stage, i) = self.place(cell);
         &self.nodes[stage].texts[i]
     }
 
-    pub(crate) fn stage_name(&self, cell: usize) -> &str {
+    pub(crate) fn stage_name(&self, cell: CellId) -> &str {
         &self.nodes[self.place(cell).0].stage.name
     }
 
     /// Returns the numbers of the cells that a cell reads of one of its needed stages.
-    pub(crate) fn inputs(&self, cell: usize) -> impl Iterator<Item = usize> + '_ {
+    pub(crate) fn inputs(&self, cell: CellId) -> impl Iterator<Item = CellId> + '_ {
         let (stage, i) = self.place(cell);
         self.nodes[stage].needs.iter().flat_map(move |need| {
-            let first = self.nodes[need.stage].first;
+            let source = &self.nodes[need.stage];
             need.members(need.group_of_reader[i])
                 .filter_map(move |m| match m {
-                    Member::Cell(index) => Some(first + index),
+                    Member::Cell(index) => Some(source.cell(index)),
                     Member::Excluded(_) => None,
                 })
         })
@@ -252,7 +281,7 @@ impl<'a> Graph<'a> {
 
     /// Returns the block and the launch (as positions in the design) that a cell is, or is measured
     /// on; of several the last. `None` for a cell outside the design.
-    pub(crate) fn launch(&self, design: &Design, cell: usize) -> Option<(usize, usize)> {
+    pub(crate) fn launch(&self, design: &Design, cell: CellId) -> Option<(usize, usize)> {
         let (stage, i) = self.place(cell);
         if stage == design.unit {
             return Some(design.cells[i]);
@@ -265,12 +294,12 @@ impl<'a> Graph<'a> {
         inputs.filter_map(|input| self.launch(design, input)).max()
     }
 
-    pub(crate) fn class(&self, cell: usize) -> Class {
+    pub(crate) fn class(&self, cell: CellId) -> Class {
         self.nodes[self.place(cell).0].stage.class
     }
 }
 
-fn texts(experiment: &Experiment, stage: &Stage) -> Vec<Box<str>> {
+fn texts(experiment: &Experiment, stage: &Stage) -> TiVec<LocalCell, Box<str>> {
     let labels: Vec<Vec<String>> = stage
         .over
         .iter()
@@ -300,7 +329,7 @@ fn texts(experiment: &Experiment, stage: &Stage) -> Vec<Box<str>> {
     stage.cells.iter().map(|c| &*c.at).map(cell).collect()
 }
 
-fn need(experiment: &Experiment, stage: usize, needed: usize) -> Need {
+fn need(experiment: &Experiment, stage: StageId, needed: StageId) -> Need {
     let shared = experiment.shared_axes(stage, needed);
     let (reader, source) = (&experiment.stages[stage], &experiment.stages[needed]);
     let mut members: Vec<(&[u16], Member)> =
@@ -308,8 +337,7 @@ fn need(experiment: &Experiment, stage: usize, needed: usize) -> Need {
     members.extend(
         source
             .cells
-            .iter()
-            .enumerate()
+            .iter_enumerated()
             .map(|(i, c)| (&*c.at, Member::Cell(i))),
     );
     members.extend(
@@ -333,13 +361,13 @@ fn need(experiment: &Experiment, stage: usize, needed: usize) -> Need {
         .iter()
         .map(|(at, _)| group_of(shared.iter().map(|(_, j)| at[*j]).collect()))
         .collect();
-    let group_of_reader: Vec<u32> = reader
+    let group_of_reader: TiVec<LocalCell, u32> = reader
         .cells
         .iter()
         .map(|c| group_of(shared.iter().map(|(i, _)| c.at[*i]).collect()))
         .collect();
     let count = groups.len();
-    let mut group_of_member = vec![NO_GROUP; source.cells.len()];
+    let mut group_of_member = TiVec::from(vec![NO_GROUP; source.cells.len()]);
     for ((_, member), group) in members.iter().zip(&member_groups) {
         if let Member::Cell(i) = member {
             group_of_member[*i] = *group;

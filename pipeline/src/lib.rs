@@ -14,6 +14,7 @@ pub mod event;
 mod execute;
 pub mod experiment;
 mod graph;
+mod ids;
 pub mod key;
 pub mod language;
 pub mod lease;
@@ -43,6 +44,7 @@ pub use execute::{
 };
 pub use experiment::{Axis, Cell, Excluded, Experiment, Order, Stage, claims_digests};
 pub use graph::UnknownKind;
+pub use ids::{AxisId, LocalCell, StageId};
 pub use language::{
     Diagnostic, Diagnostics, Files, NoFiles, Options, Place, experiment_schema, load, load_text,
     settings,

@@ -3,9 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use typed_index_collections::TiVec;
+
 use crate::error::PipelineError;
 use crate::experiment::Experiment;
 use crate::graph::{Graph, Member, Node};
+use crate::ids::{LocalCell, StageId};
 use crate::language::{Diagnostic, Place, place_in};
 use crate::plan::{Decision, Plan};
 use crate::sources::NamedFiles;
@@ -26,10 +29,10 @@ pub fn unready(
     let mut found = Vec::new();
     for (node, starts) in graph.nodes.iter().zip(starting(&graph, plan)) {
         // What a placed cell needs is on the machine that the scheduler chooses.
-        let here = |(i, (cell, starts)): (usize, (&crate::experiment::Cell, bool))| {
-            (starts && graph.placement(node.first + i).is_none()).then_some(cell.parameters)
+        let here = |((i, cell), starts): ((LocalCell, &crate::experiment::Cell), bool)| {
+            (starts && graph.placement(node.cell(i)).is_none()).then_some(cell.parameters)
         };
-        let cells = node.stage.cells.iter().zip(starts).enumerate();
+        let cells = node.stage.cells.iter_enumerated().zip(starts);
         let sets: BTreeSet<u32> = cells.filter_map(here).collect();
         for set in sets {
             let Err(problem) = node
@@ -58,10 +61,10 @@ pub fn wants_shared_store(
     plan: &Plan,
 ) -> Result<Vec<Diagnostic>, PipelineError> {
     let graph = Graph::new(experiment, registry)?;
-    let mut stages: BTreeSet<usize> = BTreeSet::new();
+    let mut stages: BTreeSet<StageId> = BTreeSet::new();
     for (node, starts) in graph.nodes.iter().zip(starting(&graph, plan)) {
-        let placed = starts.iter().enumerate().filter(|(_, starts)| **starts);
-        let placed = placed.filter_map(|(i, _)| graph.placement(node.first + i));
+        let placed = starts.iter_enumerated().filter(|(_, starts)| **starts);
+        let placed = placed.filter_map(|(i, _)| graph.placement(node.cell(i)));
         stages.extend(placed.map(|(stage, _)| stage));
     }
     let told = stages.into_iter().map(|stage| {
@@ -79,7 +82,7 @@ pub fn wants_shared_store(
 
 /// Returns for each stage which of its cells start: those executed, and resources, cached or not,
 /// that are alive for them.
-fn starting(graph: &Graph<'_>, plan: &Plan) -> Vec<Vec<bool>> {
+fn starting(graph: &Graph<'_>, plan: &Plan) -> TiVec<StageId, TiVec<LocalCell, bool>> {
     let executed: BTreeSet<(&str, &str)> = plan
         .cells
         .iter()
@@ -88,7 +91,7 @@ fn starting(graph: &Graph<'_>, plan: &Plan) -> Vec<Vec<bool>> {
         .collect();
     let is_executed =
         |node: &Node<'_>, text: &str| executed.contains(&(node.stage.name.as_str(), text));
-    let mut starting: Vec<Vec<bool>> = graph
+    let mut starting: TiVec<StageId, TiVec<LocalCell, bool>> = graph
         .nodes
         .iter()
         .map(|node| {
@@ -101,8 +104,7 @@ fn starting(graph: &Graph<'_>, plan: &Plan) -> Vec<Vec<bool>> {
     // A stage stands after those that it needs; pure stages read what is on disk.
     for (number, node) in graph
         .nodes
-        .iter()
-        .enumerate()
+        .iter_enumerated()
         .rev()
         .filter(|(_, n)| n.stage.class != Class::Pure)
     {
@@ -111,7 +113,7 @@ fn starting(graph: &Graph<'_>, plan: &Plan) -> Vec<Vec<bool>> {
             .iter()
             .filter(|n| graph.nodes[n.stage].stage.class == Class::Resource);
         for need in resources {
-            for cell in 0..node.texts.len() {
+            for cell in node.texts.keys() {
                 if starting[number][cell] {
                     for member in need.members(need.group_of_reader[cell]) {
                         if let Member::Cell(i) = member {

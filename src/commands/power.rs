@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use analyze::power::{AtEffect, LoadCell, LoadStage, Power, Simulated, Study, Until, simulate};
 use pipeline::stage::Control;
-use pipeline::{Coordinates, Experiment, NoiseSource, PlanOptions};
+use pipeline::{Coordinates, Experiment, NoiseSource, PlanOptions, StageId};
 use serde_json::json;
 
 use super::run::listen_for_signals;
@@ -220,12 +220,12 @@ impl Noise {
 fn studies(session: &Session, noise: &Noise) -> Result<Vec<(String, Study)>, Stop> {
     let experiment = &session.experiment;
     let mut studies = Vec::new();
-    for (number, stage) in experiment.stages.iter().enumerate() {
+    for (id, stage) in experiment.stages.iter_enumerated() {
         for cell in stage.cells.iter().filter(|_| stage.kind == "analyze") {
-            let at = experiment.coordinates(number, &cell.at);
+            let at = experiment.coordinates(id, &cell.at);
             let study = Study {
                 parameters: stage.parameter_sets[cell.parameters as usize].clone(),
-                loads: loads(session, number, &at)?,
+                loads: loads(session, id, &at)?,
                 launch_noise: noise.launch,
                 cell_noise: noise.cell,
                 request_noise: noise.requests,
@@ -252,7 +252,7 @@ fn until(design: &pipeline::design::Design) -> Option<Until> {
 }
 
 /// Returns the load stages that an analyze cell needs, with the cells that it reads.
-fn loads(session: &Session, stage: usize, at: &Coordinates) -> Result<Vec<LoadStage>, Stop> {
+fn loads(session: &Session, stage: StageId, at: &Coordinates) -> Result<Vec<LoadStage>, Stop> {
     let experiment: &Experiment = &session.experiment;
     let needed = experiment.stages[stage].needs.iter();
     let loads = needed.filter(|need| experiment.stages[**need].kind == "load");

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use typed_index_collections::TiVec;
 
 pub(crate) use order::sequence;
 pub use quiet::{Loud, Otherwise, Preflight, Quiet, Surroundings};
@@ -24,6 +25,7 @@ pub(crate) use until::ALPHA as UNTIL_ALPHA;
 pub use until::Until;
 
 use crate::experiment::Experiment;
+use crate::ids::{AxisId, LocalCell, StageId};
 
 /// The name of the axis of blocks.
 pub const BLOCK: &str = "block";
@@ -34,14 +36,14 @@ pub const CONTROL: &str = "control";
 /// The design of an experiment, checked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Design {
-    /// The position of the axis [`BLOCK`] in [`Experiment::axes`].
-    pub axis: usize,
+    /// The axis [`BLOCK`].
+    pub axis: AxisId,
     /// How many blocks there are; with [`Design::until`] at most.
     pub blocks: usize,
     /// When blocks have been enough.
     pub until: Option<Until>,
-    /// The position in [`Experiment::stages`] of the stage whose launch is the unit.
-    pub unit: usize,
+    /// The stage whose launch is the unit.
+    pub unit: StageId,
     /// How launches are ordered within a block.
     pub order: UnitOrder,
     /// The A/A arm.
@@ -57,7 +59,7 @@ pub struct Design {
     /// What a block launches: coordinates without the block, as text, in the order of the axes.
     pub launches: Vec<String>,
     /// For each cell of the unit's stage its block and its launch, as positions.
-    pub cells: Vec<(usize, usize)>,
+    pub cells: TiVec<LocalCell, (usize, usize)>,
     /// For each block the launches in the order in which they go.
     pub sequence: Vec<Vec<usize>>,
 }
@@ -65,8 +67,8 @@ pub struct Design {
 /// The A/A arm: a label of an axis that stands for another one, so that both should agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Control {
-    /// The position of the axis in [`Experiment::axes`].
-    pub axis: usize,
+    /// The axis.
+    pub axis: AxisId,
     /// The index of the arm's label.
     pub label: u16,
     /// The index of the label it stands for.
@@ -119,7 +121,7 @@ impl Design {
 
 impl Experiment {
     /// Returns whether a cell of a stage belongs to the A/A arm.
-    pub(crate) fn is_control(&self, stage: usize, at: &[u16]) -> bool {
+    pub(crate) fn is_control(&self, stage: StageId, at: &[u16]) -> bool {
         let Some(control) = self.design.as_ref().and_then(|d| d.control) else {
             return false;
         };

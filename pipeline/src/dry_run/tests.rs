@@ -3,8 +3,8 @@ use super::*;
 fn failed(reason: &str, findings: &[&str]) -> Failed {
     let findings = findings.iter().map(|finding| (*finding).to_owned());
     Failed {
-        stage: 1,
-        cell: 0,
+        stage: StageId::from(1),
+        cell: LocalCell::from(0),
         failure: Failure::failed(reason.to_owned()).findings(findings.collect()),
     }
 }

@@ -19,6 +19,7 @@ use crate::effect::Permit;
 use crate::error::PipelineError;
 use crate::event::Event;
 use crate::experiment::Order;
+use crate::ids::CellId;
 use crate::lease::Leases;
 use crate::name::OutputName;
 use crate::plan::Outcome;
@@ -58,7 +59,7 @@ pub(super) struct Attempts {
 
 /// What came of a cell.
 pub(super) struct Finished {
-    pub(super) cell: usize,
+    pub(super) cell: CellId,
     pub(super) outcome: Outcome,
     pub(super) commit: Commit,
     pub(super) evidence: BTreeMap<OutputName, Artifact>,

@@ -4,11 +4,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use typed_index_collections::TiVec;
+
 use super::drive::Executor;
 use crate::design::Place;
 use crate::error::PipelineError;
 use crate::event::{Event, Rest};
 use crate::graph::Graph;
+use crate::ids::CellId;
 use crate::stage::Class;
 
 /// How often a rest asks whether the user stopped the run.
@@ -25,7 +28,7 @@ pub(super) struct Seat {
 #[derive(Default)]
 pub(super) struct Blocks {
     /// For each cell the launch it belongs to; empty without a design.
-    seats: Vec<Option<Seat>>,
+    seats: TiVec<CellId, Option<Seat>>,
     /// The launch that goes on.
     current: Option<Seat>,
     /// Launches of this run, the current one counted.
@@ -39,7 +42,8 @@ impl Blocks {
         let Some(design) = &graph.experiment.design else {
             return Self::default();
         };
-        let seats = (0..graph.cells)
+        let seats = graph
+            .cells()
             .map(|cell| {
                 let (block, launch) = graph.launch(design, cell)?;
                 let place = design.place(block, launch);
@@ -53,12 +57,12 @@ impl Blocks {
     }
 
     /// Returns the launch of a cell; cells outside the design come before all of them.
-    pub(super) fn seat(&self, cell: usize) -> Option<Seat> {
+    pub(super) fn seat(&self, cell: CellId) -> Option<Seat> {
         self.seats.get(cell).copied().flatten()
     }
 
     /// Counts a cell that starts, and returns where the design put it.
-    pub(super) fn note(&mut self, graph: &Graph<'_>, cell: usize) -> Option<Place> {
+    pub(super) fn note(&mut self, graph: &Graph<'_>, cell: CellId) -> Option<Place> {
         let (design, seat) = (graph.experiment.design.as_ref()?, self.seat(cell)?);
         let measured = graph.class(cell) == Class::Measurement;
         self.measured += usize::from(measured);
@@ -76,7 +80,7 @@ impl Blocks {
 impl Executor<'_, '_> {
     /// Ends the launch that goes on if a cell belongs to another one, and rests. Returns false if
     /// the user stopped the run meanwhile.
-    pub(super) fn enter_launch(&mut self, cell: usize) -> Result<bool, PipelineError> {
+    pub(super) fn enter_launch(&mut self, cell: CellId) -> Result<bool, PipelineError> {
         let Some(seat) = self.blocks.seat(cell) else {
             return Ok(true);
         };

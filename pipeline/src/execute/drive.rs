@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 
 use artifacts::{ActionKey, Commit, Digest, Journal, Store};
+use typed_index_collections::TiVec;
 
 use super::attempt::{Attempts, Context, Finished, attempt, fail, succeed};
 use super::blocks::{Blocks, Seat};
@@ -26,6 +27,7 @@ use super::task::Task;
 use crate::error::PipelineError;
 use crate::event::Event;
 use crate::experiment::{Experiment, Order};
+use crate::ids::{CellId, StageId};
 use crate::lease::reap_orphans;
 use crate::lock::{Lock, LockClass, lock_path};
 use crate::name::OutputName;
@@ -41,7 +43,7 @@ pub(super) enum Stop {
 
 /// What decides which ready cell goes next, the least first: its place in the design, how many
 /// starts it needs, its rank by the seed, its number.
-type Urgency = (Option<Seat>, usize, Option<Digest>, usize);
+type Urgency = (Option<Seat>, usize, Option<Digest>, CellId);
 
 /// A run in progress.
 pub(super) struct Executor<'a, 'l> {
@@ -53,25 +55,25 @@ pub(super) struct Executor<'a, 'l> {
     pub(super) jobs: usize,
     pub(super) keep_going: bool,
     /// Measurements and resources that are ready.
-    pub(super) ready_bound: Vec<usize>,
+    pub(super) ready_bound: Vec<CellId>,
     /// Pure cells that are ready and that a measurement or resource waits for.
-    pub(super) ready_feeding: VecDeque<usize>,
+    pub(super) ready_feeding: VecDeque<CellId>,
     /// Other pure cells that are ready.
-    pub(super) ready_pure: VecDeque<usize>,
-    feeds: Vec<bool>,
-    ranks: HashMap<usize, Digest>,
+    pub(super) ready_pure: VecDeque<CellId>,
+    feeds: TiVec<StageId, bool>,
+    ranks: HashMap<CellId, Digest>,
     order: u64,
     pub(super) stopped: Option<Stop>,
     /// Resources that did not come up, with the reason.
-    dead: HashMap<usize, String>,
+    dead: HashMap<CellId, String>,
     /// How often a resource came up differently.
-    pub(super) flips: HashMap<usize, u32>,
+    pub(super) flips: HashMap<CellId, u32>,
     pub(super) commits: Vec<Commit>,
     journal: Journal,
     committed: Option<Committed>,
     /// What ended elsewhere without a record.
     pub(super) elsewhere: Option<Arc<Elsewhere>>,
-    pub(super) evidence: HashMap<usize, BTreeMap<OutputName, Artifact>>,
+    pub(super) evidence: HashMap<CellId, BTreeMap<OutputName, Artifact>>,
     study: Option<Arc<Study>>,
     pub(super) executed: usize,
     pub(super) resource_starts: usize,
@@ -236,7 +238,7 @@ impl<'a, 'l> Executor<'a, 'l> {
             |pick: fn(&State) -> bool| self.session.states.iter().filter(|s| pick(s)).count();
         let blocked = |s: &State| matches!(s, State::Settled(Outcome::Not { .. }));
         (self.context.listener)(&Event::PlanMade {
-            cells: self.session.graph.cells,
+            cells: self.session.graph.count,
             cached: count(|s| matches!(s, State::Settled(Outcome::Ok { .. }))),
             run: count(|s| matches!(s, State::Ready(_))),
             after: count(|s| matches!(s, State::Waiting)),
@@ -317,7 +319,7 @@ impl<'a, 'l> Executor<'a, 'l> {
 
     /// Takes the ready cell that the design puts first, of these the one that needs the fewest
     /// starts, the first in the order asked for among equals.
-    fn next_bound(&mut self) -> Option<usize> {
+    fn next_bound(&mut self) -> Option<CellId> {
         self.ready_bound
             .retain(|cell| matches!(self.session.states[*cell], State::Ready(_)));
         let mut best: Option<(Urgency, usize)> = None;
@@ -343,7 +345,7 @@ impl<'a, 'l> Executor<'a, 'l> {
     }
 
     /// Builds the task of a cell and gives it the next place in the order.
-    pub(super) fn task(&mut self, cell: usize, key: ActionKey) -> Task<'a> {
+    pub(super) fn task(&mut self, cell: CellId, key: ActionKey) -> Task<'a> {
         let (stage, _) = self.session.graph.place(cell);
         let study = if self.session.graph.nodes[stage].class == LockClass::Study {
             if self.study.is_none() {
@@ -361,7 +363,7 @@ impl<'a, 'l> Executor<'a, 'l> {
     }
 
     /// Executes a measurement or a resource.
-    fn bound(&mut self, cell: usize) -> Result<(), PipelineError> {
+    fn bound(&mut self, cell: CellId) -> Result<(), PipelineError> {
         let State::Ready(key) = self.session.states[cell] else {
             return Ok(());
         };
@@ -437,7 +439,7 @@ impl<'a, 'l> Executor<'a, 'l> {
     }
 
     /// Settles a ready cell with the result that another run has entered meanwhile, if there is one.
-    pub(super) fn answered(&mut self, cell: usize, key: ActionKey) -> Result<bool, PipelineError> {
+    pub(super) fn answered(&mut self, cell: CellId, key: ActionKey) -> Result<bool, PipelineError> {
         let Some(outcome) = self.session.ask_again(cell, key)? else {
             return Ok(false);
         };
@@ -457,7 +459,11 @@ impl<'a, 'l> Executor<'a, 'l> {
 
     /// Tries until the cell is ok or its retries are used up; `None` if it was planned again or
     /// settled otherwise meanwhile.
-    fn attempts(&mut self, cell: usize, key: ActionKey) -> Result<Option<Finished>, PipelineError> {
+    fn attempts(
+        &mut self,
+        cell: CellId,
+        key: ActionKey,
+    ) -> Result<Option<Finished>, PipelineError> {
         if self.session.graph.class(cell) == Class::Resource {
             (self.context.listener)(&Event::ResourceStarted {
                 cell: self.session.graph.name(cell),
@@ -520,7 +526,7 @@ impl<'a, 'l> Executor<'a, 'l> {
     /// the resource's descriptor stays valid, and other cells that need it are skipped.
     fn not_alive(
         &mut self,
-        cell: usize,
+        cell: CellId,
         key: ActionKey,
         resource: &str,
         failure: Failure,
@@ -548,7 +554,7 @@ impl<'a, 'l> Executor<'a, 'l> {
 
     pub(super) fn settle_without_executing(
         &mut self,
-        cell: usize,
+        cell: CellId,
         outcome: Outcome,
         hint: Option<String>,
     ) -> Result<(), PipelineError> {
@@ -584,7 +590,7 @@ impl<'a, 'l> Executor<'a, 'l> {
         Ok(())
     }
 
-    fn ended(&mut self, cell: usize, outcome: &Outcome, hint: Option<String>, seconds: f64) {
+    fn ended(&mut self, cell: CellId, outcome: &Outcome, hint: Option<String>, seconds: f64) {
         let status = outcome.status();
         let name = self.session.graph.name(cell);
         match status {
@@ -634,7 +640,7 @@ impl<'a, 'l> Executor<'a, 'l> {
             }
             None => "not reached".to_owned(),
         };
-        for cell in 0..self.session.graph.cells {
+        for cell in self.session.graph.cells() {
             if self.session.settled(cell).is_none() {
                 self.session.settle(cell, Outcome::skipped(why.as_str()))?;
             }
@@ -644,7 +650,7 @@ impl<'a, 'l> Executor<'a, 'l> {
         let lock = self.session.to_lock();
         // Where nothing is ok, say on a machine without the engine, an earlier lock knows more than this run.
         let ok = |cell| matches!(self.session.settled(cell), Some(Outcome::Ok { .. }));
-        let knows = (0..self.session.graph.cells).any(ok) || !path.exists();
+        let knows = self.session.graph.cells().any(ok) || !path.exists();
         let written = knows && lock.write(&path)?;
         let summary = summary(&mut self, path, written)?;
         self.journal.close()?;
@@ -661,10 +667,10 @@ impl<'a, 'l> Executor<'a, 'l> {
 }
 
 /// Returns for each stage whether a measurement or resource waits for it, however far down.
-fn feeding_stages(session: &Session<'_>) -> Vec<bool> {
+fn feeding_stages(session: &Session<'_>) -> TiVec<StageId, bool> {
     let nodes = &session.graph.nodes;
-    let mut feeds = vec![false; nodes.len()];
-    for number in (0..nodes.len()).rev() {
+    let mut feeds = TiVec::from(vec![false; nodes.len()]);
+    for number in nodes.keys().rev() {
         feeds[number] = nodes[number]
             .readers
             .iter()

@@ -6,6 +6,7 @@ use super::attempt::{Attempts, fail, take};
 use super::drive::{Executor, Stop};
 use super::live::resources_of;
 use crate::error::PipelineError;
+use crate::ids::CellId;
 use crate::plan::{AwayFailure, Elsewhere, Outcome};
 use crate::record::Record;
 use crate::stage::{CellStatus, Content, Failure, Output};
@@ -37,7 +38,7 @@ impl Executor<'_, '_> {
 
     /// Settles a placed cell without a result by what is known of it: the failure is a line of the ledger like that of
     /// a cell that failed here.
-    pub(super) fn not_here(&mut self, cell: usize, key: ActionKey) -> Result<(), PipelineError> {
+    pub(super) fn not_here(&mut self, cell: CellId, key: ActionKey) -> Result<(), PipelineError> {
         let failure = self.failure_elsewhere(cell);
         if failure.status == CellStatus::Skipped {
             let outcome = Outcome::skipped(failure.reason);
@@ -69,10 +70,11 @@ impl Executor<'_, '_> {
     }
 
     /// Returns why what needs a resource failed: where nobody prepared it, that is why it is not there.
-    fn failure_of_reader(&self, cell: usize, elsewhere: &Elsewhere) -> Option<AwayFailure> {
+    fn failure_of_reader(&self, cell: CellId, elsewhere: &Elsewhere) -> Option<AwayFailure> {
         let graph = &self.session.graph;
-        let needs = |reader: &usize| resources_of(graph, *reader).contains(&cell);
-        let mut readers = (0..graph.cells)
+        let needs = |reader: &CellId| resources_of(graph, *reader).contains(&cell);
+        let mut readers = graph
+            .cells()
             .filter(|reader| graph.placement(*reader).is_some())
             .filter(needs);
         readers.find_map(|reader| {
@@ -85,7 +87,7 @@ impl Executor<'_, '_> {
         })
     }
 
-    fn failure_elsewhere(&self, cell: usize) -> AwayFailure {
+    fn failure_elsewhere(&self, cell: CellId) -> AwayFailure {
         let at = (
             self.session.graph.stage_name(cell).to_owned(),
             self.session.graph.coordinates_text(cell).to_owned(),

@@ -11,6 +11,7 @@ use super::drive::Executor;
 use crate::error::PipelineError;
 use crate::event::Event;
 use crate::graph::Graph;
+use crate::ids::CellId;
 use crate::name::OutputName;
 use crate::plan::{Outcome, State};
 use crate::record::Record;
@@ -18,7 +19,7 @@ use crate::stage::{Artifact, Class, Content, Failure, Json, Lease, Output, Watch
 
 /// A resource that is alive, with the exclusive names it holds.
 pub(super) struct Live {
-    pub(super) cell: usize,
+    pub(super) cell: CellId,
     lease: Box<dyn Lease>,
     exclusive: Vec<String>,
     /// The record of its start.
@@ -31,18 +32,18 @@ pub(super) struct Live {
 pub(super) struct LiveSet(Vec<Live>);
 
 impl LiveSet {
-    pub(super) fn has(&self, cell: usize) -> bool {
+    pub(super) fn has(&self, cell: CellId) -> bool {
         self.0.iter().any(|l| l.cell == cell)
     }
 
-    pub(super) fn json(&self, cell: usize) -> Option<Json> {
+    pub(super) fn json(&self, cell: CellId) -> Option<Json> {
         self.0
             .iter()
             .find(|l| l.cell == cell)
             .map(|l| l.lease.live().clone())
     }
 
-    pub(super) fn cells(&self) -> Vec<usize> {
+    pub(super) fn cells(&self) -> Vec<CellId> {
         self.0.iter().map(|l| l.cell).collect()
     }
 }
@@ -71,7 +72,7 @@ pub(super) enum Alive {
 }
 
 /// Returns the resources that must be alive while a cell executes, those they need first.
-pub(crate) fn resources_of(graph: &Graph<'_>, cell: usize) -> Vec<usize> {
+pub(crate) fn resources_of(graph: &Graph<'_>, cell: CellId) -> Vec<CellId> {
     let mut found = Vec::new();
     for input in graph.inputs(cell) {
         if graph.class(input) == Class::Resource && !found.contains(&input) {
@@ -88,7 +89,7 @@ pub(crate) fn resources_of(graph: &Graph<'_>, cell: usize) -> Vec<usize> {
 
 impl<'a> Executor<'a, '_> {
     /// The exclusive names a cell holds while it executes.
-    pub(super) fn exclusive_names(&self, cell: usize) -> Vec<String> {
+    pub(super) fn exclusive_names(&self, cell: CellId) -> Vec<String> {
         let (stage, _) = self.session.graph.place(cell);
         let stage = self.session.graph.nodes[stage].stage;
         if stage.exclusive.is_empty() && stage.class == Class::Measurement {
@@ -98,7 +99,7 @@ impl<'a> Executor<'a, '_> {
     }
 
     /// Makes everything alive that a cell needs.
-    pub(super) fn ensure_live(&mut self, cell: usize) -> Result<Alive, PipelineError> {
+    pub(super) fn ensure_live(&mut self, cell: CellId) -> Result<Alive, PipelineError> {
         let needed = resources_of(&self.session.graph, cell);
         self.drop_dead(&needed)?;
         for resource in &needed {
@@ -115,7 +116,7 @@ impl<'a> Executor<'a, '_> {
     }
 
     /// Asks the leases that are needed whether they live, and releases those that died.
-    fn drop_dead(&mut self, needed: &[usize]) -> Result<(), PipelineError> {
+    fn drop_dead(&mut self, needed: &[CellId]) -> Result<(), PipelineError> {
         let mut dead = Vec::new();
         for live in self.live.0.iter_mut().filter(|l| needed.contains(&l.cell)) {
             if let Err(failure) = live.lease.check() {
@@ -134,7 +135,7 @@ impl<'a> Executor<'a, '_> {
     }
 
     /// Returns the watches over what a cell uses.
-    pub(super) fn watches(&self, cell: usize) -> Vec<Watch> {
+    pub(super) fn watches(&self, cell: CellId) -> Vec<Watch> {
         let needed = resources_of(&self.session.graph, cell);
         let used = self.live.0.iter().filter(|l| needed.contains(&l.cell));
         used.filter_map(|live| {
@@ -147,7 +148,7 @@ impl<'a> Executor<'a, '_> {
     }
 
     /// Returns why a cell is not a measurement if a resource it used died before its end.
-    pub(super) fn died_meanwhile(&mut self, cell: usize) -> Option<Failure> {
+    pub(super) fn died_meanwhile(&mut self, cell: CellId) -> Option<Failure> {
         let needed = resources_of(&self.session.graph, cell);
         for live in self.live.0.iter_mut().filter(|l| needed.contains(&l.cell)) {
             if let Err(failure) = live.lease.check_after_use() {
@@ -161,8 +162,8 @@ impl<'a> Executor<'a, '_> {
     /// stage, and holders of its exclusive names, unless they are needed too.
     pub(super) fn make_room(
         &mut self,
-        resource: usize,
-        needed: &[usize],
+        resource: CellId,
+        needed: &[CellId],
     ) -> Result<(), PipelineError> {
         let names = self.exclusive_names(resource);
         let stage = self.session.graph.place(resource).0;
@@ -178,7 +179,7 @@ impl<'a> Executor<'a, '_> {
     }
 
     /// Starts a resource whose descriptor is known for a cell that needs it, and compares.
-    fn start(&mut self, cell: usize, reader: usize) -> Result<Alive, PipelineError> {
+    fn start(&mut self, cell: CellId, reader: CellId) -> Result<Alive, PipelineError> {
         let name = self.session.graph.name(cell);
         let Some(Outcome::Ok {
             key,
@@ -302,7 +303,7 @@ impl<'a> Executor<'a, '_> {
     /// Keeps the lease of a resource that has just executed.
     pub(super) fn adopt(
         &mut self,
-        cell: usize,
+        cell: CellId,
         lease: Box<dyn Lease>,
         exclusive: Vec<String>,
         record: Digest,
@@ -316,11 +317,11 @@ impl<'a> Executor<'a, '_> {
     }
 
     /// Releases what no ready cell needs, and `keep` does not.
-    pub(super) fn release_idle(&mut self, keep: &[usize]) -> Result<(), PipelineError> {
+    pub(super) fn release_idle(&mut self, keep: &[CellId]) -> Result<(), PipelineError> {
         if self.live.0.is_empty() {
             return Ok(());
         }
-        let mut needed: BTreeSet<usize> = keep.iter().copied().collect();
+        let mut needed: BTreeSet<CellId> = keep.iter().copied().collect();
         for cell in &self.ready_bound {
             if matches!(self.session.states[*cell], State::Ready(_)) {
                 needed.extend(resources_of(&self.session.graph, *cell));
@@ -349,7 +350,7 @@ impl<'a> Executor<'a, '_> {
     /// ended well can be asked for like that of one that failed.
     fn name_left(
         &mut self,
-        cell: usize,
+        cell: CellId,
         start: Digest,
         left: BTreeMap<OutputName, Artifact>,
     ) -> Result<(), PipelineError> {
@@ -376,9 +377,9 @@ impl<'a> Executor<'a, '_> {
     }
 
     /// Releases a resource after those that need it.
-    pub(super) fn release_with_dependants(&mut self, cell: usize) -> Result<(), PipelineError> {
+    pub(super) fn release_with_dependants(&mut self, cell: CellId) -> Result<(), PipelineError> {
         let others = self.live.cells();
-        let dependants: Vec<usize> = others
+        let dependants: Vec<CellId> = others
             .into_iter()
             .filter(|c| *c == cell || resources_of(&self.session.graph, *c).contains(&cell))
             .collect();

@@ -10,6 +10,7 @@ use super::attempt::{Context, Finished, execute};
 use super::drive::Executor;
 use super::task::Task;
 use crate::error::PipelineError;
+use crate::ids::CellId;
 use crate::plan::State;
 
 /// Results are committed together after this long, or when there are this many: a synced
@@ -55,7 +56,7 @@ impl Executor<'_, '_> {
                         self.interrupt();
                         break;
                     }
-                    let queue: &mut VecDeque<usize> = if feeding {
+                    let queue: &mut VecDeque<CellId> = if feeding {
                         &mut self.ready_feeding
                     } else {
                         &mut self.ready_pure

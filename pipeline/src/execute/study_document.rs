@@ -51,10 +51,7 @@ impl StudyDocument {
             store.rebuild(crate::record::view)?;
         }
         let mut session = Session::new(experiment, registry, store, &options)?;
-        let open = session
-            .states
-            .iter()
-            .position(|s| !matches!(s, State::Settled(_)));
+        let open = session.states.position(|s| !matches!(s, State::Settled(_)));
         if let Some(cell) = open {
             let open = session
                 .states
@@ -249,8 +246,8 @@ fn edited(session: &Session<'_>) -> Result<Option<String>, PipelineError> {
         .iter()
         .filter(|n| n.stage.class != Class::Pure)
     {
-        for (i, cell) in node.stage.cells.iter().enumerate() {
-            let Some(record) = session.states[node.first + i].record() else {
+        for (i, cell) in node.stage.cells.iter_enumerated() {
+            let Some(record) = session.states[node.cell(i)].record() else {
                 continue;
             };
             let record = Record::parse(&session.store.get(&record)?);
@@ -258,7 +255,7 @@ fn edited(session: &Session<'_>) -> Result<Option<String>, PipelineError> {
                 value_digest(&r.recipe.parameters) == node.parameters[cell.parameters as usize]
             });
             if !same {
-                let name = session.graph.name(node.first + i);
+                let name = session.graph.name(node.cell(i));
                 return Ok(Some(format!(
                     "the experiment's settings for {name} have changed since it was executed"
                 )));

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::drive::{Executor, Stop};
 use crate::error::PipelineError;
+use crate::ids::CellId;
 use crate::lock::LockClass;
 use crate::name::OutputName;
 use crate::plan::{Lack, Outcome, Session};
@@ -73,9 +74,9 @@ pub(super) fn summary(
     let mut ledger = ledger(session, true);
     let mut at = 0;
     for node in &session.graph.nodes {
-        for cell in node.first..node.first + node.stage.cells.len() {
+        for (position, cell) in node.cells().enumerate() {
             if let Some(evidence) = executor.evidence.get(&cell) {
-                ledger[at + cell - node.first].evidence = evidence.clone();
+                ledger[at + position].evidence = evidence.clone();
             }
         }
         at += node.stage.cells.len() + node.stage.excluded.len();
@@ -85,14 +86,14 @@ pub(super) fn summary(
         *counts.entry(line.status.word()).or_default() += 1;
     }
     let mut results = Vec::new();
-    for (number, node) in session.graph.nodes.iter().enumerate() {
+    for (number, node) in session.graph.nodes.iter_enumerated() {
         if node.class != LockClass::Study || !node.readers.is_empty() {
             continue;
         }
-        for (i, cell) in node.stage.cells.iter().enumerate() {
+        for (i, cell) in node.stage.cells.iter_enumerated() {
             let Some(Outcome::Ok {
                 record, outputs, ..
-            }) = session.settled(node.first + i)
+            }) = session.settled(node.cell(i))
             else {
                 continue;
             };
@@ -108,7 +109,7 @@ pub(super) fn summary(
             });
         }
     }
-    let is_ok = |cell: usize| match session.settled(cell) {
+    let is_ok = |cell: CellId| match session.settled(cell) {
         Some(Outcome::Ok { .. }) => true,
         // Of a block that was not needed.
         Some(Outcome::Not { status, .. }) => *status == CellStatus::Excluded,
@@ -116,8 +117,7 @@ pub(super) fn summary(
     };
     let done = session
         .selected
-        .iter()
-        .enumerate()
+        .iter_enumerated()
         .all(|(cell, selected)| !selected || is_ok(cell));
     Ok(RunSummary {
         counts,
@@ -152,10 +152,10 @@ pub(super) fn study_of(session: &mut Session<'_>) -> Study {
 fn ledger(session: &Session<'_>, with_study: bool) -> Vec<LedgerLine> {
     let experiment = session.graph.experiment;
     let mut lines = Vec::new();
-    let nodes = session.graph.nodes.iter().enumerate();
+    let nodes = session.graph.nodes.iter_enumerated();
     for (number, node) in nodes.filter(|(_, n)| with_study || n.class != LockClass::Study) {
-        for (i, cell) in node.stage.cells.iter().enumerate() {
-            let (status, reason, record) = match session.settled(node.first + i) {
+        for (i, cell) in node.stage.cells.iter_enumerated() {
+            let (status, reason, record) = match session.settled(node.cell(i)) {
                 Some(Outcome::Not {
                     status,
                     reason,
@@ -165,7 +165,7 @@ fn ledger(session: &Session<'_>, with_study: bool) -> Vec<LedgerLine> {
                 _ => (CellStatus::Ok, None, None),
             };
             // Of an ok cell only the study wants to know how it came about.
-            let wanted = record.or(match session.settled(node.first + i) {
+            let wanted = record.or(match session.settled(node.cell(i)) {
                 Some(Outcome::Ok { record, .. }) if !with_study => Some(record),
                 _ => None,
             });
@@ -173,7 +173,7 @@ fn ledger(session: &Session<'_>, with_study: bool) -> Vec<LedgerLine> {
                 .filter(|_| node.stage.class == Class::Measurement)
                 .and_then(|record| Record::parse(&session.store.get(record).ok()?).ok());
             let (executions, discarded) = match told {
-                Some(_) => session.executions(node.first + i),
+                Some(_) => session.executions(node.cell(i)),
                 None => (0, Vec::new()),
             };
             let execution = told.as_ref().map(|record| Execution {

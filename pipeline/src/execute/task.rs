@@ -8,6 +8,7 @@ use artifacts::ActionKey;
 
 use crate::design::Place;
 use crate::graph::{Graph, Member};
+use crate::ids::{CellId, StageId};
 use crate::key::Recipe;
 use crate::lock::LockClass;
 use crate::plan::{Outcome, Session};
@@ -16,7 +17,7 @@ use crate::stage::{Class, Coordinates, Input, InputCell, Json, StageKind, Study,
 
 /// One cell to execute.
 pub(super) struct Task<'a> {
-    pub(super) cell: usize,
+    pub(super) cell: CellId,
     pub(super) name: String,
     pub(super) kind: &'a dyn StageKind,
     pub(super) stage: String,
@@ -45,7 +46,7 @@ impl<'a> Task<'a> {
     /// Builds the task of a cell whose inputs are settled.
     pub(super) fn new(
         session: &mut Session<'a>,
-        cell: usize,
+        cell: CellId,
         key: ActionKey,
         order: u64,
         study: Option<Arc<Study>>,
@@ -95,13 +96,13 @@ impl<'a> Task<'a> {
     }
 
     /// Tells the inputs how to reach what is alive.
-    pub(super) fn connect(&mut self, graph: &Graph<'_>, live: impl Fn(usize) -> Option<Json>) {
+    pub(super) fn connect(&mut self, graph: &Graph<'_>, live: impl Fn(CellId) -> Option<Json>) {
         let (number, i) = graph.place(self.cell);
         for (need, input) in graph.nodes[number].needs.iter().zip(&mut self.inputs) {
             let members = need.members(need.group_of_reader[i]);
             for (member, cell) in members.zip(&mut input.cells) {
                 if let Member::Cell(m) = member {
-                    cell.live = live(graph.nodes[need.stage].first + m);
+                    cell.live = live(graph.nodes[need.stage].cell(m));
                 }
             }
         }
@@ -110,7 +111,12 @@ impl<'a> Task<'a> {
 
 /// An input cell as its reader sees it. The digest of a record is shown to nobody but stages
 /// that see the study, and only that of a measurement: no other key or trail holds it.
-fn input_cell(session: &Session<'_>, stage: usize, member: Member, sees_study: bool) -> InputCell {
+fn input_cell(
+    session: &Session<'_>,
+    stage: StageId,
+    member: Member,
+    sees_study: bool,
+) -> InputCell {
     let node = &session.graph.nodes[stage];
     let at = match member {
         Member::Cell(i) => &node.stage.cells[i].at,
@@ -121,7 +127,7 @@ fn input_cell(session: &Session<'_>, stage: usize, member: Member, sees_study: b
     let mut parameters = shown.map_or(Json::Null, |set| node.stage.parameter_sets[set].clone());
     parameters.sort_all_objects();
     let outcome = match member {
-        Member::Cell(i) => session.settled(node.first + i),
+        Member::Cell(i) => session.settled(node.cell(i)),
         Member::Excluded(_) => None,
     };
     match outcome {

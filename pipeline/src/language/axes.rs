@@ -3,10 +3,12 @@
 use std::collections::HashSet;
 
 use artifacts::Scalar;
+use typed_index_collections::TiSlice;
 
 use super::diagnostics::{Mistake, Span};
 use super::grammar::Range;
 use super::tree::{Node, Value};
+use crate::ids::AxisId;
 use crate::stage::{Json, Step};
 use crate::suggest::remedy;
 
@@ -37,6 +39,9 @@ pub(crate) struct AxisDraft {
     /// Its declaration is wrong, so nothing can be said about its labels.
     pub(crate) broken: bool,
 }
+
+/// The axes of an experiment, in the order declared.
+pub(crate) type Axes = TiSlice<AxisId, AxisDraft>;
 
 /// A label that stands for another one of its axis: settings see that one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

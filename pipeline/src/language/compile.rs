@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::axes::{AxisDraft, axis, is_plain_list, select};
+use typed_index_collections::{TiSlice, TiVec};
+
+use super::axes::{Axes, AxisDraft, axis, is_plain_list, select};
 use super::check::Checker;
 use super::design;
 use super::diagnostics::{Diagnostics, Mistake, MistakeKind, Sink, Span};
@@ -20,6 +22,7 @@ use super::stages::{Draft, drafts, order};
 use super::tree::{Node, Value};
 use super::{check_name, needs, parse};
 use crate::experiment::{Axis, Experiment, Order, Stage};
+use crate::ids::{AxisId, DraftId, StageId};
 use crate::reuse::Reuse;
 use crate::stage::{Class, Json, Library, Registry, Shared, StageKind, Step};
 use crate::suggest::remedy;
@@ -151,8 +154,8 @@ fn compile(
         &drafts.iter().map(|d| d.name).collect::<Vec<_>>(),
         sink,
     );
-    let order = order(&drafts, sink);
-    let mut included = Vec::new();
+    let in_order = order(&drafts, sink);
+    let mut included: TiVec<DraftId, _> = TiVec::new();
     for draft in &drafts {
         let cells = if draft.broken {
             Vec::new()
@@ -169,15 +172,14 @@ fn compile(
         overrides,
     };
     // What is left out of a stage is left out of those that need it, so they come later.
-    let mut stages: Vec<Option<Stage>> = drafts.iter().map(|_| None).collect();
-    let in_order: Vec<usize> = order.clone().unwrap_or_else(|| (0..drafts.len()).collect());
-    for i in in_order {
+    let mut stages: TiVec<DraftId, Option<Stage>> = drafts.iter().map(|_| None).collect();
+    for i in in_order.clone().unwrap_or_else(|| drafts.keys().collect()) {
         let (draft, cells) = (&drafts[i], &included[i]);
         if !draft.broken {
             stages[i] = expand(draft, &axes, &drafts, (cells, &stages), &context);
         }
     }
-    let order = order?;
+    let in_order = in_order?;
     if !options.partial && stages.iter().any(Option::is_none) {
         // What can be told of the others is told now: all mistakes come at once.
         for (stage, draft) in stages.iter().zip(&drafts) {
@@ -186,25 +188,22 @@ fn compile(
             }
         }
     }
-    let mut stages: Vec<_> = stages.into_iter().collect::<Option<Vec<_>>>()?;
-    let position = |declared: &usize| {
-        order
-            .iter()
-            .position(|o| o == declared)
-            .expect("every stage is in the order")
-    };
-    let declared_order = order.clone();
-    for stage in &mut stages {
-        stage.needs = stage.needs.iter().map(position).collect();
+    if stages.iter().any(Option::is_none) {
+        return None;
     }
-    let mut slots: Vec<_> = stages.into_iter().map(Some).collect();
-    let mut stages: Vec<_> = order
-        .iter()
-        .map(|i| slots[*i].take().expect("each stage is taken once"))
-        .collect();
+    let place = |declared: &DraftId| {
+        let place = in_order.position(|draft| draft == declared);
+        place.expect("every stage is in the order")
+    };
+    let in_place = |declared: &DraftId| {
+        let mut stage = stages[*declared].take().expect("each stage is taken once");
+        stage.needs = drafts[*declared].needs.iter().map(place).collect();
+        stage
+    };
+    let mut stages: TiVec<StageId, Stage> = in_order.iter().map(in_place).collect();
 
     if !options.partial {
-        let drafts = declared_order.iter().map(|i| &drafts[*i]).collect();
+        let drafts = in_order.iter().map(|i| &drafts[*i]).collect();
         let all = needs::Stages {
             stages: &stages,
             drafts,
@@ -238,22 +237,23 @@ fn compile(
     };
     let design = match (&design, unit) {
         (Some(design), Some(declared)) => {
-            let unit = position(&declared);
-            let kinds = declared_order.iter().map(|i| drafts[*i].kind);
-            let kinds = kinds.collect::<Option<Vec<_>>>()?;
+            let unit = place(&declared);
+            let kinds = in_order.iter().map(|i| drafts[*i].kind);
+            let kinds = kinds.collect::<Option<TiVec<_, _>>>()?;
             let design = design.finish(unit, (&stages, &kinds), &axes, seed, sink);
             if design.until.is_some() {
-                let drafts: Vec<&Draft<'_>> = declared_order.iter().map(|i| &drafts[*i]).collect();
+                let drafts: TiVec<StageId, &Draft<'_>> =
+                    in_order.iter().map(|i| &drafts[*i]).collect();
                 look_repeatedly(&mut stages, &kinds, &drafts, sink);
             }
             Some(design)
         }
         _ => None,
     };
-    let kinds = declared_order.iter().map(|i| drafts[*i].kind);
+    let kinds = in_order.iter().map(|i| drafts[*i].kind);
     share(
         &mut stages,
-        &kinds.collect::<Option<Vec<_>>>()?,
+        &kinds.collect::<Option<TiVec<_, _>>>()?,
         design.as_ref().and_then(|design| arm(design, &axes)),
     );
     let profile = profile.map(|(name, _)| name);
@@ -299,9 +299,9 @@ fn compile(
 
 /// Lets pure stages know that the study looks at its figures after each block.
 fn look_repeatedly(
-    stages: &mut [Stage],
-    kinds: &[&dyn StageKind],
-    drafts: &[&Draft<'_>],
+    stages: &mut TiSlice<StageId, Stage>,
+    kinds: &TiSlice<StageId, &dyn StageKind>,
+    drafts: &TiSlice<StageId, &Draft<'_>>,
     sink: &Sink,
 ) {
     let all = stages.iter_mut().zip(kinds).zip(drafts);
@@ -322,7 +322,7 @@ fn look_repeatedly(
 }
 
 /// Returns the axis of the A/A arm, its label, and the label that it stands for.
-fn arm(design: &crate::design::Design, axes: &[AxisDraft]) -> Option<(String, String, String)> {
+fn arm(design: &crate::design::Design, axes: &Axes) -> Option<(String, String, String)> {
     let control = design.control?;
     let axis = &axes[control.axis];
     let label = |at: u16| axis.labels[usize::from(at)].to_string();
@@ -332,8 +332,8 @@ fn arm(design: &crate::design::Design, axes: &[AxisDraft]) -> Option<(String, St
 
 /// Tells each pure stage with verdicts what they share with those of others.
 fn share(
-    stages: &mut [Stage],
-    kinds: &[&dyn StageKind],
+    stages: &mut TiSlice<StageId, Stage>,
+    kinds: &TiSlice<StageId, &dyn StageKind>,
     control: Option<(String, String, String)>,
 ) {
     let decides = |stage: &Stage, kind: &&dyn StageKind, set: u32| {
@@ -394,12 +394,7 @@ fn profile<'a>(root: &'a Node, options: &Options, sink: &Sink) -> Option<(&'a st
 
 /// Checks the sections whose placeholders may only be parameters.
 fn check_root(root: &Node, schema: &Json, values: &Values, registry: &Registry, sink: &Sink) {
-    let scope = Scope {
-        parameters: values,
-        axes: &[],
-        over: &[],
-        labels: &[],
-    };
+    let scope = Scope::of_parameters(values);
     let expand = |text: &str, span: Span, route: &[Step]| scope.values(text, span, route);
     let collections: Vec<String> = registry
         .collections
@@ -465,12 +460,7 @@ fn check_root(root: &Node, schema: &Json, values: &Values, registry: &Registry, 
 
 /// Checks the profiles that are not in force; the other is checked as it is used.
 fn check_profiles(root: &Node, in_force: Option<&str>, values: &Values, sink: &Sink) {
-    let scope = Scope {
-        parameters: values,
-        axes: &[],
-        over: &[],
-        labels: &[],
-    };
+    let scope = Scope::of_parameters(values);
     let declared = root.get("axes").map(Node::entries).unwrap_or_default();
     for (key, node) in root.get("profiles").map(Node::entries).unwrap_or_default() {
         let route = [Step::Key("profiles".into()), Step::Key(key.text.clone())];
@@ -522,17 +512,12 @@ fn axes(
     values: &Values,
     checker: &Checker,
     sink: &Sink,
-) -> Vec<AxisDraft> {
+) -> TiVec<AxisId, AxisDraft> {
     let schema = checker
         .document
         .pointer("/$defs/Axis")
         .expect("the file's schema defines axes");
-    let scope = Scope {
-        parameters: values,
-        axes: &[],
-        over: &[],
-        labels: &[],
-    };
+    let scope = Scope::of_parameters(values);
     let read = |node: &Node, route: &[Step], out: &mut Vec<Mistake>| -> Option<Node> {
         let before = out.len();
         scope.check(node, route, out);
@@ -548,7 +533,7 @@ fn axes(
         out.extend(checker.check(schema, &node, route));
         (out.len() == before).then_some(node)
     };
-    let mut axes = Vec::new();
+    let mut axes = TiVec::new();
     let section = root.get("axes");
     if let Some(section) = section.filter(|s| !matches!(s.value, Value::Map(_))) {
         let message = format!("expected a mapping, found {}", section.describe());
@@ -627,7 +612,7 @@ fn any_text(node: &Node, test: &dyn Fn(&str) -> bool) -> bool {
 fn with_definitions_resolved(
     root: &Node,
     values: &Values,
-    axes: &[AxisDraft],
+    axes: &Axes,
     registry: &Registry,
     sink: &Sink,
 ) -> (Node, BTreeSet<(String, String)>) {

@@ -7,18 +7,20 @@ use std::time::Duration;
 
 use artifacts::Scalar;
 use serde_json::json;
+use typed_index_collections::{TiSlice, TiVec};
 
-use super::axes::{Arm, AxisDraft, MAX_LABELS, insane};
+use super::axes::{Arm, Axes, AxisDraft, MAX_LABELS, insane};
 use super::check::Checker;
 use super::design_file::{ControlFile, DesignFile, UntilFile};
 use super::diagnostics::{Mistake, Sink, Span};
 use super::interpolate::{Scope, Values};
 use super::launches::{candidates, class, launches};
 use super::settings::{BlocksText, DurationText};
-use super::stages::Draft;
+use super::stages::{Draft, Drafts};
 use super::tree::{Node, scalar_json};
 use crate::design::{BLOCK, CONTROL, Control, Design, Quiet, UnitOrder, Until, sequence};
 use crate::experiment::Stage;
+use crate::ids::{AxisId, DraftId, StageId};
 use crate::stage::{Class, Json, StageKind, Step};
 use crate::suggest::{list, remedy};
 
@@ -34,8 +36,8 @@ pub(crate) struct DesignDraft {
     least_blocks: Option<usize>,
     /// How many blocks there would be without the profile.
     declared_blocks: usize,
-    /// The position of the axis of blocks.
-    axis: usize,
+    /// The axis of blocks.
+    axis: AxisId,
     control: Option<Control>,
 }
 
@@ -58,7 +60,7 @@ pub(crate) fn read(
     profile: Option<(&str, &Node)>,
     values: &Values,
     checker: &Checker,
-    axes: &mut Vec<AxisDraft>,
+    axes: &mut TiVec<AxisId, AxisDraft>,
     sink: &Sink,
 ) -> Option<DesignDraft> {
     let own = root.get("design").map(|node| (node, vec![key("design")]));
@@ -76,18 +78,13 @@ pub(crate) fn read(
         blocks: 0,
         least_blocks: None,
         declared_blocks: 0,
-        axis: axes.len(),
+        axis: AxisId::from(axes.len()),
         control: None,
     };
     if let Some((place, _)) = root.entry("design") {
         draft.span = place.span;
     }
-    let scope = Scope {
-        parameters: values,
-        axes: &[],
-        over: &[],
-        labels: &[],
-    };
+    let scope = Scope::of_parameters(values);
     let schema = checker
         .document
         .pointer("/$defs/DesignFile")
@@ -222,7 +219,12 @@ impl DesignDraft {
     }
 
     /// Returns the rule that ends blocks.
-    fn until(&self, stages: &[Stage], kinds: &[&dyn StageKind], sink: &Sink) -> Option<Until> {
+    fn until(
+        &self,
+        stages: &TiSlice<StageId, Stage>,
+        kinds: &TiSlice<StageId, &dyn StageKind>,
+        sink: &Sink,
+    ) -> Option<Until> {
         let Some(UntilFile::Rule(rule)) = &self.file.until else {
             return None;
         };
@@ -251,7 +253,7 @@ impl DesignDraft {
     /// Adds the axis of blocks.
     fn add_blocks(
         &mut self,
-        axes: &mut Vec<AxisDraft>,
+        axes: &mut TiVec<AxisId, AxisDraft>,
         by_hand: Option<Span>,
         sink: &Sink,
         broken: bool,
@@ -280,7 +282,7 @@ impl DesignDraft {
     }
 
     /// Adds the label of the A/A arm to its axis.
-    fn add_arm(&mut self, axes: &mut [AxisDraft], sink: &Sink) {
+    fn add_arm(&mut self, axes: &mut Axes, sink: &Sink) {
         let Some(ControlFile::Arm(arm)) = self.file.control.clone() else {
             return;
         };
@@ -288,14 +290,11 @@ impl DesignDraft {
             sink.add(self.mistake("control", below, message, hint));
         };
         let names = || axes.iter().map(|a| a.name.as_str()).filter(|a| *a != BLOCK);
-        let Some(position) = axes
-            .iter()
-            .position(|a| a.name == arm.axis && a.name != BLOCK)
-        else {
+        let Some(id) = axes.position(|a| a.name == arm.axis && a.name != BLOCK) else {
             let hint = remedy(&arm.axis, "axes", names());
             return wrong("axis", format!("unknown axis `{}`", arm.axis), hint);
         };
-        let axis = &axes[position];
+        let axis = &axes[id];
         if axis.broken {
             return;
         }
@@ -331,7 +330,7 @@ impl DesignDraft {
             );
             return wrong("axis", message, hint);
         }
-        let axis = &mut axes[position];
+        let axis = &mut axes[id];
         let at = axis.declared;
         axis.labels.insert(at, name);
         let fields = axis.fields[usize::from(stands_for)].clone();
@@ -340,7 +339,7 @@ impl DesignDraft {
         let label = u16::try_from(at).expect("an axis has fewer than 2^16 labels");
         axis.arm = Some(Arm { label, stands_for });
         self.control = Some(Control {
-            axis: position,
+            axis: id,
             label,
             stands_for,
         });
@@ -350,16 +349,16 @@ impl DesignDraft {
     /// with it. Returns the unit.
     pub(crate) fn put_into(
         &self,
-        drafts: &mut [Draft],
-        axes: &[AxisDraft],
+        drafts: &mut Drafts<'_>,
+        axes: &Axes,
         sink: &Sink,
-    ) -> Option<usize> {
+    ) -> Option<DraftId> {
         let unit = self.unit(drafts, sink)?;
-        let mut inside = vec![false; drafts.len()];
+        let mut inside = TiVec::from(vec![false; drafts.len()]);
         inside[unit] = true;
         // A stage may be declared before those it needs: repeat until nothing is added.
         loop {
-            let more = (0..drafts.len()).find(|i| {
+            let more = drafts.keys().find(|i| {
                 !inside[*i]
                     && class(&drafts[*i]).is_some_and(|c| c != Class::Pure)
                     && drafts[*i].needs.iter().any(|n| inside[*n])
@@ -404,7 +403,7 @@ impl DesignDraft {
         Some(unit)
     }
 
-    fn unit(&self, drafts: &[Draft], sink: &Sink) -> Option<usize> {
+    fn unit(&self, drafts: &Drafts<'_>, sink: &Sink) -> Option<DraftId> {
         let candidates = candidates(drafts);
         let names = || candidates.iter().map(|i| drafts[*i].name);
         let Some(named) = &self.file.unit else {
@@ -426,12 +425,12 @@ impl DesignDraft {
                 }
             };
         };
-        let Some(unit) = drafts.iter().position(|d| d.name == named) else {
+        let Some(unit) = drafts.position(|d| d.name == named) else {
             let hint = remedy(named, "stages", drafts.iter().map(|d| d.name));
             sink.add(self.mistake("unit", "", format!("unknown stage `{named}`"), hint));
             return None;
         };
-        let measured = |stage: usize| {
+        let measured = |stage: DraftId| {
             let needs = |d: &Draft| d.needs.contains(&stage) && class(d) != Some(Class::Pure);
             class(&drafts[stage]) == Some(Class::Measurement) || drafts.iter().any(needs)
         };
@@ -466,9 +465,9 @@ impl DesignDraft {
     /// Finds the launches among the cells of the unit, and orders them.
     pub(crate) fn finish(
         &self,
-        unit: usize,
-        (stages, kinds): (&[Stage], &[&dyn StageKind]),
-        axes: &[AxisDraft],
+        unit: StageId,
+        (stages, kinds): (&TiSlice<StageId, Stage>, &TiSlice<StageId, &dyn StageKind>),
+        axes: &Axes,
         seed: u64,
         sink: &Sink,
     ) -> Design {
@@ -513,7 +512,7 @@ impl DesignDraft {
 }
 
 /// Returns the design as the canonical form has it.
-pub(crate) fn design_json(design: &Design, unit: &str, axes: &[AxisDraft]) -> Json {
+pub(crate) fn design_json(design: &Design, unit: &str, axes: &Axes) -> Json {
     let control = design.control.map(|control| {
         let axis = &axes[control.axis];
         let label = |i: u16| scalar_json(&axis.labels[usize::from(i)]);

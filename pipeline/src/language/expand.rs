@@ -6,19 +6,22 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::axes::AxisDraft;
+use typed_index_collections::TiSlice;
+
+use super::axes::Axes;
 use super::diagnostics::{Mistake, Sink};
 use super::inclusions::{Inclusion, lonely};
 use super::interpolate::{Scope, Values};
 use super::library::Layers;
 use super::rules::{Rule, reason, rules};
 use super::same::{adopted_twice, is_arm, needs_two, twins};
-use super::stages::{Draft, coordinates};
+use super::stages::{Draft, Drafts, coordinates};
 use super::tree::Node;
 use super::variant::{Sets, Variant};
 use crate::cause::Cause;
 use crate::design::BLOCK;
 use crate::experiment::{Cell, Excluded, Stage};
+use crate::ids::{AxisId, DraftId};
 use crate::stage::{Class, Step};
 
 /// The most cells of one stage.
@@ -36,9 +39,9 @@ pub(crate) struct Context<'a> {
 /// Expands a stage; `None` if something in it is wrong.
 pub(crate) fn expand(
     draft: &Draft,
-    axes: &[AxisDraft],
-    drafts: &[Draft],
-    (inclusions, before_it): (&[Inclusion], &[Option<Stage>]),
+    axes: &Axes,
+    drafts: &Drafts<'_>,
+    (inclusions, before_it): (&[Inclusion], &TiSlice<DraftId, Option<Stage>>),
     context: &Context,
 ) -> Option<Stage> {
     let kind = draft.kind?;
@@ -87,13 +90,14 @@ pub(crate) fn expand(
         name: draft.name.to_owned(),
         kind: kind.name().to_owned(),
         class: kind.class(),
-        needs: draft.needs.clone(),
+        // Known when the stages are in order.
+        needs: Vec::new(),
         over: draft.over.clone(),
         replicate,
         exclusive: draft.names("exclusive"),
         parameter_sets: sets.list,
         placements: sets.placements,
-        cells,
+        cells: cells.into(),
         excluded: expansion.excluded,
     })
 }
@@ -144,8 +148,8 @@ type Placed<'i> = (Vec<u16>, usize, Option<&'i str>);
 /// A stage on its way to cells.
 struct Expansion<'a, 'd> {
     draft: &'a Draft<'d>,
-    axes: &'a [AxisDraft],
-    drafts: &'a [Draft<'d>],
+    axes: &'a Axes,
+    drafts: &'a Drafts<'d>,
     context: &'a Context<'a>,
     scope: Scope<'a>,
     excludes: Vec<Rule<'a>>,
@@ -159,7 +163,12 @@ struct Expansion<'a, 'd> {
 
 impl<'a> Expansion<'a, '_> {
     /// Places the cells of the product that nothing excludes.
-    fn multiply(&mut self, product: usize, counts: &[usize], before_it: &[Option<Stage>]) {
+    fn multiply(
+        &mut self,
+        product: usize,
+        counts: &[usize],
+        before_it: &TiSlice<DraftId, Option<Stage>>,
+    ) {
         let gone = match self.draft.kind.map(|kind| kind.class()) {
             Some(Class::Pure) | None => Vec::new(),
             Some(_) => gone(self.draft, before_it),
@@ -352,7 +361,7 @@ impl Gone<'_> {
 
 /// Returns what the needed stages leave out, of those whose every axis the stage is expanded over: only
 /// then is it one cell that a cell needs.
-fn gone<'s>(draft: &Draft, stages: &'s [Option<Stage>]) -> Vec<Gone<'s>> {
+fn gone<'s>(draft: &Draft, stages: &'s TiSlice<DraftId, Option<Stage>>) -> Vec<Gone<'s>> {
     let needed = draft
         .needs
         .iter()
@@ -360,7 +369,7 @@ fn gone<'s>(draft: &Draft, stages: &'s [Option<Stage>]) -> Vec<Gone<'s>> {
     needed
         .filter(|stage| !stage.excluded.is_empty())
         .filter_map(|stage| {
-            let position = |axis: &usize| draft.over.iter().position(|own| own == axis);
+            let position = |axis: &AxisId| draft.over.iter().position(|own| own == axis);
             let positions = stage
                 .over
                 .iter()

@@ -1,12 +1,13 @@
 //! Cells that a stage includes beyond the product of its axes.
 
-use super::axes::AxisDraft;
+use super::axes::Axes;
 use super::diagnostics::{Mistake, Sink, Span};
 use super::interpolate::{Scope, Values};
 use super::rules::reason;
-use super::stages::{Draft, included};
+use super::stages::{Draft, Drafts, included};
 use super::tree::{Key, Node, Value, scalar_json};
 use crate::design::BLOCK;
+use crate::ids::{AxisId, DraftId};
 use crate::stage::Step;
 
 /// A cell that is included beyond the product: its position on each axis, why, and where it is written.
@@ -15,7 +16,7 @@ pub(crate) type Inclusion = (Vec<u16>, String, Span);
 /// Adds the labels of included cells to the axes, and returns the cells.
 pub(crate) fn inclusions(
     draft: &Draft,
-    axes: &mut [AxisDraft],
+    axes: &mut Axes,
     parameters: &Values,
     sink: &Sink,
 ) -> Vec<Inclusion> {
@@ -63,7 +64,7 @@ pub(crate) fn inclusions(
 }
 
 /// Returns the coordinates of an included cell for each block, unless they name one.
-fn in_every_block(coordinates: Node, draft: &Draft, axes: &[AxisDraft]) -> Vec<Node> {
+fn in_every_block(coordinates: Node, draft: &Draft, axes: &Axes) -> Vec<Node> {
     let blocks = axes
         .iter()
         .find(|axis| draft.in_blocks && axis.name == BLOCK);
@@ -90,14 +91,14 @@ fn in_every_block(coordinates: Node, draft: &Draft, axes: &[AxisDraft]) -> Vec<N
 pub(super) fn lonely<'a>(
     draft: &Draft,
     at: &[u16],
-    drafts: &[Draft<'a>],
-    axes: &[AxisDraft],
+    drafts: &Drafts<'a>,
+    axes: &Axes,
 ) -> Option<&'a str> {
-    let beyond = |axis: &usize| {
+    let beyond = |axis: &AxisId| {
         let position = draft.over.iter().position(|a| a == axis);
         position.is_some_and(|p| usize::from(at[p]) >= axes[*axis].declared)
     };
-    let lacks = |needed: &&usize| {
+    let lacks = |needed: &&DraftId| {
         let needed = &drafts[**needed];
         needed.over.iter().any(beyond) && needed.node.get("include").is_none()
     };

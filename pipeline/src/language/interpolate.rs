@@ -5,10 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::axes::AxisDraft;
+use super::axes::{Axes, AxisDraft};
 use super::diagnostics::{Mistake, MistakeKind, Span};
 use super::library::merge;
 use super::tree::{Node, Value, scalar_json};
+use crate::ids::AxisId;
 use crate::stage::{Json, Step};
 use crate::suggest::{closest, remedy};
 
@@ -36,9 +37,9 @@ pub(crate) type Values = BTreeMap<String, Option<Json>>;
 pub(crate) struct Scope<'a> {
     pub(crate) parameters: &'a Values,
     /// Every axis, for error messages, too.
-    pub(crate) axes: &'a [AxisDraft],
-    /// The axes whose labels are known here, as positions in `axes`.
-    pub(crate) over: &'a [usize],
+    pub(crate) axes: &'a Axes,
+    /// The axes whose labels are known here.
+    pub(crate) over: &'a [AxisId],
     /// For each of `over` the labels that occur.
     pub(crate) labels: &'a [Vec<u16>],
 }
@@ -72,7 +73,17 @@ impl Wrong {
     }
 }
 
-impl Scope<'_> {
+impl<'a> Scope<'a> {
+    /// Returns the scope of places where only parameters have a value.
+    pub(crate) fn of_parameters(parameters: &'a Values) -> Self {
+        Self {
+            parameters,
+            axes: Axes::from_ref(&[]),
+            over: &[],
+            labels: &[],
+        }
+    }
+
     /// Returns the positions in `over` of the axes a tree refers to.
     pub(crate) fn references(&self, node: &Node) -> BTreeSet<usize> {
         let mut found = BTreeSet::new();
@@ -206,7 +217,7 @@ impl Scope<'_> {
     }
 
     fn known(&self, name: &str) -> Result<(), Wrong> {
-        let here = |axis: &usize| self.axes[*axis].name == name;
+        let here = |axis: &AxisId| self.axes[*axis].name == name;
         if self.parameters.contains_key(name) || self.over.iter().any(here) {
             return Ok(());
         }

@@ -2,9 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::axes::AxisDraft;
-use super::stages::Draft;
+use typed_index_collections::TiVec;
+
+use super::axes::Axes;
+use super::stages::{Draft, Drafts};
 use crate::experiment::Stage;
+use crate::ids::{AxisId, DraftId, LocalCell};
 use crate::stage::{Class, Coordinates, StageKind};
 
 pub(super) fn class(draft: &Draft) -> Option<Class> {
@@ -13,19 +16,20 @@ pub(super) fn class(draft: &Draft) -> Option<Class> {
 
 /// Returns the stages that could be the unit where none is named: resources on which something is
 /// measured and that carry no other such resource; without resources, measurements.
-pub(super) fn candidates(drafts: &[Draft]) -> Vec<usize> {
-    let is = |i: &usize, wanted: Class| class(&drafts[*i]) == Some(wanted);
-    let measurements: Vec<usize> = (0..drafts.len())
+pub(super) fn candidates(drafts: &Drafts<'_>) -> Vec<DraftId> {
+    let is = |i: &DraftId, wanted: Class| class(&drafts[*i]) == Some(wanted);
+    let measurements: Vec<DraftId> = drafts
+        .keys()
         .filter(|i| is(i, Class::Measurement))
         .collect();
-    let mut used: Vec<usize> = Vec::new();
+    let mut used: Vec<DraftId> = Vec::new();
     for needed in measurements.iter().flat_map(|m| &drafts[*m].needs) {
         if is(needed, Class::Resource) && !used.contains(needed) {
             used.push(*needed);
         }
     }
-    let carries = |i: &usize| used.iter().any(|other| drafts[*other].needs.contains(i));
-    let top: Vec<usize> = used.iter().copied().filter(|i| !carries(i)).collect();
+    let carries = |i: &DraftId| used.iter().any(|other| drafts[*other].needs.contains(i));
+    let top: Vec<DraftId> = used.iter().copied().filter(|i| !carries(i)).collect();
     if top.is_empty() { measurements } else { top }
 }
 
@@ -34,9 +38,9 @@ pub(super) fn candidates(drafts: &[Draft]) -> Vec<usize> {
 pub(super) fn launches(
     stage: &Stage,
     kind: &dyn StageKind,
-    axes: &[AxisDraft],
-    blocks: usize,
-) -> (Vec<String>, Vec<(usize, usize)>) {
+    axes: &Axes,
+    blocks: AxisId,
+) -> (Vec<String>, TiVec<LocalCell, (usize, usize)>) {
     let of_blocks = stage.over.iter().position(|a| *a == blocks).unwrap_or(0);
     let stands_on: Vec<Option<String>> = stage
         .parameter_sets
@@ -51,14 +55,14 @@ pub(super) fn launches(
         .collect();
     let arm = |at: &[u16]| -> Vec<bool> {
         let is =
-            |(axis, label): (&usize, &u16)| axes[*axis].arm.is_some_and(|arm| arm.label == *label);
+            |(axis, label): (&AxisId, &u16)| axes[*axis].arm.is_some_and(|arm| arm.label == *label);
         stage.over.iter().zip(at).map(is).collect()
     };
     // What launches share: the kind's own word, the labels that are used, whether each is an arm.
     type Shared = (Option<String>, Vec<u16>, Vec<bool>);
     let mut index: HashMap<Shared, usize> = HashMap::new();
     let mut members: Vec<Vec<&[u16]>> = Vec::new();
-    let mut cells = Vec::with_capacity(stage.cells.len());
+    let mut cells = TiVec::with_capacity(stage.cells.len());
     for cell in &stage.cells {
         let shared = stands_on[cell.parameters as usize].clone();
         let mut at = cell.at.to_vec();
@@ -86,7 +90,7 @@ pub(super) fn launches(
 pub(super) fn launch_name(
     members: &[&[u16]],
     stage: &Stage,
-    axes: &[AxisDraft],
+    axes: &Axes,
     of_blocks: usize,
 ) -> String {
     let agreed = |position: &usize| {

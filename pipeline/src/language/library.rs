@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use artifacts::{Digest, FileDigest, Scalar};
 
-use super::axes::AxisDraft;
+use super::axes::{Axes, AxisDraft};
 use super::check::Checker;
 use super::diagnostics::{Mistake, Sink, Span};
 use super::disk::UNREADABLE;
@@ -159,7 +159,7 @@ impl<'a> Layers<'a> {
     }
 
     /// Tells the labels of the axes, as settings see them.
-    pub(crate) fn tell_axes(&self, axes: &[AxisDraft]) {
+    pub(crate) fn tell_axes(&self, axes: &Axes) {
         let labelled = |axis: &AxisDraft| {
             let labels = (0..axis.labels.len()).map(|at| {
                 let seen = u16::try_from(at).map_or(at, |label| axis.seen(label));

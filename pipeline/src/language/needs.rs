@@ -3,24 +3,27 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::axes::AxisDraft;
+use typed_index_collections::{TiSlice, TiVec};
+
+use super::axes::Axes;
 use super::diagnostics::{Mistake, Sink};
-use super::stages::Draft;
+use super::stages::{Draft, Drafts};
 use crate::experiment::Stage;
+use crate::ids::{AxisId, LocalCell, StageId};
 use crate::stage::{Class, Json, Library, Needed, Problem};
 
 /// The stages of an experiment in their order, each with its draft.
 pub(super) struct Stages<'a> {
-    pub(super) stages: &'a [Stage],
-    pub(super) drafts: Vec<&'a Draft<'a>>,
-    pub(super) axes: &'a [AxisDraft],
+    pub(super) stages: &'a TiSlice<StageId, Stage>,
+    pub(super) drafts: TiVec<StageId, &'a Draft<'a>>,
+    pub(super) axes: &'a Axes,
 }
 
 /// One way in which cells of a stage are: their parameters, and those of the cells that they need.
 struct Way {
     parameters: u32,
     /// A stage needed, and the way in which its cell is.
-    needs: Vec<(usize, u32)>,
+    needs: Vec<(StageId, u32)>,
 }
 
 /// The ways in which the cells of a stage are.
@@ -28,13 +31,13 @@ struct Way {
 struct Ways {
     each: Vec<Way>,
     /// For each cell its way; `None` where a cell it needs is left out, or where it joins several.
-    of_cell: Vec<Option<u32>>,
+    of_cell: TiVec<LocalCell, Option<u32>>,
 }
 
 /// Checks every resource and measurement against the resources and measurements it needs.
 pub(super) fn check(all: &Stages<'_>, library: &dyn Library, sink: &Sink) {
-    let mut ways: Vec<Ways> = Vec::with_capacity(all.stages.len());
-    for (number, stage) in all.stages.iter().enumerate() {
+    let mut ways: TiVec<StageId, Ways> = TiVec::with_capacity(all.stages.len());
+    for (number, stage) in all.stages.iter_enumerated() {
         let own = if stage.class == Class::Pure {
             Ways::default()
         } else {
@@ -42,13 +45,13 @@ pub(super) fn check(all: &Stages<'_>, library: &dyn Library, sink: &Sink) {
         };
         ways.push(own);
     }
-    for (number, stage) in all.stages.iter().enumerate() {
+    for (number, stage) in all.stages.iter_enumerated() {
         if stage.class == Class::Pure && !needs_unknown(all.drafts[number]) {
             check_axes(all, number, library, sink);
             check_pure(all, number, library, sink);
         }
     }
-    for (number, own) in ways.iter().enumerate() {
+    for (number, own) in ways.iter_enumerated() {
         let draft = all.drafts[number];
         let Some(kind) = draft.kind else { continue };
         if needs_unknown(draft) {
@@ -77,7 +80,7 @@ pub(super) fn check(all: &Stages<'_>, library: &dyn Library, sink: &Sink) {
 }
 
 /// Checks that a pure stage has the stages that its cells read.
-fn check_pure(all: &Stages<'_>, number: usize, library: &dyn Library, sink: &Sink) {
+fn check_pure(all: &Stages<'_>, number: StageId, library: &dyn Library, sink: &Sink) {
     let (stage, draft) = (&all.stages[number], all.drafts[number]);
     let (Some(kind), Some(parameters)) = (draft.kind, stage.parameter_sets.first()) else {
         return;
@@ -89,11 +92,11 @@ fn check_pure(all: &Stages<'_>, number: usize, library: &dyn Library, sink: &Sin
 }
 
 /// Returns the stages that a stage needs, and so many levels of what they need.
-fn stages_needed<'a>(all: &Stages<'a>, number: usize, levels: usize) -> Vec<Needed<'a>> {
+fn stages_needed<'a>(all: &Stages<'a>, number: StageId, levels: usize) -> Vec<Needed<'a>> {
     if levels == 0 {
         return Vec::new();
     }
-    let needed = |other: &usize| Needed {
+    let needed = |other: &StageId| Needed {
         stage: &all.stages[*other].name,
         kind: &all.stages[*other].kind,
         parameters: &Json::Null,
@@ -108,7 +111,7 @@ fn needs_unknown(draft: &Draft<'_>) -> bool {
 }
 
 /// Checks that no axis of the cells that a stage reads has the name of a column of its tables.
-fn check_axes(all: &Stages<'_>, number: usize, library: &dyn Library, sink: &Sink) {
+fn check_axes(all: &Stages<'_>, number: StageId, library: &dyn Library, sink: &Sink) {
     let (stage, draft) = (&all.stages[number], all.drafts[number]);
     let (Some(kind), Some(parameters)) = (draft.kind, stage.parameter_sets.first()) else {
         return;
@@ -138,7 +141,7 @@ fn check_axes(all: &Stages<'_>, number: usize, library: &dyn Library, sink: &Sin
 pub(super) fn check_alone(
     stage: &Stage,
     draft: &Draft<'_>,
-    drafts: &[Draft<'_>],
+    drafts: &Drafts<'_>,
     library: &dyn Library,
     sink: &Sink,
 ) {
@@ -170,7 +173,12 @@ pub(super) fn check_alone(
     }
 }
 
-fn needed<'a>(all: &Stages<'a>, ways: &[Ways], number: usize, way: u32) -> Needed<'a> {
+fn needed<'a>(
+    all: &Stages<'a>,
+    ways: &TiSlice<StageId, Ways>,
+    number: StageId,
+    way: u32,
+) -> Needed<'a> {
     let stage = &all.stages[number];
     let way = &ways[number].each[way as usize];
     let needs = way
@@ -190,9 +198,9 @@ fn needed<'a>(all: &Stages<'a>, ways: &[Ways], number: usize, way: u32) -> Neede
 
 /// Finds the ways in which the cells of a stage are, and says where a cell joins several cells of a
 /// stage of which it can use one.
-fn ways_of(all: &Stages<'_>, number: usize, ways: &[Ways], sink: &Sink) -> Ways {
+fn ways_of(all: &Stages<'_>, number: StageId, ways: &TiSlice<StageId, Ways>, sink: &Sink) -> Ways {
     let stage = &all.stages[number];
-    let joins: Vec<(usize, Join)> = stage
+    let joins: Vec<(StageId, Join)> = stage
         .needs
         .iter()
         .filter(|needed| all.stages[**needed].class != Class::Pure)
@@ -203,14 +211,14 @@ fn ways_of(all: &Stages<'_>, number: usize, ways: &[Ways], sink: &Sink) -> Ways 
             sink.add(mistake);
         }
     }
-    let mut index: HashMap<(u32, Vec<(usize, u32)>), u32> = HashMap::new();
+    let mut index: HashMap<(u32, Vec<(StageId, u32)>), u32> = HashMap::new();
     let mut own = Ways::default();
     for cell in &stage.cells {
-        let one = |(needed, join): &(usize, Join)| match join.members(&cell.at) {
+        let one = |(needed, join): &(StageId, Join)| match join.members(&cell.at) {
             [member] => Some((*needed, ways[*needed].of_cell.get(*member).copied()??)),
             _ => None,
         };
-        let needs: Option<Vec<(usize, u32)>> = joins.iter().map(one).collect();
+        let needs: Option<Vec<(StageId, u32)>> = joins.iter().map(one).collect();
         let way = needs.map(|needs| {
             let parameters = cell.parameters;
             let next = own.each.len() as u32;
@@ -229,20 +237,20 @@ struct Join {
     /// For each shared axis its position in the reader's `over`.
     shared: Vec<usize>,
     /// The cells needed, by their labels on the shared axes.
-    groups: HashMap<Vec<u16>, Vec<usize>>,
+    groups: HashMap<Vec<u16>, Vec<LocalCell>>,
 }
 
 impl Join {
     fn new(reader: &Stage, needed: &Stage) -> Self {
-        let position = |axis: &usize| reader.over.iter().position(|a| a == axis);
+        let position = |axis: &AxisId| reader.over.iter().position(|a| a == axis);
         let both: Vec<(usize, usize)> = needed
             .over
             .iter()
             .enumerate()
             .filter_map(|(at, axis)| Some((position(axis)?, at)))
             .collect();
-        let mut groups: HashMap<Vec<u16>, Vec<usize>> = HashMap::new();
-        for (i, cell) in needed.cells.iter().enumerate() {
+        let mut groups: HashMap<Vec<u16>, Vec<LocalCell>> = HashMap::new();
+        for (i, cell) in needed.cells.iter_enumerated() {
             let labels = both.iter().map(|(_, at)| cell.at[*at]).collect();
             groups.entry(labels).or_default().push(i);
         }
@@ -252,13 +260,13 @@ impl Join {
         }
     }
 
-    fn members(&self, at: &[u16]) -> &[usize] {
+    fn members(&self, at: &[u16]) -> &[LocalCell] {
         let labels: Vec<u16> = self.shared.iter().map(|position| at[*position]).collect();
         self.groups.get(&labels).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the mistake that a cell joins several cells of a stage of which it can use one.
-    fn too_many(&self, all: &Stages<'_>, reader: usize, needed: usize) -> Option<Mistake> {
+    fn too_many(&self, all: &Stages<'_>, reader: StageId, needed: StageId) -> Option<Mistake> {
         let (draft, stage, other) = (all.drafts[reader], &all.stages[reader], &all.stages[needed]);
         let gives = |setting: &str| draft.node.entry(setting).is_some();
         let kinds = draft.kind?.uses_one(&gives);

@@ -1,6 +1,6 @@
 //! Rules that meet cells by their labels: exclusions, and overrides.
 
-use super::axes::AxisDraft;
+use super::axes::Axes;
 use super::diagnostics::Span;
 use super::expand::Context;
 use super::stages::{Choice, Draft, choice};
@@ -33,7 +33,7 @@ impl Rule<'_> {
 /// Reads the exclusions of a stage, or the overrides that name it.
 pub(super) fn rules<'n>(
     draft: &'n Draft,
-    axes: &[AxisDraft],
+    axes: &Axes,
     context: &Context<'n>,
     which: &str,
 ) -> Vec<Rule<'n>> {

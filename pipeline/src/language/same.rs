@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::axes::AxisDraft;
+use super::axes::Axes;
 use super::diagnostics::Mistake;
-use super::stages::{Draft, coordinates};
+use super::stages::{Draft, Drafts, coordinates};
 use super::variant::Sets;
 use crate::experiment::Cell;
+use crate::ids::{AxisId, DraftId};
 use crate::stage::{Adopted, Step};
 
 /// Finds two cells of a measurement that only their labels tell apart: their parameters are the same,
@@ -29,10 +30,10 @@ pub(super) fn twins<'c>(
 }
 
 /// Finds two stages of a kind of which the stage can use only one.
-pub(super) fn needs_two(draft: &Draft, drafts: &[Draft]) -> Option<Mistake> {
+pub(super) fn needs_two(draft: &Draft, drafts: &Drafts<'_>) -> Option<Mistake> {
     let gives = |setting: &str| draft.node.entry(setting).is_some();
     draft.kind?.uses_one(&gives).iter().find_map(|(kind, what)| {
-        let of_kind = |n: &&usize| drafts[**n].kind.is_some_and(|k| k.name() == *kind);
+        let of_kind = |n: &&DraftId| drafts[**n].kind.is_some_and(|k| k.name() == *kind);
         let mut found = draft.needs.iter().filter(of_kind).map(|n| drafts[*n].name);
         let (first, second) = (found.next()?, found.next()?);
         let message = format!(
@@ -54,7 +55,7 @@ pub(super) fn adopted_twice(
     draft: &Draft,
     cells: &[Cell],
     sets: &Sets,
-    axes: &[AxisDraft],
+    axes: &Axes,
 ) -> Option<Mistake> {
     let kind = draft.kind?;
     let mut groups: Vec<(Adopted, Vec<&Cell>)> = Vec::new();
@@ -107,7 +108,7 @@ pub(super) fn adopted_twice(
 }
 
 /// Tells whether a cell belongs to the A/A arm: it is the same as another one on purpose.
-pub(super) fn is_arm(at: &[u16], over: &[usize], axes: &[AxisDraft]) -> bool {
+pub(super) fn is_arm(at: &[u16], over: &[AxisId], axes: &Axes) -> bool {
     let mut labels = over.iter().zip(at);
     labels.any(|(axis, label)| axes[*axis].arm.is_some_and(|arm| arm.label == *label))
 }

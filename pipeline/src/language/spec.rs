@@ -4,15 +4,17 @@
 //! shape.
 
 use serde_json::{Map, json};
+use typed_index_collections::TiSlice;
 
-use super::axes::AxisDraft;
+use super::axes::{Axes, AxisDraft};
 use super::design::design_json;
 use super::interpolate::{Scope, Values};
 use super::settings::DurationText;
-use super::stages::Draft;
+use super::stages::{Draft, Drafts};
 use super::tree::{Node, Value, scalar_json};
 use crate::design::Design;
 use crate::experiment::Stage;
+use crate::ids::{AxisId, StageId};
 use crate::stage::Json;
 
 /// The parts of an experiment that the canonical form is made of.
@@ -22,9 +24,9 @@ pub(crate) struct Parts<'a> {
     pub(crate) seed: u64,
     pub(crate) profile: Option<&'a str>,
     pub(crate) parameters: &'a Values,
-    pub(crate) axes: &'a [AxisDraft],
-    pub(crate) drafts: &'a [Draft<'a>],
-    pub(crate) stages: &'a [Stage],
+    pub(crate) axes: &'a Axes,
+    pub(crate) drafts: &'a Drafts<'a>,
+    pub(crate) stages: &'a TiSlice<StageId, Stage>,
     pub(crate) design: Option<&'a Design>,
 }
 
@@ -134,7 +136,7 @@ fn stage(stage: &Stage, draft: &Draft, parts: &Parts) -> Json {
         over: &draft.over,
         labels: &[],
     };
-    let names = |positions: &[usize]| -> Vec<&str> {
+    let names = |positions: &[AxisId]| -> Vec<&str> {
         positions
             .iter()
             .map(|a| parts.axes[*a].name.as_str())

@@ -2,12 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::axes::AxisDraft;
+use typed_index_collections::{TiSlice, TiVec};
+
+use super::axes::{Axes, AxisDraft};
 use super::check::Checker;
 use super::diagnostics::{Mistake, Sink, Span};
 use super::grammar::common_schema;
 use super::interpolate::{Scope, Values};
 use super::tree::{Key, Node, Value};
+use crate::ids::{AxisId, DraftId, StageId};
 use crate::stage::{Coordinates, Problem, Registry, StageKind, Step};
 use crate::suggest::{list, remedy};
 
@@ -20,14 +23,16 @@ pub(crate) struct Draft<'a> {
     /// The keys that belong to the kind.
     pub(crate) settings: Node,
     pub(crate) kind: Option<&'a dyn StageKind>,
-    pub(crate) needs: Vec<usize>,
-    /// Positions of its axes.
-    pub(crate) over: Vec<usize>,
+    pub(crate) needs: Vec<DraftId>,
+    pub(crate) over: Vec<AxisId>,
     /// The design adds the axis of blocks to it.
     pub(crate) in_blocks: bool,
     /// Its kind or its axes are wrong, so it is not expanded.
     pub(crate) broken: bool,
 }
+
+/// The stages of an experiment, in the order declared.
+pub(crate) type Drafts<'a> = TiSlice<DraftId, Draft<'a>>;
 
 impl Draft<'_> {
     /// Returns the route to a key of the stage.
@@ -78,16 +83,16 @@ pub(crate) fn common_keys(schema: &crate::stage::Json) -> Vec<String> {
 /// Reads the stages: kinds, `needs`, `over`; checks the common keys.
 pub(crate) fn drafts<'a>(
     section: &'a Node,
-    axes: &[AxisDraft],
+    axes: &Axes,
     parameters: &Values,
     registry: &'a Registry,
     sink: &Sink,
-) -> Vec<Draft<'a>> {
+) -> TiVec<DraftId, Draft<'a>> {
     let entries = section.entries();
     let schema = common_schema();
     let common = common_keys(&schema);
     let stage_names: Vec<&str> = entries.iter().map(|(key, _)| key.text.as_str()).collect();
-    let mut drafts = Vec::new();
+    let mut drafts = TiVec::new();
     for (key, node) in entries {
         let mut draft = Draft {
             name: &key.text,
@@ -156,12 +161,13 @@ pub(crate) fn drafts<'a>(
 }
 
 /// Returns the stages in an order in which each follows those it needs, otherwise as declared.
-pub(crate) fn order(drafts: &[Draft], sink: &Sink) -> Option<Vec<usize>> {
-    let mut order: Vec<usize> = Vec::new();
-    let mut done = vec![false; drafts.len()];
+pub(crate) fn order(drafts: &Drafts<'_>, sink: &Sink) -> Option<TiVec<StageId, DraftId>> {
+    let mut order: TiVec<StageId, DraftId> = TiVec::new();
+    let mut done = TiVec::from(vec![false; drafts.len()]);
     while order.len() < drafts.len() {
-        let ready =
-            (0..drafts.len()).find(|i| !done[*i] && drafts[*i].needs.iter().all(|n| done[*n]));
+        let ready = drafts
+            .keys()
+            .find(|i| !done[*i] && drafts[*i].needs.iter().all(|n| done[*n]));
         let Some(next) = ready else {
             cycle(drafts, &done, sink);
             return None;
@@ -172,8 +178,8 @@ pub(crate) fn order(drafts: &[Draft], sink: &Sink) -> Option<Vec<usize>> {
     Some(order)
 }
 
-fn cycle(drafts: &[Draft], done: &[bool], sink: &Sink) {
-    let first = done.iter().position(|d| !d).expect("a stage is left over");
+fn cycle(drafts: &Drafts<'_>, done: &TiSlice<DraftId, bool>, sink: &Sink) {
+    let first = done.position(|d| !d).expect("a stage is left over");
     let mut path = vec![first];
     let start = loop {
         let last = *path.last().expect("the path starts with a stage");
@@ -221,8 +227,8 @@ impl Choice {
 /// or names a parameter that is.
 pub(crate) fn choice(
     place: &Node,
-    over: &[usize],
-    axes: &[AxisDraft],
+    over: &[AxisId],
+    axes: &Axes,
     parameters: &Values,
     route: &[Step],
     out: &mut Vec<Mistake>,
@@ -304,8 +310,8 @@ pub(crate) fn choice(
 /// are wrong, or have a label that the profile or the command line dropped.
 pub(crate) fn included(
     coordinates: &Node,
-    over: &[usize],
-    axes: &mut [AxisDraft],
+    over: &[AxisId],
+    axes: &mut Axes,
     route: &[Step],
     out: &mut Vec<Mistake>,
 ) -> Option<Vec<u16>> {
@@ -317,7 +323,7 @@ pub(crate) fn included(
     }
     let given = |axis: &AxisDraft| coordinates.get(&axis.name).and_then(Node::scalar);
     let dropped =
-        |axis: &usize| given(&axes[*axis]).is_some_and(|label| axes[*axis].has_dropped(&label));
+        |axis: &AxisId| given(&axes[*axis]).is_some_and(|label| axes[*axis].has_dropped(&label));
     let is_dropped = over.iter().any(dropped);
     let mut at = Vec::new();
     for position in over {
@@ -362,7 +368,7 @@ pub(crate) fn included(
     (out.len() == before && !is_dropped).then_some(at)
 }
 
-fn not_over(key: &Key, over: &[usize], axes: &[AxisDraft], route: &[Step]) -> Mistake {
+fn not_over(key: &Key, over: &[AxisId], axes: &Axes, route: &[Step]) -> Mistake {
     let names: Vec<&str> = over.iter().map(|a| axes[*a].name.as_str()).collect();
     let message = format!("the stage is not expanded over `{}`", key.text);
     Mistake::new(key.span, route, message).hint(remedy(&key.text, "axes in its `over`", names))
@@ -382,13 +388,13 @@ fn own_settings(node: &Node, span: Span, common: &[String]) -> Node {
 }
 
 /// Returns the positions of the names in a list, reporting unknown and repeated ones.
-fn positions(
+fn positions<Id: From<usize> + PartialEq>(
     draft: &Draft,
     key: &str,
     what: &str,
     names: &[&str],
     out: &mut Vec<Mistake>,
-) -> Vec<usize> {
+) -> Vec<Id> {
     let mut found = Vec::new();
     for (i, item) in draft
         .node
@@ -401,7 +407,7 @@ fn positions(
         let mut route = draft.route(&[key]);
         route.push(Step::Index(i));
         let Some(name) = item.text() else { continue };
-        let Some(position) = names.iter().position(|n| *n == name) else {
+        let Some(position) = names.iter().position(|n| *n == name).map(Id::from) else {
             let others = names
                 .iter()
                 .copied()
@@ -426,8 +432,8 @@ fn positions(
 }
 
 /// Returns the coordinates that label indices stand for.
-pub(crate) fn coordinates(at: &[u16], over: &[usize], axes: &[AxisDraft]) -> Coordinates {
-    let part = |(axis, label): (&usize, &u16)| {
+pub(crate) fn coordinates(at: &[u16], over: &[AxisId], axes: &Axes) -> Coordinates {
+    let part = |(axis, label): (&AxisId, &u16)| {
         let axis = &axes[*axis];
         (axis.name.clone(), axis.labels[usize::from(*label)].clone())
     };

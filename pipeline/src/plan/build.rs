@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use artifacts::{ActionKey, Store};
+use typed_index_collections::TiVec;
 
 use super::damage::Damage;
 use super::design::design_plan;
@@ -13,6 +14,7 @@ use super::{Counts, Decision, Plan, PlanOptions, PlannedCell, Reason, StageCount
 use crate::error::PipelineError;
 use crate::experiment::Experiment;
 use crate::graph::Graph;
+use crate::ids::{CellId, StageId};
 use crate::lock::LockClass;
 use crate::stage::{CellStatus, Class, Registry};
 
@@ -67,7 +69,7 @@ pub fn wanted(
     }
     let mut session = Session::new(experiment, registry, store, options)?;
     session.check_inputs()?;
-    let ready = |cell: usize| match session.states[cell] {
+    let ready = |cell: CellId| match session.states[cell] {
         State::Ready(key) if session.forced[cell] == Forced::No => Some(Wanted {
             stage: session.graph.stage_name(cell).to_owned(),
             coordinates: session.graph.coordinates_text(cell).to_owned(),
@@ -76,7 +78,7 @@ pub fn wanted(
         }),
         _ => None,
     };
-    Ok((0..session.graph.cells).filter_map(ready).collect())
+    Ok(session.graph.cells().filter_map(ready).collect())
 }
 
 /// Returns whether what a plan measures depends on what else this machine does meanwhile.
@@ -93,9 +95,9 @@ pub fn measures_here(plan: &Plan, experiment: &Experiment, registry: &Registry) 
         .iter()
         .filter(|node| node.stage.class == Class::Measurement && busy(node.stage))
         .any(|node| {
-            let mut cells = node.stage.cells.iter().enumerate();
+            let mut cells = node.stage.cells.iter_enumerated();
             cells.any(|(i, cell)| {
-                graph.placement(node.first + i).is_none()
+                graph.placement(node.cell(i)).is_none()
                     && node
                         .kind
                         .measures_here(&node.stage.parameter_sets[cell.parameters as usize])
@@ -109,10 +111,10 @@ impl Session<'_> {
     /// it can be made again from what it was made from. What was measured is hashed when it is read,
     /// and what nobody is going to read is left to `fsck`.
     pub(crate) fn check_inputs(&mut self) -> Result<(), PipelineError> {
-        let mut checked = vec![false; self.graph.cells];
+        let mut checked: TiVec<CellId, bool> = vec![false; self.graph.count].into();
         loop {
             let mut found = Vec::new();
-            for cell in 0..self.graph.cells {
+            for cell in self.graph.cells() {
                 let (stage, _) = self.graph.place(cell);
                 let sees_study = self.graph.nodes[stage].class == LockClass::Study;
                 let settled = matches!(self.states[cell], State::Settled(_));
@@ -158,14 +160,14 @@ impl Session<'_> {
 pub(crate) fn document(session: &mut Session<'_>) -> Result<Plan, PipelineError> {
     let mut reasons = Reasons::new();
     let mut estimates = Estimates::default();
-    let mut cells = Vec::with_capacity(session.graph.cells);
+    let mut cells = Vec::with_capacity(session.graph.count);
     let mut stages = Vec::new();
-    for number in 0..session.graph.nodes.len() {
+    for number in session.graph.nodes.keys() {
         let experiment = session.graph.experiment;
         let stage = &experiment.stages[number];
         let mut counts = Counts::default();
-        for i in 0..stage.cells.len() {
-            let cell = session.graph.nodes[number].first + i;
+        for i in stage.cells.keys() {
+            let cell = session.graph.nodes[number].cell(i);
             let decision = decision(session, cell, &mut reasons)?;
             counts.count(&decision);
             let estimate_s = match decision {
@@ -225,9 +227,7 @@ pub(crate) fn document(session: &mut Session<'_>) -> Result<Plan, PipelineError>
         .nodes
         .iter()
         .filter(|n| n.class != LockClass::Study)
-        .all(|n| {
-            (n.first..n.first + n.stage.cells.len()).all(|cell| session.settled(cell).is_some())
-        });
+        .all(|n| n.cells().all(|cell| session.settled(cell).is_some()));
     Ok(Plan {
         experiment: session.graph.experiment.name.clone(),
         profile: session.graph.experiment.profile.clone(),
@@ -249,7 +249,7 @@ pub(crate) fn document(session: &mut Session<'_>) -> Result<Plan, PipelineError>
 
 fn decision(
     session: &mut Session<'_>,
-    cell: usize,
+    cell: CellId,
     reasons: &mut Reasons,
 ) -> Result<Decision, PipelineError> {
     Ok(match &session.states[cell] {
@@ -331,18 +331,17 @@ fn notes(session: &Session<'_>, cells: &[PlannedCell]) -> Vec<String> {
 fn planned_cells<'p>(
     session: &Session<'_>,
     cells: &'p [PlannedCell],
-) -> impl Iterator<Item = (usize, &'p PlannedCell)> {
-    let count = session.graph.cells;
+) -> impl Iterator<Item = (CellId, &'p PlannedCell)> {
     let real = cells
         .iter()
         .filter(|c| !matches!(c.decision, Decision::Excluded { .. }));
-    (0..count).zip(real)
+    session.graph.cells().zip(real)
 }
 
 /// Expected seconds of cells, from earlier executions.
 #[derive(Default)]
 struct Estimates {
-    stages: HashMap<usize, Known>,
+    stages: HashMap<StageId, Known>,
 }
 
 /// Seconds of the newest ok execution of each cell of a stage, and the mean of all.
@@ -352,7 +351,7 @@ struct Known {
 }
 
 impl Estimates {
-    fn of(&mut self, session: &Session<'_>, cell: usize) -> Result<Option<f64>, PipelineError> {
+    fn of(&mut self, session: &Session<'_>, cell: CellId) -> Result<Option<f64>, PipelineError> {
         let (stage, i) = session.graph.place(cell);
         let node = &session.graph.nodes[stage];
         let known = match self.stages.entry(stage) {

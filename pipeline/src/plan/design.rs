@@ -10,6 +10,7 @@ use crate::design::{Design, UnitOrder, Until};
 use crate::error::PipelineError;
 use crate::experiment::{Cell, Experiment};
 use crate::graph::Graph;
+use crate::ids::{AxisId, CellId, LocalCell, StageId};
 use crate::record::parse_outputs;
 use crate::stage::{Class, Coordinates, Registry};
 
@@ -111,7 +112,7 @@ pub(super) fn design_plan(session: &Session<'_>) -> Option<DesignPlan> {
     let experiment = session.graph.experiment;
     let design = experiment.design.as_ref()?;
     let launched = Launched::of(session, design);
-    let label = |axis: usize, label: u16| {
+    let label = |axis: AxisId, label: u16| {
         let axis = &experiment.axes[axis];
         format!("{}={}", axis.name, axis.labels[usize::from(label)])
     };
@@ -179,23 +180,23 @@ pub(crate) type LaunchedCells = Vec<(Coordinates, Option<(usize, usize)>)>;
 pub fn launched_cells(
     experiment: &Experiment,
     registry: &Registry,
-    stage: usize,
+    stage: StageId,
 ) -> Result<LaunchedCells, PipelineError> {
     let graph = Graph::new(experiment, registry)?;
     let node = &graph.nodes[stage];
     let design = experiment.design.as_ref();
-    let cell = |(i, cell): (usize, &Cell)| {
-        let launch = design.and_then(|design| graph.launch(design, node.first + i));
+    let cell = |(i, cell): (LocalCell, &Cell)| {
+        let launch = design.and_then(|design| graph.launch(design, node.cell(i)));
         (experiment.coordinates(stage, &cell.at), launch)
     };
-    Ok(node.stage.cells.iter().enumerate().map(cell).collect())
+    Ok(node.stage.cells.iter_enumerated().map(cell).collect())
 }
 
 /// What is measured on each launch, by (block, launch).
 struct Launched {
     open: BTreeMap<(usize, usize), Open>,
     /// The measured cells with their launch.
-    measured: Vec<(usize, (usize, usize))>,
+    measured: Vec<(CellId, (usize, usize))>,
 }
 
 impl Launched {
@@ -210,7 +211,7 @@ impl Launched {
             .iter()
             .filter(|n| n.stage.class == Class::Measurement)
         {
-            for cell in node.first..node.first + node.stage.cells.len() {
+            for cell in node.cells() {
                 let Some(launch) = session.graph.launch(design, cell) else {
                     continue;
                 };
@@ -270,7 +271,7 @@ fn arm(session: &Session<'_>, design: &Design) -> Option<(usize, usize)> {
     let stage = &session.graph.experiment.stages[design.unit];
     let position = stage.over.iter().position(|axis| *axis == control.axis)?;
     let launch = |label: u16| {
-        let at = stage.cells.iter().position(|c| c.at[position] == label)?;
+        let at = stage.cells.position(|c| c.at[position] == label)?;
         Some(design.cells[at].1)
     };
     Some((launch(control.label)?, launch(control.stands_for)?))
@@ -294,10 +295,10 @@ fn differences(a: &BTreeMap<(usize, String), f64>, b: &BTreeMap<(usize, String),
 }
 
 /// Returns the coordinates of a measured cell that are neither its block nor its launch's.
-fn what_else(session: &Session<'_>, design: &Design, cell: usize) -> String {
+fn what_else(session: &Session<'_>, design: &Design, cell: CellId) -> String {
     let (stage, i) = session.graph.place(cell);
     let experiment = session.graph.experiment;
-    let of_unit: BTreeSet<usize> = if stage == design.unit {
+    let of_unit: BTreeSet<AxisId> = if stage == design.unit {
         design.control.map(|c| c.axis).into_iter().collect()
     } else {
         experiment.stages[design.unit]
@@ -318,7 +319,7 @@ fn what_else(session: &Session<'_>, design: &Design, cell: usize) -> String {
 }
 
 /// Returns a figure of a measured cell, if its kind knows it.
-fn figure(session: &Session<'_>, cell: usize) -> Option<f64> {
+fn figure(session: &Session<'_>, cell: CellId) -> Option<f64> {
     let Some(Outcome::Ok { outputs, .. }) = session.settled(cell) else {
         return None;
     };

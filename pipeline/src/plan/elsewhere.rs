@@ -17,6 +17,7 @@ use crate::error::PipelineError;
 use crate::execute::resources_of;
 use crate::experiment::Experiment;
 use crate::graph::{Graph, Placement};
+use crate::ids::{CellId, LocalCell, StageId};
 use crate::key::value_digest;
 use crate::record::{Record, outputs_text};
 use crate::stage::{CellStatus, Class, Json, Media, Registry};
@@ -47,7 +48,7 @@ pub struct AwayFailure {
 }
 
 /// When a shard goes: the block, the place in it, the first cell.
-type Turn = (Option<usize>, usize, usize);
+type Turn = (Option<usize>, usize, CellId);
 
 /// Cells that one machine executes together.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,8 +100,9 @@ pub fn shards(
     let mut session = Session::new(experiment, registry, store, options)?;
     session.check_inputs()?;
     let graph = &session.graph;
-    let open = |cell: usize| !matches!(session.states[cell], State::Settled(_));
-    let placed: Vec<usize> = (0..graph.cells)
+    let open = |cell: CellId| !matches!(session.states[cell], State::Settled(_));
+    let placed: Vec<CellId> = graph
+        .cells()
         .filter(|cell| graph.placement(*cell).is_some())
         .collect();
     if !placed.iter().any(|cell| open(*cell)) {
@@ -109,7 +111,7 @@ pub fn shards(
     for cell in &placed {
         check_needs(graph, *cell)?;
     }
-    let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    let mut groups: BTreeMap<CellId, Vec<CellId>> = BTreeMap::new();
     let group_of = grouped(graph, &placed);
     for cell in placed.iter().copied().filter(|cell| open(*cell)) {
         // A resource that several groups share comes along with each of them.
@@ -126,7 +128,7 @@ pub fn shards(
 }
 
 /// Looks whether all that a placed cell needs is placed with it.
-fn check_needs(graph: &Graph<'_>, cell: usize) -> Result<(), PipelineError> {
+fn check_needs(graph: &Graph<'_>, cell: CellId) -> Result<(), PipelineError> {
     let own = graph.placement(cell);
     for input in graph.inputs(cell) {
         let wrong = match (graph.class(input), graph.placement(input)) {
@@ -148,20 +150,20 @@ fn check_needs(graph: &Graph<'_>, cell: usize) -> Result<(), PipelineError> {
 }
 
 /// Returns for each placed cell the group that it executes with: a measurement with the last resources of its chain.
-fn grouped(graph: &Graph<'_>, placed: &[usize]) -> HashMap<usize, usize> {
-    let mut parent: HashMap<usize, usize> = HashMap::new();
-    fn root(parent: &HashMap<usize, usize>, mut cell: usize) -> usize {
+fn grouped(graph: &Graph<'_>, placed: &[CellId]) -> HashMap<CellId, CellId> {
+    let mut parent: HashMap<CellId, CellId> = HashMap::new();
+    fn root(parent: &HashMap<CellId, CellId>, mut cell: CellId) -> CellId {
         while parent[&cell] != cell {
             cell = parent[&cell];
         }
         cell
     }
-    let measured = |cell: &&usize| graph.class(**cell) == Class::Measurement;
-    let mut shared: BTreeSet<usize> = BTreeSet::new();
+    let measured = |cell: &&CellId| graph.class(**cell) == Class::Measurement;
+    let mut shared: BTreeSet<CellId> = BTreeSet::new();
     for cell in placed.iter().filter(measured) {
         parent.entry(*cell).or_insert(*cell);
         let needed = resources_of(graph, *cell);
-        let mut below: BTreeSet<usize> = BTreeSet::new();
+        let mut below: BTreeSet<CellId> = BTreeSet::new();
         for resource in &needed {
             below.extend(resources_of(graph, *resource));
         }
@@ -181,7 +183,7 @@ fn grouped(graph: &Graph<'_>, placed: &[usize]) -> HashMap<usize, usize> {
             parent.entry(*cell).or_insert(*cell);
         }
     }
-    let cells: Vec<usize> = parent.keys().copied().collect();
+    let cells: Vec<CellId> = parent.keys().copied().collect();
     cells
         .into_iter()
         .map(|cell| (cell, root(&parent, cell)))
@@ -189,7 +191,7 @@ fn grouped(graph: &Graph<'_>, placed: &[usize]) -> HashMap<usize, usize> {
 }
 
 /// Describes the shard of some cells, with its place in the order.
-fn shard(session: &Session<'_>, cells: &[usize]) -> (Turn, Shard) {
+fn shard(session: &Session<'_>, cells: &[CellId]) -> (Turn, Shard) {
     let graph = &session.graph;
     let seats = cells.iter().filter_map(|cell| {
         let design = graph.experiment.design.as_ref()?;
@@ -200,7 +202,7 @@ fn shard(session: &Session<'_>, cells: &[usize]) -> (Turn, Shard) {
     let (stage, placement) = graph
         .placement(cells[0])
         .expect("only placed cells are in shards");
-    let mut all: BTreeSet<usize> = cells.iter().copied().collect();
+    let mut all: BTreeSet<CellId> = cells.iter().copied().collect();
     all.extend(cells.iter().flat_map(|cell| resources_of(graph, *cell)));
     let limits = all.iter().map(|cell| {
         let (stage, i) = graph.place(*cell);
@@ -236,7 +238,7 @@ fn shard(session: &Session<'_>, cells: &[usize]) -> (Turn, Shard) {
 }
 
 /// Returns the record of the lock for a cell that waits for others, unless it is to be executed again in any case.
-fn known(session: &Session<'_>, cell: usize) -> Option<Digest> {
+fn known(session: &Session<'_>, cell: CellId) -> Option<Digest> {
     let line = session.lock_line(cell)?;
     let usable = session.forced[cell] == Forced::No && line.status == CellStatus::Ok;
     line.record.filter(|_| usable)
@@ -245,7 +247,7 @@ fn known(session: &Session<'_>, cell: usize) -> Option<Digest> {
 impl Session<'_> {
     /// Takes in what other machines have executed.
     pub(super) fn take_in(&mut self, elsewhere: &Elsewhere) -> Result<(), PipelineError> {
-        for cell in 0..self.graph.cells {
+        for cell in self.graph.cells() {
             let Some(placement) = self.graph.placement(cell) else {
                 continue;
             };
@@ -286,7 +288,7 @@ impl Session<'_> {
     /// of the lock's, else of the newest. Before the first record nothing is known.
     pub(super) fn facets_elsewhere(
         &mut self,
-        stage: usize,
+        stage: StageId,
         set: u32,
         placement: Placement,
     ) -> BTreeMap<String, Json> {
@@ -307,25 +309,25 @@ impl Session<'_> {
 
     fn told_facets(
         &self,
-        stage: usize,
+        stage: StageId,
         set: u32,
         placement: Placement,
     ) -> Option<BTreeMap<String, Json>> {
         let node = &self.graph.nodes[stage];
-        let in_group = |i: &usize| {
+        let in_group = |i: &LocalCell| {
             node.stage.cells[*i].parameters == set
-                && self.graph.placement(node.first + i) == Some(placement)
+                && self.graph.placement(node.cell(*i)) == Some(placement)
         };
-        let cells: Vec<usize> = (0..node.stage.cells.len()).filter(in_group).collect();
+        let cells: Vec<LocalCell> = node.stage.cells.keys().filter(in_group).collect();
         if cells
             .iter()
-            .any(|i| self.forced[node.first + i] != Forced::No)
+            .any(|i| self.forced[node.cell(*i)] != Forced::No)
         {
             return None;
         }
         let locked = cells
             .iter()
-            .filter_map(|i| self.lock_line(node.first + i)?.record);
+            .filter_map(|i| self.lock_line(node.cell(*i))?.record);
         let name = &self.graph.experiment.name;
         let history = self.store.history(name, &node.stage.name, None, ASKED);
         let texts: BTreeSet<&str> = cells.iter().map(|i| &*node.texts[*i]).collect();
@@ -362,8 +364,8 @@ pub fn placed_facets(
         .map(|cell| (cell.stage.as_str(), cell.coordinates.as_str()))
         .collect();
     let is_named =
-        |cell: &usize| named.contains(&(graph.stage_name(*cell), graph.coordinates_text(*cell)));
-    let mut cells: BTreeSet<usize> = (0..graph.cells).filter(is_named).collect();
+        |cell: &CellId| named.contains(&(graph.stage_name(*cell), graph.coordinates_text(*cell)));
+    let mut cells: BTreeSet<CellId> = graph.cells().filter(is_named).collect();
     for cell in cells.clone() {
         cells.extend(resources_of(&graph, cell));
     }

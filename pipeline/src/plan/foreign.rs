@@ -6,6 +6,7 @@ use artifacts::{Cached, Digest, Maker, Store};
 
 use super::session::Session;
 use crate::error::PipelineError;
+use crate::ids::CellId;
 use crate::reuse::{Reuse, this_host, told_makers};
 use crate::stage::Class;
 
@@ -15,7 +16,7 @@ pub(crate) struct Foreign {
     policy: Reuse,
     here: Option<String>,
     /// Cells that are executed although others have results, with one of these.
-    left_out: HashMap<usize, Digest>,
+    left_out: HashMap<CellId, Digest>,
 }
 
 impl Foreign {
@@ -46,7 +47,7 @@ impl Foreign {
 
 impl Session<'_> {
     /// Returns those of the results of a cell that may be used. The lock's always may.
-    pub(super) fn permitted(&mut self, cell: usize, found: Vec<Cached>) -> Vec<Cached> {
+    pub(super) fn permitted(&mut self, cell: CellId, found: Vec<Cached>) -> Vec<Cached> {
         if self.graph.class(cell) == Class::Pure {
             return found;
         }
@@ -66,7 +67,7 @@ impl Session<'_> {
         let foreign = &self.foreign;
         let mut used: BTreeMap<String, (usize, BTreeSet<Maker>)> = BTreeMap::new();
         let mut offered = used.clone();
-        for cell in 0..self.graph.cells {
+        for cell in self.graph.cells() {
             if self.graph.class(cell) == Class::Pure {
                 continue;
             }

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::select::Forced;
 use super::session::Session;
 use crate::error::PipelineError;
+use crate::ids::{CellId, StageId};
 use crate::key::Difference;
 use crate::record::Record;
 use crate::stage::{CellStatus, Json};
@@ -100,9 +101,9 @@ impl fmt::Display for Reason {
 
 /// Finds reasons; keeps what it has read.
 pub(super) struct Reasons {
-    explained: HashMap<usize, usize>,
+    explained: HashMap<StageId, usize>,
     values: std::cell::RefCell<HashMap<Digest, Option<Json>>>,
-    newest: HashMap<usize, Option<HistoryLine>>,
+    newest: HashMap<StageId, Option<HistoryLine>>,
 }
 
 impl Reasons {
@@ -118,7 +119,7 @@ impl Reasons {
     pub(super) fn find(
         &mut self,
         session: &mut Session<'_>,
-        cell: usize,
+        cell: CellId,
         key: ActionKey,
     ) -> Result<Reason, PipelineError> {
         match session.forced[cell] {

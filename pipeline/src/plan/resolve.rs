@@ -11,6 +11,7 @@ use super::session::{Outcome, Session, State};
 use crate::cause::Cause;
 use crate::error::PipelineError;
 use crate::graph::Member;
+use crate::ids::{CellId, StageId};
 use crate::key::{
     HeadParts, InputList, Recipe, RecipeCell, RecipeInput, StudyIdentity, facets_digest, key_of,
 };
@@ -22,7 +23,7 @@ impl Session<'_> {
     /// Decides what a cell does; every cell it reads is settled.
     pub(super) fn resolve(
         &mut self,
-        cell: usize,
+        cell: CellId,
         lookup: &Lookup<'_>,
     ) -> Result<State, PipelineError> {
         if let Some(outcome) = self.fixed.get(&cell) {
@@ -71,8 +72,8 @@ impl Session<'_> {
     /// damaged.
     fn is_whole(
         &mut self,
-        cell: usize,
-        stage: usize,
+        cell: CellId,
+        stage: StageId,
         outcome: &Outcome,
     ) -> Result<bool, PipelineError> {
         let Outcome::Ok { outputs, .. } = outcome else {
@@ -93,7 +94,7 @@ impl Session<'_> {
     /// If the store's index refuses.
     pub(crate) fn ask_again(
         &mut self,
-        cell: usize,
+        cell: CellId,
         key: ActionKey,
     ) -> Result<Option<Outcome>, PipelineError> {
         if self.forced[cell] != Forced::No
@@ -106,7 +107,7 @@ impl Session<'_> {
         self.cached(cell, key, &store.lookup()?)
     }
 
-    fn block(&mut self, cell: usize, reason: String) -> State {
+    fn block(&mut self, cell: CellId, reason: String) -> State {
         self.blocked.insert(cell);
         State::Settled(Outcome::skipped(reason))
     }
@@ -114,7 +115,7 @@ impl Session<'_> {
     /// Returns the result to use for a key: the lock's, if it is one of several, else the newest.
     fn cached(
         &mut self,
-        cell: usize,
+        cell: CellId,
         key: ActionKey,
         lookup: &Lookup<'_>,
     ) -> Result<Option<Outcome>, PipelineError> {
@@ -151,7 +152,7 @@ impl Session<'_> {
         }))
     }
 
-    fn take_from_lock(&mut self, cell: usize) -> Result<State, PipelineError> {
+    fn take_from_lock(&mut self, cell: CellId) -> Result<State, PipelineError> {
         let name = self.graph.name(cell);
         let Some(line) = self.lock_line(cell).cloned() else {
             let reason = format!("`{name}` is not in the lock: run without --locked to execute it");
@@ -191,7 +192,7 @@ impl Session<'_> {
 
     /// Returns why a cell cannot execute: a measurement or resource needs every input ok, a
     /// pure cell at least one cell of every stage it needs.
-    fn unusable_inputs(&self, cell: usize) -> Option<String> {
+    fn unusable_inputs(&self, cell: CellId) -> Option<String> {
         let (stage, i) = self.graph.place(cell);
         let node = &self.graph.nodes[stage];
         for need in &node.needs {
@@ -203,9 +204,9 @@ impl Session<'_> {
             let mut bad: Option<(String, CellStatus, Cause)> = None;
             for member in members {
                 let (text, status, reason) = match member {
-                    Member::Cell(m) => match self.settled(source.first + m) {
+                    Member::Cell(m) => match self.settled(source.cell(m)) {
                         Some(Outcome::Not { status, reason, .. }) => {
-                            (self.graph.name(source.first + m), *status, &**reason)
+                            (self.graph.name(source.cell(m)), *status, &**reason)
                         }
                         _ => {
                             fine += 1;
@@ -246,7 +247,7 @@ impl Session<'_> {
     ///
     /// # Errors
     /// If a facet of the machine cannot be read.
-    fn key(&mut self, cell: usize) -> Result<ActionKey, Lack> {
+    fn key(&mut self, cell: CellId) -> Result<ActionKey, Lack> {
         let (stage, i) = self.graph.place(cell);
         let set = self.graph.nodes[stage].stage.cells[i].parameters;
         let facets = match self.graph.placement(cell) {
@@ -285,7 +286,7 @@ impl Session<'_> {
         }))
     }
 
-    fn facets(&mut self, stage: usize, set: u32) -> Result<Digest, Lack> {
+    fn facets(&mut self, stage: StageId, set: u32) -> Result<Digest, Lack> {
         if let Some(known) = self.facets.get(&(stage, set)) {
             return known.clone();
         }
@@ -299,7 +300,7 @@ impl Session<'_> {
         digest
     }
 
-    pub(super) fn compute_input_digest(&self, stage: usize, need: usize, group: u32) -> Digest {
+    pub(super) fn compute_input_digest(&self, stage: StageId, need: usize, group: u32) -> Digest {
         let need = &self.graph.nodes[stage].needs[need];
         let source = &self.graph.nodes[need.stage];
         let members = need.members(group);
@@ -342,7 +343,7 @@ impl Session<'_> {
     /// The status and reason of a member without outputs.
     pub(crate) fn missing<'s>(
         &'s self,
-        stage: usize,
+        stage: StageId,
         member: Member,
         outcome: Option<&'s Outcome>,
     ) -> (CellStatus, &'s str) {
@@ -359,7 +360,7 @@ impl Session<'_> {
     /// The parameter set that a reader of this cell may see. Only those of measurements are
     /// shown, since a reader's key must then hold them, and a pure stage whose parameters change but whose
     /// bytes do not must stop there.
-    pub(crate) fn shown_parameters(&self, stage: usize, member: Member) -> Option<usize> {
+    pub(crate) fn shown_parameters(&self, stage: StageId, member: Member) -> Option<usize> {
         let node = &self.graph.nodes[stage];
         match member {
             Member::Cell(i) if node.class == LockClass::Measurement => {
@@ -370,7 +371,7 @@ impl Session<'_> {
     }
 
     /// Returns the full recipe of a cell whose inputs are settled.
-    pub(crate) fn recipe(&mut self, cell: usize) -> Recipe {
+    pub(crate) fn recipe(&mut self, cell: CellId) -> Recipe {
         let (stage, i) = self.graph.place(cell);
         let study = (self.graph.nodes[stage].class == LockClass::Study).then(|| StudyIdentity {
             spec: self.spec,
@@ -409,7 +410,7 @@ impl Session<'_> {
         }
     }
 
-    fn recipe_cell(&self, stage: usize, member: Member) -> RecipeCell {
+    fn recipe_cell(&self, stage: StageId, member: Member) -> RecipeCell {
         let node = &self.graph.nodes[stage];
         let at = match member {
             Member::Cell(i) => &node.stage.cells[i].at,

@@ -1,8 +1,11 @@
 //! Which cells the options name.
 
+use typed_index_collections::{TiSlice, TiVec};
+
 use super::PlanOptions;
 use crate::error::PipelineError;
 use crate::graph::Graph;
+use crate::ids::{CellId, LocalCell, StageId};
 use crate::place::{CellPattern, Coordinates, PlaceError};
 use crate::stage::Class;
 use crate::suggest::{list, remedy};
@@ -19,22 +22,22 @@ pub(crate) enum Forced {
 pub(super) fn forced(
     graph: &Graph<'_>,
     options: &PlanOptions,
-) -> Result<Vec<Forced>, PipelineError> {
-    let mut forced = vec![Forced::No; graph.cells];
+) -> Result<TiVec<CellId, Forced>, PipelineError> {
+    let mut forced = TiVec::from(vec![Forced::No; graph.count]);
     if let Some(from) = &options.from {
         let first = stage_named(graph, from)?;
-        let mut below = vec![false; graph.nodes.len()];
+        let mut below: TiVec<StageId, bool> = vec![false; graph.nodes.len()].into();
         below[first] = true;
-        for (number, node) in graph.nodes.iter().enumerate() {
+        for (number, node) in graph.nodes.iter_enumerated() {
             below[number] |= node.needs.iter().any(|n| below[n.stage]);
             if below[number] && node.stage.class != Class::Measurement {
-                forced[node.first..node.first + node.stage.cells.len()].fill(Forced::From);
+                forced[node.range()].fill(Forced::From);
             }
         }
     }
     for name in &options.fresh {
         let node = &graph.nodes[stage_named(graph, name)?];
-        forced[node.first..node.first + node.stage.cells.len()].fill(Forced::Fresh);
+        forced[node.range()].fill(Forced::Fresh);
     }
     Ok(forced)
 }
@@ -43,16 +46,16 @@ pub(super) fn forced(
 pub(super) fn selected(
     graph: &Graph<'_>,
     options: &PlanOptions,
-) -> Result<Vec<bool>, PipelineError> {
+) -> Result<TiVec<CellId, bool>, PipelineError> {
     if options.only.is_empty() {
-        return Ok(vec![true; graph.cells]);
+        return Ok(vec![true; graph.count].into());
     }
-    let mut selected = vec![false; graph.cells];
+    let mut selected = TiVec::from(vec![false; graph.count]);
     for selector in &options.only {
         select(graph, selector, &mut selected)?;
     }
     // Stages come after those they need, so going backwards reaches everything.
-    for cell in (0..graph.cells).rev().collect::<Vec<_>>() {
+    for cell in graph.cells().rev() {
         if selected[cell] {
             graph.inputs(cell).for_each(|input| selected[input] = true);
         }
@@ -60,10 +63,9 @@ pub(super) fn selected(
     Ok(selected)
 }
 
-fn stage_named(graph: &Graph<'_>, name: &str) -> Result<usize, PipelineError> {
+fn stage_named(graph: &Graph<'_>, name: &str) -> Result<StageId, PipelineError> {
     graph
         .nodes
-        .iter()
         .position(|n| n.stage.name == name)
         .ok_or_else(|| {
             let names = graph.nodes.iter().map(|n| n.stage.name.as_str());
@@ -75,7 +77,11 @@ fn stage_named(graph: &Graph<'_>, name: &str) -> Result<usize, PipelineError> {
         })
 }
 
-fn select(graph: &Graph<'_>, selector: &str, selected: &mut [bool]) -> Result<(), PipelineError> {
+fn select(
+    graph: &Graph<'_>,
+    selector: &str,
+    selected: &mut TiSlice<CellId, bool>,
+) -> Result<(), PipelineError> {
     let wrong = |what: String, hint: String| PipelineError::Selection {
         message: format!("`{selector}`: {what}"),
         hint,
@@ -103,8 +109,8 @@ fn select(graph: &Graph<'_>, selector: &str, selected: &mut [bool]) -> Result<()
         .map(|cell| graph.experiment.coordinates(number, &cell.at))
         .collect();
     let chosen = pattern.find(cells.iter());
-    for cell in &chosen {
-        selected[node.first + cell] = true;
+    for position in &chosen {
+        selected[node.cell(LocalCell::from(*position))] = true;
     }
     if !chosen.is_empty() {
         return Ok(());

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use artifacts::{ActionKey, Digest, Lookup, Store};
+use typed_index_collections::{TiSlice, TiVec};
 
 use super::damage::Damage;
 use super::foreign::Foreign;
@@ -15,7 +16,8 @@ use super::until::Rule;
 use super::{Lack, PlanOptions};
 use crate::error::PipelineError;
 use crate::experiment::Experiment;
-use crate::graph::{Graph, Member, NO_GROUP, Placement};
+use crate::graph::{Graph, Member, NO_GROUP, Node, Placement};
+use crate::ids::{CellId, StageId};
 use crate::key::value_digest;
 use crate::lock::{Earlier, Lock, LockCell, LockClass, LockStage, lock_path};
 use crate::stage::{CellStatus, Json, Registry};
@@ -89,33 +91,33 @@ pub(crate) struct Session<'a> {
     pub(crate) store: &'a Store,
     pub(crate) lock: Option<Lock>,
     pub(crate) locked: bool,
-    pub(crate) states: Vec<State>,
+    pub(crate) states: TiVec<CellId, State>,
     /// Results of this run; they go before the lock's and the newest.
-    pub(crate) results: HashMap<usize, (ActionKey, Outcome)>,
+    pub(crate) results: HashMap<CellId, (ActionKey, Outcome)>,
     /// Cells settled for good whatever their key: unreached, blocked by a dead resource.
-    pub(crate) fixed: HashMap<usize, Outcome>,
-    pub(crate) forced: Vec<Forced>,
-    pub(crate) selected: Vec<bool>,
+    pub(crate) fixed: HashMap<CellId, Outcome>,
+    pub(crate) forced: TiVec<CellId, Forced>,
+    pub(crate) selected: TiVec<CellId, bool>,
     /// Cells whose cached outputs are no longer in the store as they were made.
-    pub(crate) damaged: HashMap<usize, Damage>,
+    pub(crate) damaged: HashMap<CellId, Damage>,
     /// Cells settled by the plan, not by execution: blocked, in its words.
-    pub(crate) blocked: HashSet<usize>,
+    pub(crate) blocked: HashSet<CellId>,
     /// Cells with several results under their key.
-    pub(crate) several: HashMap<usize, usize>,
+    pub(crate) several: HashMap<CellId, usize>,
     /// What others made.
     pub(super) foreign: Foreign,
     /// Cells that became ready since this was last emptied.
-    pub(crate) newly_ready: Vec<usize>,
+    pub(crate) newly_ready: Vec<CellId>,
     /// Cells settled without executing since this was last emptied.
-    pub(crate) newly_settled: Vec<usize>,
+    pub(crate) newly_settled: Vec<CellId>,
     pub(super) spec: Digest,
     /// For each cell the position of its line in the lock: (stage, cell).
-    pub(super) lock_lines: Vec<Option<(u32, u32)>>,
+    pub(super) lock_lines: TiVec<CellId, Option<(u32, u32)>>,
     /// For cells of measurements: the executions known when this session began.
-    past: HashMap<usize, Vec<Past>>,
-    pub(super) facets: HashMap<(usize, u32), Result<Digest, Lack>>,
+    past: HashMap<CellId, Vec<Past>>,
+    pub(super) facets: HashMap<(StageId, u32), Result<Digest, Lack>>,
     /// The facets of the machines where placed cells execute, as far as records tell them.
-    pub(super) placed_facets: HashMap<(usize, u32, Placement), BTreeMap<String, Json>>,
+    pub(super) placed_facets: HashMap<(StageId, u32, Placement), BTreeMap<String, Json>>,
     /// What this machine lacks of what cells need, each thing once, with the remedy.
     pub(crate) lacks: BTreeSet<Lack>,
     progress: Progress,
@@ -126,14 +128,14 @@ pub(crate) struct Session<'a> {
 #[derive(Default)]
 struct Progress {
     /// `[stage][need][group]`: members not settled.
-    open: Vec<Vec<Vec<u32>>>,
+    open: TiVec<StageId, Vec<Vec<u32>>>,
     /// `[stage][need][group]`: the digest of the complete list.
-    digests: Vec<Vec<Vec<Option<Digest>>>>,
+    digests: TiVec<StageId, Vec<Vec<Option<Digest>>>>,
     /// For each cell: needs whose group is not complete.
-    waiting: Vec<u32>,
+    waiting: TiVec<CellId, u32>,
     /// Unsettled cells of stages that do not see the study.
     before_study: usize,
-    woken: VecDeque<usize>,
+    woken: VecDeque<CellId>,
     trail: Option<Digest>,
 }
 
@@ -156,7 +158,7 @@ impl<'a> Session<'a> {
             store,
             lock,
             locked: options.locked,
-            states: Vec::new(),
+            states: TiVec::new(),
             results: HashMap::new(),
             fixed: HashMap::new(),
             forced,
@@ -190,7 +192,7 @@ impl<'a> Session<'a> {
     /// Forgets what is known of every cell and finds it out again, from the index and the
     /// results of this run.
     pub(crate) fn restart(&mut self) -> Result<(), PipelineError> {
-        self.states = vec![State::Waiting; self.graph.cells];
+        self.states = vec![State::Waiting; self.graph.count].into();
         self.blocked.clear();
         self.lacks.clear();
         self.several.clear();
@@ -213,7 +215,7 @@ impl<'a> Session<'a> {
                     .map(|c: &Vec<u32>| vec![None; c.len()])
                     .collect(),
             );
-            for i in 0..node.stage.cells.len() {
+            for i in node.stage.cells.keys() {
                 let incomplete = node.needs.iter().zip(&open);
                 let waits = incomplete
                     .filter(|(need, c)| c[need.group_of_reader[i] as usize] > 0)
@@ -227,14 +229,16 @@ impl<'a> Session<'a> {
                 progress.before_study += node.stage.cells.len();
             }
         }
-        progress.woken = (0..self.graph.cells)
+        progress.woken = self
+            .graph
+            .cells()
             .filter(|c| progress.waiting[*c] == 0)
             .collect();
         self.resolve_woken()
     }
 
     /// Settles a cell and resolves what that wakes.
-    pub(crate) fn settle(&mut self, cell: usize, outcome: Outcome) -> Result<(), PipelineError> {
+    pub(crate) fn settle(&mut self, cell: CellId, outcome: Outcome) -> Result<(), PipelineError> {
         self.note(cell, outcome);
         self.resolve_woken()
     }
@@ -250,7 +254,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn resolve_one(&mut self, cell: usize, lookup: &Lookup<'_>) -> Result<(), PipelineError> {
+    fn resolve_one(&mut self, cell: CellId, lookup: &Lookup<'_>) -> Result<(), PipelineError> {
         if !matches!(self.states[cell], State::Waiting) {
             return Ok(());
         }
@@ -272,7 +276,7 @@ impl<'a> Session<'a> {
     }
 
     /// Writes the outcome down and wakes readers whose inputs are complete.
-    fn note(&mut self, cell: usize, outcome: Outcome) {
+    fn note(&mut self, cell: CellId, outcome: Outcome) {
         debug_assert!(
             !matches!(self.states[cell], State::Settled(_)),
             "a cell settles once"
@@ -290,9 +294,9 @@ impl<'a> Session<'a> {
             let open = &mut progress.open[*reader][*n][group as usize];
             *open -= 1;
             if *open == 0 {
-                let first = self.graph.nodes[*reader].first;
+                let readers = &self.graph.nodes[*reader];
                 for r in need.readers(group) {
-                    let reader_cell = first + *r as usize;
+                    let reader_cell = readers.cell(r);
                     progress.waiting[reader_cell] -= 1;
                     if progress.waiting[reader_cell] == 0 {
                         progress.woken.push_back(reader_cell);
@@ -308,7 +312,7 @@ impl<'a> Session<'a> {
                     .nodes
                     .iter()
                     .filter(|n| n.class == LockClass::Study);
-                for cell in study.flat_map(|n| n.first..n.first + n.stage.cells.len()) {
+                for cell in study.flat_map(Node::cells) {
                     if progress.waiting[cell] == 0 {
                         progress.woken.push_back(cell);
                     }
@@ -318,7 +322,7 @@ impl<'a> Session<'a> {
     }
 
     /// Returns the digest of a cell's input list, computed once for all readers of the group.
-    pub(super) fn input_digest(&mut self, stage: usize, need: usize, group: u32) -> Digest {
+    pub(super) fn input_digest(&mut self, stage: StageId, need: usize, group: u32) -> Digest {
         if let Some(digest) = self.progress.digests[stage][need][group as usize] {
             return digest;
         }
@@ -339,7 +343,7 @@ impl<'a> Session<'a> {
         trail
     }
 
-    pub(crate) fn settled(&self, cell: usize) -> Option<&Outcome> {
+    pub(crate) fn settled(&self, cell: CellId) -> Option<&Outcome> {
         match &self.states[cell] {
             State::Settled(outcome) => Some(outcome),
             _ => None,
@@ -347,7 +351,7 @@ impl<'a> Session<'a> {
     }
 
     /// Returns the lock's line for a cell.
-    pub(crate) fn lock_line(&self, cell: usize) -> Option<&LockCell> {
+    pub(crate) fn lock_line(&self, cell: CellId) -> Option<&LockCell> {
         let (stage, line) = self.lock_lines[cell]?;
         Some(&self.lock.as_ref()?.stages[stage as usize].cells[line as usize])
     }
@@ -361,13 +365,14 @@ impl<'a> Session<'a> {
             seed: experiment.seed,
             stages: Vec::new(),
         };
-        for (number, node) in self.graph.nodes.iter().enumerate() {
+        for (number, node) in self.graph.nodes.iter_enumerated() {
             let mut cells: Vec<LockCell> =
                 Vec::with_capacity(node.stage.cells.len() + node.stage.excluded.len());
-            for (i, text) in node.texts.iter().enumerate() {
-                if let Some(outcome) = self.settled(node.first + i) {
+            for (i, text) in node.texts.iter_enumerated() {
+                let number = node.cell(i);
+                if let Some(outcome) = self.settled(number) {
                     let mut cell = lock_cell(text, outcome);
-                    cell.earlier = self.earlier(node.first + i, &cell);
+                    cell.earlier = self.earlier(number, &cell);
                     cells.push(cell);
                 }
             }
@@ -395,7 +400,7 @@ impl<'a> Session<'a> {
 
     /// Returns the executions of a measurement beside the one in use: those the lock tells of, and
     /// those of the same recipe that the store knows.
-    fn earlier(&self, cell: usize, line: &LockCell) -> Vec<Earlier> {
+    fn earlier(&self, cell: CellId, line: &LockCell) -> Vec<Earlier> {
         let past = self.past.get(&cell).map(Vec::as_slice).unwrap_or_default();
         past.iter()
             .filter(|p| Some(p.earlier.record) != line.record)
@@ -406,7 +411,7 @@ impl<'a> Session<'a> {
 
     /// Returns how often a settled measurement was executed under its recipe, and the records of
     /// the ok results that are not in use.
-    pub(crate) fn executions(&self, cell: usize) -> (usize, Vec<Digest>) {
+    pub(crate) fn executions(&self, cell: CellId) -> (usize, Vec<Digest>) {
         let Some(outcome) = self.settled(cell) else {
             return (0, Vec::new());
         };
@@ -416,9 +421,9 @@ impl<'a> Session<'a> {
     }
 
     /// Returns the excluded or planned cell behind a member of a group, as its number.
-    pub(super) fn member_cell(&self, stage: usize, member: Member) -> Option<usize> {
+    pub(super) fn member_cell(&self, stage: StageId, member: Member) -> Option<CellId> {
         match member {
-            Member::Cell(i) => Some(self.graph.nodes[stage].first + i),
+            Member::Cell(i) => Some(self.graph.nodes[stage].cell(i)),
             Member::Excluded(_) => None,
         }
     }
@@ -470,28 +475,27 @@ const MOST_PAST: usize = 1 << 20;
 fn past(
     graph: &Graph<'_>,
     lock: Option<&Lock>,
-    lines: &[Option<(u32, u32)>],
+    lines: &TiSlice<CellId, Option<(u32, u32)>>,
     store: Option<&Store>,
-) -> Result<HashMap<usize, Vec<Past>>, PipelineError> {
-    let mut past: HashMap<usize, Vec<Past>> = HashMap::new();
+) -> Result<HashMap<CellId, Vec<Past>>, PipelineError> {
+    let mut past: HashMap<CellId, Vec<Past>> = HashMap::new();
     for node in graph
         .nodes
         .iter()
         .filter(|n| n.class == LockClass::Measurement)
     {
-        let cells: HashMap<&str, usize> = node
+        let cells: HashMap<&str, CellId> = node
             .texts
-            .iter()
-            .enumerate()
-            .map(|(i, text)| (&**text, node.first + i))
+            .iter_enumerated()
+            .map(|(i, text)| (&**text, node.cell(i)))
             .collect();
-        let mut add = |cell: usize, earlier: Earlier, known_by: KnownBy| {
+        let mut add = |cell: CellId, earlier: Earlier, known_by: KnownBy| {
             let of_cell = past.entry(cell).or_default();
             if of_cell.iter().all(|p| p.earlier.record != earlier.record) {
                 of_cell.push(Past { earlier, known_by });
             }
         };
-        let mut in_order: Vec<&usize> = cells.values().collect();
+        let mut in_order: Vec<&CellId> = cells.values().collect();
         in_order.sort_unstable();
         for cell in in_order {
             let line = lines[*cell].and_then(|(stage, line)| {
@@ -572,8 +576,8 @@ fn lock_cell(coordinates: &str, outcome: &Outcome) -> LockCell {
     }
 }
 
-fn lock_lines(graph: &Graph<'_>, lock: Option<&Lock>) -> Vec<Option<(u32, u32)>> {
-    let mut lines = vec![None; graph.cells];
+fn lock_lines(graph: &Graph<'_>, lock: Option<&Lock>) -> TiVec<CellId, Option<(u32, u32)>> {
+    let mut lines = TiVec::from(vec![None; graph.count]);
     let Some(lock) = lock else { return lines };
     for node in &graph.nodes {
         let Some(s) = lock.stages.iter().position(|s| s.name == node.stage.name) else {
@@ -585,9 +589,9 @@ fn lock_lines(graph: &Graph<'_>, lock: Option<&Lock>) -> Vec<Option<(u32, u32)>>
             .enumerate()
             .map(|(i, c)| (c.coordinates.as_str(), i))
             .collect();
-        for (i, text) in node.texts.iter().enumerate() {
+        for (i, text) in node.texts.iter_enumerated() {
             let small = |i: usize| u32::try_from(i).expect("a lock has fewer than 2³² lines");
-            lines[node.first + i] = index.get(&**text).map(|line| (small(s), small(*line)));
+            lines[node.cell(i)] = index.get(&**text).map(|line| (small(s), small(*line)));
         }
     }
     lines

@@ -7,6 +7,7 @@ use statistics::{ANYTIME_SPREAD, Refusal, anytime_interval, unit_effect};
 
 use super::session::{Outcome, Session, State};
 use crate::design::{Design, UNTIL_ALPHA, Until};
+use crate::ids::CellId;
 use crate::record::parse_outputs;
 use crate::stage::{CellStatus, Class};
 
@@ -48,9 +49,9 @@ impl Session<'_> {
             let Some(position) = node.stage.over.iter().position(|a| *a == design.axis) else {
                 continue;
             };
-            for (i, cell) in node.stage.cells.iter().enumerate() {
+            for (i, cell) in node.stage.cells.iter_enumerated() {
                 if usize::from(cell.at[position]) >= blocks {
-                    self.fixed.insert(node.first + i, outcome.clone());
+                    self.fixed.insert(node.cell(i), outcome.clone());
                 }
             }
         }
@@ -84,17 +85,17 @@ impl Session<'_> {
     }
 
     /// Returns the measured cells with their block and launch.
-    fn measured_in_blocks(&self, design: &Design) -> Vec<(usize, usize, usize)> {
-        let of = |cell: usize| {
+    fn measured_in_blocks(&self, design: &Design) -> Vec<(usize, usize, CellId)> {
+        let of = |cell: CellId| {
             let measured = self.graph.class(cell) == Class::Measurement;
             let (block, launch) = self.graph.launch(design, cell).filter(|_| measured)?;
             Some((block, launch, cell))
         };
-        (0..self.graph.cells).filter_map(of).collect()
+        self.graph.cells().filter_map(of).collect()
     }
 
     /// Returns a figure of a settled cell; `None` if it is not ok, or has no figure above 0.
-    fn figure_of(&mut self, cell: usize, name: &str) -> Option<f64> {
+    fn figure_of(&mut self, cell: CellId, name: &str) -> Option<f64> {
         let State::Settled(Outcome::Ok {
             record, outputs, ..
         }) = &self.states[cell]

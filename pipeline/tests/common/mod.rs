@@ -18,9 +18,9 @@ use pipeline::lease::LeaseFile;
 use pipeline::place::cell_text;
 use pipeline::process::Spawner;
 use pipeline::{
-    Artifact, Axis, Cell, CellStatus, Class, Coordinates, Done, Event, Excluded, Experiment,
-    Failure, Job, Json, Lease, Library, Media, Order, Output, PlanOptions, Problem, Registry,
-    Reuse, RunOptions, RunSummary, Stage, StageKind, Watch,
+    Artifact, Axis, AxisId, Cell, CellStatus, Class, Coordinates, Done, Event, Excluded,
+    Experiment, Failure, Job, Json, Lease, Library, Media, Order, Output, PlanOptions, Problem,
+    Registry, Reuse, RunOptions, RunSummary, Stage, StageKind, Watch,
 };
 use serde_json::json;
 
@@ -430,7 +430,7 @@ pub(crate) fn experiment(
                 fields: vec![Json::Null; labels.len()],
             })
             .collect(),
-        stages: Vec::new(),
+        stages: Default::default(),
     };
     let axis = |name: &str| axes.iter().position(|(n, _)| *n == name).unwrap();
     for spec in stages {
@@ -438,7 +438,7 @@ pub(crate) fn experiment(
         let needs = spec
             .needs
             .iter()
-            .map(|n| built.stages.iter().position(|s| s.name == *n).unwrap())
+            .map(|n| built.stages.position(|s| s.name == *n).unwrap())
             .collect();
         let replicate = spec
             .replicate
@@ -493,7 +493,7 @@ pub(crate) fn experiment(
             kind: spec.kind.into(),
             class: class(spec.kind),
             needs,
-            over,
+            over: over.into_iter().map(AxisId::from).collect(),
             replicate,
             exclusive: if spec.kind == "serve" {
                 vec!["host".into()]
@@ -502,7 +502,7 @@ pub(crate) fn experiment(
             },
             parameter_sets: sets,
             placements: Vec::new(),
-            cells,
+            cells: cells.into(),
             excluded,
         });
     }

@@ -10,11 +10,7 @@ fn with(design: &str) -> String {
 }
 
 fn names(experiment: &Experiment, stage: &str) -> Vec<String> {
-    let number = experiment
-        .stages
-        .iter()
-        .position(|s| s.name == stage)
-        .unwrap();
+    let number = experiment.stages.position(|s| s.name == stage).unwrap();
     let cells = experiment.stages[number].cells.iter();
     cells
         .map(|c| experiment.coordinates(number, &c.at).to_string())
@@ -57,11 +53,7 @@ fn blocks_and_the_arm_are_replicate_coordinates_and_change_no_setting() {
     let experiment = valid(&with(ARM));
     let plain = valid(VALID);
     for name in ["server", "ladder"] {
-        let number = experiment
-            .stages
-            .iter()
-            .position(|s| s.name == name)
-            .unwrap();
+        let number = experiment.stages.position(|s| s.name == name).unwrap();
         let (stage, before) = (&experiment.stages[number], &plain.stages[number]);
         assert_eq!(stage.parameter_sets, before.parameter_sets, "{name}");
         let replicates: std::collections::BTreeSet<String> = stage

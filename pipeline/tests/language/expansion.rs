@@ -73,14 +73,10 @@ fn cells_are_the_product_minus_exclusions_plus_inclusions() {
     let ladder = stage(&experiment, "ladder");
     assert_eq!(ladder.excluded.len(), 2 * 2 * 3);
     assert_eq!(ladder.cells.len(), 2 * 2 * 4 * 3 - 12 + 1);
-    let position = experiment
-        .stages
-        .iter()
-        .position(|s| s.name == "ladder")
-        .unwrap();
+    let position = experiment.stages.position(|s| s.name == "ladder").unwrap();
     let name = |i: usize| {
         experiment
-            .coordinates(position, &ladder.cells[i].at)
+            .coordinates(position, &ladder.cells.raw[i].at)
             .to_string()
     };
     assert_eq!(
@@ -118,7 +114,7 @@ fn no_words_of_an_exclusion_say_that_a_cell_is_blocked_or_not_needed() {
 #[test]
 fn every_stage_follows_those_it_needs() {
     let experiment = valid(VALID);
-    for (i, stage) in experiment.stages.iter().enumerate() {
+    for (i, stage) in experiment.stages.iter_enumerated() {
         assert!(stage.needs.iter().all(|n| *n < i));
     }
     let backwards = "experiment: x\nseed: 1\nstages:\n  c: {kind: tabulate, needs: [b]}\n  b: {kind: tabulate, needs: [a]}\n  a: {kind: prepare}\n";
@@ -169,7 +165,7 @@ fn a_placeholder_keeps_the_type_of_its_value() {
     let text =
         "experiment: x\nseed: 1\nstages:\n  a: {kind: prepare, settings: {shell: \"$${HOME}\"}}\n";
     assert_eq!(
-        valid(text).stages[0].parameter_sets[0]["settings"]["shell"],
+        valid(text).stages.raw[0].parameter_sets[0]["settings"]["shell"],
         "${HOME}"
     );
 }
@@ -336,13 +332,13 @@ fn ten_thousand_cells_cost_as_many_canonicalizations_as_there_are_distinct_setti
     .unwrap();
     assert_eq!(experiment.cell_count(), 10_000);
     assert_eq!(calls.load(Ordering::Relaxed), 2);
-    assert_eq!(experiment.stages[0].parameter_sets.len(), 2);
+    assert_eq!(experiment.stages.raw[0].parameter_sets.len(), 2);
 }
 
 #[test]
 fn equal_parameters_are_one_set() {
     let text = "experiment: x\nseed: 1\naxes:\n  c: {a: {n: 1}, b: {n: 1}, d: {n: 2}}\nstages:\n  s: {kind: prepare, over: [c], settings: {n: \"${c.n}\"}}\n";
-    let stage = &valid(text).stages[0];
+    let stage = &valid(text).stages.raw[0];
     let used: BTreeSet<u32> = stage.cells.iter().map(|c| c.parameters).collect();
     assert_eq!(
         (stage.cells.len(), stage.parameter_sets.len(), used.len()),
@@ -355,7 +351,7 @@ fn a_list_gives_labels_with_fields_an_order() {
     let text = "experiment: x\nseed: 1\naxes:\n  c: [serial: {n: 1}, batched: {n: 8}]\n  r: {from: 0.1, to: 0.5, step: 0.2}\nstages:\n  s: {kind: prepare, over: [c, r], settings: {n: \"${c.n}\"}}\n";
     let experiment = valid(text);
     let labels = |i: usize| {
-        experiment.axes[i]
+        experiment.axes.raw[i]
             .labels
             .iter()
             .map(ToString::to_string)
@@ -370,8 +366,8 @@ fn aliases_stand_for_what_they_name() {
     let text = "experiment: x\nseed: 1\nstages:\n  a: {kind: prepare, settings: &s {n: 1}}\n  b: {kind: prepare, settings: *s}\n";
     let experiment = valid(text);
     assert_eq!(
-        experiment.stages[0].parameter_sets,
-        experiment.stages[1].parameter_sets
+        experiment.stages.raw[0].parameter_sets,
+        experiment.stages.raw[1].parameter_sets
     );
 }
 

@@ -51,7 +51,7 @@ fn load(local: &str, workload: &str, files: &[(&str, &str)]) -> Result<Experimen
 
 fn tokens(local: &str, workload: &str, files: &[(&str, &str)]) -> serde_json::Value {
     let experiment = load(local, workload, files).unwrap_or_else(|e| panic!("{e}"));
-    experiment.stages[0].parameter_sets[0]["workload"].clone()
+    experiment.stages.raw[0].parameter_sets[0]["workload"].clone()
 }
 
 #[test]

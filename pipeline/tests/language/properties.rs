@@ -89,7 +89,7 @@ proptest! {
         let text = format!("experiment: x\nseed: 1\naxes: {{x: [{}], y: [{}]}}\nstages:\n  s: {{kind: prepare, over: [x, y], exclude: [{excludes}], include: [{includes}]}}\n", list(a), list(b));
         let experiment = valid(&text);
         prop_assert_eq!(experiment.cell_count(), a * b - out.len() + more);
-        prop_assert_eq!(experiment.stages[0].excluded.len(), out.len());
+        prop_assert_eq!(experiment.stages.raw[0].excluded.len(), out.len());
     }
 
     #[test]

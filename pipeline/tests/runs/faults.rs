@@ -489,7 +489,7 @@ fn a_run_in_which_nothing_is_ok_leaves_an_earlier_lock_as_it_was() {
     let lock = bench.file().with_extension("lock");
     let before = std::fs::read(&lock).unwrap();
     // Another machine: its facts are not cached, and they cannot be found out.
-    study.stages[0].parameter_sets[0]["engine"] = json!("another");
+    study.stages.raw[0].parameter_sets[0]["engine"] = json!("another");
     fail(&bench, "machine", 1, CellStatus::Failed);
     let (summary, _) = bench.run(&study);
     assert!(!summary.counts.contains_key("ok"), "{:?}", summary.counts);

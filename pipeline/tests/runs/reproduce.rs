@@ -248,7 +248,7 @@ fn a_measurement_made_with_other_settings_is_no_part_of_the_study() {
     let study = bench.study();
     bench.run(&study);
     let mut edited = bench.study();
-    edited.stages[1].parameter_sets[0]["engine"]["version"] = json!(2);
+    edited.stages.raw[1].parameter_sets[0]["engine"]["version"] = json!(2);
     let Err(what) = document(&bench, &edited) else {
         panic!("a server's setting was edited")
     };

@@ -39,7 +39,7 @@ const CHANGES: &[Change] = &[
     (
         "key order of parameters",
         |e, _| {
-            e.stages[2]
+            e.stages.raw[2]
                 .parameter_sets
                 .iter_mut()
                 .for_each(|p| p.sort_all_objects());
@@ -48,17 +48,17 @@ const CHANGES: &[Change] = &[
     ),
     (
         "a parameter of a measurement",
-        |e, _| e.stages[2].parameter_sets[0]["workload"]["output_tokens"] = json!(128),
+        |e, _| e.stages.raw[2].parameter_sets[0]["workload"]["output_tokens"] = json!(128),
         &["checks", "ladder", "machine", "report", "results", "server"],
     ),
     (
         "a parameter of a pure stage",
-        |e, _| e.stages[4].parameter_sets[0]["operator"] = json!("median"),
+        |e, _| e.stages.raw[4].parameter_sets[0]["operator"] = json!("median"),
         &["results"],
     ),
     (
         "a parameter of the report",
-        |e, _| e.stages[5].parameter_sets[0]["template"] = json!("other"),
+        |e, _| e.stages.raw[5].parameter_sets[0]["template"] = json!("other"),
         &["report"],
     ),
     (
@@ -73,7 +73,7 @@ const CHANGES: &[Change] = &[
     ),
     (
         "a server's setting",
-        |e, _| e.stages[1].parameter_sets[0]["engine"]["version"] = json!(2),
+        |e, _| e.stages.raw[1].parameter_sets[0]["engine"]["version"] = json!(2),
         &["checks", "ladder", "machine", "report", "results", "server"],
     ),
     (
@@ -95,7 +95,7 @@ const CHANGES: &[Change] = &[
     ),
     (
         "retries and timeouts",
-        |e, _| e.stages[2].cells.iter_mut().for_each(|c| c.retries = 3),
+        |e, _| e.stages.raw[2].cells.iter_mut().for_each(|c| c.retries = 3),
         &[],
     ),
     (
@@ -131,11 +131,11 @@ fn a_change_of_one_cell_leaves_its_neighbours_alone() {
     bench.run(&bench.study());
     let mut study = bench.study();
     // The first parameter set is that of one client, in both configurations and both reps.
-    let fourth = study.stages[2].parameter_sets.len();
-    let mut parameters = study.stages[2].parameter_sets[0].clone();
+    let fourth = study.stages.raw[2].parameter_sets.len();
+    let mut parameters = study.stages.raw[2].parameter_sets[0].clone();
     parameters["override"] = json!(true);
-    study.stages[2].parameter_sets.push(parameters);
-    study.stages[2].cells[0].parameters = u32::try_from(fourth).unwrap();
+    study.stages.raw[2].parameter_sets.push(parameters);
+    study.stages.raw[2].cells.raw[0].parameters = u32::try_from(fourth).unwrap();
     let (_, ran) = bench.run(&study);
     let expected = [
         "checks[configuration=batched]",
@@ -207,7 +207,7 @@ fn the_plan_names_the_field_that_changed() {
     let bench = Bench::new();
     bench.run(&bench.study());
     let mut study = bench.study();
-    study.stages[2].parameter_sets[0]["workload"]["output_tokens"] = json!(128);
+    study.stages.raw[2].parameter_sets[0]["workload"]["output_tokens"] = json!(128);
     let plan = bench.plan(&study, &PlanOptions::default());
     let reason = plan
         .reason("ladder", "configuration=batched,clients=1,rep=1")
@@ -235,7 +235,7 @@ fn the_plan_names_the_field_inside_an_input_that_changed() {
     let bench = Bench::new();
     bench.run(&bench.study());
     let mut study = bench.study();
-    study.stages[1].parameter_sets[0]["engine"]["version"] = json!(2);
+    study.stages.raw[1].parameter_sets[0]["engine"]["version"] = json!(2);
     // The server executes; the measurements below it are explained once it has its new descriptor.
     let only = PlanOptions {
         only: vec!["server".into()],
@@ -465,7 +465,7 @@ fn with_locked_measurements_come_from_the_lock_whatever_the_machine_is() {
         .lock()
         .unwrap()
         .insert("cpu".into(), json!("another"));
-    study.stages[4].parameter_sets[0]["operator"] = json!("median");
+    study.stages.raw[4].parameter_sets[0]["operator"] = json!("median");
     let locked = PlanOptions {
         locked: true,
         ..PlanOptions::default()

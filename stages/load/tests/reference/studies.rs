@@ -45,7 +45,7 @@ fn settings(workload: &str, count: &Json) -> Json {
     let path = std::path::Path::new("studies.yaml");
     let experiment = load_text(&text, path, &registry(), &part(), &NoFiles)
         .unwrap_or_else(|e| panic!("{workload}: {e:?}"));
-    experiment.stages[0].parameter_sets[0].clone()
+    experiment.stages.raw[0].parameter_sets[0].clone()
 }
 
 fn spec(workload: &str, count: &Json) -> LoadSpec {
