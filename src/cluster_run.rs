@@ -165,7 +165,7 @@ pub(crate) fn json_of(shards: &[Shard]) -> Value {
             .shard
             .cells
             .iter()
-            .map(pipeline::ShardCell::name)
+            .map(|cell| cell.name.to_string())
             .collect();
         json!({
             "stage": job.shard.stage, "block": job.shard.block, "cells": cells, "node": job.node,

@@ -16,7 +16,7 @@ use crate::experiment::{Experiment, Stage};
 use crate::ids::{CellId, LocalCell, StageId};
 use crate::key::value_digest;
 use crate::lock::LockClass;
-use crate::place::{cell_text, push_label, push_name};
+use crate::place::{WrittenCell, push_label, push_name};
 use crate::stage::{Class, Registry, StageKind};
 
 /// A kind the experiment names that the registry lacks; a mistake of the program, since the
@@ -160,6 +160,14 @@ impl Node<'_> {
         CellId::from(usize::from(self.first) + usize::from(cell))
     }
 
+    /// Returns one of the stage's cells as documents write it.
+    pub(crate) fn written(&self, cell: LocalCell) -> WrittenCell<&str> {
+        WrittenCell {
+            stage: &self.stage.name,
+            coordinates: &self.texts[cell],
+        }
+    }
+
     /// Returns the numbers of the stage's cells, as a range of lists over all cells.
     pub(crate) fn range(&self) -> std::ops::Range<CellId> {
         self.first..self.cell(LocalCell::from(self.stage.cells.len()))
@@ -252,14 +260,13 @@ impl<'a> Graph<'a> {
     }
 
     pub(crate) fn name(&self, cell: CellId) -> String {
-        let (stage, i) = self.place(cell);
-        cell_text(&self.nodes[stage].stage.name, &self.nodes[stage].texts[i])
+        self.written(cell).to_string()
     }
 
-    /// Returns the coordinates of a cell as text.
-    pub(crate) fn coordinates_text(&self, cell: CellId) -> &str {
+    /// Returns a cell as documents write it.
+    pub(crate) fn written(&self, cell: CellId) -> WrittenCell<&str> {
         let (stage, i) = self.place(cell);
-        &self.nodes[stage].texts[i]
+        self.nodes[stage].written(i)
     }
 
     pub(crate) fn stage_name(&self, cell: CellId) -> &str {

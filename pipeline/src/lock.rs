@@ -41,7 +41,7 @@ use std::path::{Path, PathBuf};
 use artifacts::{ActionKey, Digest};
 
 use crate::experiment::Experiment;
-use crate::place::{Coordinates, PlaceError, Reader, cell_text};
+use crate::place::{Coordinates, PlaceError, Reader, WrittenCell, cell_text};
 use crate::stage::{CellStatus, Class};
 
 const FIRST_LINE: &str = "benchtrail lock 2";
@@ -144,6 +144,14 @@ pub struct Earlier {
 }
 
 impl LockCell {
+    /// Returns which cell of the stage with this name the line is for.
+    pub(crate) fn of<'a>(&'a self, stage: &'a str) -> WrittenCell<&'a str> {
+        WrittenCell {
+            stage,
+            coordinates: &self.coordinates,
+        }
+    }
+
     /// Returns how often the cell was executed under its present recipe, failures included.
     pub fn executions(&self) -> usize {
         usize::from(self.record.is_some()) + self.same_recipe().count()
@@ -440,16 +448,14 @@ impl Lock {
         Ok(true)
     }
 
-    /// Returns an index over the cells by stage and coordinates.
-    pub fn index(&self) -> HashMap<(&str, &str), &LockCell> {
+    /// Returns the lines by cell.
+    pub fn index(&self) -> HashMap<WrittenCell<&str>, &LockCell> {
         let stages = self.stages.iter();
-        stages
-            .flat_map(|s| {
-                s.cells
-                    .iter()
-                    .map(|c| ((s.name.as_str(), c.coordinates.as_str()), c))
-            })
-            .collect()
+        let lines = stages.flat_map(|stage| {
+            let cells = stage.cells.iter();
+            cells.map(|cell| (cell.of(&stage.name), cell))
+        });
+        lines.collect()
     }
 
     /// Returns the records of earlier results: they stay in the store as far as they are there.

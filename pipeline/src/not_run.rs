@@ -21,7 +21,7 @@ pub fn not_run(experiment: &Experiment, plan: &Plan, registry: &Registry) -> Opt
     let mut measured = plan
         .cells
         .iter()
-        .filter(|cell| measurement(&cell.stage))
+        .filter(|cell| measurement(&cell.name.stage))
         .peekable();
     let cannot = |decision: &Decision| {
         matches!(

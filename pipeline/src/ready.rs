@@ -10,6 +10,7 @@ use crate::experiment::Experiment;
 use crate::graph::{Graph, Member, Node};
 use crate::ids::{LocalCell, StageId};
 use crate::language::{Diagnostic, Place, place_in};
+use crate::place::WrittenCell;
 use crate::plan::{Decision, Plan};
 use crate::sources::NamedFiles;
 use crate::stage::{Class, Problem, Registry, Step};
@@ -83,24 +84,20 @@ pub fn wants_shared_store(
 /// Returns for each stage which of its cells start: those executed, and resources, cached or not,
 /// that are alive for them.
 fn starting(graph: &Graph<'_>, plan: &Plan) -> TiVec<StageId, TiVec<LocalCell, bool>> {
-    let executed: BTreeSet<(&str, &str)> = plan
+    let executed: BTreeSet<WrittenCell<&str>> = plan
         .cells
         .iter()
         .filter(|cell| matches!(cell.decision, Decision::Run { .. } | Decision::After { .. }))
-        .map(|cell| (cell.stage.as_str(), cell.coordinates.as_str()))
+        .map(|cell| cell.name.as_ref())
         .collect();
-    let is_executed =
-        |node: &Node<'_>, text: &str| executed.contains(&(node.stage.name.as_str(), text));
-    let mut starting: TiVec<StageId, TiVec<LocalCell, bool>> = graph
-        .nodes
-        .iter()
-        .map(|node| {
-            node.texts
-                .iter()
-                .map(|text| is_executed(node, text))
-                .collect()
-        })
-        .collect();
+    let starts = |node: &Node<'_>| {
+        let cells = node.texts.keys();
+        cells
+            .map(|cell| executed.contains(&node.written(cell)))
+            .collect()
+    };
+    let mut starting: TiVec<StageId, TiVec<LocalCell, bool>> =
+        graph.nodes.iter().map(starts).collect();
     // A stage stands after those that it needs; pure stages read what is on disk.
     for (number, node) in graph
         .nodes

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use pipeline::design::UnitOrder;
-use pipeline::place::cell_text;
 use pipeline::{Decision, DesignPlan, NoiseSource, Plan};
 use serde_json::json;
 
@@ -61,7 +60,7 @@ pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
     say(&summary(&plan));
     if arguments.cells {
         for cell in &plan.cells {
-            let name = cell_text(&cell.stage, &cell.coordinates);
+            let name = cell.name.to_string();
             say(&format!(
                 "{:<8} {name}{}",
                 word(&cell.decision),
@@ -325,7 +324,7 @@ fn cells(count: usize) -> String {
 fn json_of(plan: &Plan) -> serde_json::Value {
     let cells = plan.cells.iter().map(|cell| {
         json!({
-            "stage": cell.stage, "coordinates": cell.coordinates, "status": word(&cell.decision),
+            "stage": cell.name.stage, "coordinates": cell.name.coordinates, "status": word(&cell.decision),
             "decision": cell.decision, "estimate_s": cell.estimate_s,
         })
     });

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use pipeline::place::cell_text;
 use pipeline::{Decision, PlannedCell};
 
 use super::plan::{because, word};
@@ -40,12 +39,12 @@ pub(super) fn grouped(cells: &[PlannedCell]) -> Vec<String> {
         let why = why(cell, &roots);
         match groups
             .iter_mut()
-            .find(|g| g.stage == cell.stage && g.why == why)
+            .find(|g| g.stage == cell.name.stage && g.why == why)
         {
             Some(group) => group.cells.push(cell),
             None => groups.push(Group {
                 why,
-                stage: &cell.stage,
+                stage: &cell.name.stage,
                 cells: vec![cell],
             }),
         }
@@ -57,9 +56,7 @@ pub(super) fn grouped(cells: &[PlannedCell]) -> Vec<String> {
 /// first cell.
 fn roots(cells: &[PlannedCell]) -> Roots {
     Roots::of(cells.iter().filter_map(|cell| match &cell.decision {
-        Decision::Blocked { reason, .. } => {
-            Some((reason.as_str(), cell_text(&cell.stage, &cell.coordinates)))
-        }
+        Decision::Blocked { reason, .. } => Some((reason.as_str(), cell.name.to_string())),
         _ => None,
     }))
 }
@@ -86,7 +83,7 @@ fn text(decision: &Decision) -> String {
 /// Returns the cells of a group as text.
 fn which(group: &Group<'_>) -> String {
     match group.cells.as_slice() {
-        [one] => cell_text(group.stage, &one.coordinates),
+        [one] => one.name.to_string(),
         many => format!("{} ({} cells)", group.stage, many.len()),
     }
 }
@@ -144,13 +141,16 @@ fn waits(group: &Group<'_>, stage: &str) -> String {
 #[cfg(test)]
 mod tests {
     use pipeline::CellStatus;
+    use pipeline::place::WrittenCell;
 
     use super::*;
 
     fn cell(stage: &str, coordinates: &str, decision: Decision) -> PlannedCell {
         PlannedCell {
-            stage: stage.to_owned(),
-            coordinates: coordinates.to_owned(),
+            name: WrittenCell {
+                stage: stage.to_owned(),
+                coordinates: coordinates.to_owned(),
+            },
             decision,
             estimate_s: None,
         }

@@ -78,22 +78,15 @@ impl Executor<'_, '_> {
             .filter(|reader| graph.placement(*reader).is_some())
             .filter(needs);
         readers.find_map(|reader| {
-            let at = (
-                graph.stage_name(reader).to_owned(),
-                graph.coordinates_text(reader).to_owned(),
-            );
-            let failure = elsewhere.failures.get(&at)?;
+            let failure = elsewhere.failures.get(&graph.written(reader).to_owned())?;
             (failure.status != CellStatus::Skipped).then(|| failure.clone())
         })
     }
 
     fn failure_elsewhere(&self, cell: CellId) -> AwayFailure {
-        let at = (
-            self.session.graph.stage_name(cell).to_owned(),
-            self.session.graph.coordinates_text(cell).to_owned(),
-        );
+        let written = self.session.graph.written(cell).to_owned();
         let known = self.elsewhere.as_ref().and_then(|elsewhere| {
-            let measured = elsewhere.records.contains_key(&at).then(|| AwayFailure {
+            let measured = elsewhere.records.contains_key(&written).then(|| AwayFailure {
                 status: CellStatus::Failed,
                 reason: "it was executed where what it needs had other outputs than those in use here"
                     .to_owned(),
@@ -104,7 +97,7 @@ impl Executor<'_, '_> {
                 ),
                 evidence: Vec::new(),
             });
-            let own = elsewhere.failures.get(&at).cloned();
+            let own = elsewhere.failures.get(&written).cloned();
             own.or(measured).or_else(|| self.failure_of_reader(cell, elsewhere))
         });
         known.unwrap_or_else(|| AwayFailure {

@@ -22,7 +22,7 @@ use crate::key::{Recipe, RecipeCell, value_digest};
 use crate::lease::Leases;
 use crate::lock::{Lock, LockCell, LockClass};
 use crate::name::OutputName;
-use crate::place::cell_text;
+use crate::place::{WrittenCell, cell_text};
 use crate::record::Record;
 use crate::sources::{NamedFile, NamedFiles};
 use crate::stage::{
@@ -187,7 +187,7 @@ struct Again<'a> {
     registry: &'a Registry,
     store: &'a Store,
     scratch: &'a Scratch,
-    index: HashMap<(&'a str, &'a str), &'a LockCell>,
+    index: HashMap<WrittenCell<&'a str>, &'a LockCell>,
     cancelled: &'a Arc<AtomicBool>,
 }
 
@@ -394,9 +394,12 @@ impl Again<'_> {
         if cell.outputs.is_empty() {
             return Ok(input);
         }
-        let line = self.index.get(&(stage, text.as_str()));
-        let line =
-            line.ok_or_else(|| format!("the lock has no cell {}", cell_text(stage, &text)))?;
+        let written = WrittenCell {
+            stage,
+            coordinates: text.as_str(),
+        };
+        let line = self.index.get(&written);
+        let line = line.ok_or_else(|| format!("the lock has no cell {written}"))?;
         let record = self
             .record(stage, line)
             .map_err(|e| format!("{}: {e}", cell_text(stage, &text)))?;

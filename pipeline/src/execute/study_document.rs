@@ -10,7 +10,7 @@ use crate::error::PipelineError;
 use crate::experiment::Experiment;
 use crate::key::value_digest;
 use crate::lock::{Lock, LockCell, LockClass};
-use crate::place::cell_text;
+use crate::place::{Coordinates, WrittenCell, cell_text};
 use crate::plan::{PlanOptions, Session, State};
 use crate::record::Record;
 use crate::stage::{Class, Json, LedgerLine, Registry};
@@ -132,39 +132,37 @@ impl StudyDocument {
 
     /// The ledger repeats the lock, and of measurements what their records say.
     fn ledger_disagreement(&self, lock: &Lock, records: &[(LockClass, &Record)]) -> Option<String> {
-        let mut stated: BTreeMap<(&str, String), &LockCell> = BTreeMap::new();
+        let mut stated: BTreeMap<WrittenCell, &LockCell> = BTreeMap::new();
         for stage in lock.stages.iter().filter(|s| s.class != LockClass::Study) {
             for cell in &stage.cells {
-                stated.insert((&stage.name, cell.coordinates.clone()), cell);
+                stated.insert(cell.of(&stage.name).to_owned(), cell);
             }
         }
-        let records: HashMap<(&str, String), &(LockClass, &Record)> = records
+        let written = |stage: &str, coordinates: &Coordinates| WrittenCell {
+            stage: stage.to_owned(),
+            coordinates: coordinates.to_string(),
+        };
+        let records: HashMap<WrittenCell, &(LockClass, &Record)> = records
             .iter()
-            .map(|entry| {
-                let record = entry.1;
-                let place = (record.stage.as_str(), record.coordinates.to_string());
-                (place, entry)
-            })
+            .map(|entry| (written(&entry.1.stage, &entry.1.coordinates), entry))
             .collect();
         for line in &self.ledger {
-            let place = (line.stage.as_str(), line.coordinates.to_string());
+            let written = written(&line.stage, &line.coordinates);
             let measured = records
-                .get(&place)
+                .get(&written)
                 .filter(|(class, _)| *class == LockClass::Measurement)
                 .map(|(_, record)| *record);
             let agrees = stated
-                .remove(&place)
+                .remove(&written)
                 .is_some_and(|cell| is_line_of(line, cell, measured));
             if !agrees {
-                let name = cell_text(place.0, &place.1);
                 return Some(format!(
-                    "its ledger says something else of {name} than lock and record"
+                    "its ledger says something else of {written} than lock and record"
                 ));
             }
         }
-        let ((stage, coordinates), _) = stated.into_iter().next()?;
-        let name = cell_text(stage, &coordinates);
-        Some(format!("its ledger has no line for {name}"))
+        let (missing, _) = stated.into_iter().next()?;
+        Some(format!("its ledger has no line for {missing}"))
     }
 
     pub(super) fn kind_of(&self, stage: &str) -> Option<&str> {
@@ -209,26 +207,22 @@ fn otherwise(session: &Session<'_>) -> Option<String> {
         return None;
     }
     let before = lock.index();
-    let cells = now
-        .stages
-        .iter()
-        .flat_map(|s| s.cells.iter().map(move |c| (s.name.as_str(), c)));
-    let differs = |(stage, cell): &(&str, &LockCell)| {
-        before
-            .get(&(*stage, cell.coordinates.as_str()))
-            .is_none_or(|line| line != cell)
+    let cells = now.stages.iter().flat_map(|stage| {
+        stage
+            .cells
+            .iter()
+            .map(move |cell| (cell.of(&stage.name), cell))
+    });
+    let differs = |(written, cell): &(WrittenCell<&str>, &LockCell)| {
+        before.get(written).is_none_or(|line| line != cell)
     };
-    let first = cells.into_iter().find(differs).map(|(stage, cell)| {
+    let first = cells.into_iter().find(differs).map(|(written, cell)| {
         let reason = cell
             .reason
             .as_deref()
             .map(|r| format!(": {r}"))
             .unwrap_or_default();
-        format!(
-            "{} is {}{reason}",
-            cell_text(stage, &cell.coordinates),
-            cell.status.word()
-        )
+        format!("{written} is {}{reason}", cell.status.word())
     });
     Some(first.unwrap_or_else(|| {
         "the lock has cells that are no longer in the \

@@ -63,9 +63,19 @@ pub struct CellName {
     pub coordinates: Coordinates,
 }
 
+impl CellName {
+    /// Returns the cell as documents write it.
+    pub fn written(&self) -> WrittenCell {
+        WrittenCell {
+            stage: self.stage.clone(),
+            coordinates: self.coordinates.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for CellName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&cell_text(&self.stage, &self.coordinates.to_string()))
+        self.written().fmt(f)
     }
 }
 
@@ -82,6 +92,42 @@ impl FromStr for CellName {
         }
         reader.end()?;
         Ok(Self { stage, coordinates })
+    }
+}
+
+/// A cell as documents write it: the stage, and the coordinates in their one spelling. Two are equal exactly if they
+/// are the same cell, so it is a key of maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct WrittenCell<T = String> {
+    /// The stage's name.
+    pub stage: T,
+    /// The coordinates as text; empty for a stage without axes.
+    pub coordinates: T,
+}
+
+impl<T: AsRef<str>> WrittenCell<T> {
+    /// Returns the cell with its texts borrowed.
+    pub fn as_ref(&self) -> WrittenCell<&str> {
+        WrittenCell {
+            stage: self.stage.as_ref(),
+            coordinates: self.coordinates.as_ref(),
+        }
+    }
+}
+
+impl WrittenCell<&str> {
+    /// Returns the cell with texts of its own.
+    pub fn to_owned(self) -> WrittenCell {
+        WrittenCell {
+            stage: self.stage.to_owned(),
+            coordinates: self.coordinates.to_owned(),
+        }
+    }
+}
+
+impl<T: AsRef<str>> fmt::Display for WrittenCell<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&cell_text(self.stage.as_ref(), self.coordinates.as_ref()))
     }
 }
 

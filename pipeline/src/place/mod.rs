@@ -24,7 +24,7 @@ mod read;
 mod tests;
 
 pub use condition::{Condition, spaced};
-pub use coordinates::{CellName, Coordinates, cell_text};
+pub use coordinates::{CellName, Coordinates, WrittenCell, cell_text};
 pub(crate) use label::push_label;
 pub(crate) use label::push_name;
 pub use label::{LabelKey, same_label};

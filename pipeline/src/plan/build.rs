@@ -16,6 +16,7 @@ use crate::experiment::Experiment;
 use crate::graph::Graph;
 use crate::ids::{CellId, StageId};
 use crate::lock::LockClass;
+use crate::place::{CellName, WrittenCell};
 use crate::stage::{CellStatus, Class, Registry};
 
 /// Earlier executions of a stage that an estimate looks at.
@@ -43,10 +44,8 @@ pub fn plan(
 /// A cell that would execute now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// The stage's name.
-    pub stage: String,
-    /// The coordinates as text.
-    pub coordinates: String,
+    /// The cell.
+    pub name: WrittenCell,
     /// The stage's class.
     pub class: Class,
     /// The action key.
@@ -71,8 +70,7 @@ pub fn wanted(
     session.check_inputs()?;
     let ready = |cell: CellId| match session.states[cell] {
         State::Ready(key) if session.forced[cell] == Forced::No => Some(Wanted {
-            stage: session.graph.stage_name(cell).to_owned(),
-            coordinates: session.graph.coordinates_text(cell).to_owned(),
+            name: session.graph.written(cell).to_owned(),
             class: session.graph.class(cell),
             key,
         }),
@@ -174,10 +172,8 @@ pub(crate) fn document(session: &mut Session<'_>) -> Result<Plan, PipelineError>
                 Decision::Run { .. } | Decision::After { .. } => estimates.of(session, cell)?,
                 _ => None,
             };
-            let coordinates = session.graph.nodes[number].texts[i].to_string();
             cells.push(PlannedCell {
-                stage: stage.name.clone(),
-                coordinates,
+                name: session.graph.written(cell).to_owned(),
                 decision,
                 estimate_s,
             });
@@ -187,10 +183,12 @@ pub(crate) fn document(session: &mut Session<'_>) -> Result<Plan, PipelineError>
                 reason: excluded.reason.clone(),
             };
             counts.count(&decision);
-            let coordinates = experiment.coordinates(number, &excluded.at).to_string();
-            cells.push(PlannedCell {
+            let name = CellName {
                 stage: stage.name.clone(),
-                coordinates,
+                coordinates: experiment.coordinates(number, &excluded.at),
+            };
+            cells.push(PlannedCell {
+                name: name.written(),
                 decision,
                 estimate_s: None,
             });
@@ -303,7 +301,7 @@ fn notes(session: &Session<'_>, cells: &[PlannedCell]) -> Vec<String> {
             && session.forced[cell] == Forced::No
         {
             let entry = replaced
-                .entry(&planned.stage)
+                .entry(&planned.name.stage)
                 .or_insert_with(|| (0, reason.to_string()));
             entry.0 += 1;
         }
@@ -380,12 +378,9 @@ impl Estimates {
 }
 
 impl Plan {
-    /// Returns the reason of a cell that runs, by stage and coordinates.
-    pub fn reason(&self, stage: &str, coordinates: &str) -> Option<&Reason> {
-        let cell = self
-            .cells
-            .iter()
-            .find(|c| c.stage == stage && c.coordinates == coordinates)?;
+    /// Returns the reason of a cell that runs.
+    pub fn reason(&self, cell: WrittenCell<&str>) -> Option<&Reason> {
+        let cell = self.cells.iter().find(|c| c.name.as_ref() == cell)?;
         match &cell.decision {
             Decision::Run { reason } => Some(reason),
             _ => None,

@@ -4,6 +4,7 @@ use artifacts::Digest;
 use serde::Serialize;
 
 use super::{DesignPlan, Reason};
+use crate::place::WrittenCell;
 use crate::stage::{CellStatus, Class};
 
 /// What every cell of an experiment will do.
@@ -48,10 +49,9 @@ pub struct Lack {
 /// One cell of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlannedCell {
-    /// The stage's name.
-    pub stage: String,
-    /// The coordinates as text.
-    pub coordinates: String,
+    /// The cell.
+    #[serde(flatten)]
+    pub name: WrittenCell,
     /// What it will do.
     pub decision: Decision,
     /// How long it will take, in seconds, if it runs and anything is known.

@@ -19,6 +19,7 @@ use crate::experiment::Experiment;
 use crate::graph::{Graph, Placement};
 use crate::ids::{CellId, LocalCell, StageId};
 use crate::key::value_digest;
+use crate::place::WrittenCell;
 use crate::record::{Record, outputs_text};
 use crate::stage::{CellStatus, Class, Json, Media, Registry};
 
@@ -28,10 +29,10 @@ const ASKED: usize = 64;
 /// What other machines have executed for a run.
 #[derive(Clone, Debug, Default)]
 pub struct Elsewhere {
-    /// The records, by stage and coordinates; the store has them.
-    pub records: BTreeMap<(String, String), Digest>,
-    /// What ended without a record, by stage and coordinates.
-    pub failures: BTreeMap<(String, String), AwayFailure>,
+    /// The records; the store has them.
+    pub records: BTreeMap<WrittenCell, Digest>,
+    /// What ended without a record.
+    pub failures: BTreeMap<WrittenCell, AwayFailure>,
 }
 
 /// Why a placed cell has no record.
@@ -70,21 +71,13 @@ pub struct Shard {
 /// A cell of a shard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardCell {
-    /// The stage's name.
-    pub stage: String,
-    /// The coordinates as text.
-    pub coordinates: String,
+    /// The cell.
+    #[serde(flatten)]
+    pub name: WrittenCell,
     /// The stage's class.
     pub class: Class,
     /// The record that the lock names: if its key turns out to be the same, it is not executed again.
     pub known: Option<Digest>,
-}
-
-impl ShardCell {
-    /// Returns the cell as selectors and messages name it.
-    pub fn name(&self) -> String {
-        crate::place::cell_text(&self.stage, &self.coordinates)
-    }
 }
 
 /// Returns the shards of what would execute elsewhere, in the order of the design.
@@ -220,8 +213,7 @@ fn shard(session: &Session<'_>, cells: &[CellId]) -> (Turn, Shard) {
         cells: cells
             .iter()
             .map(|cell| ShardCell {
-                stage: graph.stage_name(*cell).to_owned(),
-                coordinates: graph.coordinates_text(*cell).to_owned(),
+                name: graph.written(*cell).to_owned(),
                 class: graph.class(*cell),
                 known: known(session, *cell),
             })
@@ -251,11 +243,8 @@ impl Session<'_> {
             let Some(placement) = self.graph.placement(cell) else {
                 continue;
             };
-            let at = (
-                self.graph.stage_name(cell).to_owned(),
-                self.graph.coordinates_text(cell).to_owned(),
-            );
-            let Some(digest) = elsewhere.records.get(&at) else {
+            let written = self.graph.written(cell).to_owned();
+            let Some(digest) = elsewhere.records.get(&written) else {
                 continue;
             };
             let Ok(record) = Record::parse(&self.store.get(digest)?) else {
@@ -359,12 +348,8 @@ pub fn placed_facets(
     shard: &[ShardCell],
 ) -> Result<BTreeMap<String, BTreeMap<String, Json>>, PipelineError> {
     let graph = Graph::new(experiment, registry)?;
-    let named: BTreeSet<(&str, &str)> = shard
-        .iter()
-        .map(|cell| (cell.stage.as_str(), cell.coordinates.as_str()))
-        .collect();
-    let is_named =
-        |cell: &CellId| named.contains(&(graph.stage_name(*cell), graph.coordinates_text(*cell)));
+    let named: BTreeSet<WrittenCell<&str>> = shard.iter().map(|c| c.name.as_ref()).collect();
+    let is_named = |cell: &CellId| named.contains(&graph.written(*cell));
     let mut cells: BTreeSet<CellId> = graph.cells().filter(is_named).collect();
     for cell in cells.clone() {
         cells.extend(resources_of(&graph, cell));

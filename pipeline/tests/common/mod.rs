@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use artifacts::{Scalar, Store};
 use pipeline::lease::LeaseFile;
-use pipeline::place::cell_text;
+use pipeline::place::{WrittenCell, cell_text};
 use pipeline::process::Spawner;
 use pipeline::{
     Artifact, Axis, AxisId, Cell, CellStatus, Class, Coordinates, Done, Event, Excluded,
@@ -507,6 +507,11 @@ pub(crate) fn experiment(
         });
     }
     built
+}
+
+/// Returns a cell as plans write it.
+pub(crate) fn written<'a>(stage: &'a str, coordinates: &'a str) -> WrittenCell<&'a str> {
+    WrittenCell { stage, coordinates }
 }
 
 /// Text labels.

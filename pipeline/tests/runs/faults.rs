@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pipeline::{CellStatus, Event, Order, RunOptions, RunSummary};
 use serde_json::json;
 
+use crate::common::written;
 use crate::common::{Bench, experiment, ints, stage, study_axes, study_stages};
 
 const CELL: &str = "ladder[configuration=serial,clients=1,rep=1]";
@@ -73,7 +74,7 @@ fn a_failure_is_never_a_cache_hit() {
     bench.run_with(&study, &going());
     let plan = bench.plan(&study, &pipeline::PlanOptions::default());
     let reason = plan
-        .reason("ladder", "configuration=serial,clients=1,rep=1")
+        .reason(written("ladder", "configuration=serial,clients=1,rep=1"))
         .unwrap()
         .to_string();
     assert_eq!(

@@ -6,6 +6,7 @@ use artifacts::Scalar;
 use pipeline::{Decision, Event, Experiment, PlanOptions, RunOptions};
 use serde_json::json;
 
+use crate::common::written;
 use crate::common::{
     Bench, World, experiment, ints, registry, stage, study_axes, study_stages, texts,
 };
@@ -210,7 +211,7 @@ fn the_plan_names_the_field_that_changed() {
     study.stages.raw[2].parameter_sets[0]["workload"]["output_tokens"] = json!(128);
     let plan = bench.plan(&study, &PlanOptions::default());
     let reason = plan
-        .reason("ladder", "configuration=batched,clients=1,rep=1")
+        .reason(written("ladder", "configuration=batched,clients=1,rep=1"))
         .unwrap();
     assert_eq!(reason.to_string(), "`workload.output_tokens` 64 → 128");
     assert_eq!(
@@ -223,7 +224,11 @@ fn the_plan_names_the_field_that_changed() {
         "{:?}",
         plan.notes
     );
-    let after = plan.cells.iter().find(|c| c.stage == "results").unwrap();
+    let after = plan
+        .cells
+        .iter()
+        .find(|c| c.name.stage == "results")
+        .unwrap();
     assert!(
         matches!(after.decision, Decision::After { .. }),
         "{after:?}"
@@ -250,7 +255,7 @@ fn the_plan_names_the_field_inside_an_input_that_changed() {
     );
     let plan = bench.plan(&study, &PlanOptions::default());
     let reason = plan
-        .reason("ladder", "configuration=batched,clients=1,rep=1")
+        .reason(written("ladder", "configuration=batched,clients=1,rep=1"))
         .unwrap()
         .to_string();
     assert!(
@@ -281,7 +286,7 @@ fn a_first_plan_says_never_run_and_counts_every_cell() {
         (1, 14, 15)
     );
     assert_eq!(
-        plan.reason("machine", "").unwrap().to_string(),
+        plan.reason(written("machine", "")).unwrap().to_string(),
         "never run before"
     );
     assert_eq!(plan.stages.iter().map(|s| s.product).sum::<usize>(), 15);
@@ -486,7 +491,11 @@ fn with_locked_measurements_come_from_the_lock_whatever_the_machine_is() {
         &experiment(&away.file(), &study_axes(), &study_stages()),
         &locked,
     );
-    let blocked = plan.cells.iter().find(|c| c.stage == "ladder").unwrap();
+    let blocked = plan
+        .cells
+        .iter()
+        .find(|c| c.name.stage == "ladder")
+        .unwrap();
     assert!(
         matches!(&blocked.decision, Decision::Blocked { reason, .. } if reason.contains("copy the store")),
         "{blocked:?}"

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use artifacts::{Digest, Journal, Maker, Store};
 use pipeline::lock::lock_path;
+use pipeline::place::WrittenCell;
 use pipeline::record::view;
 use pipeline::{
     CellStatus, Elsewhere, Experiment, Permit, PlanOptions, Registry, Shard, ShardCell, shards,
@@ -84,8 +85,6 @@ impl Came {
 }
 
 /// A cell by stage and coordinates.
-type At = (String, String);
-
 /// The coordinator of one run.
 pub struct Cluster<'a> {
     asked: Asked<'a>,
@@ -98,7 +97,7 @@ pub struct Cluster<'a> {
     journal: Journal,
     elsewhere: Elsewhere,
     /// Which shard the record of a cell came from.
-    source: BTreeMap<At, String>,
+    source: BTreeMap<WrittenCell, String>,
     /// Documents of records that have been read.
     read: BTreeSet<String>,
     /// Looks in a row that found a job over without an end.
@@ -112,10 +111,6 @@ fn unwatched<T>(transfer: impl FnOnce(Watch<'_>) -> T) -> T {
         cancelled: &AtomicBool::new(false),
         listener: &|_: Progress| (),
     })
-}
-
-fn at(cell: &ShardCell) -> At {
-    (cell.stage.clone(), cell.coordinates.clone())
 }
 
 impl<'a> Cluster<'a> {
@@ -242,9 +237,9 @@ impl<'a> Cluster<'a> {
         };
         let asked = &self.asked;
         let mut todo = shards(asked.experiment, asked.registry, asked.store, &options)?;
-        let busy: BTreeSet<At> = self
+        let busy: BTreeSet<WrittenCell> = self
             .active()
-            .flat_map(|job| job.cells.iter().map(at))
+            .flat_map(|job| job.cells.iter().map(|c| c.name.clone()))
             .collect();
         let failures = &self.elsewhere.failures;
         // A study that may stop early decides after each block.
@@ -257,7 +252,7 @@ impl<'a> Cluster<'a> {
             todo.retain(|shard| shard.block.is_none_or(|block| block == first));
         }
         todo.retain(|shard| {
-            let mut cells = shard.cells.iter().map(at);
+            let mut cells = shard.cells.iter().map(|c| c.name.clone());
             cells.all(|cell| !busy.contains(&cell) && !failures.contains_key(&cell))
         });
         Ok(todo)
@@ -291,20 +286,20 @@ impl<'a> Cluster<'a> {
     /// Writes down what a shard is to do, notes the job, then submits it.
     fn submit(&mut self, shard: &Shard, slurm: &Slurm) -> Result<(), ClusterError> {
         let name_of = format!("{:04}", self.jobs.jobs.len() + 1);
-        let cells: BTreeSet<At> = shard.cells.iter().map(at).collect();
+        let cells: BTreeSet<WrittenCell> = shard.cells.iter().map(|c| c.name.clone()).collect();
         let earlier = self
             .jobs
             .jobs
             .iter()
-            .filter(|job| job.cells.iter().any(|c| cells.contains(&at(c))));
+            .filter(|job| job.cells.iter().any(|c| cells.contains(&c.name)));
         let earlier: Vec<Ended> = earlier.filter_map(|job| job.ended.clone()).collect();
         let measured = shard
             .cells
             .iter()
             .filter(|c| c.class == pipeline::Class::Measurement);
-        let mut only: Vec<String> = measured.map(ShardCell::name).collect();
+        let mut only: Vec<String> = measured.map(|c| c.name.to_string()).collect();
         if only.is_empty() {
-            only = shard.cells.iter().map(ShardCell::name).collect();
+            only = shard.cells.iter().map(|c| c.name.to_string()).collect();
         }
         let order = Order {
             format: FORMAT,
@@ -443,7 +438,7 @@ impl<'a> Cluster<'a> {
             }
             self.journal.note([&done.record])?;
             let shard = document.split('.').next().unwrap_or_default().to_owned();
-            let cell = (done.stage, done.coordinates);
+            let cell = done.name;
             // What several shards executed, such as the preparation of the engine, counts as the first left it.
             let of_other = self
                 .source
@@ -461,7 +456,7 @@ impl<'a> Cluster<'a> {
         Ok(changed)
     }
 
-    fn has_failed(&self, cell: &At) -> Result<bool, ClusterError> {
+    fn has_failed(&self, cell: &WrittenCell) -> Result<bool, ClusterError> {
         let Some(digest) = self.elsewhere.records.get(cell) else {
             return Ok(false);
         };
@@ -609,8 +604,8 @@ pub(crate) fn counted(count: usize, what: &str) -> String {
 fn cells_text(cells: &[ShardCell]) -> String {
     match cells {
         [] => "nothing".to_owned(),
-        [one] => one.name(),
-        [first, rest @ ..] => format!("{} and {}", first.name(), counted(rest.len(), "more cell")),
+        [one] => one.name.to_string(),
+        [first, rest @ ..] => format!("{} and {}", first.name, counted(rest.len(), "more cell")),
     }
 }
 

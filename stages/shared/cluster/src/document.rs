@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use artifacts::{Digest, Maker};
+use pipeline::place::WrittenCell;
 use pipeline::{CellStatus, Experiment, Permit, ShardCell};
 use remote::Remote;
 use serde::de::DeserializeOwned;
@@ -70,8 +71,8 @@ pub(crate) struct Taken {
 /// A record that is complete in the shared store.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct DoneCell {
-    pub(crate) stage: String,
-    pub(crate) coordinates: String,
+    #[serde(flatten)]
+    pub(crate) name: WrittenCell,
     pub(crate) record: Digest,
     pub(crate) status: CellStatus,
     pub(crate) maker: Maker,
@@ -93,8 +94,8 @@ pub(crate) struct End {
 /// A cell without a record.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Without {
-    pub(crate) stage: String,
-    pub(crate) coordinates: String,
+    #[serde(flatten)]
+    pub(crate) name: WrittenCell,
     pub(crate) status: CellStatus,
     pub(crate) reason: String,
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use artifacts::{Digest, Maker, Store};
 use pipeline::design::Preflight;
 use pipeline::lock::{Lock, lock_path};
+use pipeline::place::WrittenCell;
 use pipeline::record::{Build, Record, view};
 use pipeline::{
     CellStatus, Committed, Event, Experiment, Json, Listener, PlanOptions, Registry, RunOptions,
@@ -183,13 +184,13 @@ impl Shard<'_> {
             return Ok(None);
         }
         let without = summary.ledger.iter().filter_map(|line| {
-            let coordinates = line.coordinates.to_string();
-            let of_shard =
-                |c: &&pipeline::ShardCell| c.stage == line.stage && c.coordinates == coordinates;
-            let waited_for = self.order.cells.iter().any(|c| of_shard(&c));
-            (waited_for && line.status != CellStatus::Ok).then(|| Without {
+            let name = WrittenCell {
                 stage: line.stage.clone(),
-                coordinates,
+                coordinates: line.coordinates.to_string(),
+            };
+            let waited_for = self.order.cells.iter().any(|c| c.name == name);
+            (waited_for && line.status != CellStatus::Ok).then(|| Without {
+                name,
                 status: line.status,
                 reason: line.reason.clone().unwrap_or_default(),
             })
@@ -365,8 +366,10 @@ impl Pushing {
                 continue;
             };
             let done = DoneCell {
-                stage: record.stage,
-                coordinates: record.coordinates.to_string(),
+                name: WrittenCell {
+                    stage: record.stage,
+                    coordinates: record.coordinates.to_string(),
+                },
                 record: *digest,
                 status: record.status,
                 maker: self.me.clone(),

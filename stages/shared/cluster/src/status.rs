@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use artifacts::Digest;
-use pipeline::ShardCell;
 use remote::Remote;
 
 use crate::document::{DoneCell, name, read};
@@ -80,7 +79,11 @@ pub fn jobs_of(store: &Path, experiment_lock: &Path) -> Result<Vec<JobLine>, Clu
         let ended = job.ended.as_ref().map(|ended| ended.state.clone());
         JobLine {
             job: job.job,
-            first: job.cells.first().map(ShardCell::name).unwrap_or_default(),
+            first: job
+                .cells
+                .first()
+                .map(|c| c.name.to_string())
+                .unwrap_or_default(),
             cells: job.cells.len(),
             state: ended.unwrap_or(state.state),
             node: state.node,

@@ -156,7 +156,7 @@ impl Remote {
                 records.extend(permitted.iter().map(|c| c.record));
             } else if let Some(offered) = completions.iter().find(|c| c.is_ok()) {
                 offers
-                    .entry(cell.stage.clone())
+                    .entry(cell.name.stage.clone())
                     .or_default()
                     .push(offered.maker.clone());
             }

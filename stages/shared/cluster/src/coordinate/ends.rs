@@ -5,9 +5,10 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use pipeline::place::WrittenCell;
 use pipeline::{AwayFailure, CellStatus, Media, ShardCell};
 
-use super::{At, Cluster, FIRST_WAIT, at, cells_text, counted};
+use super::{Cluster, FIRST_WAIT, cells_text, counted};
 use crate::document::{End, Ended, name, read};
 use crate::error::ClusterError;
 use crate::journal::Job;
@@ -45,14 +46,11 @@ impl Cluster<'_> {
     pub(super) fn close(&mut self, index: usize, end: End) -> Result<(), ClusterError> {
         let job = &self.jobs.jobs[index];
         for cell in &job.cells {
-            let place = at(cell);
+            let place = cell.name.clone();
             if self.elsewhere.records.contains_key(&place) {
                 continue;
             }
-            let without = end
-                .without
-                .iter()
-                .find(|w| w.stage == cell.stage && w.coordinates == cell.coordinates);
+            let without = end.without.iter().find(|w| w.name == cell.name);
             let failure = match (&end.refused, without, cell.known) {
                 (Some(reason), _, _) => AwayFailure {
                     status: CellStatus::Failed,
@@ -118,11 +116,11 @@ impl Cluster<'_> {
         let missing: Vec<ShardCell> = entry
             .cells
             .iter()
-            .filter(|cell| !self.elsewhere.records.contains_key(&at(cell)))
+            .filter(|cell| !self.elsewhere.records.contains_key(&cell.name))
             .cloned()
             .collect();
-        let cells: BTreeSet<At> = missing.iter().map(at).collect();
-        let of_shard = |job: &&Job| job.cells.iter().any(|c| cells.contains(&at(c)));
+        let cells: BTreeSet<WrittenCell> = missing.iter().map(|c| c.name.clone()).collect();
+        let of_shard = |job: &&Job| job.cells.iter().any(|c| cells.contains(&c.name));
         let before = self
             .jobs
             .jobs
@@ -202,7 +200,7 @@ impl Cluster<'_> {
                     evidence: Vec::new(),
                 },
             };
-            self.elsewhere.failures.insert(at(cell), failure);
+            self.elsewhere.failures.insert(cell.name.clone(), failure);
         }
     }
 
