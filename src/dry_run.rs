@@ -14,7 +14,7 @@ use crate::session::Session;
 /// # Errors
 /// If the scratch store cannot be made, or the process may not use the memory that it takes.
 pub(crate) fn try_out(session: &Session, cancelled: &Arc<AtomicBool>) -> Result<DryRun, Stop> {
-    crate::room::for_cells("the dry run", session.cells())?;
+    crate::room::for_cells("the dry run", session.cells(), None)?;
     Ok(pipeline::dry_run(
         &session.experiment,
         &session.registry,

@@ -102,7 +102,9 @@ impl Evidence {
         // `run` puts the lock beside the experiment, which may lie in another project than the report.
         let registered = self.store.roots()?.into_iter().map(|root| root.file);
         locks.extend(registered.filter(|file| file.is_file()));
-        Ok(Provenance::choose(&self.store, &locks, document))
+        let found = Provenance::choose(&self.store, &locks, document);
+        crate::room::for_cells("reading a study", found.lock.records().count(), None)?;
+        Ok(found)
     }
 }
 

@@ -53,6 +53,9 @@ fn main() -> ExitCode {
         };
         return exit::Stop::machine(error).report();
     }
+    if let Err(stop) = room::settle() {
+        return stop.report();
+    }
     // Another machine that asks this one to prepare, start or sample an engine.
     if first.as_ref().is_some_and(|first| first == places::COMMAND) {
         return place::answer(arguments)

@@ -1,60 +1,103 @@
 //! Whether a step fits into the address space that this process may use (`ulimit -v`), asked before it
 //! starts: an allocator that is refused memory ends a process in the middle of its work, or leaves its
 //! threads waiting for each other.
+//!
+//! What a step needs can only be told if it does not depend on when threads meet. The allocator of glibc
+//! reserves 64 MiB of addresses for an arena, up to 128 MiB while it aligns them, and another for each
+//! thread that finds all arenas busy. So a process whose addresses are limited has one arena and two
+//! threads that share its calculations: it starts itself again with both settings, which are read
+//! before `main`.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 
 use rustix::process::{Resource, getrlimit};
 
 use crate::exit::Stop;
 
-/// What every command needs, in bytes: the binary, its threads, a small table.
-const LEAST: u64 = 112 << 20;
-
-/// What the allocator reserves at once for a thread: an arena of glibc.
-const ARENA: u64 = 64 << 20;
+/// What every command needs, in bytes: the binary, its threads, a small study.
+const LEAST: u64 = 144 << 20;
 
 /// What a cell adds: its rows and texts in the tables that stages hold (docs/limits.md has what was measured).
-const CELL: u64 = 96 << 10;
+const CELL: u64 = 128 << 10;
+
+/// The cells that are executed at once within [`LEAST`] and [`CELL`].
+const SIDE_BY_SIDE: u64 = 2;
+
+/// What another cell executed at the same time adds: the stack of its thread and small tables.
+const JOB: u64 = 8 << 20;
+
+/// What it adds for each cell of the study, which it may read.
+const JOB_CELL: u64 = 24 << 10;
+
+/// The settings that a limited process has, with the values of each that will do.
+const SETTINGS: [(&str, &[&str]); 2] = [
+    ("MALLOC_ARENA_MAX", &["1"]),
+    ("RAYON_NUM_THREADS", &["2", "1"]),
+];
+
+/// Starts this program again with one arena and two threads if its addresses are limited and it has more. Returns
+/// if there is nothing to do.
+///
+/// # Errors
+/// If it cannot be started again.
+pub(crate) fn settle() -> Result<(), Stop> {
+    if limit().is_none() || !cfg!(target_env = "gnu") || SETTINGS.iter().all(is_set) {
+        return Ok(());
+    }
+    let mut words = std::env::args_os();
+    let name = words.next().unwrap_or_else(|| OsString::from("benchtrail"));
+    let binary = std::env::current_exe()
+        .map_err(|e| Stop::machine(format!("this program cannot find its own file: {e}")))?;
+    let mut again = Command::new(binary);
+    again.arg0(name).args(words);
+    for setting in SETTINGS.iter().filter(|setting| !is_set(setting)) {
+        again.env(setting.0, setting.1[0]);
+    }
+    let error = again.exec();
+    Err(Stop::machine(format!(
+        "this program cannot start itself with the memory settings that `ulimit -v` requires: {error}"
+    ))
+    .hint("set `MALLOC_ARENA_MAX=1` and `RAYON_NUM_THREADS=2` yourself, or raise the limit"))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the allocator and the pool of threads read their settings there"
+)]
+fn is_set((name, values): &(&str, &[&str])) -> bool {
+    std::env::var(name).is_ok_and(|value| values.contains(&value.as_str()))
+}
 
 /// Fails if no command can work within the limit.
 pub(crate) fn at_all() -> Result<(), Stop> {
     fits("this program", LEAST, limit())
 }
 
-/// Fails if a step over so many cells cannot work within the limit.
-pub(crate) fn for_cells(what: &str, cells: usize) -> Result<(), Stop> {
-    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let needed = needed(cells as u64, arenas(threads as u64, arenas_allowed()));
-    let hint = "raise the limit, set `MALLOC_ARENA_MAX=2` so that threads reserve less, or use \
-                fewer cells (`--profile`, `--no-dry-run` before measuring)";
+/// Fails if a step over so many cells, with so many executed at once, cannot work within the limit.
+pub(crate) fn for_cells(what: &str, cells: usize, jobs: Option<usize>) -> Result<(), Stop> {
+    let jobs = jobs
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
     let what = match cells {
         1 => format!("{what} of 1 cell"),
         _ => format!("{what} of {cells} cells"),
     };
-    fits(&what, needed, limit()).map_err(|stop| stop.hint(hint))
+    fits(&what, needed(cells as u64, jobs as u64), limit()).map_err(|stop| {
+        stop.hint(
+            "raise the limit, or use fewer cells (`--profile`, `--no-dry-run` before measuring)",
+        )
+    })
 }
 
-/// Returns the bytes of address space that so many cells need.
-fn needed(cells: u64, arenas: u64) -> u64 {
-    LEAST + arenas.saturating_sub(1) * ARENA + cells * CELL
-}
-
-/// Returns how many arenas there will be: one for each thread at most. A stage has a thread for each
-/// processor, and tables are read by as many.
-fn arenas(processors: u64, allowed: Option<u64>) -> u64 {
-    let threads = 2 * processors + 2;
-    threads.min(allowed.unwrap_or(8 * processors)).max(1)
+/// Returns the bytes of address space that so many cells need, with so many executed at once.
+fn needed(cells: u64, jobs: u64) -> u64 {
+    let more = jobs.min(cells).saturating_sub(SIDE_BY_SIDE);
+    LEAST + cells * CELL + more * (JOB + cells * JOB_CELL)
 }
 
 fn limit() -> Option<u64> {
     getrlimit(Resource::As).current
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the allocator reads its settings there, too"
-)]
-fn arenas_allowed() -> Option<u64> {
-    std::env::var("MALLOC_ARENA_MAX").ok()?.parse().ok()
 }
 
 fn fits(what: &str, needed: u64, limit: Option<u64>) -> Result<(), Stop> {
@@ -73,12 +116,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_and_threads_add_to_what_is_needed() {
+    fn cells_and_what_is_executed_at_once_add_to_what_is_needed() {
         assert_eq!(needed(0, 1), LEAST);
         assert_eq!(needed(1000, 2) - needed(0, 2), 1000 * CELL);
-        assert_eq!(arenas(2, Some(2)), 2);
-        assert_eq!(arenas(2, None), 6);
-        assert_eq!(arenas(16, None), 34);
+        assert_eq!(needed(1000, 3) - needed(1000, 2), JOB + 1000 * JOB_CELL);
+        assert_eq!(
+            needed(2, 64),
+            needed(2, 2),
+            "two cells keep two threads busy"
+        );
     }
 
     #[test]

@@ -39,6 +39,16 @@ impl Study {
     /// # Errors
     /// If it is none of these, has not run, or its store is not there.
     pub(crate) fn open(path: &Path, profile: Option<&str>, global: &Global) -> Result<Self, Stop> {
+        let study = Self::open_whatever_size(path, profile, global)?;
+        crate::room::for_cells("reading a study", study.lock.records().count(), None)?;
+        Ok(study)
+    }
+
+    fn open_whatever_size(
+        path: &Path,
+        profile: Option<&str>,
+        global: &Global,
+    ) -> Result<Self, Stop> {
         let name = shown(path);
         must_be(path, Wanted::Study)?;
         if small::is_one(path) {

@@ -57,6 +57,7 @@ mod site;
 mod slurm;
 mod sql;
 mod ssh;
+mod steps;
 mod tampering;
 mod torture;
 mod trust;

@@ -75,7 +75,7 @@ pub(crate) fn run(project: &Project, arguments: &[&str]) -> Outcome {
 }
 
 /// What the study found, as the tables have it: the same whenever and however often it was measured.
-fn found(project: &Project) -> Value {
+pub(crate) fn found(project: &Project) -> Value {
     let query = "select * from \"results.cells\"";
     run(
         project,

@@ -38,6 +38,7 @@ pub(super) fn publish(arguments: &PublishArgs, global: &Global) -> Result<(), St
             ));
         }
     }
+    crate::room::for_cells("publishing a study", session.cells(), None)?;
     let study = StudyDocument::collect(experiment, &session.registry, &store)?
         .map_err(|what| unfinished(&what, &experiment.file))?;
     if study.trail != lock.trail() {

@@ -19,12 +19,15 @@ use crate::terminal::{is_watched, say};
 pub(super) fn reproduce(arguments: &ReproduceArgs, global: &Global) -> Result<(), Stop> {
     must_be(&arguments.bundle, Wanted::Bundle)?;
     let bundle = Bundle::open(&arguments.bundle)?;
+    if let Ok(lock) = bundle.lock() {
+        let what = "executing the bundle's study again";
+        crate::room::for_cells(what, lock.records().count(), arguments.jobs)?;
+    }
     let checked = bundle::verify(&bundle, None)?;
     if !checked.complaints.is_empty() {
         return refuse(arguments, &checked, global);
     }
     let (lock, study, store) = (bundle.lock()?, bundle.study()?, bundle.store()?);
-    crate::room::for_cells("executing the bundle's study again", lock.records().count())?;
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;
     let jobs = arguments

@@ -68,7 +68,7 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     }
     let permit = trust::permit(&session, &plan, arguments.trust.answer())?;
     if !is_idle(&plan) {
-        room::for_cells("this run", session.cells())?;
+        room::for_cells("this run", session.cells(), arguments.jobs)?;
     }
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;

@@ -21,6 +21,10 @@ pub(super) fn verify(arguments: &VerifyArgs, global: &Global) -> Result<(), Stop
     let key = arguments.key.as_deref().map(PublicKey::read).transpose()?;
     must_be(&arguments.bundle, Wanted::Bundle)?;
     let bundle = Bundle::open(&arguments.bundle)?;
+    // A lock that cannot be read is one of the complaints.
+    if let Ok(lock) = bundle.lock() {
+        crate::room::for_cells("checking the bundle's study", lock.records().count(), None)?;
+    }
     let checked = bundle::verify(&bundle, key.as_ref())?;
     let mut checked = checked;
     let audits = audits(&bundle)?;

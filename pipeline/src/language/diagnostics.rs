@@ -102,6 +102,26 @@ impl fmt::Display for Diagnostic {
     }
 }
 
+/// The most mistakes that are listed.
+const MOST: usize = 100;
+
+/// The longest message, in characters. What it repeats of a file can have megabytes.
+const LONGEST: usize = 2000;
+
+/// Returns a text with its middle left out if it is longer than [`LONGEST`].
+fn shortened(text: String) -> String {
+    let half = LONGEST / 2;
+    match (
+        text.char_indices().nth(half),
+        text.char_indices().nth_back(half),
+    ) {
+        (Some((end, _)), Some((from, _))) if text.chars().nth(LONGEST).is_some() => {
+            format!("{}…{}", &text[..end], &text[from..])
+        }
+        _ => text,
+    }
+}
+
 /// The most characters of a line that are shown.
 const WINDOW: usize = 160;
 
@@ -224,18 +244,28 @@ impl Sink {
         self.mistakes.borrow().len() + self.arguments.borrow().len()
     }
 
-    /// Returns everything found, arguments first, then by place; each mistake once.
+    /// Returns what was found, arguments first, then by place; each mistake once. Of more than [`MOST`] the rest is
+    /// counted: a file of other contents can have one on each of its lines.
     pub(crate) fn finish(self) -> Diagnostics {
         let sources = self.sources.into_inner();
         let mut mistakes = self.mistakes.into_inner();
         mistakes.sort_by_key(|m| m.span);
         let mut all = self.arguments.into_inner();
-        for mistake in mistakes {
+        let found = mistakes.len();
+        for (number, mistake) in mistakes.into_iter().enumerate() {
             let (file, text) = &sources[mistake.span.source as usize];
+            if all.len() >= MOST {
+                all.push(Diagnostic {
+                    message: format!("there are up to {} more mistakes", found - number),
+                    place: Place::File(file.clone()),
+                    hint: Some("correct those above first".to_owned()),
+                });
+                break;
+            }
             let diagnostic = Diagnostic {
                 place: place(file, text, &mistake),
-                message: mistake.message,
-                hint: mistake.hint,
+                message: shortened(mistake.message),
+                hint: mistake.hint.map(shortened),
             };
             let same =
                 |d: &Diagnostic| d.message == diagnostic.message && same_place(d, &diagnostic);
@@ -278,7 +308,7 @@ fn place(file: &Path, text: &str, mistake: &Mistake) -> Place {
         line: span.line as usize,
         column,
         width,
-        route: route_text(&mistake.route),
+        route: shortened(route_text(&mistake.route)),
         text: line_text.to_owned(),
     }
 }

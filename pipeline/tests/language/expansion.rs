@@ -393,6 +393,35 @@ fn aliases_cannot_blow_up() {
 }
 
 #[test]
+fn of_very_many_mistakes_the_first_are_told_and_the_rest_is_counted() {
+    for between in ["\n", ", "] {
+        let keys: Vec<String> = (0..60_000).map(|i| format!("k{i}: 1")).collect();
+        let keys = keys.join(between);
+        let text = if between == "\n" {
+            keys
+        } else {
+            format!("{{{keys}}}")
+        };
+        let error = load(&text, &Options::default()).unwrap_err();
+        assert!(error.contains("more mistakes"), "{}", error.len());
+        assert!(error.len() < 100_000, "{}", error.len());
+    }
+}
+
+#[test]
+fn a_message_repeats_no_megabytes_of_a_file() {
+    let long = "x".repeat(1 << 20);
+    for text in [
+        format!("experiment: {long}\nseed: 1\nstages: {{}}\n"),
+        format!("? {long}\n: 1\n"),
+        format!("experiment: a\nseed: {long}\nstages: {{s: {{kind: {long}}}}}\n"),
+    ] {
+        let error = load(&text, &Options::default()).unwrap_err();
+        assert!(error.len() < 100_000, "{}", error.len());
+    }
+}
+
+#[test]
 fn deep_nesting_is_refused() {
     let error = load(
         &format!("a: {}{}", "[".repeat(200), "]".repeat(200)),
