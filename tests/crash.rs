@@ -1,12 +1,15 @@
 //! Killed at any instant: the next run completes unattended and leaves no engine behind.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::steps::told;
 use crate::support::{Project, processes_with};
+use crate::torture::{Random, count};
 
 /// Returns a project whose engine is prepared but whose measurements have yet to run.
 fn prepared() -> Project {
@@ -113,6 +116,52 @@ fn a_killed_run_resumes_where_it_was_and_leaves_no_engine() {
         .ok()
         .json();
     assert_eq!(again["executed"], 0, "{again}");
+}
+
+/// `BENCHTRAIL_KILLS` says how many kills `.ci/abuse` tries; a sixth of them meet a real engine.
+#[test]
+fn a_run_of_a_real_engine_killed_at_any_moment_goes_on_and_leaves_no_engine() {
+    let mut random = Random::new(77);
+    let (mut left, mut landed) = (count("BENCHTRAIL_KILLS", 6).div_ceil(6), 0);
+    while left > 0 {
+        let project = prepared();
+        let events = project.path().join("events.jsonl");
+        let mut measured = BTreeSet::new();
+        let mut hear = || {
+            for cell in told(&events, "ladder") {
+                assert!(measured.insert(cell.clone()), "{cell} was measured twice");
+            }
+            fs::remove_file(&events).ok();
+        };
+        let study = ["run", "experiments/quickstart.yaml", "--smoke"];
+        let heard = ["--events", events.to_str().expect("plain")];
+        // Some kills in a row, then a run to the end.
+        for _ in 0..left.min(5) {
+            left -= 1;
+            let mut child = project
+                .command([&study[..], &["--quiet"], &heard].concat())
+                .stderr(Stdio::null())
+                .stdout(Stdio::null())
+                .spawn()
+                .expect("it starts");
+            std::thread::sleep(Duration::from_millis(random.below(8000) as u64));
+            landed += usize::from(child.try_wait().expect("the child can be asked").is_none());
+            child.kill().expect("SIGKILL");
+            child.wait().expect("the child is reaped");
+            hear();
+        }
+        let summary = project.run([&study[..], &["--json"], &heard].concat());
+        let summary = summary.ok().json();
+        hear();
+        assert_eq!(summary["stages"]["ladder"]["ok"], 18, "{summary}");
+        let store = project.path().join(".benchtrail");
+        let processes = processes_with(store.to_str().expect("plain"));
+        assert_eq!(processes, Vec::<String>::new(), "an engine was left behind");
+        let leases = fs::read_dir(store.join("leases")).map_or(0, Iterator::count);
+        assert_eq!(leases, 0, "a lease was left behind");
+        project.run(["fsck"]).ok();
+    }
+    assert!(landed > 0, "every run had ended before it was killed");
 }
 
 #[test]

@@ -417,9 +417,7 @@ impl<'a, 'l> Executor<'a, 'l> {
             Ok(Some(mut finished)) => {
                 let lease = finished.lease.take();
                 let record = finished.commit.record;
-                // Whoever waits for the machine asks the index next: the result is there first.
                 self.finish(finished)?;
-                self.commit()?;
                 match lease {
                     Some(lease) if resource => self.adopt(cell, lease, exclusive, record),
                     Some(lease) => {
@@ -580,11 +578,16 @@ impl<'a, 'l> Executor<'a, 'l> {
         if !evidence.is_empty() {
             self.evidence.insert(cell, evidence);
         }
-        self.ended(cell, &outcome, hint, commit.seconds);
+        let seconds = commit.seconds;
         self.session
             .results
             .insert(cell, (commit.key, outcome.clone()));
         self.commits.push(commit);
+        // A measurement that somebody hears of is durable. Whoever waits for the machine asks the index next, too.
+        if self.session.graph.class(cell) != Class::Pure {
+            self.commit()?;
+        }
+        self.ended(cell, &outcome, hint, seconds);
         self.session.settle(cell, outcome)?;
         self.collect();
         Ok(())
