@@ -3,7 +3,7 @@
 //!
 //! A YAML example that begins with `experiment:` is a whole file. Any other is laid over the
 //! first whole one: what it says under a key (in a section of named things: under a name)
-//! replaces what is there. After `<!-- file: PATH -->` an example is put there instead. After
+//! replaces what is there, and an axis that no stage has in its `over` any more goes. After `<!-- file: PATH -->` an example is put there instead. After
 //! `<!-- wrong -->` it must be refused with exactly the text that follows. An example of the
 //! shell is a command and what it prints on standard output.
 
@@ -146,8 +146,27 @@ fn experiment(block: &Block, base: &str) -> String {
     if is_whole(block) {
         block.text.clone()
     } else {
-        put_over(&entries(base, 0), &entries(&block.text, 0), 0)
+        without_unused_axes(&put_over(&entries(base, 0), &entries(&block.text, 0), 0))
     }
+}
+
+/// Drops the axes of a text that no `over` in it names.
+fn without_unused_axes(text: &str) -> String {
+    let lists = text.lines().filter_map(|line| line.split_once("over: ["));
+    let used: Vec<&str> = lists
+        .filter_map(|(_, rest)| rest.split_once(']'))
+        .flat_map(|(list, _)| list.split(',').map(str::trim))
+        .collect();
+    let kept = |(key, section): (String, String)| {
+        if key != "axes" {
+            return section;
+        }
+        let axes = entries(&section, 2).into_iter();
+        let axes = axes.filter(|(name, _)| used.contains(&name.as_str()));
+        let axes: String = axes.map(|(_, axis)| axis).collect();
+        format!("axes:\n{axes}")
+    };
+    entries(text, 0).into_iter().map(kept).collect()
 }
 
 #[test]

@@ -20,7 +20,7 @@ use super::parameters::{check_profile_set, parameters};
 use super::spec::{Parts, spec};
 use super::stages::{Draft, drafts, order};
 use super::tree::{Node, Value};
-use super::{check_name, needs, parse};
+use super::{check_name, needs, parse, unused};
 use crate::experiment::{Axis, Experiment, Order, Stage};
 use crate::ids::{AxisId, DraftId, StageId};
 use crate::reuse::Reuse;
@@ -145,6 +145,9 @@ fn compile(
     };
     let section = root.get("stages").unwrap_or(&empty);
     let mut drafts = drafts(section, &axes, &values, registry, sink);
+    if !options.partial {
+        unused::check(root, &drafts, &axes, &values, sink);
+    }
     let unit = design
         .as_ref()
         .and_then(|design| design.put_into(&mut drafts, &axes, sink));

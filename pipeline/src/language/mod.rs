@@ -61,6 +61,7 @@ pub mod settings;
 mod spec;
 mod stages;
 mod tree;
+mod unused;
 mod variant;
 
 pub use check::mistakes_in;

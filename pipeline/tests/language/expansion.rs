@@ -515,6 +515,41 @@ fn an_experiment_that_extends_another_changes_what_it_says_and_overrides_it_furt
 }
 
 #[test]
+fn an_axis_that_no_stage_uses_is_a_mistake_only_in_the_file_that_declares_it() {
+    let base = "experiment: base\nseed: 1\naxes:\n  workload: [short, long]\n  level: [1, 2]\nstages:\n  \
+        ladder: {kind: measure, over: [workload, level], workload: \"${workload}\", requests: 4}\n";
+    // The one that is extended uses it; the one that extends has no use for it, and cannot remove it.
+    let files: &'static [(&str, &str)] = Vec::leak(vec![("base.yaml", &*base.to_owned().leak())]);
+    let fewer = "experiment: fewer\nextends: base.yaml\nstages: {ladder: {over: [workload]}}\n";
+    assert_eq!(extending(fewer, files).unwrap().stages[0].cells.len(), 2);
+    // Its own axes it must use.
+    let own = format!("{fewer}axes:\n  spare: [1]\n  level: [3]\n");
+    let wrong = extending(&own, files).unwrap_err();
+    for axis in ["spare", "level"] {
+        let told = format!("no stage has the axis `{axis}` in its `over`");
+        assert!(wrong.contains(&told), "{wrong}");
+    }
+    assert!(
+        wrong.contains("demo.yaml:5:3") && wrong.contains("demo.yaml:6:3"),
+        "{wrong}"
+    );
+    // Whoever meant it and forgot `over` is told once, and so is whoever wrote its name wrongly.
+    for (over, told) in [
+        ("[workload]", "has no value here"),
+        ("[workload, lvel]", "did you mean `level`?"),
+    ] {
+        let text = base
+            .replace("[workload, level]", over)
+            .replace("requests: 4", "requests: \"${level}\"");
+        let wrong = extending(&text, &[]).unwrap_err();
+        assert!(
+            wrong.contains(told) && !wrong.contains("no stage has"),
+            "{wrong}"
+        );
+    }
+}
+
+#[test]
 fn an_experiment_that_cannot_be_extended_says_where_and_what_to_do() {
     let missing = extending("experiment: demo\nextends: nowhere.yaml\n", &[]).unwrap_err();
     assert!(

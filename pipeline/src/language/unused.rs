@@ -1,0 +1,62 @@
+//! Axes that no stage is expanded over. Who declares one means to vary something, and nothing would vary.
+
+use std::collections::BTreeSet;
+
+use super::axes::AxisDraft;
+use super::diagnostics::{Mistake, Sink};
+use super::interpolate::{Scope, Values};
+use super::stages::Draft;
+use super::tree::{Node, Value};
+use crate::design::BLOCK;
+use crate::stage::Step;
+
+/// Reports every axis of the experiment's own file that no stage has in its `over`. A file that is extended may
+/// declare axes that the extending file does not need and cannot remove.
+///
+/// Reports nothing where another mistake says it: if an `over` is wrong, or if a stage uses the axis in a setting
+/// without naming it in its `over`.
+pub(super) fn check(
+    root: &Node,
+    drafts: &[Draft],
+    axes: &[AxisDraft],
+    values: &Values,
+    sink: &Sink,
+) {
+    if drafts.is_empty() || drafts.iter().any(has_wrong_over) {
+        return;
+    }
+    let every: Vec<usize> = (0..axes.len()).collect();
+    let scope = Scope {
+        parameters: values,
+        axes,
+        over: &every,
+        labels: &[],
+    };
+    let mut used = BTreeSet::new();
+    for draft in drafts {
+        used.extend(draft.over.iter().copied());
+        used.extend(scope.references(draft.node));
+    }
+    let declared = root.get("axes").map(Node::entries).unwrap_or_default();
+    // An axis of the design's own name has its mistake already.
+    let own = declared
+        .iter()
+        .filter(|(key, _)| key.span.source == root.span.source && key.text != BLOCK);
+    for (key, _) in own {
+        let at = axes.iter().position(|axis| axis.name == key.text);
+        if at.is_none_or(|at| axes[at].broken || used.contains(&at)) {
+            continue;
+        }
+        let route = ["axes", &key.text].map(|step| Step::Key(step.to_owned()));
+        let message = format!("no stage has the axis `{}` in its `over`", key.text);
+        let hint = "add it to the `over` of the stage that it varies, or remove it";
+        sink.add(Mistake::new(key.span, &route, message).hint(hint));
+    }
+}
+
+/// Tells whether the axes of a stage are not known because its `over` has a mistake.
+fn has_wrong_over(draft: &Draft) -> bool {
+    draft.node.get("over").is_some_and(|over| {
+        !matches!(over.value, Value::List(_)) || over.items().len() != draft.over.len()
+    })
+}
