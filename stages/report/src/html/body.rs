@@ -33,10 +33,9 @@ pub(super) struct Body<'a> {
     ids: BTreeSet<String>,
     /// Whether the text is inside an appendix.
     in_appendix: bool,
-    /// How many lists are open, and where the outermost one began last.
-    lists: usize,
-    list_at: usize,
-    /// Whether a figure stands beside the list that it follows.
+    /// Where the text of a section began, if nothing but text and lists came since.
+    answers_at: Option<usize>,
+    /// Whether a figure stands beside the answers that it follows.
     paired: bool,
     /// Whether each open link became one.
     links: Vec<bool>,
@@ -73,8 +72,7 @@ impl<'a> Body<'a> {
             shown: BTreeMap::new(),
             ids: ["contents", "trails", "text"].map(str::to_owned).into(),
             in_appendix: false,
-            lists: 0,
-            list_at: 0,
+            answers_at: None,
             paired: false,
             links: Vec::new(),
             out: String::with_capacity(markdown.len() * 8),
@@ -224,16 +222,23 @@ impl<'a> Body<'a> {
         image + length
     }
 
-    /// Begins what stands side by side on a wide screen: the answers, which are a list, and the picture that
-    /// follows them in the first section. Returns whether that is what follows.
+    /// Begins what stands side by side on a wide screen: the answers, which are the text and the lists of a
+    /// section, and the picture that follows them. Only the question may have a section before theirs. Returns
+    /// whether that is what follows.
     fn begin_pair(&mut self) -> bool {
         let sections = self.headings.iter().filter(|h| h.level == HeadingLevel::H2);
-        let pairs = !self.paired && sections.count() == 1 && self.out.ends_with("</ul>\n");
-        if pairs {
-            self.paired = true;
-            self.out.insert_str(self.list_at, "<div class=\"first\">\n");
-        }
-        pairs
+        let is_early = !self.paired && sections.count() <= 2;
+        let Some(at) = self
+            .answers_at
+            .take()
+            .filter(|at| is_early && *at < self.out.len())
+        else {
+            return false;
+        };
+        self.paired = true;
+        self.out.insert_str(at, "<div class=\"first\">\n<div>\n");
+        self.out.push_str("</div>\n");
+        true
     }
 
     fn heading(&mut self, level: HeadingLevel, inside: &Events<'a>) {
@@ -259,6 +264,7 @@ impl<'a> Body<'a> {
         self.inline(inside);
         let _ = writeln!(self.out, "</{level}>{after}");
         self.headings.push(Heading { level, id, text });
+        self.answers_at = (level == HeadingLevel::H2).then_some(self.out.len());
     }
 
     /// Closes the appendix that is open.
@@ -275,6 +281,7 @@ impl<'a> Body<'a> {
         let id = caption
             .map(|(id, _)| format!(" id=\"{id}\""))
             .unwrap_or_default();
+        self.answers_at = None;
         let name = caption.map_or("table", |(id, _)| id);
         let _ = writeln!(
             self.out,
@@ -373,12 +380,6 @@ impl<'a> Body<'a> {
     }
 
     fn start(&mut self, tag: &Tag<'a>) {
-        if matches!(tag, Tag::List(_)) {
-            if self.lists == 0 {
-                self.list_at = self.out.len();
-            }
-            self.lists += 1;
-        }
         let open = match tag {
             Tag::Paragraph => "<p>",
             Tag::BlockQuote(_) => "<blockquote>\n",
@@ -418,9 +419,6 @@ impl<'a> Body<'a> {
     }
 
     fn end(&mut self, tag: TagEnd) {
-        if matches!(tag, TagEnd::List(_)) {
-            self.lists = self.lists.saturating_sub(1);
-        }
         let close = match tag {
             TagEnd::Paragraph | TagEnd::HtmlBlock => "</p>\n",
             TagEnd::BlockQuote(_) => "</blockquote>\n",

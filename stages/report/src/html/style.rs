@@ -98,10 +98,10 @@ nav ul ul{columns:auto;padding-left:1.2em}
 summary h2,summary h3{display:inline;border:0;margin:0}
 summary h3{font-size:.92rem;color:var(--text)}
 .appendix>summary{margin-top:3em;color:var(--text)}
-.first>ul,.first>figure{max-width:52rem}
+.first>div>*,.first>figure{max-width:52rem}
 @media (min-width:66rem){
 .first{display:grid;grid-template-columns:minmax(0,1fr) minmax(34rem,1fr);column-gap:2rem;align-items:start}
-.first>figure{margin-top:.8em}
+.first>figure{margin-top:.8em;position:sticky;top:1rem}
 }
 @media (min-width:110rem){
 main>figure.plot{max-width:none;display:grid;grid-template-columns:52rem minmax(0,24rem);column-gap:2rem;align-items:center}
@@ -146,6 +146,7 @@ table{font-size:.85rem}
 @media print{
 :root{--background:#fff;--text:#000;--muted:#444;--link:#000;--panel:#fff;--line:#999;--beyond:transparent}
 .first{display:block}
+.first>figure{position:static}
 body{font-size:10pt}
 main{max-width:none;padding:0}
 .n,.n:hover,.n:focus{text-decoration:none;background:none}

@@ -389,7 +389,7 @@ fn a_summary_counts_the_verdicts_of_a_long_table_and_says_if_there_is_none() {
     let table = Table::with_metadata(columns, &[("keys", "clients,metric")]).unwrap();
     let text = with_table("comparison", &table);
     assert!(
-        text.contains("compares *batched* with *serial*, by clients.\nOf its 11 comparisons, 3 are *different*, 8 are *no evidence*."),
+        text.contains("compares *batched* with *serial*, by clients.\nThe verdicts of its 11 comparisons: 3 *different*, 8 *no evidence*."),
         "{text}"
     );
     let nothing = Table::with_metadata(

@@ -269,14 +269,38 @@ fn the_picture_that_follows_the_answers_stands_beside_them_and_no_other_does() {
     assert_eq!(pairs.len(), 1);
     let (pair, rest) = pairs[0].split_once("</figure>\n</div>").expect("it ends");
     assert!(
-        pair.starts_with("\n<ul>\n<li>apples"),
+        pair.starts_with("\n<div>\n<ul>\n<li>apples"),
         "the whole list: {pair}"
     );
     assert!(pair.contains("plums") && pair.contains("figure-curve"));
     assert!(rest.contains("pears") && rest.contains("figure-map"));
-    // Text between the answers and the picture leaves both where they are.
-    let (html, _, _) = lab_page(&template.replace("plums\n\n", "plums\n\nAnd more.\n\n"));
-    assert!(!html.contains("class=\"first\""));
+    // Answers may be several lists and sentences, and come after the question.
+    let several = template
+        .replace("- apples", "Fruit:\n\n- figs\n\nAnd more:\n\n- apples")
+        .replace("## Summary", "## Question\n\nWhich?\n\n## Summary");
+    let (html, _, _) = lab_page(&several);
+    let (before, pair) = html
+        .split_once("<div class=\"first\">\n<div>\n")
+        .expect("a pair");
+    assert!(before.ends_with("Summary</h2>\n"));
+    assert!(pair.starts_with("<p>Fruit:</p>"), "{pair}");
+    let (answers, _) = pair.split_once("</div>\n<figure").expect("the picture");
+    assert!(answers.contains("figs") && answers.contains("apples"));
+    // A part of its own, a table, or nothing at all between heading and picture leaves all where it is; and so does
+    // a picture that comes late.
+    for other in [
+        template.replace("plums\n\n", "plums\n\n### More\n\n"),
+        template.replace("plums\n\n", "plums\n\n| a |\n|---|\n| b |\n\n"),
+        template.replace("- apples\n  - a part of it\n- plums\n\n", ""),
+        template.replace("## Summary", "## Aims\n\n## Words\n\n## Summary"),
+    ] {
+        let (html, _, _) = lab_page(&other);
+        let first = html.split_once("class=\"first\"").map(|(_, rest)| rest);
+        assert!(
+            first.is_none_or(|rest| rest.contains("pears") && !rest.contains("figure-curve")),
+            "{other}"
+        );
+    }
 }
 
 #[test]
