@@ -327,6 +327,64 @@ fn a_question_that_cannot_be_answered_says_why() {
 }
 
 #[test]
+fn a_page_of_a_table_without_rows_still_has_its_columns() {
+    let project = Project::copy_of(grid());
+    let explorer = Explorer::of(&project, &[]);
+    let columns = |query: &str| {
+        let answer = explorer.get(&format!("{GRID}/tables/results.cells?{query}"));
+        assert_eq!(answer.status, 200, "{query}");
+        let page = answer.json();
+        (
+            page["rows"].clone(),
+            page["columns"].as_array().unwrap().len(),
+        )
+    };
+    let (_, all) = columns("to=1");
+    assert!(all > 10);
+    for nothing in ["from=100000000", "from=5&to=5", "to=0"] {
+        assert_eq!(
+            columns(nothing),
+            (Value::Array(Vec::new()), all),
+            "{nothing}"
+        );
+    }
+}
+
+#[test]
+fn a_damaged_record_hides_only_its_own_cell() {
+    let project = Project::copy_of(grid());
+    let explorer = Explorer::of(&project, &[]);
+    let lines = || {
+        let answer = explorer.get(&format!("{GRID}/cells"));
+        assert_eq!(answer.status, 200);
+        let stages = answer.json()["stages"].as_array().unwrap().clone();
+        let cells = stages
+            .into_iter()
+            .flat_map(|s| s["cells"].as_array().unwrap().clone());
+        cells.collect::<Vec<Value>>()
+    };
+    let records: Vec<String> = lines()
+        .iter()
+        .filter_map(|line| Some(line["record"].as_str()?.to_owned()))
+        .collect();
+    // Another server has read nothing before.
+    let explorer_again = Explorer::of(&project, &[]);
+    let hex = records[0].strip_prefix("b3:").unwrap();
+    let object = project
+        .path()
+        .join(".benchtrail/objects")
+        .join(&hex[..2])
+        .join(&hex[2..]);
+    fs::remove_file(object).unwrap();
+    let answer = explorer_again.get(&format!("{GRID}/cells")).json();
+    let text = answer.to_string();
+    assert_eq!(text.matches("\"unread\"").count(), 1);
+    assert_eq!(text.matches("\"started\"").count(), records.len() - 1);
+    let overview = explorer_again.get(GRID);
+    assert_eq!(overview.status, 200);
+}
+
+#[test]
 fn only_our_own_page_may_ask_and_only_get() {
     let explorer = Explorer::of(grid(), &[]);
     let host = explorer.host().to_owned();

@@ -254,26 +254,40 @@ impl Column {
 
 /// A table cannot be built, read or asked as it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TableError(String);
+pub struct TableError {
+    message: String,
+    lacks_column: bool,
+}
 
 impl TableError {
     /// Says what is wrong.
     pub fn new(message: impl Into<String>) -> Self {
-        Self(message.into())
+        Self {
+            message: message.into(),
+            lacks_column: false,
+        }
+    }
+
+    /// Returns whether the table is sound and only lacks the column that was asked for.
+    pub fn lacks_column(&self) -> bool {
+        self.lacks_column
     }
 
     /// Says that a table of the columns `names` has none of this name.
     pub fn no_column(column: &str, names: &[String]) -> Self {
-        Self(format!(
-            "no column `{column}`; the columns are: {}",
-            names.join(", ")
-        ))
+        Self {
+            message: format!(
+                "no column `{column}`; the columns are: {}",
+                names.join(", ")
+            ),
+            lacks_column: true,
+        }
     }
 }
 
 impl fmt::Display for TableError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.message)
     }
 }
 

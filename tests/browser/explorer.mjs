@@ -5,6 +5,8 @@ import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { open, page } from "./chromium.mjs";
+import { damaged } from "./damaged.mjs";
+import { fuzz } from "./fuzz.mjs";
 
 const [binary, project, real] = process.argv.slice(2);
 const pictures = process.env.PICTURES;
@@ -356,6 +358,10 @@ try {
       await p.until("document.querySelector('main .plot svg')");
     }
   });
+  const { seen } = await fuzz(base, { count: Number(process.env.QUESTIONS ?? 600), seed: Number(process.env.SEED ?? Date.now() % 1e6) });
+  console.log(`ok questions that no page asks: ${JSON.stringify(seen)}`);
+  await p.size(1280, 800);
+  await damaged({ binary, folder: `${project}/damaged`, serve, page: p, done: (name) => { step += 1; console.log(`ok ${name}`); } });
   if (real) await studiesOf(real);
   console.log(`${step} views, all as they should be`);
 } catch (error) {

@@ -170,7 +170,8 @@ export async function follow(path, parameters, signal, hear) {
     for (const message of messages) {
       const field = (name) => message.split("\n").find((l) => l.startsWith(`${name}: `))?.slice(name.length + 2);
       const data = field("data");
-      if (data) heard.push([field("event"), JSON.parse(data)]);
+      // A line of a damaged log is no event; the others are.
+      try { if (data) heard.push([field("event"), JSON.parse(data)]); } catch { heard.push(["run", { event: "warning", message: "a line of the run's log cannot be read" }]); }
     }
     hear(heard);
   }

@@ -35,7 +35,7 @@ async function view(segments, parameters) {
   if (kind === "compare" && study && what) return pairView(main, study, what);
   if (kind === "object" && study) return objectView(main, study);
   if (kind === undefined || kind === "studies") return studiesView(main);
-  throw new Error(`there is no view ${segments.join("/")}`);
+  throw Object.assign(new Error(`there is no view ${segments.join("/")}`), { hint: "The links at the top lead to the views that there are." });
 }
 
 async function navigate(study, what) {

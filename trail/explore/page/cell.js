@@ -1,7 +1,7 @@
 // One cell: its requests over the tracks of the machine, on one clock.
 
-import { address, amend, breakable, cellLink, cellText, facts, h, here, replace, whyLink } from "./dom.js";
-import { asTable, get, table } from "./api.js";
+import { address, amend, breakable, cellLink, cellText, facts, h, here, replace, sentence, whyLink } from "./dom.js";
+import { asTable, get, isFile, table } from "./api.js";
 import { figuresOf, figuresView, requestsOf } from "./figures.js";
 import { bytesText, digits, moment, plural, seconds, short } from "./format.js";
 import { tableView } from "./table.js";
@@ -16,7 +16,10 @@ export async function cellView(main, study, stage) {
   const cell = await get(["studies", study, "cell"], { stage, cell: at });
   const outputs = [...(cell.outputs ?? []), ...(cell.evidence ?? [])];
   const has = (name) => outputs.some((o) => o.name === name);
-  const load = (name) => (has(name) ? table(study, `${stage}.${name}`, { cell: at, from: 0, to: MOST }).catch(() => null) : null);
+  const unread = [...(cell.unread ?? [])];
+  // A file leaves out tables on purpose, and says so above.
+  const miss = (name) => (error) => { if (!isFile()) unread.push(`${name}: ${sentence(error)}`); return null; };
+  const load = (name) => (has(name) ? table(study, `${stage}.${name}`, { cell: at, from: 0, to: MOST }).catch(miss(name)) : null);
   const [requests, host, processes, gpu, slots, metrics, one] = await Promise.all(["requests", "host_telemetry", "process_telemetry", "gpu_telemetry", "slots", "server_metrics", "cell"].map(load));
   const record = cell.record;
   replace(main, h("h1", {}, breakable(cellText(stage, at))),
@@ -29,6 +32,7 @@ export async function cellView(main, study, stage) {
       ["client", one && one.has("wake_lag_p50") && one.at("wake_lag_p50", 0) !== null ? `woke ${digits(one.at("wake_lag_p50", 0))} ms late at the median, ${digits(one.at("wake_lag_p99", 0))} ms at p99, ${digits(one.at("wake_lag_max", 0))} ms at most` : null],
       ["read", inputs(study, cell)],
     ]),
+    unread.map((why) => h("p", { class: "note" }, `A part of the cell cannot be read: ${why}.`)),
     (record?.warnings ?? []).map((w) => h("p", { class: "note" }, w)),
     gatesOf(cell.gates ?? []),
     requests ? timeline(study, stage, at, requests, { host, processes, gpu, slots, metrics }) : null,
@@ -117,7 +121,7 @@ function smallTimeline(study, stage, at, requests, others) {
   let shown = null;
   const tell = () => { if (known) figuresView(figures, known.whole, shown && figuresOf(known.requests, shown, known.whole)); };
   get(["studies", study, "activity"], { stage, cell: at }).then((all) => { if (all.single && all.figures) { known = { whole: all.figures, requests: requestsOf(all.single, rows) }; tell(); } })
-    .catch((error) => replace(figures, h("p", { class: "soft" }, `The figures are missing: ${error.message}.`)));
+    .catch((error) => replace(figures, h("p", { class: "note" }, `The figures are missing: ${sentence(error)}.`)));
   const show = (span) => {
     shown = span;
     tell();
@@ -159,8 +163,8 @@ function largeTimeline(study, stage, at, requests, others) {
     whole = all.figures;
     const line = (values) => [{ points: all.at_ns.map((t, i) => [t, values[i]]), step: true }];
     const tracks = [{ name: "waiting for a token", unit: "requests", lines: line(all.waiting) }, { name: "tokens arriving", unit: "requests", lines: line(all.running) }, cloudTrack(all), all.failed.some((n) => n) ? { name: "failed", unit: "requests", height: 36, lines: line(all.failed) } : null, ...machine(others)].filter(Boolean);
-    replace(box, spanned(all.whole, tracks, { label: `${all.requests_in_all} requests over time`, show: (span) => detail(span).catch((e) => replace(under, h("p", { class: "soft" }, e.message))) }));
-  }).catch((error) => replace(box, h("p", { class: "note" }, `The cell has ${requests.rows_in_all.toLocaleString("en-US")} requests: ${error.message}.`)));
+    replace(box, spanned(all.whole, tracks, { label: `${all.requests_in_all} requests over time`, show: (span) => detail(span).catch((e) => replace(under, h("p", { class: "note" }, sentence(e)))) }));
+  }).catch((error) => replace(box, h("p", { class: "note" }, `The cell has ${requests.rows_in_all.toLocaleString("en-US")} requests: ${sentence(error)}.`)));
   return [h("h2", {}, "Requests over time"), h("p", { class: "soft" }, `${requests.rows_in_all.toLocaleString("en-US")} requests: levels at 600 moments, and each request of a span that is short enough. Drag to choose a span: everything below shows that span, too.`), box, figures, under];
 }
 

@@ -1,7 +1,7 @@
 // Two labels of an axis, or two studies, side by side. Every interval and every verdict was computed by the program; the page
 // only shows it.
 
-import { address, amend, breakable, cellLink, facts, h, here, replace, say, select } from "./dom.js";
+import { address, alertOf, amend, breakable, cellLink, facts, h, here, replace, say, select, sentence } from "./dom.js";
 import { get } from "./api.js";
 import { byLabel, columnWords, digits, plural, short } from "./format.js";
 import { csvText, download, plotOf, svgText } from "./plot.js";
@@ -27,7 +27,7 @@ export async function contrastView(main, study) {
   const axes = stage.axes.map((axis, i) => ({ axis, labels: [...new Set(stage.cells.map((c) => c.labels[i]))].sort(byLabel) })).filter((a) => a.labels.length > 1);
   const axis = axes.find((a) => a.axis === parameters.axis) ?? axes.find((a) => !repeats.has(a.axis)) ?? axes[0];
   if (!axis) {
-    replace(main, h("h1", {}, "Compare"), h("div", { class: "row" }, another), h("p", {}, "No axis has two labels."));
+    replace(main, h("h1", {}, "Compare"), h("div", { class: "row" }, another), h("p", {}, "No axis of this study has two labels, so there is nothing to compare within it. Tick two studies in the list of studies to compare those."));
     return;
   }
   const pick = (asked, usual) => axis.labels.find((l) => String(l) === asked) ?? usual;
@@ -42,7 +42,7 @@ export async function contrastView(main, study) {
     replace(shown, resultsOf(found, again, parameters), overlaid(study, stage, axis.axis, [a, b], axes, repeats, parameters, again), facetsOf(found.facets, [String(a), String(b)]),
       h("p", { class: "soft" }, "Compared cells, for instance: ", found.example.map((at, i) => [i ? " and " : "", h("a", { href: cellLink(study, stage.name, at) }, at)])));
   } catch (error) {
-    replace(shown, h("div", { class: "error", role: "alert" }, h("p", {}, error.message), error.hint ? h("p", { class: "soft" }, error.hint) : null));
+    replace(shown, alertOf(error));
   }
 }
 
@@ -65,7 +65,7 @@ function resultsOf(found, again, parameters) {
     h("div", { class: "scroll tall", tabindex: "0", role: "region", "aria-label": `${c.column} at each coordinate` }, h("table", {}, heading(results.places, true), h("tbody", {}, c.at.map((r) => line(r, unitOf(c), r.at.map((label) => h("td", {}, String(label))), true)))))));
   return [h("h2", {}, "Results"), chooser ? h("div", { class: "row" }, chooser) : null,
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Results over all coordinates" }, h("table", {}, heading(["over all coordinates"], false), h("tbody", {}, all))),
-    h("p", { class: "soft" }, `From the table ${results.table}. ${results.units.length ? `Each unit of replication (${results.interval_of}) has one ratio of both sides, and the ratios are averaged as logarithms; the interval is over the units.` : "The change is the ratio of both sides. It has no interval: no axis of the table stands for launches, and a repetition within one launch does not tell how the next launch comes out."} It stands alone, in no family: for a verdict, add a table of the operator paired-comparison to the experiment.`), each];
+    h("p", { class: "soft" }, `From the table ${results.table}. ${results.units.length ? `Each unit of replication (${results.interval_of}) has one ratio of both sides, and the ratios are averaged as logarithms; the interval is over the units.` : "The change is the ratio of both sides. It has no interval: no axis of the table stands for launches, and a repetition within one launch does not tell how the next launch comes out."} It is not adjusted for a family of comparisons. For a verdict, add a table of the operator paired-comparison to the experiment.`), each];
 }
 
 // The distributions of both sides in one picture.
@@ -80,7 +80,7 @@ function overlaid(study, stage, axis, labels, axes, repeats, parameters, again) 
     const picture = (width) => plotOf([{ lines: groups.map((g, series) => ({ series, step: true, points: g.points.map(([v, rank]) => [v, rank / g.n]) })) }], { x: { label: `${columnWords(metric)}${unit}, log`, log: true }, y: { label: "share of requests" }, names: groups.map((g, series) => ({ series, text: `${axis} ${g.labels[0]}, ${plural(g.n, "request")}` })), width, height: 300, label: `Distribution of ${metric} of both sides` });
     replace(box, picture(Math.max(300, Math.min(1400, box.clientWidth || 800))), h("div", { class: "row" }, h("button", { type: "button", onclick: () => download(svgText(picture(900), `Distribution of ${metric}`), `${metric}-compared.svg`, "image/svg+xml") }, "Save as SVG"),
       h("button", { type: "button", onclick: () => download(csvText([axis, "n", `${metric}${unit}`, "share at most"], groups.flatMap((g) => g.points.map(([v, rank]) => [g.labels[0], g.n, v, rank / g.n]))), `${metric}-compared.csv`, "text/csv") }, "Save as CSV")));
-  }).catch((error) => replace(box, h("p", { class: "soft" }, error.message)));
+  }).catch((error) => replace(box, h("p", { class: "note" }, sentence(error))));
   const metrics = ["ttft_ms", "tpot_ms", "e2e_latency_ms", "decode_rate"].map((m) => [m, columnWords(m)]);
   return [h("h2", {}, "Distributions"), h("div", { class: "row" }, select("Of", metrics, metric, (value) => again({ metric: value })), kept.map((k) => select(k.axis, k.labels.map((l) => [String(l), `only ${l}`]), String(k.label), (label) => again({ [`only.${k.axis}`]: label })))), box];
 }
@@ -136,6 +136,6 @@ function overlaidStudies(found, again, parameters) {
     replace(box, plotOf([{ lines: groups.map((g, series) => ({ series, step: true, points: (g.points ?? []).map(([v, rank]) => [v, rank / g.n]) })) }], { x: { label: `${columnWords(metric)}${unit}, log`, log: true }, y: { label: "share of requests" }, names: groups.map((g, series) => ({ series, text: `${series ? "newer" : "older"}, ${plural(g.n ?? 0, "request")}` })), width: Math.max(300, Math.min(1400, box.clientWidth || 800)), height: 300, label: `Distribution of ${metric} in both studies` }),
       h("p", { class: "soft" }, `All requests of the stage ${stage}, whatever their coordinates: where the studies have other cells, the mixture differs, too.`));
   };
-  read().catch((error) => replace(box, h("p", { class: "soft" }, error.message)));
+  read().catch((error) => replace(box, h("p", { class: "note" }, sentence(error))));
   return [h("h2", {}, "Distributions"), h("div", { class: "row" }, select("Of", ["ttft_ms", "tpot_ms", "e2e_latency_ms", "decode_rate"].map((m) => [m, columnWords(m)]), metric, (value) => again({ metric: value }))), box];
 }

@@ -1,6 +1,6 @@
 // Every table, sortable and filterable, and a box for SQL whose address can be sent.
 
-import { address, amend, cellText, h, here, replace, say, select, whyLink } from "./dom.js";
+import { address, alertOf, amend, cellText, h, here, replace, say, select, whyLink } from "./dom.js";
 import { asTable, get, isFile, objectText, save, table } from "./api.js";
 import { plural } from "./format.js";
 import { tableView } from "./table.js";
@@ -20,13 +20,15 @@ export async function dataView(main, study) {
     h("div", { class: "row" }, h("button", { type: "button", onclick: ask }, "Ask"), h("button", { type: "button", onclick: () => again({ sql: null }) }, "Clear")));
   sql.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) ask(); });
   const shown = h("div", {}, h("p", { class: "soft" }, "Reading…"));
-  replace(main, h("h1", {}, "Data"), box, parameters.sql ? null : h("div", { class: "row" }, select("Table", names, name, (value) => again({ table: value, cell: null, from: null, sort: null, order: null, contains: null, mark: null })),
+  const unread = (overview.unread ?? []).map((why) => h("p", { class: "note" }, `The tables of a stage cannot be listed: ${why}. \`benchtrail fsck\` lists what is damaged.`));
+  replace(main, h("h1", {}, "Data"), unread, box, parameters.sql ? null : h("div", { class: "row" }, select("Table", names, name, (value) => again({ table: value, cell: null, from: null, sort: null, order: null, contains: null, mark: null })),
     h("label", {}, "Rows that contain", h("input", { type: "search", value: parameters.contains ?? "", disabled: isFile(), onchange: (e) => again({ contains: e.target.value || null, from: null }) }))), shown);
   try {
     if (parameters.sql) await answer(shown, study, parameters, again);
     else if (name) await rows(shown, study, name, overview, parameters, again);
+    else replace(shown, h("p", { class: "note" }, "No cell of this study is ok, so it has no tables. The view Cells says what became of each cell."));
   } catch (error) {
-    replace(shown, h("div", { class: "error", role: "alert" }, h("p", {}, error.message), error.hint ? h("p", { class: "soft" }, error.hint) : null));
+    replace(shown, alertOf(error));
   }
 }
 

@@ -1,5 +1,16 @@
 // Elements of the page. Text becomes text nodes and nothing else, so no label of a study is ever read as HTML.
 
+// Characters that turn the text around them round, or move the cursor: a label must not make its neighbours read otherwise.
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+// A text of a study with such characters written out.
+export function plainText(text) {
+  return text.replace(UNSEEN, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+// Attributes that are read, and mean nothing to the page.
+const READ = ["title", "alt", "aria-label"];
+
 export function h(tag, attributes, ...children) {
   const element = document.createElement(tag);
   // Long ones scroll, so the keyboard must reach them.
@@ -8,9 +19,10 @@ export function h(tag, attributes, ...children) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name === "style") for (const [key, text] of Object.entries(value)) element.style.setProperty(key, text);
-    else element.setAttribute(name, value === true ? "" : value);
+    else element.setAttribute(name, value === true ? "" : READ.includes(name) ? plainText(String(value)) : value);
   }
-  element.append(...flat(children));
+  // What somebody typed stays as it was typed.
+  element.append(...(tag === "textarea" ? children : flat(children)));
   return element;
 }
 
@@ -24,15 +36,23 @@ export function svg(tag, attributes, ...children) {
 }
 
 function flat(children) {
-  return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
+  return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false).map((child) => (typeof child === "string" ? plainText(child) : child));
 }
 
 export function replace(element, ...children) {
   element.replaceChildren(...flat(children));
 }
 
+// What went wrong and what to do about it, in one line.
+export const sentence = (error) => [error.message, error.hint].filter(Boolean).join("; ");
+
+// The same as a box that is read out at once.
+export function alertOf(error) {
+  return h("div", { class: "error", role: "alert" }, h("p", {}, error.message), error.hint ? h("p", { class: "soft" }, error.hint) : null);
+}
+
 export function say(text) {
-  document.getElementById("status").textContent = text;
+  document.getElementById("status").textContent = plainText(text);
 }
 
 export function select(label, options, value, onchange) {

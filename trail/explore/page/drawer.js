@@ -1,6 +1,6 @@
 // The number drawer: the tree that `benchtrail why` prints, each step a link.
 
-import { address, breakable, cellLink, changed, facts, h, replace, splitCell } from "./dom.js";
+import { address, alertOf, breakable, cellLink, changed, facts, h, replace, splitCell } from "./dom.js";
 import { get } from "./api.js";
 import { moment, plural, short } from "./format.js";
 
@@ -17,12 +17,12 @@ export async function showDrawer(study, asked, element) {
     if (element.dataset.asked !== asked) return;
     replace(element, close, answer.several ? choices(answer.several) : tree(study, answer));
   } catch (error) {
-    replace(element, close, h("div", { class: "error", role: "alert" }, h("p", {}, error.message), error.hint && h("p", { class: "soft" }, error.hint)));
+    replace(element, close, alertOf(error));
   }
 }
 
 function choices(numbers) {
-  return [h("h2", {}, "Several numbers stand there"), h("ul", {}, numbers.slice(0, 60).map((n) => h("li", {},
+  return [h("h2", {}, "Several numbers are at this place"), h("ul", {}, numbers.slice(0, 60).map((n) => h("li", {},
     h("a", { href: changed({ why: new URLSearchParams({ line: n.line, column: n.column_start }).toString() }) }, `${n.text} at ${n.line}:${n.column_start}`))))];
 }
 

@@ -1,7 +1,7 @@
 // A stage as a grid of its cells: each axis is rows, columns, facets or one label; colour is a column of any
 // table; hatching is a state that is not ok. Below, the same cells in the order they were executed.
 
-import { address, amend, cellLink, cellText, h, here, ink, replace, select } from "./dom.js";
+import { address, amend, cellLink, cellText, h, here, ink, plainText, replace, select, sentence } from "./dom.js";
 import { get, table } from "./api.js";
 import { kind, scaleOf } from "./colour.js";
 import { byLabel, digits, moment, plural, seconds, ticks } from "./format.js";
@@ -14,7 +14,8 @@ let watch = null;
 export async function gridView(main, study) {
   const { parameters } = here();
   const [overview, cells] = await Promise.all([get(["studies", study]), get(["studies", study, "cells"])]);
-  const stages = cells.stages;
+  const { stages } = cells;
+  if (!stages.some((s) => s.cells.length)) throw Object.assign(new Error("the study has no cells yet"), { hint: "`benchtrail run` with its experiment measures them." });
   const stage = stages.find((s) => s.name === parameters.stage) ?? stages.find((s) => s.class === "measurement") ?? stages[0];
   const labels = stage.axes.map((_, i) => [...new Set(stage.cells.map((c) => c.labels[i]))].sort(byLabel));
   const roles = rolesOf(stage.axes, labels, parameters);
@@ -33,14 +34,22 @@ export async function gridView(main, study) {
     h("div", { class: "row" }, select("Stage", stages.map((s) => s.name), stage.name, (value) => set({ stage: value, colour: null, column: null })), chooser),
     h("div", { class: "row" }, select("Colour", [...OWN, ...tables.map((t) => [t.name, `table ${t.name}`])], source, (value) => set({ colour: value, column: null })),
       colour.columns.length ? select("Column", colour.columns.map((c) => [c.name, c.unit && c.unit !== "1" ? `${c.name} [${c.unit}]` : c.name]), colour.column, (value) => set({ column: value })) : null),
+    unreadRecords(stages),
     legend(colour, stage, states),
     gridOf(study, stage, labels, roles, colour),
     await strip(study, stage, labels, overview.replicates ?? [], parameters, set));
+  fit(main);
   // Boxes are as wide as the window allows, so another window gets other boxes.
   const drawn = main.clientWidth;
   watch?.disconnect();
   watch = new ResizeObserver(() => { if (main.querySelector(".cellmap") && Math.abs(main.clientWidth - drawn) > 60) gridView(main, study); });
   watch.observe(main);
+}
+
+// Cells whose records are damaged: the lock still says their labels and states.
+function unreadRecords(stages) {
+  const unread = stages.flatMap((s) => s.cells).filter((c) => c.unread);
+  return unread.length ? h("p", { class: "note" }, `The ${unread.length === 1 ? "record of a cell" : `records of ${unread.length.toLocaleString("en-US")} cells`} cannot be read: ${unread[0].unread}. \`benchtrail fsck\` lists what is damaged, and a run of the experiment executes those cells again.`) : null;
 }
 
 // The table of results that most likely has a row for each cell.
@@ -76,14 +85,16 @@ async function colourOf(study, stage, source, asked) {
     return { ...none, column: source, unit: source === "seconds" ? "s" : null, value, scale: scaleOf(stage.cells.map(value)) };
   }
   // A table of many cells has many columns, of which the grid shows one: its first row says which there are.
-  const head = await table(study, source, { from: 0, to: 1 }).catch(() => null);
-  if (!head) return { ...none, note: "This file does not hold that table." };
+  const unread = (error) => ({ ...none, note: `The table ${source} cannot be read, so the colour is the state of a cell. ${sentence(error)}.` });
+  let head;
+  try { head = await table(study, source, { from: 0, to: 1 }); } catch (error) { return unread(error); }
   const shared = stage.axes.filter((axis) => head.has(axis));
   const columns = head.columns.filter((c) => !stage.axes.includes(c.name));
   const usual = ["output_throughput", "output_throughput_mean", "source"];
   const wanted = (columns.find((c) => c.name === asked) ?? usual.map((u) => columns.find((c) => c.name === u)).find(Boolean) ?? columns[0])?.name;
   if (!wanted) return none;
-  const found = await table(study, source, { columns: [...shared, wanted].join(","), from: 0, to: 50000 });
+  let found;
+  try { found = await table(study, source, { columns: [...shared, wanted].join(","), from: 0, to: 50000 }); } catch (error) { return unread(error); }
   const column = found.column(wanted);
   const rows = new Map();
   for (let i = 0; i < found.count; i += 1) {
@@ -141,6 +152,17 @@ function gridOf(study, stage, labels, roles, colour) {
   });
 }
 
+// Takes from the boxes what a grid is wider than its window, if that is little: a few pixels are not worth scrolling.
+function fit(main) {
+  for (const box of main.querySelectorAll(".scroll:has(> .cellmap)")) {
+    const map = box.firstElementChild;
+    const beyond = box.scrollWidth - box.clientWidth;
+    const columns = Number(map.style.getPropertyValue("--columns"));
+    const width = parseFloat(map.style.getPropertyValue("--w")) - Math.ceil(beyond / columns);
+    if (beyond > 0 && width >= 44) map.style.setProperty("--w", `${width}px`);
+  }
+}
+
 // Runs of equal heads: [label, how many].
 function runs(list, depth) {
   const found = [];
@@ -196,7 +218,7 @@ async function strip(study, stage, labels, repeats, parameters, set) {
   const known = same ? [] : told;
   const bars = () => drawStrip(canvas, executed, loads, known, (e) => kind(Math.max(0, labels[at]?.indexOf(e.cell.labels[at]) ?? 0)).fill);
   const find = (event) => { const box = canvas.getBoundingClientRect(); return executed[Math.floor(((event.clientX - box.left) / box.width) * executed.length)]; };
-  canvas.addEventListener("mousemove", (event) => { const e = find(event); if (e) where.textContent = `${e.cell.at}: ${moment(e.cell.started)}, took ${seconds(e.cell.seconds)}${loadOf(e.cell) === null ? "" : `, ${named} ${digits(loadOf(e.cell))}`}`; });
+  canvas.addEventListener("mousemove", (event) => { const e = find(event); if (e) where.textContent = `${plainText(e.cell.at)}: ${moment(e.cell.started)}, took ${seconds(e.cell.seconds)}${loadOf(e.cell) === null ? "" : `, ${named} ${digits(loadOf(e.cell))}`}`; });
   canvas.addEventListener("click", (event) => { const e = find(event); if (e) location.hash = cellLink(study, stage.name, e.cell.at); });
   new ResizeObserver(bars).observe(canvas);
   return h("section", {}, h("h2", {}, "Order of execution"),

@@ -1,6 +1,6 @@
 // A run that goes on: its event log as it is written. The page only listens; the server looks once a second.
 
-import { address, facts, h, replace, select, say } from "./dom.js";
+import { address, alertOf, facts, h, replace, say, select, sentence } from "./dom.js";
 import { follow, get, post } from "./api.js";
 import { digits, plural, seconds } from "./format.js";
 
@@ -38,14 +38,15 @@ export async function runView(main, id, signal) {
   follow(["runs", id, "events"], {}, signal, (messages) => {
     for (const [kind, event] of messages) {
       if (kind === "measured") state.measured.push(event);
-      else hear(state, event);
+      // An event of a damaged log may lack what it needs.
+      else try { hear(state, event); } catch { state.messages.push({ text: "An event of the run's log cannot be read.", bad: true }); }
     }
     if (state.measured.length > 500) state.measured = state.measured.slice(-500);
     if (!due) { due = true; requestAnimationFrame(() => { due = false; draw(); }); }
   }).then(() => say("The server ended."), (error) => {
     if (signal.aborted) return;
     if (state.began) { say(error.message); return; }
-    replace(main, h("h1", {}, `Run ${id}`), h("div", { class: "error", role: "alert" }, h("p", {}, error.message), error.hint ? h("p", { class: "soft" }, error.hint) : null), h("p", {}, h("a", { href: address(["studies"]) }, "All studies")));
+    replace(main, h("h1", {}, `Run ${id}`), alertOf(error), h("p", {}, h("a", { href: address(["studies"]) }, "All studies")));
   });
 }
 
@@ -119,7 +120,7 @@ function stopper(id, goesOn) {
     try {
       const reply = await post(["runs", id, "stop"], { token: token.value.trim() });
       told.textContent = `The run is asked to stop, ${reply.how}.`;
-    } catch (error) { told.textContent = [error.message, error.hint].filter(Boolean).join("; "); }
+    } catch (error) { told.textContent = sentence(error); }
   };
   return h("details", { hidden: true }, h("summary", {}, "Stop this run"), h("p", { id: "stop-hint" }, `This does what Ctrl-C does in its terminal. The run's token lies in reports/${id}/stop-token, which only the user who started it may read.`),
     h("div", { class: "row" }, h("label", {}, "The run's token", token), h("button", { type: "button", onclick: send }, "Stop the run")), told);

@@ -1,7 +1,7 @@
 // Plots of a study: results against each other, distributions over requests, goodput under bounds that a reader moves, and
 // requests over time. Each can be had as SVG, as CSV, and as the YAML of a report figure.
 
-import { address, amend, cellLink, cellText, facts, h, here, replace, say, select } from "./dom.js";
+import { address, alertOf, amend, cellLink, cellText, facts, h, here, replace, say, select } from "./dom.js";
 import { get, table } from "./api.js";
 import { byLabel, columnWords, digits, plural } from "./format.js";
 import { brushed, csvText, download, plotOf, svgText } from "./plot.js";
@@ -29,7 +29,7 @@ export async function plotsView(main, study) {
     if (!stage) throw new Error("this study measured nothing");
     await { trade, frontier, latency, goodput, time }[kind](context);
   } catch (error) {
-    replace(shown, h("div", { class: "error", role: "alert" }, h("p", {}, error.message), error.hint ? h("p", { class: "soft" }, error.hint) : null));
+    replace(shown, alertOf(error));
   }
   if (focus) main.querySelector(`[data-control="${focus}"]`)?.focus();
 }
@@ -182,6 +182,7 @@ async function trade(context) {
   const { kept, controls } = keptLabels(found.axes, roles, parameters, again);
   const numeric = found.read.columns.filter((c) => !found.axes.some((a) => a.axis === c.name) && c.values.some((v) => typeof v === "number"));
   const pick = (asked, usual) => numeric.find((c) => c.name === asked) ?? usual.map((u) => numeric.find((c) => c.name === u)).find(Boolean) ?? numeric[0];
+  if (!numeric.length) throw Object.assign(new Error(`no column of ${found.name} has a number`), { hint: "The view Cells says what became of each cell." });
   const x = pick(parameters.x, ["ttft_ms_p50", "ttft_ms_mean", "e2e_latency_ms_p50"]);
   const y = pick(parameters.y, ["output_throughput", "total_throughput", "request_throughput"]);
   const logs = (parameters.log ?? "").split(",");
@@ -262,10 +263,12 @@ async function latency(context) {
     title: `Distribution of ${metric}`, columns: [...by, "n", `${metric}${unit}`, "share at most"], rows: () => found.groups.flatMap((g) => g.points.map(([value, rank]) => [...g.labels, g.n, value, rank / g.n])),
     controls: [select("Of", LATENCIES, metric, (value) => again({ metric: value })), ...axisControls(axes, roles, again), ...controls, select("Up", [["share", "share of requests"], ["tail", "tail, −log10(1 − share)"]], tail ? "tail" : "share", (value) => again({ up: value === "tail" ? value : null })), select("Across", [["log", "logarithmic"], ["none", "linear"]], log ? "log" : "none", (value) => again({ log: value === "none" ? value : null }))],
     across: by.length + 1, picture: (width, span) => plotOf(panels, { x: { label: `${label}${unit}${log ? ", log" : ""}; ${rate ? "more" : "less"} is better`, log, span }, y: { label: tail ? "−log10(1 − share)" : "share of requests" }, names: series.map((s, k) => ({ series: k, text: s === null ? "" : labelled(roles.series, s) })), width, label: `Distribution of ${label} over requests, ${found.groups.length} curves; the same as a table follows` }),
-    notes: [`${found.definition}. Requests of all repetitions together; ${plural(Math.max(0, least), "request")} in the smallest curve, ${Math.max(...n).toLocaleString("en-US")} in the largest.`, least < 1000 ? "A p99 needs about 1,000 requests: read the top of a curve of fewer with care." : null, failed ? `${plural(failed, "request")} failed and ${failed === 1 ? "has" : "have"} no place in a curve.` : null, ...kept.map((k) => `Only ${k.axis} ${k.label}.`)].filter(Boolean),
+    notes: [`${found.definition}. Requests of all repetitions together; ${plural(Math.max(0, least), "request")} in the smallest curve, ${Math.max(...n).toLocaleString("en-US")} in the largest.`, Math.max(...n) <= 0 ? NOTHING : null, least > 0 && least < 1000 ? "A p99 needs about 1,000 requests: read the top of a curve of fewer with care." : null, failed ? `${plural(failed, "request")} failed and ${failed === 1 ? "has" : "have"} no place in a curve.` : null, ...kept.map((k) => `Only ${k.axis} ${k.label}.`)].filter(Boolean),
     figure: figureText({ kind: "ecdf", name: `${metric}_distribution`, requests: stage.name, x: metric, series: roles.series, facet: roles.facet, kept, logX: log, title: `Distribution of ${metric.replaceAll("_", " ")}`, caption: "The requests of the repetitions together." }),
   });
 }
+
+const NOTHING = "No request of an ok cell was answered here, so there is nothing to draw. The view Cells says what became of each cell.";
 
 // Goodput from the rows: the server told once how many requests of each cell lie in each bin of latencies, and a page adds
 // up the bins below the bounds.
@@ -315,7 +318,7 @@ async function goodput(context) {
   draw = put(context, {
     title: "Goodput under bounds", columns: [...found.axes, "requests", "ok", "meet every bound", "share", "goodput (req/s)"], rows: () => current().map((r) => [...r.cell.labels, r.cell.requests, r.cell.ok, r.n, r.share, r.rate]),
     across: roles.along ? found.axes.indexOf(roles.along) : undefined, controls: [...sliders, select("Up", [["rate", "goodput (req/s)"], ["share", "share of requests"]], share ? "share" : "rate", (value) => again({ of: value === "share" ? value : null })), ...axisControls(axes, roles, again), ...controls], picture,
-    notes: ["Counted from the rows. A request that failed meets no bound, nor does one for which a bounded metric is undefined; goodput is what meets every bound ÷ the time from the first request sent to the last one done.", ...kept.map((k) => `Only ${k.axis} ${k.label}.`)],
+    notes: [...(measured.length ? [] : [NOTHING]), "Counted from the rows. A request that failed meets no bound, nor does one for which a bounded metric is undefined; goodput is what meets every bound ÷ the time from the first request sent to the last one done.", ...kept.map((k) => `Only ${k.axis} ${k.label}.`)],
     figure: chosen.length ? figureText({ kind: "goodput", name: "goodput", load: stage.name, x: along, y: share ? "slo_pass_rate" : "goodput", series: roles.series, facet: roles.facet, kept, bounds: chosen, repeats: axes.filter((a) => a.repeats).map((a) => a.axis), title: "Goodput under the bounds", caption: "The bounds are those of the table of objectives; mean over repetitions." }) : null,
   });
   tell();

@@ -15,12 +15,33 @@ export async function reportView(main, study) {
   const outcome = (s) => h("span", { class: { holds: "ok", licensed: "ok", refused: "bad", undecided: "warn" }[s.outcome] ?? null }, s.outcome);
   const claims = report.statements.filter((s) => s.claim);
   const lines = report.markdown.split("\n").map((text, i) => ({ line: i + 1, parts: partsOf(text, byLine.get(i + 1) ?? []) }));
+  const article = h("article", { class: "report" }, blocks(lines, report.outputs));
+  pairFirst(article);
   replace(main, (report.doubts ?? []).map((doubt) => h("p", { class: "note" }, doubt)),
     h("p", { class: "soft" }, `${plural(report.numbers.length, "traced number")}; click one to see what it is made of.`),
     claims.length ? h("details", {}, h("summary", {}, plural(claims.length, "claim")), h("ul", {}, claims.map((c) => h("li", {}, outcome(c), ` ${c.claim}: ${c.reason}`)))) : null,
-    withContents(h("article", { class: "report" }, blocks(lines, report.outputs))));
+    withContents(article));
   const wanted = parameters.line && document.getElementById(`L${parameters.line}`);
   if (wanted) { wanted.classList.add("here"); wanted.scrollIntoView({ block: "center" }); }
+}
+
+// On wide screens the first picture is beside the answers that it follows: the text and lists of its section, before which
+// only the question may have one.
+function pairFirst(article) {
+  const picture = article.querySelector("figure");
+  const answers = [];
+  let before = picture?.previousElementSibling;
+  for (; before && before.tagName !== "H2"; before = before.previousElementSibling) {
+    if (!["P", "UL"].includes(before.tagName)) return;
+    answers.unshift(before);
+  }
+  const sections = [...article.querySelectorAll("h2")].filter((e) => e.textContent !== "Contents");
+  if (!before || !answers.length || sections.indexOf(before) > 1) return;
+  const caption = picture.nextElementSibling;
+  const shown = h("div", {});
+  before.after(h("div", { class: "first" }, h("div", {}, answers), shown));
+  shown.append(picture);
+  if (caption?.tagName === "P" && caption.textContent.startsWith("Figure")) shown.append(caption);
 }
 
 // The sections of the report beside it on wide screens. Links of its own list of contents lead to the same headings.
@@ -131,7 +152,7 @@ const links = (parts) => parts.map((part) => (typeof part === "string" ? part : 
 
 function numberLink(part) {
   // A result is a link; labels, names and the report's own numbering are text.
-  const result = ["table", "count", "missing", "json", "statement", "ledger"].includes(part.source) && /\d/.test(part.text);
+  const result = ["table", "count", "missing", "json", "statement", "ledger"].includes(part.source) && /^[\s[(<>≤≥≈~+−-]*[.\d]/.test(part.text);
   if (!result) return part.text;
   return h("a", { class: "value", href: whyLink({ line: part.line, column: part.column }) }, part.text);
 }

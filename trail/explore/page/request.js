@@ -1,6 +1,6 @@
 // One request: its phases, its chunks with the gaps between them, its prompt, and what the engine logged then.
 
-import { breakable, cellLink, cellText, facts, h, here, ink, replace, whyLink } from "./dom.js";
+import { breakable, cellLink, cellText, facts, h, here, ink, replace, sentence, whyLink } from "./dom.js";
 import { asTable, get, objectText, table } from "./api.js";
 import { digits, nanoseconds, plural, short } from "./format.js";
 import { requestLink } from "./cell.js";
@@ -24,7 +24,7 @@ export async function requestView(main, study, stage) {
   const value = (name) => requests.at(name, i);
   const id = value("request_id");
   const missing = [];
-  const mine = (name, more = {}) => (has(name) ? table(study, `${stage}.${name}`, { cell: at, ...more }).catch((error) => { missing.push(error.message); return null; }) : null);
+  const mine = (name, more = {}) => (has(name) ? table(study, `${stage}.${name}`, { cell: at, ...more }).catch((error) => { missing.push(sentence(error)); return null; }) : null);
   const [chunks, prompts, events] = await Promise.all([mine("chunks", { "eq.request_id": id, "eq.attempt": value("attempt"), to: 20000 }),
     mine("prompts", { "eq.prompt_digest": value("prompt_digest") ?? "", to: 1 }), mine("engine_events", { to: 20000 })]);
   const status = value("status");

@@ -9,6 +9,10 @@ const VERDICTS = ["licensed", "refused", "undecided"];
 // What paper has no use or no room for.
 const ON_SCREEN = ["compare", "report", "measured again", "lock"];
 
+// The most letters of a question in the list.
+const QUESTION = 400;
+const shortened = (text) => (text.length > QUESTION ? `${text.slice(0, QUESTION)}…` : text);
+
 export async function studiesView(main) {
   const [list, runs] = await Promise.all([get(["studies"], {}, true), get(["runs"], {}, true).catch(() => ({ runs: [] }))]);
   const body = h("tbody");
@@ -30,7 +34,7 @@ export async function studiesView(main) {
     const box = h("input", { type: "checkbox", "aria-label": `Compare ${title}`, onchange: (event) => tick(study, event.target) });
     return {
       text: [title, about.question, about.title, study.lock, study.trail, states, claims, ...(about.engines ?? []), ...(about.hosts ?? [])].join(" ").toLowerCase(),
-      row: h("tr", {}, several ? h("td", { class: "screen" }, box) : null, h("td", { class: "long question" }, h("a", { href: address(["study", study.id]) }, title), about.question ? h("div", { class: "soft" }, about.question) : null),
+      row: h("tr", {}, several ? h("td", { class: "screen" }, box) : null, h("td", { class: "long question" }, h("a", { href: address(["study", study.id]) }, title), about.question ? h("div", { class: "soft", title: about.question.length > QUESTION ? about.question : null }, shortened(about.question)) : null),
         h("td", { class: "screen" }, h("a", { href: address(["study", study.id, "report"]), "aria-label": `Report of ${title}` }, "report")), h("td", {}, claims || "no claims"), h("td", { class: "wrap" }, states),
         h("td", { class: "number" }, study.measurements.toLocaleString("en-US")), h("td", { class: "number screen" }, String(study.measured_again)),
         h("td", { title: about.measured_from ? `from ${about.measured_from} to ${about.measured_to}` : null }, about.measured_to ? ago(about.measured_to) : "–"),
@@ -48,6 +52,6 @@ export async function studiesView(main) {
     runs.runs.length ? h("p", {}, "Runs: ", runs.runs.slice(0, 8).map((run, i) => [i ? ", " : "", h("a", { href: address(["run", run.id]) }, run.id)])) : null,
     h("div", { class: "row" }, h("label", {}, "Search", h("input", { type: "search", oninput: (e) => show(e.target.value) })), count, several ? compare : null),
     rows.length ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Studies" }, h("table", {}, h("thead", {}, h("tr", {}, [...(several ? ["compare"] : []), "study", "report", "claims", "cells", "measured cells", "measured again", "when", "engine", "machine", "trail digest", "lock"].map((t) => h("th", { scope: "col", class: [t.startsWith("measured") ? "number" : null, ON_SCREEN.includes(t) ? "screen" : null].filter(Boolean).join(" ") || null }, t)))), body)) : null,
-    (list.broken ?? []).map((message) => h("p", { class: "error" }, message)),
-    rows.length ? null : h("p", {}, "No experiment has run here yet. ", h("code", {}, "benchtrail run EXPERIMENT"), " measures one."));
+    (list.broken ?? []).map((message) => h("div", { class: "error", role: "alert" }, h("p", {}, "A study cannot be shown: ", message), h("p", { class: "soft" }, "The other studies are not affected."))),
+    rows.length || list.broken?.length ? null : h("p", {}, runs.runs.length ? "There is no lock of a study here. A run writes it when it ends: " : "No experiment has run here yet: ", h("code", {}, "benchtrail run EXPERIMENT"), runs.runs.length ? " takes what is measured already from the store." : " measures one."));
 }

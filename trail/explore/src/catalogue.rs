@@ -1,9 +1,10 @@
 //! The tables of an experiment that has run, by the names a query may use, and queries over them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use artifacts::{Column, ColumnData, Scalar, Store, StoreError, Table, TableError};
+use artifacts::{Column, ColumnData, Digest, Scalar, Store, StoreError, Table, TableError};
 use pipeline::lock::{Lock, LockCell, LockStage};
 use pipeline::place::cell_text;
 use pipeline::record::{Record, RecordError};
@@ -61,13 +62,39 @@ pub(crate) fn record_of(
     read(store, stage, cell, Record::parse)
 }
 
-/// Returns only the outputs of an executed cell; `None` if it never ran.
-fn outputs_of(
-    store: &Store,
-    stage: &str,
-    cell: &LockCell,
-) -> Result<Option<BTreeMap<OutputName, Artifact>>, CatalogueError> {
-    read(store, stage, cell, Record::parse_outputs)
+/// What an executed cell left, by name.
+type Outputs = BTreeMap<OutputName, Artifact>;
+
+/// The outputs of records that were read before. The record of an analysis names every cell that it read, so
+/// that reading it takes long; and a record never changes.
+#[derive(Debug, Default)]
+pub(crate) struct Known(Mutex<HashMap<Digest, Arc<Outputs>>>);
+
+impl Known {
+    /// Returns the outputs of an executed cell; `None` if it was not executed.
+    ///
+    /// # Errors
+    /// If the record is not in the store, or damaged.
+    pub(crate) fn outputs_of(
+        &self,
+        store: &Store,
+        stage: &str,
+        cell: &LockCell,
+    ) -> Result<Option<Arc<Outputs>>, CatalogueError> {
+        let Some(digest) = cell.record else {
+            return Ok(None);
+        };
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock().get(&digest).cloned();
+        if known.is_some() {
+            return Ok(known);
+        }
+        let read = read(store, stage, cell, Record::parse_outputs)?.map(Arc::new);
+        if let Some(read) = &read {
+            lock().insert(digest, Arc::clone(read));
+        }
+        Ok(read)
+    }
 }
 
 fn read<T>(
@@ -81,7 +108,10 @@ fn read<T>(
     };
     let name = cell_text(stage, &cell.coordinates);
     let wrong = |e| CatalogueError::Damaged(format!("the record {digest} of {name}: {e}"));
-    parse(&store.get(&digest)?).map(Some).map_err(wrong)
+    let missing = |e| CatalogueError::Damaged(format!("the record {digest} of {name}: {e}"));
+    parse(&store.get(&digest).map_err(missing)?)
+        .map(Some)
+        .map_err(wrong)
 }
 
 /// One output that the cells of a stage have as a table.
@@ -120,17 +150,54 @@ impl<'lock> Catalogue<'lock> {
     /// # Errors
     /// If a record is not in the store, or damaged.
     pub fn read(lock: &'lock Lock, store: &Store) -> Result<Self, CatalogueError> {
+        Self::knowing(lock, store, &Known::default())
+    }
+
+    /// Reads what tables there are; of the records only those that are not known.
+    ///
+    /// # Errors
+    /// If a record is not in the store, or damaged.
+    pub(crate) fn knowing(
+        lock: &'lock Lock,
+        store: &Store,
+        known: &Known,
+    ) -> Result<Self, CatalogueError> {
+        let mut failed = Ok(());
+        let catalogue = Self::listing(lock, store, known, &mut |error| failed = Err(error));
+        failed.map(|()| catalogue)
+    }
+
+    /// Reads what tables there are, and why the tables of other stages cannot be listed.
+    pub(crate) fn readable(lock: &'lock Lock, store: &Store, known: &Known) -> (Self, Vec<String>) {
+        let mut unread = Vec::new();
+        let mut hear = |error: CatalogueError| unread.push(error.to_string());
+        let catalogue = Self::listing(lock, store, known, &mut hear);
+        (catalogue, unread)
+    }
+
+    fn listing(
+        lock: &'lock Lock,
+        store: &Store,
+        known: &Known,
+        hear: &mut dyn FnMut(CatalogueError),
+    ) -> Self {
         let mut tables = BTreeMap::new();
         let mut holders: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for stage in &lock.stages {
             let Some(cell) = stage.cells.iter().find(|c| c.status == CellStatus::Ok) else {
                 continue;
             };
-            let Some(outputs) = outputs_of(store, &stage.name, cell)? else {
-                continue;
+            let outputs = match known.outputs_of(store, &stage.name, cell) {
+                Ok(Some(outputs)) => outputs,
+                Ok(None) => continue,
+                Err(error) => {
+                    hear(error);
+                    continue;
+                }
             };
-            for (output, sample) in outputs {
+            for (output, sample) in outputs.iter() {
                 if sample.rows.is_some() {
+                    let sample = sample.clone();
                     let name = format!("{}.{output}", stage.name);
                     let output = output.to_string();
                     holders
@@ -152,10 +219,10 @@ impl<'lock> Catalogue<'lock> {
             1 => Some((output, names.remove(0))),
             _ => None,
         };
-        Ok(Self {
+        Self {
             tables,
             short: holders.into_iter().filter_map(alone).collect(),
-        })
+        }
     }
 
     /// Says what to do about a table that is not there.

@@ -35,7 +35,11 @@ pub(crate) fn cell(study: &Study, stage: &str, at: &str, store: &Store) -> Resul
         value["record"] = shortened(record)?;
         value["inputs"] = inputs(record);
         let own = record.coordinates.to_string();
-        value["gates"] = study.gates(store)?.of(stage, &own)?;
+        // Damaged gates must not hide the cell.
+        match study.gates(store).and_then(|gates| gates.of(stage, &own)) {
+            Ok(gates) => value["gates"] = gates,
+            Err(failure) => value["unread"] = json!([format!("its gates: {}", failure.message)]),
+        }
     }
     Ok(Reply::json(&value, Freshness::Tagged))
 }

@@ -10,7 +10,7 @@ use pipeline::{CellStatus, Coordinates};
 use serde_json::{Value, json};
 use statistics::{Sample, UnitEffect, log_ratios, rounding_of_ratios, unit_effect_rounded};
 
-use crate::catalogue::{Catalogue, record_of, whole};
+use crate::catalogue::{record_of, whole};
 use crate::error::Failure;
 use crate::facets::{self, Facet, Status};
 use crate::reply::{Freshness, Reply};
@@ -140,7 +140,7 @@ fn cells_table(
     sides: &Sides<'_>,
     store: &Store,
 ) -> Result<Option<(String, Table)>, Failure> {
-    let catalogue = Catalogue::read(&study.lock, store)?;
+    let catalogue = study.catalogue(store)?;
     if let Some(name) = named {
         let Some(entry) = catalogue.tables.get(name) else {
             let message = format!("there is no table `{name}`");

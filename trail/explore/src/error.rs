@@ -81,7 +81,10 @@ impl From<StoreError> for Failure {
 
 impl From<TableError> for Failure {
     fn from(error: TableError) -> Self {
-        Self::question(error, "")
+        match error.lacks_column() {
+            true => Self::question(error, "ask for one of these columns"),
+            false => Self::store(error),
+        }
     }
 }
 
@@ -89,7 +92,9 @@ impl From<TrailError> for Failure {
     fn from(error: TrailError) -> Self {
         match &error {
             TrailError::NoNumber { hint, .. } => Self::nothing(&error, hint.clone()),
-            TrailError::NoReport(_) | TrailError::NoTrace(_) => Self::nothing(error, ""),
+            TrailError::NoReport(_) | TrailError::NoTrace(_) => {
+                Self::nothing(error, "run the experiment again")
+            }
             _ => Self::store(error),
         }
     }

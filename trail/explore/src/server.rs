@@ -401,7 +401,7 @@ fn range(text: &str, size: usize) -> Range {
         },
         (Some(from), _) if from >= size => Range::Outside,
         (Some(from), None) if to.is_empty() => Range::Part(from, size),
-        (Some(from), Some(to)) if to >= from => Range::Part(from, size.min(to + 1)),
+        (Some(from), Some(to)) if to >= from => Range::Part(from, size.min(to.saturating_add(1))),
         _ => Range::Whole,
     }
 }
@@ -474,6 +474,10 @@ mod tests {
         assert_eq!(range("bytes=-5", 100), Range::Part(95, 100));
         assert_eq!(range("bytes=-500", 100), Range::Part(0, 100));
         assert_eq!(range("bytes=50-500", 100), Range::Part(50, 100));
+        let most = format!("bytes=0-{}", usize::MAX);
+        assert_eq!(range(&most, 100), Range::Part(0, 100));
+        let beyond = format!("bytes=0-{}0", usize::MAX);
+        assert_eq!(range(&beyond, 100), Range::Whole);
         assert_eq!(range("bytes=100-", 100), Range::Outside);
         assert_eq!(range("bytes=-0", 100), Range::Outside);
         for whole in [

@@ -10,7 +10,6 @@ use bytes::Bytes;
 use query::Limits;
 use serde_json::{Value, json};
 
-use crate::catalogue::Catalogue;
 use crate::error::{Failure, Fault};
 use crate::reply::{Freshness, Reply};
 use crate::request::Ask;
@@ -223,7 +222,7 @@ impl Site {
 
     fn sql(&self, study: &Study, query: &str, ask: &Ask) -> Result<Reply, Failure> {
         let view = View::of(ask)?;
-        let catalogue = Catalogue::read(&study.lock, &self.store)?;
+        let catalogue = study.catalogue(&self.store)?;
         let values = catalogue.values(query, &self.store)?;
         if values > MAX_VALUES {
             return Err(Failure::new(

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::about;
-use crate::catalogue::{Catalogue, Entry, record_of, union, whole};
+use crate::catalogue::{Catalogue, Entry, Known, record_of, union, whole};
 use crate::contrast;
 use crate::error::{Failure, Fault};
 use crate::gates::Gates;
@@ -43,6 +43,8 @@ pub(crate) struct Study {
     gates: OnceLock<Gates>,
     /// Positions of cells in their stages.
     positions: OnceLock<HashMap<(String, String), usize>>,
+    /// What cells left, as read before.
+    known: Known,
 }
 
 /// What of a record a page shows of each cell; the rest of a record is passed over.
@@ -86,6 +88,9 @@ struct CellLine<'a> {
     earlier: usize,
     #[serde(skip_serializing_if = "is_zero")]
     retries: usize,
+    /// Why its record cannot be read; the lock says the rest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unread: Option<String>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
@@ -103,7 +108,8 @@ impl Study {
     ) -> Result<Self, Failure> {
         let text = std::str::from_utf8(bytes)
             .map_err(|_| Failure::store(format!("{}: it is not text", path.display())))?;
-        let lock = Lock::parse(text, path).map_err(Failure::store)?;
+        // What is wrong with a lock comes with its remedy.
+        let lock = Lock::parse(text, path).map_err(|e| Failure::new(Fault::Store, e, ""))?;
         Ok(Self {
             id,
             path: path.to_owned(),
@@ -118,6 +124,7 @@ impl Study {
             about: OnceLock::new(),
             gates: OnceLock::new(),
             positions: OnceLock::new(),
+            known: Known::default(),
         })
     }
 
@@ -169,14 +176,22 @@ impl Study {
             })
         });
         value["stages"] = stages.collect();
-        value["replicates"] = json!(contrast::replicates(self, store)?);
-        value["tables"] = self.tables(store)?;
+        // What is damaged is told where it is asked for, and by the tables below.
+        value["replicates"] = json!(contrast::replicates(self, store).unwrap_or_default());
+        let (tables, unread) = self.tables(store);
+        value["tables"] = tables;
+        value["unread"] = json!(unread);
         Ok(Reply::json(&value, Freshness::Tagged))
     }
 
-    /// Returns the tables with their columns.
-    fn tables(&self, store: &Store) -> Result<Value, Failure> {
-        let catalogue = Catalogue::read(&self.lock, store)?;
+    /// Returns the tables by the names that a query may use.
+    pub(crate) fn catalogue(&self, store: &Store) -> Result<Catalogue<'_>, Failure> {
+        Ok(Catalogue::knowing(&self.lock, store, &self.known)?)
+    }
+
+    /// Returns the tables with their columns, and why those of a stage cannot be listed.
+    fn tables(&self, store: &Store) -> (Value, Vec<String>) {
+        let (catalogue, unread) = Catalogue::readable(&self.lock, store, &self.known);
         let mut tables = Vec::new();
         for (name, entry) in &catalogue.tables {
             let ok = entry.stage.cells.iter();
@@ -194,7 +209,7 @@ impl Study {
                 "artifact": (ok.len() == 1).then_some(entry.sample.digest),
             }));
         }
-        Ok(Value::Array(tables))
+        (Value::Array(tables), unread)
     }
 
     /// Answers with every cell: place, state, and when it was executed.
@@ -207,7 +222,15 @@ impl Study {
                     stages.push(stage_lines(stage, store)?);
                 }
                 let bytes = Bytes::from(json!({"id": self.id, "stages": stages}).to_string());
-                self.cells.get_or_init(|| bytes).clone()
+                let mut lines = stages
+                    .iter()
+                    .filter_map(|s| s["cells"].as_array())
+                    .flatten();
+                match lines.any(|line| line.get("unread").is_some()) {
+                    // The store may be repaired while the lock stays as it is.
+                    true => bytes,
+                    false => self.cells.get_or_init(|| bytes).clone(),
+                }
             }
         };
         Ok(Reply::new("application/json", bytes, Freshness::Tagged))
@@ -219,13 +242,13 @@ impl Study {
         if let Some(at) = ask.get("cell") {
             return self.table_of_cell(name, at, &view, store);
         }
-        let catalogue = Catalogue::read(&self.lock, store)?;
+        let catalogue = self.catalogue(store)?;
         let full = catalogue.short.get(name).map_or(name, String::as_str);
         let Some(entry) = catalogue.tables.get(full) else {
             let message = format!("there is no table `{name}`");
             return Err(Failure::nothing(message, catalogue.hint(name)));
         };
-        if let Some(reply) = page_of_many(full, entry, &view, store)? {
+        if let Some(reply) = page_of_many(full, entry, &view, (store, &self.known))? {
             return Ok(reply);
         }
         let whole = whole(entry, store)?;
@@ -334,7 +357,7 @@ fn page_of_many(
     name: &str,
     entry: &Entry<'_>,
     view: &View,
-    store: &Store,
+    (store, known): (&Store, &Known),
 ) -> Result<Option<Reply>, Failure> {
     let ok = entry.stage.cells.iter();
     let ok: Vec<&LockCell> = ok.filter(|c| c.status == CellStatus::Ok).collect();
@@ -344,12 +367,10 @@ fn page_of_many(
     let mut parts = Vec::new();
     let mut all = 0;
     for cell in &ok {
-        let record = record_of(store, &entry.stage.name, cell)?;
-        let found = record.and_then(|mut r| {
-            let artifact = r.outputs.remove(&entry.output[..])?;
-            Some((r.coordinates.0, artifact))
-        });
-        if let Some((coordinates, artifact)) = found {
+        let outputs = known.outputs_of(store, &entry.stage.name, cell)?;
+        let artifact = outputs.as_ref().and_then(|o| o.get(&entry.output[..]));
+        if let Some(artifact) = artifact {
+            let coordinates = cell.place().map_err(Failure::store)?.0;
             let rows = usize::try_from(artifact.rows.unwrap_or(0)).unwrap_or(usize::MAX);
             parts.push((coordinates, artifact.digest, all, rows));
             all += rows;
@@ -375,8 +396,12 @@ fn page_of_many(
         )?;
     }
     let mut read = Vec::new();
-    for (coordinates, digest, start, rows) in parts {
-        if start < to && from < start + rows {
+    // A page without rows still has the columns of the first cell.
+    let is_empty = from == to;
+    for (i, (coordinates, digest, start, rows)) in parts.into_iter().enumerate() {
+        if is_empty && i == 0 {
+            read.push((coordinates, Table::read_rows(store, &digest, 0..0)?.0));
+        } else if start < to && from < start + rows {
             let own = from.saturating_sub(start)..(to - start).min(rows);
             let (table, _) = Table::read_rows(store, &digest, own)?;
             read.push((coordinates, table));
@@ -433,13 +458,10 @@ fn cell_line(
     axes: &[String],
     store: &Store,
 ) -> Result<Value, Failure> {
-    let executed: Option<Executed> = match cell.record {
-        Some(digest) => {
-            let name = cell_text(&stage.name, &cell.coordinates);
-            let wrong = |e| Failure::store(format!("the record {digest} of {name}: {e}"));
-            Some(serde_json::from_slice(&store.get(&digest)?).map_err(wrong)?)
-        }
-        None => None,
+    // One damaged record must not hide the other cells.
+    let (executed, unread) = match executed(stage, cell, store) {
+        Ok(executed) => (executed, None),
+        Err(failure) => (None, Some(failure.message)),
     };
     let place = cell.place().map_err(Failure::store)?;
     let labels = axes.iter();
@@ -465,8 +487,25 @@ fn cell_line(
         retries: executed
             .as_ref()
             .map_or(0, |e| e.attempts.len().saturating_sub(1)),
+        unread,
     };
     serde_json::to_value(line).map_err(Failure::store)
+}
+
+/// Returns what a page shows of the record of a cell; `None` if the cell was not executed.
+fn executed(
+    stage: &LockStage,
+    cell: &LockCell,
+    store: &Store,
+) -> Result<Option<Executed>, Failure> {
+    let Some(digest) = cell.record else {
+        return Ok(None);
+    };
+    let name = cell_text(&stage.name, &cell.coordinates);
+    let wrong = |e: String| Failure::store(format!("the record {digest} of {name}: {e}"));
+    let bytes = store.get(&digest).map_err(|e| wrong(e.to_string()))?;
+    let executed = serde_json::from_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
+    Ok(Some(executed))
 }
 
 /// Returns the operator that made a table, if it is one of an analysis; the first cell's table tells.

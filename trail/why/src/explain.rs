@@ -225,6 +225,20 @@ fn explain(
     Ok(answer)
 }
 
+/// What rows of a table were made of and what stands behind them: the same for every number of these rows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Descent {
+    /// What to add to the meaning of a number that has no lineage.
+    meaning: Option<String>,
+    doubts: Vec<String>,
+    lineage: Option<TableRows>,
+    raw: Vec<RawRows>,
+    cells: Vec<LoadCell>,
+    stage_gates: Gates,
+    servers: Vec<Server>,
+    see: Vec<String>,
+}
+
 /// Follows the rows of a table number to the end.
 fn descend(
     provenance: &Provenance<'_>,
@@ -244,57 +258,79 @@ fn descend(
         start: *row,
         end: row + 1,
     }));
-    let lineage = lineage::follow(provenance, holder, output, &spans)?;
-    match &lineage {
+    let place = (holder.digest, output, &*spans);
+    let found = provenance.descent(place, || below(provenance, holder, output, &spans))?;
+    let Descent {
+        meaning,
+        doubts,
+        lineage,
+        raw,
+        cells,
+        stage_gates,
+        servers,
+        see,
+    } = Descent::clone(&found);
+    if let Some(meaning) = meaning {
+        answer.meaning = format!("{}, {meaning}", answer.meaning);
+    }
+    answer.doubts.extend(doubts);
+    answer.see.extend(see);
+    let mut seen = std::collections::HashSet::new();
+    answer.see.retain(|command| seen.insert(command.clone()));
+    (answer.lineage, answer.raw, answer.cells) = (lineage, raw, cells);
+    (answer.servers, answer.stage_gates) = (servers, stage_gates);
+    Ok(())
+}
+
+/// Follows rows of an output to the end.
+fn below(
+    provenance: &Provenance<'_>,
+    holder: &Holder,
+    output: &str,
+    spans: &[RowRange],
+) -> Result<Descent, TrailError> {
+    let mut found = Descent {
+        lineage: lineage::follow(provenance, holder, output, spans)?,
+        ..Descent::default()
+    };
+    match &found.lineage {
         Some(lineage) => {
-            answer.raw = lineage.raw();
-            let lost = lineage.lost();
-            answer.doubts.extend(
-                lost.into_iter()
-                    .map(|l| format!("the lineage ends early, at {l}")),
-            );
+            found.raw = lineage.raw();
+            let lost = lineage.lost().into_iter();
+            found.doubts = lost
+                .map(|l| format!("the lineage ends early, at {l}"))
+                .collect();
+            let files = lineage.files().into_iter().take(6);
+            found.see = files.map(|file| show(&file.artifact, &[])).collect();
         }
         // A row of a measurement is a raw row itself.
-        None if holder.record.outputs.contains_key("requests") => answer.raw.push(RawRows {
+        None if holder.record.outputs.contains_key("requests") => found.raw.push(RawRows {
             stage: holder.record.stage.clone(),
             coordinates: holder.record.coordinates.to_string(),
             output: output.to_owned(),
             artifact: holder.record.outputs[output].digest,
-            spans: spans.clone(),
-            rows: rows.len(),
+            spans: spans.to_vec(),
+            rows: lineage::count(spans),
         }),
-        None => answer.meaning = format!("{}, {}", answer.meaning, inputs(holder)),
+        None => found.meaning = Some(inputs(holder)),
     }
-    if let Some(lineage) = &lineage {
-        let files = lineage.files().into_iter().take(6);
-        answer
-            .see
-            .extend(files.map(|file| show(&file.artifact, &[])));
-    }
-    answer.lineage = lineage;
     let Evidence {
         cells,
         study,
         servers,
         ..
-    } = evidence::behind(provenance, holder, &answer.raw)?;
-    answer.see.extend(
-        answer
-            .raw
-            .iter()
-            .take(6)
-            .map(|raw| show(&raw.artifact, &raw.spans)),
-    );
+    } = evidence::behind(provenance, holder, &found.raw)?;
+    let raw = found.raw.iter().take(6);
+    found
+        .see
+        .extend(raw.map(|raw| show(&raw.artifact, &raw.spans)));
     for server in &servers {
-        answer.see.push(show(&server.artifact, &[]));
-        answer
-            .see
-            .extend(server.environment.iter().map(|e| show(e, &[])));
+        found.see.push(show(&server.artifact, &[]));
+        let environments = server.environment.iter();
+        found.see.extend(environments.map(|e| show(e, &[])));
     }
-    let mut seen = std::collections::HashSet::new();
-    answer.see.retain(|command| seen.insert(command.clone()));
-    (answer.cells, answer.servers, answer.stage_gates) = (cells, servers, study);
-    Ok(())
+    (found.cells, found.servers, found.stage_gates) = (cells, servers, study);
+    Ok(found)
 }
 
 /// The rows that a count counted.

@@ -1,6 +1,6 @@
 //! Which lock a report belongs to, and from an artifact to the cell that made it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -13,6 +13,8 @@ use serde::Serialize;
 
 use crate::document::{Document, Number};
 use crate::error::TrailError;
+use crate::explain::Descent;
+use crate::lineage::RowRange;
 use crate::read::Reader;
 
 /// How the files of a report stand to what the lock says was rendered.
@@ -64,7 +66,13 @@ pub struct Provenance<'store> {
     places: RefCell<Option<Rc<HashMap<String, Digest>>>>,
     /// The tables of gates.
     judges: RefCell<Option<Rc<[Judge]>>>,
+    /// What the rows asked for last were made of: a report prints several numbers of one row in turn.
+    descent: RefCell<Option<(DescentPlace, Rc<Descent>)>>,
+    descents: Cell<usize>,
 }
+
+/// The record of a table's cell, the output, and rows of it.
+type DescentPlace = (Digest, String, Vec<RowRange>);
 
 /// A table of gates and the cells that it judges, by stage.
 #[derive(Debug)]
@@ -105,6 +113,8 @@ impl<'store> Provenance<'store> {
             holders: RefCell::default(),
             places: RefCell::default(),
             judges: RefCell::default(),
+            descent: RefCell::default(),
+            descents: Cell::default(),
         };
         if let Some((i, seal)) = best {
             let (path, lock) = read.swap_remove(i);
@@ -133,6 +143,7 @@ impl<'store> Provenance<'store> {
             found.holders.take();
             found.places.take();
             found.judges.take();
+            found.descent.take();
             if let Ok(Some(_)) = found.holder(named) {
                 found.file = Some(path);
                 return found;
@@ -143,6 +154,8 @@ impl<'store> Provenance<'store> {
             holders: RefCell::default(),
             places: RefCell::default(),
             judges: RefCell::default(),
+            descent: RefCell::default(),
+            descents: Cell::default(),
             ..found
         }
     }
@@ -161,6 +174,8 @@ impl<'store> Provenance<'store> {
             holders: RefCell::default(),
             places: RefCell::default(),
             judges: RefCell::default(),
+            descent: RefCell::default(),
+            descents: Cell::default(),
         })
     }
 
@@ -274,6 +289,34 @@ impl<'store> Provenance<'store> {
             digest,
             record: self.reader.record(&digest)?,
         }))
+    }
+
+    /// Returns what rows of an output were made of; follows them unless they are those asked for last.
+    ///
+    /// # Errors
+    /// If they cannot be followed.
+    pub(crate) fn descent(
+        &self,
+        (record, output, spans): (Digest, &str, &[RowRange]),
+        follow: impl FnOnce() -> Result<Descent, TrailError>,
+    ) -> Result<Rc<Descent>, TrailError> {
+        let is_same = |(place, _): &&(DescentPlace, Rc<Descent>)| {
+            place.0 == record && place.1 == output && place.2 == spans
+        };
+        if let Some((_, known)) = self.descent.borrow().as_ref().filter(is_same) {
+            return Ok(known.clone());
+        }
+        let found = Rc::new(follow()?);
+        self.descents.set(self.descents.get() + 1);
+        let place = (record, output.to_owned(), spans.to_vec());
+        self.descent.replace(Some((place, found.clone())));
+        Ok(found)
+    }
+
+    /// Returns how often rows were followed so far.
+    #[cfg(test)]
+    pub(crate) fn descents(&self) -> usize {
+        self.descents.get()
     }
 
     /// Returns the tables of gates that the study's stages made of any of these cells, given as stage and coordinates.

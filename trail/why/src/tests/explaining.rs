@@ -261,3 +261,19 @@ fn the_answer_for_programs_has_every_part() {
     assert_eq!(answer["raw"][0]["spans"][0]["start"], 2);
     assert_eq!(answer["servers"][0]["settings"]["parallel"], 8);
 }
+
+#[test]
+fn numbers_of_one_row_in_turn_are_followed_once() {
+    let study = Study::new();
+    let document = study.document();
+    let provenance = study.provenance(&document);
+    let ask = |text: &str| why(&document, &provenance, number(&document, text), &[]).unwrap();
+    let first = ask("15.5");
+    assert_eq!(provenance.descents(), 1);
+    assert_eq!(ask("15.5"), first);
+    assert_eq!(provenance.descents(), 1);
+    // Another row is followed, and its answer is its own.
+    assert_ne!(ask("20.5").lineage, first.lineage);
+    assert_eq!(provenance.descents(), 2);
+    assert_eq!(ask("15.5"), first);
+}
