@@ -192,9 +192,10 @@ fn read_head<'a>(
     for header in response.headers.iter() {
         let value = std::str::from_utf8(header.value).unwrap_or_default().trim();
         if header.name.eq_ignore_ascii_case("content-length") {
-            let parsed = value
-                .parse::<u64>()
-                .map_err(|_| format!("Content-Length `{value}` is not a length"))?;
+            let digits = value.bytes().all(|b| b.is_ascii_digit());
+            let parsed = value.parse::<u64>().ok().filter(|_| digits);
+            let parsed =
+                parsed.ok_or_else(|| format!("Content-Length `{value}` is not a length"))?;
             if content_length.is_some_and(|earlier| earlier != parsed) {
                 return Err("two Content-Length headers disagree".to_owned());
             }
@@ -263,6 +264,8 @@ pub(crate) struct Chunked {
     state: ChunkState,
     /// Bytes of the present chunk still to come, or the size read so far.
     left: u64,
+    /// Bytes read since the last byte of data: a size, its extension, trailers.
+    between: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -335,6 +338,7 @@ impl Chunked {
                     .min(bytes.len() - at);
                 sink(&bytes[at..at + taken]);
                 at += taken;
+                self.between = 0;
                 self.left -= taken as u64;
                 if self.left == 0 {
                     self.state = ChunkState::AfterData;
@@ -342,6 +346,12 @@ impl Chunked {
                 continue;
             }
             at += 1;
+            self.between += 1;
+            if self.between > MAX_HEAD {
+                return Err(format!(
+                    "chunked encoding has more than {MAX_HEAD} bytes that are not data, one after the other"
+                ));
+            }
             self.state = match (self.state, byte) {
                 (ChunkState::Start | ChunkState::Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
                     let digit = (byte as char)
@@ -411,6 +421,32 @@ mod tests {
             "http://u@x",
         ] {
             assert!(Address::parse(url).is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_lies_between_chunks_cannot_go_on_for_ever() {
+        let rest = vec![b'0'; 2 * MAX_HEAD];
+        for begin in ["", "5;", "5\r\nabcde\r\n0;", "0\r\n", "0\r\nA: b\r\n"] {
+            let mut framing = Framing::Chunked(Chunked::default());
+            let text = [begin.as_bytes(), &rest].concat();
+            let refused = framing.advance(&text, |_| ()).unwrap_err();
+            assert!(refused.contains("not data"), "{begin:?}: {refused}");
+        }
+        // Each chunk may have an extension.
+        let mut framing = Framing::Chunked(Chunked::default());
+        let chunk = format!("1;{}\r\nx\r\n", "e".repeat(1000));
+        for _ in 0..100 {
+            assert_eq!(framing.advance(chunk.as_bytes(), |_| ()), Ok(chunk.len()));
+        }
+    }
+
+    #[test]
+    fn a_length_is_written_with_digits_alone() {
+        for length in ["+5", "-5", "5, 5", "0x5", "5.0", "18446744073709551616", ""] {
+            let text = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+            let refused = head(text.as_bytes()).unwrap_err();
+            assert!(refused.contains("is not a length"), "{length:?}: {refused}");
         }
     }
 
