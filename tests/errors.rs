@@ -362,3 +362,50 @@ fn a_definition_that_extends_another_may_choose_another_form() {
     assert!(told.stdout.contains("org/name at abc"), "{}", told.stdout);
     assert!(!told.stdout.contains("fetches"), "{}", told.stdout);
 }
+
+#[test]
+fn what_is_wrong_with_an_override_is_told_at_the_override_and_not_in_the_file_below_it() {
+    let base = "experiment: base\nseed: 1\nengines:\n  mine: {extends: llama-cpp}\nstages:\n  \
+                machine: {kind: provision, engine: mine, model: smollm2-135m-instruct}\n  \
+                server:\n    kind: serve\n    needs: [machine]\n    settings: {threads: 2}\n";
+    for (set, place) in [
+        ("settings.thread: 2", "study.yaml:6:7"),
+        ("settings.threads: 0", "study.yaml:6:25"),
+        ("settings: {thread: 2}", "study.yaml:6:18"),
+        ("settings.parallel: many", "study.yaml:6:26"),
+    ] {
+        let project = Project::new();
+        let write = |name: &str, text: &str| fs::write(project.path().join(name), text).unwrap();
+        write("base.yaml", base);
+        write(
+            "study.yaml",
+            &format!(
+                "extends: base.yaml\nexperiment: study\noverrides:\n  - where: {{stage: server}}\n    \
+                 set:\n      {set}\n    reason: to try\n"
+            ),
+        );
+        let told = project.run(["plan", "study.yaml"]).stderr;
+        assert!(
+            told.contains(place) && !told.contains("base.yaml"),
+            "{set}: {told}"
+        );
+    }
+}
+
+#[test]
+fn what_is_wrong_in_a_definition_is_told_where_it_stands() {
+    let project = Project::new();
+    let text = "experiment: x\nseed: 1\nengines:\n  mine:\n    extends: llama-cpp\n    limits:\n      \
+                slots: {path: /props, pointer: slots}\nworkloads:\n  short:\n    prompts: {words: \
+                {length: 0}}\n    output: {tokens: 4}\nstages:\n  machine: {kind: provision, engine: mine, \
+                model: smollm2-135m-instruct}\n  server: {kind: serve, needs: [machine]}\n  load: {kind: load, \
+                needs: [server], workload: short, arrival: {closed-loop: {clients: 1}}, requests: 4}\n";
+    fs::write(project.path().join("x.yaml"), text).unwrap();
+    let told = project.run(["plan", "x.yaml"]).stderr;
+    for part in [
+        "x.yaml:7:38  (engines.mine.limits.slots.pointer)",
+        "error: `length` must be at least 1, got 0\n  --> x.yaml:10:31  (workloads.short.prompts.words.length)",
+    ] {
+        assert!(told.contains(part), "{told}");
+    }
+}

@@ -5,6 +5,7 @@
 //! they are resolved and made canonical once; ten thousand cells cost a table look-up each.
 
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 use typed_index_collections::TiSlice;
 
@@ -36,14 +37,17 @@ pub(crate) struct Context<'a> {
     pub(crate) overrides: &'a [Node],
 }
 
+/// A stage, and for each of its parameter sets the settings that it was made of.
+pub(crate) type Expanded = (Stage, Vec<Rc<Node>>);
+
 /// Expands a stage; `None` if something in it is wrong.
 pub(crate) fn expand(
     draft: &Draft,
     axes: &Axes,
     drafts: &Drafts<'_>,
-    (inclusions, before_it): (&[Inclusion], &TiSlice<DraftId, Option<Stage>>),
+    (inclusions, before_it): (&[Inclusion], &TiSlice<DraftId, Option<Expanded>>),
     context: &Context,
-) -> Option<Stage> {
+) -> Option<Expanded> {
     let kind = draft.kind?;
     let before = context.sink.count();
     let counts: Vec<usize> = draft.over.iter().map(|a| axes[*a].declared).collect();
@@ -86,7 +90,7 @@ pub(crate) fn expand(
         return None;
     }
     let replicate = expansion.replicate(&cells, &sets)?;
-    Some(Stage {
+    let stage = Stage {
         name: draft.name.to_owned(),
         kind: kind.name().to_owned(),
         class: kind.class(),
@@ -99,7 +103,8 @@ pub(crate) fn expand(
         placements: sets.placements,
         cells: cells.into(),
         excluded: expansion.excluded,
-    })
+    };
+    Some((stage, sets.written))
 }
 
 /// Returns how many cells the declared labels give together.
@@ -167,7 +172,7 @@ impl<'a> Expansion<'a, '_> {
         &mut self,
         product: usize,
         counts: &[usize],
-        before_it: &TiSlice<DraftId, Option<Stage>>,
+        before_it: &TiSlice<DraftId, Option<Expanded>>,
     ) {
         let gone = match self.draft.kind.map(|kind| kind.class()) {
             Some(Class::Pure) | None => Vec::new(),
@@ -361,11 +366,12 @@ impl Gone<'_> {
 
 /// Returns what the needed stages leave out, of those whose every axis the stage is expanded over: only
 /// then is it one cell that a cell needs.
-fn gone<'s>(draft: &Draft, stages: &'s TiSlice<DraftId, Option<Stage>>) -> Vec<Gone<'s>> {
+fn gone<'s>(draft: &Draft, stages: &'s TiSlice<DraftId, Option<Expanded>>) -> Vec<Gone<'s>> {
     let needed = draft
         .needs
         .iter()
-        .filter_map(|needed| stages[*needed].as_ref());
+        .filter_map(|needed| stages[*needed].as_ref())
+        .map(|(stage, _)| stage);
     needed
         .filter(|stage| !stage.excluded.is_empty())
         .filter_map(|stage| {

@@ -18,7 +18,7 @@ use super::disk::UNREADABLE;
 use super::parse;
 use super::tree::{Key, Node, Value};
 use crate::sources::{MOST_BYTES, NamedFile, NamedFiles};
-use crate::stage::{Json, Library, Registry, Step};
+use crate::stage::{Json, Library, Problem, Registry, Step};
 use crate::suggest::remedy;
 
 /// How the language reads files; the rest of it touches none.
@@ -179,6 +179,25 @@ impl<'a> Layers<'a> {
     /// Tells whether a wrong definition was asked for since the last call.
     pub(crate) fn take_broken(&self) -> bool {
         self.touched_broken.replace(false)
+    }
+
+    /// Returns a problem in a definition as a mistake with its place there; `None` if it is in none, or if
+    /// no file holds the definition.
+    pub(crate) fn mistake(&self, problem: &Problem) -> Option<Mistake> {
+        let (collection, name) = problem.definition.as_ref()?;
+        let (layer, node) = self.first(collection, name, 0)?;
+        let tree = self.extended(collection, name, layer, &node, &mut BTreeSet::new())?;
+        let span = if problem.of_key {
+            tree.place_of_key(&problem.route)
+        } else {
+            tree.place(&problem.route)
+        };
+        let mut route = vec![Step::Key(collection.clone()), Step::Key(name.clone())];
+        route.extend(problem.route.iter().cloned());
+        Some(Mistake {
+            hint: problem.hint.clone(),
+            ..Mistake::new(span, &route, problem.message.clone())
+        })
     }
 
     fn lookup(&self, collection: &str, name: &str) -> Found {

@@ -2,12 +2,15 @@
 //! anything runs.
 
 use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 
 use typed_index_collections::{TiSlice, TiVec};
 
 use super::axes::Axes;
 use super::diagnostics::{Mistake, Sink};
+use super::expand::Expanded;
 use super::stages::{Draft, Drafts};
+use super::tree::Node;
 use crate::experiment::Stage;
 use crate::ids::{AxisId, LocalCell, StageId};
 use crate::stage::{Class, Json, Library, Needed, Problem};
@@ -16,6 +19,8 @@ use crate::stage::{Class, Json, Library, Needed, Problem};
 pub(super) struct Stages<'a> {
     pub(super) stages: &'a TiSlice<StageId, Stage>,
     pub(super) drafts: TiVec<StageId, &'a Draft<'a>>,
+    /// For each stage and each of its parameter sets, the settings that it was made of.
+    pub(super) written: TiVec<StageId, &'a [Rc<Node>]>,
     pub(super) axes: &'a Axes,
 }
 
@@ -59,7 +64,8 @@ pub(super) fn check(all: &Stages<'_>, library: &dyn Library, sink: &Sink) {
         }
         for way in &own.each {
             let stage = &all.stages[number];
-            let Some(parameters) = stage.parameter_sets.get(way.parameters as usize) else {
+            let set = way.parameters as usize;
+            let Some(parameters) = stage.parameter_sets.get(set) else {
                 continue;
             };
             let needs: Vec<Needed<'_>> = way
@@ -73,10 +79,47 @@ pub(super) fn check(all: &Stages<'_>, library: &dyn Library, sink: &Sink) {
                 .into_iter()
                 .flatten()
             {
-                sink.add(draft.mistake(draft.node, problem));
+                sink.add(draft.mistake_in(&all.written[number][set], problem));
             }
         }
     }
+}
+
+/// Tells each pure stage what the definitions say that the stages behind it name. Returns for each stage its
+/// parameter sets.
+pub(super) fn informed(all: &Stages<'_>, library: &dyn Library) -> Vec<Vec<Json>> {
+    let of = |(number, stage): (StageId, &Stage)| {
+        let sets = stage.parameter_sets.clone();
+        match all.drafts[number].kind {
+            Some(kind) if stage.class == Class::Pure => {
+                let behind = behind(all, number);
+                let told = |set| kind.informed(set, &behind, library);
+                sets.into_iter().map(told).collect()
+            }
+            _ => sets,
+        }
+    };
+    all.stages.iter_enumerated().map(of).collect()
+}
+
+/// Returns every stage that a stage needs, directly or not, once for each of its parameter sets.
+fn behind<'a>(all: &Stages<'a>, number: StageId) -> Vec<Needed<'a>> {
+    let (mut found, mut next) = (BTreeSet::new(), all.stages[number].needs.clone());
+    while let Some(other) = next.pop() {
+        if found.insert(other) {
+            next.extend(&all.stages[other].needs);
+        }
+    }
+    let each = found.into_iter().flat_map(|other| {
+        let stage = &all.stages[other];
+        stage.parameter_sets.iter().map(|parameters| Needed {
+            stage: &stage.name,
+            kind: &stage.kind,
+            parameters,
+            needs: Vec::new(),
+        })
+    });
+    each.collect()
 }
 
 /// Checks that a pure stage has the stages that its cells read.
@@ -139,7 +182,7 @@ fn check_axes(all: &Stages<'_>, number: StageId, library: &dyn Library, sink: &S
 /// Checks a stage of which nothing is known but that it needs stages of some kinds: for an experiment
 /// in which other stages are wrong.
 pub(super) fn check_alone(
-    stage: &Stage,
+    (stage, written): &Expanded,
     draft: &Draft<'_>,
     drafts: &Drafts<'_>,
     library: &dyn Library,
@@ -161,14 +204,14 @@ pub(super) fn check_alone(
         })
     });
     let needs: Vec<Needed<'_>> = needed.collect();
-    for parameters in &stage.parameter_sets {
+    for (parameters, settings) in stage.parameter_sets.iter().zip(written) {
         for problem in kind
             .fits(parameters, &needs, library)
             .err()
             .into_iter()
             .flatten()
         {
-            sink.add(draft.mistake(draft.node, problem));
+            sink.add(draft.mistake_in(settings, problem));
         }
     }
 }

@@ -46,6 +46,17 @@ impl Draft<'_> {
 
     /// Returns a problem that the kind found as a mistake in `tree`, the stage's settings or its whole
     /// text.
+    /// Returns a mistake in what the stage says, with the place in its settings as overrides left
+    /// them, if it is there, and else in the stage.
+    pub(crate) fn mistake_in(&self, settings: &Node, problem: Problem) -> Mistake {
+        let of_settings = match problem.route.first() {
+            Some(Step::Key(key)) => settings.get(key).is_some(),
+            _ => false,
+        };
+        self.mistake(if of_settings { settings } else { self.node }, problem)
+    }
+
+    /// Returns a mistake with its place in a tree.
     pub(crate) fn mistake(&self, tree: &Node, problem: Problem) -> Mistake {
         let mut route = self.route(&[]);
         route.extend(problem.route.iter().cloned());

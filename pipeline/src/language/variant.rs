@@ -1,6 +1,7 @@
 //! The settings of some cells of a stage, with overrides applied, and their canonical parameters.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::time::Duration;
 
 use super::check::Checker;
@@ -16,7 +17,7 @@ use crate::stage::{Json, Step};
 
 /// The settings of some cells: those written, or with overrides applied.
 pub(super) struct Variant {
-    settings: Node,
+    settings: Rc<Node>,
     timeout: Option<Node>,
     retries: Option<Node>,
     /// The reasons of the overrides applied.
@@ -51,6 +52,8 @@ fn without_absent(written: &Node, resolved: Node) -> Node {
 #[derive(Default)]
 pub(super) struct Sets {
     pub(super) list: Vec<Json>,
+    /// For each of the list, the settings that it was first made of.
+    pub(super) written: Vec<Rc<Node>>,
     index: HashMap<String, u32>,
     pub(super) placements: Vec<Json>,
 }
@@ -128,7 +131,7 @@ impl Variant {
             .collect();
         let variant = Self {
             refers: scope.references(&settings).into_iter().collect(),
-            settings,
+            settings: Rc::new(settings),
             timeout,
             retries,
             note: (!reasons.is_empty()).then(|| reasons.join("; ")),
@@ -215,6 +218,7 @@ impl Variant {
                 let index = *sets.index.entry(parameters.to_string()).or_insert(next);
                 if index == next {
                     sets.list.push(parameters);
+                    sets.written.push(Rc::clone(&self.settings));
                 }
                 let placement = kind.placement(&settings);
                 Some((index, placement.map(|placement| sets.place(placement))))
@@ -223,7 +227,9 @@ impl Variant {
             Err(_) if context.library.take_broken() => None,
             Err(problems) => {
                 for problem in problems {
-                    context.sink.add(draft.mistake(&self.settings, problem));
+                    let told = context.library.mistake(&problem);
+                    let told = told.unwrap_or_else(|| draft.mistake(&self.settings, problem));
+                    context.sink.add(told);
                 }
                 None
             }
@@ -341,6 +347,8 @@ fn put(
         });
     match rest {
         [] => {
+            // The key's place, too: what is wrong with it is wrong in the override.
+            entries[position].0.span = key.span;
             entries[position].1 = value.clone();
             true
         }

@@ -19,8 +19,8 @@ pub enum Step {
     Index(usize),
 }
 
-/// A mistake in the settings of a stage: what is wrong, and the remedy. The pipeline adds
-/// file, line and column from the route.
+/// A mistake in the settings of a stage, or in a definition that they name: what is wrong, and the
+/// remedy. The pipeline adds file, line and column from the route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Keys and indices from the stage's settings to the mistake; empty means the stage.
@@ -31,6 +31,8 @@ pub struct Problem {
     pub hint: Option<String>,
     /// The last key of the route is itself wrong, and not what stands behind it.
     pub of_key: bool,
+    /// The collection and the name of the definition that is wrong: the route begins there.
+    pub definition: Option<(String, String)>,
 }
 
 impl Problem {
@@ -42,6 +44,7 @@ impl Problem {
             message: message.into(),
             hint: None,
             of_key: false,
+            definition: None,
         }
     }
 
@@ -51,6 +54,13 @@ impl Problem {
             of_key: true,
             ..Self::at(keys, message)
         }
+    }
+
+    /// Says that the route begins at a definition, and not at the stage's settings.
+    #[must_use]
+    pub fn in_definition(mut self, collection: &str, name: &str) -> Self {
+        self.definition = Some((collection.to_owned(), name.to_owned()));
+        self
     }
 
     /// Adds the remedy.

@@ -5,7 +5,7 @@ mod yaml;
 
 use std::collections::BTreeMap;
 
-use pipeline::{Json, Library, StageKind};
+use pipeline::{Json, Library, StageKind, Step};
 use provision::Provision;
 use serde_json::json;
 
@@ -110,9 +110,12 @@ fn a_wrong_definition_is_told_with_the_place_inside_it() {
     let problems = Provision.canonical(&settings(), &library).unwrap_err();
     assert_eq!(
         problems[0].message,
-        "the definition of the engine `llama-cpp` is wrong, at settings.threads.default: the default of \
-         `threads` must be a whole number, got \"many\""
+        "the default of `threads` must be a whole number, got \"many\""
     );
+    let of_engine = ("engines".to_owned(), "llama-cpp".to_owned());
+    assert_eq!(problems[0].definition, Some(of_engine));
+    let route = ["settings", "threads", "default"].map(|key| Step::Key(key.to_owned()));
+    assert_eq!(problems[0].route, route);
 }
 
 #[test]

@@ -108,6 +108,7 @@ fn of_engine(name: &str, engine: &Engine, problems: Vec<Problem>) -> Vec<Problem
             message,
             hint,
             of_key: problem.of_key,
+            definition: None,
         }
     };
     problems.into_iter().map(told).collect()

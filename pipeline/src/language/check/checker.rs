@@ -42,6 +42,7 @@ pub fn mistakes_in(settings: &Json, schema: &Json, owner: &str) -> Vec<Problem> 
             route: mistake.route,
             message: mistake.message,
             hint: mistake.hint,
+            definition: None,
         })
         .collect()
 }

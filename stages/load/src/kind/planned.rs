@@ -1,7 +1,7 @@
 //! What the load settles while planning: how many requests, with which workload, from which files.
 
 use contract::Api;
-use pipeline::stage::{Library, Problem, Step};
+use pipeline::stage::{Library, Problem};
 use pipeline::suggest::remedy;
 
 use crate::arrival::Arrival;
@@ -101,8 +101,8 @@ pub(super) fn find_workload(
     choice: &WorkloadChoice,
     library: &dyn Library,
 ) -> Result<Workload, Vec<Problem>> {
-    let (mut workload, inline) = match choice {
-        WorkloadChoice::Inline(workload) => ((**workload).clone(), true),
+    let mut workload = match choice {
+        WorkloadChoice::Inline(workload) => (**workload).clone(),
         WorkloadChoice::Name(name) => {
             let Some(found) = library.find("workloads", name) else {
                 let known = library.names("workloads");
@@ -110,27 +110,27 @@ pub(super) fn find_workload(
                 let message = format!("no workload is named `{name}`");
                 return Err(vec![Problem::at(&["workload"], message).hint(hint)]);
             };
-            let workload = serde_json::from_value(found).map_err(|e| {
+            serde_json::from_value(found).map_err(|e| {
                 vec![Problem::at(
                     &["workload"],
                     format!("workload `{name}` cannot be read: {e}"),
                 )]
-            })?;
-            (workload, false)
+            })?
         }
     };
     let mut problems: Vec<Problem> = workload
         .problems()
         .into_iter()
         .map(|(keys, message)| {
-            if inline {
-                let keys = std::iter::once("workload".to_owned()).chain(keys);
-                Problem {
-                    route: keys.map(Step::Key).collect(),
-                    ..Problem::at(&[], message)
+            let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+            match choice {
+                WorkloadChoice::Inline(_) => {
+                    let keys = [&["workload"], keys.as_slice()].concat();
+                    Problem::at(&keys, message)
                 }
-            } else {
-                Problem::at(&["workload"], format!("{}: {message}", keys.join(".")))
+                WorkloadChoice::Name(name) => {
+                    Problem::at(&keys, message).in_definition("workloads", name)
+                }
             }
         })
         .collect();

@@ -503,7 +503,7 @@ fn what_cannot_be_a_workload_is_told_with_its_place() {
         (json!({"sessions": {}}), "sessions: the number of `turns`"),
         (
             json!({"sessions": {"turns": 0}}),
-            "sessions.turns: must be at least 1",
+            "sessions.turns: `turns` must be at least 1",
         ),
         (
             json!({"sessions": {"turns": {"geometric": 0.5}}}),

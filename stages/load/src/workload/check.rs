@@ -98,7 +98,11 @@ impl Check {
         if from > to {
             self.say(route, format!("the range from {from} to {to} is empty"));
         } else if from < least {
-            self.say(route, format!("must be at least {least}, got {from}"));
+            let key = route.last().map_or("", String::as_str);
+            self.say(
+                route,
+                format!("`{key}` must be at least {least}, got {from}"),
+            );
         }
     }
 
