@@ -10,7 +10,7 @@ use super::axes::{Axes, AxisDraft, axis, is_plain_list, select};
 use super::check::Checker;
 use super::design;
 use super::diagnostics::{Diagnostics, Mistake, MistakeKind, Sink, Span};
-use super::expand::{Context, expand};
+use super::expand::{Context, Expanded, expand};
 use super::extends::extended;
 use super::grammar::file_schema;
 use super::inclusions::inclusions;
@@ -175,7 +175,7 @@ fn compile(
         overrides,
     };
     // What is left out of a stage is left out of those that need it, so they come later.
-    let mut stages: TiVec<DraftId, Option<Stage>> = drafts.iter().map(|_| None).collect();
+    let mut stages: TiVec<DraftId, Option<Expanded>> = drafts.iter().map(|_| None).collect();
     for i in in_order.clone().unwrap_or_else(|| drafts.keys().collect()) {
         let (draft, cells) = (&drafts[i], &included[i]);
         if !draft.broken {
@@ -185,9 +185,9 @@ fn compile(
     let in_order = in_order?;
     if !options.partial && stages.iter().any(Option::is_none) {
         // What can be told of the others is told now: all mistakes come at once.
-        for (stage, draft) in stages.iter().zip(&drafts) {
-            if let Some(stage) = stage {
-                needs::check_alone(stage, draft, &drafts, &library, sink);
+        for (expanded, draft) in stages.iter().zip(&drafts) {
+            if let Some(expanded) = expanded {
+                needs::check_alone(expanded, draft, &drafts, &library, sink);
             }
         }
     }
@@ -199,20 +199,26 @@ fn compile(
         place.expect("every stage is in the order")
     };
     let in_place = |declared: &DraftId| {
-        let mut stage = stages[*declared].take().expect("each stage is taken once");
+        let (mut stage, written) = stages[*declared].take().expect("each stage is taken once");
         stage.needs = drafts[*declared].needs.iter().map(place).collect();
-        stage
+        (stage, written)
     };
-    let mut stages: TiVec<StageId, Stage> = in_order.iter().map(in_place).collect();
+    let (stages, written): (Vec<Stage>, Vec<_>) = in_order.iter().map(in_place).unzip();
+    let mut stages: TiVec<StageId, Stage> = stages.into();
 
     if !options.partial {
         let drafts = in_order.iter().map(|i| &drafts[*i]).collect();
         let all = needs::Stages {
             stages: &stages,
             drafts,
+            written: written.iter().map(Vec::as_slice).collect(),
             axes: &axes,
         };
         needs::check(&all, &library, sink);
+        let informed = needs::informed(&all, &library);
+        for (stage, sets) in stages.iter_mut().zip(informed) {
+            stage.parameter_sets = sets;
+        }
     }
     if sink.count() > 0 {
         return None;

@@ -234,6 +234,13 @@ pub trait StageKind: Send + Sync {
         Ok(parameters)
     }
 
+    /// Returns canonical parameters of a pure stage with what definitions say that the stages behind it
+    /// name, and that decides nothing there. `behind` has all stages that it needs, directly or not, once
+    /// for each of their parameter sets.
+    fn informed(&self, parameters: Json, _behind: &[Needed<'_>], _library: &dyn Library) -> Json {
+        parameters
+    }
+
     /// Returns whether a pure cell of these canonical parameters ends in verdicts that can be wrong by chance.
     fn decides(&self, _parameters: &Json) -> bool {
         false

@@ -110,6 +110,7 @@ pub(crate) fn engine_chain(
             setting.help = None;
         }
         definition.untested = None;
+        definition.prompt_cache = None;
         if let Some(file) = definition.launch.ca_file.take() {
             match sources::pin(library, &file) {
                 Ok(source) => definition.launch.ca_file = Some(source.digest.to_string()),
@@ -168,30 +169,9 @@ pub(crate) fn find<T>(
     match read(&json) {
         Ok(definition) => Some(definition),
         Err(inner) => {
-            problems.extend(inner.into_iter().map(|problem| {
-                let place: Vec<String> = problem.route.iter().map(place).collect();
-                let at = if place.is_empty() {
-                    String::new()
-                } else {
-                    format!(", at {}", place.join("."))
-                };
-                let message = format!(
-                    "the definition of the {key} `{name}` is wrong{at}: {}",
-                    problem.message
-                );
-                Problem {
-                    hint: problem.hint,
-                    ..Problem::at(&[key], message)
-                }
-            }));
+            let told = |problem: Problem| problem.in_definition(collection, name);
+            problems.extend(inner.into_iter().map(told));
             None
         }
-    }
-}
-
-pub(crate) fn place(step: &pipeline::Step) -> String {
-    match step {
-        pipeline::Step::Key(key) => key.clone(),
-        pipeline::Step::Index(index) => index.to_string(),
     }
 }

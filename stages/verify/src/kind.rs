@@ -16,6 +16,7 @@ use crate::finding::{GateJudgement, Judgement, Outcome, Severity, exclusions_tab
 use crate::gate::{Gate, Unresolved};
 use crate::gates::{ALL, BalanceParameters, ComparabilityParameters};
 use crate::imbalances::{Imbalance, imbalances, imbalances_table};
+use crate::prompt_caches::PromptCaches;
 use crate::study;
 
 /// The `verify` kind. Settings: `gates` (default: the usual ones), a list of `{gate: …}` with `severity`, `reason`
@@ -59,6 +60,9 @@ pub(crate) const USUAL: [&str; 21] = [
     "throttling",
 ];
 
+/// The canonical parameter that planning adds.
+const PROMPT_CACHES: &str = "prompt-caches";
+
 fn gate(name: &str) -> Option<&'static dyn Gate> {
     ALL.iter().copied().find(|g| g.name() == name)
 }
@@ -69,7 +73,7 @@ impl StageKind for Verify {
     }
 
     fn semantic_version(&self) -> u32 {
-        16
+        17
     }
 
     fn class(&self) -> Class {
@@ -145,6 +149,19 @@ impl StageKind for Verify {
                 Problem::at(&["needs"], study::NO_LOAD).hint(study::NEEDS_LOAD),
             ]),
         }
+    }
+
+    /// Notes which engines of the study have a cache of prompts that a setting switches off.
+    fn informed(&self, mut parameters: Json, behind: &[Needed<'_>], library: &dyn Library) -> Json {
+        let gates = parameters["gates"].as_array();
+        let mut asks = gates.into_iter().flatten().map(|gate| &gate["gate"]);
+        if asks.any(|gate| *gate == "comparability" || *gate == "cold-cache") {
+            let caches = PromptCaches::of(behind, library);
+            if !caches.is_empty() {
+                parameters[PROMPT_CACHES] = json!(caches);
+            }
+        }
+        parameters
     }
 
     fn run(&self, job: &Job<'_>) -> Result<Done, Failure> {
@@ -277,7 +294,12 @@ pub(crate) fn run(
         .cloned()
         .and_then(|g| serde_json::from_value(g).ok())
         .ok_or_else(|| Failure::failed("the canonical parameters hold no gates"))?;
-    let stages = study::stages(inputs, store, control, hold)?;
+    let caches = match parameters.get(PROMPT_CACHES) {
+        Some(caches) => serde_json::from_value(caches.clone())
+            .map_err(|e| Failure::failed(format!("{PROMPT_CACHES}: {e}")))?,
+        None => PromptCaches::default(),
+    };
+    let stages = study::stages(inputs, store, control, hold, &caches)?;
     let mut axes: Vec<String> = Vec::new();
     for axis in stages.iter().flat_map(|s| &s.axes) {
         if !axes.contains(axis) {

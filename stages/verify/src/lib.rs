@@ -35,6 +35,7 @@ mod kind;
 mod measured;
 pub mod operating;
 mod pace;
+mod prompt_caches;
 mod replicates;
 mod robust;
 mod series;

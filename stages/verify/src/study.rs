@@ -11,6 +11,8 @@ use contract::CellRows;
 use pipeline::{CellStatus, Control, Coordinates, Failure, Input, InputCell, Json};
 use rayon::prelude::*;
 
+use crate::prompt_caches::PromptCaches;
+
 /// The descriptor of the server a load cell was measured on.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -19,6 +21,8 @@ pub(crate) struct Server {
     pub(crate) coordinates: Coordinates,
     /// Its output `server`.
     pub(crate) descriptor: Json,
+    /// How it is known that its cache of prompts is off; `None` if it may be on.
+    pub(crate) cache_off: Option<String>,
 }
 
 /// One planned cell of a load stage.
@@ -192,8 +196,9 @@ pub(crate) fn stages<'a>(
     store: &'a Store,
     control: &Control,
     hold: u64,
+    caches: &PromptCaches,
 ) -> Result<Vec<Stage<'a>>, Failure> {
-    let servers = servers(inputs, store)?;
+    let servers = servers(inputs, store, caches)?;
     let mut stages = Vec::new();
     let instrument = instrument(inputs, store)?;
     let loads = || inputs.iter().filter(|i| i.kind == "load");
@@ -274,7 +279,11 @@ fn facts(store: &Store, cell: &InputCell) -> Result<Option<(SchemaRef, Vec<Scala
 }
 
 /// Reads the descriptors of the serve stages among the inputs.
-fn servers(inputs: &[Input], store: &Store) -> Result<Vec<Arc<Server>>, Failure> {
+fn servers(
+    inputs: &[Input],
+    store: &Store,
+    caches: &PromptCaches,
+) -> Result<Vec<Arc<Server>>, Failure> {
     let mut servers = Vec::new();
     for input in inputs.iter().filter(|i| i.kind == "serve") {
         for cell in &input.cells {
@@ -289,11 +298,12 @@ fn servers(inputs: &[Input], store: &Store) -> Result<Vec<Arc<Server>>, Failure>
                 ))
             };
             let bytes = store.get(&artifact.digest).map_err(|e| wrong(&e))?;
-            let descriptor = serde_json::from_slice(&bytes).map_err(|e| wrong(&e))?;
+            let descriptor: Json = serde_json::from_slice(&bytes).map_err(|e| wrong(&e))?;
             let (stage, coordinates) = (input.stage.clone(), cell.coordinates.clone());
             servers.push(Arc::new(Server {
                 stage,
                 coordinates,
+                cache_off: caches.off(&descriptor),
                 descriptor,
             }));
         }

@@ -394,6 +394,31 @@ impl Counters {
     }
 }
 
+/// The cache in which an engine keeps the prefixes of earlier prompts: with which settings it is off.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct PromptCache {
+    /// The setting that switches it. Without one, `off-by-default` says all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub setting: Option<String>,
+    /// The value of the setting that switches it off, for instance `false`, or `0` for a size.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub off: Value,
+    /// Whether it is off if the setting has no value.
+    pub off_by_default: bool,
+}
+
+impl PromptCache {
+    /// Returns whether it is off with these settings. Without that, it may be on.
+    pub fn is_off<'a>(&self, value: impl FnOnce(&str) -> Option<&'a Value>) -> bool {
+        let given = self.setting.as_deref().and_then(value);
+        match given.filter(|value| !value.is_null()) {
+            Some(value) => *value == self.off,
+            None => self.off_by_default,
+        }
+    }
+}
+
 /// How to recognize and split log lines of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]

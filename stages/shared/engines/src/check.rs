@@ -117,11 +117,30 @@ impl Engine {
                 format!("there is no boolean setting `{name}`"),
             ));
         }
+        problems.extend(self.prompt_cache_problem());
         problems.extend(self.log_problems());
         problems.extend(self.telling_problems());
         problems.extend(self.launch_problems());
         problems.extend(self.packages.iter().flat_map(package_problems));
         problems
+    }
+
+    fn prompt_cache_problem(&self) -> Option<Problem> {
+        let cache = self.prompt_cache.as_ref()?;
+        let name = cache.setting.as_ref()?;
+        let Some(setting) = self.settings.get(name) else {
+            let message = format!("there is no setting `{name}`");
+            let known = self.settings.keys().map(String::as_str);
+            let problem = Problem::at(&["prompt-cache", "setting"], message);
+            return Some(problem.hint(remedy(name, "settings", known)));
+        };
+        let at_off = |message: String| Problem::at(&["prompt-cache", "off"], message);
+        if cache.off.is_null() {
+            let message = format!("the value of `{name}` that switches the cache off is missing");
+            return Some(at_off(message).hint("for instance `off: false`"));
+        }
+        let phrase = setting.check(&cache.off).err()?;
+        Some(at_off(format!("the setting `{name}` {phrase}")))
     }
 
     fn peer_problems(&self) -> Vec<Problem> {

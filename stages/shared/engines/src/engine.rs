@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use contract::{Api, Counters, Endpoints, EventPattern, Exporter};
+use contract::{Api, Counters, Endpoints, EventPattern, Exporter, PromptCache};
 use net::ApiKey;
 use pipeline::{Failure, Json};
 use schemars::JsonSchema;
@@ -63,6 +63,10 @@ pub struct Engine {
     /// What its answers leave out.
     #[serde(default, skip_serializing_if = "Usage::is_empty")]
     pub usage: Usage,
+    /// The cache of earlier prompts, and with which settings it is off. It tells the gates what no answer
+    /// and no counter does. It decides nothing that is executed, and is in no key of a measurement.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_cache: Option<PromptCache>,
     /// How it is known to be ready: the model list answers and one token was generated.
     #[serde(default)]
     pub ready: Ready,

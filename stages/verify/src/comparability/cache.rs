@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use contract::CellRows;
 
-use super::facets::Values;
+use super::facets::{AS_DECLARED, Values};
 use crate::study::{Cell, Stage};
 
 /// In how many cells of a server each prompt was sent.
@@ -75,7 +75,13 @@ pub(crate) fn values(cell: &Cell<'_>, sent: &Sent) -> Values {
     let counts: Option<Vec<(i64, i64)>> = counts
         .map(|r| Some((r.cached_prompt_tokens?, r.prompt_tokens?)))
         .collect();
-    let (cached, all) = counts?
+    let Some(counts) = counts else {
+        // The server tells no counts, but a cache that is off has none.
+        let how = server.cache_off.as_ref()?;
+        let declared = how.contains(AS_DECLARED).then_some(AS_DECLARED);
+        return is(format!("cold{}", declared.unwrap_or_default()));
+    };
+    let (cached, all) = counts
         .into_iter()
         .fold((0, 0), |(cached, all), (c, n)| (cached + c, all + n));
     let share = cached as f64 / all.max(1) as f64;

@@ -129,7 +129,7 @@ fn declared(values: &Json) -> Values {
     Some(values).filter(|values| !values.is_empty())
 }
 
-fn is_running_already(descriptor: &Json) -> bool {
+pub(crate) fn is_running_already(descriptor: &Json) -> bool {
     descriptor["engine"]["source"] == EngineSource::Running.word()
 }
 

@@ -43,7 +43,8 @@ impl TypedGate for ColdCache {
     const NAME: &'static str = "cold-cache";
     const SUMMARY: &'static str = "No prompt came from a cache that an earlier cell filled, as \
         reported by the server (`cached_prompt_tokens`). If the server does not report this, the \
-        gate accepts proof that the cache was emptied before the cell (`cache_reset`). Use this \
+        gate accepts proof that the cache was emptied before the cell (`cache_reset`), or a setting \
+        that switches the cache off, as the engine's definition says (`prompt-cache`). Use this \
         gate in studies that need cold caches. This is a count, not a test.";
     const SEVERITY: Severity = Severity::Fail;
     const CELLS_ALONE: bool = true;
@@ -82,6 +83,11 @@ impl TypedGate for ColdCache {
             if told.is_empty() && reset.as_deref() == Some("proven") {
                 let observed = "the counters show that the server's cache was emptied before the \
                                 cell; the server does not report cached tokens";
+                return Assessment::new(true, observed, expected);
+            }
+            let off = cell.server.as_ref().and_then(|s| s.cache_off.as_ref());
+            if let Some(how) = off.filter(|_| told.is_empty()) {
+                let observed = format!("the server's cache is off: {how}");
                 return Assessment::new(true, observed, expected);
             }
             if told.is_empty() {

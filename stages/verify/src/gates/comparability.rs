@@ -46,9 +46,11 @@ impl TypedGate for Comparability {
                                    stage. For a server that was already running, host and \
                                    settings are unknown. If the engine resolves the weights \
                                    itself, it must have been started with their revision. If several cells of one server \
-                                   sent the same prompts, one of two things must hold: the cache \
-                                   was emptied before each cell (`cache_reset`), or the server \
-                                   reports that none of these prompts came from a cache. The \
+                                   sent the same prompts, one of three things must hold: the cache \
+                                   was emptied before each cell (`cache_reset`), the server \
+                                   reports that none of these prompts came from a cache, or it \
+                                   reports nothing of a cache, and a setting switches the cache \
+                                   off, as the engine's definition says (`prompt-cache`). The \
                                    table `comparability` lists every pair.";
     const SEVERITY: Severity = Severity::Fail;
 
