@@ -141,6 +141,7 @@ impl Run {
     fn judged_whole<T>(&self, look: impl FnOnce(&Stage<'_>) -> T) -> T {
         let servers = [8, 1].map(|slots| {
             Arc::new(Server {
+                cache_off: None,
                 stage: "server".to_owned(),
                 coordinates: Coordinates::default(),
                 descriptor: descriptor(slots),
@@ -162,6 +163,7 @@ impl Run {
                 Table::new(vec![
                     Column::int("at_ns", [Some(0), Some(1_000_000_000)]),
                     Column::text("name", [Some("llamacpp:tokens_predicted_total"); 2]),
+                    Column::text("labels", [Some(""); 2]),
                     Column::float("value", [Some(500.0), Some(500.0 + tokens as f64)]),
                 ])
                 .unwrap(),

@@ -52,6 +52,7 @@ fn cell(store: &Store, configuration: &str, rep: i64, rows: &Rows) -> InputCell 
     let metrics = Table::new(vec![
         Column::int("at_ns", [Some(0), Some(900_000_000)]),
         Column::text("name", [Some(name), Some(name)]),
+        Column::text("labels", [Some(""), Some("")]),
         Column::float("value", [Some(100.0), Some(100.0 + rows.counter)]),
     ]);
     let tables = [

@@ -5,7 +5,7 @@ use contract::{CacheReset, Cell, Row as _, synthetic};
 use pipeline::{Done, Input, InputCell, Json};
 use serde_json::json;
 
-use crate::tests::{broken, store, table, verify};
+use crate::tests::{broken, canonical, store, table, verify};
 
 /// One cell of an engine, with a counter of its own and the tables of its own.
 fn cell(
@@ -36,6 +36,7 @@ fn cell(
         let metrics = Table::new(vec![
             Column::int("at_ns", [Some(0), Some(900_000_000)]),
             Column::text("name", [Some(counter), Some(counter)]),
+            Column::text("labels", [Some(""), Some("")]),
             Column::float("value", [Some(0.0), Some(total as f64)]),
         ]);
         tables.push(("server_metrics", metrics.unwrap()));
@@ -331,4 +332,77 @@ fn cells_of_one_server_with_the_same_prompts_are_comparable_only_with_cold_cache
     // What the cell itself sent twice may come from the cache.
     assert_eq!(judged(proven, proven, Some(92)), "equal");
     assert_eq!(judged(proven, Some(CacheReset::Failed), None), "differs");
+}
+
+#[test]
+fn a_cache_that_a_setting_switches_off_is_known_to_be_cold_only_by_the_engines_definition() {
+    let judged = |server: Json, caches: Option<Json>, gate: &str| {
+        let (_folder, store) = store();
+        let cell = |name: &str| {
+            let requests: Vec<_> = (0..4).map(synthetic::request).collect();
+            let tables = [
+                ("requests", synthetic::requests_table(&requests).unwrap()),
+                ("cell", Cell::table(&[Cell::default()]).unwrap()),
+            ];
+            let at = [("clients", Scalar::Text(name.into()))];
+            synthetic::cell(&store, &at, Json::Null, &tables).unwrap()
+        };
+        let load = synthetic::input("ladder", "load", vec![cell("1"), cell("2")]);
+        let mut serve = servers(&store, &[("x", None)]);
+        serve.cells[0].coordinates = pipeline::Coordinates::default();
+        let bytes = serde_json::to_vec(&server).unwrap();
+        serve.cells[0].outputs.get_mut("server").unwrap().digest = store.put(&bytes).unwrap();
+        let gate = match gate {
+            "comparability" => json!({"gate": gate, "across": "clients"}),
+            _ => json!({ "gate": gate }),
+        };
+        let mut parameters = canonical(&json!({ "gates": [gate] }));
+        if let Some(caches) = caches {
+            parameters["prompt-caches"] = caches;
+        }
+        let quiet = pipeline::Control::quiet();
+        let done = crate::kind::run(&parameters, &[serve, load], &store, &quiet, 1 << 30).unwrap();
+        if gate["gate"] == "cold-cache" {
+            return outcomes(&done, "cold-cache").remove(0).0;
+        }
+        let table = table(&done, "comparability");
+        let row = (0..table.rows()).find(|i| table.text("facet").unwrap()[*i] == Some("cache"));
+        table.text("status").unwrap()[row.unwrap()]
+            .unwrap()
+            .to_owned()
+    };
+    let server = |settings: Json| json!({"engine": {"name": "x"}, "settings": settings});
+    let caches = || Some(json!({"x": {"setting": "prefixes", "off": false}}));
+    let both = |server: &Json, caches: Option<Json>| {
+        let of = |gate| judged(server.clone(), caches.clone(), gate);
+        (of("comparability"), of("cold-cache"))
+    };
+    let known = ("equal".to_owned(), "pass".to_owned());
+    let unknown = ("unknown".to_owned(), "not judged".to_owned());
+    let off = server(json!({"prefixes": false}));
+    assert_eq!(both(&off, caches()), known);
+    assert_eq!(both(&off, None), unknown);
+    let of_other = Some(json!({"y": {"setting": "prefixes", "off": false}}));
+    assert_eq!(both(&off, of_other), unknown);
+    assert_eq!(both(&server(json!({"prefixes": true})), caches()), unknown);
+    assert_eq!(both(&server(json!({"prefixes": null})), caches()), unknown);
+    let by_default =
+        || Some(json!({"x": {"setting": "prefixes", "off": false, "off-by-default": true}}));
+    assert_eq!(
+        both(&server(json!({"prefixes": null})), by_default()),
+        known
+    );
+    let never = Some(json!({"x": {"off-by-default": true}}));
+    assert_eq!(both(&server(json!({})), never), known);
+    // Of a server that runs already, only what is declared counts.
+    let running = |declared: Json| {
+        json!({"engine": {"name": "x", "source": "running already"}, "settings": {"prefixes": false},
+               "declared_settings": declared})
+    };
+    assert_eq!(both(&running(json!({})), by_default()), unknown);
+    assert_eq!(both(&running(json!({"prefixes": false})), caches()), known);
+    // Of a group, every role must be known.
+    let mut group = off.clone();
+    group["roles"] = json!({"router": {"server": {"engine": {"name": "r"}, "settings": {}}}});
+    assert_eq!(both(&group, caches()), unknown);
 }

@@ -139,6 +139,7 @@ impl Measured {
         let metrics = Table::new(vec![
             Column::int("at_ns", (0..n).map(|i| Some(i * 1_000_000_000))),
             Column::text("name", self.counter.iter().map(|_| Some(name))),
+            Column::text("labels", self.counter.iter().map(|_| Some(""))),
             Column::float("value", self.counter.iter().copied().map(Some)),
         ]);
         let mut tables = vec![

@@ -91,7 +91,8 @@ fn shape(table: &str) -> Option<Vec<artifacts::Column>> {
 /// What one counter did in a cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Rise {
-    /// The sum over series; `None` if there are not two samples.
+    /// The sum over series; `None` if there are not two samples, or if series of several addresses do
+    /// not cover the same time.
     delta: Option<f64>,
     /// From the first sample used to the last, s.
     seconds: Option<f64>,
@@ -108,7 +109,7 @@ fn columns(given: &Parameters) -> Columns<'static, BTreeMap<String, Rise>> {
             unit => format!("{unit}/s"),
         };
         let rise = format!(
-            "rise of {what} over the measured window, all series together; null without two samples"
+            "rise of {what} over the measured window, all series together; null without two samples, and where one of several servers was not sampled as long as the others"
         );
         let rate = format!("{name} ÷ {name}_over");
         let over = "from the last sample before the window (else the first in it) to the first behind it (else the last in it)";
@@ -151,7 +152,7 @@ impl TypedOperator for CounterDelta {
     type Made = Frame;
     const NAME: &'static str = "counter-delta";
     const SUMMARY: &'static str = "One row per load cell: how much counters of the server, the host or the GPUs rose while it was measured.";
-    const SOURCE: &'static str = "The sum of a counter's rises from sample to sample, as Prometheus's `increase` but without extrapolation to the ends of the window. A counter that falls was reset: it then counts from 0. The samples used begin with the last before the measured window and end with the first behind it, so the rise may hold work at the window's ends; the time between them is beside it. A number of `server_info` has a row only when it changes.";
+    const SOURCE: &'static str = "The sum of a counter's rises from sample to sample, as Prometheus's `increase` but without extrapolation to the ends of the window. A counter that falls was reset: it then counts from 0. The samples used begin with the last before the measured window and end with the first behind it, so the rise may hold work at the window's ends; the time between them is beside it. A number of `server_info` has a row only when it changes. Of several servers, all must have been sampled over the same time: otherwise their sum is unknown.";
 
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let mut problems = Vec::new();
@@ -319,8 +320,39 @@ fn rise(
         last = last.max(samples[end].0);
         used.extend(samples[start..=end].iter().map(|(.., row)| *row));
     }
+    if counter.table() == "server_metrics" && !covered_alike(table, &all, (from, to))? {
+        rise.delta = None;
+        return Ok((rise, used));
+    }
     rise.seconds = (first < last).then(|| (last - first) as f64 / 1e9);
     Ok((rise, used))
+}
+
+/// Returns whether every address with one of the series was scraped over the same time: the sum over those
+/// that were is not that of all.
+fn covered_alike(
+    table: &Table,
+    series: &BTreeMap<&str, Vec<(i64, f64, usize)>>,
+    (from, to): (i64, i64),
+) -> Result<bool, TableError> {
+    let mut scrapes: BTreeMap<&str, BTreeSet<i64>> = BTreeMap::new();
+    let (labels, stamps) = (table.text("labels")?, table.int("at_ns")?);
+    for (labels, at) in labels.iter().zip(&stamps) {
+        let source = contract::metrics_source(labels.unwrap_or_default());
+        scrapes.entry(source).or_default().extend(*at);
+    }
+    let with_series: BTreeSet<&str> = series
+        .keys()
+        .map(|labels| contract::metrics_source(labels))
+        .collect();
+    let ends = |source: &&str| {
+        let scraped = scrapes.get(source)?;
+        let first = scraped.range(..=from).next_back().or(scraped.first())?;
+        let last = scraped.range(to..).next().or(scraped.last())?;
+        Some((*first, *last))
+    };
+    let ends: BTreeSet<_> = with_series.iter().map(ends).collect();
+    Ok(ends.len() < 2)
 }
 
 /// Returns for each row the series that it belongs to; `None` if it is not asked for.
@@ -401,6 +433,34 @@ mod tests {
         assert_eq!((one.delta, one.series), (Some(7.0), 1));
         let (none, used) = rise(&counter(&[("engine", "2")]), &table, window).unwrap();
         assert_eq!((none, used.len()), (Rise::default(), 0));
+    }
+
+    #[test]
+    fn the_sum_over_servers_is_unknown_if_one_of_them_missed_its_last_scrape() {
+        let table = |rows: &[(i64, &str, f64)]| {
+            Table::new(vec![
+                Column::int("at_ns", rows.iter().map(|r| Some(r.0))),
+                Column::text("name", rows.iter().map(|_| Some("tokens_total"))),
+                Column::text("labels", rows.iter().map(|r| Some(r.1))),
+                Column::float("value", rows.iter().map(|r| Some(r.2))),
+            ])
+            .unwrap()
+        };
+        let (a, b) = ("member=\"replica-0\"", "member=\"replica-1\",x=\"1\"");
+        let mut rows = vec![(0, a, 1.0), (0, b, 5.0), (10, a, 4.0), (10, b, 9.0)];
+        let all = |rows: &[_]| rise(&counter(&[]), &table(rows), (1, 15)).unwrap().0;
+        rows.extend([(20, a, 6.0), (20, b, 11.0)]);
+        assert_eq!(all(&rows).delta, Some(11.0));
+        // A series that begins late is at an address that was scraped all the time.
+        rows.push((20, "member=\"replica-0\",kind=\"new\"", 3.0));
+        assert_eq!(all(&rows).delta, Some(11.0));
+        rows.retain(|(at, labels, _)| !(*at == 20 && labels.contains("replica-1")));
+        assert_eq!((all(&rows).delta, all(&rows).seconds), (None, None));
+        let one = counter(&[("member", "replica-0")]);
+        assert_eq!(
+            rise(&one, &table(&rows), (1, 15)).unwrap().0.delta,
+            Some(5.0)
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The rows of one load cell.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use artifacts::{Digest, Store, Table, TableError};
@@ -209,16 +209,65 @@ fn unreadable(cell: &InputCell, name: &str, e: &dyn std::fmt::Display) -> Failur
     ))
 }
 
-/// Returns by how much a counter of the server, summed over its labels, rose from the first to
-/// the last scrape of a cell; `None` if it was not scraped twice. The table has the columns
-/// `at_ns`, `name` and `value`.
-pub fn server_counter(table: &Table, name: &str) -> Option<f64> {
+/// Returns the address that a row of `server_metrics` comes from, as its labels begin:
+/// `member="NAME"`, `exporter="NAME"`, or empty for the server's own.
+pub fn metrics_source(labels: &str) -> &str {
+    let named = ["member=\"", "exporter=\""];
+    let Some(label) = named.into_iter().find(|label| labels.starts_with(label)) else {
+        return "";
+    };
+    let name = &labels[label.len()..];
+    name.find('"')
+        .map_or("", |end| &labels[..label.len() + end + 1])
+}
+
+/// Returns by how much a counter of the server, summed over its series, rose from before `from` to
+/// after `to` (ns since the cell's start). The table has the columns of `server_metrics`.
+///
+/// `None` if that is not known: an address that has the counter, or one of `members` (names of members
+/// of a group that must have it), was not scraped at both ends, or a series fell or ended.
+pub fn server_counter(
+    table: &Table,
+    name: &str,
+    (from, to): (i64, i64),
+    members: &[String],
+) -> Option<f64> {
     let (names, values) = (table.text("name").ok()?, table.float("value").ok()?);
-    let times = table.int("at_ns").ok()?;
-    let mut totals: BTreeMap<i64, f64> = BTreeMap::new();
-    for i in (0..table.rows()).filter(|i| names[*i] == Some(name)) {
-        *totals.entry(times[i]?).or_default() += values[i]?;
+    let (times, labels) = (table.int("at_ns").ok()?, table.text("labels").ok()?);
+    let mut scrapes: BTreeMap<&str, BTreeSet<i64>> = BTreeMap::new();
+    let mut series: BTreeMap<&str, BTreeMap<i64, f64>> = BTreeMap::new();
+    for i in 0..table.rows() {
+        let (at, labels) = (times[i]?, labels[i]?);
+        scrapes
+            .entry(metrics_source(labels))
+            .or_default()
+            .insert(at);
+        if names[i] == Some(name) {
+            series.entry(labels).or_default().insert(at, values[i]?);
+        }
     }
-    let (first, last) = (totals.first_key_value()?, totals.last_key_value()?);
-    (first.0 < last.0).then(|| last.1 - first.1)
+    let having: BTreeSet<&str> = series.keys().map(|labels| metrics_source(labels)).collect();
+    let has = |member: &String| having.contains(format!("member=\"{member}\"").as_str());
+    if having.is_empty() || !members.iter().all(has) {
+        return None;
+    }
+    let mut rise = 0.0;
+    for (labels, samples) in &series {
+        let scraped = &scrapes[metrics_source(labels)];
+        let (first, last) = (
+            scraped.range(..=from).next_back()?,
+            scraped.range(to..).next()?,
+        );
+        // A series that begins during the load was at 0 before.
+        let before = samples.get(first).copied();
+        if before.is_none() && samples.first_key_value().is_some_and(|(at, _)| at < first) {
+            return None;
+        }
+        let delta = samples.get(last)? - before.unwrap_or_default();
+        if delta < 0.0 {
+            return None;
+        }
+        rise += delta;
+    }
+    Some(rise)
 }

@@ -36,13 +36,13 @@ pub use cell::{
     CacheReset, Cell, ClientVerdict, ImportClock, LengthSource, OutputMode, PromptRow, RowSource,
     ToolStatistic,
 };
-pub use cell_rows::{CellRows, server_counter};
+pub use cell_rows::{CellRows, metrics_source, server_counter};
 pub use declare::{ColumnSpec, ColumnType, Plain, Row, TableSpec, UnknownWord, Value, Word};
 pub use documents::{
     Counters, DECLARED, Endpoints, EngineIdentity, EngineSource, Environment, EventPattern,
     Exporter, InstalledSoftware, LiveElsewhere, LiveEnvironment, LiveMember, LiveServer,
-    LiveWorker, ModelIdentity, ModelShape, PassedOver, PinnedFile, PinnedPackage, RoleDescriptor,
-    ServerCommand, ServerDescriptor, Telling, WeightsIdentity,
+    LiveWorker, ModelIdentity, ModelShape, PassedOver, PinnedFile, PinnedPackage, PromptCache,
+    RoleDescriptor, ServerCommand, ServerDescriptor, Telling, WeightsIdentity,
 };
 pub use format::{ReadError, TableFormat};
 pub use interval::IntervalEnd;

@@ -75,10 +75,57 @@ fn rows_survive_the_store_and_give_their_metrics() {
     );
     assert_eq!(value("ttft_scheduled_ms"), None);
     assert_eq!(METRICS.len(), 7);
-    assert_eq!(
-        server_counter(read.server_metrics.as_ref().unwrap(), "n"),
-        Some(5.0)
-    );
+    let metrics = read.server_metrics.as_ref().unwrap();
+    assert_eq!(server_counter(metrics, "n", (0, 9), &[]), Some(5.0));
+}
+
+#[test]
+fn a_counter_over_several_servers_is_unknown_if_one_was_not_scraped_at_both_ends() {
+    let a = "member=\"a\"";
+    let b = "member=\"b\",x=\"1\"";
+    let row = |at_ns, labels: &str, value| ServerMetric {
+        at_ns,
+        name: "n".to_owned(),
+        labels: labels.to_owned(),
+        value,
+    };
+    let all = [
+        row(0, a, 1.0),
+        row(0, b, 2.0),
+        row(5, a, 3.0),
+        row(5, b, 4.0),
+        row(9, a, 6.0),
+        row(9, b, 8.0),
+    ];
+    let both = ["a", "b"].map(str::to_owned);
+    let of = |rows: &[ServerMetric]| {
+        let table = ServerMetric::table(rows).unwrap();
+        server_counter(&table, "n", (1, 8), &both)
+    };
+    assert_eq!(of(&all), Some(11.0));
+    for missed in 0..all.len() {
+        let mut rows = all.to_vec();
+        rows.remove(missed);
+        // The scrape in the middle decides nothing.
+        let known = matches!(missed, 2 | 3).then_some(11.0);
+        assert_eq!(of(&rows), known, "without row {missed}");
+    }
+    assert_eq!(of(&all[..4]), None);
+    let of_a: Vec<_> = all.iter().filter(|r| r.labels == a).cloned().collect();
+    assert_eq!(of(&of_a), None, "nothing was ever scraped from `b`");
+    let other = |at_ns| ServerMetric {
+        name: "other".to_owned(),
+        ..row(at_ns, a, 7.0)
+    };
+    // A series that begins during the load was at 0; one that falls or ends tells nothing.
+    let late = [other(0), row(9, a, 6.0), row(0, b, 2.0), row(9, b, 8.0)];
+    assert_eq!(of(&late), Some(12.0));
+    let mut ended = all.to_vec();
+    ended[4] = other(9);
+    assert_eq!(of(&ended), None);
+    let mut fallen = all.to_vec();
+    fallen[4].value = 0.0;
+    assert_eq!(of(&fallen), None);
 }
 
 /// Returns the table of one request with a column taken out or put in another's place.

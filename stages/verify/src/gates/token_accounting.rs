@@ -1,5 +1,7 @@
 //! `token-accounting`: do the accounts of output tokens agree?
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +29,8 @@ impl TypedGate for TokenAccounting {
     const NAME: &'static str = "token-accounting";
     const SUMMARY: &'static str = "The counts of output tokens agree: the server's usage, its \
         timings, the chunks and the server's own counter. If a counter is named by you or by the \
-        engine's definition but was not scraped, the gate does not judge it.";
+        engine's definition, but a server was not scraped before the first request and after the \
+        last, the gate does not judge it.";
     const SEVERITY: Severity = Severity::Fail;
     const CELLS_ALONE: bool = true;
 
@@ -70,7 +73,10 @@ impl TypedGate for TokenAccounting {
                 .server_metrics
                 .as_ref()
                 .zip(counter.as_ref())
-                .and_then(|(t, counter)| contract::server_counter(t, counter));
+                .zip(window(rows))
+                .and_then(|((t, counter), window)| {
+                    contract::server_counter(t, counter, window, &counting(cell, rows))
+                });
             let counter = counter.unwrap_or_default();
             let mut unseen = false;
             let mut accounts = format!("{} tokens in {} ok rows", total_of(&ok), ok.len());
@@ -91,7 +97,10 @@ impl TypedGate for TokenAccounting {
                 }
                 (None, _) => {
                     unseen = true;
-                    accounts.push_str(&format!("; the counter {counter} was not scraped"));
+                    accounts.push_str(&format!(
+                        "; the counter {counter} was not scraped from every server before the \
+                         first request and after the last"
+                    ));
                 }
             }
             let observed = if wrong.is_empty() {
@@ -107,6 +116,43 @@ impl TypedGate for TokenAccounting {
             }
             Assessment::new(wrong.is_empty(), observed, "accounts that agree").evidence(some(&bad))
         })
+    }
+}
+
+/// Returns when the first request was sent and when the last one ended.
+fn window(rows: &contract::CellRows) -> Option<(i64, i64)> {
+    let all = || rows.requests.iter();
+    let from = all().filter_map(|r| r.sent_ns).min()?;
+    let to = all().filter_map(|r| r.done_ns.or(r.sent_ns)).max()?;
+    Some((from, to))
+}
+
+/// Returns the members of a group whose counters make the sum: those that are loaded if one of them was
+/// scraped at all, else none in particular.
+fn counting(cell: &Cell<'_>, rows: &contract::CellRows) -> Vec<String> {
+    let Ok(Some(members)) = cell.table("members") else {
+        return Vec::new();
+    };
+    let (Ok(names), Ok(loaded)) = (members.text("member"), members.boolean("loaded")) else {
+        return Vec::new();
+    };
+    let loaded = names.iter().zip(loaded).filter(|(_, is)| *is == Some(true));
+    let loaded: Vec<String> = loaded
+        .filter_map(|(name, _)| name.map(str::to_owned))
+        .collect();
+    let metrics = rows.server_metrics.as_ref();
+    let labels = metrics.and_then(|table| table.text("labels").ok());
+    let sources: BTreeSet<&str> = labels
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(contract::metrics_source)
+        .collect();
+    let scraped = |name: &String| sources.contains(format!("member=\"{name}\"").as_str());
+    if loaded.iter().any(scraped) {
+        loaded
+    } else {
+        Vec::new()
     }
 }
 

@@ -160,6 +160,7 @@ impl Made {
                 stage: "server".to_owned(),
                 coordinates: Coordinates::default(),
                 descriptor: json!({"settings": {"parallel": slots}}),
+                cache_off: None,
             })
         });
         let half = self.inputs.len() / 2;
