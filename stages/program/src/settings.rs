@@ -27,7 +27,8 @@ pub struct Settings {
     pub interpreter: Vec<String>,
     /// The arguments. `{out}` is the folder for its outputs, `{inputs}` that of the outputs of the
     /// needed stages, `{files}` that of `files`, `{url}` and `{model}` the server that the stage
-    /// needs and the name of its model, `{seed}` the experiment's seed.
+    /// needs and the name of its model, `{urls}` all servers of the stage that it needs, with commas
+    /// between them, `{seed}` the experiment's seed.
     #[serde(default)]
     #[schemars(with = "Vec<serde_json::Value>")]
     pub arguments: Vec<Word>,
@@ -139,7 +140,8 @@ fn budget() -> u64 {
 }
 
 /// The placeholders of arguments and variables.
-pub(crate) const PLACEHOLDERS: [&str; 6] = ["out", "inputs", "files", "url", "model", "seed"];
+pub(crate) const PLACEHOLDERS: [&str; 7] =
+    ["out", "inputs", "files", "url", "urls", "model", "seed"];
 
 /// The names that the stage gives its own outputs.
 const OWN: [&str; 2] = ["log", "run"];

@@ -158,16 +158,19 @@ impl StageKind for Run {
         let Ok(settings) = read(parameters) else {
             return Ok(());
         };
-        let server = ["url", "model"]
+        let used = ["url", "urls", "model"]
             .into_iter()
             .find(|name| settings.mentions(name));
-        match server {
-            Some(name) if Needed::of_kind(needs, "serve").is_none() => {
+        let problem = |message: String| Problem::at(&["arguments"], message);
+        match (Needed::of_kind(needs, "serve"), used) {
+            (None, Some(name)) => {
                 let message = format!("`{{{name}}}` is of a server, but the stage needs none");
-                Err(vec![
-                    Problem::at(&["arguments"], message).hint("add a serve stage to `needs`"),
-                ])
+                Err(vec![problem(message).hint("add a serve stage to `needs`")])
             }
+            (Some(serve), _) if settings.mentions("url") => match one_of_several(servers(serve)) {
+                Some(message) => Err(vec![problem(message).hint(ALL_OF_THEM)]),
+                None => Ok(()),
+            },
             _ => Ok(()),
         }
     }
@@ -335,11 +338,17 @@ impl Prepared {
             ("seed", job.seed.to_string()),
         ]);
         if let Some(server) = live::<LiveServer>(job, "serve")? {
-            if server.worker.is_some() && (settings.mentions("url")) {
-                return Err(Failure::failed(
-                    "the engine has no server, so there is no `{url}`",
-                ));
+            for name in ["url", "urls"] {
+                if server.worker.is_some() && settings.mentions(name) {
+                    let message = format!("the engine has no server, so there is no `{{{name}}}`");
+                    return Err(Failure::failed(message));
+                }
             }
+            let urls = urls(&server);
+            if let Some(message) = one_of_several(urls.len()).filter(|_| settings.mentions("url")) {
+                return Err(Failure::failed(message).hint(ALL_OF_THEM));
+            }
+            values.insert("urls", urls.join(","));
             values.insert("url", server.base_url);
             values.insert("model", server.model);
         }
@@ -497,6 +506,44 @@ fn place(files: &NamedFiles, digest: &str, to: &Path) -> Result<(), Failure> {
     let read = files.read(digest);
     let (_, bytes) = read.map_err(|e| Failure::failed(e.message).hint(e.hint))?;
     fs::write(to, bytes).map_err(|e| Failure::failed(format!("{}: {e}", to.display())))
+}
+
+/// What to write instead of `{url}`.
+const ALL_OF_THEM: &str =
+    "write `{urls}` for all of them with commas between, or put a balancer before them";
+
+/// Says that `{url}` is one address of several.
+fn one_of_several(servers: usize) -> Option<String> {
+    let message =
+        || format!("the stage has {servers} servers, and `{{url}}` is the address of one");
+    (servers > 1).then(message)
+}
+
+/// Returns how many servers a load would go to, as far as planning knows.
+fn servers(serve: &Needed<'_>) -> usize {
+    let parameters = serve.parameters;
+    let count = if let Some(roles) = parameters["roles"].as_object() {
+        let named = parameters["load"].as_str();
+        let role = named.map_or_else(|| roles.values().next(), |name| roles.get(name));
+        role.and_then(|role| role["count"].as_u64())
+    } else {
+        let environment = Needed::of_kind(&serve.needs, "provision");
+        let engine = environment.map(|e| &e.parameters["engines"][0]["definition"]);
+        let urls = engine.and_then(|e| e["launch"]["program"]["running"].as_array());
+        urls.map(|urls| urls.len() as u64)
+    };
+    count.and_then(|n| usize::try_from(n).ok()).unwrap_or(1)
+}
+
+/// Returns the addresses that a load would go to.
+fn urls(server: &LiveServer) -> Vec<String> {
+    let loaded = server.members.iter().filter(|member| member.loaded);
+    let urls: Vec<String> = loaded.map(|member| member.base_url.clone()).collect();
+    if urls.is_empty() {
+        vec![server.base_url.clone()]
+    } else {
+        urls
+    }
 }
 
 /// Reads how the one live cell of a kind is reached.
