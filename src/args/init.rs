@@ -55,9 +55,9 @@ pub(crate) struct InitArgs {
 /// Arguments of `list`.
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// What to list.
+    /// What to list. Without it, what can be listed.
     #[arg(value_enum, value_name = "WHAT")]
-    pub(crate) what: Listed,
+    pub(crate) what: Option<Listed>,
     /// Show only this one, in full.
     pub(crate) name: Option<String>,
 }

@@ -5,6 +5,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::Path;
 
 use load::list_models;
+use pipeline::suggest::remedy;
 use serde_json::{Value, json};
 
 use super::list::{is_defined, names_of};
@@ -189,10 +190,23 @@ fn started(
             "smollm2-135m-instruct",
         )?,
     };
-    let model = match names_of("models").contains(&model) {
+    let defined = names_of("models");
+    let model = match defined.contains(&model) {
         true => Model::Defined(model),
         false => Model::Named(model),
     };
+    // An id of a hub has a `/`, one of Ollama a `:`; other ids may be a slip.
+    if let Model::Named(name) = &model
+        && !name.contains(['/', ':'])
+        && !Path::new(name).exists()
+    {
+        let known = defined.iter().map(String::as_str);
+        complain(&format!(
+            "warning: there is no definition of a model `{name}` and no such file here, so `{engine}` gets it as an id\n\
+             hint: {}",
+            remedy(name, "models", known)
+        ));
+    }
     Ok(Server::Started { engine, model })
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use clap::ValueEnum as _;
 use contract::{Api, Word as _};
 use pipeline::language::{Disk, Files as _};
 use pipeline::suggest::remedy;
@@ -26,7 +27,10 @@ struct Entry {
 }
 
 pub(super) fn list(arguments: &ListArgs, global: &Global) -> Result<(), Stop> {
-    let what = arguments.what;
+    let Some(what) = arguments.what else {
+        kinds(global);
+        return Ok(());
+    };
     let entries = match what {
         Listed::Engines => definitions("engines"),
         Listed::Models => definitions("models"),
@@ -50,6 +54,26 @@ pub(super) fn list(arguments: &ListArgs, global: &Global) -> Result<(), Stop> {
         say(entry.full.trim_end());
     }
     Ok(())
+}
+
+/// Prints what can be listed.
+fn kinds(global: &Global) {
+    let kinds = Listed::value_variants().iter().map(|what| {
+        let value = what.to_possible_value();
+        let help = value.as_ref().and_then(|value| value.get_help());
+        let help = help.map(ToString::to_string).unwrap_or_default();
+        (word(*what), help)
+    });
+    if global.json {
+        let list = kinds.map(|(name, summary)| json!({"name": name, "summary": summary}));
+        say(&Value::Array(list.collect()).to_string());
+        return;
+    }
+    let rows: Vec<Vec<String>> = kinds
+        .map(|(name, help)| vec![name.to_owned(), help])
+        .collect();
+    say(&columns(&["what", ""], &rows, &[]));
+    say("\n`benchtrail list engines` lists the first of them.");
 }
 
 fn word(what: Listed) -> &'static str {

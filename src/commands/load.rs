@@ -11,7 +11,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use load::{
     ApiKey, DirectArrival, DirectLoad, DirectPrompts, DirectSearch, DirectServer, Ending, LoadSpec,
     ModelsError, Monitoring, Origin, Refusal, Settings, Slo, Summarizer, Summary, Target,
-    TargetError, Telemetry, dataset_prompts, list_models, run_load_into, target_in_turn,
+    TargetError, Telemetry, dataset_prompts, is_address, list_models, run_load_into,
+    target_in_turn,
 };
 use pipeline::language::{Disk, Options, load_text};
 use pipeline::sources::NamedFiles;
@@ -38,6 +39,7 @@ use crate::terminal::{complain, is_watched, say};
 pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
     let mut levels = levels(arguments);
     let several = levels.len() > 1;
+    check_levels(&levels)?;
     if several && arguments.search.is_some() {
         return Err(Stop::usage("a search finds its levels itself")
             .hint("give one level, where --search begins"));
@@ -204,6 +206,18 @@ fn levels(arguments: &LoadArgs) -> Vec<Levelled> {
         level: 0.0,
         arrival,
     }]
+}
+
+fn check_levels(levels: &[Levelled]) -> Result<(), Stop> {
+    let given_before = |(i, one): (usize, &Levelled)| {
+        let before = levels[..i].iter().any(|other| other.level == one.level);
+        before.then_some(one.level)
+    };
+    match levels.iter().enumerate().find_map(given_before) {
+        Some(level) => Err(Stop::usage(format!("the level {level} is given twice"))
+            .hint("give each level once; `benchtrail init` writes a study that repeats levels")),
+        None => Ok(()),
+    }
 }
 
 fn axis_of(arguments: &LoadArgs) -> &'static str {
@@ -596,7 +610,7 @@ impl Server<'_> {
                 let base = url.split(['?', '#']).next().unwrap_or_default();
                 Stop::usage(error).hint(format!("give the server's base URL: {base}"))
             }
-            TargetError::Url(_) if !url.contains("://") => {
+            TargetError::Url(_) if !url.contains("://") && is_address(&format!("http://{url}")) => {
                 Stop::usage(error).hint(format!("write http://{url}"))
             }
             TargetError::Url(_) => {

@@ -452,6 +452,11 @@ pub fn target_in_turn(
     Ok(target.in_turn(servers))
 }
 
+/// Returns whether a text is the URL of a server.
+pub fn is_address(url: &str) -> bool {
+    Address::parse(url).is_ok()
+}
+
 /// Users of other tools give the base of the OpenAI API; our paths begin with `/v1` themselves.
 fn base_of(url: &str) -> Result<String, TargetError> {
     let url = url.trim_end_matches('/');

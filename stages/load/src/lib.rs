@@ -64,7 +64,7 @@ pub use arrival::{Arrival, ClosedLoop, Gamma, Level, Process, Ramp, Rate, Steps}
 pub use client_health::{ClientHealth, ClientVerdict};
 pub use dataset::dataset_prompts;
 pub use direct::{
-    DirectArrival, DirectLoad, DirectPrompts, DirectSearch, DirectServer, TargetError,
+    DirectArrival, DirectLoad, DirectPrompts, DirectSearch, DirectServer, TargetError, is_address,
     target_in_turn,
 };
 pub use export::{LAYOUTS, ResultFacts, result_file, stamp};

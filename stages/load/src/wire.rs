@@ -46,10 +46,11 @@ impl Address {
         let (scheme, rest) = match url.split_once("://") {
             Some(("http", rest)) => (Scheme::Http, rest),
             Some(("https", rest)) => (Scheme::Https, rest),
-            _ => {
-                return Err(format!(
-                    "{url}: a server's URL must begin with http:// or https://"
-                ));
+            Some(_) => return Err(no_scheme(url)),
+            // With a scheme it may still be no address, and that is what is wrong with it.
+            None => {
+                let with_scheme = Self::parse(&format!("http://{url}"));
+                return Err(with_scheme.err().unwrap_or_else(|| no_scheme(url)));
             }
         };
         // What comes after it may be a secret, and is not repeated.
@@ -83,9 +84,9 @@ impl Address {
             },
         };
         let port = match port {
-            Some(port) => port
-                .parse()
-                .map_err(|_| format!("{url}: `{port}` is not a port"))?,
+            Some(port) => port.parse().ok().filter(|port| *port > 0).ok_or_else(|| {
+                format!("{url}: the port `{port}` is not a number from 1 to 65535")
+            })?,
             None if scheme == Scheme::Https => 443,
             None => 80,
         };
@@ -100,6 +101,10 @@ impl Address {
             prefix: path.trim_end_matches('/').to_owned(),
         })
     }
+}
+
+fn no_scheme(url: &str) -> String {
+    format!("{url}: a server's URL must begin with http:// or https://")
 }
 
 impl fmt::Display for Address {
