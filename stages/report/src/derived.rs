@@ -58,6 +58,9 @@ fn deviations(data: &Data) -> Result<Table, Miss> {
         let place = entry
             .get("where")
             .map_or_else(|| entry.to_string(), place_text);
+        if entry.get("where").is_some_and(|at| meets_nothing(data, at)) {
+            continue;
+        }
         rows.push(["override".into(), place, reason.into()]);
     }
     for line in study.ledger.iter().filter(|l| l.status != CellStatus::Ok) {
@@ -101,25 +104,49 @@ fn deviations(data: &Data) -> Result<Table, Miss> {
     three(["what", "where", "reason"], &rows)
 }
 
+/// Returns whether an override meets no cell of the study, because a profile leaves its labels out.
+fn meets_nothing(data: &Data, place: &Json) -> bool {
+    let stage = place.get("stage").and_then(Json::as_str);
+    let Some(input) = data
+        .stages()
+        .iter()
+        .find(|s| Some(s.stage.as_str()) == stage)
+    else {
+        return false;
+    };
+    let axes = condition(place);
+    if axes.0.iter().any(|(_, labels)| labels.is_empty()) {
+        return false;
+    }
+    !input
+        .cells
+        .iter()
+        .any(|cell| axes.agrees(&cell.coordinates))
+}
+
 /// Writes where an override applies as coordinates are written, the stage first.
 fn place_text(place: &Json) -> String {
-    let Some(pairs) = place.as_object() else {
+    if !place.is_object() {
         return place.to_string();
-    };
+    }
+    let stage = place.get("stage").and_then(Json::as_str);
+    format!("{} {}", stage.unwrap_or_default(), condition(place))
+        .trim()
+        .to_owned()
+}
+
+/// Returns the labels that an override names.
+fn condition(place: &Json) -> Condition {
     let labels = |value: &Json| match value {
         Json::Array(items) => items.iter().filter_map(Scalar::from_json).collect(),
         one => Scalar::from_json(one).into_iter().collect(),
     };
-    let axes = pairs.iter().filter(|(key, _)| *key != "stage");
-    let axes = Condition(
+    let pairs = place.as_object().into_iter().flatten();
+    let axes = pairs.filter(|(key, _)| *key != "stage");
+    Condition(
         axes.map(|(key, value)| (key.clone(), labels(value)))
             .collect(),
-    );
-    let stage = pairs
-        .get("stage")
-        .and_then(Json::as_str)
-        .unwrap_or_default();
-    format!("{stage} {axes}").trim().to_owned()
+    )
 }
 
 fn three(names: [&str; 3], rows: &[[String; 3]]) -> Result<Table, Miss> {

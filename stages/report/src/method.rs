@@ -110,7 +110,8 @@ pub(crate) fn loads(data: &Data) -> Result<Table, Miss> {
 /// A workload as a stage sent it.
 struct Workload<'a> {
     stage: &'a str,
-    name: String,
+    /// Its name, or the labels that stand for it.
+    names: Vec<String>,
     definition: &'a Json,
     tokens: Option<(i64, i64)>,
 }
@@ -128,24 +129,25 @@ pub(crate) fn workloads(data: &Data) -> Result<Table, Miss> {
                 continue;
             };
             let tokens = facts.tokens(cell)?;
+            let name = name(data, input, cell);
             let known = found
                 .iter_mut()
                 .find(|w| w.stage == input.stage && w.definition == definition);
-            match (known, tokens) {
-                (Some(known), Some((low, high))) => {
-                    let (least, most) = known.tokens.unwrap_or((low, high));
-                    known.tokens = Some((least.min(low), most.max(high)));
-                }
-                (Some(_), None) => {}
-                (None, tokens) => {
-                    let name = name(data, input, cell);
-                    found.push(Workload {
-                        stage: &input.stage,
-                        name,
-                        definition,
-                        tokens,
-                    });
-                }
+            let Some(known) = known else {
+                found.push(Workload {
+                    stage: &input.stage,
+                    names: vec![name],
+                    definition,
+                    tokens,
+                });
+                continue;
+            };
+            if !known.names.contains(&name) {
+                known.names.push(name);
+            }
+            if let Some((low, high)) = tokens {
+                let (least, most) = known.tokens.unwrap_or((low, high));
+                known.tokens = Some((least.min(low), most.max(high)));
             }
         }
     }
@@ -157,7 +159,7 @@ pub(crate) fn workloads(data: &Data) -> Result<Table, Miss> {
     let table = Table::with_metadata(
         vec![
             Column::text("stage", text(&|w| w.stage.to_owned())),
-            Column::text("workload", text(&|w| w.name.clone())),
+            Column::text("workload", text(&|w| w.names.join(", "))),
             Column::text("prompts", text(&|w| clipped(&part(w, "prompts")))),
             Column::int("prompt_tokens_min", tokens(|t| t.0))
                 .unit("tok")

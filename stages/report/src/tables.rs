@@ -228,8 +228,19 @@ pub(crate) fn whole(
     let shown = columns.len() + settings.columns.iter().filter(|c| c.to.is_some()).count();
     if shown < known.len() || rows > WHOLE.1 {
         let experiment = world.spec("name", "").map_err(error_of)?;
+        // Without its profile the command would look for another study.
+        let study = world.data.study().map_err(error_of)?;
+        let profile = match study.spec.get("profile") {
+            Some(profile) if profile.is_string() => {
+                format!(
+                    " --profile {}",
+                    world.spec("profile", "").map_err(error_of)?
+                )
+            }
+            _ => String::new(),
+        };
         parts.push(format!(
-            "More columns or rows: `benchtrail show {experiment}.yaml {name}`."
+            "More columns or rows: `benchtrail show {experiment}.yaml {name}{profile}`."
         ));
     }
     parts.extend(family_note(world, &view)?);
