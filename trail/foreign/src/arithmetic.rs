@@ -125,9 +125,39 @@ fn same_unit(a: &Quantity, b: &Quantity) -> (Quantity, Quantity) {
     (a, b.clone())
 }
 
+/// The words of [`CHANGE`] that say what became of the first number, and so name it as the base. Of the
+/// others, such as *faster*, texts mean either.
+const OF_THE_FIRST: &[&str] = &[
+    "drop",
+    "dropped",
+    "reduction",
+    "reduced",
+    "decrease",
+    "decreased",
+    "increase",
+    "increased",
+    "fall",
+    "fell",
+    "rise",
+    "rose",
+    "growth",
+    "grew",
+    "less",
+    "fewer",
+    "saving",
+    "cut",
+    "decline",
+    "declined",
+];
+
 /// Whether a claimed share or factor can be the change from `a` to `b`. Either may be the base: texts say "40 %
 /// faster" of both. Of percentages the difference in points is allowed as well.
 pub(crate) fn is_change(claim: &Quantity, a: &Quantity, b: &Quantity) -> bool {
+    is_change_of(claim, a, b, false)
+}
+
+/// The same, where it may be known that the first number is the base.
+fn is_change_of(claim: &Quantity, a: &Quantity, b: &Quantity, of_first: bool) -> bool {
     let (a, b) = same_unit(a, b);
     let scale = if claim.is_percent() { 100.0 } else { 1.0 };
     let mut stated = claim.clone();
@@ -142,6 +172,12 @@ pub(crate) fn is_change(claim: &Quantity, a: &Quantity, b: &Quantity) -> bool {
         |a, b| (a / b).abs(),
     ];
     let points = claim.is_percent() && (b.is_percent() || b.unit.is_empty());
+    // A percentage of the first number has one form; a factor may be read either way.
+    let forms = if of_first && claim.is_percent() {
+        &forms[..1]
+    } else {
+        &forms[..]
+    };
     forms.iter().any(|form| {
         let (low, high) = spread(&a, &b, |a, b| scale * form(a, b));
         stated.agrees(low, high)
@@ -194,7 +230,9 @@ fn changes(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
                 && (!b.unit.is_empty() || between.ends_with('('))
                 && between.len() <= 40
                 && !between.contains([';', '.', '/'])
-                && (between.ends_with('(') || between.ends_with("from"));
+                && (between.ends_with('(')
+                    || between.ends_with("from")
+                    || between.ends_with(':') && said_change(scope, before));
             let verb = words(scope.before(before))
                 .iter()
                 .rev()
@@ -202,8 +240,15 @@ fn changes(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
                 .any(|word| CHANGE.contains(&word.text.as_str()));
             (leads && rate(before) && (verb || said_change(scope, before))).then_some(before)
         });
+        let of_first = |claim: &Quantity| {
+            let next = scope.words_after(claim, 1);
+            claim.signed
+                || next
+                    .first()
+                    .is_some_and(|word| OF_THE_FIRST.contains(&word.text.as_str()))
+        };
         if let Some(claim) = claim
-            && !is_change(claim, a, b)
+            && !is_change_of(claim, a, b, of_first(claim))
         {
             let (first, second) = same_unit(a, b);
             let change = 100.0 * (second.value - first.value) / first.value;
@@ -434,9 +479,14 @@ fn shares(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
             .filter(|p| p.is_percent() && scope.between(p, k) == "(");
         let after = scope.numbers.get(at + 2).filter(|p| {
             let text = scope.between(m, p);
+            // More words may stand before a bracket that holds nothing else: `(96 %)`.
+            let alone = scope.after(p).trim_start().starts_with(')');
+            let bracket = text.ends_with('(') && alone && !text.contains([',', ';', '.', ':']);
+            let said = words(text);
             p.is_percent()
                 && (text.ends_with('(') || text == "=" || text == ",")
-                && words(text).len() <= 3
+                && said.len() <= if bracket { 6 } else { 3 }
+                && !said.iter().any(|word| CHANGE.contains(&word.text.as_str()))
                 && (of || text != ",")
         });
         let Some(p) = before.or(after) else { continue };

@@ -157,19 +157,34 @@ pub(crate) fn siblings(tables: &[Table]) -> Vec<Vec<&Table>> {
     groups.into_values().collect()
 }
 
+/// How a row sums up the rows above it, by its label.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Summary {
+    Sum,
+    PerhapsSum,
+    Mean,
+}
+
 /// Rows that sum up the rows above them.
 fn summaries(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
     let kind = |label: &str| {
         let words = words(label);
         let first = words.first().map(|word| word.text.as_str());
         match first {
-            Some("total" | "sum") if words.len() <= 2 => Some(true),
-            Some("average" | "mean" | "avg") if words.len() <= 2 => Some(false),
+            Some("total" | "sum") if words.len() <= 2 => Some(Summary::Sum),
+            // Such a row may also be of something else; more columns must show that it is a sum.
+            Some("all" | "overall" | "together" | "combined") if words.len() == 1 => {
+                Some(Summary::PerhapsSum)
+            }
+            Some("average" | "mean" | "avg") if words.len() <= 2 => Some(Summary::Mean),
             _ => None,
         }
     };
     for (row, label) in grid.labels.iter().enumerate() {
-        let Some(sum) = kind(label) else { continue };
+        let Some(kind_of_row) = kind(label) else {
+            continue;
+        };
+        let sum = kind_of_row != Summary::Mean;
         let above: Vec<usize> = (0..row)
             .filter(|r| kind(&grid.labels[*r]).is_none())
             .collect();
@@ -213,9 +228,14 @@ fn summaries(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
         }
         for (column, value, alone) in &breaks {
             // Averages may be weighted, and totals may be of other things: another column must show the rule.
-            if holds > breaks.len()
-                || holds == breaks.len() && holds > 0
-                || *alone && breaks.len() == 1 && holds == 0 && grid.names.len() == 1
+            let shown_twice = holds >= 2 || kind_of_row != Summary::PerhapsSum;
+            if holds > breaks.len() && shown_twice
+                || holds == breaks.len() && holds > 0 && kind_of_row != Summary::PerhapsSum
+                || *alone
+                    && kind_of_row != Summary::PerhapsSum
+                    && breaks.len() == 1
+                    && holds == 0
+                    && grid.names.len() == 1
             {
                 let message = format!(
                     "the rows above give {}, not {}",
@@ -422,7 +442,7 @@ fn relations(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
         let sure = if promised.contains(&best.form) && alike {
             holds >= 1 && breaks <= holds
         } else {
-            holds >= 4 && breaks * 5 <= holds
+            holds >= 4 && breaks * 4 <= holds
         };
         let broken: Vec<usize> = best
             .breaks

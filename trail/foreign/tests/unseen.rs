@@ -21,7 +21,7 @@ const FORMS: &[(&str, &str, &str, bool)] = &[
     ("half of, in words", "# Note\n\n## Runs\n\n| Run | Cold start (s) | Warm start (s) |\n|---|---:|---:|\n| r1 | 12.0 | 3.0 |\n| r2 | 15.0 | 5.0 |\n| r3 | 9.0 | 4.5 |\n\nOn r2 a warm start takes half as long as a cold start.\n", "# Note\n\n## Runs\n\n| Run | Cold start (s) | Warm start (s) |\n|---|---:|---:|\n| r1 | 12.0 | 3.0 |\n| r2 | 15.0 | 5.0 |\n| r3 | 9.0 | 4.5 |\n\nOn r3 a warm start takes half as long as a cold start.\n", false),
     ("reduction in percent between columns", "# Note\n\n## Runs\n\n| Run | Cold start (s) | Warm start (s) |\n|---|---:|---:|\n| r1 | 12.0 | 3.0 |\n| r2 | 15.0 | 5.0 |\n| r3 | 9.0 | 4.5 |\n\nWarm starts cut the start time of r2 by 50%.\n", "# Note\n\n## Runs\n\n| Run | Cold start (s) | Warm start (s) |\n|---|---:|---:|\n| r1 | 12.0 | 3.0 |\n| r2 | 15.0 | 5.0 |\n| r3 | 9.0 | 4.5 |\n\nWarm starts cut the start time of r3 by 50%.\n", false),
     ("arrow with percent", "# Note\n\nThe cache cut the latency from 80 ms to 60 ms (-30%).\n", "# Note\n\nThe cache cut the latency from 80 ms to 60 ms (-25%).\n", true),
-    ("arrow written out", "# Note\n\nMemory: 4.0 GB → 5.0 GB (+20%).\n", "# Note\n\nMemory: 4.0 GB → 5.0 GB (+25%).\n", false),
+    ("arrow written out", "# Note\n\nMemory: 4.0 GB → 5.0 GB (+20%).\n", "# Note\n\nMemory: 4.0 GB → 5.0 GB (+25%).\n", true),
     ("speed-up of two times", "# Note\n\nA build took 90 s before and takes 30 s now, a 2x speedup.\n", "# Note\n\nA build took 90 s before and takes 30 s now, a 3x speedup.\n", false),
     ("percentages that do not make a whole", "# Note\n\n| Cause | Share |\n|---|---:|\n| network | 40% |\n| disk | 35% |\n| other | 20% |\n| Total | 100% |\n", "# Note\n\n| Cause | Share |\n|---|---:|\n| network | 40% |\n| disk | 35% |\n| other | 25% |\n| Total | 100% |\n", false),
     ("k of m with a percentage", "# Note\n\nOf 240 parcels 36 came late (12%).\n", "# Note\n\nOf 240 parcels 36 came late (15%).\n", false),
@@ -40,7 +40,7 @@ const FORMS: &[(&str, &str, &str, bool)] = &[
 ];
 
 #[test]
-fn of_thirty_forms_that_no_rule_was_written_for_eight_are_found_and_no_twin_is_reported() {
+fn of_thirty_forms_that_no_rule_was_written_for_nine_are_found_and_no_twin_is_reported() {
     let mut hits = 0;
     for (name, wrong, right, is_found) in FORMS {
         let (bad, good) = (audit("a.md", wrong, &[]), audit("a.md", right, &[]));
@@ -48,5 +48,5 @@ fn of_thirty_forms_that_no_rule_was_written_for_eight_are_found_and_no_twin_is_r
         assert_eq!(!bad.findings.is_empty(), *is_found, "{name}: {bad}");
         hits += usize::from(*is_found);
     }
-    assert_eq!((FORMS.len(), hits), (30, 8));
+    assert_eq!((FORMS.len(), hits), (30, 9));
 }
