@@ -302,3 +302,39 @@ fn mistakes_in_a_group_are_told_with_their_places_before_anything_starts() {
         assert!(all.contains(told), "{told}: {all}");
     }
 }
+
+/// Writes how many servers it was given.
+const COUNT: &str = r#"
+import sys
+with open(sys.argv[2] + "/given.csv", "w") as file:
+    file.write("servers\n%d\n" % len(set(sys.argv[1].split(","))))
+"#;
+
+#[test]
+fn a_program_gets_every_server_that_a_load_would_go_to_and_never_one_of_several() {
+    let text = STUDY
+        .split("  front:")
+        .next()
+        .expect("the part before the stages of the balancer");
+    let program = |placeholder: &str| {
+        format!(
+            "{text}  server:\n    kind: serve\n    needs: [machine]\n    roles:\n      replica: \
+             {{count: 2, settings: {{parallel: 1, context: 512, threads: 1}}, gpus: [\"\", \"\"]}}\n  \
+             count:\n    kind: run\n    needs: [server]\n    program: {{script: count.py}}\n    \
+             arguments: [\"{{{placeholder}}}\", \"{{out}}\"]\n    tables: {{given: {{file: given.csv, \
+             columns: {{servers: {{type: integer}}}}}}}}\n"
+        )
+    };
+    let project = project(&program("url"));
+    fs::write(project.path().join("experiments/count.py"), COUNT).expect("a file");
+    let told = project.run(["plan", "experiments/group.yaml"]).stderr;
+    let said = "the stage has 2 servers, and `{url}` is the address of one";
+    assert!(told.contains(said), "{told}");
+    let study = project.path().join("experiments/group.yaml");
+    fs::write(study, program("urls")).expect("a file");
+    project
+        .run(["run", "experiments/group.yaml", "--trust"])
+        .ok();
+    let given = ask(&project, r#"select servers from "count.given""#);
+    assert_eq!(given, json!([{"servers": 2}]));
+}

@@ -13,9 +13,6 @@ use serde_json::json;
 use crate::prepare::Prepared;
 use crate::settings::{Choice, Named, Parameters};
 
-/// What is said of the host of a server that runs already.
-pub(crate) const ELSEWHERE: &str = "not known: the server runs already";
-
 /// What is said of a machine that OpenSSH reaches: what is measured went through its tunnel.
 pub(crate) const OVER_SSH: &str = "over SSH";
 

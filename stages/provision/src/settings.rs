@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::container::ContainerSettings;
-use crate::descriptor::{ELSEWHERE, OVER_SSH};
+use crate::descriptor::OVER_SSH;
 use crate::installed;
 use crate::machine::Machine;
 use crate::remote::REACHED;
@@ -161,7 +161,7 @@ impl Parameters {
         }
         if matches!(engine.definition.launch.program, Program::Running(_)) {
             facets = client_facets(facets);
-            facets.insert("host".to_owned(), json!(ELSEWHERE));
+            facets.insert("host".to_owned(), json!(contract::HOST_NOT_KNOWN));
             let declared = &engine.definition.facts.host;
             if !declared.is_empty() {
                 facets.insert(DECLARED.to_owned(), json!(declared));

@@ -15,8 +15,8 @@ const DESCRIPTORS: [&str; 3] = ["host", "environment", "server"];
 pub(crate) const FACETS: &str = "facets-";
 
 /// What the column `state` says.
-pub(crate) const STATE: &str = "same, planned (set from an axis), follows (computed from planned values), confound, or \
-    unmatched";
+pub(crate) const STATE: &str = "same, unknown, planned (set from an axis), follows (computed from planned values), confound, \
+    or unmatched";
 
 /// What a cell is made of: values by facet.
 pub(crate) type Facets = BTreeMap<String, String>;
@@ -176,6 +176,11 @@ fn follows_choice(data: &Data, stage: &str, key: &str, sides: &[(&Coordinates, &
     })
 }
 
+/// Whether a value says that nobody knows it.
+fn is_unknown(value: &str) -> bool {
+    matches!(value, "unknown" | contract::HOST_NOT_KNOWN)
+}
+
 /// How each facet stands, the sides compared.
 fn states<'a>(
     data: &Data,
@@ -196,6 +201,8 @@ fn states<'a>(
             .collect::<Vec<_>>()
     };
     let state = |key: &str| match values(key).into_iter().collect::<BTreeSet<_>>() {
+        // Two things of which nobody knows anything are not known to be the same.
+        values if values.len() < 2 && values.iter().flatten().any(|v| is_unknown(v)) => "unknown",
         values if values.len() < 2 => "same",
         _ if is_planned(data, stage, key) => "planned",
         _ if follows_choice(data, stage, key, &placed) => "follows",
@@ -253,7 +260,7 @@ fn differences(data: &Data) -> Result<Vec<Difference>, Miss> {
                 Err(miss) => return Err(miss),
             };
             for (key, kind) in states(data, &input.stage, &sides) {
-                if kind == "same" {
+                if matches!(kind, "same" | "unknown") {
                     continue;
                 }
                 let value = |facets: &Facets| facets.get(key).map_or("(absent)", |v| v).to_owned();

@@ -251,7 +251,8 @@ fn commands(data: &Data) -> Result<Table, Miss> {
             let parts =
                 ["program", "arguments"].map(|part| facets.get(&format!("server.command.{part}")));
             let command: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
-            if !command.is_empty() {
+            // A server that runs already has none.
+            if command.iter().any(|part| !part.is_empty()) {
                 let variables = variables(facets, &inherited);
                 let words = variables.iter().map(String::as_str).chain(command);
                 rows.push([

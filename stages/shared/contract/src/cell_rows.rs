@@ -224,8 +224,8 @@ pub fn metrics_source(labels: &str) -> &str {
 /// Returns by how much a counter of the server, summed over its series, rose from before `from` to
 /// after `to` (ns since the cell's start). The table has the columns of `server_metrics`.
 ///
-/// `None` if that is not known: an address that has the counter, or one of `members` (names of members
-/// of a group that must have it), was not scraped at both ends, or a series fell or ended.
+/// `None` if that is not known: an address that has the counter, or one of `members` (the members of a
+/// group that count), was not scraped at both ends, or a series fell or ended.
 pub fn server_counter(
     table: &Table,
     name: &str,
@@ -246,24 +246,28 @@ pub fn server_counter(
             series.entry(labels).or_default().insert(at, values[i]?);
         }
     }
-    let having: BTreeSet<&str> = series.keys().map(|labels| metrics_source(labels)).collect();
-    let has = |member: &String| having.contains(format!("member=\"{member}\"").as_str());
-    if having.is_empty() || !members.iter().all(has) {
+    if series.is_empty() {
         return None;
+    }
+    let members = members.iter().map(|member| format!("member=\"{member}\""));
+    let members: Vec<String> = members.collect();
+    let having = series.keys().map(|labels| metrics_source(labels));
+    let mut ends: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
+    for source in having.chain(members.iter().map(String::as_str)) {
+        let scraped = scrapes.get(source)?;
+        let first = *scraped.range(..=from).next_back()?;
+        let last = *scraped.range(to..).next()?;
+        ends.insert(source, (first, last));
     }
     let mut rise = 0.0;
     for (labels, samples) in &series {
-        let scraped = &scrapes[metrics_source(labels)];
-        let (first, last) = (
-            scraped.range(..=from).next_back()?,
-            scraped.range(to..).next()?,
-        );
+        let (first, last) = ends[metrics_source(labels)];
+        let before = samples.get(&first).copied();
         // A series that begins during the load was at 0 before.
-        let before = samples.get(first).copied();
-        if before.is_none() && samples.first_key_value().is_some_and(|(at, _)| at < first) {
+        if before.is_none() && samples.first_key_value().is_some_and(|(at, _)| *at < first) {
             return None;
         }
-        let delta = samples.get(last)? - before.unwrap_or_default();
+        let delta = samples.get(&last)? - before.unwrap_or_default();
         if delta < 0.0 {
             return None;
         }

@@ -271,6 +271,9 @@ pub struct RoleDescriptor {
     pub server: ServerDescriptor,
 }
 
+/// The facet `host` of a server that runs already.
+pub const HOST_NOT_KNOWN: &str = "not known: the server runs already";
+
 /// The facet that holds what the user declares of a machine that nobody has looked at.
 pub const DECLARED: &str = "declared";
 

@@ -40,9 +40,9 @@ pub use cell_rows::{CellRows, metrics_source, server_counter};
 pub use declare::{ColumnSpec, ColumnType, Plain, Row, TableSpec, UnknownWord, Value, Word};
 pub use documents::{
     Counters, DECLARED, Endpoints, EngineIdentity, EngineSource, Environment, EventPattern,
-    Exporter, InstalledSoftware, LiveElsewhere, LiveEnvironment, LiveMember, LiveServer,
-    LiveWorker, ModelIdentity, ModelShape, PassedOver, PinnedFile, PinnedPackage, PromptCache,
-    RoleDescriptor, ServerCommand, ServerDescriptor, Telling, WeightsIdentity,
+    Exporter, HOST_NOT_KNOWN, InstalledSoftware, LiveElsewhere, LiveEnvironment, LiveMember,
+    LiveServer, LiveWorker, ModelIdentity, ModelShape, PassedOver, PinnedFile, PinnedPackage,
+    PromptCache, RoleDescriptor, ServerCommand, ServerDescriptor, Telling, WeightsIdentity,
 };
 pub use format::{ReadError, TableFormat};
 pub use interval::IntervalEnd;

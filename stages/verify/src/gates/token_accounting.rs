@@ -127,33 +127,32 @@ fn window(rows: &contract::CellRows) -> Option<(i64, i64)> {
     Some((from, to))
 }
 
-/// Returns the members of a group whose counters make the sum: those that are loaded if one of them was
-/// scraped at all, else none in particular.
+/// Returns the members of a group whose counters make the sum: all whose engine is that of a member with
+/// metrics. A balancer before them has none.
 fn counting(cell: &Cell<'_>, rows: &contract::CellRows) -> Vec<String> {
-    let Ok(Some(members)) = cell.table("members") else {
+    let Ok(Some(table)) = cell.table("members") else {
         return Vec::new();
     };
-    let (Ok(names), Ok(loaded)) = (members.text("member"), members.boolean("loaded")) else {
+    let (Ok(names), Ok(engines)) = (table.text("member"), table.text("engine")) else {
         return Vec::new();
     };
-    let loaded = names.iter().zip(loaded).filter(|(_, is)| *is == Some(true));
-    let loaded: Vec<String> = loaded
-        .filter_map(|(name, _)| name.map(str::to_owned))
+    let members: Vec<(&str, &str)> = names
+        .into_iter()
+        .zip(engines)
+        .filter_map(|(name, engine)| Some((name?, engine?)))
         .collect();
     let metrics = rows.server_metrics.as_ref();
     let labels = metrics.and_then(|table| table.text("labels").ok());
-    let sources: BTreeSet<&str> = labels
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(contract::metrics_source)
-        .collect();
-    let scraped = |name: &String| sources.contains(format!("member=\"{name}\"").as_str());
-    if loaded.iter().any(scraped) {
-        loaded
-    } else {
-        Vec::new()
-    }
+    let labels = labels.into_iter().flatten().flatten();
+    let sources: BTreeSet<&str> = labels.map(contract::metrics_source).collect();
+    let scraped = |name: &str| sources.contains(format!("member=\"{name}\"").as_str());
+    let counted = members.iter().filter(|(name, _)| scraped(name));
+    let engines: BTreeSet<&str> = counted.map(|(_, engine)| *engine).collect();
+    members
+        .iter()
+        .filter(|(_, engine)| engines.contains(engine))
+        .map(|(name, _)| (*name).to_owned())
+        .collect()
 }
 
 /// Returns the counter that the definition of the cell's engine names; where none is at hand,
