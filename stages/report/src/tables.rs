@@ -229,7 +229,7 @@ pub(crate) fn whole(
     if shown < known.len() || rows > WHOLE.1 {
         let experiment = world.spec("name", "").map_err(error_of)?;
         // Without its profile the command would look for another study.
-        let study = world.data.study().map_err(error_of)?;
+        let study = world.data.study().map_err(|e| error_of(e.into()))?;
         let profile = match study.spec.get("profile") {
             Some(profile) if profile.is_string() => {
                 format!(

@@ -1,0 +1,119 @@
+//! Twenty benchmark reports of many styles, written before any rule was changed for them. Each has false statements
+//! with true twins, `{{class¦true¦false}}`; half have their data beside them. One false statement at a time is put
+//! into a report that is otherwise true.
+//!
+//!     cargo test -p foreign --test reports -- --nocapture
+
+#![expect(clippy::print_stderr, reason = "prints the figures that the docs quote")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use foreign::{Table, audit, read_tables};
+
+/// A statement of a report.
+struct Plant {
+    class: String,
+    right: String,
+    wrong: String,
+}
+
+/// A report: the texts between the plants, and the plants.
+struct Report {
+    name: String,
+    texts: Vec<String>,
+    plants: Vec<Plant>,
+    data: Vec<Table>,
+}
+
+impl Report {
+    /// Returns the report with one plant false, or with none.
+    fn with(&self, wrong: Option<usize>) -> String {
+        let mut text = self.texts[0].clone();
+        for (i, (plant, after)) in self.plants.iter().zip(&self.texts[1..]).enumerate() {
+            text.push_str(if wrong == Some(i) {
+                &plant.wrong
+            } else {
+                &plant.right
+            });
+            text.push_str(after);
+        }
+        text
+    }
+}
+
+fn reports() -> Vec<Report> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reports");
+    let files = std::fs::read_dir(folder).unwrap();
+    let mut files: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
+    files.sort();
+    let is_report = |path: &&PathBuf| path.extension().is_some_and(|e| e == "md");
+    let report = |path: &PathBuf| {
+        let text = std::fs::read_to_string(path).unwrap();
+        let (mut texts, mut plants) = (Vec::new(), Vec::new());
+        for (i, part) in text.split("{{").enumerate() {
+            let Some((plant, after)) = part.split_once("}}").filter(|_| i > 0) else {
+                texts.push(part.to_owned());
+                continue;
+            };
+            let parts: Vec<&str> = plant.split('¦').collect();
+            let [class, right, wrong] = parts[..] else {
+                panic!("{}: {plant}", path.display());
+            };
+            plants.push(Plant {
+                class: class.to_owned(),
+                right: right.to_owned(),
+                wrong: wrong.to_owned(),
+            });
+            texts.push(after.to_owned());
+        }
+        let beside = ["csv", "jsonl"].map(|e| path.with_extension(e));
+        let beside: Vec<PathBuf> = beside.into_iter().filter(|p| p.exists()).collect();
+        let data = match beside.as_slice() {
+            [] => Vec::new(),
+            files => read_tables(files).unwrap().0,
+        };
+        Report {
+            name: path.file_stem().unwrap().to_string_lossy().into_owned(),
+            texts,
+            plants,
+            data,
+        }
+    };
+    files.iter().filter(is_report).map(report).collect()
+}
+
+#[test]
+fn nothing_is_reported_of_twenty_true_reports_and_some_of_each_false_one_is_found() {
+    let reports = reports();
+    // By class: found and made, without data and with.
+    let mut found: BTreeMap<&str, [usize; 4]> = BTreeMap::new();
+    for report in &reports {
+        for data in [&[][..], &report.data] {
+            let at = if data.is_empty() { 0 } else { 2 };
+            let right = audit("a.md", &report.with(None), data);
+            assert!(right.findings.is_empty(), "{}: {right}", report.name);
+            for (i, plant) in report.plants.iter().enumerate() {
+                let counts = found.entry(&plant.class).or_default();
+                let wrong = audit("a.md", &report.with(Some(i)), data);
+                counts[at] += usize::from(!wrong.findings.is_empty());
+                counts[at + 1] += 1;
+            }
+            if report.data.is_empty() {
+                break;
+            }
+        }
+    }
+    let mut all = [0; 4];
+    for (class, counts) in &found {
+        eprintln!(
+            "{class:22} {} of {}, with data {} of {}",
+            counts[0], counts[1], counts[2], counts[3]
+        );
+        for (all, count) in all.iter_mut().zip(counts) {
+            *all += count;
+        }
+    }
+    assert_eq!(reports.len(), 20);
+    assert_eq!(all, [0, 68, 0, 42], "found and made, without data and with");
+}
