@@ -223,7 +223,14 @@ fn summaries(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
                 let counts = parts.iter().all(|part| part.is_count()) && stated.is_count();
                 let most = parts.iter().map(|part| part.value).fold(f64::MIN, f64::max);
                 let near = (0.6..1.6).contains(&(stated.value / value)) && stated.value > most;
-                breaks.push((column, value, sum && counts && near));
+                // A share or a factor of the whole is no sum, and in a row that may be of something else
+                // only counts are.
+                let share =
+                    stated.is_percent() || stated.unit == "x" || grid.names[column].contains('%');
+                let summed = !sum || !share && (kind_of_row == Summary::Sum || counts && near);
+                if summed {
+                    breaks.push((column, value, sum && counts && near));
+                }
             }
         }
         for (column, value, alone) in &breaks {
