@@ -191,6 +191,10 @@ fn summaries(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
         if above.len() < 2 || above.len() + 1 < row {
             continue;
         }
+        // Beside a minimum or a percentile, an average is that of the values behind both.
+        if !sum && above.iter().any(|r| rank(&grid.labels[*r]).is_some()) {
+            continue;
+        }
         let (mut holds, mut breaks) = (0usize, Vec::new());
         for column in 0..grid.names.len() {
             let parts: Vec<&Quantity> = above
