@@ -2,12 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::axes::AxisDraft;
+use typed_index_collections::TiSlice;
+
+use super::axes::Axes;
 use super::diagnostics::{Mistake, Sink};
 use super::interpolate::{Scope, Values};
 use super::stages::Draft;
 use super::tree::{Node, Value};
 use crate::design::BLOCK;
+use crate::ids::{AxisId, DraftId};
 use crate::stage::Step;
 
 /// Reports every axis of the experiment's own file that no stage has in its `over`. A file that is extended may
@@ -17,15 +20,15 @@ use crate::stage::Step;
 /// without naming it in its `over`.
 pub(super) fn check(
     root: &Node,
-    drafts: &[Draft],
-    axes: &[AxisDraft],
+    drafts: &TiSlice<DraftId, Draft>,
+    axes: &Axes,
     values: &Values,
     sink: &Sink,
 ) {
     if drafts.is_empty() || drafts.iter().any(has_wrong_over) {
         return;
     }
-    let every: Vec<usize> = (0..axes.len()).collect();
+    let every: Vec<AxisId> = axes.keys().collect();
     let scope = Scope {
         parameters: values,
         axes,
@@ -35,7 +38,7 @@ pub(super) fn check(
     let mut used = BTreeSet::new();
     for draft in drafts {
         used.extend(draft.over.iter().copied());
-        used.extend(scope.references(draft.node));
+        used.extend(scope.references(draft.node).into_iter().map(|at| every[at]));
     }
     let declared = root.get("axes").map(Node::entries).unwrap_or_default();
     // An axis of the design's own name has its mistake already.
@@ -43,8 +46,9 @@ pub(super) fn check(
         .iter()
         .filter(|(key, _)| key.span.source == root.span.source && key.text != BLOCK);
     for (key, _) in own {
-        let at = axes.iter().position(|axis| axis.name == key.text);
-        if at.is_none_or(|at| axes[at].broken || used.contains(&at)) {
+        let mut declared = axes.iter_enumerated();
+        let found = declared.find(|(_, axis)| axis.name == key.text);
+        if found.is_none_or(|(at, axis)| axis.broken || used.contains(&at)) {
             continue;
         }
         let route = ["axes", &key.text].map(|step| Step::Key(step.to_owned()));
