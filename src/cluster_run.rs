@@ -1,11 +1,13 @@
-//! What a run and a plan have to do with Slurm.
+//! What a run and a plan have to do with launches that other machines execute.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 
-use ::cluster::{AT_ONCE, Asked, Came, Cluster, ClusterError, Slurm};
+use ::cluster::{AT_ONCE, Asked, Came, Cluster, ClusterError, Hosts, Placement, Slurm};
 use artifacts::Store;
+use pipeline::lock::lock_path;
 use pipeline::{Class, Permit, PlanOptions, Shard};
+use remote::Remote;
 use serde_json::{Value, json};
 
 use crate::exit::Stop;
@@ -15,6 +17,9 @@ use crate::terminal::complain;
 
 /// Options that may differ between the jobs of one study are listed up to here.
 const LISTED: usize = 4;
+
+/// Hosts of a pool are listed up to here.
+const LISTED_HOSTS: usize = 16;
 
 /// How a run goes on.
 #[derive(Clone, Copy)]
@@ -27,7 +32,7 @@ pub(crate) struct How<'a> {
     pub(crate) quiet: bool,
 }
 
-/// Has Slurm's machines execute what is placed there; `None` if nothing is.
+/// Has other machines execute what is placed there; `None` if nothing is.
 ///
 /// # Errors
 /// If the study cannot be planned, or a store or Slurm refuses.
@@ -38,11 +43,24 @@ pub(crate) struct How<'a> {
 pub(crate) fn execute(
     session: &Session,
     store: &Store,
-    shared: &Shared,
+    shared: Option<&Shared>,
     options: &PlanOptions,
     permit: &Permit,
     how: How<'_>,
 ) -> Result<Option<Came>, Stop> {
+    let stages = &session.experiment.stages;
+    let is_placed = stages.iter().any(|stage| !stage.placements.is_empty());
+    let own;
+    let shared = match shared {
+        Some(shared) => shared,
+        None if !is_placed => return Ok(None),
+        // Hosts of a pool need none: what they put and read lies beside the jobs, until all is taken in.
+        None => {
+            let folder = ::cluster::own_store(store.root(), &lock_path(&session.experiment));
+            own = Shared::new(Remote::open_or_create(&folder.to_string_lossy())?);
+            &own
+        }
+    };
     let tell = |line: &str| {
         if !how.quiet {
             complain(line);
@@ -71,32 +89,44 @@ pub(crate) fn execute(
 }
 
 /// A shard, and what its job asks of Slurm.
-struct Planned<'a> {
+struct OfSlurm<'a> {
     shard: &'a Shard,
     slurm: Slurm,
     node: Option<String>,
     options: Vec<String>,
 }
 
-fn planned(shards: &[Shard]) -> Vec<Planned<'_>> {
-    let read = |(i, shard): (usize, &'_ Shard)| {
+/// What a plan has executed elsewhere.
+#[derive(Default)]
+struct Planned<'a> {
+    slurm: Vec<OfSlurm<'a>>,
+    pool: Vec<(&'a Shard, Hosts)>,
+}
+
+fn planned(shards: &[Shard]) -> Planned<'_> {
+    let mut planned = Planned::default();
+    for shard in shards {
         // The settings were checked when the experiment was read.
-        let slurm: Slurm = serde_json::from_value(shard.placement.clone()).unwrap_or_default();
-        let node = slurm.node(shard.block.unwrap_or(i + 1)).map(str::to_owned);
-        (slurm, node)
-    };
-    let shards = shards.iter().enumerate();
-    shards
-        .map(|(i, shard)| {
-            let (slurm, node) = read((i, shard));
-            Planned {
-                options: slurm.options(node.as_deref(), shard.timeout),
-                shard,
-                slurm,
-                node,
+        match serde_json::from_value(shard.placement.clone()) {
+            Ok(Placement::Slurm(slurm)) => {
+                let node = slurm.node(shard.turn).map(str::to_owned);
+                planned.slurm.push(OfSlurm {
+                    options: slurm.options(node.as_deref(), shard.timeout),
+                    shard,
+                    slurm,
+                    node,
+                });
             }
-        })
-        .collect()
+            Ok(Placement::Pool(hosts)) => planned.pool.push((shard, hosts)),
+            Err(_) => {}
+        }
+    }
+    planned
+}
+
+/// Tells whether what a plan has executed elsewhere needs a shared store.
+pub(crate) fn needs_store(shards: &[Shard]) -> bool {
+    !planned(shards).slurm.is_empty()
 }
 
 fn measured(shard: &Shard) -> usize {
@@ -104,9 +134,22 @@ fn measured(shard: &Shard) -> usize {
     measured.count()
 }
 
-/// Returns what a plan asks of Slurm, as lines for people.
+fn one(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        n => format!("{n} {what}s"),
+    }
+}
+
+/// Returns what a plan has executed elsewhere, as lines for people.
 pub(crate) fn lines(shards: &[Shard]) -> Vec<String> {
     let planned = planned(shards);
+    let mut lines = lines_of_slurm(&planned.slurm);
+    lines.extend(lines_of_pool(&planned.pool));
+    lines
+}
+
+fn lines_of_slurm(planned: &[OfSlurm<'_>]) -> Vec<String> {
     if planned.is_empty() {
         return Vec::new();
     }
@@ -114,11 +157,7 @@ pub(crate) fn lines(shards: &[Shard]) -> Vec<String> {
         .iter()
         .map(|p| p.slurm.at_once.unwrap_or(AT_ONCE))
         .max();
-    let cells: usize = shards.iter().map(measured).sum();
-    let one = |count: usize, what: &str| match count {
-        1 => format!("1 {what}"),
-        n => format!("{n} {what}s"),
-    };
+    let cells: usize = planned.iter().map(|p| measured(p.shard)).sum();
     let mut lines = vec![format!(
         "Slurm: {} for {}, at most {} at once",
         one(planned.len(), "job"),
@@ -126,7 +165,7 @@ pub(crate) fn lines(shards: &[Shard]) -> Vec<String> {
         at_once.unwrap_or(AT_ONCE)
     )];
     let mut commands: BTreeMap<String, usize> = BTreeMap::new();
-    for job in &planned {
+    for job in planned {
         *commands.entry(job.options.join(" ")).or_default() += 1;
     }
     for (options, count) in commands.iter().take(LISTED) {
@@ -157,22 +196,106 @@ pub(crate) fn lines(shards: &[Shard]) -> Vec<String> {
     lines
 }
 
-/// Returns what a plan asks of Slurm, as a document.
-pub(crate) fn json_of(shards: &[Shard]) -> Value {
+/// What a host of the pool is to execute.
+#[derive(Default)]
+struct Share {
+    launches: usize,
+    cells: usize,
+    blocks: BTreeSet<usize>,
+}
+
+fn lines_of_pool(planned: &[(&Shard, Hosts)]) -> Vec<String> {
+    let mut shares: BTreeMap<&str, Share> = BTreeMap::new();
+    for (shard, hosts) in planned {
+        for host in &hosts.hosts {
+            shares.entry(&host.name).or_default();
+        }
+        if let Some(home) = hosts.home(shard.turn) {
+            let share = shares.entry(&home.name).or_default();
+            share.launches += 1;
+            share.cells += measured(shard);
+            share.blocks.extend(shard.block);
+        }
+    }
+    if shares.is_empty() {
+        return Vec::new();
+    }
+    let cells = planned.iter().map(|(shard, _)| measured(shard)).sum();
+    let mut lines = vec![format!(
+        "pool: {} for {} on {}, each with one launch at a time",
+        match planned.len() {
+            1 => "1 launch".to_owned(),
+            n => format!("{n} launches"),
+        },
+        one(cells, "measured cell"),
+        one(shares.len(), "host")
+    )];
+    for (name, share) in shares.iter().take(LISTED_HOSTS) {
+        let blocks: Vec<String> = share.blocks.iter().map(ToString::to_string).collect();
+        let of_blocks = match blocks.as_slice() {
+            [] => String::new(),
+            [block] => format!(" (block {block})"),
+            blocks => format!(" (blocks {})", blocks.join(", ")),
+        };
+        lines.push(format!(
+            "  {name}: {} with {}{of_blocks}",
+            match share.launches {
+                1 => "1 launch".to_owned(),
+                n => format!("{n} launches"),
+            },
+            one(share.cells, "measured cell")
+        ));
+    }
+    if shares.len() > LISTED_HOSTS {
+        lines.push(format!(
+            "  {} more; `--json` has them",
+            one(shares.len() - LISTED_HOSTS, "host")
+        ));
+    }
+    let counts: BTreeSet<usize> = shares.values().map(|share| share.blocks.len()).collect();
+    lines.push(
+        match (shares.len(), planned.iter().any(|(shard, _)| shard.block.is_some())) {
+            (1, _) => return lines,
+            (_, false) => {
+                "  without blocks, all launches go to one host, so that no comparison is one of hosts;                  `design: {blocks: N}` spreads replicates over the hosts"
+            }
+            (_, true) if counts.len() == 1 => {
+                "  all that a block compares is measured on one host, and every host has as many blocks"
+            }
+            (_, true) => {
+                "  all that a block compares is measured on one host; the hosts do not have equally many blocks"
+            }
+        }
+        .to_owned(),
+    );
+    lines
+}
+
+/// Returns what a plan has executed elsewhere, as a document for each kind of place.
+pub(crate) fn json_of(shards: &[Shard]) -> BTreeMap<&'static str, Value> {
     let planned = planned(shards);
-    let jobs = planned.iter().map(|job| {
-        let cells: Vec<String> = job
-            .shard
-            .cells
-            .iter()
-            .map(|cell| cell.name.to_string())
-            .collect();
+    let cells = |shard: &Shard| -> Vec<String> {
+        let cells = shard.cells.iter();
+        cells.map(|cell| cell.name.to_string()).collect()
+    };
+    let slurm = planned.slurm.iter().map(|job| {
         json!({
-            "stage": job.shard.stage, "block": job.shard.block, "cells": cells, "node": job.node,
+            "stage": job.shard.stage, "block": job.shard.block, "cells": cells(job.shard), "node": job.node,
             "options": job.options, "retries": job.shard.retries,
         })
     });
-    jobs.collect()
+    let pool = planned.pool.iter().map(|(shard, hosts)| {
+        json!({
+            "stage": shard.stage, "block": shard.block, "cells": cells(shard), "host": hosts.home(shard.turn),
+            "retries": shard.retries,
+        })
+    });
+    let both = [
+        ("slurm", slurm.collect::<Vec<_>>()),
+        ("pool", pool.collect()),
+    ];
+    let some = both.into_iter().filter(|(_, jobs)| !jobs.is_empty());
+    some.map(|(kind, jobs)| (kind, jobs.into())).collect()
 }
 
 impl From<ClusterError> for Stop {

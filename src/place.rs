@@ -38,6 +38,13 @@ pub(crate) fn answer(arguments: impl Iterator<Item = OsString>) -> Result<u8, St
             // Who asked may be gone; what is kept is destroyed all the same.
             let _unheard = say(document);
         }),
+        [folder, "shard", run, name, node] => {
+            let ended = crate::shard::on_host(Path::new(folder), run, name, node);
+            Ok(ended.unwrap_or_else(|stop| {
+                stop.report();
+                stop.code()
+            }))
+        }
         [_, "sample", running] => {
             load::answer_questions(Path::new(running), stdin(), stdout().lock())
                 .map(|()| 0)

@@ -10,6 +10,7 @@ pub(crate) fn registry() -> Registry {
     shipped.extend(verify::shipped());
     let mut collections = engines::collections();
     collections.extend(load::collections());
+    collections.extend(places::collections());
     collections.extend(verify::collections());
     collections.extend(report::collections());
     Registry {

@@ -1,15 +1,20 @@
-//! The binary as a job of Slurm starts it: `benchtrail __shard STORE RUN NAME`, on a machine that Slurm chose.
+//! The binary as it executes a shard: as a job of Slurm (`benchtrail __shard STORE RUN NAME`), on a machine that Slurm
+//! chose, or on a host of a pool (`benchtrail __place FOLDER shard RUN NAME HOST`).
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::fs::{self, File, TryLockError};
+use std::io::{stdin, stdout};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use ::cluster::{Executed, Machine, execute};
+use ::cluster::{Executed, Machine, RUNNING, WAITING, execute};
 use pipeline::Experiment;
 use pipeline::design::{Loud, Otherwise, Preflight};
 use pipeline::record::Build;
+use places::SILENCE;
+use remote::{Heard, Remote, Wire};
 
 use crate::commands::listen_for_signals;
 use crate::exit::Stop;
@@ -43,9 +48,7 @@ pub(crate) fn answer(arguments: impl Iterator<Item = OsString>) -> Result<u8, St
     };
     let cancelled = Arc::new(AtomicBool::new(false));
     listen_for_signals(&cancelled)?;
-    let registry = registry();
-    let stopped = Arc::clone(&cancelled);
-    let machine = Machine {
+    let job = Job {
         job,
         node: variable("SLURMD_NODENAME")
             .or_else(pipeline::this_host)
@@ -53,19 +56,146 @@ pub(crate) fn answer(arguments: impl Iterator<Item = OsString>) -> Result<u8, St
         restarts: variable("SLURM_RESTART_COUNT")
             .and_then(|text| text.parse().ok())
             .unwrap_or_default(),
+        fact: "slurm",
         temporary: variable("SLURM_TMPDIR").map_or_else(std::env::temp_dir, PathBuf::from),
-        registry: &registry,
-        build: Build {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            describe: None,
-        },
-        cancelled,
-        look: &move |experiment| look(experiment, &stopped),
-        tell: &complain,
+        folder: None,
     };
-    match execute(store, run, name, &machine)? {
-        Executed::Ended | Executed::NotOurs => Ok(0),
-        Executed::Stopped => Ok(STOPPED),
+    let remote = Arc::new(Remote::open(store)?);
+    job.execute(&remote, run, name, &cancelled)
+}
+
+/// Executes a shard on a host of a pool: whoever holds the other end of the connection keeps the shared store, and is
+/// listened to; returns our exit code.
+///
+/// # Errors
+/// If the other end or the machine refuses.
+pub(crate) fn on_host(folder: &Path, run: &str, name: &str, node: &str) -> Result<u8, Stop> {
+    let cancelled = Arc::new(AtomicBool::new(false));
+    listen_for_signals(&cancelled)?;
+    let gone = Arc::new(AtomicBool::new(false));
+    let life = Arc::new(AtomicU64::new(0));
+    let hear = {
+        let (cancelled, gone, life) =
+            (Arc::clone(&cancelled), Arc::clone(&gone), Arc::clone(&life));
+        move |heard: Heard| match heard {
+            Heard::Life => {
+                life.fetch_add(1, Ordering::Relaxed);
+            }
+            Heard::Stop => cancelled.store(true, Ordering::Relaxed),
+            Heard::End => {
+                gone.store(true, Ordering::Relaxed);
+                cancelled.store(true, Ordering::Relaxed);
+            }
+        }
+    };
+    let url = "the run that asked for this";
+    let wire = Wire::new(url, stdin(), stdout(), Arc::clone(&gone), hear);
+    watch(Arc::clone(&life), Arc::clone(&gone), Arc::clone(&cancelled));
+    // Outside of the scratch folders of shards: the kernel lets go of it when this process ends, however it ends.
+    let Some(_alone) = alone(folder, &wire, &cancelled)? else {
+        return Ok(STOPPED);
+    };
+    wire.tell(RUNNING)?;
+    let temporary = folder.join("temporary");
+    let made = fs::create_dir_all(&temporary);
+    made.map_err(|e| Stop::machine(format!("{}: {e}", temporary.display())))?;
+    let job = Job {
+        job: format!("{node}/{name}"),
+        node: node.to_owned(),
+        restarts: 0,
+        fact: "pool",
+        temporary,
+        folder: Some(folder.to_owned()),
+    };
+    let remote = Arc::new(Remote::behind(wire));
+    job.execute(&remote, run, name, &cancelled)
+}
+
+/// Stops this process's work when the other end of the connection is silent for too long: a link that was cut may seem
+/// open for hours.
+fn watch(life: Arc<AtomicU64>, gone: Arc<AtomicBool>, cancelled: Arc<AtomicBool>) {
+    std::thread::spawn(move || {
+        let mut last = (life.load(Ordering::Relaxed), Instant::now());
+        while !gone.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(500));
+            let now = life.load(Ordering::Relaxed);
+            if now != last.0 {
+                last = (now, Instant::now());
+            } else if last.1.elapsed() > SILENCE {
+                gone.store(true, Ordering::Relaxed);
+                cancelled.store(true, Ordering::Relaxed);
+            }
+        }
+    });
+}
+
+/// Waits until no other shard is at work in a folder of this host, and holds it; `None` if the user stops meanwhile.
+fn alone(folder: &Path, wire: &Wire, cancelled: &AtomicBool) -> Result<Option<File>, Stop> {
+    let path = folder.join("shard.lock");
+    let at = |e: std::io::Error| Stop::machine(format!("{}: {e}", path.display()));
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&path)
+        .map_err(at)?;
+    let mut told = false;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            Err(TryLockError::Error(e)) => return Err(at(e)),
+            Err(TryLockError::WouldBlock) => {}
+        }
+        if !std::mem::replace(&mut told, true) {
+            wire.tell(WAITING)?;
+        }
+        if cancelled.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// A shard that this process executes, and what it knows of its machine.
+struct Job {
+    job: String,
+    node: String,
+    restarts: u32,
+    fact: &'static str,
+    temporary: PathBuf,
+    folder: Option<PathBuf>,
+}
+
+impl Job {
+    fn execute(
+        self,
+        remote: &Arc<Remote>,
+        run: &str,
+        name: &str,
+        cancelled: &Arc<AtomicBool>,
+    ) -> Result<u8, Stop> {
+        let registry = registry();
+        let stopped = Arc::clone(cancelled);
+        let machine = Machine {
+            job: self.job,
+            node: self.node,
+            restarts: self.restarts,
+            fact: self.fact,
+            temporary: self.temporary,
+            folder: self.folder,
+            registry: &registry,
+            build: Build {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                describe: None,
+            },
+            cancelled: Arc::clone(cancelled),
+            look: &move |experiment| look(experiment, &stopped),
+            tell: &complain,
+        };
+        match execute(remote, run, name, &machine)? {
+            Executed::Ended | Executed::NotOurs => Ok(0),
+            Executed::Stopped => Ok(STOPPED),
+        }
     }
 }
 

@@ -274,6 +274,10 @@ pub(crate) fn text(effect: &StageEffect) -> String {
                 words.join(" ")
             ))
         }
+        What::Execute { host, ssh } => head(&format!(
+            "executes launches on the host {host}, under your name there\n  {}",
+            ["ssh", ssh, "benchtrail"].map(quoted).join(" ")
+        )),
         What::Reach { url, key: None } => head(&format!("sends requests to {url}")),
         What::Reach {
             url,

@@ -38,6 +38,7 @@ mod not_worse;
 mod numbers;
 mod places;
 mod planted;
+mod pool;
 mod power;
 mod programs;
 mod progress;

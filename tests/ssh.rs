@@ -93,6 +93,19 @@ impl Sshd {
         self.folder.path().join("there")
     }
 
+    /// Ends the server and its connections at once, but nothing that was started over them: the link is lost.
+    pub(crate) fn lose(&mut self) {
+        let servers = servers_below(self.child.id());
+        self.child.kill().expect("SIGKILL");
+        self.child.wait().expect("it is gone");
+        for server in servers {
+            // One may have ended by itself.
+            let _gone = Command::new("kill")
+                .args(["-9", &server.to_string()])
+                .status();
+        }
+    }
+
     pub(crate) fn port(&self) -> u16 {
         self.port
     }
@@ -101,6 +114,29 @@ impl Sshd {
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
+}
+
+/// Returns the processes of a server that serve its connections: its descendants of the same name.
+fn servers_below(parent: u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc").expect("processes").flatten() {
+        let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else {
+            continue;
+        };
+        // `PID (NAME) STATE PARENT …`
+        let Some((pid, rest)) = stat.split_once(" (sshd) ") else {
+            continue;
+        };
+        let its_parent = rest
+            .split(' ')
+            .nth(1)
+            .and_then(|word| word.parse::<u32>().ok());
+        if let (Ok(pid), true) = (pid.parse::<u32>(), its_parent == Some(parent)) {
+            found.push(pid);
+            found.extend(servers_below(pid));
+        }
+    }
+    found
 }
 
 impl Drop for Sshd {

@@ -309,8 +309,8 @@ pub(crate) fn look_at_effects(
         for (index, placement) in node.stage.placements.iter().enumerate() {
             let own = |cell: &&crate::experiment::Cell| cell.placement == u32::try_from(index).ok();
             let cells = node.stage.cells.iter().filter(own).count();
-            let effect = node.kind.placing(placement);
-            effects.extend(effect.map(|effect| (number, cells, effect)));
+            let found = node.kind.placing(placement).into_iter();
+            effects.extend(found.map(|effect| (number, cells, effect)));
         }
         let unknown = || Err((CellStatus::Skipped, "it is not made up".to_owned()));
         ended.push(match node.stage.class {

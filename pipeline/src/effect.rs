@@ -133,6 +133,13 @@ pub enum What {
         /// The command that asks.
         command: Vec<String>,
     },
+    /// Puts this program on another host, and has it execute launches there.
+    Execute {
+        /// The host as the study names it.
+        host: String,
+        /// The host as OpenSSH knows it.
+        ssh: String,
+    },
     /// Sends requests to a server that runs already.
     Reach {
         /// Its address.

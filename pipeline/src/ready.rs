@@ -7,7 +7,7 @@ use typed_index_collections::TiVec;
 
 use crate::error::PipelineError;
 use crate::experiment::Experiment;
-use crate::graph::{Graph, Member, Node};
+use crate::graph::{Graph, Member, Node, Placement};
 use crate::ids::{LocalCell, StageId};
 use crate::language::{Diagnostic, Place, place_in};
 use crate::place::WrittenCell;
@@ -66,7 +66,13 @@ pub fn wants_shared_store(
     for (node, starts) in graph.nodes.iter().zip(starting(&graph, plan)) {
         let placed = starts.iter_enumerated().filter(|(_, starts)| **starts);
         let placed = placed.filter_map(|(i, _)| graph.placement(node.cell(i)));
-        stages.extend(placed.map(|(stage, _)| stage));
+        let placed: BTreeSet<Placement> = placed.collect();
+        let shares = |(stage, placement): &Placement| {
+            let node = &graph.nodes[*stage];
+            node.kind
+                .shares_store(&node.stage.placements[*placement as usize])
+        };
+        stages.extend(placed.into_iter().filter(shares).map(|(stage, _)| stage));
     }
     let told = stages.into_iter().map(|stage| {
         let message = "the machines that a scheduler chooses need a folder that they share with this one";

@@ -31,11 +31,13 @@ pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
     let mut plan = session.plan(&store, &options)?;
     plan.notes.extend(offers);
     let shards = pipeline::shards(&session.experiment, &session.registry, &store, &options)?;
-    if !shards.is_empty() && arguments.remote.remote.is_none() {
+    if cluster_run::needs_store(&shards) && arguments.remote.remote.is_none() {
         plan.notes.push(
             "`run` needs `--remote FOLDER` (or BENCHTRAIL_REMOTE): a folder that this machine and those of Slurm share".to_owned(),
         );
     }
+    let lock = pipeline::lock::lock_path(&session.experiment);
+    let costs = cluster::costs(&session.experiment, &store, &lock, &shards)?;
     let tried = match arguments.dry_run {
         true => Some(dry_run::try_out(&session, &Arc::default())?),
         false => None,
@@ -48,8 +50,11 @@ pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
     };
     if global.json {
         let mut json = json_of(&plan);
-        if !shards.is_empty() {
-            json["slurm"] = cluster_run::json_of(&shards);
+        for (kind, jobs) in cluster_run::json_of(&shards) {
+            json[kind] = jobs;
+        }
+        if !costs.is_empty() {
+            json["costs"] = costs.iter().map(cluster::Cost::json).collect();
         }
         if let Some(tried) = &tried {
             json["dry_run"] = dry_run::json_of(tried);
@@ -77,6 +82,9 @@ pub(super) fn plan(arguments: &PlanArgs, global: &Global) -> Result<(), Stop> {
     }
     for line in cluster_run::lines(&shards) {
         say(&line);
+    }
+    for cost in &costs {
+        say(&cost.text());
     }
     for note in &plan.notes {
         say(&format!("note: {note}"));

@@ -79,17 +79,12 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
         () if arguments.verbose => Show::Verbose,
         () => Show::Progress,
     };
-    let came = match &shared {
-        Some(shared) => {
-            let how = How {
-                keep_going: arguments.keep_going,
-                cancelled: &cancelled,
-                quiet: arguments.quiet,
-            };
-            cluster_run::execute(&session, &store, shared, &options, &permit, how)?
-        }
-        None => None,
+    let how = How {
+        keep_going: arguments.keep_going,
+        cancelled: &cancelled,
+        quiet: arguments.quiet,
     };
+    let came = cluster_run::execute(&session, &store, shared.as_ref(), &options, &permit, how)?;
     let events = match &arguments.events {
         Some(file) => Some(file.clone()),
         None => events_file(&session),

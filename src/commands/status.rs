@@ -213,13 +213,7 @@ fn tell_unfinished(
         };
         let rows: Vec<Vec<String>> = jobs.iter().map(row).collect();
         let heading = [
-            "Slurm job",
-            "state",
-            "machine",
-            "waited",
-            "has run",
-            "cells",
-            "first",
+            "job", "state", "machine", "waited", "has run", "cells", "first",
         ];
         say(&columns(&heading, &rows, &[5]));
     }

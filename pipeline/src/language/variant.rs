@@ -220,7 +220,7 @@ impl Variant {
                     sets.list.push(parameters);
                     sets.written.push(Rc::clone(&self.settings));
                 }
-                let placement = kind.placement(&settings);
+                let placement = kind.placement(&settings, context.library);
                 Some((index, placement.map(|placement| sets.place(placement))))
             }
             // A definition that is itself wrong has been reported where it is wrong.

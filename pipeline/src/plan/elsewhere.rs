@@ -60,6 +60,9 @@ pub struct Shard {
     pub placement: Json,
     /// The block of the design, from 1.
     pub block: Option<usize>,
+    /// Which replicate it is, from 1: the block, or without a design its number among the launches that differ only in
+    /// their labels. What is compared has the same numbers on each side.
+    pub turn: usize,
     /// What has no result yet, in the order of the experiment.
     pub cells: Vec<ShardCell>,
     /// The sum of the cells' time limits, retries included, if all have one.
@@ -112,9 +115,10 @@ pub fn shards(
             groups.entry(*group).or_default().push(cell);
         }
     }
+    let replicates = replicates(graph, &group_of);
     let mut shards: Vec<(Turn, Shard)> = groups
-        .into_values()
-        .map(|cells| shard(&session, &cells))
+        .into_iter()
+        .map(|(group, cells)| shard(&session, &cells, replicates[&group]))
         .collect();
     shards.sort_by_key(|(seat, _)| *seat);
     Ok(shards.into_iter().map(|(_, shard)| shard).collect())
@@ -183,8 +187,30 @@ fn grouped(graph: &Graph<'_>, placed: &[CellId]) -> HashMap<CellId, CellId> {
         .collect()
 }
 
+/// Returns for each group its number, from 1, among those whose cells have the same parameters, settled ones too.
+fn replicates(graph: &Graph<'_>, group_of: &HashMap<CellId, CellId>) -> HashMap<CellId, usize> {
+    let mut groups: BTreeMap<CellId, Vec<CellId>> = BTreeMap::new();
+    for (cell, group) in group_of {
+        groups.entry(*group).or_default().push(*cell);
+    }
+    let mut seen: HashMap<BTreeSet<(StageId, u32)>, usize> = HashMap::new();
+    let mut numbers = HashMap::new();
+    for (group, cells) in groups {
+        let needed = cells.iter().flat_map(|cell| resources_of(graph, *cell));
+        let all = cells.iter().copied().chain(needed);
+        let parameters = all.map(|cell| {
+            let (stage, i) = graph.place(cell);
+            (stage, graph.nodes[stage].stage.cells[i].parameters)
+        });
+        let count = seen.entry(parameters.collect()).or_default();
+        *count += 1;
+        numbers.insert(group, *count);
+    }
+    numbers
+}
+
 /// Describes the shard of some cells, with its place in the order.
-fn shard(session: &Session<'_>, cells: &[CellId]) -> (Turn, Shard) {
+fn shard(session: &Session<'_>, cells: &[CellId], replicate: usize) -> (Turn, Shard) {
     let graph = &session.graph;
     let seats = cells.iter().filter_map(|cell| {
         let design = graph.experiment.design.as_ref()?;
@@ -210,6 +236,7 @@ fn shard(session: &Session<'_>, cells: &[CellId]) -> (Turn, Shard) {
         stage: graph.nodes[stage].stage.name.clone(),
         placement: graph.nodes[stage].stage.placements[placement as usize].clone(),
         block: seat.map(|(block, _)| block + 1),
+        turn: seat.map_or(replicate, |(block, _)| block + 1),
         cells: cells
             .iter()
             .map(|cell| ShardCell {

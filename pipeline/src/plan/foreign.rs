@@ -1,6 +1,7 @@
 //! Measurements that somebody else made: which of them a plan may use, and what it says of them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use artifacts::{Cached, Digest, Maker, Store};
 
@@ -15,13 +16,20 @@ pub(crate) struct Foreign {
     makers: BTreeMap<Digest, Maker>,
     policy: Reuse,
     here: Option<String>,
+    /// All that may be used, if not everything in the store.
+    known: Option<Arc<BTreeSet<Digest>>>,
     /// Cells that are executed although others have results, with one of these.
     left_out: HashMap<CellId, Digest>,
 }
 
 impl Foreign {
-    pub(super) fn of(store: &Store, policy: Reuse) -> Result<Self, PipelineError> {
+    pub(super) fn of(
+        store: &Store,
+        policy: Reuse,
+        known: Option<Arc<BTreeSet<Digest>>>,
+    ) -> Result<Self, PipelineError> {
         Ok(Self {
+            known,
             makers: store.imports()?,
             policy,
             here: this_host(),
@@ -29,9 +37,9 @@ impl Foreign {
         })
     }
 
-    /// Returns whether nobody else made anything: then all results may be used.
+    /// Returns whether all results may be used: nobody else made any.
     pub(super) fn is_empty(&self) -> bool {
-        self.makers.is_empty()
+        self.makers.is_empty() && self.known.is_none()
     }
 
     /// Forgets what was left out.
@@ -40,6 +48,11 @@ impl Foreign {
     }
 
     fn permits(&self, record: &Digest) -> bool {
+        if let Some(known) = &self.known
+            && !known.contains(record)
+        {
+            return false;
+        }
         let maker = self.makers.get(record);
         maker.is_none_or(|maker| self.policy.permits(maker, self.here.as_deref()))
     }

@@ -21,7 +21,10 @@ pub use reason::Reason;
 pub(crate) use session::{Outcome, Session, State};
 pub use until::relative_half_width;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+use artifacts::Digest;
 
 /// What to plan, and how.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +41,9 @@ pub struct PlanOptions {
     pub locked: bool,
     /// Which measurements of others may be used, instead of what the experiment says.
     pub reuse: Option<crate::reuse::Reuse>,
+    /// Launches and measurements in the store that may be used, if not all: a machine that works for several runs has
+    /// results of others.
+    pub known: Option<Arc<BTreeSet<Digest>>>,
     /// What a scheduler has executed for this run.
     pub elsewhere: Option<Arc<Elsewhere>>,
 }

@@ -166,7 +166,11 @@ impl<'a> Session<'a> {
             damaged: HashMap::new(),
             blocked: HashSet::new(),
             several: HashMap::new(),
-            foreign: Foreign::of(store, options.reuse.unwrap_or(experiment.reuse))?,
+            foreign: Foreign::of(
+                store,
+                options.reuse.unwrap_or(experiment.reuse),
+                options.known.clone(),
+            )?,
             newly_ready: Vec::new(),
             newly_settled: Vec::new(),
             spec: value_digest(&experiment.spec),

@@ -115,13 +115,18 @@ pub trait StageKind: Send + Sync {
     /// Returns where a scheduler is asked to execute a cell of these settings, which [`canonical`](Self::canonical)
     /// has accepted; `None` if it executes on this machine. It is in no key, and whatever needs such a cell alive
     /// executes where it does.
-    fn placement(&self, _settings: &Json) -> Option<Json> {
+    fn placement(&self, _settings: &Json, _library: &dyn Library) -> Option<Json> {
         None
     }
 
-    /// Returns the effect of asking a scheduler for a placement.
-    fn placing(&self, _placement: &Json) -> Option<Effect> {
-        None
+    /// Tells whether whoever executes a placement needs a store that it shares with this machine.
+    fn shares_store(&self, _placement: &Json) -> bool {
+        true
+    }
+
+    /// Returns the effects of having a placement executed.
+    fn placing(&self, _placement: &Json) -> Vec<Effect> {
+        Vec::new()
     }
 
     /// Names the settings that are mappings in the order in which a reader shall see their entries: they reach

@@ -105,9 +105,9 @@ pub(crate) fn prepare_there(
 ) -> Result<Done, Failure> {
     let (rented, host) = match place {
         Place::Ssh(ssh) => (None, Host::reach(ssh, job.files, job.control)?),
-        Place::Slurm(_) => {
+        Place::Slurm(_) | Place::Pool(_) => {
             return Err(Failure::failed(
-                "a machine that Slurm chooses is not reached from here",
+                "where whole launches are executed, no engine is prepared from here",
             ));
         }
         Place::Cloud(cloud) => {

@@ -9,7 +9,7 @@ use pipeline::{
     Class, Consent, Done, Effect, Failure, Inert, Input, Job, Json, Library, Media, Output,
     Problem, StageKind, What,
 };
-use places::Place;
+use places::{Hosts, NamedHost, Place, Placement, Slurm};
 use serde_json::json;
 
 use crate::choice::{engine_chain, find, fit, takes_no_draft};
@@ -94,8 +94,8 @@ impl StageKind for Provision {
                     .hint("remove `place`, or forward a port yourself and use its address"),
             );
         }
-        // Where Slurm executes it decides nothing: the machine's facets do.
-        let place = place.filter(|place| !matches!(place, Place::Slurm(_)));
+        // Which machine executes it all decides nothing: the machine's facets do.
+        let place = place.filter(|place| !matches!(place, Place::Slurm(_) | Place::Pool(_)));
         let model = find(
             library,
             "models",
@@ -139,17 +139,25 @@ impl StageKind for Provision {
         }
     }
 
-    fn placement(&self, settings: &Json) -> Option<Json> {
+    fn placement(&self, settings: &Json, library: &dyn Library) -> Option<Json> {
         let settings: Settings = serde_json::from_value(settings.clone()).ok()?;
-        match settings.place? {
-            Place::Slurm(slurm) => Some(json!(slurm)),
-            Place::Ssh(_) | Place::Cloud(_) => None,
-        }
+        let placement = settings.place?.placement(library)?;
+        Some(json!(placement))
     }
 
-    fn placing(&self, placement: &Json) -> Option<Effect> {
-        let slurm = serde_json::from_value(placement.clone()).ok()?;
-        Some(reached(&Place::Slurm(slurm)))
+    fn shares_store(&self, placement: &Json) -> bool {
+        matches!(
+            serde_json::from_value(placement.clone()),
+            Ok(Placement::Slurm(_))
+        )
+    }
+
+    fn placing(&self, placement: &Json) -> Vec<Effect> {
+        match serde_json::from_value(placement.clone()) {
+            Ok(Placement::Slurm(slurm)) => vec![submitted(slurm)],
+            Ok(Placement::Pool(pool)) => pool.hosts.iter().map(|h| hosted(h, &pool)).collect(),
+            Err(_) => Vec::new(),
+        }
     }
 
     fn facets(&self, parameters: &Json) -> Result<BTreeMap<String, Json>, Failure> {
@@ -238,7 +246,7 @@ impl StageKind for Provision {
                 .map(|environment| environment.effect(files)),
         );
         effects.extend(engine.ask_version());
-        effects.extend(parameters.place.as_ref().map(reached));
+        effects.extend(parameters.place.as_ref().and_then(reached));
         Ok(effects)
     }
 
@@ -254,7 +262,7 @@ impl StageKind for Provision {
             .as_ref()
             .map(|environment| environment.effect(job.files));
         let asked = asked.into_iter().chain(made);
-        let asked = asked.chain(parameters.place.as_ref().map(reached));
+        let asked = asked.chain(parameters.place.as_ref().and_then(reached));
         for consent in asked.filter_map(|effect| effect.consent) {
             job.control.permits(&consent)?;
         }
@@ -348,29 +356,48 @@ impl StageKind for Provision {
     }
 }
 
+fn consent(definition: Json) -> Option<Consent> {
+    Some(Consent {
+        definition,
+        texts: BTreeMap::new(),
+        arguments: BTreeMap::new(),
+    })
+}
+
+/// Returns the effect of using a host of a pool: this program runs there under your name.
+fn hosted(host: &NamedHost, pool: &Hosts) -> Effect {
+    let digest = pool.config.as_ref().map(|(_, digest)| digest);
+    Effect {
+        what: What::Execute {
+            host: host.name.clone(),
+            ssh: host.ssh.clone(),
+        },
+        consent: consent(json!({ "host": host, "config": digest })),
+    }
+}
+
+/// Returns the effect of asking Slurm for machines.
+fn submitted(slurm: Slurm) -> Effect {
+    Effect {
+        what: What::Submit {
+            command: std::iter::once("sbatch".to_owned())
+                .chain(slurm.options(None, None))
+                .collect(),
+        },
+        consent: consent(json!({ "place": Place::Slurm(slurm) })),
+    }
+}
+
 /// Returns the effect of using another host: commands run there under your name, and money is spent
 /// where it is made for the study.
-fn reached(place: &Place) -> Effect {
-    let consent = |definition| {
-        Some(Consent {
-            definition,
-            texts: BTreeMap::new(),
-            arguments: BTreeMap::new(),
-        })
-    };
-    match place {
+fn reached(place: &Place) -> Option<Effect> {
+    Some(match place {
+        // They are in no canonical parameters.
+        Place::Slurm(_) | Place::Pool(_) => return None,
         Place::Ssh(ssh) => Effect {
             what: What::Reach {
                 url: format!("ssh://{}", ssh.host),
                 key: None,
-            },
-            consent: consent(json!({ "place": place })),
-        },
-        Place::Slurm(slurm) => Effect {
-            what: What::Submit {
-                command: std::iter::once("sbatch".to_owned())
-                    .chain(slurm.options(None, None))
-                    .collect(),
             },
             consent: consent(json!({ "place": place })),
         },
@@ -392,5 +419,5 @@ fn reached(place: &Place) -> Effect {
                 },
             }
         }
-    }
+    })
 }

@@ -1,9 +1,12 @@
 //! The coordinator's side: jobs submitted, looked after, and what they left taken in.
 
 mod ends;
+mod hosts;
+mod money;
+mod submit;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -15,19 +18,22 @@ use pipeline::record::view;
 use pipeline::{
     CellStatus, Elsewhere, Experiment, Permit, PlanOptions, Registry, Shard, ShardCell, shards,
 };
-use places::{AT_ONCE, Slurm};
+use places::Placement;
 use remote::{Progress, Remote, Watch};
 
-use crate::document::{DoneCell, Ended, FORMAT, Order, Taken, name, put, read};
+use crate::budget::{Durations, Spent};
+use crate::document::{DoneCell, Taken, name, read};
 use crate::error::ClusterError;
 use crate::journal::{Job, Jobs, JobsFile, look};
+use crate::pool::Pool;
 use crate::prepare::{digest_of, drop_left, new_run, upload_study};
-use crate::queue::{JobState, Phase, Queue, is_there, line};
+use crate::queue::{JobState, Phase, Queue, is_there};
 use crate::reach::{Program, Reach};
 
 /// How long the coordinator waits before it looks again: at first, and at most.
 const FIRST_WAIT: Duration = Duration::from_millis(300);
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
+const LONGEST_WAIT_FOR_HOSTS: Duration = Duration::from_secs(1);
 
 /// Looks in a row that must find a job over, or forgotten, and its shard without an end, before that is believed: a
 /// shared file system may show a file late.
@@ -71,6 +77,8 @@ pub struct Came {
     /// Held until the study's lock names the records.
     journal: Journal,
     file: JobsFile,
+    run: String,
+    shards: usize,
 }
 
 impl Came {
@@ -80,17 +88,17 @@ impl Came {
     /// If the local store refuses.
     pub fn close(self) -> Result<(), ClusterError> {
         self.journal.close()?;
-        self.file.remove()
+        self.file.remove(&self.run, self.shards)
     }
 }
 
-/// A cell by stage and coordinates.
 /// The coordinator of one run.
 pub struct Cluster<'a> {
     asked: Asked<'a>,
     queue: Queue,
+    pool: Pool,
     reach: Reach,
-    program: Program,
+    program: Option<Program>,
     study: Digest,
     jobs: Jobs,
     file: JobsFile,
@@ -104,6 +112,10 @@ pub struct Cluster<'a> {
     looks: BTreeMap<String, u32>,
     /// The controller did not answer at the last look, and that was told.
     unreachable: bool,
+    spent: Spent,
+    durations: Durations,
+    /// Why the budget permits no other launch now.
+    short: Option<String>,
 }
 
 fn unwatched<T>(transfer: impl FnOnce(Watch<'_>) -> T) -> T {
@@ -131,15 +143,29 @@ impl<'a> Cluster<'a> {
         if left.is_none() && todo.is_empty() {
             return Ok(None);
         }
-        for program in ["sbatch", "squeue", "scancel"] {
+        let left_jobs = left.iter().flat_map(|left| &left.jobs);
+        let mut is_slurm = left_jobs
+            .map(|job| job.host.is_none() && job.ended.is_none())
+            .any(|is| is);
+        for shard in &todo {
+            is_slurm |= matches!(placement_of(shard)?, Placement::Slurm(_));
+        }
+        let programs: &[&str] = match is_slurm {
+            true => &["sbatch", "squeue", "scancel"],
+            false => &[],
+        };
+        for program in programs {
             if !is_there(program, &asked.path) {
                 let said = "it is not on the search path".to_owned();
-                return Err(ClusterError::Slurm(program.to_owned(), said));
+                return Err(ClusterError::Slurm((*program).to_owned(), said));
             }
         }
         let (file, left) = JobsFile::take(asked.store.root(), &lock)?;
         let reach = Reach::of(asked.remote)?;
-        let program = reach.program(&asked.binary)?;
+        let program = match is_slurm {
+            true => Some(reach.program(&asked.binary)?),
+            false => None,
+        };
         let study = upload_study(&asked)?;
         let experiment = digest_of(asked.experiment);
         let queue = Queue;
@@ -152,9 +178,11 @@ impl<'a> Cluster<'a> {
             None => Jobs::new(new_run(&lock), reach.word(), experiment),
         };
         let journal = asked.store.journal(&lock)?;
+        let spent = Spent::read(asked.store.root(), &lock)?;
         Ok(Some(Self {
             asked,
             queue,
+            pool: Pool::default(),
             reach,
             program,
             study,
@@ -166,6 +194,9 @@ impl<'a> Cluster<'a> {
             read: BTreeSet::new(),
             looks: BTreeMap::new(),
             unreachable: false,
+            spent,
+            durations: Durations::default(),
+            short: None,
         }))
     }
 
@@ -186,6 +217,8 @@ impl<'a> Cluster<'a> {
             elsewhere: Arc::new(self.elsewhere),
             journal: self.journal,
             file: self.file,
+            run: self.jobs.run,
+            shards: self.jobs.jobs.len(),
         })
     }
 
@@ -194,7 +227,7 @@ impl<'a> Cluster<'a> {
     }
 
     fn work(&mut self) -> Result<(), ClusterError> {
-        self.find_again();
+        self.find_again()?;
         let mut wait = FIRST_WAIT;
         let mut todo: Option<Vec<Shard>> = None;
         loop {
@@ -202,6 +235,13 @@ impl<'a> Cluster<'a> {
             changed |= self.look()?;
             if self.is_cancelled() {
                 return Ok(());
+            }
+            if let Some(reason) = self.overspent() {
+                (self.asked.tell)(&reason);
+                self.cancel()?;
+                let rest = self.todo()?;
+                self.skip(&rest, &reason)?;
+                continue;
             }
             if changed {
                 todo = None;
@@ -215,9 +255,20 @@ impl<'a> Cluster<'a> {
             if waiting.is_empty() && active == 0 {
                 return Ok(());
             }
-            todo = Some(self.submit_some(waiting)?);
+            let rest = self.submit_some(waiting)?;
+            if let (Some(reason), true) = (self.short.take(), self.active().count() == 0) {
+                (self.asked.tell)(&reason);
+                self.skip(&rest, &reason)?;
+                continue;
+            }
+            todo = Some(rest);
             self.pause(wait);
-            wait = wait.mul_f64(1.5).min(LONGEST_WAIT);
+            // Hosts of a pool tell how they are by themselves; Slurm is asked.
+            let longest = match self.active().any(|job| job.host.is_none()) {
+                true => LONGEST_WAIT,
+                false => LONGEST_WAIT_FOR_HOSTS,
+            };
+            wait = wait.mul_f64(1.5).min(longest);
         }
     }
 
@@ -268,145 +319,9 @@ impl<'a> Cluster<'a> {
         Ok(false)
     }
 
-    /// Submits shards as long as Slurm has fewer jobs than the study permits; returns the rest.
-    fn submit_some(&mut self, shards: Vec<Shard>) -> Result<Vec<Shard>, ClusterError> {
-        let mut rest = Vec::new();
-        for shard in shards {
-            let slurm = slurm_of(&shard)?;
-            let most = slurm.at_once.unwrap_or(AT_ONCE) as usize;
-            if self.active().count() >= most || !rest.is_empty() {
-                rest.push(shard);
-                continue;
-            }
-            self.submit(&shard, &slurm)?;
-        }
-        Ok(rest)
-    }
-
-    /// Writes down what a shard is to do, notes the job, then submits it.
-    fn submit(&mut self, shard: &Shard, slurm: &Slurm) -> Result<(), ClusterError> {
-        let name_of = format!("{:04}", self.jobs.jobs.len() + 1);
-        let cells: BTreeSet<WrittenCell> = shard.cells.iter().map(|c| c.name.clone()).collect();
-        let earlier = self
-            .jobs
-            .jobs
-            .iter()
-            .filter(|job| job.cells.iter().any(|c| cells.contains(&c.name)));
-        let earlier: Vec<Ended> = earlier.filter_map(|job| job.ended.clone()).collect();
-        let measured = shard
-            .cells
-            .iter()
-            .filter(|c| c.class == pipeline::Class::Measurement);
-        let mut only: Vec<String> = measured.map(|c| c.name.to_string()).collect();
-        if only.is_empty() {
-            only = shard.cells.iter().map(|c| c.name.to_string()).collect();
-        }
-        let order = Order {
-            format: FORMAT,
-            study: self.study,
-            only,
-            cells: shard.cells.clone(),
-            by: self.asked.by.clone(),
-            told_by: self.asked.me.by.clone(),
-            folder: slurm.folder.clone(),
-            earlier: earlier
-                .into_iter()
-                .map(|ended| Ended {
-                    details: BTreeMap::new(),
-                    ..ended
-                })
-                .collect(),
-        };
-        self.upload_known(&shard.cells)?;
-        put(
-            self.asked.remote,
-            &name(&self.jobs.run, &format!("{name_of}.json")),
-            &order,
-        )?;
-        let node = shard.block.and_then(|block| slurm.node(block)).or_else(|| {
-            // Outside of a design, launches go round.
-            slurm.node(self.jobs.jobs.len() + 1)
-        });
-        self.jobs.jobs.push(Job {
-            name: name_of,
-            cells: shard.cells.clone(),
-            block: shard.block,
-            retries: shard.retries,
-            options: slurm.options(node, shard.timeout),
-            ..Job::default()
-        });
-        self.file.write(&self.jobs)?;
-        self.ask_for(self.jobs.jobs.len() - 1)
-    }
-
-    /// Puts records into the shared store that a machine may find to be still valid.
-    fn upload_known(&self, cells: &[ShardCell]) -> Result<(), ClusterError> {
-        let known: Vec<Digest> = cells.iter().filter_map(|cell| cell.known).collect();
-        let whole = |record: &Digest| {
-            let bytes = self.asked.store.get(record).ok()?;
-            let view = view(record, &bytes)?;
-            view.references()
-                .all(|object| self.asked.store.contains(object))
-                .then_some(*record)
-        };
-        let known: Vec<Digest> = known.iter().filter_map(whole).collect();
-        if known.is_empty() {
-            return Ok(());
-        }
-        let (remote, store, me) = (self.asked.remote, self.asked.store, &self.asked.me);
-        unwatched(|watch| remote::push_records(remote, store, &known, me, watch))?;
-        Ok(())
-    }
-
-    fn job_name(&self, shard: &str) -> String {
-        format!("benchtrail-{}-{shard}", self.jobs.run)
-    }
-
-    /// Asks Slurm for a machine, and notes the number of the job at once.
-    fn ask_for(&mut self, index: usize) -> Result<(), ClusterError> {
-        let shard = self.jobs.jobs[index].name.clone();
-        let job_name = self.job_name(&shard);
-        let log = self.reach.log(&self.jobs.run, &shard);
-        let script = self.reach.script(&self.program, &self.jobs.run, &shard);
-        let mut arguments = vec![
-            "--parsable".to_owned(),
-            format!("--job-name={job_name}"),
-            format!("--output={}", slurm_path(&log)),
-            "--open-mode=append".to_owned(),
-            "--chdir=/".to_owned(),
-        ];
-        arguments.extend(self.jobs.jobs[index].options.iter().cloned());
-        arguments.push(format!("--wrap={script}"));
-        // No answer says that it was not submitted: the next look finds it by its name, or asks again.
-        let Some(job) = self.queue.submit(&arguments)? else {
-            self.tell_unreachable("sbatch", &arguments);
-            return Ok(());
-        };
-        let entry = &mut self.jobs.jobs[index];
-        let node = entry
-            .options
-            .iter()
-            .find_map(|o| o.strip_prefix("--nodelist="));
-        let node = node.map_or(String::new(), |node| format!(" for {node}"));
-        let line = format!("Slurm job {job}{node}: {}", cells_text(&entry.cells));
-        entry.job = Some(job);
-        self.file.write(&self.jobs)?;
-        (self.asked.tell)(&line);
-        Ok(())
-    }
-
-    fn tell_unreachable(&mut self, program: &str, arguments: &[String]) {
-        if !std::mem::replace(&mut self.unreachable, true) {
-            let line = line(program, arguments);
-            let command = line.split(' ').next().unwrap_or_default();
-            (self.asked.tell)(&format!(
-                "warning: Slurm's controller does not answer `{command}`; jobs go on without it, and it is asked again"
-            ));
-        }
-    }
-
-    /// Finds the jobs of an earlier run again.
-    fn find_again(&self) {
+    /// Finds the jobs of an earlier run again. What hosts of a pool executed ended with it.
+    fn find_again(&mut self) -> Result<(), ClusterError> {
+        self.let_go()?;
         let active = self.active().count();
         if active > 0 {
             let jobs = if active == 1 { "job" } else { "jobs" };
@@ -414,6 +329,7 @@ impl<'a> Cluster<'a> {
                 "an earlier run left {active} {jobs} in Slurm; this run looks after them"
             ));
         }
+        Ok(())
     }
 
     /// Takes in the records that are complete in the shared store; returns whether there are new ones.
@@ -470,6 +386,10 @@ impl<'a> Cluster<'a> {
             return Ok(false);
         }
         let mut ended = self.look_for_ends()?;
+        ended |= self.look_at_hosts()?;
+        if self.active().all(|job| job.host.is_some()) {
+            return Ok(ended);
+        }
         let Some(states) = self.queue.jobs()? else {
             self.tell_unreachable("squeue", &[]);
             return Ok(ended);
@@ -478,10 +398,10 @@ impl<'a> Cluster<'a> {
             (self.asked.tell)("Slurm's controller answers again");
         }
         for index in 0..self.jobs.jobs.len() {
-            if self.jobs.jobs[index].ended.is_some() {
-                continue;
+            let job = &self.jobs.jobs[index];
+            if job.ended.is_none() && job.host.is_none() {
+                ended |= self.look_at(index, &states)?;
             }
-            ended |= self.look_at(index, &states)?;
         }
         Ok(ended)
     }
@@ -560,6 +480,7 @@ impl<'a> Cluster<'a> {
                 }
             ));
         }
+        entry.seconds = state.has_run();
         entry.state = state.state;
         entry.node = state.node;
         entry.elapsed = state.elapsed;
@@ -584,7 +505,7 @@ fn begins_again(before: &str, now: &str) -> bool {
 }
 
 /// Reads what a shard's placement asks for.
-fn slurm_of(shard: &Shard) -> Result<Slurm, ClusterError> {
+pub(crate) fn placement_of(shard: &Shard) -> Result<Placement, ClusterError> {
     serde_json::from_value(shard.placement.clone()).map_err(|e| {
         ClusterError::Broken(format!(
             "the place of `{}` cannot be read: {e}",
@@ -607,11 +528,6 @@ fn cells_text(cells: &[ShardCell]) -> String {
         [one] => one.name.to_string(),
         [first, rest @ ..] => format!("{} and {}", first.name, counted(rest.len(), "more cell")),
     }
-}
-
-/// Returns a path as `--output` takes it: `%` begins one of Slurm's own patterns.
-fn slurm_path(path: &Path) -> String {
-    path.display().to_string().replace('%', "%%")
 }
 
 #[cfg(test)]

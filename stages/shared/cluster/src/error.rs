@@ -36,7 +36,7 @@ impl fmt::Display for ClusterError {
             Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
             Self::Slurm(command, said) => write!(f, "`{command}` failed: {said}"),
             Self::Busy(_) => {
-                f.write_str("another `benchtrail run` of this study has jobs in Slurm")
+                f.write_str("another `benchtrail run` of this study has launches on other machines")
             }
             Self::Broken(what) => f.write_str(what),
         }

@@ -1,6 +1,6 @@
 //! The machine's side: one shard, in a store of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -30,12 +30,16 @@ const SIGNAL_WAIT: Duration = Duration::from_secs(2);
 pub struct Machine<'a> {
     /// The number of the job.
     pub job: String,
-    /// What Slurm calls the machine.
+    /// What the machine is called.
     pub node: String,
-    /// How often Slurm began the job anew.
+    /// How often the scheduler began the job anew.
     pub restarts: u32,
+    /// What records call the facts about the job: `slurm` or `pool`.
+    pub fact: &'static str,
     /// The folder for what is temporary.
     pub temporary: PathBuf,
+    /// The folder that keeps engines for the next job, if it is not for the order to say.
+    pub folder: Option<PathBuf>,
     /// The stage kinds.
     pub registry: &'a Registry,
     /// The build of the program.
@@ -72,37 +76,38 @@ fn unwatched<T>(transfer: impl FnOnce(Watch<'_>) -> T) -> T {
 /// # Errors
 /// If the shared store or the machine refuses. What was pushed stays.
 pub fn execute(
-    url: &str,
+    remote: &Arc<Remote>,
     run: &str,
     shard: &str,
     machine: &Machine<'_>,
 ) -> Result<Executed, ClusterError> {
-    let remote = Remote::open(url)?;
     let at = |document: &str| name(run, &format!("{shard}.{document}"));
-    let Some(order) = read::<Order>(&remote, &at("json"))? else {
+    let Some(order) = read::<Order>(remote, &at("json"))? else {
         return Err(ClusterError::Broken(format!(
-            "{} in {url} is not there",
-            at("json")
+            "{} in {} is not there",
+            at("json"),
+            remote.url()
         )));
     };
     let ours = Taken {
         job: machine.job.clone(),
     };
-    let is_ours = put(&remote, &at("taken"), &ours)?
-        || read::<Taken>(&remote, &at("taken"))?.as_ref() == Some(&ours);
-    if !is_ours || read::<End>(&remote, &at("end"))?.is_some() {
+    let is_ours = put(remote, &at("taken"), &ours)?
+        || read::<Taken>(remote, &at("taken"))?.as_ref() == Some(&ours);
+    if !is_ours || read::<End>(remote, &at("end"))?.is_some() {
         (machine.tell)("another job has this shard; nothing is executed");
         return Ok(Executed::NotOurs);
     }
     let scratch = pipeline::temporary::folder(&machine.temporary, "benchtrail-job")
         .map_err(|e| ClusterError::Io(machine.temporary.clone(), e))?;
-    let root = match &order.folder {
-        Some(folder) => Path::new(folder).join("store"),
+    let kept = order.folder.as_deref().map(Path::new);
+    let root = match kept.or(machine.folder.as_deref()) {
+        Some(folder) => folder.join("store"),
         None => scratch.path().join("store"),
     };
     let store = Store::open(&root)?;
     let shard = Shard {
-        remote: &remote,
+        remote,
         run,
         name: shard,
         order: &order,
@@ -111,17 +116,17 @@ pub fn execute(
         scratch: scratch.path(),
     };
     let executed = shard.execute();
-    keep_log(&remote, run, shard.name);
+    keep_log(remote, run, shard.name);
     let Some(end) = executed? else {
         return Ok(Executed::Stopped);
     };
-    put(&remote, &at("end"), &end)?;
+    put(remote, &at("end"), &end)?;
     Ok(Executed::Ended)
 }
 
 /// A shard that is executed.
 struct Shard<'a> {
-    remote: &'a Remote,
+    remote: &'a Arc<Remote>,
     run: &'a str,
     name: &'a str,
     order: &'a Order,
@@ -135,8 +140,8 @@ impl Shard<'_> {
     fn execute(&self) -> Result<Option<End>, ClusterError> {
         let study = self.study()?;
         if let Some(refused) = self.other_machine(&study.experiment)? {
-            let hint = "machines of one stage must be alike: use `constraint`, `nodes` or a partition of one kind, or \
-                        make the kind of machine an axis";
+            let hint = "machines of one stage must be alike: choose machines of one kind in `place`, or make the kind of \
+                        machine an axis";
             return Ok(Some(self.refused(refused, Some(hint.to_owned()))));
         }
         let mut experiment = study.experiment;
@@ -149,6 +154,8 @@ impl Shard<'_> {
         let options = RunOptions {
             plan: PlanOptions {
                 only: self.order.only.clone(),
+                // What another run left here is not this study's.
+                known: Some(Arc::new(pushing.known())),
                 ..PlanOptions::default()
             },
             keep_going: true,
@@ -159,7 +166,7 @@ impl Shard<'_> {
             by: self.order.by.clone(),
             host: Some(self.machine.node.clone()),
             folder: Some(study.folder),
-            facts: BTreeMap::from([("slurm".to_owned(), self.facts())]),
+            facts: BTreeMap::from([(self.machine.fact.to_owned(), self.facts())]),
             committed: Some(Committed(pushing.hook())),
             ..RunOptions::default()
         };
@@ -252,8 +259,7 @@ impl Shard<'_> {
                 continue;
             }
             let first: BTreeMap<String, Json> = read(self.remote, &document)?.unwrap_or_default();
-            let names: std::collections::BTreeSet<&String> =
-                first.keys().chain(facets.keys()).collect();
+            let names: BTreeSet<&String> = first.keys().chain(facets.keys()).collect();
             let differ = names
                 .into_iter()
                 .find(|name| first.get(*name) != facets.get(*name));
@@ -319,7 +325,7 @@ impl Shard<'_> {
             })?;
         }
         Ok(Arc::new(Pushing {
-            remote: Remote::open(self.remote.url())?,
+            remote: Arc::clone(self.remote),
             store: Store::open(self.store.root())?,
             run: self.run.to_owned(),
             name: self.name.to_owned(),
@@ -333,7 +339,7 @@ impl Shard<'_> {
 
 /// Pushes records as they become durable.
 struct Pushing {
-    remote: Remote,
+    remote: Arc<Remote>,
     store: Store,
     run: String,
     name: String,
@@ -350,6 +356,12 @@ impl Pushing {
             // What cannot be pushed now is pushed at the end, which then says why not.
             let _later = pushing.push(records);
         })
+    }
+
+    /// Returns the records that are complete in the shared store.
+    fn known(&self) -> BTreeSet<Digest> {
+        let pushed = self.pushed.lock().unwrap_or_else(PoisonError::into_inner);
+        pushed.iter().copied().collect()
     }
 
     /// Pushes records, and says in the shared store that they are there.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use artifacts::Digest;
 use pipeline::ShardCell;
+use places::{NamedHost, Terms};
 use serde::{Deserialize, Serialize};
 
 use crate::document::{Ended, FORMAT};
@@ -32,6 +33,24 @@ pub(crate) struct Job {
     pub(crate) elapsed: String,
     #[serde(default)]
     pub(crate) waited: String,
+    /// The host of the pool, if it is not for Slurm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) host: Option<NamedHost>,
+    /// The configuration file of OpenSSH for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) config: Option<PathBuf>,
+    /// What its machine costs, if the study says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) terms: Option<Terms>,
+    /// How long it takes by earlier executions, s.
+    #[serde(default)]
+    pub(crate) expected: f64,
+    /// How long it has run, s, as far as is known.
+    #[serde(default)]
+    pub(crate) seconds: f64,
+    /// When it began to run, in seconds since 1970, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) began: Option<i64>,
     /// How it ended.
     pub(crate) ended: Option<Ended>,
     /// Whether all that it was to do is known.
@@ -63,6 +82,17 @@ impl Jobs {
     }
 }
 
+/// Returns the name of a shard by its number, from 1.
+pub(crate) fn shard_name(number: usize) -> String {
+    format!("{number:04}")
+}
+
+/// Tells whether a run of the study looks after its jobs now.
+pub(crate) fn is_held(store: &Path, lock: &Path) -> bool {
+    let held = File::open(path_of(store, lock).with_extension("lock"));
+    held.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
 /// The file of jobs, held by one process at a time.
 #[derive(Debug)]
 pub(crate) struct JobsFile {
@@ -75,6 +105,11 @@ fn path_of(store: &Path, lock: &Path) -> PathBuf {
     let absolute = std::path::absolute(lock).unwrap_or_else(|_| lock.to_owned());
     let name = Digest::of(absolute.as_os_str().as_encoded_bytes()).hex();
     store.join("clusters").join(format!("{}.json", &name[..32]))
+}
+
+/// Returns where a study's runs keep what hosts of a pool put and read, if no store is shared. It goes with the jobs.
+pub fn own_store(store: &Path, lock: &Path) -> PathBuf {
+    path_of(store, lock).with_extension("store")
 }
 
 /// Reads the jobs of a study without holding them; `None` if it has none.
@@ -138,8 +173,24 @@ impl JobsFile {
         write().map_err(|e| ClusterError::Io(self.path.clone(), e))
     }
 
-    /// Removes the file: no job is left.
-    pub(crate) fn remove(self) -> Result<(), ClusterError> {
+    /// Returns the file for what a shard prints that a host of a pool executes.
+    pub(crate) fn log(&self, run: &str, shard: &str) -> PathBuf {
+        self.path.with_file_name(format!("{run}-{shard}.log"))
+    }
+
+    /// Removes the file and the output of the run's shards: no job is left.
+    pub(crate) fn remove(self, run: &str, shards: usize) -> Result<(), ClusterError> {
+        for shard in 1..=shards {
+            // Only a shard of a pool has one here.
+            let _not_there = fs::remove_file(self.log(run, &shard_name(shard)));
+        }
+        let own = self.path.with_extension("store");
+        match fs::remove_dir_all(&own) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                return Err(ClusterError::Io(own, e));
+            }
+            _ => {}
+        }
         match fs::remove_file(&self.path) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                 Err(ClusterError::Io(self.path.clone(), e))

@@ -66,7 +66,9 @@ pub(crate) fn upload_study(asked: &Asked<'_>) -> Result<Digest, ClusterError> {
 
 /// Ends the jobs of an earlier run of another version of the study. What they had done stays in the shared store.
 pub(crate) fn drop_left(asked: &Asked<'_>, queue: &Queue, left: &Jobs) -> Result<(), ClusterError> {
-    let active = left.jobs.iter().filter(|job| job.ended.is_none());
+    // What hosts of a pool executed ended with the run.
+    let active = left.jobs.iter();
+    let active = active.filter(|job| job.ended.is_none() && job.host.is_none());
     let names: Vec<String> = active
         .map(|job| format!("benchtrail-{}-{}", left.run, job.name))
         .collect();

@@ -22,7 +22,7 @@ pub enum Phase {
 }
 
 /// The state of a job, in Slurm's own words.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobState {
     /// The number.
     pub job: String,
@@ -38,6 +38,16 @@ pub struct JobState {
     pub elapsed: String,
     /// How long it waited in the queue, or since when it waits; empty if Slurm does not say.
     pub waited: String,
+    /// How long it has run, s, if that is known more exactly.
+    pub seconds: Option<f64>,
+}
+
+impl JobState {
+    /// Returns how long it has run, s.
+    pub(crate) fn has_run(&self) -> f64 {
+        let told = || crate::budget::seconds_of(&self.elapsed);
+        self.seconds.or_else(told).unwrap_or_default()
+    }
 }
 
 impl JobState {
@@ -50,7 +60,7 @@ impl JobState {
 /// Returns what a state means. What Slurm may add in a later version is taken for active: a job is over only if Slurm
 /// says so, or no longer knows it.
 fn phase(state: &str) -> Phase {
-    const OVER: [&str; 11] = [
+    const OVER: [&str; 13] = [
         "BOOT_FAIL",
         "CANCELLED",
         "COMPLETED",
@@ -62,6 +72,9 @@ fn phase(state: &str) -> Phase {
         "PREEMPTED",
         "REVOKED",
         "TIMEOUT",
+        // Of hosts of a pool.
+        crate::pool::UNREACHABLE,
+        crate::pool::LOST,
     ];
     match OVER.contains(&state) {
         true => Phase::Over,
@@ -100,6 +113,7 @@ fn parse(line: &str, fields: usize) -> Option<JobState> {
         reason: told(reason),
         node: told(node),
         elapsed: (*elapsed).to_owned(),
+        seconds: None,
         waited: match parts.as_slice() {
             [.., submitted, started] if fields == 8 => waited(submitted, started, state),
             _ => String::new(),

@@ -2,20 +2,22 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
 use artifacts::Digest;
 use remote::Remote;
 
 use crate::document::{DoneCell, name, read};
 use crate::error::ClusterError;
-use crate::journal::{Job, look};
+use crate::journal::{Job, is_held, look};
+use crate::pool::{LEFT, clock};
 use crate::queue::{JobState, Queue};
 use crate::reach::Reach;
 
 /// A job of a study, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobLine {
-    /// Slurm's number; none before it was submitted.
+    /// Slurm's number, or the host and the shard; none before it was submitted.
     pub job: Option<String>,
     /// Its first cell.
     pub first: String,
@@ -62,16 +64,31 @@ pub fn jobs_of(store: &Path, experiment_lock: &Path) -> Result<Vec<JobLine>, Clu
     let Some(jobs) = look(store, experiment_lock)? else {
         return Ok(Vec::new());
     };
+    let is_slurm = jobs
+        .jobs
+        .iter()
+        .any(|job| job.host.is_none() && job.ended.is_none());
     // Without Slurm's commands, what is known stands.
-    let now = Queue.jobs().ok().flatten().unwrap_or_default();
+    let now = match is_slurm {
+        true => Queue.jobs().ok().flatten().unwrap_or_default(),
+        false => Vec::new(),
+    };
+    // What a host executes lives as long as the run.
+    let is_held = is_held(store, experiment_lock);
     let line = |job: Job| {
         let found = now
             .iter()
             .find(|state| Some(&state.job) == job.job.as_ref());
         let known = JobState {
-            state: job.state.clone(),
+            state: match &job.host {
+                Some(_) if !is_held => LEFT.to_owned(),
+                _ => job.state.clone(),
+            },
             node: job.node.clone(),
-            elapsed: job.elapsed.clone(),
+            elapsed: match job.began {
+                Some(began) if job.ended.is_none() && is_held => since(began),
+                _ => job.elapsed.clone(),
+            },
             waited: job.waited.clone(),
             ..JobState::default()
         };
@@ -92,4 +109,16 @@ pub fn jobs_of(store: &Path, experiment_lock: &Path) -> Result<Vec<JobLine>, Clu
         }
     };
     Ok(jobs.jobs.into_iter().map(line).collect())
+}
+
+/// Returns how long ago a moment was, in seconds since 1970.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how long a shard has run is told for the moment"
+)]
+fn since(began: i64) -> String {
+    let seconds = jiff::Timestamp::now().as_second().saturating_sub(began);
+    clock(Duration::from_secs(
+        u64::try_from(seconds).unwrap_or_default(),
+    ))
 }

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 /// From one beat to the next.
-pub(crate) const PULSE: Duration = Duration::from_secs(2);
+pub const PULSE: Duration = Duration::from_secs(2);
 
 /// After so long without a beat, the other side is taken to be gone: a link that was cut may
 /// seem open for hours.

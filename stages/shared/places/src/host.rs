@@ -45,8 +45,11 @@ impl Host {
         Self::reach_by(ssh, config, control)
     }
 
-    /// Does the same by a configuration file of our own.
-    pub(crate) fn reach_by(
+    /// Does the same by a configuration file that is not named by digest; by the user's own without one.
+    ///
+    /// # Errors
+    /// As [`reach`](Self::reach).
+    pub fn reach_by(
         ssh: &Ssh,
         config: Option<PathBuf>,
         control: &Control,

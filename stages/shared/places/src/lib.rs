@@ -1,5 +1,5 @@
 //! Where processes run: this machine, a container, a host that the user's OpenSSH client reaches, a
-//! machine that is rented for the study, or one that a cluster's scheduler chooses.
+//! machine that is rented for the study, one of a pool of hosts, or one that a cluster's scheduler chooses.
 //!
 //! Another host is spoken to by commands. Benchtrail puts its own binary there, by digest, and
 //! starts it with the hidden command [`COMMAND`]; what that binary can do here it can do there:
@@ -11,17 +11,26 @@ mod beat;
 pub mod cloud;
 mod container;
 mod host;
+mod pool;
 mod settings;
 mod slurm;
+mod terms;
 
-pub use beat::{Heard, SILENCE, beat, listen};
+pub use beat::{Heard, PULSE, SILENCE, beat, listen};
 pub use container::{
     Containment, Inside, LEASE_LABEL, Network, PACKAGES, Runtime, WEIGHTS, name as container_name,
     passes, sweep,
 };
 pub use host::{Host, digest_of, said};
-pub use settings::{Place, Ssh};
+pub use pool::{HOSTS, Hosts, NamedHost, Pool, PoolHost};
+pub use settings::{Place, Placement, Ssh};
 pub use slurm::{AT_ONCE, Slurm};
+pub use terms::Terms;
 
 /// The hidden command by which the binary of another host is started.
 pub const COMMAND: &str = "__place";
+
+/// Returns the collections of definitions that places refer to.
+pub fn collections() -> Vec<(&'static str, schemars::Schema)> {
+    vec![(HOSTS, schemars::schema_for!(PoolHost))]
+}

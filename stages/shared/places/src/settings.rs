@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cloud::Cloud;
+use crate::pool::{Hosts, Pool};
 use crate::slurm::Slurm;
 
 /// Where an engine is prepared and runs, if not on this machine.
@@ -17,6 +18,18 @@ pub enum Place {
     Cloud(Cloud),
     /// Machines that Slurm chooses: everything measured on the engine is measured there.
     Slurm(Slurm),
+    /// Hosts of a pool, named under `hosts`: everything measured on the engine is measured there.
+    Pool(Pool),
+}
+
+/// Where a launch is executed with all that is measured on it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// On a machine that Slurm chooses.
+    Slurm(Slurm),
+    /// On a host of a pool.
+    Pool(Hosts),
 }
 
 /// A host that OpenSSH reaches.
@@ -46,6 +59,7 @@ impl Place {
     pub fn pin(&mut self, library: &dyn Library) -> Result<(), Vec<Problem>> {
         let ssh = match self {
             Self::Ssh(ssh) => ssh,
+            Self::Pool(pool) => return pool.find(library).map(drop),
             Self::Slurm(slurm) => {
                 let mut problems = slurm.check();
                 problems.extend(folder_problem("slurm", slurm.folder.as_deref()));
@@ -66,14 +80,9 @@ impl Place {
             }
         };
         let mut problems = Vec::new();
-        if !plain(&ssh.host, ".-_@:[]") {
-            problems.push(
-                Problem::at(
-                    &["ssh", "host"],
-                    format!("`{}` cannot be the name of a host", ssh.host),
-                )
-                .hint("write it as for `ssh`; options belong into your configuration of OpenSSH"),
-            );
+        if let Some(mut problem) = host_problem("ssh", &ssh.host) {
+            problem.route.push(pipeline::Step::Key("host".to_owned()));
+            problems.push(problem);
         }
         problems.extend(folder_problem("ssh", ssh.folder.as_deref()));
         if let Some(file) = ssh.config.take() {
@@ -90,6 +99,22 @@ impl Place {
             Err(problems)
         }
     }
+
+    /// Returns where a launch is executed with all that is measured on it; `None` if only the engine is elsewhere.
+    pub fn placement(self, library: &dyn Library) -> Option<Placement> {
+        match self {
+            Self::Slurm(slurm) => Some(Placement::Slurm(slurm)),
+            Self::Pool(pool) => pool.find(library).ok().map(Placement::Pool),
+            Self::Ssh(_) | Self::Cloud(_) => None,
+        }
+    }
+}
+
+/// Returns what is wrong with the name of a host, at a place.
+pub(crate) fn host_problem(place: &str, host: &str) -> Option<Problem> {
+    let message = format!("`{host}` cannot be the name of a host");
+    let hint = "write it as for `ssh`; options belong into your configuration of OpenSSH";
+    (!plain(host, ".-_@:[]")).then(|| Problem::at(&[place], message).hint(hint))
 }
 
 /// Tells whether a text has only letters, digits and `more`. What begins with a hyphen would be an
@@ -99,7 +124,7 @@ fn plain(text: &str, more: &str) -> bool {
     !text.is_empty() && !text.starts_with('-') && text.chars().all(fits)
 }
 
-fn folder_problem(place: &str, folder: Option<&str>) -> Option<Problem> {
+pub(crate) fn folder_problem(place: &str, folder: Option<&str>) -> Option<Problem> {
     let folder = folder?;
     if folder.starts_with('/') && plain(folder, "/.-_") && !folder.contains("..") {
         return None;

@@ -7,11 +7,13 @@ use pipeline::settings::DurationText;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::terms::Terms;
+
 /// Jobs of one study that Slurm has at once unless the study says otherwise.
 pub const AT_ONCE: u32 = 8;
 
 /// Jobs of Slurm, one for each launch of a server. Nothing of it is in a key.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(extend("x-other-words" = {
     "queue": "`partition`",
@@ -56,7 +58,8 @@ pub struct Slurm {
     #[schemars(with = "DurationText")]
     pub time: Option<DurationText>,
     /// Names of machines. The launches of a block then go to one machine, block after block to the next, so that the
-    /// machine is the same for all that a block compares. By default Slurm chooses for each launch.
+    /// machine is the same for all that a block compares. Without a design, the first launches of each kind go to the
+    /// first machine, the second ones to the next. By default Slurm chooses for each launch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(inner(length(min = 1)))]
     pub nodes: Vec<String>,
@@ -73,6 +76,19 @@ pub struct Slurm {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "String")]
     pub folder: Option<String>,
+    /// What one job costs in an hour.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "f64")]
+    pub cost_per_hour: Option<f64>,
+    /// The most that this experiment may cost here, all runs together. When it is spent, launches are stopped, and
+    /// cells that are left are skipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "f64")]
+    pub budget: Option<f64>,
+    /// The currency of both, for people; by default `USD`. `GPU-hours` is one, with the number of GPUs as the cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub currency: Option<String>,
     /// Further arguments of `sbatch`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub extra_arguments: Vec<String>,
@@ -109,9 +125,18 @@ const OURS: [&str; 14] = [
 ];
 
 impl Slurm {
+    /// Returns what a job costs, if the study says so.
+    pub fn terms(&self) -> Option<Terms> {
+        let currency = self.currency.as_deref();
+        let terms = crate::terms::read("slurm", self.cost_per_hour, self.budget, currency);
+        terms.ok().flatten()
+    }
+
     /// Returns every mistake, with a route that begins at the place.
     pub(crate) fn check(&self) -> Vec<Problem> {
-        let mut problems = Vec::new();
+        let currency = self.currency.as_deref();
+        let terms = crate::terms::read("slurm", self.cost_per_hour, self.budget, currency);
+        let mut problems = terms.err().unwrap_or_default();
         let texts = [
             ("partition", &self.partition),
             ("gres", &self.gres),
@@ -192,9 +217,9 @@ impl Slurm {
         options
     }
 
-    /// Returns the machine that the launches of a block go to (the block from 1), if the study names machines.
-    pub fn node(&self, block: usize) -> Option<&str> {
-        let turn = block.saturating_sub(1).checked_rem(self.nodes.len())?;
+    /// Returns the machine that a replicate goes to (from 1), if the study names machines.
+    pub fn node(&self, turn: usize) -> Option<&str> {
+        let turn = turn.saturating_sub(1).checked_rem(self.nodes.len())?;
         self.nodes.get(turn).map(String::as_str)
     }
 }

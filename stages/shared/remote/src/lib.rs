@@ -42,6 +42,7 @@ mod roots;
 mod side_by_side;
 mod study;
 mod transfer;
+mod wire;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,6 +62,7 @@ pub use pull::PullReport;
 pub use push::{PushReport, Pushed, Twin};
 pub use roots::Root;
 pub use study::{Fetched, Study, identity, pull_records, push_locks, push_records};
+pub use wire::{BEAT, Heard, Outlet, STOP, Wire};
 
 /// The newest version of the layout: the store may have been collected.
 const FORMAT: u32 = 2;

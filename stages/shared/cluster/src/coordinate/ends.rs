@@ -1,6 +1,6 @@
 //! How shards end: as they should, early, or because the user stops the run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -86,15 +86,22 @@ impl Cluster<'_> {
             node: end.node,
             ..Ended::default()
         });
+        self.note_end(index);
+        self.charge(index)?;
         self.file.write(&self.jobs)?;
         let job = &self.jobs.jobs[index];
         let what = end
             .refused
             .map_or("has executed".to_owned(), |_| "refused".to_owned());
         (self.asked.tell)(&format!(
-            "Slurm job {} on {} {what} {}",
-            job.job.as_deref().unwrap_or("?"),
-            job.node,
+            "{} {what} {}",
+            match &job.host {
+                Some(host) => format!("host {}", host.name),
+                None => {
+                    let number = job.job.as_deref().unwrap_or("?");
+                    format!("Slurm job {number} on {}", job.node)
+                }
+            },
             cells_text(&job.cells)
         ));
         Ok(())
@@ -107,7 +114,11 @@ impl Cluster<'_> {
         index: usize,
         state: &JobState,
     ) -> Result<(), ClusterError> {
-        let details = self.queue.details(&state.job);
+        let is_host = self.jobs.jobs[index].host.is_some();
+        let details = match is_host {
+            true => BTreeMap::new(),
+            false => self.queue.details(&state.job),
+        };
         let reason = match details.get("Reason") {
             Some(reason) if state.reason.is_empty() && reason != "None" => reason.clone(),
             _ => state.reason.clone(),
@@ -119,15 +130,10 @@ impl Cluster<'_> {
             .filter(|cell| !self.elsewhere.records.contains_key(&cell.name))
             .cloned()
             .collect();
-        let cells: BTreeSet<WrittenCell> = missing.iter().map(|c| c.name.clone()).collect();
-        let of_shard = |job: &&Job| job.cells.iter().any(|c| cells.contains(&c.name));
-        let before = self
-            .jobs
-            .jobs
-            .iter()
-            .filter(|job| job.ended.is_some())
-            .filter(of_shard);
-        let again = before.count() < entry.retries as usize;
+        let (again, what) = match is_host {
+            true => self.end_of_host(index, state, &reason),
+            false => self.end_of_job(index, state, &reason, &missing),
+        };
         let ended = Ended {
             job: state.job.clone(),
             state: state.state.clone(),
@@ -135,7 +141,39 @@ impl Cluster<'_> {
             node: state.node.clone(),
             details,
         };
-        let because = match reason.as_str() {
+        if missing.is_empty() {
+            (self.asked.tell)(&format!("{what}; all that it was to do is done"));
+        } else if again {
+            (self.asked.tell)(&format!("{what}; {} is tried again", cells_text(&missing)));
+        } else {
+            (self.asked.tell)(&format!(
+                "{what} before {} was complete",
+                cells_text(&missing)
+            ));
+            self.fail(&missing, &what, &ended, index);
+        }
+        let entry = &mut self.jobs.jobs[index];
+        entry.complete = missing.is_empty();
+        entry.ended = Some(ended);
+        entry.seconds = entry.seconds.max(state.has_run());
+        self.charge(index)?;
+        self.file.write(&self.jobs)
+    }
+
+    /// Tells whether the shard of a job that ended early is tried again, and in which words it ended.
+    fn end_of_job(
+        &self,
+        index: usize,
+        state: &JobState,
+        reason: &str,
+        missing: &[ShardCell],
+    ) -> (bool, String) {
+        let cells: BTreeSet<WrittenCell> = missing.iter().map(|c| c.name.clone()).collect();
+        let of_shard = |job: &&Job| job.cells.iter().any(|c| cells.contains(&c.name));
+        let jobs = self.jobs.jobs.iter();
+        let before = jobs.filter(|job| job.ended.is_some()).filter(of_shard);
+        let again = before.count() < self.jobs.jobs[index].retries as usize;
+        let because = match reason {
             "" | "None" => String::new(),
             reason => format!(" ({reason})"),
         };
@@ -147,27 +185,20 @@ impl Cluster<'_> {
             "Slurm job {}{on} ended as {}{because}",
             state.job, state.state
         );
-        if missing.is_empty() {
-            (self.asked.tell)(&format!("{what}; all that it was to do is done"));
-        } else if again {
-            (self.asked.tell)(&format!("{what}; {} is tried again", cells_text(&missing)));
-        } else {
-            (self.asked.tell)(&format!(
-                "{what} before {} was complete",
-                cells_text(&missing)
-            ));
-            self.fail(&missing, &what, &ended, &self.jobs.jobs[index].name.clone());
-        }
-        let entry = &mut self.jobs.jobs[index];
-        entry.complete = missing.is_empty();
-        entry.ended = Some(ended);
-        self.file.write(&self.jobs)
+        (again, what)
     }
 
     /// Notes why cells have no record: the first failed, the others were not reached.
-    pub(super) fn fail(&mut self, missing: &[ShardCell], what: &str, ended: &Ended, shard: &str) {
-        let log = self.reach.log(&self.jobs.run, shard);
+    fn fail(&mut self, missing: &[ShardCell], what: &str, ended: &Ended, index: usize) {
+        let job = &self.jobs.jobs[index];
+        let shard = job.name.as_str();
+        let is_host = job.host.is_some();
+        let log = match is_host {
+            true => self.file.log(&self.jobs.run, shard),
+            false => self.reach.log(&self.jobs.run, shard),
+        };
         let printed = match &self.reach {
+            _ if is_host => tail(&log),
             Reach::Folder(_) => tail(&log),
             // The job itself put it there, if it came so far.
             Reach::Bucket(_) => {
@@ -175,6 +206,10 @@ impl Cluster<'_> {
                 let kept = self.asked.remote.document(&document).ok().flatten();
                 kept.unwrap_or_default()
             }
+        };
+        let scheduler = match is_host {
+            true => "pool",
+            false => "slurm",
         };
         let mut document = serde_json::to_vec_pretty(ended).expect("a document always serializes");
         document.push(b'\n');
@@ -187,10 +222,13 @@ impl Cluster<'_> {
                 0 => AwayFailure {
                     status,
                     reason: format!("{what} before this cell was complete"),
-                    hint: hint(&ended.state, &log),
+                    hint: match is_host {
+                        true => super::hosts::hint(&ended.state, &ended.node),
+                        false => hint(&ended.state, &log),
+                    },
                     evidence: vec![
-                        ("slurm".to_owned(), Media::Json, document.clone()),
-                        ("slurm_log".to_owned(), Media::Text, printed.clone()),
+                        (scheduler.to_owned(), Media::Json, document.clone()),
+                        (format!("{scheduler}_log"), Media::Text, printed.clone()),
                     ],
                 },
                 _ => AwayFailure {
@@ -206,10 +244,49 @@ impl Cluster<'_> {
 
     /// Cancels all jobs, waits until they are gone, and takes in what they had done.
     pub(super) fn cancel(&mut self) -> Result<(), ClusterError> {
-        let active: Vec<String> = self.active().filter_map(|job| job.job.clone()).collect();
-        if active.is_empty() && self.active().count() == 0 {
+        if self.active().count() == 0 {
             return Ok(());
         }
+        let hosts = self.active().filter(|job| job.host.is_some()).count();
+        if hosts > 0 {
+            (self.asked.tell)(&format!("stopping {}", counted(hosts, "host")));
+            self.pool.stop();
+        }
+        let cancelled = self.cancel_jobs();
+        while self
+            .pool
+            .jobs()
+            .iter()
+            .any(|job| job.phase() == Phase::Active)
+        {
+            std::thread::sleep(FIRST_WAIT);
+        }
+        cancelled?;
+        self.take_in()?;
+        self.look_for_ends()?;
+        for job in self.jobs.jobs.iter_mut().filter(|job| job.ended.is_none()) {
+            job.ended = Some(Ended {
+                job: job.job.clone().unwrap_or_default(),
+                state: "CANCELLED".to_owned(),
+                ..Ended::default()
+            });
+        }
+        (0..self.jobs.jobs.len()).for_each(|index| self.note_end(index));
+        self.charge_all()?;
+        self.file.write(&self.jobs)
+    }
+
+    /// Cancels the jobs of Slurm, and waits until they are gone.
+    fn cancel_jobs(&mut self) -> Result<(), ClusterError> {
+        let of_slurm = |job: &&Job| job.host.is_none();
+        if !self.active().any(|job| of_slurm(&job)) {
+            return Ok(());
+        }
+        let active: Vec<String> = self
+            .active()
+            .filter(of_slurm)
+            .filter_map(|job| job.job.clone())
+            .collect();
         (self.asked.tell)(&format!(
             "cancelling {} in Slurm",
             counted(active.len(), "job")
@@ -241,15 +318,7 @@ impl Cluster<'_> {
                 break;
             }
         }
-        self.take_in()?;
-        for job in self.jobs.jobs.iter_mut().filter(|job| job.ended.is_none()) {
-            job.ended = Some(Ended {
-                job: job.job.clone().unwrap_or_default(),
-                state: "CANCELLED".to_owned(),
-                ..Ended::default()
-            });
-        }
-        self.file.write(&self.jobs)
+        Ok(())
     }
 }
 

@@ -1,0 +1,392 @@
+//! What the launches of a study have cost elsewhere, and what those to come will cost by what earlier ones took.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use artifacts::{Digest, Store};
+use pipeline::{Experiment, Shard};
+use places::{Placement, Terms};
+use serde::{Deserialize, Serialize};
+
+use crate::coordinate::placement_of;
+use crate::error::ClusterError;
+
+/// Earlier executions of a stage that an expectation looks at.
+const HISTORY: usize = 10_000;
+
+/// What one launch has cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Entry {
+    run: String,
+    shard: String,
+    seconds: f64,
+    cost: f64,
+    currency: String,
+}
+
+/// What a study has spent, all runs together: a file with a line for each launch.
+#[derive(Debug)]
+pub(crate) struct Spent {
+    path: PathBuf,
+    entries: BTreeMap<(String, String), Entry>,
+    /// Where the whole lines end, if the last one was cut.
+    cut: Option<u64>,
+}
+
+impl Spent {
+    /// Reads what a study has spent.
+    ///
+    /// # Errors
+    /// If the file is there and cannot be read: what was spent must not be forgotten.
+    pub(crate) fn read(store: &Path, lock: &Path) -> Result<Self, ClusterError> {
+        let absolute = std::path::absolute(lock).unwrap_or_else(|_| lock.to_owned());
+        let name = Digest::of(absolute.as_os_str().as_encoded_bytes()).hex();
+        let path = store
+            .join("clusters")
+            .join(format!("{}.spent", &name[..32]));
+        let text = match fs::read_to_string(&path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
+            read => read.map_err(|e| ClusterError::Io(path.clone(), e))?,
+        };
+        let whole = text.rfind('\n').map_or(0, |at| at + 1);
+        let cut = (whole < text.len()).then_some(whole as u64);
+        let mut entries = BTreeMap::new();
+        // The last line may have been cut when the machine lost its power; it has no end then.
+        for line in text.split_inclusive('\n').filter(|l| l.ends_with('\n')) {
+            let entry: Entry = serde_json::from_str(line).map_err(|e| {
+                ClusterError::Broken(format!("{} cannot be read: {e}", path.display()))
+            })?;
+            entries.insert((entry.run.clone(), entry.shard.clone()), entry);
+        }
+        Ok(Self { path, entries, cut })
+    }
+
+    /// Notes what a launch has cost, durably.
+    pub(crate) fn note(
+        &mut self,
+        run: &str,
+        shard: &str,
+        seconds: f64,
+        terms: &Terms,
+    ) -> Result<(), ClusterError> {
+        let entry = Entry {
+            run: run.to_owned(),
+            shard: shard.to_owned(),
+            seconds,
+            cost: terms.cost(seconds),
+            currency: terms.currency.clone(),
+        };
+        let key = (entry.run.clone(), entry.shard.clone());
+        if self
+            .entries
+            .get(&key)
+            .is_some_and(|known| known.seconds >= seconds)
+        {
+            return Ok(());
+        }
+        let at = |e| ClusterError::Io(self.path.clone(), e);
+        let mut line = serde_json::to_vec(&entry).expect("an entry always serializes");
+        line.push(b'\n');
+        let mut file = File::options()
+            .create(true)
+            .append(true)
+            .open(&self.path)
+            .map_err(at)?;
+        // A line that was cut must not swallow this one.
+        if let Some(whole) = self.cut.take() {
+            file.set_len(whole).map_err(at)?;
+        }
+        file.write_all(&line)
+            .and_then(|()| file.sync_all())
+            .map_err(at)?;
+        self.entries.insert(key, entry);
+        Ok(())
+    }
+
+    /// Returns what was spent in a currency.
+    pub(crate) fn in_currency(&self, currency: &str) -> f64 {
+        let own = self.entries.values().filter(|e| e.currency == currency);
+        own.map(|entry| entry.cost).sum()
+    }
+}
+
+/// How long something takes by what earlier executions took.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Expected {
+    /// The mean, s.
+    pub(crate) seconds: f64,
+    /// The variance between executions, s².
+    pub(crate) variance: f64,
+    /// Cells without an earlier execution of their stage.
+    pub(crate) unknown: usize,
+}
+
+/// What earlier executions of the stages took.
+#[derive(Debug, Default)]
+pub(crate) struct Durations {
+    stages: BTreeMap<String, Option<(f64, f64)>>,
+}
+
+impl Durations {
+    /// Returns how long a launch takes with all that is measured on it.
+    pub(crate) fn expect(
+        &mut self,
+        experiment: &Experiment,
+        store: &Store,
+        shard: &Shard,
+    ) -> Expected {
+        let mut expected = Expected::default();
+        for cell in &shard.cells {
+            let known = self
+                .stages
+                .entry(cell.name.stage.clone())
+                .or_insert_with(|| {
+                    let history = store.history(&experiment.name, &cell.name.stage, None, HISTORY);
+                    let lines = history.unwrap_or_default();
+                    let lines = lines.iter().filter(|line| line.cacheable);
+                    moments(&lines.map(|line| line.seconds).collect::<Vec<_>>())
+                });
+            match known {
+                Some((mean, variance)) => {
+                    expected.seconds += *mean;
+                    expected.variance += *variance;
+                }
+                None => expected.unknown += 1,
+            }
+        }
+        expected
+    }
+}
+
+/// Returns the mean and the variance (Bessel's) of some seconds; a single one is taken to vary by half.
+fn moments(seconds: &[f64]) -> Option<(f64, f64)> {
+    let count = seconds.len() as f64;
+    let mean = seconds.iter().sum::<f64>() / count;
+    match seconds {
+        [] => None,
+        [one] => Some((*one, (one / 2.0).powi(2))),
+        _ => {
+            let squares = seconds.iter().map(|s| (s - mean).powi(2)).sum::<f64>();
+            Some((mean, squares / (count - 1.0)))
+        }
+    }
+}
+
+/// What a plan costs elsewhere, in one currency.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cost {
+    /// The currency.
+    pub currency: String,
+    /// The most that the experiment may cost.
+    pub budget: f64,
+    /// What earlier launches have cost.
+    pub spent: f64,
+    /// Launches to come.
+    pub launches: usize,
+    /// What they cost by what earlier executions took; `None` if some stage was never executed.
+    pub expected: Option<f64>,
+    /// Two standard deviations of it, from the differences between earlier executions.
+    pub uncertainty: f64,
+    /// What they cost at most, by the time limits; `None` if a stage has none.
+    pub most: Option<f64>,
+}
+
+/// Returns the terms of a placement.
+pub(crate) fn terms_of(placement: &Placement) -> Option<Terms> {
+    match placement {
+        Placement::Slurm(slurm) => slurm.terms(),
+        Placement::Pool(pool) => pool.terms.clone(),
+    }
+}
+
+/// Returns what shards cost, for each currency that has a budget.
+///
+/// # Errors
+/// If a placement, or what was spent, cannot be read.
+pub fn costs(
+    experiment: &Experiment,
+    store: &Store,
+    lock: &Path,
+    shards: &[Shard],
+) -> Result<Vec<Cost>, ClusterError> {
+    let mut costs: BTreeMap<String, Cost> = BTreeMap::new();
+    let mut durations = Durations::default();
+    let mut variances: BTreeMap<String, f64> = BTreeMap::new();
+    for shard in shards {
+        let placement = placement_of(shard)?;
+        let Some(terms) = terms_of(&placement) else {
+            continue;
+        };
+        let cost = costs.entry(terms.currency.clone()).or_insert_with(|| Cost {
+            currency: terms.currency.clone(),
+            budget: terms.budget,
+            spent: 0.0,
+            launches: 0,
+            expected: Some(0.0),
+            uncertainty: 0.0,
+            most: Some(0.0),
+        });
+        // Two places of one currency may name two budgets: the smaller one holds.
+        cost.budget = cost.budget.min(terms.budget);
+        cost.launches += 1;
+        let expected = durations.expect(experiment, store, shard);
+        cost.expected = match expected.unknown {
+            0 => cost.expected.map(|sum| sum + terms.cost(expected.seconds)),
+            _ => None,
+        };
+        *variances.entry(terms.currency.clone()).or_default() +=
+            terms.cost(1.0).powi(2) * expected.variance;
+        let limit = shard.timeout.map(|limit| terms.cost(limit.as_secs_f64()));
+        cost.most = cost.most.zip(limit).map(|(sum, limit)| sum + limit);
+    }
+    if costs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let spent = Spent::read(store.root(), lock)?;
+    let currencies: BTreeSet<String> = costs.keys().cloned().collect();
+    for currency in currencies {
+        let variance = variances.get(&currency).copied().unwrap_or_default();
+        if let Some(cost) = costs.get_mut(&currency) {
+            cost.spent = spent.in_currency(&currency);
+            cost.uncertainty = 2.0 * variance.sqrt();
+        }
+    }
+    Ok(costs.into_values().collect())
+}
+
+impl Cost {
+    /// Returns it as a document.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "currency": self.currency, "budget": self.budget, "spent": self.spent, "launches": self.launches,
+            "expected": self.expected, "uncertainty": self.uncertainty, "most": self.most,
+        })
+    }
+
+    /// Returns it in one line for people.
+    pub fn text(&self) -> String {
+        let Self {
+            currency,
+            budget,
+            spent,
+            ..
+        } = self;
+        let launches = match self.launches {
+            1 => "1 launch".to_owned(),
+            n => format!("{n} launches"),
+        };
+        let by_limits = self.most.map_or(String::new(), |most| {
+            format!(", and at most {most:.2} by the time limits")
+        });
+        let costs = match (self.expected, self.most) {
+            (Some(expected), _) => format!(
+                "{launches} cost about {expected:.2} ± {:.2} by earlier executions (two standard deviations; neither the \
+                 preparation of engines nor attempts that fail are counted){by_limits}",
+                self.uncertainty
+            ),
+            (None, Some(most)) => format!(
+                "{launches} cost at most {most:.2} by the time limits; no earlier executions to estimate it"
+            ),
+            (None, None) => {
+                format!("no earlier executions and no time limits to estimate what {launches} cost")
+            }
+        };
+        let more = match self.expected {
+            Some(expected) if spent + expected > *budget => "; that is more than the budget",
+            _ => "",
+        };
+        format!("budget: {budget:.2} {currency}, {spent:.2} spent; {costs}{more}")
+    }
+}
+
+/// Reads a span as Slurm writes it (`DAYS-HOURS:MINUTES:SECONDS`, the left parts left out where 0), in seconds.
+pub(crate) fn seconds_of(clock: &str) -> Option<f64> {
+    let (days, rest) = clock.split_once('-').unwrap_or(("0", clock));
+    let mut seconds = 0.0;
+    for part in rest.split(':') {
+        seconds = seconds * 60.0 + part.parse::<u32>().map(f64::from).ok()?;
+    }
+    Some(days.parse::<u32>().map(f64::from).ok()? * 86_400.0 + seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms() -> Terms {
+        Terms {
+            cost_per_hour: 3600.0,
+            budget: 100.0,
+            currency: "EUR".to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_was_spent_is_counted_once_over_runs_and_survives_a_cut_line() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::create_dir_all(folder.path().join("clusters")).expect("a folder");
+        let lock = folder.path().join("study.lock");
+        let read = || Spent::read(folder.path(), &lock);
+        let mut spent = read().expect("nothing yet");
+        spent.note("r1", "0001", 10.0, &terms()).expect("noted");
+        spent.note("r1", "0002", 5.0, &terms()).expect("noted");
+        // The same launch, known better.
+        spent.note("r1", "0001", 12.0, &terms()).expect("noted");
+        assert!((read().expect("read").in_currency("EUR") - 17.0).abs() < 1e-9);
+        let path = read().expect("read").path;
+        let mut file = File::options().append(true).open(&path).expect("a file");
+        file.write_all(b"{\"run\": \"r1\", \"sha").expect("cut");
+        let mut spent = read().expect("a cut line is left out");
+        spent.note("r2", "0001", 1.0, &terms()).expect("noted");
+        let spent = read().expect("read");
+        assert!((spent.in_currency("EUR") - 18.0).abs() < 1e-9);
+        assert!(spent.in_currency("USD").abs() < 1e-9);
+        fs::write(&path, "{}\n").expect("damaged");
+        assert!(read().is_err(), "what was spent is not forgotten");
+    }
+
+    #[test]
+    fn spans_are_read_as_slurm_writes_them() {
+        for (text, seconds) in [
+            ("0:05", 5.0),
+            ("01:02:03", 3_723.0),
+            ("2-00:00:01", 172_801.0),
+        ] {
+            assert_eq!(seconds_of(text), Some(seconds), "{text}");
+        }
+        for text in ["", "INVALID", "1:x"] {
+            assert_eq!(seconds_of(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_expectation_has_the_variance_of_what_it_rests_on() {
+        assert_eq!(moments(&[]), None);
+        assert_eq!(moments(&[4.0]), Some((4.0, 4.0)));
+        assert_eq!(moments(&[3.0, 5.0]), Some((4.0, 2.0)));
+    }
+
+    #[test]
+    fn a_cost_says_what_it_rests_on_and_whether_it_fits() {
+        let cost = Cost {
+            currency: "EUR".to_owned(),
+            budget: 10.0,
+            spent: 4.0,
+            launches: 3,
+            expected: Some(7.0),
+            uncertainty: 1.5,
+            most: None,
+        };
+        let text = cost.text();
+        assert!(text.contains("about 7.00 ± 1.50"), "{text}");
+        assert!(text.ends_with("more than the budget"), "{text}");
+        let cost = Cost {
+            expected: None,
+            most: Some(30.0),
+            ..cost
+        };
+        assert!(cost.text().contains("at most 30.00"), "{}", cost.text());
+    }
+}

@@ -1,0 +1,202 @@
+//! Shards that begin: what they are to do is written down, the job is noted, then a machine is asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use artifacts::Digest;
+use pipeline::place::WrittenCell;
+use pipeline::record::view;
+use pipeline::{Shard, ShardCell};
+use places::{AT_ONCE, Placement};
+
+use super::{Cluster, cells_text, placement_of, unwatched};
+use crate::budget::terms_of;
+use crate::document::{Ended, FORMAT, Order, name, put};
+use crate::error::ClusterError;
+use crate::journal::{Job, shard_name};
+use crate::queue::line;
+
+impl Cluster<'_> {
+    /// Submits shards as long as Slurm has fewer jobs than the study permits, and hosts are free; returns the rest.
+    pub(super) fn submit_some(&mut self, shards: Vec<Shard>) -> Result<Vec<Shard>, ClusterError> {
+        let mut rest = Vec::new();
+        // What waits for Slurm keeps its order.
+        let mut is_full = false;
+        for shard in shards {
+            let placement = placement_of(&shard)?;
+            let terms = terms_of(&placement);
+            if !self.can_afford(&shard, terms.as_ref()) {
+                rest.push(shard);
+                continue;
+            }
+            match placement {
+                Placement::Slurm(slurm) => {
+                    let most = slurm.at_once.unwrap_or(AT_ONCE) as usize;
+                    let active = self.active().filter(|job| job.host.is_none()).count();
+                    is_full |= active >= most;
+                    if is_full {
+                        rest.push(shard);
+                        continue;
+                    }
+                    let options = slurm.options(slurm.node(shard.turn), shard.timeout);
+                    let job = Job {
+                        options,
+                        terms,
+                        ..Job::default()
+                    };
+                    self.submit(&shard, job, slurm.folder.clone())?;
+                }
+                Placement::Pool(pool) => {
+                    let Some(host) = self.free_host(&pool, &shard) else {
+                        rest.push(shard);
+                        continue;
+                    };
+                    let job = Job {
+                        host: Some(host),
+                        terms,
+                        config: pool.config.map(|(file, _)| file),
+                        ..Job::default()
+                    };
+                    self.submit(&shard, job, None)?;
+                }
+            }
+        }
+        Ok(rest)
+    }
+
+    /// Writes down what a shard is to do, notes the job, then submits it.
+    fn submit(
+        &mut self,
+        shard: &Shard,
+        job: Job,
+        folder: Option<String>,
+    ) -> Result<(), ClusterError> {
+        let name_of = shard_name(self.jobs.jobs.len() + 1);
+        let cells: BTreeSet<WrittenCell> = shard.cells.iter().map(|c| c.name.clone()).collect();
+        let earlier = self
+            .jobs
+            .jobs
+            .iter()
+            .filter(|job| job.cells.iter().any(|c| cells.contains(&c.name)));
+        let earlier: Vec<Ended> = earlier.filter_map(|job| job.ended.clone()).collect();
+        let measured = shard
+            .cells
+            .iter()
+            .filter(|c| c.class == pipeline::Class::Measurement);
+        let mut only: Vec<String> = measured.map(|c| c.name.to_string()).collect();
+        if only.is_empty() {
+            only = shard.cells.iter().map(|c| c.name.to_string()).collect();
+        }
+        let order = Order {
+            format: FORMAT,
+            study: self.study,
+            only,
+            cells: shard.cells.clone(),
+            by: self.asked.by.clone(),
+            told_by: self.asked.me.by.clone(),
+            folder,
+            earlier: earlier
+                .into_iter()
+                .map(|ended| Ended {
+                    details: BTreeMap::new(),
+                    ..ended
+                })
+                .collect(),
+        };
+        self.upload_known(&shard.cells)?;
+        put(
+            self.asked.remote,
+            &name(&self.jobs.run, &format!("{name_of}.json")),
+            &order,
+        )?;
+        let expected = self.expect(shard);
+        self.jobs.jobs.push(Job {
+            name: name_of,
+            cells: shard.cells.clone(),
+            block: shard.block,
+            retries: shard.retries,
+            expected,
+            ..job
+        });
+        self.file.write(&self.jobs)?;
+        self.ask_for(self.jobs.jobs.len() - 1)
+    }
+
+    /// Puts records into the shared store that a machine may find to be still valid.
+    fn upload_known(&self, cells: &[ShardCell]) -> Result<(), ClusterError> {
+        let known: Vec<Digest> = cells.iter().filter_map(|cell| cell.known).collect();
+        let whole = |record: &Digest| {
+            let bytes = self.asked.store.get(record).ok()?;
+            let view = view(record, &bytes)?;
+            view.references()
+                .all(|object| self.asked.store.contains(object))
+                .then_some(*record)
+        };
+        let known: Vec<Digest> = known.iter().filter_map(whole).collect();
+        if known.is_empty() {
+            return Ok(());
+        }
+        let (remote, store, me) = (self.asked.remote, self.asked.store, &self.asked.me);
+        unwatched(|watch| remote::push_records(remote, store, &known, me, watch))?;
+        Ok(())
+    }
+
+    pub(super) fn job_name(&self, shard: &str) -> String {
+        format!("benchtrail-{}-{shard}", self.jobs.run)
+    }
+
+    /// Asks Slurm for a machine, and notes the number of the job at once.
+    pub(super) fn ask_for(&mut self, index: usize) -> Result<(), ClusterError> {
+        if let Some(host) = self.jobs.jobs[index].host.clone() {
+            return self.ask_host(index, host);
+        }
+        let shard = self.jobs.jobs[index].name.clone();
+        let job_name = self.job_name(&shard);
+        let log = self.reach.log(&self.jobs.run, &shard);
+        let program = match &self.program {
+            Some(program) => program,
+            None => self.program.insert(self.reach.program(&self.asked.binary)?),
+        };
+        let script = self.reach.script(program, &self.jobs.run, &shard);
+        let mut arguments = vec![
+            "--parsable".to_owned(),
+            format!("--job-name={job_name}"),
+            format!("--output={}", slurm_path(&log)),
+            "--open-mode=append".to_owned(),
+            "--chdir=/".to_owned(),
+        ];
+        arguments.extend(self.jobs.jobs[index].options.iter().cloned());
+        arguments.push(format!("--wrap={script}"));
+        // No answer says that it was not submitted: the next look finds it by its name, or asks again.
+        let Some(job) = self.queue.submit(&arguments)? else {
+            self.tell_unreachable("sbatch", &arguments);
+            return Ok(());
+        };
+        let entry = &mut self.jobs.jobs[index];
+        let node = entry
+            .options
+            .iter()
+            .find_map(|o| o.strip_prefix("--nodelist="));
+        let node = node.map_or(String::new(), |node| format!(" for {node}"));
+        let line = format!("Slurm job {job}{node}: {}", cells_text(&entry.cells));
+        entry.job = Some(job);
+        self.file.write(&self.jobs)?;
+        (self.asked.tell)(&line);
+        Ok(())
+    }
+
+    pub(super) fn tell_unreachable(&mut self, program: &str, arguments: &[String]) {
+        if !std::mem::replace(&mut self.unreachable, true) {
+            let line = line(program, arguments);
+            let command = line.split(' ').next().unwrap_or_default();
+            (self.asked.tell)(&format!(
+                "warning: Slurm's controller does not answer `{command}`; jobs go on without it, and it is asked again"
+            ));
+        }
+    }
+}
+
+/// Returns a path as `--output` takes it: `%` begins one of Slurm's own patterns.
+fn slurm_path(path: &Path) -> String {
+    path.display().to_string().replace('%', "%%")
+}

@@ -1,0 +1,441 @@
+//! Hosts of a pool: shards executed over SSH connections of this process.
+//!
+//! A connection is all that a host has of the run: what it needs of the shared store it asks for there, and what it
+//! measured it puts there. When the connection ends or is silent, the host stops what it started. A run that is killed
+//! therefore leaves nothing at work.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use pipeline::Control;
+use places::{Host, NamedHost, PULSE};
+use remote::Remote;
+
+use crate::queue::JobState;
+
+/// The state of a shard that a host executes.
+pub const RUNNING: &str = "RUNNING";
+/// Another shard is at work on the host.
+pub const WAITING: &str = "WAITING";
+/// The host is being reached.
+const REACHING: &str = "REACHING";
+/// The host could not be reached.
+pub(crate) const UNREACHABLE: &str = "UNREACHABLE";
+/// The connection ended before the shard did.
+pub(crate) const LOST: &str = "LOST";
+/// The run that looked after it ended before the shard did.
+pub(crate) const LEFT: &str = "LEFT";
+
+/// The states of a shard that has ended without its fault.
+pub(crate) const AWAY: [&str; 2] = [UNREACHABLE, LOST];
+
+/// For how long a host that was lost is left alone, at first and at most.
+const FIRST_REST: Duration = Duration::from_secs(3);
+const LONGEST_REST: Duration = Duration::from_mins(10);
+
+/// How often a connection looks whether it is to stop.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How long a host that was asked to stop may take.
+const STOP_WAIT: Duration = Duration::from_secs(60);
+
+/// Exit codes: of a shard that was stopped on its host, and of a client whose connection broke.
+const STOPPED: i32 = 130;
+const CUT: i32 = 255;
+
+/// What a connection knows of its shard.
+#[derive(Clone, Debug)]
+struct Now {
+    state: String,
+    reason: String,
+    asked: Instant,
+    began: Option<Instant>,
+    ended: Option<Instant>,
+}
+
+/// A shard on a host.
+#[derive(Debug)]
+struct Running {
+    name: String,
+    host: String,
+    now: Arc<Mutex<Now>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    /// Whether its end was taken notice of.
+    heard: bool,
+}
+
+/// A host that was lost: since when it is left alone, and for how long.
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    until: Instant,
+    length: Duration,
+}
+
+/// The shards that hosts execute for this process.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    running: BTreeMap<String, Running>,
+    rests: BTreeMap<String, Rest>,
+}
+
+/// What a connection is for.
+#[derive(Clone, Debug)]
+pub(crate) struct Errand {
+    /// The shared store, as this machine reaches it.
+    pub(crate) url: String,
+    pub(crate) run: String,
+    pub(crate) shard: String,
+    pub(crate) host: NamedHost,
+    pub(crate) config: Option<PathBuf>,
+    /// The file for what the shard prints.
+    pub(crate) log: PathBuf,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Pool {
+    /// Has a host execute a shard; returns what the job is called.
+    pub(crate) fn start(&mut self, errand: Errand) -> String {
+        let job = format!("{}/{}", errand.host.name, errand.shard);
+        let now = Arc::new(Mutex::new(Now {
+            state: REACHING.to_owned(),
+            reason: String::new(),
+            asked: Instant::now(),
+            began: None,
+            ended: None,
+        }));
+        let stop = Arc::new(AtomicBool::new(false));
+        let running = Running {
+            name: errand.shard.clone(),
+            host: errand.host.name.clone(),
+            now: Arc::clone(&now),
+            stop: Arc::clone(&stop),
+            thread: None,
+            heard: false,
+        };
+        let began = std::thread::Builder::new()
+            .name(job.clone())
+            .spawn(move || {
+                let (state, reason) = connection(&errand, &now, &stop);
+                let mut now = lock(&now);
+                now.state = state.to_owned();
+                now.reason = reason;
+                now.ended = Some(Instant::now());
+            });
+        let running = match began {
+            Ok(thread) => Running {
+                thread: Some(thread),
+                ..running
+            },
+            Err(e) => {
+                let mut now = lock(&running.now);
+                now.state = UNREACHABLE.to_owned();
+                now.reason = format!("this machine starts no more threads: {e}");
+                drop(now);
+                running
+            }
+        };
+        self.running.insert(job.clone(), running);
+        job
+    }
+
+    /// Tells whether no shard is at work on a host, and the host was not lost just now.
+    pub(crate) fn is_free(&self, host: &str) -> bool {
+        let busy = self.running.values().any(|r| r.host == host && !r.heard);
+        let rests = self
+            .rests
+            .get(host)
+            .is_some_and(|rest| Instant::now() < rest.until);
+        !busy && !rests
+    }
+
+    /// Tells whether a host was lost, and has not executed anything since.
+    pub(crate) fn is_away(&self, host: &str) -> bool {
+        self.rests.contains_key(host)
+    }
+
+    /// Returns how all shards of this process are.
+    pub(crate) fn jobs(&self) -> Vec<JobState> {
+        let of = |(job, running): (&String, &Running)| {
+            let now = lock(&running.now);
+            let until = now.ended.unwrap_or_else(Instant::now);
+            let span = |from: Instant, to: Instant| to.saturating_duration_since(from);
+            JobState {
+                job: job.clone(),
+                name: running.name.clone(),
+                state: now.state.clone(),
+                reason: now.reason.clone(),
+                node: running.host.clone(),
+                elapsed: now.began.map_or(String::new(), |at| clock(span(at, until))),
+                waited: clock(span(now.asked, now.began.unwrap_or(until))),
+                seconds: now.began.map(|at| span(at, until).as_secs_f64()),
+            }
+        };
+        self.running.iter().map(of).collect()
+    }
+
+    /// Takes notice that a shard has ended: its host is free for the next, or rests if it was lost.
+    pub(crate) fn heard(&mut self, job: &str, state: &str) {
+        let Some(running) = self.running.get_mut(job) else {
+            return;
+        };
+        running.heard = true;
+        if let Some(thread) = running.thread.take() {
+            // It has said all; a panic in it was its end, too.
+            let _panicked = thread.join();
+        }
+        if AWAY.contains(&state) {
+            let length = self
+                .rests
+                .get(&running.host)
+                .map_or(FIRST_REST, |rest| (rest.length * 2).min(LONGEST_REST));
+            let until = Instant::now() + length;
+            self.rests
+                .insert(running.host.clone(), Rest { until, length });
+        } else {
+            self.rests.remove(&running.host);
+        }
+    }
+
+    /// Has hosts stop what they execute; what they measured until then comes back.
+    pub(crate) fn stop(&self) {
+        for running in self.running.values() {
+            running.stop.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.stop();
+        for running in self.running.values_mut() {
+            if let Some(thread) = running.thread.take() {
+                let _panicked = thread.join();
+            }
+        }
+    }
+}
+
+/// Writes a span as Slurm does.
+pub(crate) fn clock(span: Duration) -> String {
+    let seconds = span.as_secs();
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    match hours {
+        0 => format!("{minutes}:{:02}", seconds % 60),
+        _ => format!("{hours}:{minutes:02}:{:02}", seconds % 60),
+    }
+}
+
+/// Has a host execute a shard, from the first word to the last; returns the state in which it ended, and why.
+fn connection(
+    errand: &Errand,
+    now: &Arc<Mutex<Now>>,
+    stop: &Arc<AtomicBool>,
+) -> (&'static str, String) {
+    let control = Control::new(Arc::clone(stop), None, Box::new(|_| ()));
+    let ended = |state: &'static str, reason: String| match stop.load(Ordering::Relaxed) {
+        true => ("CANCELLED", String::new()),
+        false => (state, reason),
+    };
+    let host = Host::reach_by(&errand.host.to_ssh(), errand.config.clone(), &control);
+    let host = match host {
+        Ok(host) => host,
+        Err(failure) => return ended(UNREACHABLE, failure.reason),
+    };
+    let words = [
+        "shard",
+        errand.run.as_str(),
+        errand.shard.as_str(),
+        errand.host.name.as_str(),
+    ];
+    let served = Remote::open(&errand.url)
+        .map_err(|e| e.to_string())
+        .and_then(|remote| serve(&host.of_binary(&words), &remote, errand, now, stop));
+    match served {
+        Ok(Some(0)) => ("COMPLETED", String::new()),
+        Ok(code) => {
+            let last = last_line(&errand.log);
+            match code {
+                None | Some(CUT | STOPPED) => ended(LOST, last),
+                Some(_) => ended("FAILED", last),
+            }
+        }
+        Err(why) => ended(LOST, why),
+    }
+}
+
+/// Starts the client and answers what the host asks, until both ends are done; returns the exit code.
+fn serve(
+    command: &[String],
+    remote: &Remote,
+    errand: &Errand,
+    now: &Arc<Mutex<Now>>,
+    stop: &Arc<AtomicBool>,
+) -> Result<Option<i32>, String> {
+    let log = File::options()
+        .create(true)
+        .append(true)
+        .open(&errand.log)
+        .map_err(|e| format!("{}: {e}", errand.log.display()))?;
+    let (program, arguments) = command.split_first().ok_or("there is no command")?;
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        // Ctrl-C is for the run, which then asks the host to stop.
+        .process_group(0)
+        .spawn()
+        .map_err(|e| format!("`{program}` cannot be started: {e}"))?;
+    let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err("the client has no pipes".to_owned());
+    };
+    let to = Arc::new(Mutex::new(Some(to)));
+    let over = Arc::new(AtomicBool::new(false));
+    let child = Arc::new(Mutex::new(child));
+    let pulse = {
+        let (to, over) = (Arc::clone(&to), Arc::clone(&over));
+        let (child, stop) = (Arc::clone(&child), Arc::clone(stop));
+        std::thread::spawn(move || beat(&to, &child, &stop, &over))
+    };
+    let tell = |what: &str| {
+        let mut now = lock(now);
+        if what == RUNNING {
+            now.began = Some(Instant::now());
+        }
+        if [RUNNING, WAITING].contains(&what) {
+            what.clone_into(&mut now.state);
+        }
+    };
+    let kept = remote.keep(from, &Pipe(&to), &tell);
+    // Whatever the host still does ends with the pipe.
+    drop(lock(&to).take());
+    let status = loop {
+        match lock(&child).try_wait() {
+            Ok(None) => {}
+            ended => break ended,
+        }
+        std::thread::sleep(LOOK);
+    };
+    over.store(true, Ordering::Relaxed);
+    let _panicked = pulse.join();
+    let status = status.map_err(|e| e.to_string())?;
+    match (kept, status.and_then(|s| s.code())) {
+        (_, Some(code)) => Ok(Some(code)),
+        (Err(e), None) => Err(e.to_string()),
+        (Ok(()), None) => Ok(None),
+    }
+}
+
+/// The pipe to the client, as the keeper writes to it.
+struct Pipe<'a, W>(&'a Mutex<Option<W>>);
+
+impl<W: Write> remote::Outlet for Pipe<'_, W> {
+    fn send(&self, write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        match lock(self.0).as_mut() {
+            Some(pipe) => write(pipe).and_then(|()| pipe.flush()),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+}
+
+/// Keeps a connection alive; asks the host to stop when the run does, and ends the client if that takes too long.
+fn beat<W: Write>(
+    to: &Mutex<Option<W>>,
+    child: &Mutex<Child>,
+    stop: &AtomicBool,
+    over: &AtomicBool,
+) {
+    let write = |sign: u8| {
+        if let Some(pipe) = lock(to).as_mut() {
+            // A broken pipe is told by the client's end.
+            let _broken = pipe.write_all(&[sign]).and_then(|()| pipe.flush());
+        }
+    };
+    let mut next = Instant::now();
+    let mut stopping: Option<Instant> = None;
+    while !over.load(Ordering::Relaxed) {
+        if stop.load(Ordering::Relaxed) && stopping.is_none() {
+            write(remote::STOP);
+            stopping = Some(Instant::now());
+        }
+        if stopping.is_some_and(|since| since.elapsed() > STOP_WAIT) {
+            // The host notices by the silence.
+            let _ended = lock(child).kill();
+            return;
+        }
+        if Instant::now() >= next {
+            write(remote::BEAT);
+            next = Instant::now() + PULSE;
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Returns the last line that a shard or its client printed.
+fn last_line(log: &Path) -> String {
+    let bytes = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let last = text.lines().rfind(|line| !line.trim().is_empty());
+    last.unwrap_or("it said nothing").trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool_with(host: &str, state: &str) -> Pool {
+        let now = Now {
+            state: state.to_owned(),
+            reason: String::new(),
+            asked: Instant::now(),
+            began: None,
+            ended: None,
+        };
+        let running = Running {
+            name: "0001".to_owned(),
+            host: host.to_owned(),
+            now: Arc::new(Mutex::new(now)),
+            stop: Arc::default(),
+            thread: None,
+            heard: false,
+        };
+        Pool {
+            running: BTreeMap::from([(format!("{host}/0001"), running)]),
+            rests: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn a_host_is_free_after_its_shard_and_rests_after_it_was_lost() {
+        let mut pool = pool_with("a", "COMPLETED");
+        assert!(!pool.is_free("a") && pool.is_free("b"));
+        pool.heard("a/0001", "COMPLETED");
+        assert!(pool.is_free("a") && !pool.is_away("a"));
+        let mut pool = pool_with("a", LOST);
+        pool.heard("a/0001", LOST);
+        assert!(!pool.is_free("a") && pool.is_away("a"));
+        let first = pool.rests["a"].length;
+        pool.heard("a/0001", UNREACHABLE);
+        assert_eq!(pool.rests["a"].length, first * 2, "each time longer");
+        pool.heard("a/0001", "FAILED");
+        assert!(!pool.is_away("a"), "it answers");
+    }
+
+    #[test]
+    fn spans_are_written_as_a_scheduler_writes_them() {
+        assert_eq!(clock(Duration::from_secs(65)), "1:05");
+        assert_eq!(clock(Duration::from_secs(3_661)), "1:01:01");
+    }
+}

@@ -1,0 +1,335 @@
+//! What an experiment says of a pool of hosts that OpenSSH reaches: the hosts as definitions, and which of them a place
+//! asks for.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use pipeline::suggest::{list, remedy};
+use pipeline::{Library, Problem, Step, sources};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::settings::{Ssh, folder_problem, host_problem};
+use crate::terms::Terms;
+
+/// The collection of definitions that names hosts.
+pub const HOSTS: &str = "hosts";
+
+/// A host of the pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(extend("x-other-words" = {
+    "host": "`ssh`",
+    "address": "`ssh`",
+    "hostname": "`ssh`",
+    "user": "`ssh: USER@HOST`",
+    "port": "a `Host` with a `Port` in your OpenSSH configuration, and its name as `ssh`",
+    "tags": "`labels`",
+    "slots": "nothing: a host executes one launch at a time, because others would disturb it",
+}))]
+pub struct PoolHost {
+    /// The host as you would name it to `ssh`: an alias of your configuration, `host` or `user@host`. By default the
+    /// name of the definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub ssh: Option<String>,
+    /// What the host is or has, in words of yours. A place asks for hosts by them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(length(min = 1)))]
+    pub labels: Vec<String>,
+    /// The folder there that Benchtrail keeps things in; by default `benchtrail` in the user's folder for caches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub folder: Option<String>,
+}
+
+/// Hosts of a pool, each of which executes one launch at a time. Nothing of it is in a key.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[schemars(extend("x-other-words" = {
+    "nodes": "`hosts`",
+    "host": "`hosts: [NAME]`",
+    "constraint": "`labels`",
+    "ssh": "`hosts: {NAME: {ssh: …}}` at the top of the experiment",
+}))]
+pub struct Pool {
+    /// Names of hosts under `hosts`. By default all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(length(min = 1)))]
+    pub hosts: Vec<String>,
+    /// Only hosts that have all of these labels.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(inner(length(min = 1)))]
+    pub labels: Vec<String>,
+    /// An OpenSSH configuration file instead of your own. A relative path begins at the experiment's folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub config: Option<String>,
+    /// What one host costs in an hour.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "f64")]
+    pub cost_per_hour: Option<f64>,
+    /// The most that this experiment may cost here, all runs together. When it is spent, launches are stopped, and
+    /// cells that are left are skipped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "f64")]
+    pub budget: Option<f64>,
+    /// The currency of both, for people; by default `USD`. `GPU-hours` is one, with the number of GPUs as the cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
+    pub currency: Option<String>,
+}
+
+/// A host that a pool was found to have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedHost {
+    /// Its name in the pool, in records and reports.
+    pub name: String,
+    /// The host as OpenSSH knows it.
+    pub ssh: String,
+    /// The folder there, if the study names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<String>,
+}
+
+impl NamedHost {
+    /// Returns the host as OpenSSH is told to reach it.
+    pub fn to_ssh(&self) -> Ssh {
+        Ssh {
+            host: self.ssh.clone(),
+            folder: self.folder.clone(),
+            config: None,
+        }
+    }
+}
+
+/// What a study asks of a pool, with the hosts that it means, in the order of their names.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Hosts {
+    /// The hosts, at least one.
+    pub hosts: Vec<NamedHost>,
+    /// The OpenSSH configuration file with its digest, if it is not the user's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<(PathBuf, String)>,
+    /// What a host costs, if the study says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terms: Option<Terms>,
+}
+
+impl Hosts {
+    /// Returns the host that a replicate goes to (from 1). What is compared has the same numbers on each side, so that it
+    /// is measured on the same hosts.
+    pub fn home(&self, turn: usize) -> Option<&NamedHost> {
+        self.turns(turn).next()
+    }
+
+    /// Returns the hosts in the order in which a replicate tries them.
+    pub fn turns(&self, turn: usize) -> impl Iterator<Item = &NamedHost> {
+        let at = turn.saturating_sub(1).checked_rem(self.hosts.len());
+        let (before, from) = self.hosts.split_at(at.unwrap_or_default());
+        from.iter().chain(before)
+    }
+}
+
+impl Pool {
+    /// Finds the hosts that it means.
+    ///
+    /// # Errors
+    /// Every mistake, with a route that begins at the place.
+    pub fn find(&self, library: &dyn Library) -> Result<Hosts, Vec<Problem>> {
+        let mut problems = Vec::new();
+        let defined = library.names(HOSTS);
+        if defined.is_empty() {
+            let problem = Problem::at(&["pool"], "the pool has no hosts".to_owned()).hint(
+                "name them at the top of the experiment: `hosts: {left: {ssh: ada@10.0.0.5}, right: {ssh: gpu-2}}`",
+            );
+            return Err(vec![problem]);
+        }
+        let mut found = BTreeMap::new();
+        let asked = if self.hosts.is_empty() {
+            &defined
+        } else {
+            &self.hosts
+        };
+        for (i, name) in asked.iter().enumerate() {
+            let mut told = |problem: Problem| {
+                let mut problem = problem;
+                if !self.hosts.is_empty() {
+                    problem.route.push(Step::Index(i));
+                }
+                problems.push(problem);
+            };
+            let at = |message| Problem::at(&["pool", "hosts"], message);
+            let Some(json) = library.find(HOSTS, name) else {
+                let hint = remedy(name, HOSTS, &defined);
+                // One of all of them is itself wrong, which was told where it is defined.
+                if !self.hosts.is_empty() {
+                    told(at(format!("there is no host `{name}`")).hint(hint));
+                }
+                continue;
+            };
+            let host: PoolHost = match serde_json::from_value(json) {
+                Ok(host) => host,
+                Err(e) => {
+                    told(at(format!("the host `{name}`: {e}")));
+                    continue;
+                }
+            };
+            let ssh = host.ssh.clone().unwrap_or_else(|| name.clone());
+            let wrong = host_problem("pool", &ssh)
+                .into_iter()
+                .chain(folder_problem("pool", host.folder.as_deref()));
+            for problem in wrong {
+                let message = format!("the host `{name}`: {}", problem.message);
+                told(Problem {
+                    hint: problem.hint,
+                    ..at(message)
+                });
+            }
+            found.insert(name.clone(), (ssh, host));
+        }
+        let has_all = |host: &PoolHost| self.labels.iter().all(|label| host.labels.contains(label));
+        let hosts: Vec<NamedHost> = found
+            .iter()
+            .filter(|(_, (_, host))| has_all(host))
+            .map(|(name, (ssh, host))| NamedHost {
+                name: name.clone(),
+                ssh: ssh.clone(),
+                folder: host.folder.clone(),
+            })
+            .collect();
+        problems.extend(same_machine(&hosts));
+        if hosts.is_empty() && problems.is_empty() {
+            let known = found.values().flat_map(|(_, host)| &host.labels);
+            let known: std::collections::BTreeSet<&str> = known.map(String::as_str).collect();
+            let asked = list(self.labels.iter().map(String::as_str));
+            let hint = match known.is_empty() {
+                true => "hosts say what they are by `labels: […]`".to_owned(),
+                false => format!("their labels are {}", list(known)),
+            };
+            let message = format!("no host has the labels {asked}");
+            problems.push(Problem::at(&["pool", "labels"], message).hint(hint));
+        }
+        let config = self
+            .config
+            .as_ref()
+            .and_then(|file| match sources::pin(library, file) {
+                Ok(source) => Some((library.path(file), source.digest.to_string())),
+                Err(e) => {
+                    problems.push(Problem::at(&["pool", "config"], e.message).hint(e.hint));
+                    None
+                }
+            });
+        let currency = self.currency.as_deref();
+        let terms = crate::terms::read("pool", self.cost_per_hour, self.budget, currency);
+        let terms = terms.unwrap_or_else(|wrong| {
+            problems.extend(wrong);
+            None
+        });
+        match problems.is_empty() {
+            true => Ok(Hosts {
+                hosts,
+                config,
+                terms,
+            }),
+            false => Err(problems),
+        }
+    }
+}
+
+/// Finds two names for one folder of one machine: its launches would wait for each other, and its results would count as
+/// those of two hosts.
+fn same_machine(hosts: &[NamedHost]) -> Option<Problem> {
+    let mut seen: BTreeMap<(&str, Option<&str>), &str> = BTreeMap::new();
+    for host in hosts {
+        let place = (host.ssh.as_str(), host.folder.as_deref());
+        if let Some(other) = seen.insert(place, &host.name) {
+            let message = format!("`{other}` and `{}` are one host, `{}`", host.name, host.ssh);
+            let hint = "remove one of them, or give each its own `folder` if they stand for parts of a machine";
+            return Some(Problem::at(&["pool", "hosts"], message).hint(hint));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use pipeline::Json;
+    use serde_json::json;
+
+    use super::*;
+
+    struct Defined(Json);
+
+    impl Library for Defined {
+        fn find(&self, collection: &str, name: &str) -> Option<Json> {
+            assert_eq!(collection, HOSTS);
+            self.0.get(name).cloned()
+        }
+        fn names(&self, _: &str) -> Vec<String> {
+            self.0.as_object().expect("names").keys().cloned().collect()
+        }
+    }
+
+    fn pool(hosts: &[&str], labels: &[&str]) -> Pool {
+        let owned = |words: &[&str]| words.iter().map(|w| (*w).to_owned()).collect();
+        Pool {
+            hosts: owned(hosts),
+            labels: owned(labels),
+            ..Pool::default()
+        }
+    }
+
+    fn three() -> Defined {
+        Defined(json!({
+            "b": {"labels": ["gpu", "fast"]}, "a": {"ssh": "ada@10.0.0.5", "labels": ["gpu"]}, "c": {},
+        }))
+    }
+
+    fn names(pool: &Pool, defined: &Defined) -> Vec<String> {
+        let found = pool.find(defined).expect("hosts");
+        found.hosts.into_iter().map(|host| host.name).collect()
+    }
+
+    fn told(pool: &Pool, defined: &Defined) -> String {
+        let problems = pool.find(defined).expect_err("a mistake");
+        problems.into_iter().map(|p| p.message).collect()
+    }
+
+    #[test]
+    fn a_pool_is_the_hosts_that_are_named_and_have_all_labels() {
+        assert_eq!(names(&pool(&[], &[]), &three()), ["a", "b", "c"]);
+        assert_eq!(names(&pool(&[], &["gpu"]), &three()), ["a", "b"]);
+        assert_eq!(names(&pool(&[], &["gpu", "fast"]), &three()), ["b"]);
+        assert_eq!(names(&pool(&["c", "a"], &[]), &three()), ["a", "c"]);
+        let found = pool(&["a", "c"], &[]).find(&three()).expect("hosts");
+        assert_eq!(found.hosts[0].ssh, "ada@10.0.0.5");
+        assert_eq!(found.hosts[1].ssh, "c", "the name stands for the host");
+    }
+
+    #[test]
+    fn a_host_that_is_not_there_or_could_be_an_option_is_refused() {
+        assert!(told(&pool(&["d"], &[]), &three()).contains("no host `d`"));
+        assert!(told(&pool(&[], &["tpu"]), &three()).contains("no host has the labels"));
+        assert!(told(&pool(&[], &[]), &Defined(json!({}))).contains("no hosts"));
+        let option = Defined(json!({"x": {"ssh": "-oProxyCommand=x"}}));
+        assert!(told(&pool(&[], &[]), &option).contains("cannot be the name of a host"));
+        let folder = Defined(json!({"x": {"folder": "relative"}}));
+        assert!(told(&pool(&[], &[]), &folder).contains("not an absolute path"));
+        let twice = Defined(json!({"x": {"ssh": "box"}, "y": {"ssh": "box"}}));
+        assert!(told(&pool(&[], &[]), &twice).contains("are one host"));
+        let parts = Defined(json!({"x": {"ssh": "box"}, "y": {"ssh": "box", "folder": "/b"}}));
+        assert_eq!(names(&pool(&[], &[]), &parts), ["x", "y"]);
+    }
+
+    #[test]
+    fn replicates_go_round() {
+        let hosts = pool(&[], &[]).find(&three()).expect("hosts");
+        let home = |turn| hosts.home(turn).expect("a host").name.clone();
+        let homes: Vec<String> = (1..=4).map(home).collect();
+        assert_eq!(homes, ["a", "b", "c", "a"]);
+        let turns: Vec<&str> = hosts.turns(2).map(|host| host.name.as_str()).collect();
+        assert_eq!(turns, ["b", "c", "a"]);
+        assert_eq!(Hosts::default().home(1), None);
+    }
+}
