@@ -8,8 +8,9 @@ use crate::refusal::{Refusal, all_finite};
 use crate::studentised_range::{range_critical, range_upper};
 use crate::wilcoxon::{Method, doubled};
 
-/// Up to how many steps the exact distribution is computed.
-const EXACT_STEPS: usize = 20_000_000;
+/// Up to how many blocks of three, four, five and six systems the distribution is enumerated: up to a few million
+/// steps. More systems have too many orders.
+const MOST_BLOCKS: [usize; 4] = [100, 33, 10, 4];
 
 /// The result of Friedman's test.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,7 +19,7 @@ pub struct Friedman {
     pub chi_squared: f64,
     /// The p value of "the systems do not differ".
     pub p: f64,
-    /// Exact where feasible (three systems to 60 blocks, four to 12, five to 6), else χ² with
+    /// Exact where feasible (three systems to 100 blocks, four to 33, five to 10, six to 4), else χ² with
     /// systems − 1 degrees of freedom.
     pub method: Method,
     /// The p value of the χ² approximation, far off with few blocks.
@@ -124,34 +125,50 @@ pub(crate) fn complete(blocks: &[Vec<f64>], least: usize) -> Result<usize, Refus
 /// Returns the share of orders within blocks whose rank sums spread at least as far, or `None`
 /// where there are too many. The systems are exchangeable, so that only the sorted rank sums count.
 fn exact_p(ranks: &[Vec<usize>]) -> Option<f64> {
-    let spread = |sums: &[usize]| sums.iter().map(|s| s * s).sum::<usize>();
     let k = ranks[0].len();
-    if k > 6 {
+    // Known before anything is enumerated: a ranking of six systems asks this for every contest.
+    if ranks.len() > *MOST_BLOCKS.get(k - 3)? {
         return None;
     }
-    let seen: Vec<usize> = (0..k).map(|s| ranks.iter().map(|r| r[s]).sum()).collect();
-    let mut states: BTreeMap<Vec<usize>, f64> = BTreeMap::from([(vec![0; k], 1.0)]);
-    let mut steps = 0;
+    let spread = |sums: &[u64]| sums.iter().map(|s| s * s).sum::<u64>();
+    let seen: Vec<u64> = (0..k)
+        .map(|s| ranks.iter().map(|r| r[s] as u64).sum())
+        .collect();
+    let mut states: BTreeMap<u64, f64> = BTreeMap::from([(0, 1.0)]);
     for block in ranks {
-        let orders = orders(block);
-        let all: f64 = orders.values().sum();
-        steps += states.len() * orders.len();
-        if steps > EXACT_STEPS / k {
-            return None;
-        }
-        let mut next: BTreeMap<Vec<usize>, f64> = BTreeMap::new();
-        for (sums, chance) in &states {
+        let orders: Vec<(Vec<usize>, f64)> = orders(block).into_iter().collect();
+        let all: f64 = orders.iter().map(|(_, times)| times).sum();
+        let mut next: BTreeMap<u64, f64> = BTreeMap::new();
+        for (packed, chance) in &states {
+            let before = unpacked(*packed);
             for (order, times) in &orders {
-                let mut then: Vec<usize> = sums.iter().zip(order).map(|(s, r)| s + r).collect();
-                then.sort_unstable();
-                *next.entry(then).or_insert(0.0) += chance * times / all;
+                let mut sums = before;
+                for (sum, rank) in sums.iter_mut().zip(order) {
+                    *sum += *rank as u64;
+                }
+                sums[..k].sort_unstable();
+                *next.entry(packed_up(sums)).or_insert(0.0) += chance * times / all;
             }
         }
         states = next;
     }
     let bound = spread(&seen);
-    let extreme = states.iter().filter(|(sums, _)| spread(sums) >= bound);
+    let extreme = states
+        .iter()
+        .filter(|(packed, _)| spread(&unpacked(**packed)[..k]) >= bound);
     Some(extreme.map(|(_, chance)| chance).sum::<f64>().min(1.0))
+}
+
+/// The bits of one rank sum: twice the rank of each of 100 blocks of three systems, or fewer of more, is below 2¹⁰.
+const BITS: u32 = 10;
+
+/// Returns up to six rank sums as one number.
+fn packed_up(sums: [u64; 6]) -> u64 {
+    sums.iter().rev().fold(0, |all, sum| all << BITS | sum)
+}
+
+fn unpacked(packed: u64) -> [u64; 6] {
+    std::array::from_fn(|i| packed >> (BITS * i as u32) & ((1 << BITS) - 1))
 }
 
 /// Returns the different orders of some ranks, with how many permutations give each.
@@ -232,5 +249,27 @@ mod tests {
             (test.method, test.p),
             (Method::ChiSquared, test.asymptotic_p)
         );
+    }
+
+    #[test]
+    fn six_systems_are_exact_for_four_blocks_and_approximated_for_five() {
+        let rotated = |b: usize| (0..6).map(|s| ((s + b) % 6) as f64).collect::<Vec<f64>>();
+        let test = |blocks: usize| friedman(&(0..blocks).map(rotated).collect::<Vec<_>>()).unwrap();
+        assert_eq!(test(2).method, Method::Exact);
+        assert_eq!(test(5).method, Method::ChiSquared);
+        // One order in every block: 720 orders of each further block.
+        let same = friedman(&vec![rotated(0); 3]).unwrap();
+        assert_eq!(same.method, Method::Exact);
+        assert!((same.p - 1.0 / 720.0_f64.powi(2)).abs() < 1e-15);
+    }
+
+    #[test]
+    fn the_largest_rank_sum_that_is_enumerated_fits() {
+        for (k, blocks) in (3..).zip(MOST_BLOCKS) {
+            assert!(2 * k * blocks < 1 << BITS, "{k} systems");
+        }
+        assert!(MOST_BLOCKS.len() as u32 * BITS < u64::BITS && 6 * BITS < u64::BITS);
+        let sums = [0, 1, 2, 600, 1_000, 1_023];
+        assert_eq!(unpacked(packed_up(sums)), sums);
     }
 }
