@@ -631,7 +631,7 @@ fn what_was_not_replicated_is_undecidable_and_says_why() {
     );
     assert_eq!(
         said([2.0, -2.1, 2.2], json!({"unit": ["n"]}))[3],
-        "a value is not above 0 and has no ratio: declare `scale: difference`"
+        "1 of 6 values of y is below 0 and has no ratio: declare `scale: difference`"
     );
     // A table of blocks needs no declaration.
     let mut blocks = grid(&rows([2.0, 2.1, 2.2]));

@@ -7,6 +7,7 @@
 mod documents;
 mod gate;
 mod numbers;
+pub mod operating;
 mod recipes;
 mod results;
 mod side;

@@ -6,10 +6,10 @@ use artifacts::Table;
 use serde::Serialize;
 use statistics::{Continuity, Sample, holm, mann_whitney_u};
 
-use crate::gate::Column;
+use crate::gate::{Column, Lost};
 use crate::side::{CompareError, Side};
 use crate::surroundings::{Both, Surroundings};
-use crate::units::{Axes, Logs, NONE, Values, effect};
+use crate::units::{Axes, Logs, NONE, Values, effect, without_ratio};
 
 /// The test of a change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -181,9 +181,17 @@ pub(crate) fn changes(
                 same,
                 unlike: unlike.clone(),
                 at: Vec::new(),
+                lost: [Lost::default(); 2],
             };
-            let was = axes.values(older, &column);
-            for (at, values_b) in axes.values(newer, &column) {
+            let (was, is) = (axes.values(older, &column), axes.values(newer, &column));
+            if !axes.units.is_empty() {
+                let any = |values: &BTreeMap<String, Values>| values.keys().cloned().collect();
+                whole.lost = [
+                    axes.lost(&a.measured(), &was, &any(&is)),
+                    axes.lost(&b.measured(), &is, &any(&was)),
+                ];
+            }
+            for (at, values_b) in is {
                 let Some(values_a) = was.get(&at) else {
                     continue;
                 };
@@ -199,8 +207,9 @@ pub(crate) fn changes(
                 found.extend(result(&whole, place, &sides, rule));
                 whole.at.push(sides);
             }
-            // A quantile that so few requests cannot support is null everywhere.
-            if !whole.at.is_empty() {
+            // A quantile that so few requests cannot support is null everywhere. What only the newer study lacks does
+            // not pass.
+            if !was.is_empty() {
                 pooled.push(whole);
             }
         }
@@ -237,7 +246,7 @@ fn result(
     let p = match (column.replicated, unlike) {
         (false, _) => Err(NONE.to_owned()),
         (true, Some(unlike)) => Err(unlike),
-        (true, None) => tested(a, b, rule),
+        (true, None) => tested(&column.name, [a, b], rule),
     };
     Some(ResultChange {
         table: column.table.clone(),
@@ -258,7 +267,7 @@ fn result(
 }
 
 /// Returns the p of the test of one result, or why it cannot say anything.
-fn tested(a: &Values, b: &Values, rule: &Rule) -> Result<f64, String> {
+fn tested(column: &str, [a, b]: [&Values; 2], rule: &Rule) -> Result<f64, String> {
     match rule.test {
         Test::Welch => {
             let logs = |side: &Values| {
@@ -267,9 +276,10 @@ fn tested(a: &Values, b: &Values, rule: &Rule) -> Result<f64, String> {
                     rounding: side.rounding(),
                 })
             };
-            let (older, newer) = logs(a)
-                .zip(logs(b))
-                .ok_or("a value is not above 0 and has no ratio")?;
+            let (older, newer) = logs(a).zip(logs(b)).ok_or_else(|| {
+                let both = a.by_unit.values().chain(b.by_unit.values());
+                without_ratio(column, &both.copied().collect::<Vec<_>>())
+            })?;
             Ok(effect(&older, &newer)?.p)
         }
         Test::MannWhitney => {

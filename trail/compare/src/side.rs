@@ -1,13 +1,13 @@
 //! One of the two studies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use artifacts::{Digest, Store, Table};
-use pipeline::lock::Lock;
+use artifacts::{Digest, Scalar, Store, Table};
+use pipeline::lock::{Lock, LockClass};
 use pipeline::place::cell_text;
 use pipeline::record::Record;
-use pipeline::{Json, Media};
+use pipeline::{Coordinates, Json, Media};
 
 /// A study that cannot be read.
 #[derive(Debug)]
@@ -100,6 +100,21 @@ impl<'s> Side<'s> {
         axes.sort();
         axes.dedup();
         axes
+    }
+
+    /// Returns the coordinates of every cell that was to be measured, whatever became of it, each axis as `axis=label`.
+    pub(crate) fn measured(&self) -> Vec<BTreeSet<String>> {
+        let stages = self.lock.stages.iter();
+        let measuring = stages.filter(|stage| stage.class == LockClass::Measurement);
+        let parts = |text: &str| -> Option<BTreeSet<String>> {
+            let at: Coordinates = text.parse().ok()?;
+            let part = |of: (String, Scalar)| Coordinates(vec![of]).to_string();
+            Some(at.0.into_iter().map(part).collect())
+        };
+        measuring
+            .flat_map(|stage| stage.cells.iter())
+            .filter_map(|cell| parts(&cell.coordinates))
+            .collect()
     }
 
     /// Returns the tables of one kind's cells by `CELL.OUTPUT`, lineage left out.

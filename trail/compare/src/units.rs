@@ -3,11 +3,13 @@
 //! Two studies share no blocks, so that a change is judged by the units of each side: Welch's t of the
 //! logarithms of their values.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use artifacts::Table;
+use artifacts::{Scalar, Table};
+use pipeline::Coordinates;
 use statistics::{Sample, UnitEffect, indirect_effect, rounding_of_logs, unit_effect_rounded};
 
+use crate::gate::Lost;
 use crate::tables::{keys, row_key};
 
 /// The axis that a study's design adds.
@@ -87,6 +89,41 @@ impl Axes {
     }
 }
 
+impl Axes {
+    /// Returns how many of the cells that one study was to measure, at coordinates that the other one has, have no value of a
+    /// column. A launch or a cell that the plan leaves out is not lost.
+    pub(crate) fn lost(
+        &self,
+        planned: &[BTreeSet<String>],
+        values: &BTreeMap<String, Values>,
+        other: &BTreeSet<String>,
+    ) -> Lost {
+        let parts = |text: &str| -> BTreeSet<String> {
+            let at = text.parse::<Coordinates>().map_or(Vec::new(), |at| at.0);
+            let part = |of: (String, Scalar)| Coordinates(vec![of]).to_string();
+            at.into_iter().map(part).collect()
+        };
+        let axis = |part: &String| part.split_once('=').map(|(axis, _)| axis.to_owned());
+        let is_unit = |part: &&String| axis(part).is_some_and(|a| self.units.contains(&a));
+        let mut lost = Lost::default();
+        for place in other {
+            let at = parts(place);
+            let valued: Vec<BTreeSet<String>> = values
+                .get(place)
+                .map_or(Vec::new(), |v| v.by_unit.keys().map(|u| parts(u)).collect());
+            // Repetitions of one unit count once.
+            let units: BTreeSet<BTreeSet<String>> = planned
+                .iter()
+                .filter(|cell| at.is_subset(cell))
+                .map(|cell| cell.iter().filter(is_unit).cloned().collect())
+                .collect();
+            lost.of += units.len();
+            lost.cells += units.iter().filter(|unit| !valued.contains(unit)).count();
+        }
+        lost
+    }
+}
+
 impl Values {
     pub(crate) fn n(&self) -> usize {
         self.by_unit.len()
@@ -113,6 +150,11 @@ impl Values {
 
 fn mean(values: Vec<f64>) -> Option<f64> {
     Sample::new(values).ok().map(|sample| sample.mean())
+}
+
+/// Says why values of a column cannot be compared: `diff` compares ratios.
+pub(crate) fn without_ratio(column: &str, values: &[f64]) -> String {
+    contract::without_ratio(column, values, "`diff` compares ratios only")
 }
 
 /// The logarithms of one side's units, and the spread that the rounding of their values gives to one by itself.

@@ -386,7 +386,11 @@ fn tested(given: &Parameters, n: f64, pairs: &[&Pair], (units, at): (&Units, &[u
         used: spans(&given.from, valued.flat_map(|pair| pair.rows.concat())),
         effect: match &effects {
             _ if units.is_none() => Err(units.none()),
-            None => Err(scale.refusal()),
+            None => {
+                let values = pairs.iter().filter_map(|pair| pair.a[0].zip(pair.b[0]));
+                let values: Vec<f64> = values.flat_map(|(a, b)| [a, b]).collect();
+                Err(scale.refusal(&given.column, &values))
+            }
             Some(effects) => {
                 let rounding = rounding(scale, pairs, effects.len());
                 units.effect(effects, rounding)

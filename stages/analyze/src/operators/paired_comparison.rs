@@ -399,7 +399,10 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
     let effects = within(&|a, b| terms.scale.effect(a, b));
     let effect = match &effects {
         _ if place.units.is_none() => Err(place.units.none()),
-        None => Err(terms.scale.refusal()),
+        None => {
+            let values: Vec<f64> = complete.iter().flat_map(|(_, a, b)| [*a, *b]).collect();
+            Err(terms.scale.refusal(&terms.columns[column], &values))
+        }
         Some(effects) => {
             // Pairs of one unit are averaged, and their rounding with them.
             let values: Vec<(f64, f64)> = complete.iter().map(|(_, a, b)| (*a, *b)).collect();

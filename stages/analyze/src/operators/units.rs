@@ -258,9 +258,9 @@ impl Scale {
         }
     }
 
-    /// Says that a value has no place on the scale.
-    pub(crate) fn refusal(self) -> String {
-        "a value is not above 0 and has no ratio: declare `scale: difference`".to_owned()
+    /// Says that some of the values of a column have no place on the scale.
+    pub(crate) fn refusal(self, column: &str, values: &[f64]) -> String {
+        contract::without_ratio(column, values, "declare `scale: difference`")
     }
 }
 

@@ -277,6 +277,8 @@ struct Side {
     inward: Option<Vec<f64>>,
     /// The spread that the rounding of values gives to a unit by itself.
     rounding: f64,
+    /// Why a value has no place on the scale.
+    refusal: Option<String>,
 }
 
 /// What a side is made from.
@@ -350,6 +352,8 @@ impl SideData<'_> {
             inward: inward.collect::<Option<Vec<_>>>().map(means),
             rounding: self.scale.rounding_of(&values) / each.max(1.0).sqrt(),
             values: means_of_units,
+            refusal: (values.iter().any(|v| self.scale.inward(*v).is_none()))
+                .then(|| self.scale.refusal(self.column, &values)),
         }
     }
 }
@@ -370,12 +374,13 @@ fn assignments(a: usize, b: usize) -> f64 {
     (1..=a).map(|i| (b + i) as f64 / i as f64).product()
 }
 
-fn effect([a, b]: [&Side; 2], scale: Scale, units: &Units) -> Result<UnitEffect, String> {
+fn effect([a, b]: [&Side; 2], units: &Units) -> Result<UnitEffect, String> {
     if units.is_none() {
         return Err(units.none());
     }
     let side = |side: &Side| {
-        let inward = side.inward.as_ref().ok_or_else(|| scale.refusal())?;
+        let refusal = || side.refusal.clone().unwrap_or_default();
+        let inward = side.inward.as_ref().ok_or_else(refusal)?;
         units.effect(inward, side.rounding)
     };
     Ok(indirect_effect(&side(a)?, &side(b)?))
@@ -389,7 +394,7 @@ fn compare(
     seed: u64,
 ) -> Compared<Unpaired> {
     let terms = &given.terms;
-    let effect = effect([&a, &b], terms.scale, units);
+    let effect = effect([&a, &b], units);
     let inward = a.inward.clone().zip(b.inward.clone());
     let samples = inward.as_ref().and_then(|(a, b)| {
         let sample = |values: &[f64]| Sample::new(values.iter().copied()).ok();

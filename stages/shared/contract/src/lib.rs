@@ -47,7 +47,7 @@ pub use documents::{
 pub use format::{ReadError, TableFormat};
 pub use interval::IntervalEnd;
 pub use lineage::{Lineage, LineageRow, LineageSource, SourceArtifact, lineage_table};
-pub use metrics::{ChunkGaps, METRICS, Metric, Timing, metric, timings};
+pub use metrics::{ChunkGaps, METRICS, Metric, Timing, metric, timings, without_ratio};
 pub use narrow::NarrowRows;
 pub use order::{compare, compare_all};
 pub use requests::{Chunk, Request};

@@ -128,6 +128,44 @@ pub fn metric(name: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|m| m.name == name)
 }
 
+/// Says why some of the values of a column have no ratio, and what to do. A ratio needs values above 0. `otherwise` is the
+/// remedy where the column's name does not tell what a 0 means.
+pub fn without_ratio(column: &str, values: &[f64], otherwise: &str) -> String {
+    let count = |of: fn(&&f64) -> bool| values.iter().filter(of).count();
+    let (zero, below) = (count(|v| **v == 0.0), count(|v| **v < 0.0));
+    let are = |n: usize| if n == 1 { "is" } else { "are" };
+    let is_of = |names: &[&str]| names.iter().any(|name| column.starts_with(name));
+    let n = zero + below;
+    let what = match (zero, below) {
+        (_, 0) => "0",
+        (0, _) => "below 0",
+        _ => "0 or below",
+    };
+    let told = format!(
+        "{n} of {} values of {column} {} {what} and has no ratio",
+        values.len(),
+        are(n)
+    );
+    let told = if n == 1 {
+        told
+    } else {
+        told.replace("has no", "have no")
+    };
+    if below == 0 && is_of(&["tpot_ms", "icl_ms", "itl_ms"]) {
+        return format!(
+            "{told}: answers arrived in one piece there, with no time between their tokens (the gate `one-piece` counts \
+             them). Compare `e2e_latency_ms`, or let that gate exclude such cells"
+        );
+    }
+    if below == 0 && is_of(&["ttft_ms", "e2e_latency_ms"]) {
+        return format!(
+            "{told}: no answer arrives when its request is sent, so these times were not measured (the gate \
+             `plausible-ttft` names the requests)"
+        );
+    }
+    format!("{told}: {otherwise}")
+}
+
 /// Every metric of a request.
 pub const METRICS: &[Metric] = &[
     Metric {
@@ -279,6 +317,29 @@ mod tests {
         assert_eq!(scheduled(&timing(&r, None)), None);
         r.client_id = None;
         assert_eq!(scheduled(&timing(&r, None)), Some(8.0));
+    }
+
+    #[test]
+    fn a_value_without_a_ratio_is_named_with_what_a_zero_of_its_column_means() {
+        let said = |column: &str, values: &[f64]| without_ratio(column, values, "do that");
+        assert_eq!(
+            said("slo_pass_rate", &[0.0, 0.5, 0.0]),
+            "2 of 3 values of slo_pass_rate are 0 and have no ratio: do that"
+        );
+        assert_eq!(
+            said("gain", &[-1.0, 0.5]),
+            "1 of 2 values of gain is below 0 and has no ratio: do that"
+        );
+        assert!(said("gain", &[-1.0, 0.0]).contains("2 of 2 values of gain are 0 or below"));
+        let pieces = said("tpot_ms_p50", &[0.0, 2.5]);
+        assert!(
+            pieces.contains("arrived in one piece") && pieces.contains("`one-piece`"),
+            "{pieces}"
+        );
+        assert!(!pieces.contains("do that"));
+        // A time below 0 has another cause.
+        assert!(said("tpot_ms_p50", &[-1.0]).ends_with("do that"));
+        assert!(said("ttft_ms_p50", &[0.0]).contains("`plausible-ttft`"));
     }
 
     #[test]

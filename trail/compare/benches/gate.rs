@@ -1,0 +1,53 @@
+//! How often `diff --gate` fails and passes between studies whose designs are alike and unlike.
+//!
+//! `cargo bench -p compare --bench gate`; a number after `--` is the number of pairs of studies of each figure (4,000).
+//! Ends with an error if a figure is above 5 % by more than four standard errors.
+
+#![expect(clippy::print_stdout, reason = "a bench reports on standard output")]
+
+use std::process::ExitCode;
+
+use compare::Rule;
+use compare::operating::pairs;
+
+fn main() -> ExitCode {
+    // cargo passes `--bench`.
+    let studies = std::env::args()
+        .find_map(|a| a.parse::<u64>().ok())
+        .unwrap_or(4_000);
+    let rule = Rule::default();
+    let n = studies as f64;
+    let most = 0.05 * n + 4.0 * (0.05 * 0.95 * n).sqrt();
+    println!("Of {studies} pairs of studies each, % of gates.\n");
+    println!(
+        "| studies | equal: fails | equal: passes | 1.05×: passes | 1.1×: fails | 1.1×: passes | 1.2×: fails | equal: undecidable |"
+    );
+    println!("|---|---:|---:|---:|---:|---:|---:|---:|");
+    let mut wrong = Vec::new();
+    for pair in pairs() {
+        let [equal, margin, tenth, fifth] =
+            [1.0, 1.05, 1.1, 1.2].map(|factor| pair.count(factor, &rule, studies));
+        let percent = |count: u64| format!("{:.1}", 100.0 * count as f64 / n);
+        let shown = [
+            equal.fail,
+            equal.pass,
+            margin.pass,
+            tenth.fail,
+            tenth.pass,
+            fifth.fail,
+            equal.undecidable,
+        ];
+        println!("| {} | {} |", pair.name, shown.map(percent).join(" | "));
+        for (what, count) in [("fails", equal.fail), ("passes 1.05×", margin.pass)] {
+            if count as f64 > most {
+                wrong.push(format!("{}: {what} {count}", pair.name));
+            }
+        }
+    }
+    if wrong.is_empty() {
+        println!("\nEvery figure is within its bounds.");
+        return ExitCode::SUCCESS;
+    }
+    println!("\nOutside its bounds:\n{}", wrong.join("\n"));
+    ExitCode::FAILURE
+}
