@@ -397,17 +397,14 @@ fn a_side_that_lost_more_cells_than_the_other_says_that_the_rest_may_flatter_it(
         absence,
     };
     let failed = Absence::Ended(pipeline::CellStatus::Failed);
-    let reason = |missing: Vec<Missing>| {
-        let mut frame = table(&hosts(6, 1.4), &KEYS, &["tok_s"]);
+    let said = |missing: Vec<Missing>| {
+        let mut frame = table(&hosts(12, 1.4), &KEYS, &["tok_s"]);
         frame.missing = missing;
         let pair = json!({"axis": "system", "a": "a", "b": "b"});
         let given = json!({"from": "t", "pair": pair, "columns": ["tok_s"], "unit": ["host"]});
         let made = run("paired-comparison", &given, frame);
-        assert_eq!(
-            column(&made, &["tok_s"], "verdict").to_string(),
-            "different"
-        );
-        column(&made, &["tok_s"], "verdict_reason").to_string()
+        let text = |name: &str| column(&made, &["tok_s"], name).to_string();
+        (text("verdict"), text("verdict_reason"))
     };
     let flatters = "2 cells of a and 1 of b gave no result: if they failed because they were slow, the others flatter that side";
     let missing = vec![
@@ -415,9 +412,46 @@ fn a_side_that_lost_more_cells_than_the_other_says_that_the_rest_may_flatter_it(
         lost("a", Absence::Barred),
         lost("b", failed),
     ];
-    assert!(reason(missing).ends_with(flatters));
+    let (verdict, reason) = said(missing);
+    assert_eq!(verdict, "different");
+    assert!(reason.ends_with(flatters), "{reason}");
+    // Nothing is said for a side that lost far more; nobody knows which way is better.
+    let (verdict, reason) = said(vec![lost("a", failed); 12]);
+    assert_eq!(verdict, "undecidable");
+    assert!(reason.starts_with("12 cells of a and 0 of b"), "{reason}");
     // As many on each side, and files that hold figures only.
     let alike = vec![lost("a", failed), lost("b", failed)];
-    assert!(!reason(alike).contains("gave no result"));
-    assert!(!reason(vec![lost("a", Absence::Aggregate)]).contains("gave no result"));
+    assert!(!said(alike).1.contains("gave no result"));
+    assert!(
+        !said(vec![lost("a", Absence::Aggregate)])
+            .1
+            .contains("gave no result")
+    );
+}
+
+#[test]
+fn what_is_said_against_the_side_that_lost_cells_stands() {
+    use crate::frame::{Absence, Missing};
+
+    // System a is higher: better for a throughput, worse for a time.
+    let said = |metric: &str, unit: &str, loser: &str| {
+        let mut frame = table(&hosts(6, 1.4).replace("tok_s", metric), &KEYS, &[metric]);
+        frame.specs[0].unit = Some(unit.to_owned());
+        let lost = Missing {
+            at: vec![("system".to_owned(), Scalar::Text(loser.to_owned()))],
+            why: "failed".to_owned(),
+            absence: Absence::Ended(pipeline::CellStatus::Failed),
+        };
+        frame.missing = vec![lost; 12];
+        let pair = json!({"axis": "system", "a": "a", "b": "b"});
+        let given = json!({"from": "t", "pair": pair, "columns": [metric], "unit": ["host"], "margin": {metric: 0.05}});
+        let made = run("paired-comparison", &given, frame);
+        ["verdict", "not_lower", "not_higher"]
+            .map(|name| column(&made, &[metric], name).to_string())
+            .join(" ")
+    };
+    assert_eq!(said("tok_s", "tok/s", "b"), "different true false");
+    assert_eq!(said("tok_s", "tok/s", "a"), "undecidable null null");
+    assert_eq!(said("wait", "ms", "a"), "different true false");
+    assert_eq!(said("wait", "ms", "b"), "undecidable null null");
 }

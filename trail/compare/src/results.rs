@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use artifacts::Table;
+use contract::Better;
 use serde::Serialize;
 use statistics::{Continuity, Sample, holm, mann_whitney_u};
 
@@ -322,13 +323,10 @@ fn judge(results: &mut [ResultChange], rule: &Rule) {
     }
 }
 
-/// Which way is better, by the unit; shares are told by their name.
 fn direction(column: &str, unit: Option<&str>) -> Direction {
-    match unit {
-        Some("tok/s" | "req/s" | "tok/J") => Direction::Higher,
-        Some("ms" | "s" | "ms/tok" | "J") => Direction::Lower,
-        _ if column.starts_with("ok_rate") || column.contains("pass_rate") => Direction::Higher,
-        _ if column.contains("error_rate") => Direction::Lower,
-        _ => Direction::Unknown,
+    match Better::of(column, unit) {
+        Some(Better::Higher) => Direction::Higher,
+        Some(Better::Lower) => Direction::Lower,
+        None => Direction::Unknown,
     }
 }

@@ -1,7 +1,7 @@
 //! The designs.
 
 use super::Question::{Crossover, Paired, PairedByLevel, Ranking, Unpaired};
-use super::{Design, Launch, Lost, Metric, Question};
+use super::{Design, Launch, Lost, Metric, Question, Stated};
 use crate::operators::units::Scale;
 
 const BOTH: &[Question] = &[Paired, Unpaired];
@@ -20,6 +20,25 @@ const PLAIN: Design = Design {
     scale: Scale::Ratio,
     margin: 0.05,
     questions: BOTH,
+    stated: Stated {
+        different: 0.05,
+        at_margin: 0.05,
+        coverage: 0.93,
+    },
+};
+
+/// Where one side alone has a long tail to one end.
+const SKEWED: Stated = Stated {
+    different: 0.12,
+    at_margin: 0.18,
+    coverage: 0.87,
+};
+
+/// Where launches of one side alone fall into two states.
+const STATES: Stated = Stated {
+    different: 0.33,
+    at_margin: 0.34,
+    coverage: 0.66,
 };
 
 /// Returns all designs.
@@ -82,6 +101,34 @@ pub fn designs() -> Vec<Design> {
         with("slow cells of one side failed", &|d| {
             d.lost = Lost::SlowOfFirst(0.05);
         }),
+        with("one side lost the slower half of its cells", &|d| {
+            d.lost = Lost::SlowOfFirst(0.0);
+            d.questions = ALL;
+        }),
+        // What a test of means cannot hold: the launches of one side alone lie far more to one end than to the other.
+        with("a long tail on one side alone, 3 blocks", &|d| {
+            (d.blocks, d.launch) = (3, Launch::FirstSkewed(0.05, 0.01));
+            d.stated = SKEWED;
+        }),
+        with("a long tail on one side alone", &|d| {
+            d.launch = Launch::FirstSkewed(0.05, 0.01);
+            d.stated = SKEWED;
+        }),
+        with("a long tail on one side alone, 10 blocks", &|d| {
+            (d.blocks, d.launch) = (10, Launch::FirstSkewed(0.05, 0.01));
+            d.stated = SKEWED;
+        }),
+        with("one launch in five of one side alone 30 % slower", &|d| {
+            d.launch = Launch::FirstInStates(0.2, 0.3, 0.01);
+            d.stated = STATES;
+        }),
+        with(
+            "one launch in five of one side alone 30 % slower, 10 blocks",
+            &|d| {
+                (d.blocks, d.launch) = (10, Launch::FirstInStates(0.2, 0.3, 0.01));
+                d.stated = STATES;
+            },
+        ),
         with(
             "the highest level of one side missing in two blocks",
             &|d| {
@@ -98,6 +145,8 @@ pub fn designs() -> Vec<Design> {
         with("goodput of 40 requests, near 1", &|d| {
             (d.metric, d.scale) = (Metric::Share(40, 0.97), Scale::Difference);
             d.launch = Launch::Normal(0.01);
+            // Shares near 1 are skewed.
+            d.stated.at_margin = 0.065;
         }),
         with("goodput of 40 requests, near 1, as a ratio", &|d| {
             (d.metric, d.margin) = (Metric::Share(40, 0.97), 0.02);

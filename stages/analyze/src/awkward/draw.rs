@@ -1,9 +1,10 @@
 //! Made-up studies of equal systems, as their design says.
 
 use artifacts::Scalar;
+use pipeline::CellStatus;
 
 use super::{Design, Launch, Lost, Metric};
-use crate::frame::{Frame, Level, Row, Spec};
+use crate::frame::{Absence, Frame, Level, Missing, Row, Spec};
 use crate::operators::units::Scale;
 
 /// What a value is without noise.
@@ -55,22 +56,23 @@ impl Design {
         // Far apart, so that studies share no numbers.
         let mut noise = Noise((number + 1).wrapping_mul(0xd134_2543_de82_ef95));
         let launches = self.launches(&mut noise);
-        let mut rows = Vec::new();
+        let (mut rows, mut missing) = (Vec::new(), Vec::new());
         for (block, launches) in launches.iter().enumerate() {
             for (system, launch) in launches.iter().enumerate() {
                 for level in 0..self.levels {
                     let factor = if system == 0 { 1.0 + effect } else { 1.0 };
                     let slow = launch + self.cell * noise.normal();
                     let value = self.value(&mut noise, system, slow, factor);
-                    if self.is_lost(block, system, level, slow) {
-                        continue;
-                    }
                     let label = Scalar::Text(format!("s{}", system + 1));
                     let mut key = vec![label, Scalar::Int(1 << level.min(40))];
                     if !self.hosts.is_empty() {
                         key.push(Scalar::Int(self.host(block)));
                     }
                     key.push(Scalar::Int(block as i64 + 1));
+                    if self.is_lost(block, system, level, slow) {
+                        missing.push(key);
+                        continue;
+                    }
                     let values = vec![Scalar::Float(value), self.counted(system)];
                     rows.push(Row::new(key, values, Vec::new()));
                 }
@@ -79,15 +81,20 @@ impl Design {
         let mut keys = vec!["system".to_owned(), "level".to_owned()];
         keys.extend((!self.hosts.is_empty()).then(|| "host".to_owned()));
         keys.push("block".to_owned());
+        let gone = |key: Vec<Scalar>| Missing {
+            at: keys.iter().cloned().zip(key).collect(),
+            why: "it was slow".to_owned(),
+            absence: Absence::Ended(CellStatus::Failed),
+        };
         let frame = Frame {
             level: Level::Cell,
+            missing: missing.into_iter().map(gone).collect(),
             keys,
             specs: vec![
                 Spec::float(self.column(), "ms", "a value"),
                 Spec::int("m_n", "1", "values behind a quantile"),
             ],
             rows,
-            missing: Vec::new(),
         };
         frame.settle().expect("no key is there twice")
     }
@@ -158,6 +165,15 @@ impl Design {
                             time + deviation * noise.normal()
                         }
                         Launch::Skewed(mean) => -mean * noise.uniform().ln(),
+                        Launch::FirstSkewed(mean, _) if system == 0 => {
+                            -mean * (1.0 + noise.uniform().ln())
+                        }
+                        Launch::FirstInStates(chance, far, deviation) if system == 0 => {
+                            let in_far = f64::from(noise.uniform() < chance);
+                            far * (in_far - chance) + deviation * noise.normal()
+                        }
+                        Launch::FirstSkewed(_, deviation)
+                        | Launch::FirstInStates(_, _, deviation) => deviation * noise.normal(),
                     };
             }
             blocks.push(launches);
@@ -211,10 +227,5 @@ impl Design {
                 system == 0 && level + 1 == self.levels && block + n >= self.blocks
             }
         }
-    }
-
-    /// Whether its verdicts must be false: a negative control.
-    pub fn must_fail(&self) -> bool {
-        matches!(self.lost, Lost::SlowOfFirst(_)) && self.scale == Scale::Ratio
     }
 }

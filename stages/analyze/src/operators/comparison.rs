@@ -130,10 +130,10 @@ pub(crate) struct Judged<T> {
     replication: Option<String>,
     adjusted: Adjusted,
     margin: Option<f64>,
-    equivalence: Option<(f64, bool)>,
-    ends: Option<Ends>,
+    pub(super) equivalence: Option<(f64, bool)>,
+    pub(super) ends: Option<Ends>,
     smallest_detectable: Option<f64>,
-    verdict: (Verdict, Option<String>),
+    pub(super) verdict: (Verdict, Option<String>),
 }
 
 impl Terms {
@@ -507,7 +507,7 @@ impl Terms {
             let biased = test.effect.as_ref().err().cloned();
             let reason = reason.or(biased);
             let mut judged = self.judge(test, adjusted, reason.as_deref(), (from, units));
-            judged.verdict = self.with_losses(from, &judged.test.stratum, judged.verdict);
+            self.with_losses(from, &mut judged);
             let mut key = judged.test.stratum.clone();
             key.push(text(&self.columns[judged.test.column]));
             columns.row(key, &judged, judged.test.lineage.clone())

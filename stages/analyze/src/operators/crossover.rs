@@ -11,6 +11,7 @@ use crate::columns::{Columns, listed, missing_spec};
 use crate::frame::{Frame, Level, Missing, Row, SourceRows, Spec, rows_of, spans};
 use crate::operator::{Context, Draft, TypedOperator, unless};
 use crate::operators::comparison::position;
+use crate::operators::fairness::Losses;
 use crate::operators::family::{Adjusted, Asked as Question, Family, Hypothesis, Pending};
 use crate::operators::looks::Looks;
 use crate::operators::pairs::{Pair, Sides, matched, rung};
@@ -354,7 +355,9 @@ fn table(
             rung.adjusted = adjusted.next().unwrap_or_default();
         }
         let missing = around.missing_at(&around.keys, &key);
-        let why = unlike.as_ref().map(Unlike::reason).or(uneven);
+        let losses = Losses::of(from, (&given.pair.axis, [&a, &b]), (&around.keys, &key));
+        let lost = losses.flattered().and_then(|_| losses.words([&a, &b]));
+        let why = unlike.as_ref().map(Unlike::reason).or(uneven).or(lost);
         let course = course(given, rungs, missing, (&units, why));
         rows.push(columns.row(key, &course, lineage));
     }

@@ -10,6 +10,7 @@ use statistics::{friedman, indirect_effect, kruskal_wallis, mid_ranks, unit_effe
 use crate::columns::{Columns, listed};
 use crate::frame::{Frame, Level, Row, SourceRows, Spec, rows_of, spans};
 use crate::operator::{Context, Draft, TypedOperator};
+use crate::operators::fairness::Losses;
 use crate::operators::family::{Adjusted, Asked as Question, Family, Hypothesis, Pending};
 use crate::operators::looks::Looks;
 use crate::operators::pairs::contested;
@@ -273,6 +274,9 @@ fn table(
     let from = context.table(&given.from)?;
     let columns = columns(&from.declared(&given.column)?, given);
     let keys = from.keys_without(units.axes());
+    let mut apart = units.axes().to_vec();
+    apart.push(given.among.clone());
+    let contest_keys = from.keys_without(&apart);
     let asked = Asked {
         axis: &given.among,
         labels: &[],
@@ -292,18 +296,36 @@ fn table(
             .collect();
         let labels = |i: usize| contest.contenders[i].label.as_str();
         let lineage = rows_of(&contest.lineage);
-        let uneven = quantiles.as_ref().map_or(Vec::new(), |quantiles| {
-            let refused = |(i, j, _): &(usize, usize, _)| {
-                let pair = [labels(*i), labels(*j)];
-                let why = quantiles.refusal(&lineage, pair)?;
-                Some((pair.map(str::to_owned), why))
-            };
-            told.iter().filter_map(refused).collect()
+        let uneven: Vec<([String; 2], String)> =
+            quantiles.as_ref().map_or(Vec::new(), |quantiles| {
+                let refused = |(i, j, _): &(usize, usize, _)| {
+                    let pair = [labels(*i), labels(*j)];
+                    let why = quantiles.refusal(&lineage, pair)?;
+                    Some((pair.map(str::to_owned), why))
+                };
+                told.iter().filter_map(refused).collect()
+            });
+        // What a contest lost is in its own row of keys.
+        let row = contest.contenders.first().map_or(0, |entry| entry.row);
+        let here: Vec<Scalar> = contest_keys
+            .iter()
+            .filter_map(|key| from.keys.iter().position(|k| k == key))
+            .map(|at| from.rows[row].key[at].clone())
+            .collect();
+        let flattered = told.iter().filter_map(|(i, j, _)| {
+            let pair = [labels(*i), labels(*j)];
+            let losses = Losses::of(from, (&given.among, pair), (&contest_keys, &here));
+            let [a, b] = [i, j].map(|at| contest.contenders[*at].value.unwrap_or(f64::NAN));
+            let first_is_better = (a > b) == (given.better == Better::Higher);
+            let flattered = losses.flattered()? == usize::from(!first_is_better);
+            let why = losses.words(pair).filter(|_| flattered)?;
+            Some((pair.map(str::to_owned), why))
         });
+        let unfair = uneven.into_iter().chain(flattered).collect();
         let told = Told {
-            pairs: told,
             unlike: unlike.as_ref(),
-            uneven,
+            unfair,
+            pairs: told,
         };
         rows.extend(contest.rows(given, (from, &keys), &told, (units, &columns)));
     }
@@ -326,8 +348,9 @@ struct Told<'a> {
     pairs: Vec<(usize, usize, &'a Adjusted)>,
     /// The pairs that were measured under different conditions.
     unlike: Option<&'a Unlike>,
-    /// The pairs whose quantiles are of unlike numbers of values, with the reason.
-    uneven: Vec<([String; 2], String)>,
+    /// The pairs whose quantiles are of unlike numbers of values, or of which the better one lost more cells, with the
+    /// reason.
+    unfair: Vec<([String; 2], String)>,
 }
 
 impl Told<'_> {
@@ -335,7 +358,7 @@ impl Told<'_> {
         let found = self.unlike.iter().flat_map(|unlike| &unlike.found);
         let pair = [a.min(b), a.max(b)];
         let same = |(of, _): &([String; 2], String)| of == &[a, b] || of == &[b, a];
-        !self.uneven.iter().any(same)
+        !self.unfair.iter().any(same)
             && !found
                 .into_iter()
                 .any(|c| [c.a.as_str(), c.b.as_str()] == pair)
@@ -558,7 +581,7 @@ impl Contest {
             Some(unlike) => format!("{evidence}; {}", unlike.reason()),
             None => evidence,
         };
-        let evidence = match told.uneven.first() {
+        let evidence = match told.unfair.first() {
             Some((_, why)) => format!("{evidence}; {why}"),
             None => evidence,
         };

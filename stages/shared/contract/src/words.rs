@@ -62,6 +62,22 @@ crate::words! {
     }
 }
 
+impl Better {
+    /// Returns which values of a column are better, by its unit; shares are known by their name. `None` where neither
+    /// is.
+    pub fn of(column: &str, unit: Option<&str>) -> Option<Self> {
+        match unit {
+            Some("tok/s" | "req/s" | "tok/J") => Some(Self::Higher),
+            Some("ms" | "s" | "ms/tok" | "J") => Some(Self::Lower),
+            _ if column.starts_with("ok_rate") || column.contains("pass_rate") => {
+                Some(Self::Higher)
+            }
+            _ if column.contains("error_rate") => Some(Self::Lower),
+            _ => None,
+        }
+    }
+}
+
 crate::words! {
     /// Where a count of output tokens comes from, in the order of trust.
     pub enum TokenSource: "source of token counts" {
