@@ -1,7 +1,8 @@
 //! How often each gate fails over studies that are in order, and over studies with one fault.
 //!
 //! `cargo bench -p verify --bench operating_characteristics`; a number after `--` is the number of clean
-//! studies of each kind (1,000). Faults are injected into a fifth as many. `imported` prints the first table alone.
+//! studies of each kind (1,000). Faults are injected into a fifth as many. `imported` prints the first table alone,
+//! and `clean` leaves out the faults.
 
 #![expect(clippy::print_stdout, reason = "a bench reports on standard output")]
 
@@ -90,14 +91,7 @@ fn main() {
     if std::env::args().any(|a| a == "imported") {
         return;
     }
-    let kinds = [
-        ("closed loop", Arrivals::Closed),
-        ("closed loop, ragged", Arrivals::Ragged),
-        ("open, load 0.3", Arrivals::Open { load: 0.3 }),
-        ("open, load 0.5", Arrivals::Open { load: 0.5 }),
-        ("open, load 0.7", Arrivals::Open { load: 0.7 }),
-        ("open, load 0.9", Arrivals::Open { load: 0.9 }),
-    ];
+    let kinds = Arrivals::kinds();
     println!(
         "False alarms, % of {studies} clean studies of 20 cells (- where a gate judged none)\n"
     );
@@ -107,7 +101,11 @@ fn main() {
         .collect();
     table(&clean, studies);
     let some = (studies / 5).max(1);
-    for (name, arrivals) in [kinds[0], kinds[1], kinds[4]] {
+    if std::env::args().any(|a| a == "clean") {
+        return;
+    }
+    let faulty = ["closed loop", "ragged", "open, load 0.7"];
+    for (name, arrivals) in kinds.into_iter().filter(|(name, _)| faulty.contains(name)) {
         for (fault, what, strengths) in FAULTS {
             println!("\n{name}: {what} …, % of {some} studies in which each gate fails\n");
             let columns: Vec<(String, BTreeMap<&str, Count>)> = strengths

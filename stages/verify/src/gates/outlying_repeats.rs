@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use contract::Settings;
+use contract::{CellRows, Settings};
 use pipeline::Problem;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use statistics::{Sample, student_two_sided};
 
 use crate::finding::{Judgement, Severity};
 use crate::gate::{Assessment, TypedGate, percent, share_problems, show};
-use crate::pace::{factors, is_open, timed};
+use crate::pace::{factors, is_open, paces, timed};
 use crate::replicates;
 use crate::series::{Latency, inner_waves, median};
 use crate::study::Stage;
@@ -52,8 +52,8 @@ impl TypedGate for OutlyingRepeats {
     const SUMMARY: &'static str = "No repetition and no launch is far from the others of its \
         coordinate. The gate compares a cell's median latency with the median of the other \
         repetitions, on the log scale. Regression within cells first removes the effect of the \
-        lengths of prompt and answer. Under open arrivals, it uses the median time per token, \
-        corrected for the number of answers generated at the same time. The noise is the pooled \
+        lengths of prompt and answer. Under open arrivals, and if answers have unlike lengths, it uses \
+        the median time per token, corrected for the number of answers generated at the same time. The noise is the pooled \
         standard deviation, within coordinates, of the cells of all other blocks or repetitions. \
         If the cell's own standard error is larger, the gate uses that. The test is Student's t, \
         with Bonferroni's correction over the cells. The gate needs three repetitions.";
@@ -137,6 +137,19 @@ fn judge(
     Assessment::new(!outlies, observed, expected)
 }
 
+/// From which coefficient of variation on the answers of a cell have unlike lengths.
+const UNLIKE: f64 = 0.2;
+
+/// Whether the answers of a cell have unlike lengths, and times of their first and last token. Where requests wait for each
+/// other, the lengths of the others are part of a latency; the time per token is free of them.
+fn is_ragged(rows: &CellRows) -> bool {
+    let answers = || rows.measured().filter(|r| r.is_ok());
+    let lengths = answers().filter_map(|r| r.output_tokens);
+    let lengths = Sample::new(lengths.map(|n| n as f64)).ok();
+    let varies = lengths.and_then(|s| Some(s.std()? > UNLIKE * s.mean()));
+    varies == Some(true) && 2 * timed(rows).len() > answers().count()
+}
+
 /// The level of one cell's latencies.
 struct Level {
     log: f64,
@@ -146,14 +159,14 @@ struct Level {
     repetition: String,
 }
 
-/// Returns the levels of the cells of one coordinate. Under open arrivals the time per token is
-/// freed from the number of answers generated meanwhile, by one line for all of them.
+/// Returns the levels of the cells of one coordinate. Under open arrivals, and where answers have unlike lengths, the time
+/// per token is freed from the number of answers generated meanwhile, by one line for all of them.
 fn levels(stage: &Stage<'_>, cells: &[usize], axis: &str) -> Vec<(usize, Level)> {
     let rows = |cell: &usize| stage.cells[*cell].answers();
-    let open = cells
+    let by_token = cells
         .iter()
-        .all(|c| rows(c).is_some_and(|rows| is_open(&rows)));
-    let mut values: Vec<Vec<f64>> = if open {
+        .all(|c| rows(c).is_some_and(|rows| is_open(&rows) || is_ragged(&rows)));
+    let mut values: Vec<Vec<f64>> = if by_token {
         let timed: Vec<Vec<(f64, f64)>> = cells
             .iter()
             .map(|c| rows(c).map(|rows| timed(&rows)).unwrap_or_default())
@@ -175,8 +188,8 @@ fn levels(stage: &Stage<'_>, cells: &[usize], axis: &str) -> Vec<(usize, Level)>
     let level = |(cell, values): (&usize, &mut Vec<f64>)| {
         let log = median(values).filter(|m| *m > 0.0)?.ln();
         let rows = rows(cell)?;
-        let series = match open {
-            true => Latency::E2e.throughout(&rows).values,
+        let series = match by_token {
+            true => paces(&rows),
             false => inner_waves(values, &rows),
         };
         let series = series.into_iter().filter(|v| *v > 0.0);

@@ -13,7 +13,7 @@ use super::server::{Draws, Flight, Senders, Server, Work, serve};
 use super::{Arrivals, Fault, Imported};
 use crate::study::{Cell, Rows, Server as Described, Stage};
 
-/// Requests of a cell.
+/// Requests of a cell in which faults are injected.
 const REQUESTS: usize = 40;
 
 /// Measurements of each coordinate.
@@ -54,11 +54,9 @@ impl Made {
                         level,
                         block,
                     };
-                    let label = match arrivals {
-                        Arrivals::Closed | Arrivals::Ragged | Arrivals::Imported(_) => {
-                            CLIENTS[level] as i64
-                        }
-                        Arrivals::Open { .. } => TOKENS[level],
+                    let label = match arrivals.are_open() {
+                        false => CLIENTS[level] as i64,
+                        true => TOKENS[level],
                     };
                     let at = vec![
                         ("configuration".to_owned(), Scalar::Text((*name).to_owned())),
@@ -210,10 +208,10 @@ fn lengths(seed: u64, arrivals: Arrivals, place: Place, tokens: i64, number: u64
     let own = Draws::new(seed, 3_000 + number);
     let ragged = |draws: &mut Draws| 9 + (56.0 * draws.uniform()) as i64;
     let mut draws = match arrivals {
-        Arrivals::Closed | Arrivals::Open { .. } => return vec![tokens; REQUESTS],
         Arrivals::Ragged | Arrivals::Imported(Imported::OtherPrompts) => own,
         // The same prompts for both sides, and in every block.
         Arrivals::Imported(_) => Draws::new(seed, 5_000 + place.level as u64),
+        _ => return vec![tokens; arrivals.requests()],
     };
     let mut lengths: Vec<i64> = (0..REQUESTS).map(|_| ragged(&mut draws)).collect();
     if let Arrivals::Imported(imported) = arrivals {
@@ -253,6 +251,27 @@ fn as_imported(rows: &mut Vec<Request>, imported: Imported, place: Place, draws:
     }
 }
 
+/// When the requests of an open cell are sent, ms, given the requests a second that keep the server busy.
+fn moments(arrivals: Arrivals, capacity: f64, draws: &mut Draws) -> Vec<f64> {
+    let n = arrivals.requests();
+    let mut at = 0.0;
+    let mut moment = |i: usize| {
+        let full = 1e3 / capacity;
+        match arrivals {
+            Arrivals::Open { load } => at += full / load * draws.exponential(),
+            // The chance that a burst goes on.
+            Arrivals::Bursts { load } => {
+                if draws.uniform() > 0.75 {
+                    at += 4.0 * full / load * draws.exponential();
+                }
+            }
+            _ => at += full / (0.2 + 0.7 * i as f64 / n as f64) * draws.exponential(),
+        }
+        at
+    };
+    (0..n).map(&mut moment).collect()
+}
+
 /// Measures one cell.
 fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place) -> CellRows {
     let number = (place.configuration as u64 * 2 + place.level as u64) * BLOCKS + place.block;
@@ -264,10 +283,17 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
     );
     let whole = launch.factor(0.02) * draws.factor(0.01);
     let tokens = match arrivals {
-        Arrivals::Closed | Arrivals::Ragged | Arrivals::Imported(_) => TOKENS[0],
-        Arrivals::Open { .. } => TOKENS[place.level],
+        Arrivals::LongAnswers => 401,
+        _ if arrivals.are_open() => TOKENS[place.level],
+        _ => TOKENS[0],
     };
-    let ragged = !matches!(arrivals, Arrivals::Closed | Arrivals::Open { .. });
+    let ragged = arrivals.are_ragged();
+    let mut own = Draws::new(seed, 6_000 + number);
+    let prompts: Vec<Option<i64>> = (0..arrivals.requests())
+        .map(|_| {
+            (arrivals == Arrivals::MixedPrompts).then(|| (50.0 * 64_f64.powf(own.uniform())) as i64)
+        })
+        .collect();
     let lengths = lengths(seed, arrivals, place, tokens, number);
     let mut work = Vec::new();
     let mut mood = 1.0;
@@ -277,7 +303,7 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
         }
         let slower = whole * mood * slower(fault, place, i);
         work.push(Work {
-            prefill: 20.0 * slower * draws.factor(0.15),
+            prefill: prompts[i].map_or(20.0, |n| 0.1 * n as f64) * slower * draws.factor(0.15),
             decode: 4.0 * *tokens as f64 * slower * draws.factor(0.1),
         });
     }
@@ -286,18 +312,9 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
         crowding: 0.1,
     };
     let service = 20.0 + 4.0 * tokens as f64;
-    let senders = match arrivals {
-        Arrivals::Closed | Arrivals::Ragged | Arrivals::Imported(_) => {
-            Senders::Closed(CLIENTS[place.level])
-        }
-        Arrivals::Open { load } => {
-            let gap = 1e3 / (load * server.capacity(service));
-            let times = (0..REQUESTS).scan(0.0, |at, _| {
-                *at += gap * draws.exponential();
-                Some(*at)
-            });
-            Senders::Open(times.collect())
-        }
+    let senders = match arrivals.are_open() {
+        false => Senders::Closed(CLIENTS[place.level]),
+        true => Senders::Open(moments(arrivals, server.capacity(service), &mut draws)),
     };
     if let Some((Fault::MoreSlots, slots)) = fault
         && place.configuration == 1
@@ -312,6 +329,9 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
         .zip(flights.iter().zip(&lengths))
         .map(|(id, (f, tokens))| row(id, f, *tokens))
         .collect();
+    for (request, prompt) in requests.iter_mut().zip(&prompts) {
+        request.prompt_tokens = prompt.or(request.prompt_tokens);
+    }
     if let Arrivals::Imported(imported) = arrivals {
         as_imported(
             &mut requests,
@@ -325,13 +345,13 @@ fn cell(seed: u64, arrivals: Arrivals, fault: Option<(Fault, f64)>, place: Place
     for chunk in &mut chunks {
         chunk.bytes = Some(2 + (4.0 * draws.uniform()) as i64);
     }
-    let clients = (!matches!(arrivals, Arrivals::Open { .. })).then(|| CLIENTS[place.level] as i64);
+    let clients = (!arrivals.are_open()).then(|| CLIENTS[place.level] as i64);
     // Blocks one after the other, the cells of a block in an order of its own.
     let turn = (number * 7 + place.block * 3) % 4;
     let started =
         1_700_000_000_000_000_000 + (place.block as i64 * 4 + turn as i64) * 600_000_000_000;
     let facts = Table::new(vec![
-        Column::int("expected_requests", [Some(REQUESTS as i64)]),
+        Column::int("expected_requests", [Some(arrivals.requests() as i64)]),
         Column::int("warmup_requests", [Some(0)]),
         Column::int("clients", [clients]),
         Column::int("started_unix_ns", [Some(started)]),
