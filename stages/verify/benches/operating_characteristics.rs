@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p verify --bench operating_characteristics`; a number after `--` is the number of clean
 //! studies of each kind (1,000). Faults are injected into a fifth as many. `imported` prints the first table alone,
-//! and `clean` leaves out the faults.
+//! `clean` leaves out the faults, and other words choose the faults whose names have one of them.
 
 #![expect(clippy::print_stdout, reason = "a bench reports on standard output")]
 
@@ -104,9 +104,15 @@ fn main() {
     if std::env::args().any(|a| a == "clean") {
         return;
     }
+    let asked: Vec<String> = std::env::args().skip(1).collect();
+    let asked: Vec<&String> = asked
+        .iter()
+        .filter(|a| !a.starts_with('-') && a.parse::<u64>().is_err())
+        .collect();
+    let wanted = |what: &str| asked.is_empty() || asked.iter().any(|a| what.contains(a.as_str()));
     let faulty = ["closed loop", "ragged", "open, load 0.7"];
     for (name, arrivals) in kinds.into_iter().filter(|(name, _)| faulty.contains(name)) {
-        for (fault, what, strengths) in FAULTS {
+        for (fault, what, strengths) in FAULTS.into_iter().filter(|f| wanted(f.1)) {
             println!("\n{name}: {what} …, % of {some} studies in which each gate fails\n");
             let columns: Vec<(String, BTreeMap<&str, Count>)> = strengths
                 .iter()
