@@ -5,7 +5,6 @@ use pipeline::CellStatus;
 
 use super::{Design, Launch, Lost, Metric};
 use crate::frame::{Absence, Frame, Level, Missing, Row, Spec};
-use crate::operators::units::Scale;
 
 /// What a value is without noise.
 pub(super) const BASE: f64 = 100.0;
