@@ -102,6 +102,25 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_count_beyond_64_bits_is_refused_and_not_missing() {
+        for count in [
+            "18446744073709551615",
+            "9223372036854775808",
+            "1e300",
+            "-1e300",
+        ] {
+            let event = format!(
+                "{{\"choices\": [{{\"text\": \"a\"}}], \"usage\": {{\"completion_tokens\": {count}}}}}"
+            );
+            let event: serde_json::Value = serde_json::from_str(&event).expect("JSON");
+            let mut told = Api::OpenaiCompletions.read(&event);
+            assert!(refuse_unthinkable(&mut told).is_some(), "{count}: {told:?}");
+        }
+        let event = serde_json::json!({"choices": [], "usage": {"completion_tokens": 16.0}});
+        assert_eq!(Api::OpenaiCompletions.read(&event).output_tokens, Some(16));
+    }
+
     proptest::proptest! {
         /// `PROPTEST_CASES=20000 cargo test -p load any_stream` tries more.
         #[test]

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Generation, Reading, insert, new_reasoning, new_text};
+use super::{Generation, Reading, count, insert, new_reasoning, new_text};
 
 pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut body = Map::new();
@@ -82,10 +82,10 @@ fn reason(reason: &str) -> String {
 
 fn usage(usage: &Value, reading: Reading) -> Reading {
     let (new, cached) = (
-        usage["input_tokens"].as_i64(),
-        usage["cache_read_input_tokens"].as_i64(),
+        count(&usage["input_tokens"]),
+        count(&usage["cache_read_input_tokens"]),
     );
-    let written = usage["cache_creation_input_tokens"].as_i64().unwrap_or(0);
+    let written = count(&usage["cache_creation_input_tokens"]).unwrap_or(0);
     let all = |new: i64| {
         new.saturating_add(cached.unwrap_or(0))
             .saturating_add(written)
@@ -95,7 +95,7 @@ fn usage(usage: &Value, reading: Reading) -> Reading {
     Reading {
         prompt_tokens: new.map(all),
         cached_prompt_tokens: cached,
-        output_tokens: usage["output_tokens"].as_i64().filter(|_| ended),
+        output_tokens: count(&usage["output_tokens"]).filter(|_| ended),
         ..reading
     }
 }

@@ -23,6 +23,15 @@ use serde_json::{Map, Value, json};
 
 pub use division::{Division, Event, divide};
 
+/// Returns a count of tokens that a server reports. A number beyond 64 bits becomes the largest or smallest that there is, so
+/// that it is refused like any count that cannot be, and is not taken for a count that is missing.
+fn count(value: &Value) -> Option<i64> {
+    let whole = |number: &f64| number.fract() == 0.0;
+    value
+        .as_i64()
+        .or_else(|| value.as_f64().filter(whole).map(|number| number as i64))
+}
+
 /// Whether answers arrive piece by piece or at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{Generation, Reading, insert, new_text, openai};
+use super::{Generation, Reading, count, insert, new_text, openai};
 
 pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut body = Map::new();
@@ -25,9 +25,9 @@ pub(super) fn read(event: &Value) -> Reading {
     let stop = event["stop"].as_bool() == Some(true);
     Reading {
         text: new_text(event["content"].as_str()),
-        output_tokens: event["tokens_predicted"].as_i64(),
-        prompt_tokens: event["tokens_evaluated"].as_i64(),
-        cached_prompt_tokens: event["timings"]["cache_n"].as_i64(),
+        output_tokens: count(&event["tokens_predicted"]),
+        prompt_tokens: count(&event["tokens_evaluated"]),
+        cached_prompt_tokens: count(&event["timings"]["cache_n"]),
         finish_reason: stop.then(|| event["stop_type"].as_str().unwrap_or("stop").to_owned()),
         server: openai::timings(&event["timings"]),
         last: stop,

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Generation, Reading, Server, insert, new_reasoning, new_text};
+use super::{Generation, Reading, Server, count, insert, new_reasoning, new_text};
 
 pub(super) fn generate_body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut body = common(generation);
@@ -59,8 +59,8 @@ pub(super) fn read(event: &Value) -> Reading {
     Reading {
         text: new_text(text),
         reasoning: new_reasoning(thinking),
-        output_tokens: event["eval_count"].as_i64(),
-        prompt_tokens: event["prompt_eval_count"].as_i64(),
+        output_tokens: count(&event["eval_count"]),
+        prompt_tokens: count(&event["prompt_eval_count"]),
         finish_reason: done.then(|| event["done_reason"].as_str().unwrap_or("stop").to_owned()),
         server: Server {
             prompt_ms: ms("prompt_eval_duration"),

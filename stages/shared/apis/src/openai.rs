@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Generation, Reading, Server, insert, new_reasoning, new_text};
+use super::{Generation, Reading, Server, count, insert, new_reasoning, new_text};
 
 pub(super) fn completions_body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut body = common(generation);
@@ -67,10 +67,10 @@ pub(super) fn read(event: &Value) -> Reading {
     Reading {
         text: new_text(Some(&text)),
         reasoning: new_reasoning(Some(&of(&["reasoning_content", "reasoning"]))),
-        reasoning_tokens: details["reasoning_tokens"].as_i64(),
-        output_tokens: usage["completion_tokens"].as_i64(),
-        prompt_tokens: usage["prompt_tokens"].as_i64(),
-        cached_prompt_tokens: usage["prompt_tokens_details"]["cached_tokens"].as_i64(),
+        reasoning_tokens: count(&details["reasoning_tokens"]),
+        output_tokens: count(&usage["completion_tokens"]),
+        prompt_tokens: count(&usage["prompt_tokens"]),
+        cached_prompt_tokens: count(&usage["prompt_tokens_details"]["cached_tokens"]),
         finish_reason: choice["finish_reason"].as_str().map(str::to_owned),
         server: timings(&event["timings"]),
         last: choice["finish_reason"].is_string(),
@@ -80,12 +80,12 @@ pub(super) fn read(event: &Value) -> Reading {
 
 /// Reads the `timings` object of llama.cpp.
 pub(super) fn timings(timings: &Value) -> Server {
-    let (new, cached) = (timings["prompt_n"].as_i64(), timings["cache_n"].as_i64());
+    let (new, cached) = (count(&timings["prompt_n"]), count(&timings["cache_n"]));
     Server {
         prompt_ms: timings["prompt_ms"].as_f64(),
         predicted_ms: timings["predicted_ms"].as_f64(),
         prompt_tokens: new.map(|n| n.saturating_add(cached.unwrap_or(0))),
-        output_tokens: timings["predicted_n"].as_i64(),
+        output_tokens: count(&timings["predicted_n"]),
         cached_prompt_tokens: cached,
     }
 }

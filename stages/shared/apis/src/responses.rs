@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Generation, Reading, insert, new_reasoning, new_text};
+use super::{Generation, Reading, count, insert, new_reasoning, new_text};
 
 pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut body = Map::new();
@@ -98,10 +98,10 @@ fn response(response: &Value) -> Reading {
     Reading {
         text: new_text(Some(&text)),
         reasoning: new_reasoning(Some(&reasoning)),
-        reasoning_tokens: usage["output_tokens_details"]["reasoning_tokens"].as_i64(),
-        output_tokens: usage["output_tokens"].as_i64(),
-        prompt_tokens: usage["input_tokens"].as_i64(),
-        cached_prompt_tokens: usage["input_tokens_details"]["cached_tokens"].as_i64(),
+        reasoning_tokens: count(&usage["output_tokens_details"]["reasoning_tokens"]),
+        output_tokens: count(&usage["output_tokens"]),
+        prompt_tokens: count(&usage["input_tokens"]),
+        cached_prompt_tokens: count(&usage["input_tokens_details"]["cached_tokens"]),
         finish_reason: ended.then(|| why.unwrap_or("stop").to_owned()),
         error: super::error_in(response),
         last: ended,

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Generation, Reading, Text, insert};
+use super::{Generation, Reading, Text, count, insert};
 
 pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut sampling = Map::new();
@@ -46,9 +46,9 @@ pub(super) fn read(event: &Value) -> Reading {
     let aborted = finish_reason.as_deref() == Some("abort");
     Reading {
         text: event["text"].as_str().map(|t| Text::SoFar(t.to_owned())),
-        output_tokens: meta["completion_tokens"].as_i64(),
-        prompt_tokens: meta["prompt_tokens"].as_i64(),
-        cached_prompt_tokens: meta["cached_tokens"].as_i64(),
+        output_tokens: count(&meta["completion_tokens"]),
+        prompt_tokens: count(&meta["prompt_tokens"]),
+        cached_prompt_tokens: count(&meta["cached_tokens"]),
         error: aborted.then(|| {
             reason["message"]
                 .as_str()

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Generation, Reading, insert, new_text};
+use super::{Generation, Reading, count, insert, new_text};
 
 pub(super) fn body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut parameters = Map::new();
@@ -48,7 +48,7 @@ pub(super) fn read(event: &Value) -> Reading {
     Reading {
         text: if special { None } else { new_text(text) },
         tokens: token.is_object().then_some(1),
-        output_tokens: details["generated_tokens"].as_i64(),
+        output_tokens: count(&details["generated_tokens"]),
         prompt_tokens: details["prefill"]
             .as_array()
             .filter(|p| !p.is_empty())

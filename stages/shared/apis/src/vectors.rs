@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Generation, Reading, insert};
+use super::{Generation, Reading, count, insert};
 
 pub(super) fn embeddings_body(generation: &Generation<'_>) -> Map<String, Value> {
     let mut body = Map::new();
@@ -53,9 +53,7 @@ pub(super) fn read_rerank(answer: &Value) -> Reading {
 
 fn result(answer: &Value, found: bool, missing: &str) -> Reading {
     let usage = &answer["usage"];
-    let prompt = usage["prompt_tokens"]
-        .as_i64()
-        .or(usage["total_tokens"].as_i64());
+    let prompt = count(&usage["prompt_tokens"]).or(count(&usage["total_tokens"]));
     Reading {
         result: found,
         prompt_tokens: prompt,
