@@ -73,14 +73,22 @@ impl Executor<'_, '_> {
     fn failure_of_reader(&self, cell: CellId, elsewhere: &Elsewhere) -> Option<AwayFailure> {
         let graph = &self.session.graph;
         let needs = |reader: &CellId| resources_of(graph, *reader).contains(&cell);
-        let mut readers = graph
+        let readers = graph
             .cells()
             .filter(|reader| graph.placement(*reader).is_some())
             .filter(needs);
-        readers.find_map(|reader| {
-            let failure = elsewhere.failures.get(&graph.written(reader).to_owned())?;
-            (failure.status != CellStatus::Skipped).then(|| failure.clone())
-        })
+        let mut skipped = None;
+        for reader in readers {
+            let failure = elsewhere.failures.get(&graph.written(reader).to_owned());
+            match failure {
+                Some(failure) if failure.status == CellStatus::Skipped => {
+                    skipped.get_or_insert(failure);
+                }
+                Some(failure) => return Some(failure.clone()),
+                None => {}
+            }
+        }
+        skipped.cloned()
     }
 
     fn failure_elsewhere(&self, cell: CellId) -> AwayFailure {

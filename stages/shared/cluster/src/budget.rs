@@ -108,7 +108,8 @@ impl Spent {
     /// Returns what was spent in a currency.
     pub(crate) fn in_currency(&self, currency: &str) -> f64 {
         let own = self.entries.values().filter(|e| e.currency == currency);
-        own.map(|entry| entry.cost).sum()
+        // The sum of nothing is −0.
+        own.map(|entry| entry.cost).sum::<f64>() + 0.0
     }
 }
 

@@ -143,10 +143,8 @@ impl<'a> Cluster<'a> {
         if left.is_none() && todo.is_empty() {
             return Ok(None);
         }
-        let left_jobs = left.iter().flat_map(|left| &left.jobs);
-        let mut is_slurm = left_jobs
-            .map(|job| job.host.is_none() && job.ended.is_none())
-            .any(|is| is);
+        let mut left_jobs = left.iter().flat_map(|left| &left.jobs);
+        let mut is_slurm = left_jobs.any(|job| job.host.is_none() && job.ended.is_none());
         for shard in &todo {
             is_slurm |= matches!(placement_of(shard)?, Placement::Slurm(_));
         }

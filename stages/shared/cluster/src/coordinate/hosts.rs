@@ -164,10 +164,7 @@ impl Cluster<'_> {
                 let moves = before(&AWAY);
                 let what = match moves {
                     0 => what,
-                    n => format!(
-                        "{what}, after {} that were lost before",
-                        super::counted(n, "host")
-                    ),
+                    n => format!("{what} at attempt {}", n + 1),
                 };
                 (moves < MOVES, what)
             }
