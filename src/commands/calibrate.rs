@@ -14,7 +14,7 @@ use load::{LoadError, Origin, Target, TimeSpan};
 use pipeline::stage::{Control, Coordinates, Library, StageKind};
 use serde_json::{Value, json};
 
-use super::load::Server;
+use super::load_server::Server;
 use super::run::listen_for_signals;
 use crate::args::{CalibrateArgs, Global};
 use crate::columns::columns;

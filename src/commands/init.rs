@@ -216,7 +216,7 @@ fn running(arguments: &InitArgs, url: &str) -> Result<Server, Stop> {
         .api
         .clone()
         .unwrap_or_else(|| "openai-chat".to_owned());
-    let server = super::load::Server {
+    let server = super::load_server::Server {
         url,
         further: Vec::new(),
         ca_file: None,

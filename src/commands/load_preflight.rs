@@ -11,7 +11,8 @@ use load::{
 };
 use pipeline::stage::{Control, Coordinates};
 
-use super::load::{Server, settings_of};
+use super::load_server::Server;
+use super::load_settings::settings_of;
 use crate::exit::Stop;
 
 /// The seed of the request: its prompt shares no start with those of the run, so that it fills no cache for

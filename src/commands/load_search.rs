@@ -8,7 +8,7 @@ use load::{Monitoring, Origin, Probe, SearchFiles, Settings, Target, run_search}
 use pipeline::stage::{CellStatus, Control};
 use serde_json::{Value, json};
 
-use super::load::slo;
+use super::load_settings::slo;
 use super::run::listen_for_signals;
 use crate::args::{Global, LoadArgs};
 use crate::columns::columns;

@@ -5,7 +5,8 @@ use std::path::Path;
 use load::{DirectArrival, LevelFigures, Slo, Summary, knee, level_name, sweep_figure};
 use serde_json::{Value, json};
 
-use super::load::{Levelled, Run};
+use super::load_level::Run;
+use super::load_settings::Levelled;
 use crate::columns::columns;
 use crate::exit::Stop;
 use crate::terminal::say;

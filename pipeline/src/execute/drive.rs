@@ -1,4 +1,4 @@
-//! The run: what executes next.
+//! What executes next in a run.
 //!
 //! Measurements and resources execute one at a time on this thread, with nothing pure beside
 //! them, so that nothing of ours disturbs what is measured. Of the cells that are ready, those
@@ -10,29 +10,25 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::channel;
 
-use artifacts::{ActionKey, Commit, Digest, Journal, Store};
+use artifacts::{ActionKey, Commit, Digest, Journal};
 use typed_index_collections::TiVec;
 
-use super::attempt::{Attempts, Context, Finished, attempt, fail, succeed};
+use super::attempt::{Context, Finished};
 use super::blocks::{Blocks, Seat};
 use super::exclusive::Exclusives;
-use super::live::{Alive, LiveSet, resources_of};
-use super::options::{Committed, RunOptions, files_of};
-use super::prepare::{Prepared, prepare};
-use super::scratch::Scratch;
+use super::live::{LiveSet, resources_of};
+use super::options::{Committed, RunOptions};
 use super::summary::{RunSummary, study_of, summary};
 use super::task::Task;
 use crate::error::PipelineError;
 use crate::event::Event;
 use crate::experiment::{Experiment, Order};
 use crate::ids::{CellId, StageId};
-use crate::lease::reap_orphans;
-use crate::lock::{Lock, LockClass, lock_path};
+use crate::lock::{LockClass, lock_path};
 use crate::name::OutputName;
 use crate::plan::{Elsewhere, Outcome, Session, State};
-use crate::stage::{Artifact, CellStatus, Class, Failure, Registry, Study};
+use crate::stage::{Artifact, CellStatus, Class, Study};
 
 /// Why no further cell is started.
 #[derive(Clone, Debug)]
@@ -65,7 +61,7 @@ pub(super) struct Executor<'a, 'l> {
     order: u64,
     pub(super) stopped: Option<Stop>,
     /// Resources that did not come up, with the reason.
-    dead: HashMap<CellId, String>,
+    pub(super) dead: HashMap<CellId, String>,
     /// How often a resource came up differently.
     pub(super) flips: HashMap<CellId, u32>,
     pub(super) commits: Vec<Commit>,
@@ -79,124 +75,8 @@ pub(super) struct Executor<'a, 'l> {
     pub(super) resource_starts: usize,
 }
 
-/// Executes what is missing, and writes the lock.
-///
-/// # Errors
-/// If the store, the lock or the machine refuses, or an option names what does not exist. A
-/// cell that fails is not an error: it is a line of the ledger in the summary.
-pub fn run(
-    experiment: &Experiment,
-    registry: &Registry,
-    store: &Store,
-    options: &RunOptions,
-    listener: &(dyn Fn(&Event) + Sync),
-) -> Result<RunSummary, PipelineError> {
-    run_prepared(None, experiment, registry, store, options, listener)
-}
-
-/// Executes what is missing, and writes the lock. If a plan with the same options left nothing to execute, the run goes
-/// on with it.
-///
-/// # Errors
-/// As [`run`].
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the names of the variables decide what the plan calls ready; no value is read"
-)]
-pub fn run_prepared<'a>(
-    prepared: Option<Prepared<'a>>,
-    experiment: &'a Experiment,
-    registry: &'a Registry,
-    store: &'a Store,
-    options: &RunOptions,
-    listener: &(dyn Fn(&Event) + Sync),
-) -> Result<RunSummary, PipelineError> {
-    let at_root = |e| PipelineError::Io(store.root().to_owned(), e);
-    for reaped in reap_orphans(store.root())
-        .map_err(at_root)?
-        .into_iter()
-        .filter(|r| r.stopped)
-    {
-        let cell = reaped.document.cell;
-        listener(&Event::Warning {
-            cell: None,
-            message: format!("stopped what an earlier run left behind for {cell}"),
-        });
-    }
-    let prepared = match prepared {
-        Some(prepared) => prepared,
-        None => {
-            let mut prepared = prepare(experiment, registry, store, &options.plan, listener)?;
-            prepared.session.set_damaged_aside()?;
-            prepared.keep()?;
-            prepared
-        }
-    };
-    // The hold lasts as long as the run.
-    let Prepared {
-        session,
-        hold: _hold,
-    } = prepared;
-    // A study that takes hours must not find out at its end that its lock cannot be written.
-    if session.states.iter().any(|state| state.record().is_none()) {
-        Lock::try_place(&lock_path(experiment))?;
-    }
-    // From here on whatever is executed is noted, so that it outlives a run that is killed.
-    let mut journal = store.journal(&lock_path(experiment))?;
-    if let Some(elsewhere) = &options.plan.elsewhere {
-        journal.note(elsewhere.records.values())?;
-    }
-    let (progress, told) = channel();
-    let context = Context {
-        store,
-        experiment: &experiment.name,
-        seed: experiment.seed,
-        order: experiment.order,
-        cancelled: options.cancelled.clone(),
-        listener,
-        progress,
-        scratch: Scratch::new(store.root()).map_err(at_root)?,
-        build: options.build.clone(),
-        environment: std::env::vars_os()
-            .map(|(name, _)| name.to_string_lossy().into_owned())
-            .collect(),
-        claims: crate::experiment::claims_digests(&experiment.spec),
-        preflight: options.preflight.clone(),
-        permit: options.permit.clone(),
-        host: options.host.clone().or_else(crate::reuse::this_host),
-        by: options.by.clone(),
-        files: files_of(experiment, store, options),
-        facts: options.facts.clone(),
-    };
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            for (cell, p) in told {
-                let crate::stage::Progress {
-                    done,
-                    total,
-                    what,
-                    rates,
-                    log,
-                } = p;
-                listener(&Event::CellProgress {
-                    cell,
-                    done,
-                    total,
-                    what,
-                    rates,
-                    log,
-                });
-            }
-        });
-        // The executor holds the other end of the channel: it goes before the scope ends.
-        let mut executor = Executor::new(session, context, options, journal);
-        executor.drive()?;
-        executor.end(experiment)
-    })
-}
-
 impl<'a, 'l> Executor<'a, 'l> {
-    fn new(
+    pub(super) fn new(
         session: Session<'a>,
         context: Context<'l>,
         options: &RunOptions,
@@ -233,7 +113,7 @@ impl<'a, 'l> Executor<'a, 'l> {
         }
     }
 
-    fn drive(&mut self) -> Result<(), PipelineError> {
+    pub(super) fn drive(&mut self) -> Result<(), PipelineError> {
         let count =
             |pick: fn(&State) -> bool| self.session.states.iter().filter(|s| pick(s)).count();
         let blocked = |s: &State| matches!(s, State::Settled(Outcome::Not { .. }));
@@ -270,7 +150,7 @@ impl<'a, 'l> Executor<'a, 'l> {
 
     /// Sorts the cells that became ready into their queues, and tells of those that turned
     /// out to need nothing.
-    fn collect(&mut self) {
+    pub(super) fn collect(&mut self) {
         for cell in std::mem::take(&mut self.session.newly_ready) {
             let (stage, _) = self.session.graph.place(cell);
             if self.session.graph.nodes[stage].stage.class != Class::Pure {
@@ -362,208 +242,6 @@ impl<'a, 'l> Executor<'a, 'l> {
         task
     }
 
-    /// Executes a measurement or a resource.
-    fn bound(&mut self, cell: CellId) -> Result<(), PipelineError> {
-        let State::Ready(key) = self.session.states[cell] else {
-            return Ok(());
-        };
-        if self.answered(cell, key)? {
-            return Ok(());
-        }
-        if self.session.graph.placement(cell).is_some() {
-            return self.not_here(cell, key);
-        }
-        let needed = resources_of(&self.session.graph, cell);
-        if let Some(reason) = needed.iter().find_map(|r| self.dead.get(r)) {
-            let outcome = Outcome::skipped(reason.as_str());
-            return self.settle_without_executing(cell, outcome, None);
-        }
-        self.release_idle(&needed)?;
-        if !self.enter_launch(cell)? {
-            self.interrupt();
-            return Ok(());
-        }
-        match self.ensure_live(cell)? {
-            Alive::Yes => {}
-            Alive::Replanned => return Ok(()),
-            Alive::No {
-                resource,
-                failure,
-                evidence,
-            } => {
-                return self.not_alive(cell, key, &resource, failure, evidence);
-            }
-        }
-        let resource = self.session.graph.class(cell) == Class::Resource;
-        if resource {
-            self.make_room(cell, &needed)?;
-        }
-        let exclusive = self.exclusive_names(cell);
-        if !self
-            .exclusives
-            .acquire(&exclusive, &self.context.cancelled, self.context.listener)?
-        {
-            self.interrupt();
-            return Ok(());
-        }
-        // Another run may have measured this cell while this one waited for the machine.
-        if self.answered(cell, key)? {
-            self.exclusives.release(&exclusive);
-            return Ok(());
-        }
-        self.commit()?;
-        let result = self.attempts(cell, key);
-        match result {
-            Ok(Some(mut finished)) => {
-                let lease = finished.lease.take();
-                let record = finished.commit.record;
-                self.finish(finished)?;
-                match lease {
-                    Some(lease) if resource => self.adopt(cell, lease, exclusive, record),
-                    Some(lease) => {
-                        lease.release();
-                        self.exclusives.release(&exclusive);
-                    }
-                    None => self.exclusives.release(&exclusive),
-                }
-                Ok(())
-            }
-            Ok(None) => {
-                self.exclusives.release(&exclusive);
-                Ok(())
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Settles a ready cell with the result that another run has entered meanwhile, if there is one.
-    pub(super) fn answered(&mut self, cell: CellId, key: ActionKey) -> Result<bool, PipelineError> {
-        let Some(outcome) = self.session.ask_again(cell, key)? else {
-            return Ok(false);
-        };
-        (self.context.listener)(&Event::CellEnded {
-            cell: self.session.graph.name(cell),
-            stage: self.session.graph.stage_name(cell).to_owned(),
-            status: outcome.status(),
-            reason: None,
-            hint: None,
-            seconds: 0.0,
-            cached: true,
-        });
-        self.session.settle(cell, outcome)?;
-        self.collect();
-        Ok(true)
-    }
-
-    /// Tries until the cell is ok or its retries are used up; `None` if it was planned again or
-    /// settled otherwise meanwhile.
-    fn attempts(
-        &mut self,
-        cell: CellId,
-        key: ActionKey,
-    ) -> Result<Option<Finished>, PipelineError> {
-        if self.session.graph.class(cell) == Class::Resource {
-            (self.context.listener)(&Event::ResourceStarted {
-                cell: self.session.graph.name(cell),
-            });
-            self.resource_starts += 1;
-        }
-        let mut task = self.task(cell, key);
-        let mut attempts = Attempts::new();
-        loop {
-            task.connect(&self.session.graph, |c| self.live.json(c));
-            task.watches = self.watches(cell);
-            let (result, seconds) = attempt(&self.context, &task, &attempts)?;
-            // What was measured beside a dying server is not a measurement of it.
-            let result = match result {
-                Ok(mut done) => match self.died_meanwhile(cell) {
-                    Some(failure) => {
-                        if let Some(lease) = done.lease.take() {
-                            lease.release();
-                        }
-                        Err(failure)
-                    }
-                    None => Ok(done),
-                },
-                // A server that cannot be reached any more is a symptom; that its machine is gone is the cause.
-                Err(mut failure) if failure.status != CellStatus::Interrupted => {
-                    if let Some(cause) = task.watches.iter().find_map(|watch| watch().err()) {
-                        failure.reason = cause.reason;
-                    }
-                    Err(failure)
-                }
-                failed => failed,
-            };
-            match result {
-                Ok(done) => {
-                    return succeed(&self.context, &task, attempts, done, seconds).map(Some);
-                }
-                Err(mut failure) => {
-                    if !attempts.again(&self.context, &task, &mut failure, seconds)? {
-                        return fail(&self.context, &task, attempts, failure).map(Some);
-                    }
-                }
-            }
-            // The failure may be that of a resource: it is looked at, and started again if it died.
-            match self.ensure_live(cell)? {
-                Alive::Yes => {}
-                Alive::Replanned => return Ok(None),
-                Alive::No {
-                    resource,
-                    failure,
-                    evidence,
-                } => {
-                    self.not_alive(cell, key, &resource, failure, evidence)?;
-                    return Ok(None);
-                }
-            }
-        }
-    }
-
-    /// A cell could not execute because a resource did not come up: the failure is the cell's,
-    /// the resource's descriptor stays valid, and other cells that need it are skipped.
-    fn not_alive(
-        &mut self,
-        cell: CellId,
-        key: ActionKey,
-        resource: &str,
-        failure: Failure,
-        evidence: BTreeMap<OutputName, Artifact>,
-    ) -> Result<(), PipelineError> {
-        let reason = format!("`{resource}` did not start: {}", failure.reason);
-        let needed = resources_of(&self.session.graph, cell);
-        if failure.status == CellStatus::Interrupted {
-            self.interrupt();
-        } else if let Some(dead) = needed
-            .into_iter()
-            .find(|r| self.session.graph.name(*r) == resource)
-        {
-            self.dead.insert(dead, reason.clone());
-        }
-        self.evidence.insert(cell, evidence);
-        let outcome = Outcome::Not {
-            status: failure.status,
-            reason: reason.into(),
-            key: Some(key),
-            record: None,
-        };
-        self.settle_without_executing(cell, outcome, failure.hint)
-    }
-
-    pub(super) fn settle_without_executing(
-        &mut self,
-        cell: CellId,
-        outcome: Outcome,
-        hint: Option<String>,
-    ) -> Result<(), PipelineError> {
-        // If everything is planned again, the reason still holds.
-        self.session.fixed.insert(cell, outcome.clone());
-        self.ended(cell, &outcome, hint, 0.0);
-        self.session.settle(cell, outcome)?;
-        self.collect();
-        Ok(())
-    }
-
     /// Takes in what came of a cell.
     pub(super) fn finish(&mut self, finished: Finished) -> Result<(), PipelineError> {
         let Finished {
@@ -593,7 +271,13 @@ impl<'a, 'l> Executor<'a, 'l> {
         Ok(())
     }
 
-    fn ended(&mut self, cell: CellId, outcome: &Outcome, hint: Option<String>, seconds: f64) {
+    pub(super) fn ended(
+        &mut self,
+        cell: CellId,
+        outcome: &Outcome,
+        hint: Option<String>,
+        seconds: f64,
+    ) {
         let status = outcome.status();
         let name = self.session.graph.name(cell);
         match status {
@@ -635,7 +319,7 @@ impl<'a, 'l> Executor<'a, 'l> {
     }
 
     /// Settles what was not reached, writes the lock, and sums up.
-    fn end(mut self, experiment: &Experiment) -> Result<RunSummary, PipelineError> {
+    pub(super) fn end(mut self, experiment: &Experiment) -> Result<RunSummary, PipelineError> {
         let why = match &self.stopped {
             Some(Stop::Interrupted) => "not reached: the run was interrupted".to_owned(),
             Some(Stop::Failed(cell)) => {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use artifacts::Digest;
 
-use super::attempt::{Attempts, Context};
+use super::attempt::{Attempts, Context, Finished, attempt, fail, keep, succeed, take};
 use super::drive::Executor;
+use super::task::Task;
 use crate::error::PipelineError;
 use crate::event::Event;
 use crate::graph::Graph;
@@ -15,7 +16,7 @@ use crate::ids::CellId;
 use crate::name::OutputName;
 use crate::plan::{Outcome, State};
 use crate::record::Record;
-use crate::stage::{Artifact, Class, Content, Failure, Json, Lease, Output, Watch};
+use crate::stage::{Artifact, CellStatus, Class, Content, Failure, Json, Lease, Output, Watch};
 
 /// A resource that is alive, with the exclusive names it holds.
 pub(super) struct Live {
@@ -69,6 +70,17 @@ pub(super) enum Alive {
         failure: Failure,
         evidence: BTreeMap<OutputName, Artifact>,
     },
+}
+
+impl Alive {
+    /// A resource that did not come up and left nothing to look at.
+    fn not(resource: String, failure: Failure) -> Self {
+        Self::No {
+            resource,
+            failure,
+            evidence: BTreeMap::new(),
+        }
+    }
 }
 
 /// Returns the resources that must be alive while a cell executes, those they need first.
@@ -188,24 +200,15 @@ impl<'a> Executor<'a, '_> {
         }) = self.session.settled(cell).cloned()
         else {
             let failure = Failure::failed(format!("`{name}` has no descriptor"));
-            return Ok(Alive::No {
-                resource: name,
-                failure,
-                evidence: BTreeMap::new(),
-            });
+            return Ok(Alive::not(name, failure));
         };
         let exclusive = self.exclusive_names(cell);
         if !self
             .exclusives
             .acquire(&exclusive, &self.context.cancelled, self.context.listener)?
         {
-            let failure =
-                Failure::new(crate::stage::CellStatus::Interrupted, "stopped by the user");
-            return Ok(Alive::No {
-                resource: name,
-                failure,
-                evidence: BTreeMap::new(),
-            });
+            let failure = Failure::new(CellStatus::Interrupted, "stopped by the user");
+            return Ok(Alive::not(name, failure));
         }
         // Another run may have executed the reader while this one waited for the machine.
         if let State::Ready(wanted) = self.session.states[reader]
@@ -218,34 +221,12 @@ impl<'a> Executor<'a, '_> {
         self.resource_starts += 1;
         let mut task = self.task(cell, key);
         task.connect(&self.session.graph, |c| self.live.json(c));
-        let mut attempts = Attempts::new();
-        let finished = loop {
-            let (result, seconds) = super::attempt::attempt(&self.context, &task, &attempts)?;
-            match result {
-                Ok(done) => {
-                    break super::attempt::succeed(&self.context, &task, attempts, done, seconds)?;
-                }
-                Err(mut failure) => {
-                    if !attempts.again(&self.context, &task, &mut failure, seconds)? {
-                        break super::attempt::fail(&self.context, &task, attempts, failure)?;
-                    }
-                }
-            }
-        };
+        let finished = started(&self.context, &task)?;
         match finished.outcome {
             Outcome::Ok {
                 outputs: ref fresh, ..
             } if *fresh == outputs => {
-                if let Some(lease) = finished.lease {
-                    self.live.0.push(Live {
-                        cell,
-                        lease,
-                        exclusive,
-                        record: finished.commit.record,
-                    });
-                } else {
-                    self.exclusives.release(&exclusive);
-                }
+                self.hold(cell, finished.lease, exclusive, finished.commit.record);
                 // The cached record stays the one in use: the same descriptor came out.
                 let _ = record;
                 Ok(Alive::Yes)
@@ -262,22 +243,9 @@ impl<'a> Executor<'a, '_> {
                         "its descriptor differs each time it starts",
                     )
                     .hint("a descriptor must not contain anything ephemeral, such as a port or a pid");
-                    return Ok(Alive::No {
-                        resource: name,
-                        failure,
-                        evidence: BTreeMap::new(),
-                    });
+                    return Ok(Alive::not(name, failure));
                 }
-                if let Some(lease) = finished.lease {
-                    self.live.0.push(Live {
-                        cell,
-                        lease,
-                        exclusive,
-                        record: finished.commit.record,
-                    });
-                } else {
-                    self.exclusives.release(&exclusive);
-                }
+                self.hold(cell, finished.lease, exclusive, finished.commit.record);
                 self.commits.push(finished.commit);
                 self.commit()?;
                 self.session.results.insert(cell, (key, finished.outcome));
@@ -297,6 +265,20 @@ impl<'a> Executor<'a, '_> {
                     evidence: finished.evidence,
                 })
             }
+        }
+    }
+
+    /// Keeps the lease of a resource that has started, or gives its exclusive names back if it left none.
+    fn hold(
+        &mut self,
+        cell: CellId,
+        lease: Option<Box<dyn Lease>>,
+        exclusive: Vec<String>,
+        record: Digest,
+    ) {
+        match lease {
+            Some(lease) => self.adopt(cell, lease, exclusive, record),
+            None => self.exclusives.release(&exclusive),
         }
     }
 
@@ -402,6 +384,22 @@ impl<'a> Executor<'a, '_> {
     }
 }
 
+/// Starts a resource, as often as its stage allows.
+fn started(context: &Context<'_>, task: &Task<'_>) -> Result<Finished, PipelineError> {
+    let mut attempts = Attempts::new();
+    loop {
+        let (result, seconds) = attempt(context, task, &attempts)?;
+        match result {
+            Ok(done) => return succeed(context, task, attempts, done, seconds),
+            Err(mut failure) => {
+                if !attempts.again(context, task, &mut failure, seconds)? {
+                    return fail(context, task, attempts, failure);
+                }
+            }
+        }
+    }
+}
+
 fn died(name: &str, mut failure: Failure) -> Failure {
     failure.reason = format!("`{name}` died during the cell: {}", failure.reason);
     failure
@@ -417,8 +415,8 @@ fn left_behind(
         Content::Bytes(_) => true,
         Content::File(path) => path.is_file(),
     });
-    let _all_are_files = super::attempt::take(context.store, &mut outputs)?;
-    match super::attempt::keep(context.store, outputs)? {
+    let _all_are_files = take(context.store, &mut outputs)?;
+    match keep(context.store, outputs)? {
         Ok(kept) => Ok(kept),
         // A kind that leaves what is none leaves nothing.
         Err(_mistake) => Ok(BTreeMap::new()),

@@ -39,6 +39,8 @@
 mod axes;
 mod check;
 mod compile;
+mod declared_axes;
+mod definitions;
 mod design;
 mod design_file;
 mod diagnostics;
@@ -57,7 +59,9 @@ mod parameters;
 mod parse;
 mod rules;
 mod same;
+mod sections;
 pub mod settings;
+mod shared;
 mod spec;
 mod stages;
 mod tree;

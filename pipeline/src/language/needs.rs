@@ -18,9 +18,9 @@ use crate::stage::{Class, Json, Library, Needed, Problem};
 /// The stages of an experiment in their order, each with its draft.
 pub(super) struct Stages<'a> {
     pub(super) stages: &'a TiSlice<StageId, Stage>,
-    pub(super) drafts: TiVec<StageId, &'a Draft<'a>>,
+    pub(super) drafts: &'a TiSlice<StageId, &'a Draft<'a>>,
     /// For each stage and each of its parameter sets, the settings that it was made of.
-    pub(super) written: TiVec<StageId, &'a [Rc<Node>]>,
+    pub(super) written: &'a TiSlice<StageId, Vec<Rc<Node>>>,
     pub(super) axes: &'a Axes,
 }
 

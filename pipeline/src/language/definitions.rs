@@ -1,0 +1,87 @@
+//! The definitions that an experiment brings itself, with its parameters put in, and its claims.
+
+use std::collections::BTreeSet;
+
+use super::axes::Axes;
+use super::diagnostics::{MistakeKind, Sink};
+use super::interpolate::{Scope, Values};
+use super::library::Layers;
+use super::tree::{Node, Value};
+use crate::stage::{Json, Library as _, Registry, Step};
+
+/// Returns the claims declared, by name: what is said before it is measured, and so a part of
+/// the experiment and not of the stage that judges it.
+pub(super) fn claims(library: &Layers<'_>, registry: &Registry) -> serde_json::Map<String, Json> {
+    let known = registry
+        .collections
+        .iter()
+        .any(|(name, _)| *name == "claims");
+    let names = if known {
+        library.names("claims")
+    } else {
+        Vec::new()
+    };
+    names
+        .into_iter()
+        .filter_map(|name| Some((name.clone(), library.find("claims", &name)?)))
+        .collect()
+}
+
+/// Returns the tree with the parameters in the experiment's own definitions resolved, and the
+/// definitions of which nothing can be said because a placeholder in them is wrong, or the
+/// parameter behind it. Axes have no label there: a definition is the same for every cell that
+/// names it.
+pub(super) fn with_definitions_resolved(
+    root: &Node,
+    values: &Values,
+    axes: &Axes,
+    registry: &Registry,
+    sink: &Sink,
+) -> (Node, BTreeSet<(String, String)>) {
+    let scope = Scope {
+        parameters: values,
+        axes,
+        over: &[],
+        labels: &[],
+    };
+    let mut hidden = BTreeSet::new();
+    let mut resolved = root.clone();
+    let Value::Map(sections) = &mut resolved.value else {
+        return (resolved, hidden);
+    };
+    for (collection, section) in sections {
+        if !registry
+            .collections
+            .iter()
+            .any(|(name, _)| *name == collection.text)
+        {
+            continue;
+        }
+        let Value::Map(definitions) = &mut section.value else {
+            continue;
+        };
+        for (key, node) in definitions {
+            let mut mistakes = Vec::new();
+            scope.check(
+                node,
+                &[&collection.text, &key.text].map(|s| Step::Key(s.clone())),
+                &mut mistakes,
+            );
+            match scope.resolve(node, None) {
+                Ok(definition) if mistakes.is_empty() && !scope.hides(node) => *node = definition,
+                _ => {
+                    hidden.insert((collection.text.clone(), key.text.clone()));
+                }
+            }
+            for mut mistake in mistakes {
+                if mistake.kind == MistakeKind::NoValue {
+                    let hint = "definitions may use only parameters; use axes in the settings of \
+                        a stage";
+                    mistake = mistake.hint(hint);
+                }
+                sink.add(mistake);
+            }
+        }
+    }
+    (resolved, hidden)
+}

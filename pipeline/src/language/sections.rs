@@ -1,0 +1,134 @@
+//! What is wrong with the sections of a file, before any stage is expanded.
+
+use super::check::Checker;
+use super::check_name;
+use super::declared_axes::replaced;
+use super::diagnostics::{Mistake, MistakeKind, Sink, Span};
+use super::interpolate::{Scope, Values};
+use super::parameters::check_profile_set;
+use super::tree::{Node, Value};
+use crate::stage::{Json, Registry, Step};
+use crate::suggest::remedy;
+
+/// Checks the sections whose placeholders may only be parameters.
+pub(super) fn check_root(
+    root: &Node,
+    schema: &Json,
+    values: &Values,
+    registry: &Registry,
+    sink: &Sink,
+) {
+    let scope = Scope::of_parameters(values);
+    let expand = |text: &str, span: Span, route: &[Step]| scope.values(text, span, route);
+    let collections: Vec<String> = registry
+        .collections
+        .iter()
+        .map(|(name, _)| (*name).to_owned())
+        .collect();
+    let here =
+        |key: &str| !["parameters", "profiles", "axes", "overrides", "experiment"].contains(&key);
+    let is_collection = |key: &str| collections.iter().any(|c| c == key);
+    let part = |keep: &dyn Fn(&str) -> bool| {
+        let entries = root
+            .entries()
+            .iter()
+            .filter(|(k, _)| keep(&k.text))
+            .cloned()
+            .collect();
+        Node {
+            span: root.span,
+            value: Value::Map(entries),
+        }
+    };
+    let plain = Checker {
+        other_keys: &collections,
+        ..Checker::of(schema)
+    };
+    let with_values = Checker {
+        expand: Some(&expand),
+        ..plain
+    };
+    let mut out = with_values.check(schema, &part(&|k| here(k) && !is_collection(k)), &[]);
+    out.retain(|m| m.kind != MistakeKind::MissingKey || !m.route.is_empty());
+    let mut rest = schema.clone();
+    if let Some(properties) = rest["properties"].as_object_mut() {
+        for (key, property) in properties.iter_mut() {
+            if here(key) || ["parameters", "axes"].contains(&key.as_str()) {
+                // Checked elsewhere; only what the key means is still of use here.
+                *property = serde_json::json!({ "description": property.get("description") });
+            }
+        }
+        properties.extend(collections.iter().map(|c| (c.clone(), Json::Bool(true))));
+    }
+    let known = part(&|k| schema["properties"].get(k).is_some() || is_collection(k));
+    out.extend(Checker::of(&rest).check(&rest, &known, &[]));
+    if let Some(seed) = root.get("seed").filter(|n| matches!(n.value, Value::Null)) {
+        out.push(
+            Mistake::new(seed.span, &[Step::Key("seed".into())], "the seed is empty")
+                .hint("give a whole number"),
+        );
+    }
+    if let Some(node) = root.get("experiment")
+        && let Some(name) = node.text()
+    {
+        check_name(
+            name,
+            "experiment",
+            node.span,
+            &[Step::Key("experiment".into())],
+            &mut out,
+        );
+    }
+    out.into_iter().for_each(|m| sink.add(m));
+}
+
+/// Checks the profiles that are not in force; the other is checked as it is used.
+pub(super) fn check_profiles(root: &Node, in_force: Option<&str>, values: &Values, sink: &Sink) {
+    let scope = Scope::of_parameters(values);
+    let declared = root.get("axes").map(Node::entries).unwrap_or_default();
+    for (key, node) in root.get("profiles").map(Node::entries).unwrap_or_default() {
+        let route = [Step::Key("profiles".into()), Step::Key(key.text.clone())];
+        check_profile_set(node, root.get("parameters"), &route, sink);
+        for (axis_key, replacement) in node.get("axes").map(Node::entries).unwrap_or_default() {
+            let mut route = route.to_vec();
+            route.extend([Step::Key("axes".into()), Step::Key(axis_key.text.clone())]);
+            let Some((_, axis_node)) = declared.iter().find(|(k, _)| k.text == axis_key.text)
+            else {
+                let names = declared.iter().map(|(k, _)| k.text.as_str());
+                let message = format!("unknown axis `{}`", axis_key.text);
+                let hint = remedy(&axis_key.text, "axes", names);
+                sink.add(Mistake::new(axis_key.span, &route, message).hint(hint));
+                continue;
+            };
+            let has_placeholder = replacement.json().to_string().contains("${");
+            if in_force != Some(key.text.as_str()) && !has_placeholder {
+                // What is wrong with the axis itself is reported where it is declared.
+                let Ok(axis_node) = scope.resolve(axis_node, None) else {
+                    continue;
+                };
+                let mut out = Vec::new();
+                replaced(&axis_key.text, &axis_node, replacement, &route, &mut out);
+                out.into_iter().for_each(|m| sink.add(m));
+            }
+        }
+    }
+}
+
+pub(super) fn check_overridden(overrides: &[Node], stages: &[&str], sink: &Sink) {
+    for (i, node) in overrides.iter().enumerate() {
+        let Some(stage) = node.get("where").and_then(|w| w.get("stage")) else {
+            continue;
+        };
+        let Some(name) = stage.text().filter(|name| !stages.contains(name)) else {
+            continue;
+        };
+        let route = [
+            Step::Key("overrides".into()),
+            Step::Index(i),
+            Step::Key("where".into()),
+            Step::Key("stage".into()),
+        ];
+        let hint = remedy(name, "stages", stages.iter().copied());
+        sink.add(Mistake::new(stage.span, &route, format!("unknown stage `{name}`")).hint(hint));
+    }
+}

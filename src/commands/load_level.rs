@@ -1,0 +1,223 @@
+//! One level of `load`: measured, with its progress on the terminal, and summed up.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use contract::{Phase, RequestStatus};
+use indicatif::{ProgressBar, ProgressStyle};
+use load::{
+    DirectArrival, Ending, LoadSpec, Monitoring, Origin, Settings, Summarizer, Summary, Target,
+    run_load_into,
+};
+use pipeline::stage::Control;
+use serde_json::Value;
+
+use super::load_compat::{compat, compat_json, compat_table};
+use super::load_failures::Failures;
+use super::load_save;
+use super::load_server::Server;
+use super::load_settings::{direct, slo};
+use super::load_study::LoadStudy;
+use super::load_table::{json_of, table_of};
+use crate::args::{Global, LoadArgs};
+use crate::exit::Stop;
+use crate::progress::{Pace, logged};
+use crate::terminal::{complain, is_watched};
+
+/// One level of a run.
+pub(super) struct Level<'a> {
+    pub(super) arguments: &'a LoadArgs,
+    pub(super) global: &'a Global,
+    pub(super) arrival: &'a DirectArrival,
+    pub(super) folder: &'a Path,
+    /// Others come before or after it.
+    pub(super) several: bool,
+}
+
+/// What a level came to.
+pub(super) struct Run {
+    pub(super) summary: Summary,
+    pub(super) ok: u64,
+    pub(super) model: String,
+    /// What `--json` prints.
+    pub(super) document: Value,
+    pub(super) table: String,
+    ending: Ending,
+    gone: String,
+    heartbeat: String,
+    failures: Failures,
+}
+
+impl Level<'_> {
+    pub(super) fn measure(
+        &self,
+        settings: Settings,
+        origin: &Origin,
+        server: &Server<'_>,
+        target: &Target,
+        monitoring: &Monitoring,
+        cancelled: &Arc<AtomicBool>,
+    ) -> Result<Run, Stop> {
+        let (arguments, global) = (self.arguments, self.global);
+        let declared = settings.clone();
+        let spec = LoadSpec::for_target(settings, origin.clone(), target, self.folder)
+            .map_err(Stop::usage)?;
+        let quiet = arguments.quiet || global.json;
+        let (control, bar) = self.control(&spec, target, cancelled, quiet);
+        let slo = slo(arguments);
+        let mut summarizer = Summarizer::new(slo, self.folder);
+        let (mut without_text, mut failures) = (0_u64, Failures::default());
+        let result = run_load_into(
+            &spec,
+            target,
+            monitoring,
+            self.folder,
+            &control,
+            &mut |row, chunks| {
+                let counts = row.phase == Phase::Measured && row.status == RequestStatus::Ok;
+                without_text += u64::from(counts && chunks.is_empty() && !arguments.no_stream);
+                failures.add(row);
+                summarizer.add(row, chunks)
+            },
+        );
+        bar.finish_and_clear();
+        let result = result.map_err(|e| Stop::failed(e).hint("check --url"))?;
+        if let Ending::Refused(refusal) = &result.ending {
+            return Err(server.refusal(target, refusal));
+        }
+        result
+            .warnings
+            .iter()
+            .for_each(|warning| complain(&format!("warning: {warning}")));
+        if without_text > 0 {
+            complain(&format!(
+                "warning: {without_text} requests were answered completely but without any text; they \
+                 count as successful and have no latencies; check what the server sends"
+            ));
+        }
+        let summary = summarizer
+            .finish()
+            .map_err(|e| Stop::machine(format!("the rows cannot be read again: {e}")))?;
+        let compat = compat(arguments, &result, &slo)?;
+        load_save::save(arguments, target, &spec, &result, &slo)?;
+        let mut document = json_of(arguments.seed, target, &spec, &result, &summary, &slo);
+        if arguments.out.is_some() {
+            let stage = direct(arguments, self.arrival)?.stage();
+            let study = LoadStudy::new(arguments, target, &declared, stage, document.clone());
+            study.write(self.folder)?;
+        }
+        let mut table = table_of(arguments.seed, target, &spec, &result, &summary, &slo);
+        if let Some((tool, figures)) = &compat {
+            document["compat"] = compat_json(*tool, figures);
+            table.push_str(&format!("\n\n{}", compat_table(*tool, figures)));
+        }
+        let ok = summary.statuses.get(&RequestStatus::Ok).copied();
+        Ok(Run {
+            ok: ok.unwrap_or(0),
+            summary,
+            model: target.model.clone(),
+            document,
+            table,
+            gone: match &result.ending {
+                Ending::Gone(server) => target.name_of(*server),
+                _ => String::new(),
+            },
+            ending: result.ending,
+            heartbeat: spec.heartbeat.to_string(),
+            failures,
+        })
+    }
+
+    /// Returns what stops the level and hears of its progress, and the bar on the terminal.
+    fn control(
+        &self,
+        spec: &LoadSpec,
+        target: &Target,
+        cancelled: &Arc<AtomicBool>,
+        quiet: bool,
+    ) -> (Control, ProgressBar) {
+        let planned = spec.prompts.count(Phase::Measured);
+        let timed = self.arguments.duration.is_some();
+        let bar = bar((!timed).then_some(planned as u64), quiet);
+        let logs = !quiet && !is_watched();
+        if logs || self.several && !quiet {
+            let at = match (spec.arrival.clients(), spec.arrival.rate()) {
+                _ if !self.several => String::new(),
+                (Some(1), _) => " with 1 client".to_owned(),
+                (Some(clients), _) => format!(" with {clients} clients"),
+                (None, Some(rate)) => format!(" at {rate} req/s"),
+                (None, None) => " at once".to_owned(),
+            };
+            let what = match &self.arguments.duration {
+                Some(duration) => format!("requests for {duration}"),
+                None => format!("{planned} requests"),
+            };
+            complain(&logged(&format!(
+                "sending {what}{at} to {} …",
+                target.place()
+            )));
+        }
+        let (shown, pace) = (bar.clone(), Mutex::new(Pace::from(Instant::now())));
+        let tell = move |progress: pipeline::stage::Progress| {
+            shown.set_position(progress.done);
+            if logs && pace.lock().expect("no listener panics").due(Instant::now()) {
+                complain(&logged(&match timed {
+                    true => format!("{} requests", progress.done),
+                    false => format!("{} of {planned} requests", progress.done),
+                }));
+            }
+        };
+        (
+            Control::new(Arc::clone(cancelled), None, Box::new(tell)),
+            bar,
+        )
+    }
+}
+
+impl Run {
+    /// Returns why the command does not end with success, if it does not.
+    pub(super) fn stop(&self) -> Option<Stop> {
+        match &self.ending {
+            Ending::Stopped(_, reason) => {
+                complain(&format!(
+                    "{reason}: the result covers the requests that had ended"
+                ));
+                Some(Stop::interrupted())
+            }
+            Ending::Hung => {
+                let reason = format!(
+                    "no byte arrived on any stream for {}; the run was ended as hung",
+                    self.heartbeat
+                );
+                Some(
+                    Stop::failed(reason)
+                        .hint("check the server's log; --heartbeat sets how long to wait"),
+                )
+            }
+            Ending::Gone(_) => {
+                let reason = format!(
+                    "{} no longer accepts connections; the run was ended",
+                    self.gone
+                );
+                Some(Stop::failed(reason).hint("check whether the server has crashed"))
+            }
+            Ending::Complete | Ending::Refused(_) if self.ok > 0 => None,
+            Ending::Complete | Ending::Refused(_) => Some(self.failures.none_answered()),
+        }
+    }
+}
+
+/// Returns a bar over so many requests; over none where time ends the run.
+fn bar(requests: Option<u64>, quiet: bool) -> ProgressBar {
+    if quiet || !is_watched() {
+        return ProgressBar::hidden();
+    }
+    let template = match requests {
+        Some(_) => "{bar:30} {pos} of {len} requests  {elapsed} elapsed",
+        None => "{spinner} {pos} requests  {elapsed} elapsed",
+    };
+    let bar = requests.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
+    bar.with_style(ProgressStyle::with_template(template).expect("the template is right"))
+}

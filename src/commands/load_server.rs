@@ -1,0 +1,135 @@
+//! The server of `load` and of commands like it, as their arguments name it.
+
+use std::path::Path;
+
+use contract::{Api, Word as _};
+use load::{
+    ApiKey, DirectServer, ModelsError, Refusal, Target, TargetError, is_address, list_models,
+    target_in_turn,
+};
+use pipeline::suggest::remedy;
+
+use crate::exit::Stop;
+
+/// A server as arguments name it.
+pub(super) struct Server<'a> {
+    pub(super) url: &'a str,
+    /// Further servers that requests go to in turn with it.
+    pub(super) further: Vec<&'a str>,
+    pub(super) ca_file: Option<&'a Path>,
+    pub(super) model: Option<&'a str>,
+    pub(super) api: &'a str,
+    pub(super) api_key_env: Option<&'a str>,
+    /// The path of its Prometheus metrics, if they are sampled.
+    pub(super) metrics: Option<&'a str>,
+    /// Headers that every request carries beside its own.
+    pub(super) headers: &'a [(String, String)],
+}
+
+impl Server<'_> {
+    /// Returns where requests go, and makes sure that something is there.
+    pub(super) fn target(&self) -> Result<Target, Stop> {
+        let api_key = self
+            .api_key_env
+            .map(|variable| {
+                ApiKey::from_environment(variable)
+                    .map_err(|why| Stop::machine(why).hint(format!("`export {variable}=…`")))
+            })
+            .transpose()?;
+        let server = DirectServer {
+            url: self.url,
+            ca_file: self.ca_file,
+            model: self.model,
+            api: Api::parse(self.api).expect("the parser admits only words of APIs"),
+            api_key,
+            metrics: self.metrics,
+            headers: self.headers,
+        };
+        target_in_turn(&server, &self.further).map_err(|(url, error)| self.explain(&url, &error))
+    }
+
+    /// Returns what a server means that refuses every request.
+    pub(super) fn refusal(&self, target: &Target, refusal: &Refusal) -> Stop {
+        let stop = Stop::failed(format!(
+            "{} refuses every request, so no more were sent: {refusal}",
+            target.place()
+        ));
+        let api = target.api.word();
+        stop.hint(if matches!(refusal.http_status, Some(401 | 403)) {
+            self.key_remedy().to_owned()
+        } else if refusal.http_status == Some(404) {
+            let listed = list_models(&target.base_url, self.ca_file, target.api_key.as_ref());
+            match listed {
+                Ok(models) if !models.contains(&target.model) => {
+                    let names = remedy(&target.model, "models", models.iter().map(String::as_str));
+                    format!("the server does not list the model `{}`; {names}", target.model)
+                }
+                _ => format!(
+                    "the server may not speak {api}; --api chooses another one, and --model another model"
+                ),
+            }
+        } else {
+            format!("does the server speak {api}? use --api for another API, or --no-stream for \
+                whole answers")
+        })
+    }
+
+    fn key_remedy(&self) -> &'static str {
+        match self.api_key_env {
+            Some(_) => "check the key in the environment variable of --api-key-env",
+            None => "use --api-key-env to name the environment variable that holds the API key",
+        }
+    }
+
+    /// Adds what to do.
+    fn explain(&self, url: &str, error: &TargetError) -> Stop {
+        match error {
+            TargetError::Url(_) if is_experiment(url) => Stop::usage(format!(
+                "{url} is an experiment, and `load` loads a server at a URL"
+            ))
+            .hint(format!("benchtrail run {url}")),
+            TargetError::Url(_) if url.contains('@') => Stop::usage(error).hint(
+                "leave out the name and the password; `--api-key-env VARIABLE` or `--header` sends what the server asks \
+                 for",
+            ),
+            TargetError::Url(_) if url.contains(['?', '#']) => {
+                let base = url.split(['?', '#']).next().unwrap_or_default();
+                Stop::usage(error).hint(format!("give the server's base URL: {base}"))
+            }
+            TargetError::Url(_) if !url.contains("://") && is_address(&format!("http://{url}")) => {
+                Stop::usage(error).hint(format!("write http://{url}"))
+            }
+            TargetError::Url(_) => {
+                Stop::usage(error).hint("write it as http://HOST:PORT or https://HOST:PORT")
+            }
+            TargetError::Endpoint { base, .. } => {
+                Stop::usage(error).hint(format!("give {base}; `--api` chooses the endpoint"))
+            }
+            TargetError::Host(_) => Stop::failed(error).hint("correct the host's name in the URL"),
+            TargetError::Tls(_, tls) => Stop::failed(error).hint(&tls.remedy),
+            TargetError::Unreachable(..) => {
+                Stop::failed(error).hint("start the server, or correct the host and port in the URL")
+            }
+            TargetError::OtherModels { .. } => Stop::usage(error).hint(
+                "load servers of one model; --model names one that all of them list",
+            ),
+            TargetError::Twice(_) => Stop::usage(error).hint("give each server once"),
+            TargetError::Schemes(..) => {
+                Stop::usage(error).hint("give all of them as http:// or all as https://")
+            }
+            TargetError::NoModel(_, why) => Stop::failed(error).hint(match why {
+                ModelsError::Status(401 | 403, _) => self.key_remedy(),
+                ModelsError::Status(300..=399, _) => "use the URL that it redirects to",
+                ModelsError::Status(429 | 502..=504, _) => {
+                    "wait until the server is ready and not overloaded, or name the model with --model"
+                }
+                _ => "is the URL the base of an inference server? If so, name the model with --model",
+            }),
+        }
+    }
+}
+
+/// Whether what is given as a URL is an experiment.
+fn is_experiment(given: &str) -> bool {
+    (given.ends_with(".yaml") || given.ends_with(".yml")) && !given.contains("://")
+}

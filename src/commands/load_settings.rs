@@ -1,0 +1,214 @@
+//! What the arguments of `load` ask for, as the settings of a load stage.
+
+use std::path::Path;
+
+use load::{
+    DirectArrival, DirectLoad, DirectPrompts, DirectSearch, Settings, Slo, dataset_prompts,
+};
+use pipeline::language::{Disk, Options, load_text};
+use pipeline::sources::NamedFiles;
+use serde_json::json;
+
+use crate::args::LoadArgs;
+use crate::exit::Stop;
+use crate::registry::registry;
+use crate::session::user_folders;
+
+/// A level of the load with how its requests arrive.
+pub(super) struct Levelled {
+    /// Clients, or requests per second; infinite for all at once.
+    pub(super) level: f64,
+    pub(super) arrival: DirectArrival,
+}
+
+/// Returns the levels that the arguments ask for; at least one.
+pub(super) fn levels(arguments: &LoadArgs) -> Vec<Levelled> {
+    // All at once, but never more than so many in flight: that is a closed loop, as vLLM means it.
+    if let (Some(clients), [rate]) = (arguments.max_concurrency, arguments.rate.as_slice())
+        && rate.is_infinite()
+    {
+        return vec![Levelled {
+            level: f64::from(clients),
+            arrival: DirectArrival::ClosedLoop { clients },
+        }];
+    }
+    if !arguments.rate.is_empty() {
+        let arrival = |rate: f64| match arguments.burstiness {
+            _ if rate.is_infinite() => DirectArrival::Burst,
+            Some(burstiness) => DirectArrival::Gamma { rate, burstiness },
+            None => DirectArrival::Poisson { rate },
+        };
+        let each = arguments.rate.iter();
+        return each
+            .map(|rate| Levelled {
+                level: *rate,
+                arrival: arrival(*rate),
+            })
+            .collect();
+    }
+    if !arguments.concurrency.is_empty() {
+        let closed = |clients: &u32| Levelled {
+            level: f64::from(*clients),
+            arrival: DirectArrival::ClosedLoop { clients: *clients },
+        };
+        return arguments.concurrency.iter().map(closed).collect();
+    }
+    let arrival = arrival(arguments);
+    vec![Levelled {
+        level: 0.0,
+        arrival,
+    }]
+}
+
+/// Refuses a level that is given twice.
+pub(super) fn check_levels(levels: &[Levelled]) -> Result<(), Stop> {
+    let given_before = |(i, one): (usize, &Levelled)| {
+        let before = levels[..i].iter().any(|other| other.level == one.level);
+        before.then_some(one.level)
+    };
+    match levels.iter().enumerate().find_map(given_before) {
+        Some(level) => Err(Stop::usage(format!("the level {level} is given twice"))
+            .hint("give each level once; `benchtrail init` writes a study that repeats levels")),
+        None => Ok(()),
+    }
+}
+
+pub(super) fn axis_of(arguments: &LoadArgs) -> &'static str {
+    if arguments.rate.is_empty() {
+        "clients"
+    } else {
+        "req/s"
+    }
+}
+
+/// Returns the settings in full. They go the way of an experiment's: the same checks, the same
+/// search for workloads, the same meaning.
+pub(super) fn checked_settings(
+    arguments: &LoadArgs,
+    arrival: &DirectArrival,
+) -> Result<Settings, Stop> {
+    settings_of(&direct(arguments, arrival)?, arguments.seed)
+}
+
+/// The same of what a run asks for.
+pub(super) fn settings_of(direct: &DirectLoad, seed: u64) -> Result<Settings, Stop> {
+    let experiment =
+        json!({ "experiment": "load", "seed": seed, "stages": { "load": direct.stage() } });
+    let options = Options {
+        user_folders: user_folders(),
+        partial: true,
+        ..Options::default()
+    };
+    let file = Path::new("command line");
+    let experiment = load_text(&experiment.to_string(), file, &registry(), &options, &Disk)
+        .map_err(|diagnostics| {
+            // Their places are in a text that the user never wrote.
+            let all: Vec<String> = diagnostics.0.iter().map(|d| d.message.clone()).collect();
+            let stop = Stop::usage(all.join("\nerror: "));
+            match diagnostics.0.iter().find_map(|d| d.hint.clone()) {
+                Some(hint) => stop.hint(hint),
+                None => stop,
+            }
+        })?;
+    let parameters = experiment
+        .stages
+        .first()
+        .and_then(|stage| stage.parameter_sets.first())
+        .cloned();
+    let mut settings: Settings = serde_json::from_value(parameters.unwrap_or_default())
+        .map_err(|e| Stop::usage(format!("settings: {e}")))?;
+    settings.files = NamedFiles::of(&experiment, None);
+    direct.apply_output(&mut settings);
+    Ok(settings)
+}
+
+/// Returns what the arguments ask for, with these arrivals.
+pub(super) fn direct(arguments: &LoadArgs, arrival: &DirectArrival) -> Result<DirectLoad, Stop> {
+    Ok(DirectLoad {
+        arrival: arrival.clone(),
+        prompts: prompts(arguments)?,
+        output_tokens: arguments.output_tokens,
+        requests: arguments.requests,
+        duration: arguments.duration.clone(),
+        max_in_flight: match arrival {
+            DirectArrival::ClosedLoop { .. } => None,
+            _ => arguments.max_concurrency,
+        },
+        warmup: arguments.warmup,
+        streamed: !arguments.no_stream,
+        connect_timeout: arguments.connect_timeout.clone(),
+        first_token_timeout: arguments.first_token_timeout.clone(),
+        inter_token_timeout: arguments.inter_token_timeout.clone(),
+        total_timeout: arguments.timeout.clone(),
+        heartbeat: arguments.heartbeat.clone(),
+        telemetry_interval: arguments.telemetry_interval.clone(),
+        gpu: arguments.gpu.clone(),
+        hung_below_w: arguments.hung_below,
+        search: arguments.search.map(|up_to| DirectSearch {
+            up_to,
+            attainment: arguments.attainment,
+            resolution: arguments.resolution,
+            longest: arguments.longest.clone(),
+            bounds: arguments.slo.clone(),
+        }),
+    })
+}
+
+pub(super) fn arrival(arguments: &LoadArgs) -> DirectArrival {
+    if let Some(rate) = arguments.constant {
+        DirectArrival::Constant { rate }
+    } else if !arguments.steps.is_empty() {
+        DirectArrival::Steps(arguments.steps.clone())
+    } else if let Some((from, to, seconds)) = arguments.ramp {
+        DirectArrival::Ramp { from, to, seconds }
+    } else if let Some(file) = arguments.trace.clone() {
+        let speed = arguments.speed;
+        DirectArrival::Trace { file, speed }
+    } else if arguments.burst {
+        DirectArrival::Burst
+    } else {
+        let clients = arguments.max_concurrency.unwrap_or(1);
+        DirectArrival::ClosedLoop { clients }
+    }
+}
+
+pub(super) fn prompts(arguments: &LoadArgs) -> Result<DirectPrompts, Stop> {
+    if let Some(file) = &arguments.dataset {
+        return dataset_prompts(file)
+            .map(DirectPrompts::Dataset)
+            .map_err(|e| {
+                Stop::usage(e)
+                    .hint("name a file of ShareGPT JSON, JSON Lines, CSV or a Mooncake trace")
+            });
+    }
+    Ok(if let Some((from, to)) = arguments.prompt_tokens {
+        let tokenizer = arguments.tokenizer.clone();
+        DirectPrompts::Tokens {
+            from,
+            to,
+            tokenizer,
+        }
+    } else if let Some((from, to)) = arguments.prompt_words {
+        DirectPrompts::Words(from, to)
+    } else {
+        arguments
+            .workload
+            .clone()
+            .map_or(DirectPrompts::Default, DirectPrompts::Named)
+    })
+}
+
+pub(super) fn slo(arguments: &LoadArgs) -> Slo {
+    let bound = |name: &str| {
+        arguments
+            .slo
+            .iter()
+            .find(|(n, _)| n == name)
+            .map(|(_, ms)| *ms)
+    };
+    Slo {
+        ttft_ms: bound("ttft"),
+        tpot_ms: bound("tpot"),
+        e2e_ms: bound("e2e"),
+    }
+}
