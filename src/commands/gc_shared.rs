@@ -214,7 +214,7 @@ fn json_of(report: &CollectReport, url: &str) -> Value {
             "key": c.key, "record": c.record, "maker": c.maker, "measurement": doomed.is_measurement,
         })
     });
-    let tally = |t: &remote::Tally| json!({ "objects": t.objects, "bytes": t.bytes });
+    let tally = |t: &artifacts::Tally| json!({ "objects": t.objects, "bytes": t.bytes });
     json!({
         "remote": url, "state": state, "by": by, "until": until,
         "roots": roots(&report.roots), "forgotten": roots(&report.forgotten),

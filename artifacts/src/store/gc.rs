@@ -52,7 +52,8 @@ pub struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, bytes: u64) {
+    /// Counts one more object.
+    pub fn add(&mut self, bytes: u64) {
         self.objects += 1;
         self.bytes += bytes;
     }

@@ -74,7 +74,7 @@ pub use headers::header_problem;
 pub use kind::{Load, target};
 pub use models::{ModelsError, list_models};
 pub use net::ApiKey;
-pub use prompts::{Amount, LengthSource, Prompt, PromptError, PromptSet};
+pub use prompts::{LengthSource, Prompt, PromptError, PromptSet};
 pub use random::Origin;
 pub use refused::Refusal;
 pub use run::{CellFacts, Ending, LoadError, LoadResult, LoadSpec, LoadedServer, Target, run_load};

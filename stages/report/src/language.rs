@@ -6,6 +6,8 @@
 //! (`row.show("efficiency", "0.00")`, `value(…)`) is a traced text: it can be printed and
 //! nothing else; arithmetic on it is an error.
 
+mod functions;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -395,8 +397,9 @@ pub(crate) fn render_text(
 
 /// Adds the functions to an environment.
 pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>) {
-    install_lookups(environment, world);
-    install_rows(environment, world);
+    functions::install_values(environment, world);
+    functions::install_documents(environment, world);
+    functions::install_rows(environment, world);
     crate::parts::install(environment, world);
     crate::statement::install(environment, world);
     crate::claims::install(environment, world);
@@ -419,216 +422,6 @@ pub(crate) fn install(environment: &mut Environment<'static>, world: &Arc<World>
             "a {kind} has no trace and cannot be printed; show it with `row.show(\"column\", \"format\")`, \
              `value(…)`, `count(…)` or `spec(…)`"
         )))
-    });
-}
-
-fn install_lookups(environment: &mut Environment<'static>, world: &Arc<World>) {
-    let w = world.clone();
-    environment.add_function(
-        "value",
-        move |table: &str,
-              only: Option<Value>,
-              column: &str,
-              format: Option<&str>,
-              options: Kwargs| {
-            let view = w
-                .data
-                .view(table, &condition(only.as_ref())?)
-                .map_err(missed)?;
-            only_row(&view, table).map_err(missed)?;
-            shown(w.show(
-                &view,
-                0,
-                column,
-                format.unwrap_or(""),
-                &null_word(&options)?,
-            ))
-        },
-    );
-    let w = world.clone();
-    environment.add_function(
-        "raw",
-        move |table: &str, only: Option<Value>, column: &str| {
-            let view = w
-                .data
-                .view(table, &condition(only.as_ref())?)
-                .map_err(missed)?;
-            only_row(&view, table).map_err(missed)?;
-            Ok::<_, Error>(plain(&view.get(0, column).map_err(missed)?))
-        },
-    );
-    let w = world.clone();
-    environment.add_function(
-        "count",
-        move |table: &str, only: Option<Value>, format: Option<&str>| {
-            let view = w
-                .data
-                .view(table, &condition(only.as_ref())?)
-                .map_err(missed)?;
-            shown(w.count(&view, format.unwrap_or("")))
-        },
-    );
-    let w = world.clone();
-    environment.add_function("spec", move |path: &str, format: Option<&str>| {
-        shown(w.spec(path, format.unwrap_or("")))
-    });
-    let w = world.clone();
-    environment.add_function("plan", move |path: &str| {
-        let study = w.data.study().map_err(|e| wrong(&e))?;
-        let found = at_path(&study.spec, &unguarded(path)).cloned();
-        Ok::<_, Error>(found.map_or(Value::from(()), |mut json| {
-            texts(&mut json, &|text| *text = guarded(&clean(text)));
-            Value::from(minijinja::value::Serde(&json))
-        }))
-    });
-    let w = world.clone();
-    environment.add_function("trail", move || {
-        let study = w.data.study().map_err(|e| wrong(&e))?;
-        let text = study.trail.to_string();
-        let entry = Entry::new(
-            TraceSource::Trail,
-            "trail",
-            Scalar::Text(text.clone()),
-            text,
-        );
-        shown(Ok(w.trace.mark(entry)))
-    });
-    let w = world.clone();
-    environment.add_function(
-        "json",
-        move |name: &str,
-              path: &str,
-              only: Option<Value>,
-              format: Option<&str>,
-              options: Kwargs| {
-            let place = crate::data::split(name).map_err(missed)?;
-            let null = null_word(&options)?;
-            shown(w.json(
-                place,
-                path,
-                &condition(only.as_ref())?,
-                format.unwrap_or(""),
-                &null,
-            ))
-        },
-    );
-    let w = world.clone();
-    environment.add_function(
-        "descriptor",
-        move |stage: &str,
-              path: &str,
-              only: Option<Value>,
-              format: Option<&str>,
-              options: Kwargs| {
-            let null = null_word(&options)?;
-            let name = ["server", "environment"]
-                .into_iter()
-                .find(|o| w.data.has(&format!("{stage}.{o}")));
-            let name = name.ok_or_else(|| wrong(&format!("stage `{stage}` has no descriptor")))?;
-            shown(w.json(
-                (stage, name),
-                path,
-                &condition(only.as_ref())?,
-                format.unwrap_or(""),
-                &null,
-            ))
-        },
-    );
-    let w = world.clone();
-    environment.add_function(
-        "host",
-        move |path: &str, format: Option<&str>, options: Kwargs| {
-            let null = null_word(&options)?;
-            let stages = w.data.stages().iter();
-            let stage = stages
-                .clone()
-                .find(|s| s.kind == "provision")
-                .map(|s| s.stage.clone());
-            let stage = stage.ok_or_else(|| {
-                wrong("the report does not need a provision stage, so it has no host")
-            })?;
-            let ways = [
-                "facets.{}",
-                "observations.{}.value",
-                "observations.{}",
-                "{}",
-            ];
-            let mut last = Miss::Unread;
-            for way in ways {
-                let path = way.replace("{}", path);
-                match w.json(
-                    (&stage, "host"),
-                    &path,
-                    &Condition::default(),
-                    format.unwrap_or(""),
-                    &null,
-                ) {
-                    Ok(text) => return shown(Ok(text)),
-                    Err(Miss::Unread) => return Err(missed(Miss::Unread)),
-                    Err(miss) => last = miss,
-                }
-            }
-            Err(missed(last))
-        },
-    );
-}
-
-fn install_rows(environment: &mut Environment<'static>, world: &Arc<World>) {
-    let row = plain_row;
-    let w = world.clone();
-    environment.add_function(
-        "rows",
-        move |table: &str, only: Option<Value>, options: Kwargs| {
-            let mut view = w
-                .data
-                .view(table, &condition(only.as_ref())?)
-                .map_err(missed)?;
-            let order: Option<Vec<String>> = options.get("order")?;
-            options.assert_all_used()?;
-            view.sort(&order.unwrap_or_default()).map_err(missed)?;
-            let view = Arc::new(view);
-            Ok::<_, Error>(
-                (0..view.rows.len())
-                    .map(|i| row(&w, &view, i))
-                    .collect::<Value>(),
-            )
-        },
-    );
-    let w = world.clone();
-    environment.add_function("row", move |table: &str, only: Option<Value>| {
-        let view = w
-            .data
-            .view(table, &condition(only.as_ref())?)
-            .map_err(missed)?;
-        only_row(&view, table).map_err(missed)?;
-        Ok::<_, Error>(row(&w, &Arc::new(view), 0))
-    });
-    for (name, descending) in [("lowest", false), ("highest", true)] {
-        let w = world.clone();
-        environment.add_function(
-            name,
-            move |table: &str, only: Option<Value>, column: &str| {
-                let mut view = w
-                    .data
-                    .view(table, &condition(only.as_ref())?)
-                    .map_err(missed)?;
-                let sign = if descending { "-" } else { "" };
-                view.sort(&[format!("{sign}{column}")]).map_err(missed)?;
-                if view.rows.is_empty() || view.get(0, column).map_err(missed)? == Scalar::Null {
-                    return Err(wrong(&format!(
-                        "no row of `{table}` has a {column}: there is no {name}"
-                    )));
-                }
-                Ok(row(&w, &Arc::new(view), 0))
-            },
-        );
-    }
-    let w = world.clone();
-    environment.add_function("has", move |name: &str| w.data.has(name));
-    let w = world.clone();
-    environment.add_function("stage", move |kind: &str| {
-        let found = w.data.stages().iter().find(|s| s.kind == kind);
-        found.map_or(Value::from(()), |s| Value::from(s.stage.clone()))
     });
 }
 

@@ -17,22 +17,22 @@ pub(crate) const IN_TOTO: &str = "application/vnd.in-toto+json";
 /// A signed document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Envelope {
+pub(crate) struct Envelope {
     /// The document in base64.
-    pub payload: String,
+    pub(crate) payload: String,
     /// The document's type.
-    pub payload_type: String,
+    pub(crate) payload_type: String,
     /// The signatures.
-    pub signatures: Vec<EnvelopeSignature>,
+    pub(crate) signatures: Vec<EnvelopeSignature>,
 }
 
 /// One signature of an envelope.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EnvelopeSignature {
+pub(crate) struct EnvelopeSignature {
     /// Which key made it: the SHA-256 of its public half.
-    pub keyid: String,
+    pub(crate) keyid: String,
     /// The signature in base64.
-    pub sig: String,
+    pub(crate) sig: String,
 }
 
 /// An envelope does not hold.
@@ -76,7 +76,7 @@ impl Envelope {
     ///
     /// # Errors
     /// If it is not base64.
-    pub fn body(&self) -> Result<Vec<u8>, EnvelopeError> {
+    pub(crate) fn body(&self) -> Result<Vec<u8>, EnvelopeError> {
         STANDARD
             .decode(&self.payload)
             .map_err(|e| EnvelopeError::Malformed(format!("payload: {e}")))
@@ -86,7 +86,7 @@ impl Envelope {
     ///
     /// # Errors
     /// If it did not.
-    pub fn open(&self, key: &PublicKey) -> Result<Vec<u8>, EnvelopeError> {
+    pub(crate) fn open(&self, key: &PublicKey) -> Result<Vec<u8>, EnvelopeError> {
         let body = self.body()?;
         let id = key.id();
         let Some(signature) = self.signatures.iter().find(|s| s.keyid == id) else {

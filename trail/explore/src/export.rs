@@ -17,9 +17,6 @@ use crate::site::Site;
 use crate::study::Study;
 use crate::trail::Trail;
 
-/// The largest file that is written; what does not fit is left out, and the page says so.
-pub const MAX_EXPORT_BYTES: usize = 24 << 20;
-
 /// The most rows of a table of results that a file holds.
 const ROWS: usize = 2_000;
 

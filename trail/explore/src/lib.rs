@@ -30,7 +30,7 @@ mod table;
 mod trail;
 
 pub use catalogue::{Catalogue, CatalogueError};
-pub use export::{Chunks, Exported, MAX_EXPORT_BYTES, Step, export};
+pub use export::{Chunks, Exported, Step, export};
 pub use guard::{Guard, Refused, token};
 pub use live::{STOP, STOP_TOKEN};
 pub use reply::{Freshness, Reply};

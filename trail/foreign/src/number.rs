@@ -233,7 +233,7 @@ pub(crate) fn tail(text: &str) -> &str {
 }
 
 /// The whole text as one number, perhaps in brackets or emphasis, perhaps followed by a remark.
-pub fn leading(text: &str) -> Option<Quantity> {
+pub(crate) fn leading(text: &str) -> Option<Quantity> {
     let trimmed = text.trim_start_matches(|c: char| c.is_whitespace() || "*`~≈<>≤≥=".contains(c));
     let first = quantities(trimmed).into_iter().next()?;
     (first.start == 0).then_some(first)

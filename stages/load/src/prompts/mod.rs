@@ -13,4 +13,5 @@ mod text;
 pub(crate) use context::too_long;
 pub(crate) use counter::{Counter, FileCounter, ServerCounter};
 pub(crate) use maker::check_pack;
-pub use set::{Amount, LengthSource, Prompt, PromptError, PromptSet};
+pub(crate) use set::Amount;
+pub use set::{LengthSource, Prompt, PromptError, PromptSet};

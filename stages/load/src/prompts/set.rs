@@ -84,7 +84,7 @@ impl std::error::Error for PromptError {}
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Amount {
+pub(crate) enum Amount {
     /// So many requests; of sessions the last may be cut short.
     Requests(usize),
     /// So many whole sessions.

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use artifacts::{ActionKey, Digest, Hasher, ReadRecord, RecordView};
+use artifacts::{ActionKey, Digest, Hasher, ReadRecord, RecordView, Tally};
 
 use crate::completion::{Completion, Entry, Retired};
 use crate::condemned::{
@@ -49,22 +49,6 @@ pub struct CollectOptions {
     pub forget: Vec<String>,
     /// Who collects.
     pub by: String,
-}
-
-/// A number of objects.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// How many.
-    pub objects: u64,
-    /// Their bytes.
-    pub bytes: u64,
-}
-
-impl Tally {
-    fn add(&mut self, bytes: u64) {
-        self.objects += 1;
-        self.bytes += bytes;
-    }
 }
 
 /// A result that nobody's root names.

@@ -54,7 +54,7 @@ use backend::Backend;
 use completion::Entry;
 use side_by_side::each;
 
-pub use collect::{CollectMode, CollectOptions, CollectReport, Collected, Doomed, Tally};
+pub use collect::{CollectMode, CollectOptions, CollectReport, Collected, Doomed};
 pub use completion::Completion;
 pub use error::RemoteError;
 pub use place::check_url;

@@ -5,6 +5,7 @@
 mod facts;
 mod judge;
 mod lexicon;
+mod pairs;
 mod sentence;
 
 use std::collections::BTreeMap;

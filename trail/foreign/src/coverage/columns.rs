@@ -1,0 +1,223 @@
+//! The columns of a table, each traced as a whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Asked, LISTED, Status, Traced, Tracer};
+use crate::finding::{Evidence, Finding, Rule};
+use crate::number::{Quantity, quantities, shown};
+use crate::source::{How, Key, KeyedTable, Signature};
+use crate::table::Table;
+
+/// Columns of counts that are levels of the data as well, with the column there.
+fn like_columns(table: &Table, source: &KeyedTable<'_>) -> BTreeMap<usize, usize> {
+    (0..table.columns.len())
+        .filter_map(|column| {
+            let counts =
+                (0..table.rows.len()).map(|row| table.plain(row, column).filter(|n| n.is_count()));
+            let values: Vec<String> = counts
+                .map(|n| n.map(|n| shown(n.value)))
+                .collect::<Option<_>>()?;
+            let data = source.levels_like(table.name(column), &values, column == 0)?;
+            Some((column, data))
+        })
+        .collect()
+}
+
+/// Derivations that are held against every cell of a column.
+const MOST_SIGNATURES: usize = 8;
+
+impl Tracer<'_> {
+    /// Traces the cells of a table, column by column.
+    pub(super) fn table(
+        &mut self,
+        table: &Table,
+        numbers: &mut Vec<Traced>,
+        findings: &mut Vec<Finding>,
+    ) {
+        let like: Vec<BTreeMap<usize, usize>> = self
+            .sources
+            .iter()
+            .map(|source| like_columns(table, source))
+            .collect();
+        // Levels of the data name rows; they are not traced themselves.
+        let is_label = |column: usize| {
+            !table.is_numeric(column) || like.iter().any(|like| like.contains_key(&column))
+        };
+        for column in (0..table.columns.len()).filter(|column| !is_label(*column)) {
+            let asked: Vec<Asked> = (0..table.rows.len())
+                .map(|row| {
+                    let mut texts: Vec<&str> = (0..table.columns.len())
+                        .filter(|c| is_label(*c))
+                        .filter_map(|c| table.cell(row, c))
+                        .map(|cell| cell.text.as_str())
+                        .collect();
+                    texts.push(table.name(column));
+                    self.asked(&texts, &table.title, (table, row, column), &like)
+                })
+                .collect();
+            let expected = self.signature(table, column, &asked);
+            for (row, asked) in asked.iter().enumerate() {
+                let Some(cell) = table.cell(row, column) else {
+                    continue;
+                };
+                let line = table.rows[row].line;
+                let context = format!("{} | {}", table.label(row), table.name(column));
+                for number in &quantities(&cell.text) {
+                    let text = cell.text.get(number.start..number.end).unwrap_or("");
+                    let place = (
+                        line,
+                        cell.column
+                            + cell
+                                .text
+                                .get(..number.start)
+                                .map_or(0, |before| before.chars().count()),
+                    );
+                    let around = [table.label(row), table.name(column), table.title.as_str()];
+                    let mut traced = self.number(number, place, text, &context, &around, asked);
+                    if let (Some(signature), true) = (
+                        &expected,
+                        cell.value
+                            .as_ref()
+                            .is_some_and(|value| value.start == number.start),
+                    ) {
+                        self.settle(signature, number, asked, &mut traced, table, findings);
+                    }
+                    numbers.push(traced);
+                }
+            }
+        }
+    }
+
+    /// The keys that a row and a header name; the title only for columns that neither names.
+    fn asked(
+        &self,
+        texts: &[&str],
+        title: &str,
+        (table, row, traced): (&Table, usize, usize),
+        like: &[BTreeMap<usize, usize>],
+    ) -> Asked {
+        self.sources
+            .iter()
+            .zip(like)
+            .map(|(source, like)| {
+                let mut keys: BTreeSet<Key> =
+                    texts.iter().flat_map(|text| source.named(text)).collect();
+                for (own, column) in like.iter().filter(|(own, _)| **own != traced) {
+                    keys.extend(table.plain(row, *own).map(|n| (*column, shown(n.value))));
+                }
+                let columns: BTreeSet<usize> = keys.iter().map(|key| key.0).collect();
+                keys.extend(
+                    source
+                        .named(title)
+                        .into_iter()
+                        .filter(|key| !columns.contains(&key.0)),
+                );
+                keys
+            })
+            .collect()
+    }
+
+    /// The derivation that yields most cells of a column: three for each one that it does not, and at least three.
+    fn signature(&mut self, table: &Table, column: usize, asked: &[Asked]) -> Option<Signature> {
+        // The cells that a derivation yields, and their different values.
+        let mut tally: BTreeMap<Signature, (usize, BTreeSet<u64>)> = BTreeMap::new();
+        let stated: Vec<Option<Quantity>> = (0..asked.len())
+            .map(|row| table.value(row, column).cloned())
+            .collect();
+        let filled = || {
+            stated
+                .iter()
+                .zip(asked)
+                .filter_map(|(stated, asked)| Some((stated.as_ref()?, asked)))
+        };
+        for (stated, asked) in filled() {
+            for (at, keys) in asked
+                .iter()
+                .enumerate()
+                .filter(|(_, keys)| !keys.is_empty())
+            {
+                for derived in self
+                    .derive(at, keys)
+                    .iter()
+                    .filter(|derived| derived.gives(stated))
+                {
+                    let counts = tally.entry(derived.signature(at)).or_default();
+                    counts.0 += 1;
+                    counts.1.insert(stated.value.to_bits());
+                }
+            }
+        }
+        tally.retain(|_, (yes, values)| *yes >= 3 && values.len() >= 3);
+        let mut most: Vec<(Signature, usize)> = tally
+            .into_iter()
+            .map(|(signature, (yes, _))| (signature, yes))
+            .collect();
+        most.sort_by_key(|(signature, yes)| (std::cmp::Reverse(*yes), signature.1));
+        most.into_iter()
+            .take(MOST_SIGNATURES)
+            .find_map(|(signature, yes)| {
+                let mut no = 0;
+                for (stated, asked) in filled() {
+                    let there = self
+                        .derive(signature.0, &asked[signature.0])
+                        .iter()
+                        .find(|derived| derived.is(&signature));
+                    no += usize::from(there.is_some_and(|derived| !derived.gives(stated)));
+                }
+                (yes >= 3 * no).then_some(signature)
+            })
+    }
+
+    /// A cell of a column whose derivation is known: it agrees, or it differs.
+    fn settle(
+        &mut self,
+        signature: &Signature,
+        stated: &Quantity,
+        asked: &Asked,
+        traced: &mut Traced,
+        table: &Table,
+        findings: &mut Vec<Finding>,
+    ) {
+        let at = &signature.0;
+        let found = self
+            .derive(*at, &asked[*at])
+            .iter()
+            .find(|derived| derived.is(signature));
+        let Some(derived) = found.cloned() else {
+            return;
+        };
+        let source = self.source(*at, &derived);
+        if derived.gives(stated) {
+            traced.status = if derived.how == How::Cell {
+                Status::Cell
+            } else {
+                Status::Derived
+            };
+            traced.sources.retain(|other| *other != source);
+            traced.sources.insert(0, source);
+            traced.sources.truncate(LISTED);
+            traced.candidates = traced.candidates.max(traced.sources.len());
+            return;
+        }
+        findings.push(Finding {
+            rule: Rule::Data,
+            line: traced.line,
+            column: traced.column,
+            quote: format!("{} | {}", traced.context, traced.number),
+            message: format!(
+                "the data gives {}: {}, which yields the rest of this column",
+                shown(source.value),
+                source.formula
+            ),
+            cause: format!("line {}: {}", table.line, self.sources[*at].table.file),
+            evidence: source
+                .places
+                .iter()
+                .map(|place| Evidence::new(place.clone(), shown(source.value)))
+                .collect(),
+        });
+        traced.status = Status::Differs;
+        traced.sources = vec![source];
+        traced.candidates = 1;
+    }
+}
