@@ -26,7 +26,6 @@ pub(super) fn load(arguments: &LoadArgs, global: &Global) -> Result<(), Stop> {
     let mut levels = levels(arguments);
     let several = levels.len() > 1;
     check_levels(&levels)?;
-    check_levels(&levels)?;
     if several && arguments.search.is_some() {
         return Err(Stop::usage("a search finds its levels itself")
             .hint("give one level, where --search begins"));

@@ -190,10 +190,6 @@ fn compile(
         for (stage, sets) in stages.iter_mut().zip(informed) {
             stage.parameter_sets = sets;
         }
-        let informed = needs::informed(&all, &library);
-        for (stage, sets) in stages.iter_mut().zip(informed) {
-            stage.parameter_sets = sets;
-        }
     }
     if sink.count() > 0 {
         return None;

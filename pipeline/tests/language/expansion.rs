@@ -521,7 +521,10 @@ fn an_axis_that_no_stage_uses_is_a_mistake_only_in_the_file_that_declares_it() {
     // The one that is extended uses it; the one that extends has no use for it, and cannot remove it.
     let files: &'static [(&str, &str)] = Vec::leak(vec![("base.yaml", &*base.to_owned().leak())]);
     let fewer = "experiment: fewer\nextends: base.yaml\nstages: {ladder: {over: [workload]}}\n";
-    assert_eq!(extending(fewer, files).unwrap().stages[0].cells.len(), 2);
+    assert_eq!(
+        extending(fewer, files).unwrap().stages.raw[0].cells.len(),
+        2
+    );
     // Its own axes it must use.
     let own = format!("{fewer}axes:\n  spare: [1]\n  level: [3]\n");
     let wrong = extending(&own, files).unwrap_err();
