@@ -122,6 +122,31 @@ async function accessible(name) {
   assert.equal(mute, 0, `${name}: a canvas without words`);
 }
 
+// The report that a run writes: no script, nothing beyond an edge, on paper neither, the first picture beside the answers where
+// there is room, and no violation of axe-core.
+async function reportPage(address) {
+  await p.send("Page.navigate", { url: address });
+  await p.until("document.readyState === 'complete' && document.querySelector('main h1')");
+  for (const [width, dark, media] of [[375, false, ""], [1280, true, ""], [2560, false, ""], [680, false, "print"]]) {
+    await p.size(width, 900, dark, media);
+    await pause(120);
+    // A table may scroll on a screen; paper does not.
+    const beyond = await p.evaluate(`[document.documentElement, ...(${media === "print"} ? document.querySelectorAll("main table") : [])].filter((e) => e.checkVisibility()).map((e) => (e.tagName === "TABLE" ? e.getBoundingClientRect().right : e.scrollWidth) - innerWidth).filter((by) => by > 1)`);
+    assert.deepEqual(beyond, [], `the report, ${width} ${media}: beyond the edge`);
+    const beside = await p.evaluate("(() => { const [a, f] = document.querySelectorAll('.first > *'); return a && f ? f.getBoundingClientRect().left >= a.getBoundingClientRect().right : null; })()");
+    if (beside !== null) assert.equal(beside, width >= 1280, `the report, ${width} ${media}: the picture beside the answers`);
+    if (pictures) await p.picture(`${pictures}/report-page-${width}${media}.png`);
+  }
+  await p.send("Page.setBypassCSP", { enabled: true });
+  await p.send("Page.navigate", { url: address });
+  await p.until("document.readyState === 'complete' && document.querySelector('main h1')");
+  await accessible("report as a page");
+  await p.send("Page.setBypassCSP", { enabled: false });
+  assert.deepEqual(p.troubles, [], "the report as a page");
+  step += 1;
+  console.log("ok report as a page");
+}
+
 const text = () => p.evaluate("document.getElementById('main').innerText");
 
 // Every study of a project that was measured elsewhere: each view, from a number to a request row, and the study as a file.
@@ -362,6 +387,7 @@ try {
   console.log(`ok questions that no page asks: ${JSON.stringify(seen)}`);
   await p.size(1280, 800);
   await damaged({ binary, folder: `${project}/damaged`, serve, page: p, done: (name) => { step += 1; console.log(`ok ${name}`); } });
+  await reportPage(`file://${project}/reports/planted-grid.smoke/report.html`);
   if (real) await studiesOf(real);
   console.log(`${step} views, all as they should be`);
 } catch (error) {

@@ -153,8 +153,10 @@ main{max-width:none;padding:0}
 .n::after,.n:hover::after,.n:focus::after{content:none}
 .skip,#trails,nav,details{display:none}
 .scroll{overflow:visible}
-td{overflow-wrap:anywhere;min-width:4.5em}
-td.right{min-width:0}
+table{font-size:8pt}
+th,td{padding:.2em .35em;overflow-wrap:anywhere}
+td,th{min-width:4.5em}
+td.right,th.right{min-width:0}
 a[href^='http']::after{content:' (' attr(href) ')';overflow-wrap:anywhere}
 h1,h2,h3,h4,caption{break-after:avoid}
 figure,tr{break-inside:avoid}
