@@ -1,5 +1,5 @@
 // Stores that are empty, damaged or hostile, and runs that ended badly, in the browser: every view says something, what is wrong
-// comes with what to do, and no text of a study is ever read as markup or turns its surroundings round.
+// comes with what to do, and no text of a study is ever read as markup or changes the direction of the text around it.
 
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
@@ -115,7 +115,7 @@ export async function damaged({ binary, folder, serve, page: p, done }) {
     const troubles = p.troubles.splice(0).filter((t) => !/^Failed to load resource/.test(t));
     assert.deepEqual(troubles, [], `${name}: the page is in trouble`);
     assert.equal(await p.evaluate("document.querySelectorAll('main script, main img:not(figure img), #drawer script, #drawer img, main [onerror]').length"), 0, `${name}: markup`);
-    assert.ok(!/[\u202a-\u202e\u2066-\u2069]/.test(await p.evaluate("document.body.innerText + document.title")), `${name}: a character that turns text round`);
+    assert.ok(!/[\u202a-\u202e\u2066-\u2069]/.test(await p.evaluate("document.body.innerText + document.title")), `${name}: a character that changes the direction of text`);
     if (wanted) await p.until(`${wanted}.test(document.getElementById("main").innerText)`);
     const over = await p.evaluate("document.documentElement.scrollWidth - innerWidth");
     assert.ok(over <= 0, `${name}: ${over} pixels beyond the edge`);

@@ -1,6 +1,6 @@
 // Elements of the page. Text becomes text nodes and nothing else, so no label of a study is ever read as HTML.
 
-// Characters that turn the text around them round, or move the cursor: a label must not make its neighbours read otherwise.
+// Characters that change the direction of text, or move a cursor: a label must not change how its neighbours read.
 const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 // A text of a study with such characters written out.
