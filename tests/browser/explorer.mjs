@@ -387,7 +387,7 @@ try {
   console.log(`ok questions that no page asks: ${JSON.stringify(seen)}`);
   await p.size(1280, 800);
   await damaged({ binary, folder: `${project}/damaged`, serve, page: p, done: (name) => { step += 1; console.log(`ok ${name}`); } });
-  await reportPage(`file://${project}/reports/planted-grid.smoke/report.html`);
+  await reportPage(`file://${project}/reports/simulated/report.html`);
   if (real) await studiesOf(real);
   console.log(`${step} views, all as they should be`);
 } catch (error) {

@@ -21,7 +21,15 @@ export async function runView(main, id, signal) {
     const quiet = known ? Date.now() / 1000 - known.modified_unix_s : 0;
     return state.ended || quiet < 120 ? null : h("p", { class: "note" }, `Nothing was written to its log for ${seconds(quiet)} before this page opened: it may have ended without a word.`);
   };
+  // Events come while somebody walks with Tab: whoever has the focus keeps it.
+  const stops = (box) => [...box.querySelectorAll("a[href], select, summary, [tabindex]")];
   const draw = () => {
+    const within = [top, grid, rates, engine, log].find((box) => box.contains(document.activeElement));
+    const at = within ? stops(within).indexOf(document.activeElement) : -1;
+    redraw();
+    if (at >= 0) stops(within)[at]?.focus({ preventScroll: true });
+  };
+  const redraw = () => {
     replace(top, h("h1", {}, `Run ${id}`), summary(state), age());
     const stages = state.began?.stages ?? [];
     const stage = stages.find((s) => s.name === shown) ?? stages.find((s) => s.kind === "load") ?? stages[0];

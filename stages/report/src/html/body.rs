@@ -282,7 +282,11 @@ impl<'a> Body<'a> {
             .map(|(id, _)| format!(" id=\"{id}\""))
             .unwrap_or_default();
         self.answers_at = None;
-        let name = caption.map_or("table", |(id, _)| id);
+        // Regions must have names of their own.
+        let name = match caption {
+            Some((id, _)) => id.to_owned(),
+            None => self.unique("table"),
+        };
         let _ = writeln!(
             self.out,
             "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{name}\">"
