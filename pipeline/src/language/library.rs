@@ -184,7 +184,7 @@ impl<'a> Layers<'a> {
     /// Returns a problem in a definition as a mistake with its place there; `None` if it is in none, or if
     /// no file holds the definition.
     pub(crate) fn mistake(&self, problem: &Problem) -> Option<Mistake> {
-        let (collection, name) = problem.definition.as_ref()?;
+        let (collection, name) = problem.definition.as_deref()?;
         let (layer, node) = self.first(collection, name, 0)?;
         let tree = self.extended(collection, name, layer, &node, &mut BTreeSet::new())?;
         let span = if problem.of_key {

@@ -32,7 +32,7 @@ pub struct Problem {
     /// The last key of the route is itself wrong, and not what stands behind it.
     pub of_key: bool,
     /// The collection and the name of the definition that is wrong: the route begins there.
-    pub definition: Option<(String, String)>,
+    pub definition: Option<Box<(String, String)>>,
 }
 
 impl Problem {
@@ -59,7 +59,7 @@ impl Problem {
     /// Says that the route begins at a definition, and not at the stage's settings.
     #[must_use]
     pub fn in_definition(mut self, collection: &str, name: &str) -> Self {
-        self.definition = Some((collection.to_owned(), name.to_owned()));
+        self.definition = Some(Box::new((collection.to_owned(), name.to_owned())));
         self
     }
 

@@ -113,7 +113,7 @@ fn a_wrong_definition_is_told_with_the_place_inside_it() {
         "the default of `threads` must be a whole number, got \"many\""
     );
     let of_engine = ("engines".to_owned(), "llama-cpp".to_owned());
-    assert_eq!(problems[0].definition, Some(of_engine));
+    assert_eq!(problems[0].definition, Some(Box::new(of_engine)));
     let route = ["settings", "threads", "default"].map(|key| Step::Key(key.to_owned()));
     assert_eq!(problems[0].route, route);
 }
