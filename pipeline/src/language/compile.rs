@@ -268,13 +268,16 @@ fn expand_all(
     stages
 }
 
+/// Stages in their order, and for each of its parameter sets the settings that it was made of.
+type InOrder = (TiVec<StageId, Stage>, TiVec<StageId, Vec<Rc<Node>>>);
+
 /// Puts the stages in the order of their needs, with the settings that their parameter sets were made of; `None` if one
 /// of them is wrong.
 fn put_in_order(
     mut expanded: TiVec<DraftId, Option<Expanded>>,
     drafts: &Drafts<'_>,
     in_order: &TiSlice<StageId, DraftId>,
-) -> Option<(TiVec<StageId, Stage>, TiVec<StageId, Vec<Rc<Node>>>)> {
+) -> Option<InOrder> {
     let (mut stages, mut written) = (TiVec::new(), TiVec::new());
     for declared in in_order {
         let (mut stage, settings) = expanded[*declared].take()?;
