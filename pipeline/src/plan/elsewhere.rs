@@ -147,7 +147,7 @@ fn check_needs(graph: &Graph<'_>, cell: CellId) -> Result<(), PipelineError> {
 }
 
 /// Returns for each placed cell the group that it executes with: a measurement with the last resources of its chain.
-fn grouped(graph: &Graph<'_>, placed: &[CellId]) -> HashMap<CellId, CellId> {
+fn grouped(graph: &Graph<'_>, placed: &[CellId]) -> BTreeMap<CellId, CellId> {
     let mut parent: HashMap<CellId, CellId> = HashMap::new();
     fn root(parent: &HashMap<CellId, CellId>, mut cell: CellId) -> CellId {
         while parent[&cell] != cell {
@@ -188,7 +188,7 @@ fn grouped(graph: &Graph<'_>, placed: &[CellId]) -> HashMap<CellId, CellId> {
 }
 
 /// Returns for each group its number, from 1, among those whose cells have the same parameters, settled ones too.
-fn replicates(graph: &Graph<'_>, group_of: &HashMap<CellId, CellId>) -> HashMap<CellId, usize> {
+fn replicates(graph: &Graph<'_>, group_of: &BTreeMap<CellId, CellId>) -> HashMap<CellId, usize> {
     let mut groups: BTreeMap<CellId, Vec<CellId>> = BTreeMap::new();
     for (cell, group) in group_of {
         groups.entry(*group).or_default().push(*cell);
