@@ -20,7 +20,7 @@ impl PromptCaches {
     /// Looks into the definitions of the engines that the stages behind a verify stage name.
     pub(crate) fn of(behind: &[Needed<'_>], library: &dyn Library) -> Self {
         let provisions = behind.iter().filter(|needed| needed.kind == "provision");
-        let engines = provisions.flat_map(|needed| needed.parameters["engines"].as_array());
+        let engines = provisions.filter_map(|needed| needed.parameters["engines"].as_array());
         let names = engines
             .flatten()
             .filter_map(|engine| engine["name"].as_str());

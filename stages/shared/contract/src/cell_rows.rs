@@ -218,7 +218,7 @@ pub fn metrics_source(labels: &str) -> &str {
     };
     let name = &labels[label.len()..];
     name.find('"')
-        .map_or("", |end| &labels[..label.len() + end + 1])
+        .map_or("", |end| &labels[..=label.len() + end])
 }
 
 /// Returns by how much a counter of the server, summed over its series, rose from before `from` to
