@@ -63,13 +63,17 @@ crate::words! {
 }
 
 impl Better {
-    /// Returns which values of a column are better, by its unit; shares are known by their name. `None` where neither
+    /// Returns which values of a column are better, by its unit; shares and ratios are known by their name. `None` where neither
     /// is.
     pub fn of(column: &str, unit: Option<&str>) -> Option<Self> {
         match unit {
             Some("tok/s" | "req/s" | "tok/J") => Some(Self::Higher),
             Some("ms" | "s" | "ms/tok" | "J") => Some(Self::Lower),
-            _ if column.starts_with("ok_rate") || column.contains("pass_rate") => {
+            _ if ["pass_rate", "efficiency", "speedup"]
+                .iter()
+                .any(|known| column.contains(known))
+                || column.starts_with("ok_rate") =>
+            {
                 Some(Self::Higher)
             }
             _ if column.contains("error_rate") => Some(Self::Lower),
