@@ -144,7 +144,7 @@ fn what_does_not_fit_into_the_memory_it_may_use_says_so_before_it_starts() {
         (200_000, &["run", STUDY]),
         (200_000, &["run", STUDY, "--no-dry-run"]),
         // Less than this, and the system itself cannot load a binary with debug information.
-        (112_000, &["plan", STUDY]),
+        (120_000, &["plan", STUDY]),
     ] {
         let outcome = within(&project, kib, arguments);
         assert_eq!(outcome.code, Some(4), "{arguments:?}: {}", outcome.stderr);

@@ -468,13 +468,27 @@ mod tests {
         }
     }
 
+    struct Keeper {
+        thread: std::thread::JoinHandle<io::Result<Vec<String>>>,
+        connection: std::os::unix::net::UnixStream,
+    }
+
+    impl Keeper {
+        /// Ends the connection, and returns what the keeper was told.
+        fn end(self) -> Vec<String> {
+            let both = std::net::Shutdown::Both;
+            self.connection.shutdown(both).expect("it is open");
+            self.thread.join().expect("no panic").expect("in order")
+        }
+    }
+
     /// A store in a folder, and the same one behind a connection.
-    fn behind(folder: &Path) -> (Remote, std::thread::JoinHandle<io::Result<Vec<String>>>) {
+    fn behind(folder: &Path) -> (Remote, Keeper) {
         let url = folder.to_str().expect("a plain path").to_owned();
         let (theirs, ours) = std::os::unix::net::UnixStream::pair().expect("a pair");
         let asks = ours.try_clone().expect("a clone");
         let kept = Remote::open_or_create(&url).expect("a store");
-        let keeper = std::thread::spawn(move || {
+        let thread = std::thread::spawn(move || {
             let told = Mutex::new(Vec::new());
             let to = Socket(Mutex::new(ours));
             to.send(&mut |pipe| pipe.write_all(b".."))?;
@@ -484,9 +498,10 @@ mod tests {
             Ok(told.into_inner().expect("alone"))
         });
         let from = theirs.try_clone().expect("a clone");
+        let connection = theirs.try_clone().expect("a clone");
         let wire = Wire::new(&url, from, theirs, Arc::default(), |_| ());
         wire.tell("begins").expect("heard");
-        (Remote::behind(wire), keeper)
+        (Remote::behind(wire), Keeper { thread, connection })
     }
 
     #[test]
@@ -512,9 +527,7 @@ mod tests {
             remote.download(&other, &digest).expect("received");
             assert_eq!(other.get(&digest).expect("there"), bytes);
         }
-        drop(remote);
-        let told = keeper.join().expect("no panic").expect("in order");
-        assert_eq!(told, ["begins"]);
+        assert_eq!(keeper.end(), ["begins"]);
     }
 
     #[test]
