@@ -159,9 +159,11 @@ impl Run {
                 .for_each(|r| r.cached_prompt_tokens = Some(0));
             rows.chunks = rows.requests.iter().flat_map(even_chunks).collect();
             let tokens: i64 = rows.requests.iter().filter_map(|r| r.output_tokens).sum();
+            let sent = rows.requests.iter().filter_map(|r| r.sent_ns).min();
+            let done = rows.requests.iter().filter_map(|r| r.done_ns).max();
             rows.server_metrics = Some(
                 Table::new(vec![
-                    Column::int("at_ns", [Some(0), Some(1_000_000_000)]),
+                    Column::int("at_ns", [sent, done]),
                     Column::text("name", [Some("llamacpp:tokens_predicted_total"); 2]),
                     Column::text("labels", [Some(""); 2]),
                     Column::float("value", [Some(500.0), Some(500.0 + tokens as f64)]),

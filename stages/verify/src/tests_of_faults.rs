@@ -135,9 +135,16 @@ impl Measured {
         };
         let chunks = self.chunks.clone().unwrap_or_else(even);
         let name = "llamacpp:tokens_predicted_total";
+        // From before the first request to after the last, as `load` scrapes.
+        let sent = self.requests.iter().filter_map(|r| r.sent_ns).min();
+        let done = self.requests.iter().filter_map(|r| r.done_ns).max();
+        let (from, to) = (sent.unwrap_or(0) - 1, done.unwrap_or(0) + 1);
         let n = self.counter.len() as i64;
         let metrics = Table::new(vec![
-            Column::int("at_ns", (0..n).map(|i| Some(i * 1_000_000_000))),
+            Column::int(
+                "at_ns",
+                (0..n).map(|i| Some(from + (to - from) * i / (n - 1))),
+            ),
             Column::text("name", self.counter.iter().map(|_| Some(name))),
             Column::text("labels", self.counter.iter().map(|_| Some(""))),
             Column::float("value", self.counter.iter().copied().map(Some)),

@@ -221,17 +221,39 @@ pub fn metrics_source(labels: &str) -> &str {
         .map_or("", |end| &labels[..=label.len() + end])
 }
 
-/// Returns by how much a counter of the server, summed over its series, rose from before `from` to
-/// after `to` (ns since the cell's start). The table has the columns of `server_metrics`.
+/// What the samples of a server's counter tell of its rise.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum ServerCounter {
+    /// It rose by so much.
+    Rose(f64),
+    /// A series of it fell: a server began anew.
+    BeganAnew,
+    /// It is not known at both ends.
+    Unknown,
+}
+
+/// Returns by how much a counter of the server, summed over its series, rose from the first scrape of
+/// a cell to the last: what requests without a row generated counts too. The table has the columns of
+/// `server_metrics`.
 ///
-/// `None` if that is not known: an address that has the counter, or one of `members` (the members of a
-/// group that count), was not scraped at both ends, or a series fell or ended.
+/// Unknown if an address that has the counter, or one of `members` (the members of a group that
+/// count), was not scraped before the start and after the end of `window` (ns since the cell's start),
+/// or if a series ended.
 pub fn server_counter(
+    table: &Table,
+    name: &str,
+    window: (i64, i64),
+    members: &[String],
+) -> ServerCounter {
+    counted(table, name, window, members).unwrap_or(ServerCounter::Unknown)
+}
+
+fn counted(
     table: &Table,
     name: &str,
     (from, to): (i64, i64),
     members: &[String],
-) -> Option<f64> {
+) -> Option<ServerCounter> {
     let (names, values) = (table.text("name").ok()?, table.float("value").ok()?);
     let (times, labels) = (table.int("at_ns").ok()?, table.text("labels").ok()?);
     let mut scrapes: BTreeMap<&str, BTreeSet<i64>> = BTreeMap::new();
@@ -255,23 +277,21 @@ pub fn server_counter(
     let mut ends: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
     for source in having.chain(members.iter().map(String::as_str)) {
         let scraped = scrapes.get(source)?;
-        let first = *scraped.range(..=from).next_back()?;
-        let last = *scraped.range(to..).next()?;
+        let (first, last) = (*scraped.first()?, *scraped.last()?);
+        if first > from || last < to {
+            return None;
+        }
         ends.insert(source, (first, last));
     }
     let mut rise = 0.0;
     for (labels, samples) in &series {
         let (first, last) = ends[metrics_source(labels)];
-        let before = samples.get(&first).copied();
-        // A series that begins during the load was at 0 before.
-        if before.is_none() && samples.first_key_value().is_some_and(|(at, _)| *at < first) {
-            return None;
+        if samples.values().is_sorted() {
+            // A series that begins during the load was at 0 before.
+            rise += samples.get(&last)? - samples.get(&first).unwrap_or(&0.0);
+        } else {
+            return Some(ServerCounter::BeganAnew);
         }
-        let delta = samples.get(&last)? - before.unwrap_or_default();
-        if delta < 0.0 {
-            return None;
-        }
-        rise += delta;
     }
-    Some(rise)
+    Some(ServerCounter::Rose(rise))
 }

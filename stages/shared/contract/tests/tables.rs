@@ -2,8 +2,8 @@
 
 use artifacts::{Column, Scalar, Store, Table, TableError};
 use contract::{
-    CellRows, Chunk, METRICS, Phase, ProcessRole, Request, RequestStatus, Row, ServerMetric,
-    TokenSource, Word, server_counter, synthetic,
+    CellRows, Chunk, METRICS, Phase, ProcessRole, Request, RequestStatus, Row, ServerCounter,
+    ServerMetric, TokenSource, Word, server_counter, synthetic,
 };
 
 fn request() -> Request {
@@ -76,7 +76,10 @@ fn rows_survive_the_store_and_give_their_metrics() {
     assert_eq!(value("ttft_scheduled_ms"), None);
     assert_eq!(METRICS.len(), 7);
     let metrics = read.server_metrics.as_ref().unwrap();
-    assert_eq!(server_counter(metrics, "n", (0, 9), &[]), Some(5.0));
+    assert_eq!(
+        server_counter(metrics, "n", (0, 9), &[]),
+        ServerCounter::Rose(5.0)
+    );
 }
 
 #[test]
@@ -102,30 +105,39 @@ fn a_counter_over_several_servers_is_unknown_if_one_was_not_scraped_at_both_ends
         let table = ServerMetric::table(rows).unwrap();
         server_counter(&table, "n", (1, 8), &both)
     };
-    assert_eq!(of(&all), Some(11.0));
+    use ServerCounter::{BeganAnew, Rose, Unknown};
+    assert_eq!(of(&all), Rose(11.0));
     for missed in 0..all.len() {
         let mut rows = all.to_vec();
         rows.remove(missed);
         // The scrape in the middle decides nothing.
-        let known = matches!(missed, 2 | 3).then_some(11.0);
+        let known = if matches!(missed, 2 | 3) {
+            Rose(11.0)
+        } else {
+            Unknown
+        };
         assert_eq!(of(&rows), known, "without row {missed}");
     }
-    assert_eq!(of(&all[..4]), None);
+    assert_eq!(of(&all[..4]), Unknown);
     let of_a: Vec<_> = all.iter().filter(|r| r.labels == a).cloned().collect();
-    assert_eq!(of(&of_a), None, "nothing was ever scraped from `b`");
+    assert_eq!(of(&of_a), Unknown, "nothing was ever scraped from `b`");
     let other = |at_ns| ServerMetric {
         name: "other".to_owned(),
         ..row(at_ns, a, 7.0)
     };
-    // A series that begins during the load was at 0; one that falls or ends tells nothing.
+    // A series that begins during the load was at 0; one that ends tells nothing.
     let late = [other(0), row(9, a, 6.0), row(0, b, 2.0), row(9, b, 8.0)];
-    assert_eq!(of(&late), Some(12.0));
+    assert_eq!(of(&late), Rose(12.0));
     let mut ended = all.to_vec();
     ended[4] = other(9);
-    assert_eq!(of(&ended), None);
+    assert_eq!(of(&ended), Unknown);
     let mut fallen = all.to_vec();
     fallen[4].value = 0.0;
-    assert_eq!(of(&fallen), None);
+    assert_eq!(of(&fallen), BeganAnew);
+    // A fall in the middle tells as much, however high the counter rose again.
+    let mut again = all.to_vec();
+    again[2].value = 0.0;
+    assert_eq!(of(&again), BeganAnew);
 }
 
 /// Returns the table of one request with a column taken out or put in another's place.

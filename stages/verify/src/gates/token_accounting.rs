@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use contract::ServerCounter;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +31,7 @@ impl TypedGate for TokenAccounting {
     const SUMMARY: &'static str = "The counts of output tokens agree: the server's usage, its \
         timings, the chunks and the server's own counter. If a counter is named by you or by the \
         engine's definition, but a server was not scraped before the first request and after the \
-        last, the gate does not judge it.";
+        last, the gate does not judge it. A counter that falls fails.";
     const SEVERITY: Severity = Severity::Fail;
     const CELLS_ALONE: bool = true;
 
@@ -74,14 +75,14 @@ impl TypedGate for TokenAccounting {
                 .as_ref()
                 .zip(counter.as_ref())
                 .zip(window(rows))
-                .and_then(|((t, counter), window)| {
+                .map_or(ServerCounter::Unknown, |((t, counter), window)| {
                     contract::server_counter(t, counter, window, &counting(cell, rows))
                 });
             let counter = counter.unwrap_or_default();
             let mut unseen = false;
             let mut accounts = format!("{} tokens in {} ok rows", total_of(&ok), ok.len());
             match (rise, total) {
-                (Some(rise), Some(total)) if settled => {
+                (ServerCounter::Rose(rise), Some(total)) if settled => {
                     accounts.push_str(&format!("; {total} with warm-up, {counter} rose by {rise}"));
                     if (rise - total as f64).abs() > f64::from(parameters.counter_tolerance) {
                         wrong.push(format!(
@@ -89,13 +90,16 @@ impl TypedGate for TokenAccounting {
                         ));
                     }
                 }
-                (Some(_), _) => {
+                (ServerCounter::Rose(_), _) => {
                     accounts.push_str("; the counter cannot be compared: not every row is ok");
                 }
-                (None, _) if counter.is_empty() => {
+                (ServerCounter::BeganAnew, _) => wrong.push(format!(
+                    "the server's counter {counter} fell between two scrapes: a server began anew"
+                )),
+                (ServerCounter::Unknown, _) if counter.is_empty() => {
                     accounts.push_str("; the server's counter is unknown");
                 }
-                (None, _) => {
+                (ServerCounter::Unknown, _) => {
                     unseen = true;
                     accounts.push_str(&format!(
                         "; the counter {counter} was not scraped from every server before the \
