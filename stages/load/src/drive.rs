@@ -95,32 +95,20 @@ pub(crate) fn drive(
 ) -> Result<Driven, LoadError> {
     let peers = target.peers().map_err(|e| LoadError(e.to_string()))?;
     let servers = Servers::new(peers, &spec.prompts);
-    let schema = match spec
-        .workload
-        .structured
-        .as_ref()
+    let structured = spec.workload.structured.as_ref();
+    let schema = structured
         .and_then(|s| s.schema.as_ref())
-    {
-        Some(schema) => Some(Validator::new(schema).map_err(LoadError)?),
-        None => None,
-    };
-    // Answers whose server tells no count are counted by the workload's own tokenizer.
-    let counter = match &spec.workload.tokenizer {
-        Some(Tokenizer::File(file)) => Some(
-            FileCounter::open(&file.file, file.digest.as_deref(), &spec.files)
-                .map_err(|e| LoadError(e.to_string()))?,
-        ),
-        Some(Tokenizer::Server(_)) | None => None,
-    };
+        .map(|schema| Validator::new(schema).map_err(LoadError))
+        .transpose()?;
+    let counter = own_counter(spec)?;
     let renderer = Renderer {
         spec,
         target,
         servers: servers.clone(),
     };
     let plan = Arc::new(plan(spec, target, servers.clone())?);
-    let unread = |e: io::Error| LoadError(format!("the prompts cannot be read again: {e}"));
     let mut rendering = Rendering::new(&renderer, &plan.ahead);
-    let rendered = rendering.fill().map_err(unread)?;
+    let rendered = rendering.fill().map_err(|e| unread(&e))?;
     let shared = Arc::new(Shared::start());
     let start = Start {
         epoch: shared.epoch,
@@ -128,17 +116,9 @@ pub(crate) fn drive(
         peer: servers.first().clone(),
     };
     let mut companions = companions(&start);
-    let mut warnings = Vec::new();
-    let mut observations = BTreeMap::new();
+    let mut beside = Beside::default();
     let present = first_samples(&mut companions, start.epoch);
-    for Absent { table, reason } in companions.absent {
-        if table == "server_metrics" {
-            warnings.push(format!("no server metrics: {reason}"));
-        }
-        observations.insert(table.to_owned(), format!("absent: {reason}").into());
-    }
-    let halt = Halt::default();
-    let (sender, receiver) = answers();
+    beside.absent(companions.absent);
     let mut watching = Watching {
         spec,
         target,
@@ -156,91 +136,34 @@ pub(crate) fn drive(
         warnings: Vec::new(),
         failed: None,
     };
-    let (measured, samples) = std::thread::scope(|scope| {
-        let (watched, planned) = (shared.clone(), plan.clone());
-        let end_queue = EndQueueOnDrop(&plan);
-        let render = std::thread::Builder::new().name("render".to_owned());
-        let rendering = (!rendered)
-            .then(|| render.spawn_scoped(scope, move || rendering.follow()))
-            .transpose()
-            .map_err(|e| LoadError(format!("cannot start the rendering thread: {e}")))?;
-        let measuring = std::thread::Builder::new()
-            .name("measure".to_owned())
-            .spawn_scoped(scope, move || {
-                let _ended = end_queue;
-                measure(watched, planned, sender)
-            })
-            .map_err(|e| LoadError(format!("cannot start the measuring thread: {e}")))?;
-        let mut threads = Vec::new();
-        for companion in present {
-            let (halt, interval, epoch) = (&halt, companions.interval, start.epoch);
-            let thread = std::thread::Builder::new()
-                .name(companion.name().to_owned())
-                .spawn_scoped(scope, move || watch(companion, interval, epoch, halt));
-            match thread {
-                Ok(thread) => threads.push(thread),
-                Err(e) => watching
-                    .warnings
-                    .push(format!("cannot start the sampling thread: {e}")),
-            }
-        }
-        watching.until_done(&receiver);
-        halt.ring();
-        let samples: Vec<Sampled> = threads
-            .into_iter()
-            .map(|thread| joined(thread.join()))
-            .collect();
-        let measured = joined(measuring.join())
-            .map_err(|e| LoadError(format!("the measuring thread cannot run: {e}")))?;
-        rendering
-            .map_or(Ok(()), |rendering| joined(rendering.join()))
-            .map_err(unread)?;
-        Ok((measured, samples))
-    })?;
+    let rendering = (!rendered).then_some(rendering);
+    let (measured, samples) = on_threads(
+        &mut watching,
+        &shared,
+        &plan,
+        rendering,
+        (present, companions.interval),
+    )?;
     let Watching {
         mut ending,
         failed,
-        warnings: more,
+        warnings,
         ..
     } = watching;
     if let Some(error) = failed {
         return Err(LoadError(format!("cannot store the rows: {error}")));
-    }
-    for (what, why, count) in [
-        (
-            "requests_unrendered",
-            "they had not been rendered yet",
-            measured.unrendered,
-        ),
-        (
-            "requests_held_back",
-            "answers were not parsed fast enough",
-            measured.held_back,
-        ),
-    ] {
-        if count > 0 {
-            observations.insert(what.to_owned(), count.into());
-            warnings.push(format!(
-                "{count} requests were sent late because {why}; their send lag includes the wait; \
-                 lower the load, or give the client more cores"
-            ));
-        }
     }
     match shared.stopped() {
         Some(Stop::Hung) => ending = Ending::Hung,
         Some(Stop::Gone) => ending = Ending::Gone(shared.gone()),
         Some(Stop::Cancelled) | None => {}
     }
-    warnings.extend(short_of_prompts(spec, &measured));
-    let mut tables = Vec::new();
-    warnings.extend(more);
-    for sampled in samples {
-        tables.extend(sampled.tables);
-        warnings.extend(sampled.warnings);
-        observations.extend(sampled.observations);
-    }
+    beside.late(&measured);
+    beside.warnings.extend(short_of_prompts(spec, &measured));
+    beside.warnings.extend(warnings);
+    let tables = beside.sampled(samples);
     if spec.prompts.exact && !target.api.can_be_exact() {
-        warnings.push(format!(
+        beside.warnings.push(format!(
             "{} cannot ignore the end of sequence, so exact output lengths are only caps here",
             target.api.word()
         ));
@@ -254,10 +177,136 @@ pub(crate) fn drive(
         started_monotonic_ns: i64::try_from(shared.epoch.monotonic_ns()).unwrap_or(i64::MAX),
         connections,
         tables,
-        observations,
-        warnings,
+        observations: beside.observations,
+        warnings: beside.warnings,
         expected_requests,
     })
+}
+
+/// Opens the workload's own tokenizer: it counts answers whose server tells no count.
+fn own_counter(spec: &LoadSpec) -> Result<Option<FileCounter>, LoadError> {
+    match &spec.workload.tokenizer {
+        Some(Tokenizer::File(file)) => {
+            FileCounter::open(&file.file, file.digest.as_deref(), &spec.files)
+                .map(Some)
+                .map_err(|e| LoadError(e.to_string()))
+        }
+        Some(Tokenizer::Server(_)) | None => Ok(None),
+    }
+}
+
+fn unread(e: &io::Error) -> LoadError {
+    LoadError(format!("the prompts cannot be read again: {e}"))
+}
+
+/// Runs the load until it is done: the measuring thread, one for each companion, and one that renders
+/// what is left to render. The calling thread watches.
+///
+/// # Errors
+/// If a thread cannot be started, or a prompt cannot be read again.
+fn on_threads(
+    watching: &mut Watching<'_>,
+    shared: &Arc<Shared>,
+    plan: &Arc<Plan>,
+    rendering: Option<Rendering<'_>>,
+    (companions, interval): (Vec<Box<dyn Companion>>, Duration),
+) -> Result<(Measured, Vec<Sampled>), LoadError> {
+    let halt = Halt::default();
+    let (sender, receiver) = answers();
+    let epoch = shared.epoch;
+    std::thread::scope(|scope| {
+        let (watched, planned) = (shared.clone(), plan.clone());
+        let end_queue = EndQueueOnDrop(plan);
+        let render = std::thread::Builder::new().name("render".to_owned());
+        let rendering = rendering
+            .map(|rendering| render.spawn_scoped(scope, move || rendering.follow()))
+            .transpose()
+            .map_err(|e| LoadError(format!("cannot start the rendering thread: {e}")))?;
+        let measuring = std::thread::Builder::new()
+            .name("measure".to_owned())
+            .spawn_scoped(scope, move || {
+                let _ended = end_queue;
+                measure(watched, planned, sender)
+            })
+            .map_err(|e| LoadError(format!("cannot start the measuring thread: {e}")))?;
+        let mut threads = Vec::new();
+        for companion in companions {
+            let halt = &halt;
+            let thread = std::thread::Builder::new()
+                .name(companion.name().to_owned())
+                .spawn_scoped(scope, move || watch(companion, interval, epoch, halt));
+            match thread {
+                Ok(thread) => threads.push(thread),
+                Err(e) => watching
+                    .warnings
+                    .push(format!("cannot start the sampling thread: {e}")),
+            }
+        }
+        watching.until_done(&receiver);
+        halt.ring();
+        let samples = threads.into_iter().map(|thread| joined(thread.join()));
+        let samples = samples.collect();
+        let measured = joined(measuring.join())
+            .map_err(|e| LoadError(format!("the measuring thread cannot run: {e}")))?;
+        rendering
+            .map_or(Ok(()), |rendering| joined(rendering.join()))
+            .map_err(|e| unread(&e))?;
+        Ok((measured, samples))
+    })
+}
+
+/// What a load says beside its rows.
+#[derive(Default)]
+struct Beside {
+    warnings: Vec<String>,
+    observations: BTreeMap<String, Value>,
+}
+
+impl Beside {
+    fn absent(&mut self, tables: Vec<Absent>) {
+        for Absent { table, reason } in tables {
+            if table == "server_metrics" {
+                self.warnings.push(format!("no server metrics: {reason}"));
+            }
+            let absent = format!("absent: {reason}").into();
+            self.observations.insert(table.to_owned(), absent);
+        }
+    }
+
+    /// Tells which requests were sent late by the client's own fault.
+    fn late(&mut self, measured: &Measured) {
+        for (what, why, count) in [
+            (
+                "requests_unrendered",
+                "they had not been rendered yet",
+                measured.unrendered,
+            ),
+            (
+                "requests_held_back",
+                "answers were not parsed fast enough",
+                measured.held_back,
+            ),
+        ] {
+            if count > 0 {
+                self.observations.insert(what.to_owned(), count.into());
+                self.warnings.push(format!(
+                    "{count} requests were sent late because {why}; their send lag includes the \
+                     wait; lower the load, or give the client more cores"
+                ));
+            }
+        }
+    }
+
+    /// Takes what companions said, and returns their tables.
+    fn sampled(&mut self, samples: Vec<Sampled>) -> Vec<TableFile> {
+        let mut tables = Vec::new();
+        for sampled in samples {
+            tables.extend(sampled.tables);
+            self.warnings.extend(sampled.warnings);
+            self.observations.extend(sampled.observations);
+        }
+        tables
+    }
 }
 
 /// Returns how many measured requests were planned: of a load that ends with time, those that arrive in

@@ -5,36 +5,28 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
 
 use artifacts::{Digest, TableError, TableWriter};
 use contract::{
     Chunk, Counters, EventPattern, Exporter, LiveElsewhere, LiveMember, Member, Phase, Request,
-    RequestServer, Telling,
+    RequestServer,
 };
-use net::Site;
 use pipeline::stage::Control;
 use serde_json::Value;
 
-use crate::drive::{Companions, Start, drive};
-use crate::get::Endpoint;
+use crate::companions::companions;
+use crate::drive::drive;
 use crate::ordered::{Ordered, Rows, WAITING_BYTES};
 use crate::prompts::PromptSet;
 use crate::run::{
-    CellFacts, Ending, LoadError, LoadSpec, LoadedServer, Target, endpoint, facts, file_length,
-    read_from,
+    CellFacts, Ending, LoadError, LoadSpec, LoadedServer, Target, facts, file_length, read_from,
 };
 use crate::sample::Sample;
-use crate::scrape::{Address, Metrics};
 use crate::servers::Rota;
 use crate::sheet::{Sheet, TableFile};
 use crate::tables::{cell_table, measured_lag};
 use crate::tally::Tally;
-use crate::telemetry::{
-    Absent, Companion, Dcgm, Elsewhere, Gpu, Gpus, GpusElsewhere, Host, LogEvents, LogFrom,
-    Machine, Node, Power, Processes, Sampler, ServerHosts, ServerInfo, Shared, Slots, Telemetry,
-    endpoints, find_program,
-};
+use crate::telemetry::{Telemetry, find_program};
 
 /// What is sampled beside a load, and where.
 #[derive(Clone, Debug, PartialEq)]
@@ -332,38 +324,11 @@ pub(crate) fn write_prompts(set: &PromptSet, folder: &Path) -> io::Result<(Table
     ))
 }
 
-/// Returns where metrics are scraped: the server's own address, then others by name.
-fn metrics_of(
-    start: &Start,
-    target: &Target,
-    members: &[LiveMember],
-    others: Result<Vec<(String, Endpoint)>, String>,
-) -> Result<Vec<Address>, String> {
-    let own = target.metrics.as_ref();
-    let own = own.map(|path| Ok((None, endpoint(start, target, path)?)));
-    let of_members = members.iter().filter_map(|member| {
-        let path = member.metrics.clone()?;
-        // Who is loaded is trusted as the load trusts it, and gets its key; nobody else does.
-        let (trusted, key) = match member.loaded {
-            true => (target.ca_file.as_deref(), target.api_key.clone()),
-            false => (None, None),
-        };
-        let site = Site::find(&member.base_url, trusted, key).map_err(|e| e.to_string());
-        let label = Some(("member", member.name.clone()));
-        Some(site.map(|site| (label, Endpoint { site, path })))
-    });
-    let others = others?.into_iter();
-    own.into_iter()
-        .chain(of_members)
-        .chain(others.map(|(name, endpoint)| Ok((Some(("exporter", name)), endpoint))))
-        .collect()
-}
-
 /// One log of the server, or of a member of a group, as far as it is read here.
-struct LogPart<'a> {
-    member: Option<&'a LiveMember>,
-    path: &'a Path,
-    from: u64,
+pub(crate) struct LogPart<'a> {
+    pub(crate) member: Option<&'a LiveMember>,
+    pub(crate) path: &'a Path,
+    pub(crate) from: u64,
 }
 
 /// Returns the logs that can be read, each from where it ends now.
@@ -412,243 +377,4 @@ fn write_members(members: &[LiveMember], folder: &Path) -> Result<TableFile, Tab
         .map(row)
         .try_for_each(|row| sheet.push(row))?;
     sheet.finish()
-}
-
-/// A host that is sampled there: its name, the member of a group that runs there, and what answers.
-struct SampledHost {
-    host: String,
-    member: Option<String>,
-    shared: Shared,
-    ahead_ns: i64,
-}
-
-/// Starts to sample the hosts of the server that are not this machine, and compares their clocks with
-/// ours. Those that do not answer are absent.
-fn hosts_elsewhere(
-    monitoring: &Monitoring,
-    absent: &mut Vec<Absent>,
-) -> (Vec<SampledHost>, Vec<String>) {
-    let members = monitoring.members.iter();
-    let members = members.filter_map(|m| Some((Some(m.name.clone()), m.elsewhere.as_ref()?)));
-    let own = monitoring.elsewhere.as_ref().map(|live| (None, live));
-    let (mut hosts, mut notes) = (Vec::new(), Vec::new());
-    for (member, live) in own.into_iter().chain(members) {
-        let begun = Sampler::start(&live.command)
-            .and_then(|mut sampler| sampler.clocks().map(|clocks| (sampler, clocks)));
-        match begun {
-            Ok((sampler, clocks)) => {
-                notes.push(format!(
-                    "the clock of {} is {:.3} ms ahead of ours, within {:.3} ms",
-                    live.host,
-                    clocks.ahead_ns as f64 / 1e6,
-                    clocks.bound_ns as f64 / 1e6
-                ));
-                hosts.push(SampledHost {
-                    host: live.host.clone(),
-                    member,
-                    shared: Arc::new(Mutex::new(sampler)),
-                    ahead_ns: clocks.ahead_ns,
-                });
-            }
-            Err(why) => absent.push(Absent {
-                table: "server_host_telemetry",
-                reason: format!("{}: {why}", live.host),
-            }),
-        }
-    }
-    (hosts, notes)
-}
-
-/// Returns each host once, however many members run there.
-fn distinct(hosts: &[SampledHost]) -> impl Iterator<Item = &SampledHost> {
-    let is_first = |(at, host): &(usize, &SampledHost)| {
-        hosts[..*at].iter().all(|earlier| earlier.host != host.host)
-    };
-    hosts
-        .iter()
-        .enumerate()
-        .filter(is_first)
-        .map(|(_, host)| host)
-}
-
-/// Returns what samples the processes of members on other hosts.
-fn processes_of(hosts: &[SampledHost]) -> Vec<(Option<String>, Shared)> {
-    let of = |host: &SampledHost| (host.member.clone(), host.shared.clone());
-    hosts.iter().map(of).collect()
-}
-
-/// Returns how far the clock that a log is written by is ahead of ours, ns.
-fn ahead_of(hosts: &[SampledHost], member: Option<&LiveMember>) -> i64 {
-    let member = member.map(|member| member.name.as_str());
-    let host = hosts.iter().find(|host| host.member.as_deref() == member);
-    host.map_or(0, |host| host.ahead_ns)
-}
-
-/// Returns the leaders of the server's process groups on this machine.
-fn leaders(monitoring: &Monitoring) -> Vec<(Option<String>, i64)> {
-    let own = monitoring.server_pid.map(|pid| (None, pid));
-    let members = monitoring.members.iter();
-    let members = members.filter_map(|member| Some((Some(member.name.clone()), member.pid?)));
-    own.into_iter().chain(members).collect()
-}
-
-/// Begins everything that is sampled beside the load.
-fn companions(
-    start: &Start,
-    target: &Target,
-    monitoring: &Monitoring,
-    folder: &Path,
-    logs: &[LogPart<'_>],
-) -> Companions {
-    let telemetry = &monitoring.telemetry;
-    let interval = telemetry.interval.duration();
-    let interval_ms = interval.as_millis().to_string();
-    let interval_ms = interval_ms.as_str();
-    let mut companions: Vec<Box<dyn Companion>> = Vec::new();
-    let mut absent = Vec::new();
-    let (hosts, clocks) = hosts_elsewhere(monitoring, &mut absent);
-    let mut begin = |table: &'static str, begun: Result<Box<dyn Companion>, String>| match begun {
-        Ok(companion) => companions.push(companion),
-        Err(reason) => absent.push(Absent { table, reason }),
-    };
-    let words = |e: TableError| e.to_string();
-    let elsewhere = |tells| endpoints(&monitoring.exporters, target.ca_file.as_deref(), tells);
-    let exporters = elsewhere(Telling::Metrics);
-    match metrics_of(start, target, &monitoring.members, exporters) {
-        Ok(addresses) if addresses.is_empty() => {}
-        addresses => begin(
-            "server_metrics",
-            addresses.and_then(|addresses| {
-                let metrics = Metrics::new(folder, addresses, interval_ms);
-                metrics.map(|m| Box::new(m) as _).map_err(words)
-            }),
-        ),
-    }
-    if telemetry.host {
-        let nodes = elsewhere(Telling::Node).map(|nodes| {
-            let node = |(name, endpoint)| Box::new(Node::new(name, endpoint)) as Box<dyn Machine>;
-            let there = distinct(&hosts).map(|host| {
-                let (name, sampler) = (host.host.clone(), host.shared.clone());
-                Box::new(Elsewhere { name, sampler }) as Box<dyn Machine>
-            });
-            nodes.into_iter().map(node).chain(there).collect()
-        });
-        match nodes {
-            Ok(nodes) if Vec::is_empty(&nodes) => {}
-            nodes => begin(
-                "server_host_telemetry",
-                nodes.and_then(|machines: Vec<_>| {
-                    let hosts = ServerHosts::new(folder, machines, clocks, interval_ms);
-                    hosts.map(|h| Box::new(h) as _).map_err(words)
-                }),
-            ),
-        }
-    }
-    if telemetry.host {
-        begin(
-            "host_telemetry",
-            Host::new(folder, interval_ms)
-                .map(|h| Box::new(h) as _)
-                .map_err(words),
-        );
-    }
-    if telemetry.processes {
-        let processes = Processes::new(
-            folder,
-            leaders(monitoring),
-            processes_of(&hosts),
-            interval_ms,
-        );
-        begin(
-            "process_telemetry",
-            processes.map(|p| Box::new(p) as _).map_err(words),
-        );
-    }
-    let of_one = |path: String| match target.servers.len() {
-        0 => Ok(path),
-        n => Err(format!(
-            "{n} servers are loaded, and the table does not tell them apart"
-        )),
-    };
-    if let Some(path) = monitoring.slots.clone().filter(|_| telemetry.probes) {
-        let slots = of_one(path).and_then(|path| endpoint(start, target, &path));
-        let slots = slots.and_then(|endpoint| {
-            Slots::new(folder, endpoint, interval_ms)
-                .map(|s| Box::new(s) as _)
-                .map_err(words)
-        });
-        begin("slots", slots);
-    }
-    if let Some(path) = monitoring.server_info.clone().filter(|_| telemetry.probes) {
-        let info = of_one(path).and_then(|path| endpoint(start, target, &path));
-        let info = info.and_then(|endpoint| {
-            ServerInfo::new(folder, endpoint, interval_ms)
-                .map(|i| Box::new(i) as _)
-                .map_err(words)
-        });
-        begin("server_info", info);
-    }
-    let patterns: Vec<Vec<(String, EventPattern)>> = logs
-        .iter()
-        .map(|log| match log.member {
-            Some(member) => member.log_events.clone().into_iter().collect(),
-            None => monitoring.log_events.clone(),
-        })
-        .collect();
-    let with_patterns: Vec<LogFrom<'_>> = logs
-        .iter()
-        .zip(&patterns)
-        .filter(|(_, patterns)| !patterns.is_empty())
-        .map(|(log, patterns)| LogFrom {
-            member: log.member.map(|member| member.name.clone()),
-            path: log.path,
-            position: log.from,
-            ahead_ns: ahead_of(&hosts, log.member),
-            patterns,
-        })
-        .collect();
-    if !with_patterns.is_empty() {
-        let key = target.api_key.as_ref();
-        let events = LogEvents::new(folder, &with_patterns, start.started, key, interval_ms);
-        begin("engine_events", events.map(|e| Box::new(e) as _));
-    }
-    let power = Arc::new(Power::default());
-    if telemetry.gpu != Gpu::None {
-        let interval_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
-        let smi = monitoring.nvidia_smi.as_deref();
-        let gpus = match elsewhere(Telling::Dcgm) {
-            Ok(exporters) if exporters.is_empty() && !hosts.is_empty() => {
-                let all = distinct(&hosts).map(|host| host.shared.clone());
-                let source = Box::new(GpusElsewhere(all.collect()));
-                Gpus::read_from(source, folder, interval_ms, power.clone())
-            }
-            Ok(exporters) if exporters.is_empty() => Gpus::new(
-                folder,
-                telemetry.gpu,
-                smi,
-                interval_ms,
-                start.epoch,
-                power.clone(),
-            ),
-            Ok(exporters) => {
-                let source = Box::new(Dcgm(exporters));
-                Gpus::read_from(source, folder, interval_ms, power.clone())
-            }
-            Err(reason) => Err(Absent {
-                table: "gpu_telemetry",
-                reason,
-            }),
-        };
-        match gpus {
-            Ok(gpus) => companions.push(Box::new(gpus)),
-            Err(reason) => absent.push(reason),
-        }
-    }
-    let hung_below = telemetry.hung_below_w.map(|watts| (power, watts));
-    Companions {
-        present: companions,
-        absent,
-        interval,
-        hung_below,
-    }
 }

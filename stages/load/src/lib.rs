@@ -11,6 +11,7 @@
 mod arrival;
 mod claims;
 mod client_health;
+mod companions;
 mod dataset;
 mod direct;
 mod drive;
