@@ -77,7 +77,7 @@ pub(super) fn why(arguments: &WhyArgs, global: &Global) -> Result<(), Stop> {
     Ok(())
 }
 
-/// No number stands there: explains the checked statement that does, if one does.
+/// Explains the checked statement at a place without a number, if there is one.
 fn statement(
     document: &Document,
     query: &Query,

@@ -190,7 +190,7 @@ pub struct TracedSpan {
     pub column_end: usize,
     /// The same place in bytes of the whole text.
     pub bytes: std::ops::Range<usize>,
-    /// What stands there.
+    /// The number or statement.
     pub entry: Entry,
 }
 

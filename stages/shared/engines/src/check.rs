@@ -1,5 +1,7 @@
 //! What the types cannot say about a definition: its parts must agree with one another.
 
+use std::collections::BTreeSet;
+
 use pipeline::suggest::remedy;
 use pipeline::{Json, Problem};
 use regex_lite::Regex;
@@ -262,12 +264,8 @@ impl Engine {
 
     fn launch_problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
-        if self
-            .launch
-            .api_key_env
-            .as_ref()
-            .is_some_and(|name| !is_variable(name))
-        {
+        let name = self.launch.api_key_env.as_ref();
+        if name.is_some_and(|name| !is_variable(name)) {
             // Not repeated: what is here by mistake is the key itself.
             let message = "`api-key-env` must be the name of an environment variable";
             problems.push(
@@ -276,139 +274,100 @@ impl Engine {
             );
         }
         problems.extend(self.peer_problems());
-        let mut add =
-            |key: &str, message: &str| problems.push(Problem::at(&["launch", key], message));
         match &self.launch.program {
             Program::Packaged(path) => {
                 if self.packages.is_empty() {
-                    add("program", "a packaged program needs `packages`");
+                    problems.push(in_launch("program", "a packaged program needs `packages`"));
                 }
                 if !is_inside(path) {
-                    add(
+                    problems.push(in_launch(
                         "program",
                         "the path of a packaged program must stay inside the packages",
-                    );
+                    ));
                 }
+                problems.extend(self.start_problems());
             }
-            Program::Python(_) | Program::Installed(_) => {}
+            Program::Python(_) | Program::Installed(_) => problems.extend(self.start_problems()),
             Program::Worker(_) | Program::WorkerFile(_) => {
                 if self.launch.ca_file.is_some() || self.launch.api_key_env.is_some() {
-                    add(
+                    problems.push(in_launch(
                         "program",
                         "a worker is not a server, so it has neither `ca-file` nor `api-key-env`",
-                    );
+                    ));
                 }
-                return problems;
             }
-            Program::Running(urls) => {
-                let urls = urls.all();
-                let secure = urls.iter().any(|url| url.starts_with("https://"));
-                let plain = urls.iter().any(|url| url.starts_with("http://"));
-                let is_url =
-                    |url: &String| url.starts_with("http://") || url.starts_with("https://");
-                if urls.is_empty() || !urls.iter().all(is_url) {
-                    add(
-                        "program",
-                        "a running server needs an `http://` or `https://` URL",
-                    );
-                }
-                if secure && plain {
-                    add(
-                        "program",
-                        "servers that are loaded together need the same scheme: all `http://`, or all `https://`",
-                    );
-                }
-                let mut distinct: Vec<&str> =
-                    urls.iter().map(|url| url.trim_end_matches('/')).collect();
-                distinct.sort_unstable();
-                distinct.dedup();
-                if distinct.len() < urls.len() {
-                    add(
-                        "program",
-                        "a URL stands there twice; write each server once",
-                    );
-                }
-                if self.launch.ca_file.is_some() && !secure {
-                    add(
-                        "ca-file",
-                        "`ca-file` has no effect without an `https://` URL",
-                    );
-                }
-                if !self.settings.is_empty() || !self.launch.arguments.is_empty() {
-                    add(
-                        "program",
-                        "a running server takes neither arguments nor settings, because \
-                         Benchtrail does not start it",
-                    );
-                }
-                return problems;
-            }
+            Program::Running(urls) => problems.extend(self.running_problems(urls.all())),
         }
-        if self.launch.ca_file.is_some() {
+        problems
+    }
+
+    /// What is wrong with servers that run already.
+    fn running_problems(&self, urls: &[String]) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut add = |key, message| problems.push(in_launch(key, message));
+        let secure = urls.iter().any(|url| url.starts_with("https://"));
+        let plain = urls.iter().any(|url| url.starts_with("http://"));
+        let is_url = |url: &String| url.starts_with("http://") || url.starts_with("https://");
+        if urls.is_empty() || !urls.iter().all(is_url) {
+            add(
+                "program",
+                "a running server needs an `http://` or `https://` URL",
+            );
+        }
+        if secure && plain {
+            add(
+                "program",
+                "servers that are loaded together need the same scheme: all `http://`, or all `https://`",
+            );
+        }
+        let distinct: BTreeSet<&str> = urls.iter().map(|url| url.trim_end_matches('/')).collect();
+        if distinct.len() < urls.len() {
+            add("program", "a URL is given twice; write each server once");
+        }
+        if self.launch.ca_file.is_some() && !secure {
+            add(
+                "ca-file",
+                "`ca-file` has no effect without an `https://` URL",
+            );
+        }
+        if !self.settings.is_empty() || !self.launch.arguments.is_empty() {
+            add(
+                "program",
+                "a running server takes neither arguments nor settings, because \
+                 Benchtrail does not start it",
+            );
+        }
+        problems
+    }
+
+    /// What is wrong with a server that Benchtrail is to start.
+    fn start_problems(&self) -> Vec<Problem> {
+        let launch = &self.launch;
+        let mut problems = Vec::new();
+        let mut add = |key, message| problems.push(in_launch(key, message));
+        if launch.ca_file.is_some() {
             add(
                 "ca-file",
                 "a server that Benchtrail starts speaks plain HTTP on this machine",
             );
         }
-        if self.launch.api_key_env.is_some() {
+        if launch.api_key_env.is_some() {
             add(
                 "api-key-env",
                 "a server that Benchtrail starts is reachable only from this machine and gets no key",
             );
         }
-        let known = PLACEHOLDERS;
-        let texts = |key: &'static str, texts: Vec<&String>, more: &[&str]| {
-            let mut wrong = Vec::new();
-            for name in texts.iter().flat_map(|text| placeholders(text)) {
-                if !known.contains(&name) && !more.contains(&name) {
-                    let message = format!("there is no placeholder `{{{name}}}`");
-                    let hint = match name {
-                        "revision" => "put it into `revision-arguments`, which are left out where \
-                                       the model pins no revision"
-                            .to_owned(),
-                        "draft" => "put it into `draft-arguments`, which are left out where the \
-                                    provision stage names no draft model"
-                            .to_owned(),
-                        _ => remedy(name, "placeholders", known),
-                    };
-                    wrong.push(Problem::at(&["launch", key], message).hint(hint));
-                }
-            }
-            wrong
-        };
-        let wrong = [
-            texts("arguments", self.launch.arguments.iter().collect(), &[]),
-            texts(
-                "environment",
-                self.launch.environment.values().collect(),
-                &[],
-            ),
-            texts(
-                "revision-arguments",
-                self.launch.revision_arguments.iter().collect(),
-                &["revision"],
-            ),
-            texts(
-                "draft-arguments",
-                self.launch.draft_arguments.iter().collect(),
-                &["draft"],
-            ),
-        ];
-        let mut launch = self
-            .launch
-            .arguments
-            .iter()
-            .chain(self.launch.environment.values());
-        if !launch.any(|text| text.contains("{port}")) {
+        let mut texts = launch.arguments.iter().chain(launch.environment.values());
+        if !texts.any(|text| text.contains("{port}")) {
             add(
                 "arguments",
                 "neither the arguments nor the environment contain `{port}`, so the server could \
                  not be reached",
             );
         }
-        problems.extend(wrong.into_iter().flatten());
+        problems.extend(self.placeholder_problems());
         // One that knows the model by its path only proves it with the first token.
-        if self.endpoints.models.is_none() && !self.launch.named_as_given {
+        if self.endpoints.models.is_none() && !launch.named_as_given {
             problems.push(Problem::at(
                 &["endpoints", "models"],
                 "a model list is needed to prove that this is the server that Benchtrail started",
@@ -416,6 +375,45 @@ impl Engine {
         }
         problems
     }
+
+    fn placeholder_problems(&self) -> Vec<Problem> {
+        let launch = &self.launch;
+        let environment: Vec<String> = launch.environment.values().cloned().collect();
+        let places: [(&str, &[String], &[&str]); 4] = [
+            ("arguments", &launch.arguments, &[]),
+            ("environment", &environment, &[]),
+            (
+                "revision-arguments",
+                &launch.revision_arguments,
+                &["revision"],
+            ),
+            ("draft-arguments", &launch.draft_arguments, &["draft"]),
+        ];
+        let mut problems = Vec::new();
+        for (key, texts, more) in places {
+            for name in texts.iter().flat_map(|text| placeholders(text)) {
+                if PLACEHOLDERS.contains(&name) || more.contains(&name) {
+                    continue;
+                }
+                let hint = match name {
+                    "revision" => "put it into `revision-arguments`, which are left out where \
+                                   the model pins no revision"
+                        .to_owned(),
+                    "draft" => "put it into `draft-arguments`, which are left out where the \
+                                provision stage names no draft model"
+                        .to_owned(),
+                    _ => remedy(name, "placeholders", PLACEHOLDERS),
+                };
+                let message = format!("there is no placeholder `{{{name}}}`");
+                problems.push(in_launch(key, &message).hint(hint));
+            }
+        }
+        problems
+    }
+}
+
+fn in_launch(key: &str, message: &str) -> Problem {
+    Problem::at(&["launch", key], message)
 }
 
 impl Model {
