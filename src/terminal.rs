@@ -99,7 +99,8 @@ pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = count as f64;
     let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
+    // As it is shown, so that 1024.0 KiB is 1.0 MiB.
+    while (value * 10.0).round() >= 10_240.0 && unit + 1 < UNITS.len() {
         value /= 1024.0;
         unit += 1;
     }
@@ -112,24 +113,49 @@ pub(crate) fn bytes(count: u64) -> String {
 
 /// Returns a span of seconds for people.
 pub(crate) fn seconds(span: f64) -> String {
-    if span < 10.0 {
+    // Rounded before it is split, so that 119.6 s are 2 min 00 s and not 1 min 60 s.
+    let (whole, minutes) = (span.round(), (span / 60.0).round());
+    if (span * 10.0).round() < 100.0 {
         format!("{span:.1} s")
-    } else if span < 120.0 {
-        format!("{span:.0} s")
-    } else if span < 7200.0 {
-        format!("{:.0} min {:02.0} s", (span / 60.0).floor(), span % 60.0)
+    } else if whole < 120.0 {
+        format!("{whole} s")
+    } else if whole < 7200.0 {
+        format!("{} min {:02} s", (whole / 60.0).floor(), whole % 60.0)
     } else {
-        format!(
-            "{:.0} h {:02.0} min",
-            (span / 3600.0).floor(),
-            (span % 3600.0) / 60.0
-        )
+        format!("{} h {:02} min", (minutes / 60.0).floor(), minutes % 60.0)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::plain;
+    use super::{bytes, plain, seconds};
+
+    #[test]
+    fn a_span_and_a_size_are_rounded_before_they_are_split() {
+        let spans = [
+            (9.94, "9.9 s"),
+            (9.96, "10 s"),
+            (119.4, "119 s"),
+            (119.6, "2 min 00 s"),
+            (479.7, "8 min 00 s"),
+            (7199.4, "119 min 59 s"),
+            (7199.6, "2 h 00 min"),
+            (10_799.0, "3 h 00 min"),
+            (90_061.0, "25 h 01 min"),
+        ];
+        for (span, shown) in spans {
+            assert_eq!(seconds(span), shown);
+        }
+        let sizes = [
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1_048_575, "1.0 MiB"),
+            (1_000_000, "976.6 KiB"),
+        ];
+        for (size, shown) in sizes {
+            assert_eq!(bytes(size), shown);
+        }
+    }
 
     #[test]
     fn nothing_that_moves_a_cursor_or_turns_text_round_passes() {

@@ -25,9 +25,11 @@ export function nanoseconds(ns) {
 export function seconds(s) {
   if (s === null || s === undefined) return "–";
   if (s < 1) return `${digits(s * 1000, 3)} ms`;
-  if (s < 120) return `${digits(s, 3)} s`;
-  if (s < 7200) return `${Math.floor(s / 60)} min ${Math.round(s % 60)} s`;
-  return `${Math.floor(s / 3600)} h ${Math.round((s % 3600) / 60)} min`;
+  // Rounded before it is split, so that 479.7 s are 8 min and not 7 min 60 s.
+  const [whole, minutes] = [Math.round(s), Math.round(s / 60)];
+  if (whole < 120) return `${digits(s, 3)} s`;
+  if (whole < 7200) return `${Math.floor(whole / 60)} min ${whole % 60} s`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
 export function bytesText(count) {
