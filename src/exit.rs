@@ -102,6 +102,15 @@ impl Stop {
         }
     }
 
+    /// Puts other words into the message and its hint.
+    pub(crate) fn reworded(mut self, word: impl Fn(&str) -> String) -> Self {
+        if let Words::Message(message) = &mut self.words {
+            *message = word(message);
+        }
+        self.hint = self.hint.map(|hint| word(&hint));
+        self
+    }
+
     /// Nothing matches.
     pub(crate) fn nothing(message: impl fmt::Display) -> Self {
         Self::with(Exit::Nothing, message)

@@ -344,6 +344,38 @@ fn answering(models: &'static str, answer: &'static str) -> String {
     url
 }
 
+/// Who measures from the command line has no file to write a key of a study into.
+#[test]
+fn a_remedy_of_load_names_options_and_not_keys_of_a_study() {
+    let project = Project::new();
+    let gone = "HTTP/1.1 404 No\r\ncontent-length: 4\r\nconnection: close\r\n\r\ngone";
+    let told = project.run(["load", &answering(MODELS, gone), "--input-len", "10"]);
+    assert_eq!(told.code, Some(2), "{}", told.stderr);
+    assert!(
+        told.stderr.contains("name a tokenizer with --tokenizer") && !told.stderr.contains("{file"),
+        "{}",
+        told.stderr
+    );
+    let file = |name: &str, text: &str| {
+        fs::write(project.path().join(name), text).expect("a file");
+    };
+    file("talks.json", "[{\"conversations\": []}]");
+    let told = project.run(["load", "http://127.0.0.1:1", "--trace", "talks.json"]);
+    assert_eq!(told.code, Some(2));
+    assert!(
+        told.stderr
+            .contains("talks.json, line 1: a trace is an object a line"),
+        "{}",
+        told.stderr
+    );
+    assert_eq!(told.stderr.matches("error: ").count(), 1, "{}", told.stderr);
+    assert!(
+        !told.stderr.contains("number of requests"),
+        "{}",
+        told.stderr
+    );
+}
+
 const MODELS: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 23\r\nconnection: close\r\n\r\n\
                       {\"data\":[{\"id\":\"one\"}]}";
 
@@ -421,6 +453,35 @@ fn an_argument_of_load_in_another_form_is_met_with_ours() {
     ] {
         let told = told(&arguments);
         assert!(told.contains(hint), "{arguments:?}: {told}");
+    }
+    for (arguments, said, hint) in [
+        (
+            vec!["8000"],
+            "must begin with http://",
+            "write http://127.0.0.1:8000\n",
+        ),
+        (
+            vec![":8000"],
+            "must begin with http://",
+            "write http://127.0.0.1:8000\n",
+        ),
+        (
+            vec!["http://127.0.0.1:1 "],
+            "",
+            "leave out the space around it: http://127.0.0.1:1\n",
+        ),
+        (
+            vec![here, "--api-key-env", "sk-proj-123"],
+            "is no such name",
+            "`export MY_KEY=…`",
+        ),
+    ] {
+        let told = told(&arguments);
+        assert!(
+            told.contains(said) && told.contains(hint),
+            "{arguments:?}: {told}"
+        );
+        assert!(!told.contains("sk-proj-123"), "{told}");
     }
     // What stands before the host may be a password.
     let url = ["http", "://", "me:secret@127.0.0.1:1"].concat();

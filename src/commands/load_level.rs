@@ -18,7 +18,7 @@ use super::load_compat::{compat, compat_json, compat_table};
 use super::load_failures::Failures;
 use super::load_save;
 use super::load_server::Server;
-use super::load_settings::{direct, slo};
+use super::load_settings::{direct, in_options, slo};
 use super::load_study::LoadStudy;
 use super::load_table::{json_of, table_of};
 use crate::args::{Global, LoadArgs};
@@ -90,7 +90,7 @@ impl Level<'_> {
         result
             .warnings
             .iter()
-            .for_each(|warning| complain(&format!("warning: {warning}")));
+            .for_each(|warning| complain(&format!("warning: {}", in_options(warning))));
         if without_text > 0 {
             complain(&format!(
                 "warning: {without_text} requests were answered completely but without any text; they \

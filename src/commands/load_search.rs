@@ -8,7 +8,7 @@ use load::{Monitoring, Origin, Probe, SearchFiles, Settings, Target, run_search}
 use pipeline::stage::{CellStatus, Control};
 use serde_json::{Value, json};
 
-use super::load_settings::slo;
+use super::load_settings::{in_options, slo};
 use super::run::listen_for_signals;
 use crate::args::{Global, LoadArgs};
 use crate::columns::columns;
@@ -69,7 +69,7 @@ pub(super) fn search(
     )
     .map_err(|failure| Stop::failed(failure.reason))?;
     for warning in files.best.iter().flat_map(|best| &best.warnings) {
-        complain(&format!("warning: {warning}"));
+        complain(&format!("warning: {}", in_options(warning)));
     }
     if global.json {
         say(&json_of(arguments, &files).to_string());

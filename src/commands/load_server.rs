@@ -32,8 +32,13 @@ impl Server<'_> {
         let api_key = self
             .api_key_env
             .map(|variable| {
-                ApiKey::from_environment(variable)
-                    .map_err(|why| Stop::machine(why).hint(format!("`export {variable}=…`")))
+                ApiKey::from_environment(variable).map_err(|why| {
+                    let remedy = ApiKey::remedy(variable, &format!("`export {variable}=…`"));
+                    match ApiKey::is_variable(variable) {
+                        true => Stop::machine(why).hint(remedy),
+                        false => Stop::usage(why).hint(remedy),
+                    }
+                })
             })
             .transpose()?;
         let server = DirectServer {
@@ -95,6 +100,13 @@ impl Server<'_> {
             TargetError::Url(_) if url.contains(['?', '#']) => {
                 let base = url.split(['?', '#']).next().unwrap_or_default();
                 Stop::usage(error).hint(format!("give the server's base URL: {base}"))
+            }
+            TargetError::Url(_) if url.trim_start_matches(':').parse::<u16>().is_ok() => {
+                let port = url.trim_start_matches(':');
+                Stop::usage(error).hint(format!("write http://127.0.0.1:{port}"))
+            }
+            TargetError::Url(_) if url.trim() != url && is_address(url.trim()) => {
+                Stop::usage(error).hint(format!("leave out the space around it: {}", url.trim()))
             }
             TargetError::Url(_) if !url.contains("://") && is_address(&format!("http://{url}")) => {
                 Stop::usage(error).hint(format!("write http://{url}"))

@@ -103,7 +103,13 @@ pub(super) fn settings_of(direct: &DirectLoad, seed: u64) -> Result<Settings, St
     let experiment = load_text(&experiment.to_string(), file, &registry(), &options, &Disk)
         .map_err(|diagnostics| {
             // Their places are in a text that the user never wrote.
-            let all: Vec<String> = diagnostics.0.iter().map(|d| d.message.clone()).collect();
+            let mut all: Vec<String> = Vec::new();
+            for diagnostic in &diagnostics.0 {
+                // Arrivals and prompts may come from one file.
+                if !all.contains(&diagnostic.message) {
+                    all.push(diagnostic.message.clone());
+                }
+            }
             let stop = Stop::usage(all.join("\nerror: "));
             match diagnostics.0.iter().find_map(|d| d.hint.clone()) {
                 Some(hint) => stop.hint(hint),
@@ -120,6 +126,22 @@ pub(super) fn settings_of(direct: &DirectLoad, seed: u64) -> Result<Settings, St
     settings.files = NamedFiles::of(&experiment, None);
     direct.apply_output(&mut settings);
     Ok(settings)
+}
+
+/// What a message says in the words of a study, and the options that stand for it.
+const IN_OPTIONS: [(&str, &str); 3] = [
+    (
+        "give the workload a `tokenizer: {file: …}`, or lengths in words",
+        "name a tokenizer with --tokenizer, or give the length in words with --prompt-words",
+    ),
+    ("add `requests: 64`", "add `--requests 64`"),
+    ("raise `requests`", "raise --requests"),
+];
+
+/// Puts options in the place of keys: who measures from the command line has no file to write them into.
+pub(super) fn in_options(text: &str) -> String {
+    let put = |text: String, (key, option): &(&str, &str)| text.replace(key, option);
+    IN_OPTIONS.iter().fold(text.to_owned(), put)
 }
 
 /// Returns what the arguments ask for, with these arrivals.
@@ -176,10 +198,7 @@ pub(super) fn prompts(arguments: &LoadArgs) -> Result<DirectPrompts, Stop> {
     if let Some(file) = &arguments.dataset {
         return dataset_prompts(file)
             .map(DirectPrompts::Dataset)
-            .map_err(|e| {
-                Stop::usage(e)
-                    .hint("name a file of ShareGPT JSON, JSON Lines, CSV or a Mooncake trace")
-            });
+            .map_err(|e| Stop::usage(e.reason).hint(e.hint));
     }
     Ok(if let Some((from, to)) = arguments.prompt_tokens {
         let tokenizer = arguments.tokenizer.clone();

@@ -70,7 +70,8 @@ fn caveat(summary: &Summary) -> Option<String> {
     (!beyond.is_empty()).then(|| {
         let plural = if beyond.len() == 1 { "is" } else { "are" };
         format!(
-            "note: with {n} requests, {} {plural} hardly more than the largest value; {} {needed} requests",
+            "note: with {n} request{}, {} {plural} hardly more than the largest value; {} {needed} requests",
+            if n == 1 { "" } else { "s" },
             beyond.join(", "),
             if beyond.len() == 1 { "it takes" } else { "they take" }
         )
@@ -108,6 +109,9 @@ fn ok(summary: &Summary) -> u64 {
         .copied()
         .unwrap_or(0)
 }
+
+/// Stands where tokens would, if a sum would leave some out.
+const UNCOUNTED: &str = "tok; unknown, because not every answer says how many";
 
 fn counts(result: &LoadFiles, summary: &Summary, slo: &Slo) -> Vec<Vec<String>> {
     let planned = result.cell.expected_requests;
@@ -169,16 +173,15 @@ fn counts(result: &LoadFiles, summary: &Summary, slo: &Slo) -> Vec<Vec<String>> 
             &of,
         );
     }
-    row(
-        "Total input tokens",
-        summary.prompt_tokens.to_string(),
-        "tok",
-    );
-    row(
-        "Total output tokens",
-        summary.output_tokens.to_string(),
-        "tok",
-    );
+    for (name, count) in [
+        ("Total input tokens", summary.prompt_tokens),
+        ("Total output tokens", summary.output_tokens),
+    ] {
+        match count {
+            Some(count) => row(name, count.to_string(), "tok"),
+            None => row(name, number(None, 0), UNCOUNTED),
+        }
+    }
     row(
         "Request throughput",
         number(summary.request_throughput, 2),

@@ -63,7 +63,9 @@ pub(crate) fn execute(cli: &Cli) -> Result<(), Stop> {
         Command::Run(arguments) => run::run(arguments, global),
         Command::Attach(arguments) => detach::attach(arguments, global),
         Command::Stop(arguments) => detach::stop(arguments, global),
-        Command::Load(arguments) => load::load(arguments, global),
+        Command::Load(arguments) => {
+            load::load(arguments, global).map_err(|stop| stop.reworded(load_settings::in_options))
+        }
         Command::Calibrate(arguments) => calibrate::run(arguments, global),
         Command::Plan(arguments) => plan::plan(arguments, global),
         Command::Power(arguments) => power::power(arguments, global),

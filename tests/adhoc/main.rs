@@ -490,7 +490,9 @@ fn a_trace_decides_when_requests_come_and_how_long_they_are() {
     );
     let wrong = run(&server.url(), &["--trace", path, "--requests", "4"]);
     assert!(
-        wrong.code == Some(2) && wrong.stderr.contains("request 3 has no row"),
+        wrong.code == Some(2)
+            && wrong.stderr.contains("request 3 has no row")
+            && wrong.stderr.contains("lower the number of requests to 3"),
         "{}",
         wrong.stderr
     );
@@ -561,6 +563,24 @@ fn a_server_that_is_not_there_is_named_with_a_remedy() {
         "{}",
         shown.stderr
     );
+}
+
+/// Two servers that run already say the same of themselves: what was measured of one is not measured of the other.
+#[test]
+fn a_server_at_another_url_is_another_server() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (one, other) = (server(Behaviour::default()), server(Behaviour::default()));
+    let executed = |url: &str| {
+        let run = outcome(&mut experiment(folder.path(), url, ""));
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        let line = run.stdout.lines().find(|line| line.contains(" executed"));
+        line.unwrap_or(&run.stdout).to_owned()
+    };
+    assert!(executed(&one.url()).starts_with("3 cells executed"));
+    assert!(executed(&other.url()).starts_with("3 cells executed"));
+    // What was measured of the first is still its own.
+    let again = executed(&one.url());
+    assert!(again.starts_with("0 cells executed"), "{again}");
 }
 
 #[test]

@@ -1,59 +1,226 @@
 //! `load --dataset FILE`: which kind of prompts a file of another tool holds.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{self, Read as _};
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::{Deserializer, Value, json};
 
-/// Returns the `prompts:` that a file stands for: ShareGPT conversations or `messages` in JSON, prompts in
-/// JSON Lines (`prompt`, and `output_tokens` where it is there), lengths of a recorded trace such as
-/// Mooncake's (`input_length`), or a CSV file with a column `prompt` or with lengths. Prompts are used again
-/// where there are fewer than requests.
+/// How much of a file is looked at to tell what it holds, in bytes: its first entry may be a long conversation.
+const LOOK: u64 = 4 << 20;
+
+/// Why a file gives no prompts, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoPrompts {
+    /// One sentence that names the file.
+    pub reason: String,
+    /// The remedy.
+    pub hint: String,
+}
+
+/// Returns the `prompts:` that a file stands for: conversations as ShareGPT's or `messages`, in JSON or JSON
+/// Lines; prompts (`prompt`, and `output_tokens` where it is there, or a text each); lengths of a recorded trace
+/// such as Mooncake's (`input_length`); or a CSV file with a column `prompt` or with lengths. Prompts are used
+/// again where there are fewer than requests.
 ///
 /// # Errors
-/// If the file cannot be read or is none of these; one sentence.
-pub fn dataset_prompts(file: &str) -> Result<Value, String> {
-    let wrong = |what: &str| format!("{file}: {what}");
-    let kinds = "it is neither ShareGPT JSON, nor JSON Lines with `prompt`, nor a trace or CSV with lengths or `prompt`";
+/// If the file cannot be read or is none of these.
+pub fn dataset_prompts(file: &str) -> Result<Value, NoPrompts> {
+    prompts_of(file).map_err(|(what, hint)| NoPrompts {
+        reason: format!("{file}: {what}"),
+        hint: hint.replace("FILE", file),
+    })
+}
+
+/// The same; what is wrong, and the remedy, in which `FILE` is the file.
+fn prompts_of(file: &str) -> Result<Value, (String, String)> {
+    let kinds = || "name a file of ShareGPT JSON, JSON Lines, CSV or a Mooncake trace".to_owned();
     let path = Path::new(file);
     if path.is_dir() {
-        return Err(wrong("this is a folder, not a file"));
+        return Err(("this is a folder, not a file".to_owned(), kinds()));
     }
-    let opened = fs::File::open(path).map_err(|e| wrong(&e.to_string()))?;
-    let mut reader = BufReader::new(opened);
-    let mut first = String::new();
-    // A document of JSON may be one line of any length.
-    let taken = reader.by_ref().take(1 << 20).read_line(&mut first);
-    taken.map_err(|e| wrong(&e.to_string()))?;
-    let start = first.trim_start_matches('\u{feff}').trim();
-    if start.starts_with('[') {
-        return Ok(json!({ "dataset": { "file": file, "when-short": "repeat" } }));
+    let opened = fs::File::open(path).map_err(|e| not_there(file, &e))?;
+    let mut bytes = Vec::new();
+    let taken = opened.take(LOOK).read_to_end(&mut bytes);
+    taken.map_err(|e| (e.to_string(), kinds()))?;
+    if let Some((_, what, hint)) = OTHERS.iter().find(|(magic, ..)| bytes.starts_with(magic)) {
+        return Err(((*what).to_owned(), (*hint).to_owned()));
     }
-    if start.starts_with('{') {
-        let line: Value =
-            serde_json::from_str(start).map_err(|e| wrong(&format!("its first line: {e}")))?;
-        let has = |key: &str| line.get(key).is_some();
-        if has("prompt") {
-            return Ok(json!({ "pack": { "file": file, "when-short": "repeat" } }));
+    let text = match std::str::from_utf8(&bytes) {
+        Ok(text) => text,
+        // A character may lie across the end of what was read.
+        Err(e) if e.error_len().is_none() => {
+            std::str::from_utf8(&bytes[..e.valid_up_to()]).unwrap_or_default()
         }
-        if LENGTHS.iter().any(|key| has(key)) {
-            return Ok(json!({ "trace": { "file": file } }));
+        Err(e) => {
+            let line = bytes[..e.valid_up_to()]
+                .iter()
+                .filter(|b| **b == b'\n')
+                .count()
+                + 1;
+            let what = format!("line {line} is not UTF-8 text");
+            return Err((what, "save the file as UTF-8".to_owned()));
         }
-        return Err(wrong(kinds));
+    };
+    let text = text.trim_start_matches('\u{feff}').trim_start();
+    if text.is_empty() {
+        return Err(("the file is empty".to_owned(), kinds()));
     }
-    let header: Vec<String> = start
-        .split(',')
-        .map(|name| name.trim_matches(['"', ' ']).to_ascii_lowercase())
-        .collect();
-    if header.iter().any(|name| name == "prompt") {
-        return Ok(json!({ "pack": { "file": file, "when-short": "repeat" } }));
+    let pack = || json!({ "pack": { "file": file, "when-short": "repeat" } });
+    let dataset = || json!({ "dataset": { "file": file, "when-short": "repeat" } });
+    let trace = || json!({ "trace": { "file": file } });
+    if text.starts_with(['[', '{', '"']) {
+        let listed = text.strip_prefix('[');
+        let first = listed.unwrap_or(text).trim_start();
+        if first.starts_with(']') {
+            return Err(("the list is empty".to_owned(), kinds()));
+        }
+        return match Deserializer::from_str(first).into_iter::<Value>().next() {
+            Some(Ok(Value::String(_))) if listed.is_some() => Ok(pack()),
+            Some(Ok(Value::String(heading)))
+                if first.lines().next() == Some(&format!("\"{heading}\"")) =>
+            {
+                Ok(pack())
+            }
+            Some(Ok(Value::Object(entry))) => {
+                let has = |keys: &[&str]| keys.iter().any(|key| entry.contains_key(*key));
+                match () {
+                    () if has(&TALKS) => Ok(dataset()),
+                    () if has(&["prompt"]) && (listed.is_none() || has(&["output_tokens"])) => {
+                        Ok(pack())
+                    }
+                    () if has(&["prompt"]) => Ok(dataset()),
+                    () if has(&LENGTHS) && listed.is_none() => Ok(trace()),
+                    () => {
+                        let keys = entry.keys().map(|key| format!("`{key}`"));
+                        Err(lacks("its first entry", &keys.collect::<Vec<_>>()))
+                    }
+                }
+            }
+            // What reads the whole of it says where it is wrong.
+            _ if first.starts_with('"') => csv(first).map(|has| if has { pack() } else { trace() }),
+            _ => Ok(if listed.is_some() { dataset() } else { pack() }),
+        };
     }
-    if header.iter().any(|name| LENGTHS.contains(&name.as_str())) {
-        return Ok(json!({ "trace": { "file": file } }));
-    }
-    Err(wrong(kinds))
+    csv(text).map(|has| if has { pack() } else { trace() })
 }
+
+/// Whether the heading of a CSV file has prompts, rather than lengths.
+fn csv(text: &str) -> Result<bool, (String, String)> {
+    let first = text.lines().next().unwrap_or_default();
+    let names = |separator: char| -> Vec<String> {
+        let names = first.split(separator);
+        names
+            .map(|name| name.trim_matches(['"', ' ']).to_ascii_lowercase())
+            .collect()
+    };
+    let prompts = |names: &[String]| names.iter().any(|name| name == "prompt");
+    let lengths = |names: &[String]| names.iter().any(|name| LENGTHS.contains(&name.as_str()));
+    let header = names(',');
+    if prompts(&header) || lengths(&header) {
+        return Ok(prompts(&header));
+    }
+    for (separator, called) in [(';', "semicolons"), ('\t', "tabs")] {
+        let header = names(separator);
+        if prompts(&header) || lengths(&header) {
+            let what = format!("its columns are separated by {called}");
+            return Err((what, "save it with commas between the columns".to_owned()));
+        }
+    }
+    let header: Vec<String> = header
+        .iter()
+        .take(12)
+        .map(|name| format!("`{}`", cut(name)))
+        .collect();
+    Err(lacks("its first line", &header))
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(40) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+/// Says that a file has other names than those that are known.
+fn lacks(what: &str, names: &[String]) -> (String, String) {
+    (
+        format!(
+            "{what} has {}, but neither `prompt`, nor `conversations` or `messages`, nor lengths such as `input_length`",
+            if names.is_empty() { "no keys".to_owned() } else { names.join(", ") }
+        ),
+        "name a file of ShareGPT JSON, JSON Lines, CSV or a Mooncake trace; what holds the prompt must be named `prompt`"
+            .to_owned(),
+    )
+}
+
+/// Says why a file cannot be opened; what other tools take in its place is answered.
+fn not_there(file: &str, error: &io::Error) -> (String, String) {
+    let hint = match file {
+        _ if error.kind() != io::ErrorKind::NotFound => "make it readable",
+        _ if file.contains("://") => "download it first, and name the file",
+        "random" | "synthetic" | "sonnet" => {
+            "leave it out for random prompts: `--input-len N --output-len N`"
+        }
+        _ if file.contains("prompt_tokens=") => {
+            "leave it out for random prompts: `--input-len N --output-len N`"
+        }
+        _ if !file.contains('.') => "name a file: data sets are not downloaded by their name",
+        _ => "correct the path to a file of ShareGPT JSON, JSON Lines, CSV or a Mooncake trace",
+    };
+    let what = match error.kind() {
+        io::ErrorKind::NotFound => "there is no such file".to_owned(),
+        _ => error.to_string(),
+    };
+    (what, hint.to_owned())
+}
+
+/// How other files begin, what they are, and what makes one of them a file that can be read.
+const OTHERS: [(&[u8], &str, &str); 8] = [
+    (
+        b"\x1f\x8b",
+        "it is compressed with gzip",
+        "unpack it (`gunzip --keep FILE`) and name the file in it",
+    ),
+    (
+        b"\x28\xb5\x2f\xfd",
+        "it is compressed with zstd",
+        "unpack it (`zstd -d FILE`) and name the file in it",
+    ),
+    (
+        b"\xfd7zXZ",
+        "it is compressed with xz",
+        "unpack it (`xz --decompress --keep FILE`) and name the file in it",
+    ),
+    (
+        b"BZh",
+        "it is compressed with bzip2",
+        "unpack it (`bunzip2 --keep FILE`) and name the file in it",
+    ),
+    (
+        b"PK\x03\x04",
+        "it is a ZIP archive",
+        "unpack it (`unzip FILE`) and name a file of it",
+    ),
+    (
+        b"PAR1",
+        "it is a Parquet table",
+        "write its prompts as JSON Lines, an object with `prompt` a line",
+    ),
+    (
+        b"\xff\xfe",
+        "the file is UTF-16, not UTF-8",
+        "save the file as UTF-8",
+    ),
+    (
+        b"\xfe\xff",
+        "the file is UTF-16, not UTF-8",
+        "save the file as UTF-8",
+    ),
+];
+
+/// Names of conversations.
+pub(crate) const TALKS: [&str; 3] = ["conversations", "conversation", "messages"];
 
 /// Names of the lengths of prompts in traces.
 const LENGTHS: [&str; 3] = ["input_length", "input_tokens", "input_words"];
@@ -85,15 +252,86 @@ mod tests {
             of("t.csv", "timestamp_s,input_tokens,output_tokens\n0,4,5\n").unwrap()["trace"]
                 .is_object()
         );
+        let chat = "{\"messages\": [{\"role\": \"user\", \"content\": \"hi\"}]}\n";
         for (name, text) in [
-            ("a.txt", "hello\n"),
-            ("b.jsonl", "{\"text\": 1}\n"),
-            ("c.csv", "a,b\n1,2\n"),
+            ("m.jsonl", chat),
+            (
+                "c.jsonl",
+                "{\"conversations\": [{\"from\": \"human\", \"value\": \"hi\"}]}\n",
+            ),
+            ("l.json", "[\n  {\n \"prompt\": \"a\"}]"),
         ] {
-            let error = of(name, text).unwrap_err();
-            assert!(error.contains("neither ShareGPT"), "{error}");
+            assert!(of(name, text).unwrap()["dataset"].is_object(), "{name}");
+        }
+        for (name, text) in [
+            ("o.json", "[{\"prompt\": \"a\", \"output_tokens\": 3}]"),
+            ("t.json", "[\"a\", \"b\"]"),
+            ("t.jsonl", "\"a\"\n\"b\"\n"),
+            ("p.json", "{\n  \"prompt\": \"a\"\n}\n"),
+            ("q.csv", "\"Prompt\"\n\"a\"\n"),
+        ] {
+            assert!(of(name, text).unwrap()["pack"].is_object(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_none_of_them_is_told_what_it_is_and_what_to_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let of = |bytes: &[u8]| {
+            fs::write(&path, bytes).unwrap();
+            let error = dataset_prompts(path.to_str().unwrap()).unwrap_err();
+            format!("{} — {}", error.reason, error.hint)
+        };
+        for (bytes, what, hint) in [
+            (
+                b"hello\n".as_slice(),
+                "first line has `hello`",
+                "named `prompt`",
+            ),
+            (
+                b"{\"text\": 1}\n",
+                "first entry has `text`",
+                "named `prompt`",
+            ),
+            (
+                b"[{\"items\": []}]",
+                "first entry has `items`",
+                "named `prompt`",
+            ),
+            (b"a,b\n1,2\n", "first line has `a`, `b`", "named `prompt`"),
+            (
+                b"id;prompt\n1;a\n",
+                "separated by semicolons",
+                "with commas",
+            ),
+            (b"id\tprompt\n1\ta\n", "separated by tabs", "with commas"),
+            (b"", "is empty", "name a file"),
+            (b"\n \n", "is empty", "name a file"),
+            (b"[]", "the list is empty", "name a file"),
+            (b"\x1f\x8b\x08", "compressed with gzip", "gunzip --keep"),
+            (b"PAR1....PAR1", "a Parquet table", "JSON Lines"),
+            (b"\xff\xfe{\0", "UTF-16", "save the file as UTF-8"),
+            (
+                b"prompt\ncaf\xe9\n",
+                "line 2 is not UTF-8",
+                "save the file as UTF-8",
+            ),
+        ] {
+            let told = of(bytes);
+            assert!(told.contains(what) && told.contains(hint), "{told}");
+        }
+        for (name, hint) in [
+            ("https://example.org/a.json", "download it first"),
+            ("random", "--input-len"),
+            ("prompt_tokens=256,output_tokens=128", "--input-len"),
+            ("owner/name", "not downloaded by their name"),
+            ("none.json", "correct the path"),
+        ] {
+            let error = dataset_prompts(name).unwrap_err();
+            assert!(error.hint.contains(hint), "{error:?}");
         }
         let error = dataset_prompts(folder.path().to_str().unwrap()).unwrap_err();
-        assert!(error.contains("a folder"), "{error}");
+        assert!(error.reason.contains("a folder"), "{error:?}");
     }
 }

@@ -146,8 +146,12 @@ pub fn run_load_into(
     control: &Control,
     watch: &mut dyn FnMut(&Request, &[Chunk]) -> io::Result<()>,
 ) -> Result<LoadFiles, LoadError> {
-    let broken =
-        |e: &dyn std::fmt::Display| LoadError(format!("the tables cannot be written: {e}"));
+    // The writer of tables says `External:` before what the disk said.
+    let broken = |e: &dyn std::fmt::Display| {
+        let why = e.to_string();
+        let why = why.trim_start_matches("External: ");
+        LoadError(format!("the tables cannot be written: {why}"))
+    };
     let logs = logs(target, monitoring);
     let (prompts, prompt_set) = write_prompts(&spec.prompts, folder).map_err(|e| broken(&e))?;
     let mut ordered = Ordered::new(folder.to_owned(), WAITING_BYTES);

@@ -356,8 +356,9 @@ fn missing(key: &str) -> Problem {
 
 /// Takes the API key from an environment variable.
 fn api_key(variable: &str) -> Result<ApiKey, Failure> {
-    let remedy = || format!("run with `{variable}=… benchtrail run …`");
-    ApiKey::from_environment(variable).map_err(|e| Failure::failed(e).hint(remedy()))
+    let run = format!("run with `{variable}=… benchtrail run …`");
+    ApiKey::from_environment(variable)
+        .map_err(|e| Failure::failed(e).hint(ApiKey::remedy(variable, &run)))
 }
 
 /// Returns where the running server is reached, and what can be sampled beside the load. API and

@@ -63,7 +63,7 @@ mod workload;
 pub use apis::Delivery;
 pub use arrival::{Arrival, ClosedLoop, Gamma, Level, Process, Ramp, Rate, Steps};
 pub use client_health::{ClientHealth, ClientVerdict};
-pub use dataset::dataset_prompts;
+pub use dataset::{NoPrompts, dataset_prompts};
 pub use direct::{
     DirectArrival, DirectLoad, DirectPrompts, DirectSearch, DirectServer, TargetError, is_address,
     target_in_turn,

@@ -19,8 +19,8 @@ pub struct Summarizer {
     statuses: BTreeMap<RequestStatus, u64>,
     window: (Option<i64>, Option<i64>),
     any_client: bool,
-    output_tokens: i64,
-    prompt_tokens: i64,
+    output_tokens: Option<i64>,
+    prompt_tokens: Option<i64>,
     good: u64,
     structured: u64,
     valid: u64,
@@ -37,6 +37,11 @@ pub struct Summarizer {
     sent: Gaps,
 }
 
+/// Adds a count to a sum, which is unknown as soon as one of its parts is.
+fn count(sum: &mut Option<i64>, more: Option<i64>) {
+    *sum = sum.zip(more).map(|(sum, more)| sum.saturating_add(more));
+}
+
 impl Summarizer {
     /// Begins; what does not fit into memory goes into files without names in `folder`.
     pub fn new(slo: Slo, folder: &Path) -> Self {
@@ -46,8 +51,8 @@ impl Summarizer {
             statuses: BTreeMap::new(),
             window: (None, None),
             any_client: false,
-            output_tokens: 0,
-            prompt_tokens: 0,
+            output_tokens: Some(0),
+            prompt_tokens: Some(0),
             good: 0,
             structured: 0,
             valid: 0,
@@ -112,12 +117,8 @@ impl Summarizer {
         if row.status != RequestStatus::Ok {
             return Ok(());
         }
-        self.output_tokens = self
-            .output_tokens
-            .saturating_add(row.output_tokens.unwrap_or(0));
-        self.prompt_tokens = self
-            .prompt_tokens
-            .saturating_add(row.prompt_tokens.unwrap_or(0));
+        count(&mut self.output_tokens, row.output_tokens);
+        count(&mut self.prompt_tokens, row.prompt_tokens);
         self.good += u64::from(self.slo.kept(row));
         put(&mut self.ttft, ttft(row))?;
         put(
@@ -162,13 +163,14 @@ impl Summarizer {
             true => sample.distribution(),
             false => Ok(None),
         };
+        let both = self.output_tokens.zip(self.prompt_tokens);
         let bounded = self.slo.any();
         let measured = self.statuses.values().sum::<u64>();
         Ok(Summary {
             window_s,
             request_throughput: rate(ok),
-            output_throughput: rate(self.output_tokens as f64),
-            total_throughput: rate((self.output_tokens + self.prompt_tokens) as f64),
+            output_throughput: self.output_tokens.and_then(|n| rate(n as f64)),
+            total_throughput: both.and_then(|(out, prompt)| rate(out as f64 + prompt as f64)),
             output_tokens: self.output_tokens,
             prompt_tokens: self.prompt_tokens,
             schema_valid_rate: (self.structured > 0)
@@ -287,6 +289,32 @@ mod tests {
             first_chunk_tokens: Some(1),
             ..row(id)
         }
+    }
+
+    #[test]
+    fn tokens_that_nobody_counted_are_not_zero() {
+        let s = 1_000_000_000;
+        let mut rows = [
+            answered(0, RequestStatus::Ok, 0, s / 10, s / 2),
+            answered(1, RequestStatus::Ok, s / 2, s, 2 * s),
+            answered(2, RequestStatus::Timeout, s, 3 * s, 4 * s),
+        ];
+        rows[2].prompt_tokens = None;
+        // A request that was not answered does not count, so neither does what it lacks.
+        assert!(of(&rows, &[], &Slo::default()).total_throughput.is_some());
+        rows[1].prompt_tokens = None;
+        let summary = of(&rows, &[], &Slo::default());
+        assert_eq!(
+            (summary.prompt_tokens, summary.total_throughput),
+            (None, None)
+        );
+        assert!(summary.output_tokens.is_some() && summary.output_throughput.is_some());
+        rows[0].output_tokens = None;
+        let summary = of(&rows, &[], &Slo::default());
+        assert_eq!(
+            (summary.output_tokens, summary.output_throughput),
+            (None, None)
+        );
     }
 
     #[test]

@@ -84,14 +84,14 @@ pub struct Summary {
     pub window_s: Option<f64>,
     /// Answered requests per second.
     pub request_throughput: Option<f64>,
-    /// Output tokens of answered requests per second.
+    /// Output tokens of answered requests per second; `None` if one of them is not counted.
     pub output_throughput: Option<f64>,
-    /// Prompt and output tokens of answered requests per second.
+    /// Prompt and output tokens of answered requests per second; `None` if one of them is not counted.
     pub total_throughput: Option<f64>,
-    /// Output tokens of answered requests.
-    pub output_tokens: i64,
-    /// Prompt tokens of answered requests.
-    pub prompt_tokens: i64,
+    /// Output tokens of answered requests; `None` if nobody counted those of one request: a sum of the others is too small.
+    pub output_tokens: Option<i64>,
+    /// Prompt tokens of answered requests; `None` as for output tokens.
+    pub prompt_tokens: Option<i64>,
     /// Share of structured answers that keep their schema; `None` if none was asked for.
     pub schema_valid_rate: Option<f64>,
     /// First token − sent, ms.

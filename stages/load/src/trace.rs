@@ -114,6 +114,11 @@ pub(crate) fn rows_of(file: &str, bytes: Vec<u8>) -> Result<Vec<Recorded>, Strin
 
 /// Reads the rows of a trace; errors carry the line, from 1.
 fn parse(text: &str) -> Result<Vec<Recorded>, (usize, String)> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.trim_start().starts_with('[') {
+        let what = "a trace is an object a line, or CSV, and this is a list";
+        return Err((1, what.to_owned()));
+    }
     let mut lines = text
         .lines()
         .enumerate()

@@ -32,6 +32,10 @@ pub(crate) fn describe(
         Program::Installed(_) => EngineSource::Installed,
         Program::Running(_) => EngineSource::Running,
     };
+    let urls = match &engine.launch.program {
+        Program::Running(urls) => urls.all().to_vec(),
+        _ => Vec::new(),
+    };
     let passed_over = choice.passed_over.iter().map(|(name, missing)| PassedOver {
         engine: (*name).to_owned(),
         reasons: missing.iter().map(|u| u.reason.clone()).collect(),
@@ -44,6 +48,7 @@ pub(crate) fn describe(
             licence: engine.licence.clone(),
             homepage: engine.homepage.clone(),
             source: Some(source),
+            urls,
             packages: engine.packages.iter().map(package).collect(),
             passed_over: passed_over.collect(),
             definition: Some(json!(engine)),

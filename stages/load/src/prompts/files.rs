@@ -1,9 +1,10 @@
 //! Prompts and texts read from files.
 
 use pipeline::sources::NamedFiles;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::set::PromptError;
+use crate::dataset::TALKS;
 use crate::named_file;
 use crate::workload::{Corpus, Dataset, Pack};
 
@@ -57,7 +58,10 @@ pub(super) fn read_pack(
         let prompt = value
             .as_str()
             .or_else(|| value["prompt"].as_str())
-            .ok_or_else(|| wrong(format!("no `prompt` in {}", json!(value))))?;
+            .ok_or_else(|| match value.get("prompt") {
+                Some(_) => wrong("`prompt` is not a text".to_owned()),
+                None => wrong(format!("no `prompt`; there is {}", keys(&value))),
+            })?;
         let output = &value["output_tokens"];
         // A number of CSV is text.
         let tokens = output
@@ -167,11 +171,9 @@ pub(super) fn read_dataset(
     let wrong = |message: String| PromptError(format!("dataset {file}: {message}"));
     let mut conversations = Vec::new();
     for (place, record) in &records(&text).map_err(wrong)? {
-        let entries = ["conversations", "conversation", "messages"]
-            .into_iter()
-            .find_map(|key| record[key].as_array());
+        let entries = TALKS.into_iter().find_map(|key| record[key].as_array());
         let turns = match (entries, record["prompt"].as_str()) {
-            (Some(entries), _) => turns(entries),
+            (Some(entries), _) => turns(entries).map_err(|e| wrong(format!("{place}: {e}")))?,
             // A prompt that stands alone, with what was answered where it is there.
             (None, Some(prompt)) if !prompt.trim().is_empty() => {
                 let answers = ["completion", "response", "answer", "output"];
@@ -184,7 +186,8 @@ pub(super) fn read_dataset(
             (None, Some(_)) => Vec::new(),
             (None, None) => {
                 return Err(wrong(format!(
-                    "{place} has neither `conversations` nor `messages` nor `prompt`"
+                    "{place} has {}, but neither `conversations` nor `messages` nor `prompt`",
+                    keys(record)
                 )));
             }
         };
@@ -193,17 +196,40 @@ pub(super) fn read_dataset(
         }
     }
     if conversations.is_empty() {
-        return Err(wrong("the conversation is empty".to_owned()));
+        return Err(wrong(
+            "no entry has a text of `human` or `user`, or a `prompt` that is not empty".to_owned(),
+        ));
     }
     Ok(conversations)
 }
 
+/// Names the keys of an entry, or what it is.
+fn keys(entry: &Value) -> String {
+    match entry {
+        Value::Object(object) if !object.is_empty() => {
+            let named = object.keys().take(12).map(|key| format!("`{key}`"));
+            named.collect::<Vec<_>>().join(", ")
+        }
+        Value::Object(_) => "no keys".to_owned(),
+        Value::Array(_) => "a list".to_owned(),
+        Value::String(_) => "a text".to_owned(),
+        _ => format!("`{entry}`"),
+    }
+}
+
 /// Takes the human turns, each with the answer that follows it; several in a row are one.
-fn turns(entries: &[Value]) -> Vec<Turn> {
+fn turns(entries: &[Value]) -> Result<Vec<Turn>, String> {
     let mut turns: Vec<Turn> = Vec::new();
     for entry in entries {
         let text = |keys: [&str; 2]| keys.into_iter().find_map(|key| entry[key].as_str());
-        let (Some(who), Some(said)) = (text(["from", "role"]), text(["value", "content"])) else {
+        let (Some(who), said) = (text(["from", "role"]), text(["value", "content"])) else {
+            continue;
+        };
+        let Some(said) = said else {
+            // Without it the conversation would be another one.
+            if matches!(who, "human" | "user") && entry["content"].is_array() {
+                return Err("`content` is a list of parts, and only a text can be sent: write the text itself".to_owned());
+            }
             continue;
         };
         match who {
@@ -225,5 +251,5 @@ fn turns(entries: &[Value]) -> Vec<Turn> {
             _ => {}
         }
     }
-    turns
+    Ok(turns)
 }

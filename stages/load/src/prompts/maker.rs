@@ -379,7 +379,12 @@ impl<'a> Maker<'a> {
                 } else {
                     prompt.index
                 };
-                let row = rows.get(at as usize).ok_or_else(|| wrong("row"))?;
+                let row = rows.get(at as usize).ok_or_else(|| {
+                    let (n, had) = (prompt.index, rows.len());
+                    PromptError(format!(
+                        "request {n} has no row in the trace, which has {had} and is never repeated; lower the number of requests to {had}"
+                    ))
+                })?;
                 prompt.output_tokens = row.output_tokens.unwrap_or(prompt.output_tokens);
                 let length = match (self.counter, row.input_tokens) {
                     (Some(_), Some(tokens)) => (Unit::Tokens, tokens.round().max(1.0) as u32),

@@ -383,14 +383,17 @@ impl Drawn {
         if needed <= free / 2 {
             return Ok(());
         }
-        let gigabytes = |bytes: u64| bytes as f64 / 1e9;
+        let size = |bytes: u64| match bytes {
+            1_000_000_000.. => format!("{:.1} GB", bytes as f64 / 1e9),
+            _ => format!("{:.1} MB", bytes as f64 / 1e6),
+        };
         Err(PromptError(format!(
-            "the prompts of {} requests need about {:.1} GB, and {} has {:.1} GB free; measure fewer \
-             requests, or set TMPDIR to a folder on a larger disk",
+            "the prompts of {} requests need about {}, and {} has {} free; measure fewer requests, or make room \
+             there (without --out it is the folder that TMPDIR names)",
             self.planned,
-            gigabytes(needed),
+            size(needed),
             self.folder.display(),
-            gigabytes(free)
+            size(free)
         )))
     }
 }

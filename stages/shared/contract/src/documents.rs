@@ -68,6 +68,9 @@ pub struct EngineIdentity {
     pub homepage: Option<String>,
     /// Where it comes from; `None` if the document does not say.
     pub source: Option<EngineSource>,
+    /// The URLs of servers that run already. Nothing else tells two of them apart: what they run, and on what, is unknown.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub urls: Vec<String>,
     /// The packages it comes in.
     pub packages: Vec<PinnedPackage>,
     /// Engines that were preferred and that this machine cannot run.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use net::ApiKey;
 use pipeline::suggest::remedy;
 use pipeline::{Json, Problem};
 use regex_lite::Regex;
@@ -46,7 +47,11 @@ impl Engine {
                         .hint("a boolean takes `when-true` and `when-false`"),
                 );
             }
-            if let Some(name) = setting.environment.keys().find(|name| !is_variable(name)) {
+            if let Some(name) = setting
+                .environment
+                .keys()
+                .find(|name| !ApiKey::is_variable(name))
+            {
                 problems.push(at(
                     "environment",
                     format!("`{name}` cannot be the name of an environment variable"),
@@ -265,7 +270,7 @@ impl Engine {
     fn launch_problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         let name = self.launch.api_key_env.as_ref();
-        if name.is_some_and(|name| !is_variable(name)) {
+        if name.is_some_and(|name| !ApiKey::is_variable(name)) {
             // Not repeated: what is here by mistake is the key itself.
             let message = "`api-key-env` must be the name of an environment variable";
             problems.push(
@@ -447,13 +452,6 @@ impl Model {
             Err(problems)
         }
     }
-}
-
-/// Returns whether a text can be the name of an environment variable.
-fn is_variable(text: &str) -> bool {
-    !text.starts_with(|c: char| c.is_ascii_digit())
-        && !text.is_empty()
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
 /// Returns whether a relative path has only plain parts.

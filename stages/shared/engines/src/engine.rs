@@ -226,7 +226,8 @@ impl Launch {
             return Ok(None);
         };
         let key = ApiKey::from_environment(variable).map_err(|e| {
-            Failure::failed(e).hint(format!("run with `{variable}=… benchtrail run …`"))
+            let run = format!("run with `{variable}=… benchtrail run …`");
+            Failure::failed(e).hint(ApiKey::remedy(variable, &run))
         })?;
         Ok(Some(key))
     }

@@ -9,17 +9,23 @@ pub struct ApiKey(String);
 /// What stands where a key stood.
 const MASK: &str = "[API key]";
 
+/// Says that a text cannot name a variable, without the text.
+const NOT_A_NAME: &str = "what should name the environment variable of the API key is no such name (it is not shown, because it may be the key)";
+
 impl ApiKey {
     /// Takes the key from an environment variable, without white space around it.
     ///
     /// # Errors
     /// One sentence that names the variable, if it is not set, empty, or holds what cannot
-    /// are in a header.
+    /// be in a header.
     #[expect(
         clippy::disallowed_methods,
         reason = "a secret comes from the environment and from nowhere else"
     )]
     pub fn from_environment(variable: &str) -> Result<Self, String> {
+        if !Self::is_variable(variable) {
+            return Err(NOT_A_NAME.to_owned());
+        }
         let value = std::env::var_os(variable).ok_or_else(|| {
             format!(
                 "the environment variable `{variable}`, which should hold the API key, is not set"
@@ -30,6 +36,21 @@ impl ApiKey {
                 "the environment variable `{variable}` does not hold an API key that can be sent in a header"
             )
         })
+    }
+
+    /// Whether a text can name an environment variable. What cannot may be the key itself: repeat it nowhere.
+    pub fn is_variable(text: &str) -> bool {
+        let first = text.bytes().next();
+        first.is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
+            && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+    }
+
+    /// Says what to do about a variable from which the key could not be taken; `run` is a command with it.
+    pub fn remedy(variable: &str, run: &str) -> String {
+        match Self::is_variable(variable) {
+            true => run.to_owned(),
+            false => "put the key into an environment variable (`export MY_KEY=…`) and give its name: MY_KEY".to_owned(),
+        }
     }
 
     /// Makes a key of a text; `None` if it is empty or holds anything but visible ASCII.
@@ -73,6 +94,21 @@ impl fmt::Debug for ApiKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_in_the_place_of_its_variable_is_not_repeated() {
+        for key in ["sk-proj-1", "", "1KEY", "a b", "k=v"] {
+            let told = ApiKey::from_environment(key).unwrap_err();
+            assert!(key.is_empty() || !told.contains(key), "{told}");
+            assert!(ApiKey::remedy(key, "export it").contains("MY_KEY"));
+        }
+        assert!(
+            ApiKey::from_environment("NOT_SET_AT_ALL")
+                .unwrap_err()
+                .contains("NOT_SET_AT_ALL")
+        );
+        assert_eq!(ApiKey::remedy("MY_KEY", "export it"), "export it");
+    }
 
     #[test]
     fn a_key_is_not_printed_even_for_debugging() {

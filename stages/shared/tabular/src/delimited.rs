@@ -41,6 +41,18 @@ pub(crate) fn read(bytes: &[u8], separator: u8) -> Result<Sheet, Unreadable> {
             });
         }
     }
+    // An open quote takes all further lines into its field, which is then the last one.
+    let quotes = bytes.iter().filter(|byte| **byte == b'"').count();
+    if let Some(last) = lines
+        .last()
+        .filter(|last| last.len() > 1 && quotes % 2 == 1)
+    {
+        let message = "a quote opens here and is never closed";
+        return Err(
+            Unreadable::new(message, "close it; a quote within a text is written twice")
+                .at(last.start + 1),
+        );
+    }
     Ok(Sheet {
         units: vec![None; names.len()],
         names,

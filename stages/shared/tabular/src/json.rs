@@ -179,7 +179,11 @@ impl<'a> Cursor<'a> {
                 let line = rest.lines().nth(error.line().saturating_sub(1));
                 let start =
                     line.map_or(rest.len(), |l| l.as_ptr() as usize - rest.as_ptr() as usize);
-                let at = self.at + start + error.column().saturating_sub(1);
+                // What lacks its end is wrong where it begins: the end of the file tells nothing.
+                let at = match error.is_eof() {
+                    true => self.at,
+                    false => self.at + start + error.column().saturating_sub(1),
+                };
                 let text = error.to_string();
                 let message = text.split(" at line ").next().unwrap_or(&text).to_owned();
                 Err(self.wrong_at(at, message, "correct the JSON; it may be cut off"))

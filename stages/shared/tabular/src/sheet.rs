@@ -204,7 +204,14 @@ mod tests {
             (Format::Json, "[{\"a\": 1},", "f:1:11: ", "does not end"),
             (Format::Json, "{\"a\": 1}\n[2]\n", "f:2: ", "not an object"),
             (Format::Json, "hello", "f:1:1: ", "neither objects"),
-            (Format::Json, "{\"a\": {}}\n{\"a\"", "f:2:", "EOF"),
+            (Format::Json, "{\"a\": {}}\n{\"a\"", "f:2:1: ", "EOF"),
+            (Format::Json, "{\"a\": 1}\n{\"a\": 2\n\n", "f:2:1: ", "EOF"),
+            (
+                Format::Csv,
+                "a,b\n1,\"x\"\n2,\"y\n3,z\n",
+                "f:3: ",
+                "never closed",
+            ),
             (Format::Parquet, "PAR1", "f: ", ""),
         ] {
             let error = read(format, bytes.as_bytes(), None).unwrap_err().of("f");
