@@ -13,17 +13,7 @@ fn written(project: &Project, name: &str) -> String {
 fn every_study_that_init_writes_is_short_and_planned() {
     let many: &[(&str, &[&str])] = &[
         ("plain", &[]),
-        (
-            "levels",
-            &[
-                "--clients",
-                "1,8,64",
-                "--repetitions",
-                "5",
-                "--requests",
-                "32",
-            ],
-        ),
+        ("levels", &["--clients", "1,8,64", "--repetitions", "5"]),
         ("rates", &["--rates", "0.5,2,4"]),
         ("workloads", &["--workloads", "short-decode,shared-prefix"]),
         ("once", &["--repetitions", "1", "--clients", "1"]),
@@ -44,6 +34,23 @@ fn every_study_that_init_writes_is_short_and_planned() {
     assert!(written(&project, "plain").lines().count() <= 25);
     assert!(written(&project, "levels").contains("clients: [1, 8, 64]"));
     assert!(written(&project, "levels").contains("design: {blocks: 5}"));
+    // Every client of the largest level has requests to send.
+    assert!(written(&project, "levels").contains("requests-per-client: 8"));
+    let few = project.run([
+        "init",
+        "few",
+        "--yes",
+        "--clients",
+        "1,64",
+        "--requests",
+        "32",
+    ]);
+    assert_eq!(few.code, Some(2), "{}", few.stderr);
+    assert!(
+        few.stderr.contains("give `--requests 64` or more"),
+        "{}",
+        few.stderr
+    );
     assert!(written(&project, "rates").contains("poisson: {rate: \"${rate}\"}"));
 }
 

@@ -38,9 +38,9 @@ pub(crate) struct InitArgs {
     /// Levels of Poisson arrivals in requests per second, separated by commas.
     #[arg(long, value_name = "R,…", value_delimiter = ',', value_parser = super::values::parse_rate)]
     pub(crate) rates: Vec<f64>,
-    /// Measured requests in each cell.
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = super::values::parse_positive::<u64>)]
-    pub(crate) requests: u64,
+    /// Measured requests in each cell [default: 16; with a level of more clients, 8 for each client].
+    #[arg(long, value_name = "N", value_parser = super::values::parse_positive::<u64>)]
+    pub(crate) requests: Option<u64>,
     /// Number of repetitions, each with a new launch of the server.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = super::values::parse_positive::<u32>)]
     pub(crate) repetitions: u32,

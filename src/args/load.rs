@@ -104,7 +104,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "SPAN", value_parser = parse_duration, aliases = ["max-seconds", "benchmark-duration"],
           conflicts_with_all = ["search", "burst"], help_heading = "Arrivals")]
     pub(crate) duration: Option<String>,
-    /// Number of requests to measure [default: 64; with --duration, --steps or --ramp, as many as fit;
+    /// Number of requests to measure [default: 64, or one for each client of --concurrency if there are more; with --duration, --steps or --ramp, as many as fit;
     /// with --trace, all].
     #[arg(long, value_name = "N", visible_alias = "num-prompts", aliases = ["num-requests", "request-count", "max-requests"],
           help_heading = "Arrivals", value_parser = parse_positive::<u64>, allow_negative_numbers = true)]

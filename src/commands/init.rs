@@ -120,10 +120,34 @@ fn wish(arguments: &InitArgs, asks: bool) -> Result<Wish, Stop> {
         name,
         server,
         workloads,
+        extent: extent(arguments, &levels)?,
         levels,
-        extent: format!("requests: {}", arguments.requests),
         repetitions: arguments.repetitions,
     })
+}
+
+/// Measured requests of a cell, if nothing else says how many.
+const REQUESTS: u64 = 16;
+
+fn most_clients(levels: &Levels) -> u64 {
+    match levels {
+        Levels::Clients(clients) => clients.iter().max().copied().map_or(0, u64::from),
+        Levels::Rates(_) | Levels::As(_) => 0,
+    }
+}
+
+/// Returns the line that says how many requests, so that every client of the largest level has some to send.
+fn extent(arguments: &InitArgs, levels: &Levels) -> Result<String, Stop> {
+    let most = most_clients(levels);
+    match arguments.requests {
+        Some(requests) if requests < most => Err(Stop::usage(format!(
+            "{requests} requests are fewer than {most} clients, so {most} clients would never send at once"
+        ))
+        .hint(format!("give `--requests {most}` or more, or leave it out"))),
+        Some(requests) => Ok(format!("requests: {requests}")),
+        None if most > REQUESTS => Ok("requests-per-client: 8".to_owned()),
+        None => Ok(format!("requests: {REQUESTS}")),
+    }
 }
 
 /// Takes server, requests and arrivals from what a run of `load` wrote down.
@@ -161,15 +185,20 @@ fn from_load(arguments: &InitArgs, name: String, folder: &Path) -> Result<Wish, 
                 .unwrap_or_else(|| study.model.clone()),
         },
         workloads,
-        levels,
         extent: match (&stage["requests"], stage["duration"].as_str()) {
-            (Value::Number(requests), None) => format!("requests: {requests}"),
+            (Value::Number(requests), None)
+                if arguments.requests.is_none()
+                    && requests.as_u64() >= Some(most_clients(&levels)) =>
+            {
+                format!("requests: {requests}")
+            }
             (Value::Number(requests), Some(duration)) => {
                 format!("requests: {requests}\n    duration: {duration}")
             }
             (_, Some(duration)) => format!("duration: {duration}"),
-            _ => format!("requests: {}", arguments.requests),
+            _ => extent(arguments, &levels)?,
         },
+        levels,
         repetitions: arguments.repetitions,
     })
 }

@@ -13,7 +13,7 @@ use crate::wire::Address;
 use crate::workload::{Count, OutputMode, Range};
 use contract::Api;
 
-/// Requests of a run that says nothing about their number.
+/// Requests of a run that says nothing about their number, unless it has more clients.
 const REQUESTS: u64 = 64;
 
 /// Requests of each probe of a search that says nothing about their number.
@@ -210,6 +210,10 @@ impl DirectLoad {
                 _,
             ) => None,
             (_, Some(_)) => Some(REQUESTS_OF_A_PROBE),
+            // Each client has one to send.
+            (DirectArrival::ClosedLoop { clients }, None) => {
+                Some(REQUESTS.max(u64::from(*clients)))
+            }
             (_, None) => Some(REQUESTS),
         }
     }

@@ -14,7 +14,7 @@ use pipeline::stage::{
 };
 use serde_json::json;
 
-use self::planned::{count_requests, find_workload, no_tokens_there, pin_trace};
+use self::planned::{count_requests, find_workload, idle_clients, no_tokens_there, pin_trace};
 use crate::arrival::Arrival;
 use crate::extent;
 use crate::figure::figure;
@@ -103,6 +103,7 @@ impl StageKind for Load {
             in_sessions,
             &mut problems,
         );
+        problems.extend(idle_clients(&arrival, &settings));
         match workload {
             Ok(workload) => {
                 problems.extend(no_tokens_there(&workload, settings.api));

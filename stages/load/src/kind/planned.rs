@@ -87,6 +87,30 @@ pub(super) fn count_requests(
     }
 }
 
+/// Finds a closed loop of which some clients never send: its rows would stand under a number of clients that
+/// the server never had.
+pub(super) fn idle_clients(arrival: &Arrival, settings: &Settings) -> Option<Problem> {
+    // The probes of a search begin with more requests of their own.
+    let clients = arrival.clients().filter(|_| settings.search.is_none())?;
+    let (key, each, count) = match (settings.sessions, settings.requests) {
+        (Some(sessions), _) => ("sessions", "sessions", sessions),
+        (None, requests) => ("requests", "requests", requests?),
+    };
+    if count == 0 || count >= u64::from(clients) {
+        return None;
+    }
+    let message = format!(
+        "{count} {each} are fewer than the {clients} clients, so {clients} clients never send at once"
+    );
+    let hint = match key {
+        "requests" => format!(
+            "measure {clients} requests or more; `requests-per-client: 8` follows the number of clients"
+        ),
+        _ => format!("measure {clients} sessions or more"),
+    };
+    Some(Problem::at(&[key], message).hint(hint))
+}
+
 /// Finds a mistake that is known before any server runs: an API without a tokenize endpoint.
 pub(super) fn no_tokens_there(workload: &Workload, api: Option<Api>) -> Option<Problem> {
     let api = api.filter(|api| matches!(api, Api::OllamaGenerate | Api::OllamaChat))?;

@@ -85,7 +85,9 @@ fn a_pack_that_is_too_small_or_cannot_be_read_is_told_while_planning() {
     let told = |text: &str, requests: u64| {
         std::fs::write(&file, text).unwrap();
         let workload = json!({"prompts": {"pack": {"file": file}}, "output": {"tokens": 4}});
-        let change = json!({"workload": workload, "requests": requests, "warmup": 1});
+        let change = json!({
+            "workload": workload, "requests": requests, "warmup": 1, "arrival": "sequential",
+        });
         let problems = Load
             .canonical(&settings(&change), &Reading::default())
             .err()
@@ -105,6 +107,28 @@ fn a_pack_that_is_too_small_or_cannot_be_read_is_told_while_planning() {
     );
     assert!(told("{\"prompt\": \"a\"}\nnot json\n", 1).contains("line 2: column 2 is not JSON"));
     assert!(told("\n", 1).contains("holds no prompts"));
+}
+
+#[test]
+fn clients_that_never_send_are_told_while_planning() {
+    let told = |change: &Json| {
+        let problems = Load.canonical(&settings(change), &Shelf).err();
+        let problems = problems.unwrap_or_default().into_iter();
+        problems.map(|p| p.message).collect::<Vec<_>>().join("; ")
+    };
+    let with = |key: &str, count: u64| {
+        let mut change = json!({"arrival": {"closed-loop": {"clients": 8}}, "requests": null});
+        change[key] = json!(count);
+        change
+    };
+    assert_eq!(
+        told(&with("requests", 7)),
+        "7 requests are fewer than the 8 clients, so 8 clients never send at once"
+    );
+    assert_eq!(told(&with("requests", 8)), "");
+    assert_eq!(told(&with("requests-per-client", 1)), "");
+    let open = json!({"arrival": {"poisson": {"rate": 100}}, "requests": 2});
+    assert_eq!(told(&open), "");
 }
 
 #[test]
