@@ -153,6 +153,9 @@ fn remedy(path: &Path, thing: Thing, wanted: Wanted) -> String {
         (Thing::Load, Wanted::Experiment) => {
             format!("`benchtrail init NAME --from-load {name}` writes an experiment for this load")
         }
+        (Thing::Load, Wanted::Report) if path.join("report.md").is_file() => {
+            format!("give `{}`", shown(&path.join("report.md")))
+        }
         (Thing::Load, Wanted::Report) => format!("`benchtrail report {name}` renders one"),
         (_, Wanted::Shared) => format!("give {}", meant(wanted)),
         (Thing::Bundle | Thing::Load, Wanted::Run) => {

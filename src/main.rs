@@ -26,6 +26,7 @@ mod reasons;
 mod registry;
 mod rented;
 mod room;
+mod same_name;
 mod session;
 mod shard;
 mod shared;

@@ -74,6 +74,43 @@ const SAYINGS: &[(&str, &str)] = &[
         "--hf-split",
         "download the data set and name its file: `--dataset FILE`",
     ),
+    (
+        "--synthetic-input-tokens-mean",
+        "`--input-len N`; with both ends, `--input-len 96..160`",
+    ),
+    (
+        "--synthetic-input-tokens-stddev",
+        "give both ends: `--input-len 96..160`",
+    ),
+    (
+        "--prompt-input-tokens-mean",
+        "`--input-len N`; with both ends, `--input-len 96..160`",
+    ),
+    ("--output-tokens-mean", "`--output-len N`"),
+    (
+        "--output-tokens-stddev",
+        "give both ends: `--output-len 96..160`",
+    ),
+    (
+        "--extra-body",
+        "a workload says how answers are sampled: write `workloads/NAME.yaml` and give `--workload NAME`",
+    ),
+    (
+        "--extra-inputs",
+        "a workload says how answers are sampled: write `workloads/NAME.yaml` and give `--workload NAME`",
+    ),
+    (
+        "--temperature",
+        "a workload says how answers are sampled: write `workloads/NAME.yaml` and give `--workload NAME`",
+    ),
+    (
+        "--top-p",
+        "a workload says how answers are sampled: write `workloads/NAME.yaml` and give `--workload NAME`",
+    ),
+    (
+        "--api-key",
+        "name the variable that holds the key, so that it is not in your shell's history: `--api-key-env MY_KEY`",
+    ),
     ("--ramp-up-strategy", "`--ramp FROM:TO:SECONDS`"),
     ("--ramp-up-start-rps", "`--ramp FROM:TO:SECONDS`"),
     ("--ramp-up-end-rps", "`--ramp FROM:TO:SECONDS`"),

@@ -202,7 +202,7 @@ fn calls_for_nothing(clients: usize) -> Option<[u64; 2]> {
         "experiment: many\nseed: 3\naxes: {{clients: {{from: 1, to: {clients}}}}}\nsimulated-servers:\n  fast: {{slots: 4, \
          prefill: {{fixed: 2 ms}}, decode: {{fixed: 1 ms}}, noise: {{step: 0.05}}}}\nworkloads:\n  short: {{prompts: \
          {{words: {{length: 6}}}}, output: {{tokens: 4}}}}\nstages:\n  load: {{kind: load, simulate: {{server: fast}}, over: \
-         [clients], workload: short, arrival: {{closed-loop: {{clients: \"${{clients}}\"}}}}, requests: 4}}\n  checks: {{kind: \
+         [clients], workload: short, arrival: {{closed-loop: {{clients: \"${{clients}}\"}}}}, requests-per-client: 1}}\n  checks: {{kind: \
          verify, needs: [load], gates: [{{gate: row-status}}]}}\n"
     );
     fs::write(project.path().join("many.yaml"), study).expect("a file");

@@ -121,6 +121,104 @@ fn a_value_in_another_spelling_is_met_with_ours() {
 }
 
 #[test]
+fn a_key_of_another_tool_is_met_with_ours() {
+    let project = written();
+    let more = |key: &str| format!("requests: 16\n    {key}: 1");
+    for (to, hint) in [
+        (more("max_requests"), "hint: write `requests`\n"),
+        (more("Num_Prompts"), "hint: write `requests`\n"),
+        (
+            more("max_concurrency"),
+            "hint: write `arrival: {closed-loop: {clients: N}}`\n",
+        ),
+        (more("input_len"), "hint: it is a key of the workload: "),
+        (more("depends_on"), "hint: write `needs: [STAGE]`\n"),
+        (more("deps"), "hint: write `needs: [STAGE]`\n"),
+        (more("foreach"), "hint: write `over: [AXIS]`"),
+        (more("cmd"), "hint: it is a key of a stage of kind `run`"),
+        (
+            more("target"),
+            "hint: it is the engine of the provision stage",
+        ),
+    ] {
+        let told = planned(&project, "requests: 16", &to);
+        assert!(told.contains(hint), "{to}: {told}");
+    }
+    for (from, to, hint) in [
+        ("stages:\n", "services:\n", "hint: write `stages`\n"),
+        ("axes:\n", "strategy:\n", "hint: write `axes`\n"),
+        (
+            "needs: [machine]}",
+            "needs: [machine], settings: {--ctx-size: 4096}}",
+            "hint: write `context`: that is the setting for the engine's option `--ctx-size`",
+        ),
+        (
+            "needs: [machine]}",
+            "needs: [machine], settings: {n_threads: 4, ctx_size: 4096}}",
+            "hint: write `context`: that is the setting for the engine's option `ctx_size`",
+        ),
+    ] {
+        let told = planned(&project, from, to);
+        assert!(told.contains(hint), "{to}: {told}");
+    }
+}
+
+#[test]
+fn the_id_of_a_model_is_met_with_a_definition_that_plans() {
+    let project = written();
+    let model = "model: smollm2-135m-instruct";
+    let told = planned(&project, model, "model: Org/Model-1B");
+    let served = "served: {title: Served, weights: {named: {id: Org/Model-1B}}}";
+    assert!(
+        told.contains(served) && told.contains("write `model: served`"),
+        "{told}"
+    );
+    let study = fs::read_to_string(project.path().join("mine.yaml")).expect("it is written");
+    let study = study
+        .replace("llama-cpp, model: smollm2-135m-instruct", "there, model: served")
+        .replace("axes:\n", &format!(
+            "models:\n  {served}\nengines:\n  there: {{extends: openai, api: openai-chat, launch: {{program: {{running: \
+             \"http://127.0.0.1:1\"}}}}}}\naxes:\n"
+        ));
+    fs::write(project.path().join("mended.yaml"), study).expect("a file");
+    project.run(["plan", "mended.yaml"]).ok();
+}
+
+/// Two experiments of one name write to one place.
+#[test]
+fn a_run_that_replaces_the_report_of_another_experiment_says_so() {
+    let project = Project::new();
+    let study =
+        fs::read_to_string(project.path().join("experiments/simulated.yaml")).expect("shipped");
+    let run = |file: &str| {
+        fs::create_dir_all(project.path().join("experiments/b c")).expect("a folder");
+        fs::write(project.path().join(file), &study).expect("a file");
+        project.run(["run", file, "--smoke"])
+    };
+    let replaces = "is named `simulated`, too: this run replaces its report";
+    let first = run("experiments/simulated.yaml");
+    assert!(!first.stderr.contains(replaces), "{}", first.stderr);
+    let other = run("experiments/b c/mine.yaml");
+    assert!(
+        other
+            .stderr
+            .contains(&format!("experiments/simulated.yaml {replaces}")),
+        "{}",
+        other.stderr
+    );
+    // What is printed to be copied can be: the path has a space.
+    assert!(
+        other
+            .stdout
+            .contains("benchtrail plan 'experiments/b c/mine.yaml' --smoke"),
+        "{}",
+        other.stdout
+    );
+    let again = run("experiments/b c/mine.yaml");
+    assert!(!again.stderr.contains(replaces), "{}", again.stderr);
+}
+
+#[test]
 fn a_line_that_is_indented_wrongly_is_named() {
     let project = written();
     for (from, to, hint) in [
@@ -145,6 +243,36 @@ fn a_line_that_is_indented_wrongly_is_named() {
             "hint: line 14 is indented by 3, and no line above it is",
         ),
         ("\"${clients}\"", "\"${clients}", "lack its closing quote?"),
+        (
+            "    workload:",
+            "\u{a0}\u{a0}\u{a0}\u{a0}workload:",
+            "hint: the character U+00A0 at 14:1 looks like a space",
+        ),
+        (
+            "requests: 16",
+            "requests: 1\0006",
+            "hint: the character U+0000 at 16:16 cannot be seen",
+        ),
+        (
+            "\"${clients}\"",
+            "\u{201c}${clients}\u{201d}",
+            "only straight quotes are quotes: write `\"${clients}\"`\n",
+        ),
+        (
+            "over: [clients]",
+            "over: [*]",
+            "hint: put it in quotes if it is text",
+        ),
+        (
+            "over: [clients]",
+            "over: *",
+            "hint: put it in quotes if it is text",
+        ),
+        (
+            "kind: provision, engine",
+            "kind: provision engine",
+            "hint: put a comma before `engine`\n",
+        ),
     ] {
         let told = planned(&project, from, to);
         assert!(told.contains(hint), "{to}: {told}");
@@ -472,7 +600,7 @@ fn an_argument_of_load_in_another_form_is_met_with_ours() {
         ),
         (
             vec![":8000"],
-            "must begin with http://",
+            "127.0.0.1:8000",
             "write http://127.0.0.1:8000\n",
         ),
         (

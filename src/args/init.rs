@@ -38,7 +38,7 @@ pub(crate) struct InitArgs {
     /// Levels of Poisson arrivals in requests per second, separated by commas.
     #[arg(long, value_name = "R,…", value_delimiter = ',', value_parser = super::values::parse_rate)]
     pub(crate) rates: Vec<f64>,
-    /// Measured requests in each cell [default: 16; with a level of more clients, 8 for each client].
+    /// Measured requests in each cell [default: 16; if a level has more clients, 8 for each client].
     #[arg(long, value_name = "N", value_parser = super::values::parse_positive::<u64>)]
     pub(crate) requests: Option<u64>,
     /// Number of repetitions, each with a new launch of the server.

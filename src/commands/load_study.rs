@@ -93,6 +93,24 @@ impl LoadStudy {
             return Err(Stop::usage(format!("{}: {what}", folder.display()))
                 .hint("give the folder that `benchtrail load --out DIR` has written"));
         }
+        if !path.exists() && folder.join("sweep.json").is_file() {
+            let levels = fs::read_dir(folder).into_iter().flatten().flatten();
+            let levels = levels.map(|entry| entry.path());
+            let mut levels: Vec<String> = levels
+                .filter(|level| level.join(FILE).is_file())
+                .map(|level| level.display().to_string())
+                .collect();
+            levels.sort();
+            let what = format!(
+                "{} holds several levels, and a study begins with one",
+                folder.display()
+            );
+            let hint = format!(
+                "name one of {}; `--clients` or `--rates` then says which levels the study has",
+                levels.join(", ")
+            );
+            return Err(Stop::usage(what).hint(hint));
+        }
         let text = artifacts::regular::read_text(&path).map_err(|e| {
             Stop::usage(format!("{}: {e}", path.display()))
                 .hint("give the folder that `benchtrail load --out DIR` has written")

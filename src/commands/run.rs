@@ -26,11 +26,12 @@ use crate::project::shown;
 use crate::quiet;
 use crate::rented;
 use crate::room;
+use crate::same_name;
 use crate::session::{Session, plan_options};
 use crate::shared::{Shared, chosen_name, push_json, push_lines};
 use crate::stopper::Token;
 use crate::terminal::{complain, say};
-use crate::trust;
+use crate::trust::{self, quoted};
 
 /// Cells in trouble that are named at the end; the ledger has them all.
 const TROUBLE_SHOWN: usize = 10;
@@ -89,6 +90,16 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
         Some(file) => Some(file.clone()),
         None => events_file(&session),
     };
+    if let (None, Some(events)) = (&arguments.report, &events)
+        && let Some(other) = same_name::other(events, &session.experiment.file)
+    {
+        complain(&format!(
+            "warning: {} is named `{}`, too: this run replaces its report; give one of them another name (`experiment: …`), \
+             or this report another place with `--report FILE`",
+            shown(&other),
+            session.experiment.name
+        ));
+    }
     // Without an event log nobody can see the run, and nobody can stop it from a page.
     let folder = events.as_deref().and_then(Path::parent);
     let token = folder.and_then(Token::new);
@@ -558,7 +569,7 @@ fn tell_answers(claims: &[Answer], reports: &[PathBuf]) {
 
 /// Names the commands that a reader of the summary wants next.
 fn tell_next(arguments: &RunArgs, session: &Session, reports: &[PathBuf]) {
-    let file = shown(&session.experiment.file);
+    let file = quoted(&shown(&session.experiment.file));
     let profile = match &session.experiment.profile {
         Some(profile) if profile == "smoke" => " --smoke".to_owned(),
         Some(profile) => format!(" --profile {profile}"),
@@ -571,8 +582,8 @@ fn tell_next(arguments: &RunArgs, session: &Session, reports: &[PathBuf]) {
     {
         Some((report, (line, number))) => {
             say(&format!(
-                "  benchtrail why {}:{line} '{number}'",
-                shown(report)
+                "  benchtrail why {} '{number}'",
+                quoted(&format!("{}:{line}", shown(report)))
             ));
         }
         None => say(&format!("  benchtrail status {file}{profile}")),
@@ -581,7 +592,7 @@ fn tell_next(arguments: &RunArgs, session: &Session, reports: &[PathBuf]) {
         .experiment
         .set
         .iter()
-        .map(|(k, v)| format!(" --set {k}={v}"))
+        .map(|(k, v)| format!(" --set {}", quoted(&format!("{k}={v}"))))
         .collect();
     say(&format!("  benchtrail plan {file}{profile}{set}"));
 }

@@ -56,6 +56,9 @@ pub(super) fn remedy(text: &str, at: Marker, reason: &str) -> String {
         .nth(at.line().saturating_sub(1))
         .unwrap_or_default();
     let character = line.chars().nth(at.col());
+    if let Some(hint) = invisible(text, at).or_else(|| bare_star(character, reason)) {
+        return hint;
+    }
     if reason.contains("tabs") || character == Some('\t') {
         return "indent with spaces; YAML allows no tabs here".to_owned();
     }
@@ -83,6 +86,62 @@ pub(super) fn remedy(text: &str, at: Marker, reason: &str) -> String {
         return format!("put a space after the colon: `{key}: …` on line {number}");
     }
     "check the indentation, quotes and brackets on this line and the lines above it".to_owned()
+}
+
+/// Finds a character that looks like a space, or like nothing, on the line where reading stopped or the one above it:
+/// web pages and word processors put them into what is copied.
+pub(super) fn invisible(text: &str, at: Marker) -> Option<String> {
+    let lines = text.lines().enumerate().take(at.line());
+    let near: Vec<_> = lines.filter(|(_, line)| !line.trim().is_empty()).collect();
+    near.iter().rev().take(2).find_map(|(number, line)| {
+        let strange = |c: char| {
+            (c.is_whitespace() && !matches!(c, ' ' | '\t' | '\r'))
+                || (c.is_control() && !matches!(c, '\t' | '\r'))
+                || ('\u{200b}'..='\u{200f}').contains(&c)
+                || (c == '\u{feff}' && *number > 0)
+        };
+        // Within quotes and remarks it is text.
+        let bare = line.chars().take_while(|c| !matches!(c, '"' | '\'' | '#'));
+        let (column, found) = bare.enumerate().find(|(_, c)| strange(*c))?;
+        let looks = match found.is_whitespace() {
+            true => "looks like a space and is none in YAML: write a space instead",
+            false => "cannot be seen and is no YAML: remove it",
+        };
+        Some(format!(
+            "the character U+{:04X} at {}:{} {looks}",
+            u32::from(found),
+            number + 1,
+            column + 1
+        ))
+    })
+}
+
+/// Says what a `*` without a name is; `[*]` means every axis elsewhere, and nothing here.
+pub(super) fn bare_star(character: Option<char>, reason: &str) -> Option<String> {
+    let bare = reason.contains("anchor or alias") && matches!(character, Some('*' | '&'));
+    bare.then(|| {
+        "put it in quotes if it is text: in YAML, `*` and `&` begin the name of an alias; where several names are meant, list them"
+            .to_owned()
+    })
+}
+
+/// Finds the key before a colon within brackets that has no comma before it: `{a: b c: d}`.
+pub(super) fn missing_comma(text: &str, at: Marker, reason: &str) -> Option<String> {
+    let line: Vec<char> = text
+        .lines()
+        .nth(at.line().checked_sub(1)?)?
+        .chars()
+        .collect();
+    if !reason.contains("did not find expected ','") || line.get(at.col()) != Some(&':') {
+        return None;
+    }
+    let is_key = |c: &char| c.is_ascii_alphanumeric() || "-_".contains(*c);
+    let start = line[..at.col()].iter().rposition(|c| !is_key(c))?;
+    let key: String = line[start + 1..at.col()].iter().collect();
+    // Behind an opening or a comma it is where it belongs.
+    let before = line[..start].iter().rev().find(|c| !c.is_whitespace())?;
+    (!key.is_empty() && line[start] == ' ' && !",{[".contains(*before))
+        .then(|| format!("put a comma before `{key}`"))
 }
 
 /// Returns the name after the `*` of an alias.

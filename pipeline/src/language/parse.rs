@@ -159,13 +159,26 @@ impl Builder<'_> {
                 ..self.at(at, word.text.chars().count())
             };
             let message = format!("`{}` must be in quotes here", word.text);
+            // Quotes of a word processor are letters here.
+            let plain = word
+                .text
+                .trim_matches(['\u{201c}', '\u{201d}', '\u{2018}', '\u{2019}', '\u{201e}']);
+            let what = match plain == word.text {
+                true => "braces are YAML syntax",
+                false => "braces are YAML syntax, and only straight quotes are quotes",
+            };
             return Mistake::new(span, &[], message).hint(format!(
-                "within `{{…}}` and `[…]`, braces are YAML syntax: write `\"{}\"`",
-                word.text
+                "within `{{…}}` and `[…]`, {what}: write `\"{plain}\"`"
             ));
         }
         let here = Mistake::new(self.at(at, 1), &[], format!("this is not YAML: {reason}"));
+        let character = self.text.lines().nth(at.line().saturating_sub(1));
+        let character = character.and_then(|line| line.chars().nth(at.col()));
+        let known = not_yaml::invisible(self.text, at)
+            .or_else(|| not_yaml::bare_star(character, reason))
+            .or_else(|| not_yaml::missing_comma(self.text, at, reason));
         match self.open.last() {
+            Some(_) if known.is_some() => here.hint(known.unwrap_or_default()),
             None => here.hint(not_yaml::remedy(self.text, at, reason)),
             Some(_) if reason.contains("quoted scalar") => {
                 here.hint(not_yaml::remedy(self.text, at, reason))

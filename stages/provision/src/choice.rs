@@ -159,6 +159,11 @@ pub(crate) fn find<T>(
         let known = remedy(name, collection, names());
         let hint = match closest(name, names()) {
             Some(_) => known,
+            // An id of a hub, as engines that load models themselves take it.
+            None if collection == "models" && name.contains('/') => format!(
+                "define it under `models:`, for instance `served: {{title: Served, weights: {{named: {{id: {name}}}}}}}`, and write \
+                 `model: served`; {known}"
+            ),
             None => format!(
                 "{known}; define another one under `{collection}:`, or in {collection}/NAME.yaml beside the experiment"
             ),

@@ -7,7 +7,7 @@ use super::super::interpolate::merged;
 use super::super::settings::{DurationText, PercentText};
 use super::super::tree::{Node, Value};
 use super::remedies::{duration, first_sentence, instead, is_span, wrong_type};
-use super::view::{OTHER_WORDS, View};
+use super::view::{OTHER_WORDS, View, word_of_stages};
 use crate::stage::{Json, Problem, Step};
 use crate::suggest::remedy;
 
@@ -253,6 +253,8 @@ impl<'a> Checker<'a> {
                 };
                 let hint = view
                     .other_word(&key.text)
+                    // Only stages have keys beside those of the schema.
+                    .or_else(|| word_of_stages(&key.text).filter(|_| !self.other_keys.is_empty()))
                     .map_or_else(|| remedy(&key.text, keys, known), instead);
                 let mistake = Mistake::new(key.span, route, message).kind(MistakeKind::UnknownKey);
                 out.push(mistake.hint(hint));

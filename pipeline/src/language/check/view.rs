@@ -12,6 +12,49 @@ use crate::suggest::{list, remedy};
 /// called here. An extension of ours; editors ignore it.
 pub(super) const OTHER_WORDS: &str = "x-other-words";
 
+/// What other tools call the keys that stages of every kind have.
+const OF_STAGES: [(&[&str], &str); 6] = [
+    (
+        &[
+            "depends-on",
+            "depends",
+            "deps",
+            "dependencies",
+            "after",
+            "requires",
+            "input",
+            "inputs",
+        ],
+        "`needs: [STAGE]`",
+    ),
+    (
+        &["foreach", "matrix", "strategy", "axes", "sweep", "expand"],
+        "`over: [AXIS]`, with the axis under `axes` at the top of the file",
+    ),
+    (&["uses", "type"], "`kind`"),
+    (
+        &["cmd", "command", "commands", "script", "shell", "run"],
+        "a key of a stage of kind `run`: `program: …`",
+    ),
+    (
+        &["if", "when", "only", "skip"],
+        "`exclude: [{AXIS: LABEL, reason: …}]`",
+    ),
+    (
+        &["name", "id"],
+        "the key of the stage itself: `stages: {NAME: …}`",
+    ),
+];
+
+/// Returns what a key that other tools have in a step is called in a stage.
+pub(super) fn word_of_stages(key: &str) -> Option<&'static str> {
+    let folded = key.to_lowercase().replace('_', "-");
+    let found = OF_STAGES
+        .iter()
+        .find(|(theirs, _)| theirs.contains(&folded.as_str()));
+    found.map(|(_, ours)| *ours)
+}
+
 /// A schema with everything it refers to, as parts that hold together.
 pub(super) struct View<'a> {
     pub(super) parts: Vec<&'a Map<String, Json>>,
@@ -24,9 +67,13 @@ impl<'a> View<'a> {
 
     /// Returns what a word of other tools, or of other places of the file, is called here.
     pub(super) fn other_word(&self, key: &str) -> Option<&'a str> {
-        self.parts
-            .iter()
-            .find_map(|part| part.get(OTHER_WORDS)?.get(key)?.as_str())
+        // Other tools write `num_prompts`, and so do people.
+        let folded = key.to_lowercase().replace('_', "-");
+        let said = |word: &str| {
+            let mut parts = self.parts.iter();
+            parts.find_map(|part| part.get(OTHER_WORDS)?.get(word)?.as_str())
+        };
+        said(key).or_else(|| said(&folded))
     }
 
     pub(super) fn property(&self, key: &str) -> Option<&'a Json> {

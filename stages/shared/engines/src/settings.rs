@@ -150,6 +150,27 @@ impl Setting {
     }
 }
 
+/// Finds the setting that becomes an option of the engine's own command line, such as `--ctx-size`, `ctx_size`.
+fn setting_of_option<'a>(settings: &'a BTreeMap<String, Setting>, option: &str) -> Option<&'a str> {
+    let fold = |text: &str| {
+        let word = text.split(['=', ' ']).next().unwrap_or(text);
+        word.trim_start_matches('-')
+            .replace('_', "-")
+            .to_lowercase()
+    };
+    let option = fold(option);
+    let becomes = |setting: &Setting| {
+        let arguments = [&setting.flags, &setting.when_true, &setting.when_false];
+        let mut options = arguments
+            .into_iter()
+            .flatten()
+            .filter(|a| a.starts_with('-'));
+        options.any(|argument| fold(argument) == option)
+    };
+    let found = settings.iter().find(|(_, setting)| becomes(setting));
+    found.map(|(name, _)| name.as_str())
+}
+
 /// Returns every setting with the value given or its default, after checking all of them.
 ///
 /// # Errors
@@ -166,11 +187,13 @@ pub fn resolve(
     for (name, value) in given {
         let Some(setting) = settings.get(name) else {
             let problem = Problem::at_key(&[name], format!("the engine has no setting `{name}`"));
-            problems.push(problem.hint(remedy(
-                name,
-                "settings",
-                settings.keys().map(String::as_str),
-            )));
+            let hint = match setting_of_option(settings, name) {
+                Some(ours) => {
+                    format!("write `{ours}`: that is the setting for the engine's option `{name}`")
+                }
+                None => remedy(name, "settings", settings.keys().map(String::as_str)),
+            };
+            problems.push(problem.hint(hint));
             continue;
         };
         if let Err(phrase) = setting.check(value) {

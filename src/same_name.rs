@@ -1,0 +1,47 @@
+//! Two experiments of one name: they write their reports to the same place.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+/// The most bytes of an event log's first line that are read: it names every cell.
+const FIRST_LINE: u64 = 64 << 20;
+
+/// Returns the other experiment whose run wrote the event log at `events`, if it is still there: its report lies beside the
+/// log, and the run of `experiment` is about to replace it.
+pub(crate) fn other(events: &Path, experiment: &Path) -> Option<PathBuf> {
+    let mut line = String::new();
+    let log = File::open(events).ok()?.take(FIRST_LINE);
+    BufReader::new(log).read_line(&mut line).ok()?;
+    let began: Value = serde_json::from_str(&line).ok()?;
+    let before = PathBuf::from(began["file"].as_str()?);
+    // What was renamed since is no longer there.
+    let there = before.canonicalize().ok()?;
+    (there != experiment.canonicalize().ok()?).then_some(before)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_another_file_that_is_still_there_is_another_experiment() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["a.yaml", "b.yaml"] {
+            std::fs::write(at(name), "").unwrap();
+        }
+        let log = at("events.jsonl");
+        assert_eq!(other(&log, &at("a.yaml")), None);
+        let line = serde_json::json!({"event": "run-began", "file": at("b.yaml")});
+        std::fs::write(&log, format!("{line}\n{{}}\n")).unwrap();
+        assert_eq!(other(&log, &at("b.yaml")), None);
+        assert_eq!(other(&log, &at("a.yaml")), Some(at("b.yaml")));
+        std::fs::remove_file(at("b.yaml")).unwrap();
+        assert_eq!(other(&log, &at("a.yaml")), None);
+        std::fs::write(&log, "no JSON").unwrap();
+        assert_eq!(other(&log, &at("a.yaml")), None);
+    }
+}
