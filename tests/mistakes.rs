@@ -250,7 +250,7 @@ fn a_line_that_is_indented_wrongly_is_named() {
         ),
         (
             "requests: 16",
-            "requests: 1\0006",
+            "requests: 1\x006",
             "hint: the character U+0000 at 16:16 cannot be seen",
         ),
         (
