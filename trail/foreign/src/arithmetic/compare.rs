@@ -1,0 +1,114 @@
+//! Comparisons between numbers of one sentence.
+
+use super::{Scope, Slip};
+use crate::number::{Quantity, shown};
+use crate::words::words;
+
+/// `9.41 ms, below the expected 8.80 ms`: a comparison between two numbers.
+pub(super) fn comparators(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
+    for two in scope.numbers.windows(2) {
+        let [a, b] = two else { continue };
+        if a.unit.is_empty() || a.unit != b.unit || a.rough || b.rough || a.value == b.value {
+            continue;
+        }
+        let between = scope.between(a, b);
+        let Some(rest) = between.strip_prefix([',', '—', '–', '(']) else {
+            continue;
+        };
+        let said = words(rest);
+        let mut said = said.iter().map(|word| word.text.as_str()).filter(|word| {
+            !matches!(
+                *word,
+                "the"
+                    | "a"
+                    | "an"
+                    | "its"
+                    | "our"
+                    | "than"
+                    | "well"
+                    | "still"
+                    | "slightly"
+                    | "far"
+                    | "just"
+            )
+        });
+        let above = match said.next() {
+            Some("above" | "over" | "exceeding" | "higher" | "more" | "longer") => true,
+            Some("below" | "under" | "lower" | "less" | "shorter") => false,
+            _ => continue,
+        };
+        let rest: Vec<&str> = said.collect();
+        if rest.len() > 2
+            || rest
+                .iter()
+                .any(|w| matches!(*w, "by" | "and" | "to" | "with" | "from" | "in"))
+        {
+            continue;
+        }
+        if (a.value > b.value) != above {
+            slips.push(Slip {
+                start: a.start,
+                end: b.end,
+                message: format!(
+                    "{} is not {} {}",
+                    shown(a.value),
+                    if above { "above" } else { "below" },
+                    shown(b.value)
+                ),
+            });
+        }
+    }
+}
+
+/// `61.0 W and 38.5 W, within 5 W of each other`.
+pub(super) fn spreads(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
+    for (at, bound) in scope.numbers.iter().enumerate() {
+        let after = scope.after(bound).trim_start();
+        let within = words(scope.before(bound))
+            .last()
+            .is_some_and(|word| word.text == "within");
+        if !within || !(after.starts_with("of each other") || after.starts_with("of one another")) {
+            continue;
+        }
+        let values: Vec<&Quantity> = scope.numbers[..at]
+            .iter()
+            .filter(|n| {
+                if bound.is_percent() {
+                    !n.is_percent()
+                } else {
+                    n.unit == bound.unit
+                }
+            })
+            .collect();
+        let fold =
+            |f: fn(f64, f64) -> f64, first: f64| values.iter().map(|n| n.value).fold(first, f);
+        let (low, high) = (
+            fold(f64::min, f64::INFINITY),
+            fold(f64::max, f64::NEG_INFINITY),
+        );
+        if values.len() != at
+            || at < 2
+            || values.iter().any(|n| n.unit != values[0].unit)
+            || low <= 0.0
+        {
+            continue;
+        }
+        let gap = if bound.is_percent() {
+            100.0 * (high - low) / high
+        } else {
+            high - low
+        };
+        let slack: f64 = values.iter().map(|n| n.half).sum::<f64>() + bound.slack();
+        if gap > bound.value + slack {
+            slips.push(Slip {
+                start: values[0].start,
+                end: bound.end,
+                message: format!(
+                    "the values are {} apart, not within {}",
+                    shown(gap),
+                    shown(bound.value)
+                ),
+            });
+        }
+    }
+}

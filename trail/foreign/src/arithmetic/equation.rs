@@ -1,0 +1,133 @@
+//! Equations written out.
+
+use super::{Scope, Slip};
+use crate::number::{Quantity, shown};
+use crate::words::words;
+
+/// Chains `a × b × c = d` and `a models × b loads, d cells in all`.
+pub(super) fn equations(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
+    let numbers = scope.numbers;
+    let mut at = 0;
+    while at < numbers.len() {
+        let mut end = at;
+        let mut ops = Vec::new();
+        while let (Some(a), Some(b)) = (numbers.get(end), numbers.get(end + 1))
+            && let Some(op) = operator(scope.between(a, b))
+        {
+            ops.push(op);
+            end += 1;
+        }
+        let operands = &numbers[at..=end];
+        if let (false, Some(result)) = (ops.is_empty(), numbers.get(end + 1)) {
+            let between = scope.between(&numbers[end], result);
+            let noun =
+                between.trim_start_matches(|c: char| c.is_alphabetic() || c == '-' || c == ' ');
+            let equal = matches!(noun, "=" | "≈" | "==" | ") =");
+            let told = ops.iter().all(|op| *op == '×')
+                && matches!(noun, "," | "(" | "—" | "–" | ":")
+                && words(scope.after(result)).iter().take(4).any(|w| {
+                    matches!(w.text.as_str(), "all" | "total" | "altogether" | "together")
+                });
+            let left = scope.before(&operands[0]).trim_end();
+            let right = scope.after(result).trim_start();
+            // Part of something longer: a bracket or an operator beyond the ends.
+            let open = left.ends_with(['(', '+', '*', '/', '-', '−', '×', '^', '=', '·', '['])
+                && !told
+                && !left.ends_with('(')
+                || right.starts_with(['+', '*', '/', '×', '^', '-', '−', '·'])
+                || between.starts_with(')');
+            if (equal || told) && !open {
+                let (low, high) = chain(operands, &ops);
+                // `5 GB / 10 s = 500 MB/s`: another unit, another power of ten or of 1024.
+                let scaled = [
+                    1.0,
+                    1e-3,
+                    1e3,
+                    1e-6,
+                    1e6,
+                    100.0,
+                    0.01,
+                    60.0,
+                    1.0 / 60.0,
+                    3600.0,
+                    1.0 / 1024.0,
+                    1024.0,
+                    1e-9,
+                    1e9,
+                ];
+                let rough = between.contains('≈') || result.rough;
+                let wide = if rough { 0.1 * high.abs() } else { 0.0 };
+                let units = operands.iter().chain([result]).any(|n| !n.unit.is_empty());
+                let fits = scaled
+                    .iter()
+                    .take(if units { scaled.len() } else { 1 })
+                    .any(|scale| result.agrees((low - wide) * scale, (high + wide) * scale));
+                if !fits {
+                    slips.push(Slip {
+                        start: operands[0].start,
+                        end: result.end,
+                        message: format!(
+                            "{} does not follow from its operands: they give {}",
+                            scope.quote(result.start, result.end),
+                            shown(f64::midpoint(low, high))
+                        ),
+                    });
+                }
+            }
+        }
+        at = end + 1;
+    }
+}
+
+/// The operator between two numbers; nouns may stand before it (`7 models × 4 loads`).
+fn operator(between: &str) -> Option<char> {
+    let rest = between
+        .trim_start_matches(|c: char| c.is_alphabetic() || c == ' ' || c == '-')
+        .trim();
+    let words = between.len() - rest.len();
+    match rest {
+        "×" | "·" | "*" => Some('×'),
+        "+" => Some('+'),
+        "÷" | "/" if words == 0 => Some('/'),
+        "−" if words == 0 => Some('-'),
+        "" if between == "x" || between == "-" => (between == "x").then_some('×'),
+        _ => None,
+    }
+}
+
+/// The interval of a chain's value; products and quotients bind first.
+fn chain(operands: &[Quantity], ops: &[char]) -> (f64, f64) {
+    let exact = |number: &Quantity| number.is_count();
+    let value = |shift: f64| {
+        let at = |n: &Quantity| {
+            if exact(n) {
+                n.value
+            } else {
+                n.value + shift * n.half
+            }
+        };
+        let mut sum = 0.0;
+        let mut term = at(&operands[0]);
+        let mut sign = 1.0;
+        for (op, operand) in ops.iter().zip(&operands[1..]) {
+            match op {
+                '×' => term *= at(operand),
+                '/' => {
+                    term /= if exact(operand) {
+                        operand.value
+                    } else {
+                        operand.value - shift * operand.half
+                    }
+                }
+                other => {
+                    sum += sign * term;
+                    sign = if *other == '-' { -1.0 } else { 1.0 };
+                    term = at(operand);
+                }
+            }
+        }
+        sum + sign * term
+    };
+    let (a, b) = (value(-1.0), value(1.0));
+    (a.min(b), a.max(b))
+}
