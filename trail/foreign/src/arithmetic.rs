@@ -38,6 +38,12 @@ pub(crate) fn check(scope: &Scope<'_>) -> Vec<Slip> {
         compare::comparators(scope, &mut slips);
         compare::spreads(scope, &mut slips);
         change::drops(scope, &mut slips);
+        change::multiples(scope, &mut slips);
+        change::apart(scope, &mut slips);
+        parts::outcomes(scope, &mut slips);
+        parts::listed(scope, &mut slips);
+        equation::rates(scope, &mut slips);
+        compare::nearness(scope, &mut slips);
     }
     time::durations(scope, &mut slips);
     slips

@@ -2,6 +2,8 @@
 //! keep but one. Rows and columns are treated alike, and tables with the same labels are read as one.
 
 mod cells;
+mod latency;
+mod proportion;
 mod relation;
 mod summary;
 
@@ -10,9 +12,11 @@ use std::collections::BTreeMap;
 use crate::finding::{Evidence, Finding, Rule};
 use crate::number::Quantity;
 use crate::table::Table;
+use crate::words::words;
 
 use cells::counted_cells;
 pub(crate) use cells::{missing_rows, part_of};
+use proportion::{constants, proportions};
 use relation::relations;
 use summary::{percentiles, summaries};
 
@@ -23,6 +27,8 @@ struct Grid<'a> {
     labels: Vec<String>,
     /// Table, row and column of every number.
     cells: Vec<Vec<Option<(usize, usize, usize)>>>,
+    /// Whether a column counts things.
+    counted: Vec<bool>,
 }
 
 impl<'a> Grid<'a> {
@@ -36,7 +42,9 @@ impl<'a> Grid<'a> {
                 .collect(),
             labels: Vec::new(),
             cells: Vec::new(),
+            counted: Vec::new(),
         };
+        grid.counted = grid.names.iter().map(|name| is_counted(name)).collect();
         for (at, table) in tables.iter().enumerate() {
             for row in 0..table.rows.len() {
                 grid.labels.push(table.label(row).to_owned());
@@ -61,7 +69,9 @@ impl<'a> Grid<'a> {
                 .collect(),
             labels: Vec::new(),
             cells: Vec::new(),
+            counted: Vec::new(),
         };
+        grid.counted = grid.names.iter().map(|name| is_counted(name)).collect();
         for (at, table) in tables.iter().enumerate() {
             for column in &numeric {
                 grid.labels.push(table.name(*column).to_owned());
@@ -84,6 +94,33 @@ impl<'a> Grid<'a> {
     fn value(&self, row: usize, column: usize) -> Option<&'a Quantity> {
         let (table, row, column) = self.cells.get(row)?.get(column).copied().flatten()?;
         self.tables[table].plain(row, column)
+    }
+
+    /// Half a unit of the last digit of a number; 0 for a count, which is exact.
+    fn half(&self, row: usize, column: usize) -> f64 {
+        let Some(value) = self.value(row, column) else {
+            return 0.0;
+        };
+        if self.counted[column] && value.is_count() {
+            0.0
+        } else {
+            value.half
+        }
+    }
+
+    /// The sum of a column without its totals; none if a cell has no number.
+    fn whole(&self, column: usize) -> Option<f64> {
+        (0..self.labels.len())
+            .filter(|row| summary::kind(&self.labels[*row]).is_none())
+            .map(|row| self.value(row, column).map(|value| value.value))
+            .sum()
+    }
+
+    /// Line and column of a cell.
+    fn place(&self, row: usize, column: usize) -> Option<(usize, usize)> {
+        let (table, row, column) = self.cells.get(row)?.get(column).copied().flatten()?;
+        let cell = self.tables[table].cell(row, column)?;
+        Some((self.tables[table].rows[row].line, cell.column.max(1)))
     }
 
     /// A finding at a cell.
@@ -135,8 +172,11 @@ pub(crate) fn check(tables: &[Table]) -> Vec<Finding> {
             }
             summaries(&grid, &mut findings);
             percentiles(&grid, &mut findings);
+            latency::check(&grid, &mut findings);
             if upright || grid.labels.len() >= 4 {
                 relations(&grid, &mut findings);
+                constants(&grid, &mut findings);
+                proportions(&grid, &mut findings);
             }
         }
         counted_cells(table, &mut findings);
@@ -145,8 +185,10 @@ pub(crate) fn check(tables: &[Table]) -> Vec<Finding> {
         let grid = Grid::turned(&siblings);
         if grid.names.len() <= MOST_NAMES && grid.labels.len() <= MOST_ROWS && siblings.len() > 1 {
             relations(&grid, &mut findings);
+            constants(&grid, &mut findings);
         }
     }
+    findings.extend(cells::twins(tables));
     findings
 }
 
@@ -163,4 +205,40 @@ pub(crate) fn siblings(tables: &[Table]) -> Vec<Vec<&Table>> {
         groups.entry(key).or_default().push(table);
     }
     groups.into_values().collect()
+}
+
+/// Whether a header names things that are counted, and so are exact: clients, requests, GPUs.
+fn is_counted(header: &str) -> bool {
+    let words = words(header);
+    let countable = |word: &str| {
+        matches!(
+            word,
+            "client"
+                | "user"
+                | "request"
+                | "gpu"
+                | "thread"
+                | "concurrency"
+                | "batch"
+                | "node"
+                | "replica"
+                | "worker"
+                | "device"
+                | "connection"
+                | "prompt"
+                | "sample"
+                | "sent"
+                | "completed"
+                | "session"
+                | "core"
+        )
+    };
+    !header.contains(['/', '%', '('])
+        && words.iter().any(|word| countable(&word.text))
+        && !words.iter().any(|word| {
+            matches!(
+                word.text.as_str(),
+                "per" | "rate" | "latency" | "time" | "throughput"
+            )
+        })
 }

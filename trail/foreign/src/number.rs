@@ -183,7 +183,12 @@ pub(crate) fn quantities(text: &str) -> Vec<Quantity> {
             }
         }
         let mut unit = String::new();
-        if let Some(suffix) = UNIT.captures(&text[finish..]) {
+        if let Some(suffix) = UNIT.captures(&text[finish..]).filter(|unit| {
+            // `500 × 0.02`: a product, not a factor.
+            let behind = text[finish + unit.get(0).map_or(0, |m| m.end())..].trim_start();
+            !(unit.get(1).is_some_and(|m| m.as_str() == "×")
+                && behind.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '$' | '€' | '£')))
+        }) {
             let whole = suffix.get(0).map_or("", |m| m.as_str());
             if let Some(scale) = suffix.get(6) {
                 let factor = match scale.as_str() {

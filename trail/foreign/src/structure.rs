@@ -236,7 +236,7 @@ fn enumerations(document: &Document, findings: &mut Vec<Finding>) {
                 .collect();
             let simple = |item: &&str| {
                 words(item).len() <= 2
-                    && !item.contains(['…', '=', ':', '/', '&', '+'])
+                    && !item.contains(['…', '=', ':', '/', '&', '+', '#'])
                     && words(item).first().is_some_and(|word| {
                         ![
                             "e",
@@ -267,7 +267,8 @@ fn enumerations(document: &Document, findings: &mut Vec<Finding>) {
                 let at = before.len().checked_sub(back + 1)?;
                 let raw = prose.text.get(before[at].start..before[at].end)?;
                 let value = number_word(&before[at].text).or_else(|| raw.parse().ok())?;
-                Some((before[at].start, value))
+                let noun = prose.text.get(before[at].end..open)?;
+                (!noun.contains([')', '.', ';', ':', ','])).then_some((before[at].start, value))
             });
             let noun = before.last().map(|word| {
                 prose.text[word.start..word.end].to_lowercase() != word.text && word.end == open

@@ -54,13 +54,26 @@ impl Cell {
         self.value.as_ref().filter(|value| {
             let rest = self.text.get(value.end..).unwrap_or("");
             let before = self.text.get(..value.start).unwrap_or("");
-            rest.trim_matches(|c: char| c.is_whitespace() || "*`".contains(c))
-                .is_empty()
+            let rest = rest.trim_matches(|c: char| c.is_whitespace() || "*`".contains(c));
+            (rest.is_empty() || is_uncertainty(rest))
                 && before
                     .trim_matches(|c: char| c.is_whitespace() || "*`".contains(c))
                     .is_empty()
         })
     }
+}
+
+/// `± 9`, `(±0.3)`: how uncertain the number before it is.
+fn is_uncertainty(text: &str) -> bool {
+    let inner = text.trim_start_matches('(').trim_end_matches(')').trim();
+    let Some(number) = inner
+        .strip_prefix('±')
+        .or_else(|| inner.strip_prefix("+/-"))
+    else {
+        return false;
+    };
+    let number = number.trim();
+    leading(number).is_some_and(|n| n.end == number.len())
 }
 
 fn without_footnote(text: &str) -> &str {

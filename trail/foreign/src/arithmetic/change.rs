@@ -2,7 +2,7 @@
 
 use super::{Scope, Slip};
 use crate::number::{Quantity, shown, spread};
-use crate::words::words;
+use crate::words::{Word, words};
 
 /// Words that say that a share or factor is a change.
 pub(super) const CHANGE: &[&str] = &[
@@ -134,82 +134,316 @@ fn is_change_of(claim: &Quantity, a: &Quantity, b: &Quantity, of_first: bool) ->
             )
 }
 
-/// Pairs `a → b`, `from a to b`, and the share or factor claimed of them.
-pub(super) fn changes(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
-    let numbers = scope.numbers;
-    let pair = |at: usize| -> bool {
-        let (Some(a), Some(b)) = (numbers.get(at), numbers.get(at + 1)) else {
-            return false;
-        };
-        let between = scope.between(a, b);
-        let arrow = matches!(between, "→" | "->" | "-->" | "=>" | "⇒" | "➜");
-        let from = between == "to"
-            && words(scope.before(a))
-                .last()
-                .is_some_and(|word| word.text == "from");
-        // From so many users to so many: levels of a load, not the ends of a change.
-        let levels = a.unit == "users" || b.unit == "users";
-        (arrow || from) && !levels && commensurable(a, b) && a.value != 0.0
+/// Two numbers that are the ends of one change, the earlier first.
+struct Ends<'a> {
+    at: usize,
+    a: &'a Quantity,
+    b: &'a Quantity,
+    /// Where the two end.
+    until: &'a Quantity,
+}
+
+/// How a text joins two ends: `→`, `from a to b`, `b instead of a`.
+fn ends<'a>(scope: &Scope<'a>, at: usize) -> Option<Ends<'a>> {
+    let (a, b) = (scope.numbers.get(at)?, scope.numbers.get(at + 1)?);
+    let between = scope.between(a, b);
+    let between = between.trim_end_matches(['$', '€', '£']).trim_end();
+    let arrow = matches!(between, "→" | "->" | "-->" | "=>" | "⇒" | "➜");
+    let last = words(scope.before(a)).pop();
+    let from = between == "to" && last.is_some_and(|word| word.text == "from");
+    // `cuts 26 s to 9 s (-65 %)`: units on both sides, and a signed change in brackets.
+    let bracket = between == "to" && !a.unit.is_empty() && a.unit == b.unit && {
+        let next = scope.numbers.get(at + 2);
+        next.is_some_and(|next| next.signed && next.is_percent() && scope.between(b, next) == "(")
     };
-    let pairs: Vec<usize> = (0..numbers.len()).filter(|at| pair(*at)).collect();
+    let back = matches!(
+        between.trim_start_matches(','),
+        "instead of" | "rather than" | " down from" | " up from" | "down from" | "up from"
+    ) && a.unit == b.unit
+        && !a.unit.is_empty();
+    // From so many users to so many: levels of a load, not the ends of a change.
+    let levels = a.unit == "users" || b.unit == "users";
+    let found = (arrow || from || bracket || back)
+        && !levels
+        && commensurable(a, b)
+        && a.value != 0.0
+        && b.value != 0.0;
+    let (first, second) = if back { (b, a) } else { (a, b) };
+    found.then_some(Ends {
+        at,
+        a: first,
+        b: second,
+        until: b,
+    })
+}
+
+/// Whether two numbers are measured, and not levels such as `from 16 to 32`.
+fn measured(scope: &Scope<'_>, pair: &Ends<'_>) -> bool {
+    let way = words(scope.before(&scope.numbers[pair.at]));
+    let mut way = way.iter().rev().take(2);
+    !pair.b.unit.is_empty()
+        || pair.b.half < 0.5
+        || pair.a.half < 0.5
+        || way.any(|word| matches!(word.text.as_str(), "up" | "down"))
+}
+
+/// Whether the words before a claim say that it is the change: `, by`, `, a loss of`, `, i.e. a factor of`.
+fn introduced(text: &str) -> bool {
+    let said = words(text);
+    let light = |word: &str| {
+        CHANGE.contains(&word)
+            || matches!(
+                word,
+                "a" | "an"
+                    | "by"
+                    | "of"
+                    | "i"
+                    | "e"
+                    | "or"
+                    | "factor"
+                    | "that"
+                    | "is"
+                    | "loss"
+                    | "only"
+                    | "just"
+            )
+    };
+    said.iter().all(|word| light(&word.text))
+        && said
+            .last()
+            .is_some_and(|word| matches!(word.text.as_str(), "by" | "of"))
+        && !text.contains([';', ':', '('])
+}
+
+/// A number as a factor, where it is one: `2.3x`, `a factor of 2.3`, `2.3 times as …`.
+fn factor(scope: &Scope<'_>, number: &Quantity) -> Option<Quantity> {
+    if number.unit == "x" {
+        return Some(number.clone());
+    }
+    let before = words(scope.before(number));
+    let mut back = before.iter().rev().map(|word| word.text.as_str());
+    let named = back.next() == Some("of") && back.next() == Some("factor");
+    let next = scope.words_after(number, 2);
+    let times = next.first().is_some_and(|word| word.text == "time")
+        && next.get(1).is_some_and(|word| {
+            CHANGE.contains(&word.text.as_str()) || matches!(word.text.as_str(), "as")
+        });
+    (number.unit.is_empty() && !number.signed && (named || times)).then(|| Quantity {
+        unit: "x".to_owned(),
+        ..number.clone()
+    })
+}
+
+/// Pairs `a → b`, `from a to b`, `b instead of a`, and the share, factor or difference claimed of them.
+pub(super) fn changes(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
+    let pairs: Vec<Ends<'_>> = (0..scope.numbers.len())
+        .filter_map(|at| ends(scope, at))
+        .collect();
     // A chain of steps (`a → b → c`) has no one change.
-    if pairs.windows(2).any(|two| two[1] == two[0] + 1) {
+    if pairs.windows(2).any(|two| two[1].at == two[0].at + 1) {
         return;
     }
-    for &at in &pairs {
-        let (a, b) = (&numbers[at], &numbers[at + 1]);
-        let claim = numbers.get(at + 2).filter(|claim| {
-            let between = scope.between(b, claim);
-            let near = between.len() <= 24 && !between.contains([';', '.', '→', ':']);
-            let bracket = matches!(between, "(" | "[" | ": " | "=" | ", (" | "(~" | "(≈");
-            let alone = scope.after(claim).trim_start().starts_with([')', ']', ','])
-                || scope.after(claim).trim().is_empty();
-            near && rate(claim)
-                && (bracket && (alone || said_change(scope, claim)) || said_change(scope, claim))
-        });
-        let claim = claim.or_else(|| {
-            // The claim stands before its only pair: `fell 71% (212 ms → 94 ms)`, `a 3.9x speedup, from 52 to 117`.
-            let before = at.checked_sub(1).map(|before| &numbers[before])?;
-            let between = scope.between(before, a);
-            let leads = pairs.len() == 1
-                && (!b.unit.is_empty() || between.ends_with('('))
-                && between.len() <= 40
-                && !between.contains([';', '.', '/'])
-                && (between.ends_with('(')
-                    || between.ends_with("from")
-                    || between.ends_with(':') && said_change(scope, before));
-            let verb = words(scope.before(before))
-                .iter()
-                .rev()
-                .take(3)
-                .any(|word| CHANGE.contains(&word.text.as_str()));
-            (leads && rate(before) && (verb || said_change(scope, before))).then_some(before)
-        });
-        let of_first = |claim: &Quantity| {
-            let next = scope.words_after(claim, 1);
-            claim.signed
-                || next
-                    .first()
-                    .is_some_and(|word| OF_THE_FIRST.contains(&word.text.as_str()))
+    for pair in &pairs {
+        let Some(claim) =
+            claim_after(scope, pair).or_else(|| claim_before(scope, pair, pairs.len() == 1))
+        else {
+            continue;
         };
-        if let Some(claim) = claim
-            && !is_change_of(claim, a, b, of_first(claim))
-        {
-            let (first, second) = same_unit(a, b);
-            let change = 100.0 * (second.value - first.value) / first.value;
-            slips.push(Slip {
-                start: claim.start.min(a.start),
-                end: claim.end.max(b.end),
-                message: format!(
-                    "{} does not follow from {} and {}: the change is {} %, the factor {}",
-                    scope.quote(claim.start, claim.end),
-                    shown(a.value),
-                    shown(b.value),
-                    shown(change),
-                    shown(second.value / first.value),
-                ),
-            });
+        let (a, b) = (pair.a, pair.b);
+        let next = scope.words_after(&claim, 1);
+        let of_first = claim.signed
+            || next
+                .first()
+                .is_some_and(|word| OF_THE_FIRST.contains(&word.text.as_str()));
+        let fits = if rate(&claim) {
+            is_change_of(&claim, a, b, of_first)
+        } else {
+            is_difference(&claim, a, b)
+        };
+        if !fits {
+            slips.push(not_the_change(scope, &claim, a, b));
         }
+    }
+}
+
+/// What is claimed right behind two ends.
+fn claim_after(scope: &Scope<'_>, pair: &Ends<'_>) -> Option<Quantity> {
+    let claim = scope.numbers.get(pair.at + 2)?;
+    let between = scope.between(pair.until, claim);
+    let near = between.len() <= 32 && !between.contains([';', '→', ':']);
+    let bracket = matches!(between, "(" | "[" | "=" | ", (" | "(~" | "(≈");
+    let rest = scope.after(claim).trim_start();
+    let alone = rest.is_empty() || rest.starts_with([')', ']', ',', '.', ';']);
+    let signed = between == "," && claim.signed && alone && measured(scope, pair);
+    let told = introduced(between) && measured(scope, pair);
+    let change = factor(scope, claim).unwrap_or_else(|| claim.clone());
+    if rate(&change) {
+        let said = said_change(scope, claim) && !between.contains('.') && between.len() <= 24;
+        return (near && (bracket && (alone || said) || said || signed || told)).then_some(change);
+    }
+    // `from 310 MB to 356 MB, by 46 MB`
+    let same = !claim.unit.is_empty() && claim.unit == pair.b.unit && claim.unit == pair.a.unit;
+    (near && same && told && alone).then_some(change)
+}
+
+/// What is claimed before the only pair: `fell 71% (212 ms → 94 ms)`, `a 3.9x speedup, from 52 to 117`.
+fn claim_before(scope: &Scope<'_>, pair: &Ends<'_>, only: bool) -> Option<Quantity> {
+    let before = &scope.numbers[pair.at.checked_sub(1)?];
+    let a = &scope.numbers[pair.at];
+    let between = scope.between(before, a);
+    let leads = only
+        && (!pair.b.unit.is_empty() || between.ends_with('('))
+        && between.len() <= 40
+        && !between.contains([';', '.', '/'])
+        && (between.ends_with('(')
+            || between.ends_with("from")
+            || between.ends_with(':') && said_change(scope, before));
+    let verb = words(scope.before(before))
+        .iter()
+        .rev()
+        .take(3)
+        .any(|word| CHANGE.contains(&word.text.as_str()));
+    let bracket = between == "(from" && !pair.b.unit.is_empty();
+    (leads && rate(before) && (verb || bracket || said_change(scope, before)))
+        .then(|| before.clone())
+}
+
+/// Whether a number is the difference of two others of its unit.
+fn is_difference(claim: &Quantity, a: &Quantity, b: &Quantity) -> bool {
+    let (a, b) = same_unit(a, b);
+    let (low, high) = spread(&a, &b, |a, b| (b - a).abs());
+    let mut stated = claim.clone();
+    stated.value = stated.value.abs();
+    stated.agrees(low, high)
+}
+
+fn not_the_change(scope: &Scope<'_>, claim: &Quantity, a: &Quantity, b: &Quantity) -> Slip {
+    let (first, second) = same_unit(a, b);
+    let change = 100.0 * (second.value - first.value) / first.value;
+    let said = if rate(claim) {
+        format!(
+            "the change is {} %, the factor {}",
+            shown(change),
+            shown(second.value / first.value)
+        )
+    } else {
+        format!("the difference is {}", shown(second.value - first.value))
+    };
+    Slip {
+        start: claim.start.min(a.start).min(b.start),
+        end: claim.end.max(b.end).max(a.end),
+        message: format!(
+            "{} does not follow from {} and {}: {said}",
+            scope.quote(claim.start, claim.end),
+            shown(a.value),
+            shown(b.value),
+        ),
+    }
+}
+
+/// `wakes in 4.7 s, 20 times faster than the cold start of 94 s`; `412 s where the other takes 530 s, a reduction
+/// of 22 %`: a factor or share between two numbers of one unit, and no others in the sentence.
+pub(super) fn apart(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
+    let [first, second, third] = scope.numbers else {
+        return;
+    };
+    let between = scope.between(second, third);
+    let (claim, a, b) = if let Some(claim) = factor(scope, second)
+        .or_else(|| (second.is_percent() && said_change(scope, second)).then(|| second.clone()))
+    {
+        let than = words(between);
+        let at = than.iter().position(|word| word.text == "than");
+        let close = scope.between(first, second) == ",";
+        let noun = |word: &Word| {
+            !matches!(
+                word.text.as_str(),
+                "and" | "but" | "while" | "with" | "at" | "in"
+            )
+        };
+        let plain =
+            at.is_some_and(|at| at <= 2 && than.len() - at <= 6 && than[at..].iter().all(noun));
+        if !close || !plain || between.contains([',', ';', '(', ':']) {
+            return;
+        }
+        (claim, first, third)
+    } else {
+        let told = introduced(between) && between.starts_with(',');
+        let end = scope.after(third).trim().trim_end_matches(['.', ')', '!']);
+        let claim = factor(scope, third).unwrap_or_else(|| third.clone());
+        let change = words(between)
+            .iter()
+            .any(|word| CHANGE.contains(&word.text.as_str()) || word.text == "loss");
+        if !told || !end.is_empty() || !change || !rate(&claim) {
+            return;
+        }
+        if ends(scope, 0).is_some() {
+            return;
+        }
+        (claim, first, second)
+    };
+    let same =
+        !a.unit.is_empty() && a.unit == b.unit && !matches!(a.unit.as_str(), "%" | "x" | "users");
+    if same && a.value != 0.0 && b.value != 0.0 && !a.rough && !b.rough && !is_change(&claim, a, b)
+    {
+        slips.push(not_the_change(scope, &claim, a, b));
+    }
+}
+
+/// `more than doubles, from 0.31 to 0.78`: a multiple in a word.
+pub(super) fn multiples(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
+    let pairs: Vec<Ends<'_>> = (0..scope.numbers.len())
+        .filter_map(|at| ends(scope, at))
+        .collect();
+    let [pair] = pairs.as_slice() else { return };
+    let before = words(scope.before(&scope.numbers[pair.at]));
+    let multiple = |word: &str| match word {
+        "double" | "doubled" => Some(2.0),
+        "triple" | "tripled" => Some(3.0),
+        "quadruple" | "quadrupled" => Some(4.0),
+        "halve" | "halved" | "halves" => Some(0.5),
+        _ => None,
+    };
+    // The word is the verb right before the pair: `doubled from`, `doubles, from`.
+    let Some(at) = before.len().checked_sub(2) else {
+        return;
+    };
+    let Some(wanted) = multiple(&before[at].text) else {
+        return;
+    };
+    if before[at + 1].text != "from" || !measured(scope, pair) {
+        return;
+    }
+    let (a, b) = same_unit(pair.a, pair.b);
+    let (low, high) = spread(&a, &b, |a, b| b / a);
+    let (low, high) = (low.min(high), low.max(high));
+    let lead: Vec<&str> = before[..at]
+        .iter()
+        .rev()
+        .take(3)
+        .map(|w| w.text.as_str())
+        .collect();
+    let more = matches!(lead.as_slice(), ["than", "more", ..]);
+    let less = matches!(
+        lead.as_slice(),
+        ["than", "less", ..] | ["nearly" | "almost" | "barely", ..]
+    );
+    let holds = match (more, less) {
+        (true, _) if wanted < 1.0 => low <= wanted,
+        (true, _) => high >= wanted,
+        (_, true) => high >= 0.7 * wanted && low <= 1.02 * wanted.max(1.0 / wanted),
+        _ => high >= 0.85 * wanted && low <= 1.18 * wanted,
+    };
+    if !holds {
+        slips.push(Slip {
+            start: before[at].start + scope.start,
+            end: pair.until.end,
+            message: format!(
+                "from {} to {} is a factor of {}",
+                shown(a.value),
+                shown(b.value),
+                shown(b.value / a.value)
+            ),
+        });
     }
 }
 

@@ -20,6 +20,7 @@ pub(super) fn equations(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
         let operands = &numbers[at..=end];
         if let (false, Some(result)) = (ops.is_empty(), numbers.get(end + 1)) {
             let between = scope.between(&numbers[end], result);
+            let between = between.trim_end_matches(CURRENCY).trim_end();
             let noun =
                 between.trim_start_matches(|c: char| c.is_alphabetic() || c == '-' || c == ' ');
             let equal = matches!(noun, "=" | "≈" | "==" | ") =");
@@ -28,13 +29,17 @@ pub(super) fn equations(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
                 && words(scope.after(result)).iter().take(4).any(|w| {
                     matches!(w.text.as_str(), "all" | "total" | "altogether" | "together")
                 });
-            let left = scope.before(&operands[0]).trim_end();
+            let left = scope
+                .before(&operands[0])
+                .trim_end_matches(CURRENCY)
+                .trim_end();
             let right = scope.after(result).trim_start();
             // Part of something longer: a bracket or an operator beyond the ends.
             let open = left.ends_with(['(', '+', '*', '/', '-', '−', '×', '^', '=', '·', '['])
                 && !told
                 && !left.ends_with('(')
                 || right.starts_with(['+', '*', '/', '×', '^', '-', '−', '·'])
+                || right.starts_with("x ")
                 || between.starts_with(')');
             if (equal || told) && !open {
                 let (low, high) = chain(operands, &ops);
@@ -58,10 +63,13 @@ pub(super) fn equations(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
                 let rough = between.contains('≈') || result.rough;
                 let wide = if rough { 0.1 * high.abs() } else { 0.0 };
                 let units = operands.iter().chain([result]).any(|n| !n.unit.is_empty());
-                let fits = scaled
-                    .iter()
-                    .take(if units { scaled.len() } else { 1 })
-                    .any(|scale| result.agrees((low - wide) * scale, (high + wide) * scale));
+                // `5493/4318 = +27.2%` is a change.
+                let change = ops == ['/'] && result.is_percent();
+                let fits = change && result.agrees(100.0 * (low - 1.0), 100.0 * (high - 1.0))
+                    || scaled
+                        .iter()
+                        .take(if units { scaled.len() } else { 1 })
+                        .any(|scale| result.agrees((low - wide) * scale, (high + wide) * scale));
                 if !fits {
                     slips.push(Slip {
                         start: operands[0].start,
@@ -79,8 +87,12 @@ pub(super) fn equations(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
     }
 }
 
+/// Signs that stand before an amount of money.
+const CURRENCY: [char; 3] = ['$', '€', '£'];
+
 /// The operator between two numbers; nouns may stand before it (`7 models × 4 loads`).
 fn operator(between: &str) -> Option<char> {
+    let between = between.trim_end_matches(CURRENCY).trim_end();
     let rest = between
         .trim_start_matches(|c: char| c.is_alphabetic() || c == ' ' || c == '-')
         .trim();
@@ -130,4 +142,71 @@ fn chain(operands: &[Quantity], ops: &[char]) -> (f64, f64) {
     };
     let (a, b) = (value(-1.0), value(1.0));
     (a.min(b), a.max(b))
+}
+
+/// `72,000 requests in 20 minutes (60 req/s)`, `86,400 requests take 1,440 s, that is 60 requests per second`.
+pub(super) fn rates(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
+    for three in scope.numbers.windows(3) {
+        let [count, time, rate] = three else { continue };
+        let last = scope.words_after(rate, 3);
+        let said: Vec<&str> = last.iter().map(|word| word.text.as_str()).collect();
+        let spelled = matches!(said.as_slice(), [_, "per", "second"]) && rate.unit.is_empty();
+        let per_second = spelled || rate.unit.ends_with("/s") && !rate.unit.contains('b');
+        let noun = |text: &str| words(text).first().map(|word| word.text.clone());
+        let counted = noun(scope.after(count));
+        let rated = if spelled {
+            noun(scope.after(rate))
+        } else {
+            rate.unit.split('/').next().map(str::to_owned)
+        };
+        // One kind of thing is counted and rated: `req` of `requests`.
+        let counted = if count.unit.is_empty() {
+            counted
+        } else {
+            Some(count.unit.clone())
+        };
+        let same = matches!((&counted, &rated), (Some(c), Some(r)) if !r.is_empty() && c.starts_with(r.as_str()));
+        let joint = words(scope.between(count, time));
+        let joint: Vec<&str> = joint.iter().map(|word| word.text.as_str()).collect();
+        let whole = matches!(
+            joint.as_slice(),
+            [_, "in" | "take" | "took" | "within"] | ["in" | "take" | "took"]
+        );
+        let then = scope.between(time, rate);
+        let told = matches!(
+            then,
+            "(" | ", that is" | ", i.e." | ", or" | "=" | ", a rate of" | "(that is" | "(i.e."
+        );
+        if !per_second
+            || !same
+            || !whole
+            || !told
+            || time.measure().0 != "time"
+            || time.value <= 0.0
+        {
+            continue;
+        }
+        let seconds = time.measure().1;
+        let exact = if count.is_count() || count.unit == "tok" && count.half == 0.5 {
+            0.0
+        } else {
+            count.half
+        };
+        let low = (count.value - exact) / ((time.value + time.half) * seconds);
+        let high = (count.value + exact) / ((time.value - time.half).max(1e-12) * seconds);
+        let factor = if spelled { 1.0 } else { rate.measure().1 };
+        if !rate.agrees(low / factor, high / factor) {
+            slips.push(Slip {
+                start: count.start,
+                end: rate.end,
+                message: format!(
+                    "{} does not follow: {} in {} s is {} per second",
+                    scope.quote(rate.start, rate.end),
+                    shown(count.value),
+                    shown(time.value * seconds),
+                    shown(count.value / (time.value * seconds))
+                ),
+            });
+        }
+    }
 }

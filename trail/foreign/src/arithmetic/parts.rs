@@ -81,7 +81,10 @@ pub(super) fn shares(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
                 && !said.iter().any(|word| CHANGE.contains(&word.text.as_str()))
                 && (of || text != ",")
         });
-        let Some(p) = before.or(after) else { continue };
+        // `5493/4318 = +27.2%` is a change.
+        let Some(p) = before.or(after).filter(|p| !(slash && p.signed)) else {
+            continue;
+        };
         let share = 100.0 * k.value / m.value;
         let mut stated = p.clone();
         stated.value = stated.value.abs();
@@ -99,4 +102,146 @@ pub(super) fn shares(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
             });
         }
     }
+}
+
+/// Outcomes that exclude each other and leave nothing out, with their opposites.
+const OUTCOMES: &[(&[&str], &[&str])] = &[
+    (
+        &["succeeded", "passed", "completed", "finished", "worked"],
+        &["failed", "aborted", "crashed", "errored", "timed"],
+    ),
+    (&["accepted"], &["rejected"]),
+    (&["passing"], &["failing"]),
+    (&["valid"], &["invalid"]),
+];
+
+/// `Of 480 starts, 451 succeeded and 29 failed`, `50 tests: 46 passed and 4 failed`: a whole and its two outcomes.
+pub(super) fn outcomes(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
+    for three in scope.numbers.windows(3) {
+        let [whole, one, other] = three else { continue };
+        if !three.iter().all(Quantity::is_count) || scope.between(one, other).len() > 24 {
+            continue;
+        }
+        let lead = words(scope.before(whole));
+        let of = lead.last().is_some_and(|word| word.text == "of");
+        let between = scope.between(whole, one);
+        let colon = between.ends_with(':');
+        let verb = |number: &Quantity| scope.words_after(number, 1).pop().map(|word| word.text);
+        let (Some(first), Some(second)) = (verb(one), verb(other)) else {
+            continue;
+        };
+        let opposite = OUTCOMES.iter().any(|(good, bad)| {
+            good.contains(&first.as_str()) && bad.contains(&second.as_str())
+                || bad.contains(&first.as_str()) && good.contains(&second.as_str())
+        });
+        let joined = words(scope.between(one, other));
+        let joined: Vec<&str> = joined.iter().map(|word| word.text.as_str()).collect();
+        let only = matches!(joined.as_slice(), [_, "and"] | [_]);
+        // A third outcome may follow.
+        let more = scope.after(other);
+        let more = more[..more.find(['.', ';']).unwrap_or(more.len())]
+            .contains(|c: char| c.is_ascii_digit());
+        let sum = one.value + other.value;
+        if (of && between.ends_with(',') || colon)
+            && between.len() <= 40
+            && opposite
+            && only
+            && !more
+            && sum != whole.value
+        {
+            slips.push(Slip {
+                start: whole.start,
+                end: other.end,
+                message: format!("the parts of {} sum to {}", shown(whole.value), shown(sum)),
+            });
+        }
+    }
+}
+
+/// `301 timeouts and 131 aborts, 432 failures in all`; `7 (Mon 2, Tue 0, Wed 3, Thu 1, Fri 1)`.
+pub(super) fn listed(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
+    let numbers = scope.numbers;
+    for (at, whole) in numbers.iter().enumerate().filter(|(_, n)| n.is_count()) {
+        let parts = total_after(scope, at).or_else(|| total_before(scope, at));
+        let Some(parts) = parts else { continue };
+        let sum: f64 = parts.iter().map(|part| part.value).sum();
+        if sum != whole.value {
+            slips.push(Slip {
+                start: whole.start.min(parts[0].start),
+                end: whole.end.max(parts[parts.len() - 1].end),
+                message: format!(
+                    "{} does not follow: the parts sum to {}",
+                    shown(whole.value),
+                    shown(sum)
+                ),
+            });
+        }
+    }
+}
+
+/// The counts before a total that the text calls one.
+fn total_after<'a>(scope: &Scope<'a>, at: usize) -> Option<&'a [Quantity]> {
+    let whole = &scope.numbers[at];
+    let next = scope.words_after(whole, 4);
+    let next: Vec<&str> = next.iter().map(|word| word.text.as_str()).collect();
+    let called = matches!(
+        next.as_slice(),
+        ["in", "all" | "total", ..]
+            | [_, "in", "all" | "total", ..]
+            | ["altogether", ..]
+            | [_, "altogether", ..]
+    );
+    let comma = at.checked_sub(1).is_some_and(|before| {
+        let between = scope.between(&scope.numbers[before], whole);
+        between.ends_with(',') && words(between).len() <= 2
+    });
+    if !called || !comma || at < 2 {
+        return None;
+    }
+    // Back over `a X, b Y and c Z`: counts with a noun each.
+    let joint = |text: &str| {
+        let said = words(text);
+        let noun = said.first().is_some_and(|word| {
+            !matches!(
+                word.text.as_str(),
+                "of" | "to" | "in" | "and" | "per" | "at" | "x"
+            )
+        });
+        let and = text.ends_with(" and") && said.len() == 2;
+        noun && (and || text.ends_with(',') && said.len() == 1)
+    };
+    let mut from = at - 1;
+    while from > 0
+        && scope.numbers[from - 1].is_count()
+        && joint(scope.between(&scope.numbers[from - 1], &scope.numbers[from]))
+    {
+        from -= 1;
+    }
+    let parts = &scope.numbers[from..at];
+    let last_joint = parts.len() >= 2
+        && scope
+            .between(&parts[parts.len() - 2], &parts[parts.len() - 1])
+            .ends_with(" and");
+    (last_joint && parts.iter().all(Quantity::is_count)).then_some(parts)
+}
+
+/// The counts in brackets right behind a total, each with its name before it.
+fn total_before<'a>(scope: &Scope<'a>, at: usize) -> Option<&'a [Quantity]> {
+    let whole = &scope.numbers[at];
+    let inner = scope.after(whole).trim_start().strip_prefix('(')?;
+    let close = inner.find(')')?;
+    let items: Vec<&str> = inner[..close].split(',').map(str::trim).collect();
+    let named = items.iter().all(|item| {
+        item.rsplit_once(' ').is_some_and(|(name, number)| {
+            name.chars().all(char::is_alphabetic)
+                && !name.is_empty()
+                && number.bytes().all(|b| b.is_ascii_digit())
+        })
+    });
+    if items.len() < 3 || !named {
+        return None;
+    }
+    let parts = scope.numbers.get(at + 1..at + 1 + items.len())?;
+    let most = parts.iter().map(|part| part.value).fold(0.0, f64::max);
+    (parts.iter().all(Quantity::is_count) && whole.value >= most).then_some(parts)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::finding::{Finding, Rule};
+use crate::finding::{Evidence, Finding, Rule};
 use crate::number::shown;
 use crate::table::{Table, is_missing};
 use crate::words::normal;
@@ -159,4 +159,90 @@ pub(crate) fn missing_rows(tables: &[Table]) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Cells with one row label and one header in two tables of a document. If all such cells but one are equal, the
+/// tables show one measurement, and the one that differs contradicts the other.
+pub(super) fn twins(tables: &[Table]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (at, first) in tables.iter().enumerate() {
+        for second in &tables[at + 1..] {
+            if first.rows.len() * second.rows.len() > 10_000 {
+                continue;
+            }
+            let (same, differ) = shared(first, second);
+            let mut values: Vec<f64> = same.clone();
+            values.sort_by(f64::total_cmp);
+            values.dedup();
+            let [(one, other)] = *differ.as_slice() else {
+                continue;
+            };
+            if values.len() < 3 {
+                continue;
+            }
+            let text = |table: &Table, (row, column): (usize, usize)| {
+                table
+                    .cell(row, column)
+                    .map_or(String::new(), |cell| cell.text.clone())
+            };
+            findings.push(Finding {
+                rule: Rule::Restated,
+                line: second.rows[other.0].line,
+                column: second
+                    .cell(other.0, other.1)
+                    .map_or(1, |cell| cell.column)
+                    .max(1),
+                quote: format!("{} | {}", second.label(other.0), text(second, other)),
+                message: format!(
+                    "another table has {} for this cell, and the same as here for the {} others",
+                    text(first, one),
+                    same.len()
+                ),
+                cause: format!("line {}: twin", second.line),
+                evidence: vec![Evidence::new(first.place(one.0, one.1), text(first, one))],
+            });
+        }
+    }
+    findings
+}
+
+/// A cell of one table and that of another.
+type Twin = ((usize, usize), (usize, usize));
+
+/// The values that two tables share under one label and header, and the cells that differ by more than rounding.
+fn shared(first: &Table, second: &Table) -> (Vec<f64>, Vec<Twin>) {
+    let (mut same, mut differ) = (Vec::new(), Vec::new());
+    let labels: Vec<String> = (0..first.rows.len())
+        .map(|row| normal(first.label(row)))
+        .collect();
+    let unique = |list: &[String], label: &String| list.iter().filter(|l| *l == label).count() == 1;
+    let others: Vec<String> = (0..second.rows.len())
+        .map(|row| normal(second.label(row)))
+        .collect();
+    for (column, name) in first.columns.iter().enumerate().skip(1) {
+        let mut twins =
+            (1..second.columns.len()).filter(|c| !name.is_empty() && second.columns[*c] == *name);
+        let (Some(twin), None) = (twins.next(), twins.next()) else {
+            continue;
+        };
+        for (row, label) in labels.iter().enumerate() {
+            let Some(other) = others.iter().position(|l| l == label) else {
+                continue;
+            };
+            if label.is_empty() || !unique(&labels, label) || !unique(&others, label) {
+                continue;
+            }
+            let (Some(a), Some(b)) = (first.plain(row, column), second.plain(other, twin)) else {
+                continue;
+            };
+            // Small counts are equal by chance.
+            let telling = a.half * 20.0 < a.value.abs() && b.half * 20.0 < b.value.abs();
+            if (a.value - b.value).abs() > 1.001 * (a.half + b.half) {
+                differ.push(((row, column), (other, twin)));
+            } else if telling {
+                same.push(a.value);
+            }
+        }
+    }
+    (same, differ)
 }

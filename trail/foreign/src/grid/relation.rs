@@ -1,8 +1,9 @@
 //! Relations between columns that all rows keep but one.
 
 use super::Grid;
+use super::proportion::unit_of;
 use crate::finding::{Finding, Rule};
-use crate::number::{measure, quantities, shown};
+use crate::number::shown;
 use crate::words::words;
 
 /// A relation of a column to one or two others.
@@ -15,17 +16,71 @@ pub(super) enum Form {
     Change,
     /// To the same column's value in the first row.
     Base,
+    /// The growth of one column since the first row over the growth of another.
+    Efficiency,
+    /// The change since the first row.
+    Growth,
+    /// The share of the sum of the column.
+    Share,
 }
 
 impl Form {
+    /// The value for two operands of one row; the growth of both for an efficiency.
     fn of(self, a: f64, b: f64) -> f64 {
         match self {
             Self::Sum => a + b,
             Self::Difference => a - b,
             Self::Product => a * b,
-            Self::Ratio | Self::Base => a / b,
-            Self::Change => (a - b) / b,
+            Self::Ratio | Self::Base | Self::Efficiency | Self::Share => a / b,
+            Self::Change | Self::Growth => (a - b) / b,
         }
+    }
+
+    /// Whether it is relative to the first row.
+    fn from_first(self) -> bool {
+        matches!(self, Self::Base | Self::Efficiency | Self::Growth)
+    }
+
+    /// Whether it needs one column only.
+    fn of_one(self) -> bool {
+        matches!(self, Self::Base | Self::Growth | Self::Share)
+    }
+
+    /// The row of its second operand.
+    fn base(self, row: usize) -> usize {
+        if matches!(self, Self::Base | Self::Growth) {
+            0
+        } else {
+            row
+        }
+    }
+
+    /// The powers of ten and signs that a result may have been multiplied by.
+    fn scales(self) -> &'static [f64] {
+        match self {
+            Self::Sum => &[1.0],
+            Self::Difference => &[1.0, -1.0],
+            Self::Base => &[1.0],
+            Self::Efficiency | Self::Growth | Self::Share => &[1.0, 100.0],
+            Self::Product | Self::Ratio => &[1.0, 100.0, 1e-3, 1e3],
+            Self::Change => &[1.0, 100.0, -1.0, -100.0, 1e-3, 1e3],
+        }
+    }
+
+    /// Its value in a row, the operands moved by so many halves of their last digit.
+    fn at(self, grid: &Grid<'_>, row: usize, a: usize, b: usize, halves: [f64; 2]) -> Option<f64> {
+        let (x, y) = (grid.value(row, a)?, grid.value(self.base(row), b)?);
+        let mut x = x.value + halves[0] * grid.half(row, a);
+        let mut y = y.value + halves[1] * grid.half(self.base(row), b);
+        if self == Self::Share {
+            y = grid.whole(a)?;
+        }
+        if self == Self::Efficiency {
+            x /= grid.value(0, a)?.value;
+            // Counts of clients or devices are exact.
+            y = grid.value(row, b)?.value / grid.value(0, b)?.value;
+        }
+        Some(self.of(x, y))
     }
 
     fn said(self, a: &str, b: &str) -> String {
@@ -36,6 +91,9 @@ impl Form {
             Self::Ratio => format!("`{a}` / `{b}`"),
             Self::Change => format!("the change from `{b}` to `{a}`"),
             Self::Base => format!("`{a}` against the first row"),
+            Self::Efficiency => format!("the growth of `{a}` over that of `{b}`"),
+            Self::Growth => format!("the change of `{a}` against the first row"),
+            Self::Share => format!("the share of `{a}` in its sum"),
         }
     }
 }
@@ -50,8 +108,15 @@ pub(super) fn promised(header: &str) -> &'static [Form] {
         .find_map(|word| match word.text.as_str() {
             "total" | "sum" => Some([Form::Sum].as_slice()),
             "speedup" | "ratio" => Some([Form::Ratio, Form::Base].as_slice()),
+            "efficiency" => Some([Form::Efficiency].as_slice()),
+            "share" | "percentage" | "fraction" => Some([Form::Share].as_slice()),
+            "vs" | "versus" | "relative" => {
+                Some([Form::Growth, Form::Base, Form::Change].as_slice())
+            }
             "diff" | "difference" | "delta" | "change" | "gain" | "improvement" | "reduction"
-            | "overhead" => Some([Form::Difference, Form::Change, Form::Ratio].as_slice()),
+            | "overhead" => {
+                Some([Form::Difference, Form::Change, Form::Ratio, Form::Growth].as_slice())
+            }
             _ => None,
         })
         .unwrap_or(&[])
@@ -77,51 +142,21 @@ pub(super) fn relations(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
     for result in order {
         let header = &grid.names[result];
         let promised = promised(header);
-        let mut best: Option<Kept> = None;
-        let mut explained: Vec<usize> = Vec::new();
-        for a in 0..grid.names.len() {
-            for b in 0..grid.names.len() {
-                let forms: &[Form] = if a == b {
-                    &[Form::Base]
-                } else if a < b {
-                    &[
-                        Form::Sum,
-                        Form::Product,
-                        Form::Difference,
-                        Form::Ratio,
-                        Form::Change,
-                    ]
-                } else {
-                    &[Form::Difference, Form::Ratio, Form::Change]
-                };
-                for form in forms.iter().filter(|_| a != result && b != result) {
-                    for scale in [1.0_f64, 100.0, -1.0, -100.0, 1e-3, 1e3] {
-                        let plain = matches!(form, Form::Sum | Form::Difference);
-                        if plain && scale.abs() != 1.0
-                            || !matches!(form, Form::Change | Form::Difference) && scale < 0.0
-                            || *form == Form::Base && scale != 1.0
-                        {
-                            continue;
-                        }
-                        let Some(kept) = keeps(grid, result, *form, a, b, scale) else {
-                            continue;
-                        };
-                        explained.extend(&kept.agrees);
-                        if best
-                            .as_ref()
-                            .is_none_or(|best| kept.holds.len() > best.holds.len())
-                        {
-                            best = Some(kept);
-                        }
-                    }
-                }
-            }
-        }
+        let (best, explained) = strongest(grid, result);
         let Some(best) = best else { continue };
         let (holds, breaks) = (best.holds.len(), best.breaks.len());
+        // Columns that are levels of one thing (`1 %`, `2 %`) may follow a smooth curve, which is no relation.
+        let is_level = |column: usize| {
+            let name = grid.names[column].trim_start();
+            name.starts_with(|c: char| c.is_ascii_digit())
+        };
+        if promised.is_empty() && [result, best.a, best.b].into_iter().all(is_level) {
+            continue;
+        }
         let unit = unit_of(&grid.names[best.a]);
         // A few rows may agree by chance: then the operands must be of one unit, too.
-        let alike = best.form == Form::Base
+        let alike = best.form.of_one()
+            || best.form == Form::Efficiency
             || unit == unit_of(&grid.names[best.b]) && (!unit.is_empty() || holds >= 3);
         let sure = if promised.contains(&best.form) && alike {
             holds >= 1 && breaks <= holds
@@ -148,20 +183,20 @@ pub(super) fn relations(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
         };
         let relation = best.form.said(&grid.names[a], &grid.names[b]);
         for row in broken {
-            let base = if best.form == Form::Base { 0 } else { row };
             let mut columns = [result, best.a, best.b];
             columns.sort_unstable();
             if told.contains(&(row, columns)) {
                 continue;
             }
             told.push((row, columns));
-            let (Some(x), Some(y)) = (grid.value(row, best.a), grid.value(base, best.b)) else {
+            let base = best.form.base(row);
+            let Some(value) = best.form.at(grid, row, best.a, best.b, [0.0; 2]) else {
                 continue;
             };
             let message = format!(
                 "`{header}` is {relation} in {holds} other {}; here that gives {}",
                 if holds == 1 { "row" } else { "rows" },
-                shown(best.scale * best.form.of(x.value, y.value))
+                shown(best.scale * value)
             );
             findings.push(grid.finding(
                 Rule::Relation,
@@ -173,7 +208,51 @@ pub(super) fn relations(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
             ));
         }
     }
-    constants(grid, findings);
+}
+
+/// The relation that most rows of a column keep, and the rows that another strong one explains.
+fn strongest(grid: &Grid<'_>, result: usize) -> (Option<Kept>, Vec<usize>) {
+    let mut all: Vec<Kept> = Vec::new();
+    let share = promised(&grid.names[result]).contains(&Form::Share);
+    for a in (0..grid.names.len()).filter(|a| *a != result) {
+        for b in (0..grid.names.len()).filter(|b| *b != result) {
+            let forms: &[Form] = if a == b {
+                &[Form::Base, Form::Growth, Form::Share]
+            } else if a < b {
+                &[
+                    Form::Sum,
+                    Form::Product,
+                    Form::Difference,
+                    Form::Ratio,
+                    Form::Change,
+                    Form::Efficiency,
+                ]
+            } else {
+                &[
+                    Form::Difference,
+                    Form::Ratio,
+                    Form::Change,
+                    Form::Efficiency,
+                ]
+            };
+            for form in forms.iter().filter(|form| share || **form != Form::Share) {
+                all.extend(
+                    form.scales()
+                        .iter()
+                        .filter_map(|scale| keeps(grid, result, *form, a, b, *scale)),
+                );
+            }
+        }
+    }
+    let most = all.iter().map(|kept| kept.holds.len()).max().unwrap_or(0);
+    // What few rows show may agree with any other by chance.
+    let explained = all
+        .iter()
+        .filter(|kept| 2 * kept.holds.len() >= most)
+        .flat_map(|kept| kept.agrees.iter().copied())
+        .collect();
+    let best = all.into_iter().find(|kept| kept.holds.len() == most);
+    (best, explained)
 }
 
 /// The rows that keep a relation and those that break it; none if it says nothing or few keep it.
@@ -195,9 +274,20 @@ fn keeps(
         breaks: Vec::new(),
     };
     let mut values: Vec<f64> = Vec::new();
-    let rows = usize::from(form == Form::Base)..grid.labels.len();
-    for row in rows {
-        let base = if form == Form::Base { 0 } else { row };
+    if form.from_first() {
+        let first = grid.value(0, result).map(|first| first.value);
+        let fits = match form {
+            Form::Efficiency => first == Some(scale),
+            // The first row is not held against itself.
+            Form::Growth => first.is_none_or(|first| first == 0.0),
+            _ => first == Some(1.0),
+        };
+        if !fits {
+            return None;
+        }
+    }
+    for row in usize::from(form.from_first())..grid.labels.len() {
+        let base = form.base(row);
         let (Some(stated), Some(x), Some(y)) = (
             grid.value(row, result),
             grid.value(row, a),
@@ -205,17 +295,12 @@ fn keeps(
         ) else {
             continue;
         };
-        if form == Form::Base && grid.value(0, result).is_none_or(|first| first.value != 1.0) {
-            return None;
-        }
-        let corner =
-            |dx: f64, dy: f64| scale * form.of(x.value + dx * x.half, y.value + dy * y.half);
-        let corners = [
-            corner(-1.0, -1.0),
-            corner(-1.0, 1.0),
-            corner(1.0, -1.0),
-            corner(1.0, 1.0),
-        ];
+        let corners = [[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]]
+            .map(|halves| form.at(grid, row, a, b, halves));
+        let [Some(first), Some(second), Some(third), Some(last)] = corners else {
+            continue;
+        };
+        let corners = [first, second, third, last].map(|corner| scale * corner);
         let low = corners.iter().copied().fold(f64::INFINITY, f64::min);
         let high = corners.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if !low.is_finite() || !high.is_finite() {
@@ -226,7 +311,9 @@ fn keeps(
             // A result that any operand would give, or that one operand is already, shows nothing.
             let telling = high - low < 0.2 * stated.value.abs()
                 && stated.half < 0.1 * stated.value.abs()
-                && (!stated.agrees(x.value * scale, x.value * scale) || form == Form::Base)
+                && (!stated.agrees(x.value * scale, x.value * scale)
+                    || form.from_first()
+                    || form == Form::Share)
                 && !stated.agrees(y.value * scale, y.value * scale);
             if telling {
                 kept.holds.push(row);
@@ -245,83 +332,4 @@ fn keeps(
         && (values.len() >= 3 || kept.holds.len() <= 2 && values.len() == kept.holds.len())
         && kept.breaks.len() <= kept.holds.len())
     .then_some(kept)
-}
-
-/// The unit that a header names anywhere, and what it measures.
-fn unit_of(header: &str) -> String {
-    let bare = header.replace(['(', ')', '[', ']', ','], " ");
-    let mut words = bare.split_whitespace();
-    words
-        .find_map(|word| {
-            let probe = format!("1 {word}");
-            quantities(&probe)
-                .first()
-                .filter(|n| n.end == probe.len() && !n.unit.is_empty())
-                .map(|n| n.unit.clone())
-        })
-        .unwrap_or_default()
-}
-
-/// Two columns that are one metric in two forms: a time and a rate, whose product is the same in all rows but one;
-/// or one measure in two units.
-fn constants(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
-    let units: Vec<String> = grid.names.iter().map(|name| unit_of(name)).collect();
-    for a in 0..grid.names.len() {
-        for b in a + 1..grid.names.len() {
-            let (one, other) = (measure(&units[a]).0, measure(&units[b]).0);
-            let product =
-                one == "time" && other.ends_with("/s") || other == "time" && one.ends_with("/s");
-            if !product && (one != other || units[a] == units[b]) {
-                continue;
-            }
-            let form = |x: f64, y: f64| if product { x * y } else { x / y };
-            let values: Vec<(usize, f64)> = (0..grid.labels.len())
-                .filter_map(|row| Some((row, grid.value(row, a)?, grid.value(row, b)?)))
-                .filter(|(_, x, y)| {
-                    [x, y]
-                        .iter()
-                        .all(|n| n.value > 0.0 && n.half < 0.02 * n.value)
-                })
-                .map(|(row, x, y)| (row, form(x.value, y.value)))
-                .collect();
-            let mut sorted: Vec<f64> = values.iter().map(|v| v.1).collect();
-            sorted.sort_by(f64::total_cmp);
-            let Some(&middle) = sorted.get(sorted.len() / 2) else {
-                continue;
-            };
-            let (same, differ): (Vec<(usize, f64)>, Vec<_>) = values
-                .iter()
-                .copied()
-                .partition(|v| (v.1 / middle - 1.0).abs() < 0.015);
-            let operand = |row: usize| grid.value(row, a).map_or(0.0, |v| v.value);
-            let most = same.iter().map(|v| operand(v.0)).fold(0.0, f64::max);
-            let least = same
-                .iter()
-                .map(|v| operand(v.0))
-                .fold(f64::INFINITY, f64::min);
-            let [(row, value)] = *differ.as_slice() else {
-                continue;
-            };
-            if same.len() < 3 || most < 1.2 * least || (value / middle - 1.0).abs() < 0.05 {
-                continue;
-            }
-            let sign = if product { "×" } else { "/" };
-            let (first, second) = (&grid.names[a], &grid.names[b]);
-            let message = format!(
-                "`{first}` {sign} `{second}` is {} in the other rows, here {}",
-                shown(middle),
-                shown(value)
-            );
-            if !findings.iter().any(|finding| finding.message == message) {
-                findings.push(grid.finding(
-                    Rule::Relation,
-                    row,
-                    a,
-                    message,
-                    &format!("{first} {sign} {second}"),
-                    &[(row, b)],
-                ));
-            }
-        }
-    }
 }

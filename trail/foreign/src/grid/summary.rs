@@ -10,27 +10,29 @@ use crate::words::words;
 
 /// How a row sums up the rows above it, by its label.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Summary {
+pub(super) enum Summary {
     Sum,
     PerhapsSum,
     Mean,
 }
 
+/// How a row sums up the rows above it, by its label; none if it does not.
+pub(super) fn kind(label: &str) -> Option<Summary> {
+    let words = words(label);
+    let first = words.first().map(|word| word.text.as_str());
+    match first {
+        Some("total" | "sum") if words.len() <= 2 => Some(Summary::Sum),
+        // Such a row may also be of something else; more columns must show that it is a sum.
+        Some("all" | "overall" | "together" | "combined") if words.len() == 1 => {
+            Some(Summary::PerhapsSum)
+        }
+        Some("average" | "mean" | "avg") if words.len() <= 2 => Some(Summary::Mean),
+        _ => None,
+    }
+}
+
 /// Rows that sum up the rows above them.
 pub(super) fn summaries(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
-    let kind = |label: &str| {
-        let words = words(label);
-        let first = words.first().map(|word| word.text.as_str());
-        match first {
-            Some("total" | "sum") if words.len() <= 2 => Some(Summary::Sum),
-            // Such a row may also be of something else; more columns must show that it is a sum.
-            Some("all" | "overall" | "together" | "combined") if words.len() == 1 => {
-                Some(Summary::PerhapsSum)
-            }
-            Some("average" | "mean" | "avg") if words.len() <= 2 => Some(Summary::Mean),
-            _ => None,
-        }
-    };
     for (row, label) in grid.labels.iter().enumerate() {
         let Some(kind_of_row) = kind(label) else {
             continue;
@@ -112,7 +114,7 @@ pub(super) fn summaries(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
 }
 
 /// Where a statistic stands among others: minimum, percentiles, maximum.
-fn rank(name: &str) -> Option<(f64, String)> {
+pub(super) fn rank(name: &str) -> Option<(f64, String)> {
     let words = words(name);
     let at = words
         .iter()
