@@ -29,6 +29,8 @@ struct Grid<'a> {
     cells: Vec<Vec<Option<(usize, usize, usize)>>>,
     /// Whether a column counts things.
     counted: Vec<bool>,
+    /// The numbers themselves.
+    values: Vec<Vec<Option<&'a Quantity>>>,
 }
 
 impl<'a> Grid<'a> {
@@ -43,6 +45,7 @@ impl<'a> Grid<'a> {
             labels: Vec::new(),
             cells: Vec::new(),
             counted: Vec::new(),
+            values: Vec::new(),
         };
         grid.counted = grid.names.iter().map(|name| is_counted(name)).collect();
         for (at, table) in tables.iter().enumerate() {
@@ -56,7 +59,7 @@ impl<'a> Grid<'a> {
                 );
             }
         }
-        grid
+        grid.filled()
     }
 
     /// Columns become rows. All tables have the same labels.
@@ -70,6 +73,7 @@ impl<'a> Grid<'a> {
             labels: Vec::new(),
             cells: Vec::new(),
             counted: Vec::new(),
+            values: Vec::new(),
         };
         grid.counted = grid.names.iter().map(|name| is_counted(name)).collect();
         for (at, table) in tables.iter().enumerate() {
@@ -82,7 +86,7 @@ impl<'a> Grid<'a> {
                 );
             }
         }
-        grid
+        grid.filled()
     }
 
     fn numeric(tables: &[&Table]) -> Vec<usize> {
@@ -92,8 +96,20 @@ impl<'a> Grid<'a> {
     }
 
     fn value(&self, row: usize, column: usize) -> Option<&'a Quantity> {
-        let (table, row, column) = self.cells.get(row)?.get(column).copied().flatten()?;
-        self.tables[table].plain(row, column)
+        self.values.get(row)?.get(column).copied().flatten()
+    }
+
+    /// Looks all numbers up.
+    fn filled(mut self) -> Self {
+        let number = |cell: &Option<(usize, usize, usize)>| {
+            cell.and_then(|(t, r, c)| self.tables[t].plain(r, c))
+        };
+        self.values = self
+            .cells
+            .iter()
+            .map(|row| row.iter().map(number).collect())
+            .collect();
+        self
     }
 
     /// Half a unit of the last digit of a number; 0 for a count, which is exact.

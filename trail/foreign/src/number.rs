@@ -34,6 +34,16 @@ impl Quantity {
         self.half == 0.5 && self.unit.is_empty() && self.value >= 0.0
     }
 
+    /// Whether the zeros at its end may be rounding, so that the number can be one of the values from `low` to `high`:
+    /// `2,200` stands for 2,150 to 2,250.
+    pub(crate) fn rounds(&self, low: f64, high: f64) -> bool {
+        let mut half = self.half;
+        while half >= 0.5 && self.value != 0.0 && (self.value / (half * 20.0)).fract() == 0.0 {
+            half *= 10.0;
+        }
+        self.agrees(low, high) || low - half <= self.value && self.value <= high + half
+    }
+
     /// How far the printed value may lie from the true one.
     pub fn slack(&self) -> f64 {
         if self.rough {
@@ -155,10 +165,7 @@ pub(crate) fn quantities(text: &str) -> Vec<Quantity> {
                     .ends_with(|c: char| c.is_ascii_digit())
         {
             // Skip the rest of the name, so that its digits are not taken either.
-            let skip = rest
-                .find(|c: char| !(c.is_alphanumeric() || c == '.' || c == '_' || c == ':'))
-                .unwrap_or(rest.len());
-            from = end + skip;
+            from = name_end(text, end, true);
             continue;
         }
         let Ok(mut value) = body.replace(',', "").parse::<f64>() else {
@@ -183,12 +190,7 @@ pub(crate) fn quantities(text: &str) -> Vec<Quantity> {
             }
         }
         let mut unit = String::new();
-        if let Some(suffix) = UNIT.captures(&text[finish..]).filter(|unit| {
-            // `500 × 0.02`: a product, not a factor.
-            let behind = text[finish + unit.get(0).map_or(0, |m| m.end())..].trim_start();
-            !(unit.get(1).is_some_and(|m| m.as_str() == "×")
-                && behind.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '$' | '€' | '£')))
-        }) {
+        if let Some(suffix) = unit_of(&text[finish..]) {
             let whole = suffix.get(0).map_or("", |m| m.as_str());
             if let Some(scale) = suffix.get(6) {
                 let factor = match scale.as_str() {
@@ -204,11 +206,7 @@ pub(crate) fn quantities(text: &str) -> Vec<Quantity> {
             finish += whole.len();
         } else if text[finish..].starts_with(|c: char| c.is_alphabetic()) {
             // `7b`, `16th`, `2x16`: part of a name.
-            let rest = &text[finish..];
-            from = finish
-                + rest
-                    .find(|c: char| !(c.is_alphanumeric() || c == '.' || c == '_'))
-                    .unwrap_or(rest.len());
+            from = name_end(text, finish, false);
             continue;
         }
         if sign.is_some_and(|sign| signed && sign != '+') {
@@ -226,6 +224,23 @@ pub(crate) fn quantities(text: &str) -> Vec<Quantity> {
         from = finish;
     }
     found
+}
+
+/// The unit or the power at the start of what follows a number.
+fn unit_of(rest: &str) -> Option<regex::Captures<'_>> {
+    UNIT.captures(rest).filter(|unit| {
+        // `500 × 0.02`: a product, not a factor.
+        let behind = rest[unit.get(0).map_or(0, |m| m.end())..].trim_start();
+        !(unit.get(1).is_some_and(|m| m.as_str() == "×")
+            && behind.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '$' | '€' | '£')))
+    })
+}
+
+/// The end of the name that goes on at an offset.
+fn name_end(text: &str, from: usize, colon: bool) -> usize {
+    let inside = |c: char| c.is_alphanumeric() || c == '.' || c == '_' || colon && c == ':';
+    let rest = &text[from..];
+    from + rest.find(|c: char| !inside(c)).unwrap_or(rest.len())
 }
 
 /// The last few characters of a text.
@@ -299,6 +314,7 @@ pub fn ranges(text: &str, numbers: &[Quantity]) -> Vec<Range> {
         .filter_map(|pair| {
             let [low, high] = pair else { return None };
             let between = text.get(low.end..high.start)?.trim();
+            let between = between.trim_end_matches(['$', '€', '£']).trim_end();
             let dash = matches!(between, "-" | "–" | "—" | "‑" | "to");
             (dash
                 && low.value.abs() < high.value.abs()

@@ -279,7 +279,7 @@ fn claim_after(scope: &Scope<'_>, pair: &Ends<'_>) -> Option<Quantity> {
     let change = factor(scope, claim).unwrap_or_else(|| claim.clone());
     if rate(&change) {
         let said = said_change(scope, claim) && !between.contains('.') && between.len() <= 24;
-        return (near && (bracket && (alone || said) || said || signed || told)).then_some(change);
+        return (near && (said || signed || told || bracket && alone)).then_some(change);
     }
     // `from 310 MB to 356 MB, by 46 MB`
     let same = !claim.unit.is_empty() && claim.unit == pair.b.unit && claim.unit == pair.a.unit;
@@ -372,7 +372,7 @@ pub(super) fn apart(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
         let claim = factor(scope, third).unwrap_or_else(|| third.clone());
         let change = words(between)
             .iter()
-            .any(|word| CHANGE.contains(&word.text.as_str()) || word.text == "loss");
+            .any(|word| CHANGE.contains(&word.text.as_str()));
         if !told || !end.is_empty() || !change || !rate(&claim) {
             return;
         }

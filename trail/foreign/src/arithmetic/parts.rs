@@ -165,7 +165,9 @@ pub(super) fn listed(scope: &Scope<'_>, slips: &mut Vec<Slip>) {
         let parts = total_after(scope, at).or_else(|| total_before(scope, at));
         let Some(parts) = parts else { continue };
         let sum: f64 = parts.iter().map(|part| part.value).sum();
-        if sum != whole.value {
+        // Far from the sum it may be a product (`2 nodes and 8 cards, 16 in all`) or of another thing.
+        let near = (0.7..1.4).contains(&(whole.value / sum));
+        if sum != whole.value && near {
             slips.push(Slip {
                 start: whole.start.min(parts[0].start),
                 end: whole.end.max(parts[parts.len() - 1].end),

@@ -48,6 +48,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) facts: Vec<Fact>,
     /// Words of the title and the headers that all columns share.
     pub(crate) metric: Vec<String>,
+    /// The axis of the metrics: that of the columns, or of rows that have units of their own.
+    pub(crate) across: Option<usize>,
 }
 
 /// A column of numbers, its header taken apart.
@@ -160,20 +162,10 @@ impl<'a> Facts<'a> {
             .filter(|c| Some(**c) != levels)
             .map(|c| Column::of(table, *c))
             .collect();
-        // A column that names the better of the other columns (`Winner`) says what those say already.
-        let verdict = |c: usize| {
-            (0..table.rows.len())
-                .filter(|row| {
-                    columns.iter().any(|column| {
-                        normal(&column.text)
-                            == normal(table.cell(*row, c).map_or("", |cell| &cell.text))
-                    })
-                })
-                .count()
-                > table.rows.len() / 2
-        };
         let labels: Vec<usize> = (0..table.columns.len())
-            .filter(|c| !numeric.contains(c) && is_labels(table, *c) && !verdict(*c))
+            .filter(|c| {
+                !numeric.contains(c) && is_labels(table, *c) && !is_verdict(table, *c, &columns)
+            })
             .chain(levels)
             .collect();
         if columns.is_empty() || labels.is_empty() {
@@ -192,6 +184,7 @@ impl<'a> Facts<'a> {
             axes: Vec::new(),
             facts: Vec::new(),
             metric,
+            across: None,
         };
         for column in &labels {
             facts.axes.push(Axis {
@@ -210,6 +203,7 @@ impl<'a> Facts<'a> {
             });
             facts.axes.len() - 1
         });
+        facts.across = across;
         let ends = columns.iter().find_map(|c| c.ends.clone()).map(|(a, b)| {
             let value = |text: &str| Value {
                 text: text.to_owned(),
@@ -247,7 +241,24 @@ impl<'a> Facts<'a> {
                 }
             }
         }
+        facts.across = facts.metric_axis().or(facts.across);
         (!facts.facts.is_empty()).then_some(facts)
+    }
+
+    /// The axis by whose values the units differ: the rows of a table that has its metrics in rows.
+    fn metric_axis(&self) -> Option<usize> {
+        let axes = self.across.into_iter().chain(0..self.axes.len());
+        axes.into_iter().find(|axis| {
+            let mut units: Vec<Option<&str>> = vec![None; self.axes[*axis].values.len()];
+            let one = self.facts.iter().all(|fact| {
+                let unit = fact.value.unit.as_str();
+                fact.at[*axis].is_none_or(|at| *units[at].get_or_insert(unit) == unit)
+            });
+            let mut distinct: Vec<&str> = units.into_iter().flatten().collect();
+            distinct.sort_unstable();
+            distinct.dedup();
+            one && distinct.len() > 1
+        })
     }
 
     /// The places of a row on the axes of its labels, and of its table's title.
@@ -265,7 +276,11 @@ impl<'a> Facts<'a> {
             let text = cell.map_or("", |cell| &cell.text);
             let number = cell.and_then(|cell| cell.value.as_ref()).map(|v| v.value);
             let level = number.filter(|_| Some(*column) == levels);
-            let bare = header_unit(text).0;
+            // A single letter at the end of a label is more likely a part of a name.
+            let bare = match header_unit(text) {
+                (bare, unit) if unit.len() > 1 || text.trim_end().ends_with([')', ']']) => bare,
+                _ => text.to_owned(),
+            };
             let words = plain_words(if bare.is_empty() { text } else { &bare });
             at[axis] = self.axes[axis].place(text, words, level);
         }
@@ -335,13 +350,20 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// The words of all labels: by them a sentence finds its tables.
+    /// The words of all labels and names: by them a sentence finds its tables.
     pub(crate) fn words(&self) -> impl Iterator<Item = &str> {
-        self.axes
-            .iter()
-            .flat_map(|axis| &axis.values)
+        let labels = self.axes.iter().flat_map(|axis| &axis.values);
+        labels
             .flat_map(|value| &value.words)
+            .chain(self.axes.iter().flat_map(|axis| &axis.name))
             .map(String::as_str)
+    }
+
+    /// The words of its units: by them a sentence finds its tables if it names no label.
+    pub(crate) fn unit_words(&self) -> BTreeSet<String> {
+        let units: BTreeSet<&str> = self.facts.iter().map(|f| f.value.unit.as_str()).collect();
+        let words = units.into_iter().flat_map(words);
+        words.map(|word| word.text).collect()
     }
 
     /// Line of the (first) table; 0 for data.
@@ -351,6 +373,39 @@ impl<'a> Facts<'a> {
         } else {
             0
         }
+    }
+}
+
+impl Facts<'_> {
+    /// The unit of a column, as its first number has it.
+    pub(crate) fn unit_of(&self, axis: usize, value: usize) -> &str {
+        let fact = self.facts.iter().find(|fact| fact.at[axis] == Some(value));
+        fact.map_or("", |fact| fact.value.unit.as_str())
+    }
+
+    /// The axis whose values are levels that rise: sizes, loads.
+    pub(crate) fn ladder(&self) -> Option<usize> {
+        (0..self.axes.len()).find(|axis| {
+            let values = &self.axes[*axis].values;
+            values.len() >= 3 && values.iter().all(|value| value.level.is_some())
+        })
+    }
+
+    /// The axis and value of a level with a noun: `64` of the axis `Clients`.
+    pub(crate) fn level(&self, level: f64, noun: &[String]) -> Option<(usize, usize)> {
+        self.axes.iter().enumerate().find_map(|(at, axis)| {
+            let named = !noun.is_empty()
+                && axis.name.len() >= noun.len()
+                && axis.name[axis.name.len() - noun.len()..]
+                    .iter()
+                    .zip(noun)
+                    .all(|(a, b)| a.trim_end_matches('s') == b.trim_end_matches('s'));
+            let value = axis
+                .values
+                .iter()
+                .position(|value| value.level == Some(level));
+            named.then_some(at).zip(value)
+        })
     }
 }
 
@@ -387,10 +442,21 @@ impl Axis {
 fn is_levels(table: &Table) -> bool {
     let values: Vec<f64> = (0..table.rows.len())
         .filter_map(|row| table.plain(row, 0))
-        .filter(|n| n.is_count())
+        // `4k` and `1M` are levels as well.
+        .filter(|n| n.unit.is_empty() && n.value >= 0.0 && n.half >= 0.5)
         .map(|n| n.value)
         .collect();
     values.len() == table.rows.len() && values.windows(2).all(|two| two[0] < two[1])
+}
+
+/// Whether a column names the better of the other columns (`Winner`): it says what those say already.
+fn is_verdict(table: &Table, column: usize, columns: &[Column]) -> bool {
+    let names: Vec<String> = columns.iter().map(|column| normal(&column.text)).collect();
+    let named = |row: &usize| {
+        let text = table.cell(*row, column).map_or("", |cell| &cell.text);
+        names.contains(&normal(text))
+    };
+    (0..table.rows.len()).filter(named).count() > table.rows.len() / 2
 }
 
 /// Whether a column has labels and not remarks.

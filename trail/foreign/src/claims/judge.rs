@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::claims::facts::{Fact, Facts};
-use crate::claims::lexicon::{Rank, more_is_better};
+use crate::claims::field;
+use crate::claims::lexicon::more_is_better;
 use crate::claims::pairs::pairs;
+use crate::claims::ranks::ranks;
 use crate::claims::sentence::{Claim, Mention, Stated, size_of};
 use crate::finding::Evidence;
 use crate::number::{Quantity, shown};
@@ -26,8 +28,23 @@ pub(crate) fn judge(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     if !claim.ranks.is_empty() {
         return ranks(claim, facts);
     }
+    if claim.range {
+        return field::range(claim, facts);
+    }
+    if let Some(mean) = claim.aggregate {
+        return field::aggregate(claim, facts, mean);
+    }
     if claim.relation.is_some() {
         return pairs(claim, facts);
+    }
+    if claim.bound.is_some() {
+        return field::bound(claim, facts);
+    }
+    if let (Some(count), None) = (claim.count, claim.part) {
+        return field::rows(claim, facts, count);
+    }
+    if let (Some(up), []) = (claim.trend, claim.numbers.as_slice()) {
+        return field::trend(claim, facts, up);
     }
     value(claim, facts)
 }
@@ -46,6 +63,12 @@ pub(super) fn select<'a>(
                 mentions.iter().any(|other| {
                     other.axis == mention.axis && fact.at[other.axis] == Some(other.value)
                 })
+            })
+        })
+        .filter(|fact| {
+            claim.limit.is_none_or(|(axis, most)| {
+                let level = fact.at[axis].and_then(|at| facts.axes[axis].values[at].level);
+                level.is_some_and(|level| level <= most)
             })
         })
         .filter(|fact| {
@@ -82,7 +105,8 @@ pub(super) fn better(fact: &Fact) -> Option<bool> {
 /// A number against the one cell that a sentence names. Where the numbers alternate with labels of one axis, each
 /// belongs to its label: `0.78 at c=2 and 0.45 at c=4`.
 fn value(claim: &Claim, facts: &Facts<'_>) -> Ruling {
-    if claim.many.is_some()
+    // `rises with every step to 4.90 s`: the quantifier is of the trend.
+    if claim.many.is_some() && claim.trend.is_none()
         || claim.part.is_some()
         || claim.bound.is_some()
         || claim.than.is_some()
@@ -90,14 +114,28 @@ fn value(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     {
         return None;
     }
+    // `On two GPUs Osprey reaches 4,300 tok/s`: a count beside the value may be a condition.
+    let beside = |count: f64| {
+        let mut numbers = claim.numbers.iter();
+        numbers.any(|stated| stated.low.value != count || !stated.low.unit.is_empty())
+    };
+    if claim.count.is_some_and(beside) || claim.numbers.iter().any(|stated| stated.low.rough) {
+        return None;
+    }
     let mut wrong = Vec::new();
     for (stated, mentions) in addressed(claim, facts)? {
-        let selected = select(facts, claim, &mentions);
+        let mut selected = select(facts, claim, &mentions);
+        // A unit that one column alone has names the column.
+        let by_unit = !stated.low.unit.is_empty() && field::only_of_unit(facts, &stated.low);
+        if by_unit {
+            selected.retain(|fact| comparable(&stated.low, &fact.value));
+        }
         let [fact] = selected.as_slice() else {
             return None;
         };
         let settled = (0..facts.axes.len()).all(|axis| {
             facts.axes[axis].values.len() < 2
+                || by_unit && Some(axis) == facts.across
                 || mentions.iter().any(|m| m.axis == axis)
                 || fact.at[axis].is_none()
         });
@@ -218,7 +256,7 @@ fn addressed<'a>(claim: &'a Claim, facts: &Facts<'_>) -> Option<Vec<(&'a Stated,
 }
 
 /// Whether a stated number can be a cell's: the same measure, and neither has a unit that the other lacks.
-fn comparable(stated: &Quantity, cell: &Quantity) -> bool {
+pub(super) fn comparable(stated: &Quantity, cell: &Quantity) -> bool {
     if stated.unit.is_empty() || cell.unit.is_empty() {
         return stated.unit == cell.unit;
     }
@@ -232,7 +270,7 @@ fn same(stated: &Stated, fact: &Fact) -> bool {
         fact.value.measure().1 / stated.low.measure().1
     };
     let agrees = |a: &Quantity, b: &Quantity| {
-        a.agrees((b.value - b.half) * factor, (b.value + b.half) * factor)
+        a.rounds((b.value - b.half) * factor, (b.value + b.half) * factor)
     };
     match (&stated.high, &fact.high) {
         (Some(high), Some(cell)) => agrees(&stated.low, &fact.value) && agrees(high, cell),
@@ -246,20 +284,9 @@ fn same(stated: &Stated, fact: &Fact) -> bool {
     }
 }
 
-/// The axis along which a peak is sought: levels, else the one axis that is not named.
-fn ladder(facts: &Facts<'_>) -> Option<usize> {
-    (0..facts.axes.len()).find(|axis| {
-        facts.axes[*axis].values.len() >= 3
-            && facts.axes[*axis]
-                .values
-                .iter()
-                .all(|value| value.level.is_some())
-    })
-}
-
 /// `code peaks at c=2 (36.2)`.
 fn peak(claim: &Claim, facts: &Facts<'_>) -> Ruling {
-    let axis = ladder(facts)?;
+    let axis = facts.ladder()?;
     let level = claim.mentions.iter().find(|m| m.axis == axis)?;
     let fixed: Vec<Mention> = claim
         .mentions
@@ -299,7 +326,7 @@ fn peak(claim: &Claim, facts: &Facts<'_>) -> Ruling {
 
 /// `At c=1 a trace keeps 34–100% of its peak`.
 fn share_of_peak(claim: &Claim, facts: &Facts<'_>) -> Ruling {
-    let axis = ladder(facts)?;
+    let axis = facts.ladder()?;
     let level = claim.mentions.iter().find(|m| m.axis == axis)?;
     let [Stated { low, high }] = claim.numbers.as_slice() else {
         return None;
@@ -340,96 +367,5 @@ fn share_of_peak(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     Some(Some((
         format!("it is {} % for `{}`", shown(*share), fact.place.0),
         evidence(&wrong.iter().map(|w| w.1).collect::<Vec<_>>()),
-    )))
-}
-
-/// `At c=8 chat is fastest, search second and code slowest`.
-fn ranks(claim: &Claim, facts: &Facts<'_>) -> Ruling {
-    // Each rank belongs to the last label before it.
-    let mut places: Vec<(Mention, Rank)> = Vec::new();
-    for (rank, start) in &claim.ranks {
-        let mention = claim
-            .mentions
-            .iter()
-            .filter(|m| m.start < *start)
-            .max_by_key(|m| m.start)?;
-        places.push((*mention, *rank));
-    }
-    let axis = places.first()?.0.axis;
-    let others: Vec<Mention> = claim
-        .mentions
-        .iter()
-        .filter(|m| m.axis != axis)
-        .copied()
-        .collect();
-    let field = select(facts, claim, &others);
-    let one = field
-        .iter()
-        .all(|fact| (0..facts.axes.len()).all(|a| a == axis || fact.at[a] == field[0].at[a]));
-    let named = claim.mentions.iter().filter(|m| m.axis == axis).count();
-    if !one
-        || field.len() < 3
-        || places.iter().any(|p| p.0.axis != axis)
-        || named != places.len()
-        || facts.axes[axis].is_statistic()
-        || claim.relation.is_some()
-        || claim.many.is_some()
-        || claim.part.is_some()
-        || claim.than.is_some()
-        || !claim.numbers.is_empty()
-        || claim.count.is_some()
-        || field
-            .iter()
-            .any(|fact| fact.value.unit != field[0].value.unit)
-    {
-        return None;
-    }
-    let holds = |more: bool| {
-        places.iter().all(|(mention, rank)| {
-            let Some(own) = field
-                .iter()
-                .find(|fact| fact.at[axis] == Some(mention.value))
-            else {
-                return true;
-            };
-            let ahead = |a: f64, b: f64| if more { a > b } else { a < b };
-            let before = field
-                .iter()
-                .filter(|fact| ahead(fact.value.value, own.value.value))
-                .count();
-            let tied = field
-                .iter()
-                .filter(|fact| equal(&fact.value, &own.value))
-                .count();
-            match rank {
-                Rank::Best(place) => before < *place && before + tied >= *place,
-                Rank::Worst => before + tied >= field.len(),
-                Rank::Largest => !field.iter().any(|fact| fact.value.value > own.value.value),
-                Rank::Smallest => !field.iter().any(|fact| fact.value.value < own.value.value),
-            }
-        })
-    };
-    let directions = match better(field[0]) {
-        Some(more) => vec![more],
-        None => vec![true, false],
-    };
-    if directions.into_iter().any(holds) {
-        return Some(None);
-    }
-    let mut order = field.clone();
-    order.sort_by(|a, b| b.value.value.total_cmp(&a.value.value));
-    let said: Vec<String> = order
-        .iter()
-        .take(6)
-        .filter_map(|fact| {
-            Some(format!(
-                "{} {}",
-                facts.axes[axis].values[fact.at[axis]?].text, fact.place.1
-            ))
-        })
-        .collect();
-    Some(Some((
-        format!("the order is {}", said.join(", ")),
-        evidence(&order),
     )))
 }

@@ -54,6 +54,14 @@ pub(crate) enum Sense {
     /// A kind of rows, whichever the table calls it.
     Noun,
     Tie,
+    /// Numbers go from the one to the other over all that is named.
+    Range,
+    /// A mean over all that is named (`true`), or a sum.
+    Aggregate(bool),
+    /// Numbers rise (`true`) or fall along the levels.
+    Trend(bool),
+    /// A trend has no exception.
+    Steadily,
     /// Turns the claim round.
     Not,
     /// Says nothing of its own.
@@ -93,7 +101,21 @@ pub(crate) fn sense(word: &str) -> Option<Sense> {
         "model" | "trace" | "workload" | "task" | "case" | "row" | "cell" | "engine" | "system"
         | "setting" | "size" | "level" | "entry" | "test" | "benchmark" | "dataset" | "method"
         | "configuration" | "config" | "scenario" | "query" | "device" | "gpu" | "machine"
-        | "platform" | "backend" | "request" | "metric" | "column" | "point" | "run" => Sense::Noun,
+        | "platform" | "backend" | "request" | "metric" | "column" | "point" | "run" | "card"
+        | "instance" | "accelerator" | "policy" | "format" | "technique" | "framework"
+        | "runtime" | "store" | "variant" | "option" | "step" | "doubling" | "replica"
+        | "library" | "implementation" | "algorithm" | "codec" | "database" | "broker"
+        | "percentile" => Sense::Noun,
+        "range" | "ranged" | "span" | "spanned" | "vary" | "varied" | "lie" | "lay" => Sense::Range,
+        "together" | "altogether" | "combined" => Sense::Aggregate(false),
+        "averaged" => Sense::Aggregate(true),
+        "rise" | "rose" | "grow" | "grew" | "increase" | "increased" | "climb" | "climbed" => {
+            Sense::Trend(true)
+        }
+        "fall" | "fell" | "drop" | "dropped" | "decrease" | "decreased" | "decline"
+        | "declined" | "shrink" | "shrank" => Sense::Trend(false),
+        "monotonically" | "steadily" | "monotonic" => Sense::Steadily,
+        "cheapest" => Sense::Rank(Rank::Smallest),
         "tie" | "tied" => Sense::Tie,
         "not" => Sense::Not,
         "the" | "a" | "an" | "of" | "on" | "in" | "at" | "for" | "with" | "and" | "to" | "by"
@@ -103,14 +125,18 @@ pub(crate) fn sense(word: &str) -> Option<Sense> {
         | "got" | "achieve" | "achieved" | "deliver" | "delivered" | "sustain" | "sustained"
         | "show" | "showed" | "shown" | "stay" | "stayed" | "remain" | "remained" | "keep"
         | "kept" | "take" | "took" | "taken" | "need" | "needed" | "use" | "used" | "using"
-        | "fall" | "fell" | "rise" | "rose" | "drop" | "dropped" | "climb" | "climbed" | "grow"
-        | "grew" | "go" | "goe" | "goes" | "went" | "come" | "came" | "end" | "ended" | "only"
-        | "still" | "even" | "also" | "again" | "overall" | "however" | "so" | "thu" | "thus"
-        | "hence" | "then" | "too" | "respectively" | "from" | "where" | "measured"
-        | "recorded" | "observed" | "report" | "reported" | "result" | "resulting" | "number"
-        | "value" | "hit" | "scored" | "score" | "does" | "did" | "do" | "makes" | "make"
-        | "made" | "while" | "when" | "seen" | "out" | "already" | "now" | "clearly"
-        | "consistently" | "whole" | "entire" | "total" | "time" | "or" => Sense::Light,
+        | "draw" | "drew" | "produce" | "produced" | "serve" | "served" | "consume"
+        | "consumed" | "provide" | "provided" | "yield" | "yielded" | "give" | "gave" | "post"
+        | "posted" | "hold" | "held" | "offer" | "offered" | "require" | "required" | "ran"
+        | "attain" | "attained" | "manage" | "managed" | "they" | "just" | "nearly" | "about"
+        | "roughly" | "approximately" | "almost" | "around" | "some" | "go" | "goe" | "goes"
+        | "went" | "come" | "came" | "end" | "ended" | "only" | "still" | "even" | "also"
+        | "again" | "overall" | "however" | "so" | "thu" | "thus" | "hence" | "then" | "too"
+        | "respectively" | "from" | "where" | "measured" | "recorded" | "observed" | "report"
+        | "reported" | "result" | "resulting" | "number" | "value" | "hit" | "scored" | "score"
+        | "does" | "did" | "do" | "makes" | "make" | "made" | "while" | "when" | "seen" | "out"
+        | "already" | "now" | "clearly" | "consistently" | "whole" | "entire" | "total"
+        | "time" | "or" => Sense::Light,
         _ => return None,
     })
 }
@@ -123,6 +149,7 @@ pub(crate) fn canonical(word: &str) -> &str {
         "minimum" => "min",
         "p50" => "median",
         "concurrency" | "conc" => "concurrency",
+        "hour" => "h",
         other => other,
     }
 }

@@ -3,12 +3,14 @@
 //! One word that is none of these may be a condition that the table does not meet, so nothing is concluded.
 
 mod facts;
+mod field;
 mod judge;
 mod lexicon;
 mod pairs;
+mod ranks;
 mod sentence;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::document::Document;
 use crate::finding::{Evidence, Finding, Rule};
@@ -46,17 +48,28 @@ pub(crate) fn check(document: &Document, data: &[Table]) -> Vec<Finding> {
             }
         }
     }
+    let units: Vec<BTreeSet<String>> = facts.iter().map(Facts::unit_words).collect();
+    let mut by_unit: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (at, words) in units.iter().enumerate() {
+        for word in words {
+            by_unit.entry(word).or_default().push(at);
+        }
+    }
     let mut findings = Vec::new();
     for prose in &document.prose {
         for &(start, end) in &prose.sentences {
             let place = prose.place(start);
-            let near = nearest(&index, &facts, &prose.text[start..end], place.0);
-            if let Some((message, evidence)) = contradiction(&prose.text[start..end], &near) {
+            let sentence = &prose.text[start..end];
+            let mut near = nearest(&index, &facts, sentence, place.0);
+            if near.is_empty() {
+                near = nearest(&by_unit, &facts, sentence, place.0);
+            }
+            if let Some((message, evidence)) = contradiction(sentence, &near) {
                 findings.push(Finding {
                     rule: Rule::Claim,
                     line: place.0,
                     column: place.1,
-                    quote: prose.text[start..end].trim().to_owned(),
+                    quote: sentence.trim().to_owned(),
                     message,
                     cause: format!("line {}", place.0),
                     evidence,
@@ -93,27 +106,149 @@ fn nearest<'a, 't>(
 
 /// What a sentence, or a part of it that can stand alone, contradicts. All tables that it can be about must.
 fn contradiction(sentence: &str, facts: &[&Facts<'_>]) -> Option<(String, Vec<Evidence>)> {
-    let mut verdicts: Vec<Option<(String, Vec<Evidence>)>> = Vec::new();
-    let mut bound = 0;
     for part in parts(sentence) {
-        for fact in facts {
-            let Some(claim) = understand(part, fact) else {
-                continue;
-            };
-            let Some(verdict) = judge::judge(&claim, fact) else {
-                continue;
-            };
-            bound += 1;
-            verdicts.push(verdict);
-        }
-        if bound > 0 {
-            break;
+        let rulings: Vec<_> = facts
+            .iter()
+            .filter_map(|fact| judge::judge(&understand(part, fact, &[])?, fact))
+            .collect();
+        if !rulings.is_empty() {
+            return all_of(rulings);
         }
     }
-    if bound == 0 || verdicts.iter().any(Option::is_none) {
+    let clauses = clauses(sentence);
+    if clauses.len() < 2 {
         return None;
     }
-    verdicts.into_iter().next().flatten()
+    let rulings: Vec<_> = facts
+        .iter()
+        .filter_map(|fact| clause_by_clause(&clauses, fact))
+        .collect();
+    all_of(rulings)
+}
+
+type Found = Option<(String, Vec<Evidence>)>;
+
+/// The first of several findings, if nothing speaks for the sentence.
+fn all_of(rulings: Vec<Found>) -> Found {
+    if rulings.iter().any(Option::is_none) {
+        return None;
+    }
+    rulings.into_iter().next().flatten()
+}
+
+/// Judges the clauses of a sentence from the first on, as long as each is understood: what is not may be a condition
+/// of all that follows. A clause without a label is about that of the clause before.
+fn clause_by_clause(clauses: &[&str], facts: &Facts<'_>) -> Option<Found> {
+    let mut before: Vec<sentence::Mention> = Vec::new();
+    let mut judged = None;
+    for clause in clauses {
+        let Some(claim) = understand(clause, facts, &before) else {
+            break;
+        };
+        if claim.unknown > 0 {
+            break;
+        }
+        let ruling = judge::judge(&claim, facts);
+        if ruling.is_none() && claim.mentions.is_empty() {
+            // `Over four runs, …`
+            break;
+        }
+        // What the clause is about, but not of which column.
+        before = claim
+            .mentions
+            .iter()
+            .filter(|m| Some(m.axis) != facts.across)
+            .copied()
+            .collect();
+        match ruling {
+            Some(Some(found)) => return Some(Some(found)),
+            Some(None) => judged = Some(None),
+            None => {}
+        }
+    }
+    judged
+}
+
+/// Words with which a condition begins.
+const CONDITIONS: &[&str] = &[
+    "with",
+    "without",
+    "if",
+    "when",
+    "unless",
+    "under",
+    "after",
+    "before",
+    "for",
+    "during",
+    "once",
+    "although",
+    "though",
+    "despite",
+    "given",
+    "using",
+    "on",
+    "at",
+    "in",
+    "by",
+    "where",
+    "while",
+    "whereas",
+    "except",
+    "excluding",
+    "including",
+    "assuming",
+    "provided",
+    "compared",
+    "against",
+    "versus",
+    "relative",
+    "only",
+    "until",
+    "since",
+    "because",
+    "as",
+    "to",
+    "from",
+    "than",
+    "not",
+];
+
+/// The clauses of a sentence, cut at commas, colons, semicolons and before *and* between two numbers. None are cut if one
+/// of them may be a condition of the others; `, with` before a number adds a fact.
+fn clauses(sentence: &str) -> Vec<&str> {
+    let mut found: Vec<&str> = Vec::new();
+    for part in sentence
+        .split(", ")
+        .flat_map(|part| part.split("; "))
+        .flat_map(|part| part.split(": "))
+    {
+        let number = |text: &str| text.chars().any(|c| c.is_ascii_digit());
+        match part.split_once(" and ") {
+            Some((one, other))
+                if number(one)
+                    && number(other)
+                    && !words(one).iter().any(|w| w.text == "between") =>
+            {
+                found.extend([one, other]);
+            }
+            _ => found.push(part),
+        }
+    }
+    let condition = |clause: &str| {
+        let words = words(clause);
+        let first = words.first().map_or("", |word| word.text.as_str());
+        let adds = first == "with"
+            && words.get(1).is_some_and(|word| {
+                matches!(word.text.as_str(), "a" | "an")
+                    || word.text.starts_with(|c: char| c.is_ascii_digit())
+            });
+        CONDITIONS.contains(&first) && !adds
+    };
+    if found.iter().skip(1).any(|clause| condition(clause)) {
+        return Vec::new();
+    }
+    found
 }
 
 /// The sentence, then the parts between semicolons, dashes and contrasts.

@@ -102,16 +102,48 @@ fn sides<'a>(claim: &Claim, facts: &'a Facts<'_>) -> Option<Vec<Pair<'a>>> {
             other: theirs,
         });
     }
-    let units = pairs
-        .iter()
-        .all(|pair| pair.own.value.unit == pairs[0].own.value.unit);
-    (!pairs.is_empty() && units).then_some(pairs)
+    (!pairs.is_empty()).then_some(pairs)
 }
 
-/// A comparison of two sides: on every row, on some of them, by so much.
+/// A comparison of two sides: on every row, on some of them, by so much. Where the sentence does not say of which
+/// column, it may be of any; then all must contradict it.
 pub(super) fn pairs(claim: &Claim, facts: &Facts<'_>) -> Ruling {
+    let all = sides(claim, facts)?;
+    let metrics = facts
+        .across
+        .filter(|across| !claim.mentions.iter().any(|m| m.axis == *across));
+    let mut columns: BTreeMap<Option<usize>, Vec<Pair<'_>>> = BTreeMap::new();
+    // A difference is of the columns with its unit.
+    let difference = match claim.numbers.as_slice() {
+        [stated] if !matches!(stated.low.unit.as_str(), "" | "%" | "x") => Some(&stated.low.unit),
+        _ => None,
+    };
+    for pair in all {
+        if difference.is_none_or(|unit| *unit == pair.own.value.unit) {
+            let column = metrics.and_then(|across| pair.own.at[across]);
+            columns.entry(column).or_default().push(pair);
+        }
+    }
+    let several = columns.len() > 1;
+    let mut first = None;
+    for pairs in columns.into_values() {
+        let units = pairs
+            .iter()
+            .all(|pair| pair.own.value.unit == pairs[0].own.value.unit);
+        if !units || several && pairs.len() > 1 {
+            return None;
+        }
+        let Some(found) = compared(claim, facts, &pairs, several)? else {
+            return Some(None);
+        };
+        first.get_or_insert(found);
+    }
+    first.map(Some)
+}
+
+/// A comparison on the pairs of one column.
+fn compared(claim: &Claim, facts: &Facts<'_>, pairs: &[Pair<'_>], several: bool) -> Ruling {
     let (relation, _) = claim.relation?;
-    let pairs = sides(claim, facts)?;
     let directions = match better(pairs[0].own) {
         Some(more) => vec![more],
         None => vec![true, false],
@@ -122,13 +154,14 @@ pub(super) fn pairs(claim: &Claim, facts: &Facts<'_>) -> Ruling {
         .iter()
         .map(|m| m.axis)
         .collect::<std::collections::BTreeSet<_>>()
-        .len();
+        .len()
+        + usize::from(several);
     if let [stated] = claim.numbers.as_slice()
         && (stated.low.is_percent()
             || stated.low.unit == "x"
             || stated.low.unit == pairs[0].own.value.unit && !stated.low.unit.is_empty())
     {
-        return by_so_much(claim, stated, &pairs, relation, &directions);
+        return by_so_much(claim, stated, pairs, relation, &directions);
     }
     if !claim.numbers.is_empty() && claim.count.is_none() {
         return None;
@@ -215,6 +248,14 @@ fn by_so_much(
     relation: Relation,
     directions: &[bool],
 ) -> Ruling {
+    // `faster by 30 %`, `30 % faster`; but in `on a larger card 3,100 tok/s` the number is no difference.
+    let by = |two: &[String]| two[0] == "by" && two[1].starts_with(|c: char| c.is_ascii_digit());
+    let told = claim.words.windows(2).any(by)
+        || claim.bound.is_some()
+        || claim.relation.is_some_and(|(_, at)| stated.low.start <= at);
+    if !told {
+        return None;
+    }
     let all = stated.high.is_some() || claim.bound.is_some() || pairs.len() == 1;
     if !all
         || claim.many == Some(Many::No)

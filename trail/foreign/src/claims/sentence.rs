@@ -43,6 +43,15 @@ pub(crate) struct Claim {
     pub(crate) of_peak: bool,
     /// Only labels with a size up to (`true`) or from this one.
     pub(crate) size: Option<(bool, f64)>,
+    /// Only levels of an axis up to this one.
+    pub(crate) limit: Option<(usize, f64)>,
+    /// Whether numbers go from the one to the other.
+    pub(crate) range: bool,
+    /// Whether the number is a mean (`true`) or a sum of others.
+    pub(crate) aggregate: Option<bool>,
+    /// Whether numbers rise (`true`) or fall, and whether without exception.
+    pub(crate) trend: Option<bool>,
+    pub(crate) steady: bool,
     /// Words that were not understood.
     pub(crate) unknown: usize,
     /// The words of the sentence.
@@ -55,12 +64,16 @@ struct Reader<'a> {
     words: Vec<Word>,
     numbers: Vec<Quantity>,
     claim: Claim,
+    /// Labels of which the sentence has a word that no other label of the axis has.
+    hints: Vec<Mention>,
 }
 
-/// The claim that a text makes on a table; none if a word of it is not understood.
-pub(crate) fn understand(text: &str, facts: &Facts<'_>) -> Option<Claim> {
+/// The claim that a text makes on a table; none if a word of it is not understood. What the text leaves out was said
+/// before: the labels of an earlier clause.
+pub(crate) fn understand(text: &str, facts: &Facts<'_>, before: &[Mention]) -> Option<Claim> {
     let words = words(text);
-    if words.len() < 3 || words.len() > 40 || text.trim_end().ends_with('?') {
+    let least = if before.is_empty() { 3 } else { 1 };
+    if words.len() < least || words.len() > 40 || text.trim_end().ends_with('?') {
         return None;
     }
     let mut reader = Reader {
@@ -69,6 +82,7 @@ pub(crate) fn understand(text: &str, facts: &Facts<'_>) -> Option<Claim> {
         words,
         numbers: quantities(text),
         claim: Claim::default(),
+        hints: Vec::new(),
     };
     let spoken = reader.words.iter().map(|word| canonical(&word.text));
     reader.claim.words = spoken.map(str::to_owned).collect();
@@ -77,7 +91,28 @@ pub(crate) fn understand(text: &str, facts: &Facts<'_>) -> Option<Claim> {
     while at < reader.words.len() {
         at += reader.step(at, &scattered)?;
     }
-    (!reader.claim.mentions.is_empty() || reader.claim.many.is_some()).then_some(reader.claim)
+    reader.take_hints()?;
+    let claim = &mut reader.claim;
+    for mention in before {
+        // `…, 7.6 GiB less than Osprey`: the side before the comparison was said before.
+        let side = claim.than.filter(|_| claim.relation.is_some());
+        let own = claim
+            .mentions
+            .iter()
+            .any(|m| m.axis == mention.axis && side.is_none_or(|than| m.start < than));
+        if !own {
+            claim.mentions.insert(
+                0,
+                Mention {
+                    start: 0,
+                    ..*mention
+                },
+            );
+        }
+    }
+    let whole =
+        claim.range || claim.aggregate.is_some() || claim.bound.is_some() || claim.count.is_some();
+    (!claim.mentions.is_empty() || claim.many.is_some() || whole).then_some(reader.claim)
 }
 
 impl Reader<'_> {
@@ -90,32 +125,19 @@ impl Reader<'_> {
         if scattered.contains(&at) {
             return Some(1);
         }
-        if let Some(taken) = self.mention(at) {
+        if let Some(taken) = self
+            .until(at)
+            .or_else(|| self.level(at))
+            .or_else(|| self.mention(at))
+        {
             return Some(taken);
         }
-        if let Some(taken) = self.number(at) {
+        if let Some(taken) = self.times(at).or_else(|| self.number(at)) {
             return Some(taken);
         }
         let word = self.word(at).to_owned();
         let start = self.words[at].start;
-        let next_number = |offset: usize| {
-            self.words.get(at + offset).is_some_and(|word| {
-                self.numbers
-                    .iter()
-                    .any(|n| n.start <= word.start && word.start < n.end)
-            })
-        };
-        let bound = match (word.as_str(), self.word(at + 1)) {
-            ("less" | "fewer" | "lower", "than") if next_number(2) => Some((true, 2)),
-            ("more" | "greater" | "higher", "than") if next_number(2) => Some((false, 2)),
-            ("at", "most") if next_number(2) => Some((true, 2)),
-            ("at", "least") if next_number(2) => Some((false, 2)),
-            ("under" | "within" | "below", _) if next_number(1) => Some((true, 1)),
-            ("over" | "above" | "beyond", _) if next_number(1) => Some((false, 1)),
-            _ => None,
-        };
-        if let Some((upper, taken)) = bound {
-            self.claim.bound = Some(upper);
+        if let Some(taken) = self.bound(at) {
             return Some(taken);
         }
         if word == "up"
@@ -126,6 +148,15 @@ impl Reader<'_> {
             return Some(3);
         }
         if word == "head" && self.word(at.wrapping_sub(1)) == "a" {
+            return Some(1);
+        }
+        if matches!(word.as_str(), "mean" | "sum") && !self.facts.metric.contains(&word) {
+            // Of all that is named, where no label has the word.
+            self.claim.aggregate = Some(word == "mean");
+            return Some(1);
+        }
+        if word == "most" && self.word(at.wrapping_sub(1)) == "the" && !self.next_is_noun(at + 1) {
+            self.claim.ranks.push((Rank::Largest, start));
             return Some(1);
         }
         if is_statistic(&word) && !self.facts.metric.contains(&word) && word != "max" {
@@ -141,14 +172,21 @@ impl Reader<'_> {
         }
         let named = self.facts.metric.contains(&word)
             || self.facts.axes.iter().any(|axis| axis.name.contains(&word));
-        if word == "all"
-            && at
-                .checked_sub(1)
-                .is_some_and(|before| self.word(before) == "in")
-        {
+        if word == "all" && at > 0 && self.word(at - 1) == "in" {
+            if self.claim.numbers.len() + usize::from(self.is_number(at + 2)) == 1 {
+                self.claim.aggregate = Some(false);
+            }
+            return Some(1);
+        }
+        if sense(&word).is_none() && !named && self.hint(at) {
             return Some(1);
         }
         match sense(&word) {
+            Some(Sense::Range) => self.claim.range = true,
+            Some(Sense::Aggregate(mean)) => self.claim.aggregate = Some(mean),
+            Some(Sense::Trend(up)) if self.claim.trend.is_none() => self.claim.trend = Some(up),
+            Some(Sense::Trend(_)) => self.claim.steady = true,
+            Some(Sense::Steadily) => self.claim.steady = true,
             Some(Sense::Relation(relation)) => {
                 if self.claim.relation.is_some() {
                     return None;
@@ -186,17 +224,178 @@ impl Reader<'_> {
 
     /// A bare count must be of rows: a noun follows.
     fn counted(&mut self, next: usize, count: f64) -> Option<()> {
-        let word = self.word(next);
-        let noun = sense(word) == Some(Sense::Noun)
+        if !self.next_is_noun(next) || self.claim.count.is_some() {
+            return None;
+        }
+        self.claim.count = Some(count);
+        Some(())
+    }
+
+    /// Whether a word is a number in digits, or the first part of one.
+    fn is_number(&self, at: usize) -> bool {
+        self.words.get(at).is_some_and(|word| {
+            let mut numbers = self.numbers.iter();
+            numbers.any(|n| n.start <= word.start && word.start < n.end)
+        })
+    }
+
+    /// `less than`, `at least`, `above`: the number that follows is a bound.
+    fn bound(&mut self, at: usize) -> Option<usize> {
+        let word = self.word(at).to_owned();
+        let bound = match (word.as_str(), self.word(at + 1)) {
+            ("less" | "fewer" | "lower", "than") if self.is_number(at + 2) => Some((true, 2)),
+            ("more" | "greater" | "higher", "than") if self.is_number(at + 2) => Some((false, 2)),
+            ("at", "most") if self.is_number(at + 2) => Some((true, 2)),
+            ("at", "least") if self.is_number(at + 2) => Some((false, 2)),
+            ("under" | "within" | "below", _) if self.is_number(at + 1) => Some((true, 1)),
+            ("over" | "above" | "beyond" | "exceed" | "exceeded", _) if self.is_number(at + 1) => {
+                Some((false, 1))
+            }
+            _ => None,
+        };
+        let (upper, taken) = bound?;
+        self.claim.bound = Some(upper);
+        Some(taken)
+    }
+
+    /// Whether a word is a kind of rows.
+    fn next_is_noun(&self, at: usize) -> bool {
+        let word = self.word(at);
+        let named = |name: &String| name.trim_end_matches('s') == word.trim_end_matches('s');
+        sense(word) == Some(Sense::Noun)
             || self
                 .facts
                 .axes
                 .iter()
-                .any(|axis| axis.name.last().is_some_and(|name| name == word));
-        if !noun || self.claim.count.is_some() {
+                .any(|axis| axis.name.last().is_some_and(named))
+    }
+
+    /// The number at a word, and the nouns that may name its axis: those behind it, or its unit.
+    fn level_at(&self, at: usize) -> Option<((usize, usize), f64, usize)> {
+        let word = self.words.get(at)?;
+        let spelled = number_word(&word.text).map(|n| n as f64);
+        let level = spelled.or_else(|| {
+            let number = self.numbers.iter().find(|n| n.start == word.start)?;
+            (number.half == 0.5).then_some(number.value)
+        })?;
+        (1..=2).rev().find_map(|taken| {
+            let noun: Vec<String> = (1..=taken).map(|i| self.word(at + i).to_owned()).collect();
+            Some((self.facts.level(level, &noun)?, level, taken + 1))
+        })
+    }
+
+    /// `64 clients`, where the table has a level 64 of clients.
+    fn level(&mut self, at: usize) -> Option<usize> {
+        let ((axis, value), _, taken) = self.level_at(at)?;
+        // `4 clients` may be a count of rows as well.
+        let start = self.words[at].start;
+        self.claim.mentions.push(Mention { axis, value, start });
+        Some(taken)
+    }
+
+    /// `up to 32 clients`.
+    fn until(&mut self, at: usize) -> Option<usize> {
+        if self.word(at) != "up" || self.word(at + 1) != "to" || self.claim.limit.is_some() {
             return None;
         }
-        self.claim.count = Some(count);
+        let named = || {
+            let (axis, word) = (self.facts.ladder()?, self.word(at + 2));
+            let mut values = self.facts.axes[axis].values.iter().enumerate();
+            let (value, place) = values.find(|(_, value)| value.words == [word])?;
+            (word.parse::<f64>().is_err()).then_some(((axis, value), place.level?, 1))
+        };
+        let ((axis, _), level, taken) = self.level_at(at + 2).or_else(named)?;
+        self.claim.limit = Some((axis, level));
+        Some(taken + 2)
+    }
+
+    /// `4.1 times the throughput of …`, `twice`: a factor, and what follows `of`, `as` or `than` is the other side.
+    fn times(&mut self, at: usize) -> Option<usize> {
+        let start = self.words.get(at)?.start;
+        let number = self.numbers.iter().find(|n| n.start == start)?;
+        if self.claim.relation.is_some() || !number.unit.is_empty() && number.unit != "x" {
+            return None;
+        }
+        let end = number.end;
+        let taken = self.words[at..]
+            .iter()
+            .take_while(|w| w.start < end)
+            .count()
+            .max(1);
+        let spelled = number.unit.is_empty();
+        let mut next = at + taken;
+        if spelled {
+            if self.word(next) != "time" {
+                return None;
+            }
+            next += 1;
+        }
+        if !matches!(self.word(next), "the" | "that" | "as" | "those") {
+            return None;
+        }
+        let than = (next..self.words.len())
+            .rev()
+            .find(|i| matches!(self.word(*i), "of" | "as"))?;
+        let low = Quantity {
+            unit: "x".to_owned(),
+            ..number.clone()
+        };
+        self.claim.numbers.push(Stated { low, high: None });
+        self.claim.relation = Some((Relation::Changed, start));
+        self.claim.than = Some(self.words[than].start);
+        Some(next - at)
+    }
+
+    /// Takes a word that one label of an axis has and no other: `power` for `Power (W)`, `throughput` for the only
+    /// rate.
+    fn hint(&mut self, at: usize) -> bool {
+        let word = self.word(at).to_owned();
+        if word.chars().count() < 2 || word.bytes().all(|b| b.is_ascii_digit()) {
+            return false;
+        }
+        let rate = word == "throughput";
+        let time = matches!(word.as_str(), "latency" | "delay");
+        for (axis, places) in self.facts.axes.iter().enumerate() {
+            let across = Some(axis) == self.facts.across;
+            let of_unit = |value: usize| {
+                let unit = self.facts.unit_of(axis, value);
+                across
+                    && (rate && unit.ends_with("/s")
+                        || time && crate::number::measure(unit).0 == "time")
+            };
+            let named = |value: usize| places.values[value].words.contains(&word);
+            let any = (0..places.values.len()).any(named);
+            let found: Vec<usize> = (0..places.values.len())
+                .filter(|value| if any { named(*value) } else { of_unit(*value) })
+                .collect();
+            let start = self.words[at].start;
+            match found.as_slice() {
+                [] => {}
+                [value] => {
+                    self.hints.push(Mention {
+                        axis,
+                        value: *value,
+                        start,
+                    });
+                    return true;
+                }
+                // A word of several labels tells them from none of these.
+                _ => return any,
+            }
+        }
+        false
+    }
+
+    /// Hints stand for labels that the text does not name in full; two of one axis contradict each other.
+    fn take_hints(&mut self) -> Option<()> {
+        for hint in std::mem::take(&mut self.hints) {
+            let mut own = self.claim.mentions.iter().filter(|m| m.axis == hint.axis);
+            match own.next() {
+                None => self.claim.mentions.push(hint),
+                Some(other) if other.value == hint.value => {}
+                Some(_) => return None,
+            }
+        }
         Some(())
     }
 
@@ -263,7 +462,14 @@ impl Reader<'_> {
                 .count()
                 .max(1)
         };
-        if let Some((low, high)) = range_at(self.text, &self.numbers, &number) {
+        let between = || {
+            let high = self.numbers.iter().find(|n| n.start >= number.end)?;
+            let and = self.text.get(number.end..high.start)?.trim() == "and";
+            let unit = number.unit.is_empty() || number.unit == high.unit;
+            (and && unit && self.word(at.checked_sub(1)?) == "between")
+                .then(|| (number.clone(), high.clone()))
+        };
+        if let Some((low, high)) = range_at(self.text, &self.numbers, &number).or_else(between) {
             let end = high.end;
             let mut low = low;
             high.unit.clone_into(&mut low.unit);

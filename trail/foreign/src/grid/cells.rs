@@ -161,23 +161,39 @@ pub(crate) fn missing_rows(tables: &[Table]) -> Vec<Finding> {
     findings
 }
 
+/// Rows of a table that are held against those of another, and how many tables back the other may be.
+const MOST_TWINS: usize = 100;
+const NEAR_TABLES: usize = 30;
+
 /// Cells with one row label and one header in two tables of a document. If all such cells but one are equal, the
 /// tables show one measurement, and the one that differs contradicts the other.
 pub(super) fn twins(tables: &[Table]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for (at, first) in tables.iter().enumerate() {
-        for second in &tables[at + 1..] {
-            if first.rows.len() * second.rows.len() > 10_000 {
-                continue;
-            }
-            let (same, differ) = shared(first, second);
+    let labels: Vec<Vec<String>> = tables
+        .iter()
+        .map(|table| {
+            let rows = 0..table.rows.len().min(MOST_TWINS);
+            rows.map(|row| normal(table.label(row))).collect()
+        })
+        .collect();
+    for (at, second) in tables.iter().enumerate() {
+        for before in at.saturating_sub(NEAR_TABLES)..at {
+            let first = &tables[before];
+            let (same, differ) = shared((first, &labels[before]), (second, &labels[at]));
             let mut values: Vec<f64> = same.clone();
             values.sort_by(f64::total_cmp);
             values.dedup();
             let [(one, other)] = *differ.as_slice() else {
                 continue;
             };
-            if values.len() < 3 {
+            // Two tables of one shape may be of two things that differ in one setting; an extract has fewer cells.
+            let shape = |table: &Table, labels: &[String]| (table.columns.clone(), labels.to_vec());
+            let extract = shape(first, &labels[before]) != shape(second, &labels[at]);
+            let setting = |table: &Table, column: usize| {
+                let name = normal(table.name(column));
+                matches!(name.as_str(), "value" | "setting" | "default")
+            };
+            if values.len() < 3 || !extract || setting(second, other.1) {
                 continue;
             }
             let text = |table: &Table, (row, column): (usize, usize)| {
@@ -210,15 +226,12 @@ pub(super) fn twins(tables: &[Table]) -> Vec<Finding> {
 type Twin = ((usize, usize), (usize, usize));
 
 /// The values that two tables share under one label and header, and the cells that differ by more than rounding.
-fn shared(first: &Table, second: &Table) -> (Vec<f64>, Vec<Twin>) {
+fn shared(
+    (first, labels): (&Table, &[String]),
+    (second, others): (&Table, &[String]),
+) -> (Vec<f64>, Vec<Twin>) {
     let (mut same, mut differ) = (Vec::new(), Vec::new());
-    let labels: Vec<String> = (0..first.rows.len())
-        .map(|row| normal(first.label(row)))
-        .collect();
     let unique = |list: &[String], label: &String| list.iter().filter(|l| *l == label).count() == 1;
-    let others: Vec<String> = (0..second.rows.len())
-        .map(|row| normal(second.label(row)))
-        .collect();
     for (column, name) in first.columns.iter().enumerate().skip(1) {
         let mut twins =
             (1..second.columns.len()).filter(|c| !name.is_empty() && second.columns[*c] == *name);
@@ -229,7 +242,7 @@ fn shared(first: &Table, second: &Table) -> (Vec<f64>, Vec<Twin>) {
             let Some(other) = others.iter().position(|l| l == label) else {
                 continue;
             };
-            if label.is_empty() || !unique(&labels, label) || !unique(&others, label) {
+            if label.is_empty() || !unique(labels, label) || !unique(others, label) {
                 continue;
             }
             let (Some(a), Some(b)) = (first.plain(row, column), second.plain(other, twin)) else {

@@ -37,7 +37,7 @@ impl Form {
     }
 
     /// Whether it is relative to the first row.
-    fn from_first(self) -> bool {
+    fn since_first(self) -> bool {
         matches!(self, Self::Base | Self::Efficiency | Self::Growth)
     }
 
@@ -159,7 +159,13 @@ pub(super) fn relations(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
             || best.form == Form::Efficiency
             || unit == unit_of(&grid.names[best.b]) && (!unit.is_empty() || holds >= 3);
         let sure = if promised.contains(&best.form) && alike {
-            holds >= 1 && breaks <= holds
+            // More forms agree by chance where one column will do.
+            let least = if matches!(best.form, Form::Share | Form::Growth) {
+                2
+            } else {
+                1
+            };
+            holds >= least && breaks <= holds
         } else {
             holds >= 4 && breaks * 4 <= holds
         };
@@ -274,7 +280,7 @@ fn keeps(
         breaks: Vec::new(),
     };
     let mut values: Vec<f64> = Vec::new();
-    if form.from_first() {
+    if form.since_first() {
         let first = grid.value(0, result).map(|first| first.value);
         let fits = match form {
             Form::Efficiency => first == Some(scale),
@@ -286,7 +292,7 @@ fn keeps(
             return None;
         }
     }
-    for row in usize::from(form.from_first())..grid.labels.len() {
+    for row in usize::from(form.since_first())..grid.labels.len() {
         let base = form.base(row);
         let (Some(stated), Some(x), Some(y)) = (
             grid.value(row, result),
@@ -312,7 +318,7 @@ fn keeps(
             let telling = high - low < 0.2 * stated.value.abs()
                 && stated.half < 0.1 * stated.value.abs()
                 && (!stated.agrees(x.value * scale, x.value * scale)
-                    || form.from_first()
+                    || form.since_first()
                     || form == Form::Share)
                 && !stated.agrees(y.value * scale, y.value * scale);
             if telling {
