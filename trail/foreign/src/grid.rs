@@ -250,7 +250,9 @@ fn is_counted(header: &str) -> bool {
         )
     };
     !header.contains(['/', '%', '('])
-        && words.iter().any(|word| countable(&word.text))
+        && words
+            .iter()
+            .any(|word| countable(word.text.trim_end_matches('s')))
         && !words.iter().any(|word| {
             matches!(
                 word.text.as_str(),

@@ -191,6 +191,9 @@ fn counts(document: &Document, list: &List, findings: &mut Vec<Finding>) {
             let several = words(text)
                 .first()
                 .is_some_and(|word| number_word(&word.text).is_some());
+            // And an item that names several things (`train.zip, val.zip: …`).
+            let name = text.split(':').next().unwrap_or("");
+            let several = several || name.len() < text.len() && name.contains([',', '/', '&']);
             text.len() < 400 && !several
         })
         .count();

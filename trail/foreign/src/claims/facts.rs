@@ -82,7 +82,15 @@ pub(crate) fn header_unit(header: &str) -> (String, String) {
             return (header[..at].trim().to_owned(), unit);
         }
     }
+    // `tok/s (baseline)`: the unit leads, and what is in brackets tells the columns apart.
+    if let Some((first, rest)) = header.split_once(" (")
+        && first.len() > 1
+        && let Some(unit) = unit(first)
+    {
+        return (rest.trim_end_matches(')').to_owned(), unit);
+    }
     if let Some((before, last)) = header.rsplit_once([' ', ','])
+        && last.contains('(') == last.contains(')')
         && let Some(unit) = unit(last)
     {
         return (before.trim().trim_end_matches(',').to_owned(), unit);
@@ -91,6 +99,18 @@ pub(crate) fn header_unit(header: &str) -> (String, String) {
         Some(unit) => (String::new(), unit),
         None => (header.to_owned(), String::new()),
     }
+}
+
+/// The unit that a title has in brackets: `Latency (p99, ms)`.
+fn title_unit(title: &str) -> String {
+    let inner = title
+        .rsplit_once('(')
+        .and_then(|(_, rest)| rest.split_once(')'));
+    let parts = inner.map_or("", |(inner, _)| inner).split(',');
+    parts
+        .map(|part| header_unit(part.trim()))
+        .find(|(rest, unit)| rest.is_empty() && !unit.is_empty())
+        .map_or(String::new(), |(_, unit)| unit)
 }
 
 /// `c=4` as a name and a number.
@@ -157,7 +177,7 @@ impl<'a> Facts<'a> {
             .first()
             .copied()
             .filter(|first| *first == 0 && numeric.len() > 1 && is_levels(table));
-        let columns: Vec<Column> = numeric
+        let mut columns: Vec<Column> = numeric
             .iter()
             .filter(|c| Some(**c) != levels)
             .map(|c| Column::of(table, *c))
@@ -177,6 +197,20 @@ impl<'a> Facts<'a> {
             .filter(|word| columns.len() > 1 && columns.iter().all(|c| c.words.contains(word)))
             .cloned()
             .collect();
+        // `1 client`, `8 clients`: levels of what all columns share.
+        let level = |column: &Column| {
+            let mut own = column.words.iter().filter(|word| !shared.contains(word));
+            let number = own.next()?.parse::<f64>().ok()?;
+            own.next().is_none().then_some(number)
+        };
+        if let ([noun], Some(levels)) = (
+            shared.as_slice(),
+            columns.iter().map(level).collect::<Option<Vec<f64>>>(),
+        ) {
+            for (column, level) in columns.iter_mut().zip(levels) {
+                column.level = Some((noun.clone(), level));
+            }
+        }
         let mut metric = plain_words(&table.title);
         metric.extend(shared.iter().cloned());
         let mut facts = Self {
@@ -305,7 +339,10 @@ impl<'a> Facts<'a> {
         let mut metric = column.words.clone();
         metric.extend(self.metric.iter().cloned());
         metric.extend(plain_words(table.label(row)));
-        let (_, row_unit) = header_unit(table.label(row));
+        let (_, mut row_unit) = header_unit(table.label(row));
+        if row_unit.is_empty() {
+            row_unit = title_unit(&table.title);
+        }
         let with_unit = |number: &Quantity| {
             let mut number = number.clone();
             if number.unit.is_empty() {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::arithmetic::is_change;
 use crate::claims::facts::{Fact, Facts};
 use crate::claims::judge::{Ruling, comparable, evidence, select};
 use crate::claims::lexicon::Many;
@@ -380,4 +381,74 @@ pub(super) fn rows(claim: &Claim, facts: &Facts<'_>, count: f64) -> Ruling {
         return Some(None);
     }
     Some(Some((format!("the table has {n}"), Vec::new())))
+}
+
+/// `From 32 to 64 clients throughput grows by 28 %`: the change of a metric between two levels. Where the sentence does
+/// not say of which metric, all must contradict it.
+pub(super) fn span(claim: &Claim, facts: &Facts<'_>, axis: usize, ends: [usize; 2]) -> Ruling {
+    let stated = stated(claim)?;
+    let rate = stated.low.is_percent() || stated.low.unit == "x";
+    let plain = stated.high.is_none()
+        && rate
+        && claim.than.is_none()
+        && claim.many.is_none()
+        && claim.part.is_none()
+        && claim.count.is_none()
+        && claim.bound.is_none()
+        && claim.aggregate.is_none()
+        && claim.ranks.is_empty();
+    // A gain may be of one system over another; a gain of a metric is along the levels.
+    let metric = claim.mentions.iter().any(|m| Some(m.axis) == facts.across);
+    if !plain
+        || claim.relation.is_some() && !metric
+        || claim.mentions.iter().any(|m| m.axis == axis)
+    {
+        return None;
+    }
+    let mut lines: BTreeMap<Vec<Option<usize>>, [Option<&Fact>; 2]> = BTreeMap::new();
+    for fact in select(facts, claim, &claim.mentions) {
+        let mut key = fact.at.clone();
+        key[axis] = None;
+        for (end, value) in ends.iter().enumerate() {
+            if fact.at[axis] == Some(*value) {
+                lines.entry(key.clone()).or_default()[end] = Some(fact);
+            }
+        }
+    }
+    // Besides the metric nothing may be open.
+    let across = facts.across.filter(|across| *across != axis);
+    let mut rest = lines.keys().map(|key| {
+        let mut key = key.clone();
+        if let Some(across) = across {
+            key[across] = None;
+        }
+        key
+    });
+    let first = rest.next()?;
+    if rest.any(|key| key != first) {
+        return None;
+    }
+    let mut wrong: Vec<&Fact> = Vec::new();
+    for line in lines.values() {
+        let [Some(a), Some(b)] = line else {
+            return None;
+        };
+        let exact = a.value.value == 0.0 || b.value.value == 0.0;
+        if exact || stated.low.rough || is_change(&stated.low, &a.value, &b.value) {
+            return Some(None);
+        }
+        wrong.extend([*a, *b]);
+    }
+    let [a, b] = *wrong.get(..2)? else {
+        return None;
+    };
+    Some(Some((
+        format!(
+            "{} to {} is {} %",
+            a.place.1,
+            b.place.1,
+            shown(100.0 * (b.value.value - a.value.value) / a.value.value)
+        ),
+        evidence(&wrong),
+    )))
 }

@@ -28,6 +28,9 @@ pub(crate) fn judge(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     if !claim.ranks.is_empty() {
         return ranks(claim, facts);
     }
+    if let Some((axis, ends)) = claim.span {
+        return field::span(claim, facts, axis, ends);
+    }
     if claim.range {
         return field::range(claim, facts);
     }

@@ -104,8 +104,8 @@ pub(crate) fn sense(word: &str) -> Option<Sense> {
         | "platform" | "backend" | "request" | "metric" | "column" | "point" | "run" | "card"
         | "instance" | "accelerator" | "policy" | "format" | "technique" | "framework"
         | "runtime" | "store" | "variant" | "option" | "step" | "doubling" | "replica"
-        | "library" | "implementation" | "algorithm" | "codec" | "database" | "broker"
-        | "percentile" => Sense::Noun,
+        | "library" | "implementation" | "algorithm" | "codec" | "server" | "length"
+        | "database" | "broker" | "percentile" => Sense::Noun,
         "range" | "ranged" | "span" | "spanned" | "vary" | "varied" | "lie" | "lay" => Sense::Range,
         "together" | "altogether" | "combined" => Sense::Aggregate(false),
         "averaged" => Sense::Aggregate(true),
@@ -128,15 +128,15 @@ pub(crate) fn sense(word: &str) -> Option<Sense> {
         | "draw" | "drew" | "produce" | "produced" | "serve" | "served" | "consume"
         | "consumed" | "provide" | "provided" | "yield" | "yielded" | "give" | "gave" | "post"
         | "posted" | "hold" | "held" | "offer" | "offered" | "require" | "required" | "ran"
-        | "attain" | "attained" | "manage" | "managed" | "they" | "just" | "nearly" | "about"
-        | "roughly" | "approximately" | "almost" | "around" | "some" | "go" | "goe" | "goes"
-        | "went" | "come" | "came" | "end" | "ended" | "only" | "still" | "even" | "also"
-        | "again" | "overall" | "however" | "so" | "thu" | "thus" | "hence" | "then" | "too"
-        | "respectively" | "from" | "where" | "measured" | "recorded" | "observed" | "report"
-        | "reported" | "result" | "resulting" | "number" | "value" | "hit" | "scored" | "score"
-        | "does" | "did" | "do" | "makes" | "make" | "made" | "while" | "when" | "seen" | "out"
-        | "already" | "now" | "clearly" | "consistently" | "whole" | "entire" | "total"
-        | "time" | "or" => Sense::Light,
+        | "attain" | "attained" | "manage" | "managed" | "they" | "going" | "add" | "added"
+        | "factor" | "just" | "nearly" | "about" | "roughly" | "approximately" | "almost"
+        | "around" | "some" | "go" | "goe" | "goes" | "went" | "come" | "came" | "end"
+        | "ended" | "only" | "still" | "even" | "also" | "again" | "overall" | "however" | "so"
+        | "thu" | "thus" | "hence" | "then" | "too" | "respectively" | "from" | "where"
+        | "measured" | "recorded" | "observed" | "report" | "reported" | "result" | "resulting"
+        | "number" | "value" | "hit" | "scored" | "score" | "does" | "did" | "do" | "makes"
+        | "make" | "made" | "while" | "when" | "seen" | "out" | "already" | "now" | "clearly"
+        | "consistently" | "whole" | "entire" | "total" | "time" | "or" => Sense::Light,
         _ => return None,
     })
 }

@@ -87,7 +87,11 @@ fn sides<'a>(claim: &Claim, facts: &'a Facts<'_>) -> Option<Vec<Pair<'a>>> {
             .iter()
             .filter(|fact| match other {
                 Some(other) => fact.at[other.axis] == Some(other.value),
-                None => fact.at[own.axis].is_some() && fact.at[own.axis] != Some(own.value),
+                None => {
+                    fact.at[own.axis].is_some()
+                        && fact.at[own.axis] != Some(own.value)
+                        && fact.value.unit == mine.value.unit
+                }
             })
             .collect();
         // Without a named other side there must be only one.
@@ -118,7 +122,15 @@ pub(super) fn pairs(claim: &Claim, facts: &Facts<'_>) -> Ruling {
         [stated] if !matches!(stated.low.unit.as_str(), "" | "%" | "x") => Some(&stated.low.unit),
         _ => None,
     };
-    for pair in all {
+    // What is fast has a rate or a time.
+    let fast = ["fast", "faster", "slow", "slower", "quicker"];
+    let fast = claim.words.iter().any(|word| fast.contains(&word.as_str()));
+    let speed = |pair: &Pair<'_>| {
+        let unit = pair.own.value.unit.as_str();
+        unit.ends_with("/s") || crate::number::measure(unit).0 == "time"
+    };
+    let speeds = fast && all.iter().any(speed);
+    for pair in all.into_iter().filter(|pair| !speeds || speed(pair)) {
         if difference.is_none_or(|unit| *unit == pair.own.value.unit) {
             let column = metrics.and_then(|across| pair.own.at[across]);
             columns.entry(column).or_default().push(pair);

@@ -45,6 +45,8 @@ pub(crate) struct Claim {
     pub(crate) size: Option<(bool, f64)>,
     /// Only levels of an axis up to this one.
     pub(crate) limit: Option<(usize, f64)>,
+    /// From one level of an axis to another.
+    pub(crate) span: Option<(usize, [usize; 2])>,
     /// Whether numbers go from the one to the other.
     pub(crate) range: bool,
     /// Whether the number is a mean (`true`) or a sum of others.
@@ -73,7 +75,12 @@ struct Reader<'a> {
 pub(crate) fn understand(text: &str, facts: &Facts<'_>, before: &[Mention]) -> Option<Claim> {
     let words = words(text);
     let least = if before.is_empty() { 3 } else { 1 };
-    if words.len() < least || words.len() > 40 || text.trim_end().ends_with('?') {
+    if words.len() < least
+        || words.len() > 40
+        || text.trim_end().ends_with('?')
+        || text.contains('_')
+    {
+        // A name of a program with its value is a setting.
         return None;
     }
     let mut reader = Reader {
@@ -110,8 +117,11 @@ pub(crate) fn understand(text: &str, facts: &Facts<'_>, before: &[Mention]) -> O
             );
         }
     }
-    let whole =
-        claim.range || claim.aggregate.is_some() || claim.bound.is_some() || claim.count.is_some();
+    let whole = claim.range
+        || claim.aggregate.is_some()
+        || claim.bound.is_some()
+        || claim.count.is_some()
+        || claim.span.is_some();
     (!claim.mentions.is_empty() || claim.many.is_some() || whole).then_some(reader.claim)
 }
 
@@ -127,6 +137,7 @@ impl Reader<'_> {
         }
         if let Some(taken) = self
             .until(at)
+            .or_else(|| self.span(at))
             .or_else(|| self.level(at))
             .or_else(|| self.mention(at))
         {
@@ -307,6 +318,34 @@ impl Reader<'_> {
         let ((axis, _), level, taken) = self.level_at(at + 2).or_else(named)?;
         self.claim.limit = Some((axis, level));
         Some(taken + 2)
+    }
+
+    /// `from 32 to 64 clients`, `between 4k and 32k`.
+    fn span(&mut self, at: usize) -> Option<usize> {
+        let joint = match self.word(at) {
+            "from" => "to",
+            "between" => "and",
+            _ => return None,
+        };
+        if self.word(at + 2) != joint || self.claim.span.is_some() {
+            return None;
+        }
+        let label = |at: usize| {
+            let (axis, word) = (self.facts.ladder()?, self.word(at));
+            let mut values = self.facts.axes[axis].values.iter();
+            let value = values.position(|value| value.words == [word])?;
+            word.parse::<f64>().is_err().then_some((axis, value))
+        };
+        if let (Some((axis, from)), Some((_, to))) = (label(at + 1), label(at + 3)) {
+            self.claim.span = Some((axis, [from, to]));
+            return Some(4);
+        }
+        let ((axis, to), _, taken) = self.level_at(at + 3)?;
+        let first: f64 = self.word(at + 1).parse().ok()?;
+        let mut values = self.facts.axes[axis].values.iter();
+        let from = values.position(|value| value.level == Some(first))?;
+        self.claim.span = Some((axis, [from, to]));
+        Some(3 + taken)
     }
 
     /// `4.1 times the throughput of …`, `twice`: a factor, and what follows `of`, `as` or `than` is the other side.
@@ -494,6 +533,10 @@ impl Reader<'_> {
                 return Some(taken(next.end));
             }
         }
+        let mut number = number;
+        if number.unit.is_empty() && self.text[..number.start].trim_end().ends_with("factor of") {
+            "x".clone_into(&mut number.unit);
+        }
         let end = number.end;
         let words = taken(end);
         if number.is_count()
@@ -532,7 +575,10 @@ impl Reader<'_> {
                     .map(|word| (0..self.words.len()).find(|at| self.word(*at) == word))
                     .collect();
                 let Some(at) = at else { continue };
-                let together = at.windows(2).all(|two| two[1] == two[0] + 1);
+                let together = (0..self.words.len()).any(|from| {
+                    let mut words = place.words.iter().enumerate();
+                    words.all(|(offset, word)| self.word(from + offset) == word)
+                });
                 let weight = place
                     .words
                     .iter()

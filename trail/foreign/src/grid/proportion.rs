@@ -143,7 +143,8 @@ pub(super) fn proportions(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
         let label = label.trim_start();
         label.starts_with(|c: char| c.is_ascii_digit()) || label.contains('=')
     });
-    for result in 0..n {
+    // What is counted is chosen, and follows from nothing.
+    for result in (0..n).filter(|column| !grid.counted[*column]) {
         let money = words(&grid.names[result])
             .iter()
             .any(|word| matches!(word.text.as_str(), "cost" | "price"));

@@ -3,7 +3,7 @@
 use super::Grid;
 use super::proportion::unit_of;
 use crate::finding::{Finding, Rule};
-use crate::number::shown;
+use crate::number::{Quantity, shown};
 use crate::words::words;
 
 /// A relation of a column to one or two others.
@@ -261,6 +261,18 @@ fn strongest(grid: &Grid<'_>, result: usize) -> (Option<Kept>, Vec<usize>) {
     (best, explained)
 }
 
+/// Whether a number is so near what it should be that the difference may come from digits that are not printed: columns
+/// are derived from unrounded operands, and some are cut off instead of rounded. Sums of counts are exact.
+fn near(form: Form, stated: &Quantity, low: f64, high: f64) -> bool {
+    let exact = matches!(form, Form::Sum | Form::Difference) && stated.is_count();
+    let slack = if exact {
+        0.0
+    } else {
+        0.02 * stated.value.abs()
+    };
+    low - slack <= stated.value && stated.value <= high + slack
+}
+
 /// The rows that keep a relation and those that break it; none if it says nothing or few keep it.
 fn keeps(
     grid: &Grid<'_>,
@@ -327,7 +339,7 @@ fn keeps(
                     values.push(stated.value);
                 }
             }
-        } else {
+        } else if !near(form, stated, low, high) {
             kept.breaks.push(row);
         }
         if kept.breaks.len() > 2 + kept.holds.len() && kept.breaks.len() > 4 {
