@@ -136,8 +136,30 @@ fn count(text: &str) -> Option<(usize, usize, usize, String)> {
         }
         let before = at.checked_sub(1).map_or("", |at| words[at].text.as_str());
         let vague = [
-            "least", "to", "most", "than", "version", "step", "of", "other", "about", "first",
-            "last", "next", "these", "previous", "or", "and", "every", "python",
+            "least",
+            "to",
+            "most",
+            "than",
+            "version",
+            "step",
+            "of",
+            "other",
+            "about",
+            "first",
+            "last",
+            "next",
+            "these",
+            "previous",
+            "or",
+            "and",
+            "every",
+            "python",
+            "roughly",
+            "around",
+            "some",
+            "approximately",
+            "nearly",
+            "almost",
         ]
         .contains(&before);
         // The noun ends in a plural `s` that `stem` took off, within three words.

@@ -160,11 +160,7 @@ pub(super) fn relations(grid: &Grid<'_>, findings: &mut Vec<Finding>) {
             || unit == unit_of(&grid.names[best.b]) && (!unit.is_empty() || holds >= 3);
         let sure = if promised.contains(&best.form) && alike {
             // More forms agree by chance where one column will do.
-            let least = if matches!(best.form, Form::Share | Form::Growth) {
-                2
-            } else {
-                1
-            };
+            let least = if best.form.of_one() { 2 } else { 1 };
             holds >= least && breaks <= holds
         } else {
             holds >= 4 && breaks * 4 <= holds
@@ -298,7 +294,8 @@ fn keeps(
             Form::Efficiency => first == Some(scale),
             // The first row is not held against itself.
             Form::Growth => first.is_none_or(|first| first == 0.0),
-            _ => first == Some(1.0),
+            // A column that begins with 1 is a ratio itself.
+            _ => first == Some(1.0) && grid.value(0, a).is_none_or(|base| base.value != 1.0),
         };
         if !fits {
             return None;
