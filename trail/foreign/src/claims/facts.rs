@@ -50,6 +50,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) metric: Vec<String>,
     /// The axis of the metrics: that of the columns, or of rows that have units of their own.
     pub(crate) across: Option<usize>,
+    /// Whether these are several metrics, with units of their own.
+    pub(crate) mixed: bool,
 }
 
 /// A column of numbers, its header taken apart.
@@ -219,6 +221,7 @@ impl<'a> Facts<'a> {
             facts: Vec::new(),
             metric,
             across: None,
+            mixed: false,
         };
         for column in &labels {
             facts.axes.push(Axis {
@@ -275,7 +278,9 @@ impl<'a> Facts<'a> {
                 }
             }
         }
-        facts.across = facts.metric_axis().or(facts.across);
+        let metrics = facts.metric_axis();
+        facts.mixed = metrics.is_some();
+        facts.across = metrics.or(facts.across);
         (!facts.facts.is_empty()).then_some(facts)
     }
 

@@ -43,8 +43,10 @@ pub(crate) fn judge(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     if claim.bound.is_some() {
         return field::bound(claim, facts);
     }
-    if let (Some(count), None) = (claim.count, claim.part) {
-        return field::rows(claim, facts, count);
+    if let (Some(count), None) = (claim.count, claim.part)
+        && let Some(ruling) = field::rows(claim, facts, count)
+    {
+        return Some(ruling);
     }
     if let (Some(up), []) = (claim.trend, claim.numbers.as_slice()) {
         return field::trend(claim, facts, up);

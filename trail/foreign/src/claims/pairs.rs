@@ -115,7 +115,7 @@ pub(super) fn pairs(claim: &Claim, facts: &Facts<'_>) -> Ruling {
     let all = sides(claim, facts)?;
     let metrics = facts
         .across
-        .filter(|across| !claim.mentions.iter().any(|m| m.axis == *across));
+        .filter(|across| facts.mixed && !claim.mentions.iter().any(|m| m.axis == *across));
     let mut columns: BTreeMap<Option<usize>, Vec<Pair<'_>>> = BTreeMap::new();
     // A difference is of the columns with its unit.
     let difference = match claim.numbers.as_slice() {
