@@ -1,9 +1,10 @@
 //! What a run and a plan have to do with launches that other machines execute.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use ::cluster::{AT_ONCE, Asked, Came, Cluster, ClusterError, Hosts, Placement, Slurm};
+use ::cluster::{AT_ONCE, Asked, Came, Cluster, ClusterError, Hosts, Placement, Placements};
 use artifacts::Store;
 use pipeline::lock::lock_path;
 use pipeline::{Class, Permit, PlanOptions, Shard};
@@ -91,7 +92,7 @@ pub(crate) fn execute(
 /// A shard, and what its job asks of Slurm.
 struct OfSlurm<'a> {
     shard: &'a Shard,
-    slurm: Slurm,
+    at_once: u32,
     node: Option<String>,
     options: Vec<String>,
 }
@@ -100,25 +101,42 @@ struct OfSlurm<'a> {
 #[derive(Default)]
 struct Planned<'a> {
     slurm: Vec<OfSlurm<'a>>,
-    pool: Vec<(&'a Shard, Hosts)>,
+    pool: Vec<(&'a Shard, Arc<Placement>)>,
+}
+
+impl Planned<'_> {
+    /// Returns the shards that go to hosts, each with the hosts of its pool.
+    fn on_hosts(&self) -> Vec<(&Shard, &Hosts)> {
+        let hosts = self
+            .pool
+            .iter()
+            .filter_map(|(shard, placement)| match &**placement {
+                Placement::Pool(hosts) => Some((*shard, hosts)),
+                Placement::Slurm(_) => None,
+            });
+        hosts.collect()
+    }
 }
 
 fn planned(shards: &[Shard]) -> Planned<'_> {
     let mut planned = Planned::default();
+    let mut placements = Placements::default();
     for shard in shards {
         // The settings were checked when the experiment was read.
-        match serde_json::from_value(shard.placement.clone()) {
-            Ok(Placement::Slurm(slurm)) => {
+        let Ok(placement) = placements.of(shard) else {
+            continue;
+        };
+        match &*placement {
+            Placement::Slurm(slurm) => {
                 let node = slurm.node(shard.turn).map(str::to_owned);
                 planned.slurm.push(OfSlurm {
                     options: slurm.options(node.as_deref(), shard.timeout),
                     shard,
-                    slurm,
+                    at_once: slurm.at_once.unwrap_or(AT_ONCE),
                     node,
                 });
             }
-            Ok(Placement::Pool(hosts)) => planned.pool.push((shard, hosts)),
-            Err(_) => {}
+            Placement::Pool(_) => planned.pool.push((shard, placement)),
         }
     }
     planned
@@ -145,7 +163,7 @@ fn one(count: usize, what: &str) -> String {
 pub(crate) fn lines(shards: &[Shard]) -> Vec<String> {
     let planned = planned(shards);
     let mut lines = lines_of_slurm(&planned.slurm);
-    lines.extend(lines_of_pool(&planned.pool));
+    lines.extend(lines_of_pool(&planned.on_hosts()));
     lines
 }
 
@@ -153,10 +171,7 @@ fn lines_of_slurm(planned: &[OfSlurm<'_>]) -> Vec<String> {
     if planned.is_empty() {
         return Vec::new();
     }
-    let at_once = planned
-        .iter()
-        .map(|p| p.slurm.at_once.unwrap_or(AT_ONCE))
-        .max();
+    let at_once = planned.iter().map(|p| p.at_once).max();
     let cells: usize = planned.iter().map(|p| measured(p.shard)).sum();
     let mut lines = vec![format!(
         "Slurm: {} for {}, at most {} at once",
@@ -204,11 +219,14 @@ struct Share {
     blocks: BTreeSet<usize>,
 }
 
-fn lines_of_pool(planned: &[(&Shard, Hosts)]) -> Vec<String> {
+fn lines_of_pool(planned: &[(&Shard, &Hosts)]) -> Vec<String> {
     let mut shares: BTreeMap<&str, Share> = BTreeMap::new();
+    let mut told: BTreeSet<usize> = BTreeSet::new();
     for (shard, hosts) in planned {
-        for host in &hosts.hosts {
-            shares.entry(&host.name).or_default();
+        if told.insert(std::ptr::from_ref(*hosts).addr()) {
+            for host in &hosts.hosts {
+                shares.entry(&host.name).or_default();
+            }
         }
         if let Some(home) = hosts.home(shard.turn) {
             let share = shares.entry(&home.name).or_default();
@@ -284,7 +302,8 @@ pub(crate) fn json_of(shards: &[Shard]) -> BTreeMap<&'static str, Value> {
             "options": job.options, "retries": job.shard.retries,
         })
     });
-    let pool = planned.pool.iter().map(|(shard, hosts)| {
+    let on_hosts = planned.on_hosts();
+    let pool = on_hosts.iter().map(|(shard, hosts)| {
         json!({
             "stage": shard.stage, "block": shard.block, "cells": cells(shard), "host": hosts.home(shard.turn),
             "retries": shard.retries,

@@ -1,6 +1,7 @@
 //! Launches as jobs of Slurm. A stub of Slurm's commands stands for it here (`tests/slurm/stub.sh`); the lane
 //! `tests/slurm/run` does the same and more on a real one.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -103,16 +104,28 @@ impl Login {
         files.next()
     }
 
-    fn jobs(&self) -> Option<Value> {
-        serde_json::from_slice(&fs::read(self.jobs_file()?).ok()?).ok()
+    /// Returns the lines of the file in which a run keeps its jobs: one for the run, then one for each change of a job.
+    fn lines(&self) -> Vec<Value> {
+        let text = self
+            .jobs_file()
+            .and_then(|file| fs::read_to_string(file).ok());
+        let text = text.unwrap_or_default();
+        // The last one may be cut: it is being written.
+        let whole = text
+            .split_inclusive('\n')
+            .filter(|line| line.ends_with('\n'));
+        whole
+            .map(|line| serde_json::from_str(line).expect("a line"))
+            .collect()
     }
 
     /// Waits until a run has noted the numbers of so many jobs.
     fn until_noted(&self, count: usize) {
         until(|| {
-            let jobs = self.jobs();
-            let jobs = jobs.as_ref().and_then(|jobs| jobs["jobs"].as_array());
-            jobs.is_some_and(|jobs| jobs.iter().filter(|j| j["job"].is_string()).count() == count)
+            let lines = self.lines();
+            let known = lines.iter().filter(|line| line["job"].is_string());
+            let names: BTreeSet<String> = known.map(|job| job["name"].to_string()).collect();
+            names.len() == count
         });
     }
 
@@ -150,7 +163,7 @@ fn a_study_on_slurm_is_the_study_here_with_the_same_keys_and_the_same_trail() {
     assert_eq!(ran.json()["counts"]["ok"], 8, "{}", ran.stderr);
     assert_eq!(login.asked().len(), 2, "a job for each launch");
     assert_eq!(login.measured(), 2);
-    assert_eq!(login.jobs(), None, "nothing is left to look after");
+    assert_eq!(login.jobs_file(), None, "nothing is left to look after");
     login.ask(&["audit", "reports/nodes/report.md"]).ok();
     // Without a place, nothing is measured again, and the pure stages come to the same bytes.
     let study = fs::read_to_string(login.project.path().join(STUDY)).expect("the study");
@@ -272,9 +285,12 @@ fn jobs_outlive_a_coordinator_that_is_killed_and_are_found_again() {
         if !number_is_known {
             // As if it had been killed between `sbatch` and the note.
             let file = login.jobs_file().expect("the jobs");
-            let mut jobs = login.jobs().expect("the jobs");
-            jobs["jobs"][1]["job"] = Value::Null;
-            fs::write(file, jobs.to_string()).expect("a file");
+            let mut lines = login.lines();
+            for line in lines.iter_mut().filter(|line| line["name"] == "0002") {
+                line["job"] = Value::Null;
+            }
+            let lines = lines.iter().map(|line| format!("{line}\n"));
+            fs::write(file, lines.collect::<String>()).expect("a file");
         }
         login.unset("hold");
         let ran = login.run(&[]).ok();
@@ -369,10 +385,7 @@ fn a_machine_unlike_the_first_one_measures_nothing() {
     login.set("hold", "");
     let mut first = login.start();
     login.until_noted(2);
-    let run = login.jobs().expect("the jobs")["run"]
-        .as_str()
-        .expect("a name")
-        .to_owned();
+    let run = login.lines()[0]["run"].as_str().expect("a name").to_owned();
     let facets = login.shared.path().join("jobs").join(run).join("facets");
     fs::create_dir_all(&facets).expect("a folder");
     let other = r#"{"cpu_model": "Another One"}"#;

@@ -5,6 +5,7 @@
 //! cell is computed with those that its records tell.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use artifacts::{Digest, Store};
@@ -56,8 +57,8 @@ type Turn = (Option<usize>, usize, CellId);
 pub struct Shard {
     /// The stage that asks for the placement.
     pub stage: String,
-    /// What it asks for.
-    pub placement: Json,
+    /// What it asks for; shards that ask for the same share it.
+    pub placement: Arc<Json>,
     /// The block of the design, from 1.
     pub block: Option<usize>,
     /// Which replicate it is, from 1: the block, or without a design its number among the launches that differ only in
@@ -116,9 +117,10 @@ pub fn shards(
         }
     }
     let replicates = replicates(graph, &group_of);
+    let mut placements = HashMap::new();
     let mut shards: Vec<(Turn, Shard)> = groups
         .into_iter()
-        .map(|(group, cells)| shard(&session, &cells, replicates[&group]))
+        .map(|(group, cells)| shard(&session, &cells, replicates[&group], &mut placements))
         .collect();
     shards.sort_by_key(|(seat, _)| *seat);
     Ok(shards.into_iter().map(|(_, shard)| shard).collect())
@@ -210,7 +212,12 @@ fn replicates(graph: &Graph<'_>, group_of: &BTreeMap<CellId, CellId>) -> HashMap
 }
 
 /// Describes the shard of some cells, with its place in the order.
-fn shard(session: &Session<'_>, cells: &[CellId], replicate: usize) -> (Turn, Shard) {
+fn shard(
+    session: &Session<'_>,
+    cells: &[CellId],
+    replicate: usize,
+    placements: &mut HashMap<Placement, Arc<Json>>,
+) -> (Turn, Shard) {
     let graph = &session.graph;
     let seats = cells.iter().filter_map(|cell| {
         let design = graph.experiment.design.as_ref()?;
@@ -218,9 +225,14 @@ fn shard(session: &Session<'_>, cells: &[CellId], replicate: usize) -> (Turn, Sh
         Some((block, design.place(block, launch)))
     });
     let seat = seats.min();
-    let (stage, placement) = graph
+    let at = graph
         .placement(cells[0])
         .expect("only placed cells are in shards");
+    let stage = at.0;
+    let placement = placements.entry(at).or_insert_with(|| {
+        let placement = &graph.nodes[stage].stage.placements[at.1 as usize];
+        Arc::new(placement.clone())
+    });
     let mut all: BTreeSet<CellId> = cells.iter().copied().collect();
     all.extend(cells.iter().flat_map(|cell| resources_of(graph, *cell)));
     let limits = all.iter().map(|cell| {
@@ -234,7 +246,7 @@ fn shard(session: &Session<'_>, cells: &[CellId], replicate: usize) -> (Turn, Sh
     });
     let shard = Shard {
         stage: graph.nodes[stage].stage.name.clone(),
-        placement: graph.nodes[stage].stage.placements[placement as usize].clone(),
+        placement: Arc::clone(placement),
         block: seat.map(|(block, _)| block + 1),
         turn: seat.map_or(replicate, |(block, _)| block + 1),
         cells: cells

@@ -10,8 +10,8 @@ use pipeline::{Experiment, Shard};
 use places::{Placement, Terms};
 use serde::{Deserialize, Serialize};
 
-use crate::coordinate::placement_of;
 use crate::error::ClusterError;
+use crate::placements::Placements;
 
 /// Earlier executions of a stage that an expectation looks at.
 const HISTORY: usize = 10_000;
@@ -31,6 +31,8 @@ struct Entry {
 pub(crate) struct Spent {
     path: PathBuf,
     entries: BTreeMap<(String, String), Entry>,
+    /// What was spent by currency.
+    sums: BTreeMap<String, f64>,
     /// Where the whole lines end, if the last one was cut.
     cut: Option<u64>,
 }
@@ -60,7 +62,16 @@ impl Spent {
             })?;
             entries.insert((entry.run.clone(), entry.shard.clone()), entry);
         }
-        Ok(Self { path, entries, cut })
+        let mut sums: BTreeMap<String, f64> = BTreeMap::new();
+        for entry in entries.values() {
+            *sums.entry(entry.currency.clone()).or_default() += entry.cost;
+        }
+        Ok(Self {
+            path,
+            entries,
+            sums,
+            cut,
+        })
     }
 
     /// Notes what a launch has cost, durably.
@@ -101,15 +112,16 @@ impl Spent {
         file.write_all(&line)
             .and_then(|()| file.sync_all())
             .map_err(at)?;
-        self.entries.insert(key, entry);
+        *self.sums.entry(entry.currency.clone()).or_default() += entry.cost;
+        if let Some(before) = self.entries.insert(key, entry) {
+            *self.sums.entry(before.currency).or_default() -= before.cost;
+        }
         Ok(())
     }
 
     /// Returns what was spent in a currency.
     pub(crate) fn in_currency(&self, currency: &str) -> f64 {
-        let own = self.entries.values().filter(|e| e.currency == currency);
-        // The sum of nothing is −0.
-        own.map(|entry| entry.cost).sum::<f64>() + 0.0
+        self.sums.get(currency).copied().unwrap_or_default()
     }
 }
 
@@ -215,8 +227,9 @@ pub fn costs(
     let mut costs: BTreeMap<String, Cost> = BTreeMap::new();
     let mut durations = Durations::default();
     let mut variances: BTreeMap<String, f64> = BTreeMap::new();
+    let mut placements = Placements::default();
     for shard in shards {
-        let placement = placement_of(shard)?;
+        let placement = placements.of(shard)?;
         let Some(terms) = terms_of(&placement) else {
             continue;
         };

@@ -2,10 +2,12 @@
 
 mod ends;
 mod hosts;
+mod look;
 mod money;
 mod submit;
+mod take_in;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,30 +16,29 @@ use std::time::{Duration, Instant};
 use artifacts::{Digest, Journal, Maker, Store};
 use pipeline::lock::lock_path;
 use pipeline::place::WrittenCell;
-use pipeline::record::view;
-use pipeline::{
-    CellStatus, Elsewhere, Experiment, Permit, PlanOptions, Registry, Shard, ShardCell, shards,
-};
+use pipeline::{Elsewhere, Experiment, Permit, PlanOptions, Registry, Shard, ShardCell, shards};
 use places::Placement;
 use remote::{Progress, Remote, Watch};
 
 use crate::budget::{Durations, Spent};
-use crate::document::{DoneCell, Taken, name, read};
 use crate::error::ClusterError;
-use crate::journal::{Job, Jobs, JobsFile, look};
+use crate::journal::{Jobs, JobsFile, look};
+use crate::placements::Placements;
 use crate::pool::Pool;
 use crate::prepare::{digest_of, drop_left, new_run, upload_study};
-use crate::queue::{JobState, Phase, Queue, is_there};
+use crate::queue::{Queue, is_there};
 use crate::reach::{Program, Reach};
+
+use submit::Waiting;
 
 /// How long the coordinator waits before it looks again: at first, and at most.
 const FIRST_WAIT: Duration = Duration::from_millis(300);
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 const LONGEST_WAIT_FOR_HOSTS: Duration = Duration::from_secs(1);
 
-/// Looks in a row that must find a job over, or forgotten, and its shard without an end, before that is believed: a
-/// shared file system may show a file late.
-const LOOKS: u32 = 4;
+/// How much longer it waits for each job at work: a look takes longer the more there are, and must stay a small part of
+/// one processor.
+const WAIT_FOR_JOB: Duration = Duration::from_millis(1);
 
 /// What a run asks of the cluster.
 pub struct Asked<'a> {
@@ -69,6 +70,27 @@ pub struct Asked<'a> {
     pub path: std::ffi::OsString,
 }
 
+/// What is known since the study was planned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum News {
+    #[default]
+    None,
+    /// Records came, or jobs ended.
+    Progress,
+    /// A shard that ended early is to be tried again.
+    Again,
+}
+
+/// Where documents of records are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Search {
+    /// Under the next number of each job at work, whatever else there is.
+    Next,
+    /// In the list of all that the run's machines have put. It finds what another search passes by: a number that was left
+    /// out because a put failed, and what machines put after their job was believed over.
+    Listed,
+}
+
 /// What came back.
 #[derive(Debug)]
 pub struct Came {
@@ -79,6 +101,23 @@ pub struct Came {
     file: JobsFile,
     run: String,
     shards: usize,
+    /// What it took.
+    pub work: Work,
+}
+
+/// What a coordinator did. Its numbers tell whether work grows with what it is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// How often the study was planned.
+    pub plans: u64,
+    /// Looks at how the jobs are.
+    pub looks: u64,
+    /// Names of documents of the shared store that were asked for, or that a listing showed.
+    pub names: u64,
+    /// Bytes written to the file of jobs.
+    pub written: u64,
+    /// Shards that were looked at for whether they may begin.
+    pub shards: u64,
 }
 
 impl Came {
@@ -106,8 +145,21 @@ pub struct Cluster<'a> {
     elsewhere: Elsewhere,
     /// Which shard the record of a cell came from.
     source: BTreeMap<WrittenCell, String>,
+    /// Cells whose record in use is not ok.
+    failed: BTreeSet<WrittenCell>,
     /// Documents of records that have been read.
     read: BTreeSet<String>,
+    /// The number of the next document of a job's records, by the job's index.
+    next: HashMap<usize, u32>,
+    /// What the study has to do, if that was planned and nothing is known since.
+    planned: Option<Vec<Shard>>,
+    news: News,
+    /// A job was believed over before its end was known: its machine may put something yet.
+    is_doubtful: bool,
+    placements: Placements,
+    /// Jobs whose change is not written down yet.
+    changed: BTreeSet<usize>,
+    work: Work,
     /// Looks in a row that found a job over without an end.
     looks: BTreeMap<String, u32>,
     /// The controller did not answer at the last look, and that was told.
@@ -145,8 +197,9 @@ impl<'a> Cluster<'a> {
         }
         let mut left_jobs = left.iter().flat_map(|left| &left.jobs);
         let mut is_slurm = left_jobs.any(|job| job.host.is_none() && job.ended.is_none());
+        let mut placements = Placements::default();
         for shard in &todo {
-            is_slurm |= matches!(placement_of(shard)?, Placement::Slurm(_));
+            is_slurm |= matches!(*placements.of(shard)?, Placement::Slurm(_));
         }
         let programs: &[&str] = match is_slurm {
             true => &["sbatch", "squeue", "scancel"],
@@ -189,7 +242,18 @@ impl<'a> Cluster<'a> {
             journal,
             elsewhere: Elsewhere::default(),
             source: BTreeMap::new(),
+            failed: BTreeSet::new(),
             read: BTreeSet::new(),
+            next: HashMap::new(),
+            planned: Some(todo),
+            news: News::None,
+            is_doubtful: false,
+            placements,
+            changed: BTreeSet::new(),
+            work: Work {
+                plans: 1,
+                ..Work::default()
+            },
             looks: BTreeMap::new(),
             unreachable: false,
             spent,
@@ -214,6 +278,10 @@ impl<'a> Cluster<'a> {
         Ok(Came {
             elsewhere: Arc::new(self.elsewhere),
             journal: self.journal,
+            work: Work {
+                written: self.file.written(),
+                ..self.work
+            },
             file: self.file,
             run: self.jobs.run,
             shards: self.jobs.jobs.len(),
@@ -226,11 +294,16 @@ impl<'a> Cluster<'a> {
 
     fn work(&mut self) -> Result<(), ClusterError> {
         self.find_again()?;
+        self.take_in(Search::Listed)?;
         let mut wait = FIRST_WAIT;
-        let mut todo: Option<Vec<Shard>> = None;
+        let mut waiting = Waiting::default();
+        let mut is_planned = false;
         loop {
-            let mut changed = self.take_in()?;
+            let mut changed = self.take_in(Search::Next)?;
             changed |= self.look()?;
+            if changed {
+                self.learn(News::Progress);
+            }
             if self.is_cancelled() {
                 return Ok(());
             }
@@ -238,89 +311,122 @@ impl<'a> Cluster<'a> {
                 (self.asked.tell)(&reason);
                 self.cancel()?;
                 let rest = self.todo()?;
-                self.skip(&rest, &reason)?;
+                self.skip(rest.iter(), &reason);
+                is_planned = false;
                 continue;
             }
             if changed {
-                todo = None;
                 wait = FIRST_WAIT;
             }
-            let waiting = match todo.take() {
-                Some(shards) => shards,
-                None => self.todo()?,
+            if self.has_failed() && !self.asked.keep_going {
+                waiting = Waiting::default();
+                is_planned = true;
+                self.news = News::None;
+            }
+            let is_due = match self.news {
+                News::None => false,
+                News::Progress => waiting.shards.is_empty() && self.may_go_on(),
+                News::Again => true,
             };
-            let active = self.active().count();
-            if waiting.is_empty() && active == 0 {
+            if !is_planned || is_due {
+                waiting = Waiting::new(self.todo()?);
+                is_planned = true;
+            }
+            if waiting.shards.is_empty() && self.jobs.active().len() == 0 {
+                if std::mem::take(&mut self.is_doubtful) && self.take_in(Search::Listed)? {
+                    continue;
+                }
                 return Ok(());
             }
-            let rest = self.submit_some(waiting)?;
-            if let (Some(reason), true) = (self.short.take(), self.active().count() == 0) {
+            waiting = self.submit_some(waiting)?;
+            let is_idle = self.jobs.active().len() == 0;
+            if let (Some(reason), true) = (self.short.take(), is_idle) {
                 (self.asked.tell)(&reason);
-                self.skip(&rest, &reason)?;
+                self.skip(waiting.shards.iter(), &reason);
+                is_planned = false;
                 continue;
             }
-            todo = Some(rest);
-            self.pause(wait);
             // Hosts of a pool tell how they are by themselves; Slurm is asked.
-            let longest = match self.active().any(|job| job.host.is_none()) {
+            let longest = match self.jobs.active().any(|job| job.host.is_none()) {
                 true => LONGEST_WAIT,
                 false => LONGEST_WAIT_FOR_HOSTS,
             };
+            let at_work = u32::try_from(self.jobs.active().len()).unwrap_or(u32::MAX);
+            self.pause((wait + WAIT_FOR_JOB.saturating_mul(at_work)).min(longest));
             wait = wait.mul_f64(1.5).min(longest);
         }
     }
 
-    fn active(&self) -> impl Iterator<Item = &Job> {
-        self.jobs.jobs.iter().filter(|job| job.ended.is_none())
+    /// Tells whether planning again may find something to begin when all that was planned has begun. It takes as long as
+    /// the study is large, so it is not done while something is at work that the plan would wait for.
+    fn may_go_on(&self) -> bool {
+        let design = self.asked.experiment.design.as_ref();
+        match design.is_some_and(|design| design.until.is_some()) {
+            // A study that may stop early decides after each block.
+            true => self.jobs.active().all(|job| job.block.is_none()),
+            false => self.jobs.active().len() == 0,
+        }
+    }
+
+    fn learn(&mut self, news: News) {
+        self.news = self.news.max(news);
+    }
+
+    /// Tells whether something failed that stops a run.
+    fn has_failed(&self) -> bool {
+        !self.elsewhere.failures.is_empty() || !self.failed.is_empty()
     }
 
     /// Returns the shards that no job executes yet, in their order.
-    fn todo(&self) -> Result<Vec<Shard>, ClusterError> {
-        let failed = !self.elsewhere.failures.is_empty() || self.has_failed_record()?;
-        if failed && !self.asked.keep_going {
+    fn todo(&mut self) -> Result<Vec<Shard>, ClusterError> {
+        if std::mem::take(&mut self.news) != News::None {
+            self.planned = None;
+        }
+        if self.has_failed() && !self.asked.keep_going {
             return Ok(Vec::new());
         }
-        let options = PlanOptions {
-            elsewhere: Some(Arc::new(self.elsewhere.clone())),
-            ..self.asked.options.clone()
+        let mut todo = match self.planned.take() {
+            Some(todo) => todo,
+            None => self.plan()?,
         };
-        let asked = &self.asked;
-        let mut todo = shards(asked.experiment, asked.registry, asked.store, &options)?;
-        let busy: BTreeSet<WrittenCell> = self
-            .active()
-            .flat_map(|job| job.cells.iter().map(|c| c.name.clone()))
+        let active = self.jobs.active();
+        let busy: HashSet<WrittenCell<&str>> = active
+            .flat_map(|job| job.cells.iter().map(|cell| cell.name.as_ref()))
             .collect();
         let failures = &self.elsewhere.failures;
         // A study that may stop early decides after each block.
-        let until = asked
-            .experiment
-            .design
-            .as_ref()
-            .is_some_and(|d| d.until.is_some());
+        let design = self.asked.experiment.design.as_ref();
+        let until = design.is_some_and(|d| d.until.is_some());
         if until && let Some(first) = todo.iter().filter_map(|shard| shard.block).min() {
             todo.retain(|shard| shard.block.is_none_or(|block| block == first));
         }
         todo.retain(|shard| {
-            let mut cells = shard.cells.iter().map(|c| c.name.clone());
-            cells.all(|cell| !busy.contains(&cell) && !failures.contains_key(&cell))
+            let mut cells = shard.cells.iter().map(|cell| &cell.name);
+            cells.all(|cell| !busy.contains(&cell.as_ref()) && !failures.contains_key(cell))
         });
         Ok(todo)
     }
 
-    fn has_failed_record(&self) -> Result<bool, ClusterError> {
-        for digest in self.elsewhere.records.values() {
-            let record = pipeline::record::Record::parse(&self.asked.store.get(digest)?);
-            if record.is_ok_and(|record| record.status != CellStatus::Ok) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+    /// Plans with all that is known.
+    fn plan(&mut self) -> Result<Vec<Shard>, ClusterError> {
+        self.work.plans += 1;
+        // It is the plan's for a moment: a copy of it would be as large as the study.
+        let elsewhere = Arc::new(std::mem::take(&mut self.elsewhere));
+        let options = PlanOptions {
+            elsewhere: Some(Arc::clone(&elsewhere)),
+            ..self.asked.options.clone()
+        };
+        let asked = &self.asked;
+        let todo = shards(asked.experiment, asked.registry, asked.store, &options);
+        drop(options);
+        self.elsewhere = Arc::unwrap_or_clone(elsewhere);
+        Ok(todo?)
     }
 
     /// Finds the jobs of an earlier run again. What hosts of a pool executed ended with it.
     fn find_again(&mut self) -> Result<(), ClusterError> {
         self.let_go()?;
-        let active = self.active().count();
+        let active = self.jobs.active().len();
         if active > 0 {
             let jobs = if active == 1 { "job" } else { "jobs" };
             (self.asked.tell)(&format!(
@@ -330,163 +436,9 @@ impl<'a> Cluster<'a> {
         Ok(())
     }
 
-    /// Takes in the records that are complete in the shared store; returns whether there are new ones.
-    fn take_in(&mut self) -> Result<bool, ClusterError> {
-        let documents = self.asked.remote.documents(&name(&self.jobs.run, "done"))?;
-        let new: Vec<String> = documents
-            .into_iter()
-            .filter(|d| !d.starts_with('.') && !self.read.contains(d))
-            .collect();
-        let mut changed = false;
-        for document in new {
-            let whole = name(&self.jobs.run, &format!("done/{document}"));
-            let Some(done) = read::<DoneCell>(self.asked.remote, &whole)? else {
-                continue;
-            };
-            let (remote, store) = (self.asked.remote, self.asked.store);
-            // They are this study's own, wherever they were made.
-            let report =
-                unwatched(|watch| remote.pull(store, &[done.record], &done.maker, view, watch))?;
-            if let Some((_, error)) = report.broken.into_iter().next() {
-                return Err(error.into());
-            }
-            self.journal.note([&done.record])?;
-            let shard = document.split('.').next().unwrap_or_default().to_owned();
-            let cell = done.name;
-            // What several shards executed, such as the preparation of the engine, counts as the first left it.
-            let of_other = self
-                .source
-                .get(&cell)
-                .is_some_and(|source| *source != shard);
-            let first_failed = of_other && self.has_failed(&cell)?;
-            if !of_other || (first_failed && done.status == CellStatus::Ok) {
-                self.elsewhere.records.insert(cell.clone(), done.record);
-                self.elsewhere.failures.remove(&cell);
-                self.source.insert(cell, shard);
-            }
-            self.read.insert(document);
-            changed = true;
-        }
-        Ok(changed)
-    }
-
-    fn has_failed(&self, cell: &WrittenCell) -> Result<bool, ClusterError> {
-        let Some(digest) = self.elsewhere.records.get(cell) else {
-            return Ok(false);
-        };
-        let record = pipeline::record::Record::parse(&self.asked.store.get(digest)?);
-        Ok(record.is_ok_and(|record| record.status != CellStatus::Ok))
-    }
-
-    /// Looks how the jobs are; returns whether one ended.
-    fn look(&mut self) -> Result<bool, ClusterError> {
-        if self.active().count() == 0 {
-            return Ok(false);
-        }
-        let mut ended = self.look_for_ends()?;
-        ended |= self.look_at_hosts()?;
-        if self.active().all(|job| job.host.is_some()) {
-            return Ok(ended);
-        }
-        let Some(states) = self.queue.jobs()? else {
-            self.tell_unreachable("squeue", &[]);
-            return Ok(ended);
-        };
-        if std::mem::take(&mut self.unreachable) {
-            (self.asked.tell)("Slurm's controller answers again");
-        }
-        for index in 0..self.jobs.jobs.len() {
-            let job = &self.jobs.jobs[index];
-            if job.ended.is_none() && job.host.is_none() {
-                ended |= self.look_at(index, &states)?;
-            }
-        }
-        Ok(ended)
-    }
-
-    /// Looks at one job; returns whether it ended.
-    fn look_at(&mut self, index: usize, states: &[JobState]) -> Result<bool, ClusterError> {
-        let entry = &self.jobs.jobs[index];
-        let job_name = self.job_name(&entry.name);
-        let Some(job) = entry.job.clone() else {
-            return self.find_or_ask(index, &job_name, states);
-        };
-        let found = states.iter().find(|state| state.job == job).cloned();
-        let found = found.or_else(|| self.queue.account(&job));
-        let state = match found {
-            Some(state) if state.phase() == Phase::Active => {
-                self.looks.remove(&job);
-                self.note_state(index, state)?;
-                return Ok(false);
-            }
-            Some(state) => state,
-            None => JobState {
-                job: job.clone(),
-                state: "UNKNOWN".to_owned(),
-                reason: "Slurm no longer knows it".to_owned(),
-                node: entry.node.clone(),
-                ..JobState::default()
-            },
-        };
-        let looks = self.looks.entry(job.clone()).or_default();
-        *looks += 1;
-        if *looks < LOOKS {
-            return Ok(false);
-        }
-        self.take_in()?;
-        self.ended_early(index, &state)?;
-        Ok(true)
-    }
-
-    /// Finds a job whose number was not noted: the run was killed, or the controller, before it was known.
-    fn find_or_ask(
-        &mut self,
-        index: usize,
-        job_name: &str,
-        states: &[JobState],
-    ) -> Result<bool, ClusterError> {
-        let taken = name(
-            &self.jobs.run,
-            &format!("{}.taken", self.jobs.jobs[index].name),
-        );
-        let found = states.iter().find(|state| state.name == job_name);
-        let number = match found {
-            Some(state) => Some(state.job.clone()),
-            None => read::<Taken>(self.asked.remote, &taken)?.map(|taken| taken.job),
-        };
-        match number {
-            Some(number) => {
-                self.jobs.jobs[index].job = Some(number);
-                self.file.write(&self.jobs)?;
-            }
-            None => self.ask_for(index)?,
-        }
-        Ok(false)
-    }
-
-    fn note_state(&mut self, index: usize, state: JobState) -> Result<(), ClusterError> {
-        let entry = &mut self.jobs.jobs[index];
-        let again = begins_again(&entry.state, &state.state);
-        let changed = entry.state != state.state || entry.node != state.node;
-        if again {
-            (self.asked.tell)(&format!(
-                "Slurm job {} was put back into the queue ({})",
-                state.job,
-                match state.reason.as_str() {
-                    "" => "no reason given",
-                    reason => reason,
-                }
-            ));
-        }
-        entry.seconds = state.has_run();
-        entry.state = state.state;
-        entry.node = state.node;
-        entry.elapsed = state.elapsed;
-        entry.waited = state.waited;
-        match changed {
-            true => self.file.write(&self.jobs),
-            false => Ok(()),
-        }
+    /// Writes down how some jobs are.
+    fn note(&mut self, changed: impl IntoIterator<Item = usize>) -> Result<(), ClusterError> {
+        self.file.note(&mut self.jobs, changed)
     }
 
     fn pause(&self, length: Duration) {
@@ -495,21 +447,6 @@ impl<'a> Cluster<'a> {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
-}
-
-/// Tells whether a job was put back into the queue between two looks. It may have been seen while it ended, too.
-fn begins_again(before: &str, now: &str) -> bool {
-    !matches!(before, "" | "PENDING") && now == "PENDING"
-}
-
-/// Reads what a shard's placement asks for.
-pub(crate) fn placement_of(shard: &Shard) -> Result<Placement, ClusterError> {
-    serde_json::from_value(shard.placement.clone()).map_err(|e| {
-        ClusterError::Broken(format!(
-            "the place of `{}` cannot be read: {e}",
-            shard.stage
-        ))
-    })
 }
 
 pub(crate) fn counted(count: usize, what: &str) -> String {
@@ -525,31 +462,5 @@ fn cells_text(cells: &[ShardCell]) -> String {
         [] => "nothing".to_owned(),
         [one] => one.name.to_string(),
         [first, rest @ ..] => format!("{} and {}", first.name, counted(rest.len(), "more cell")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_job_begins_again_if_it_waits_after_it_ran_or_while_it_ended() {
-        for before in [
-            "RUNNING",
-            "COMPLETING",
-            "PREEMPTED",
-            "REQUEUED",
-            "SUSPENDED",
-        ] {
-            assert!(begins_again(before, "PENDING"), "{before}");
-        }
-        for (before, now) in [
-            ("", "PENDING"),
-            ("PENDING", "PENDING"),
-            ("PENDING", "RUNNING"),
-            ("RUNNING", "COMPLETING"),
-        ] {
-            assert!(!begins_again(before, now), "{before}, {now}");
-        }
     }
 }

@@ -78,6 +78,13 @@ pub(crate) struct DoneCell {
     pub(crate) maker: Maker,
 }
 
+impl DoneCell {
+    /// Returns the last segment of its name: that of the shard, and a number.
+    pub(crate) fn document(shard: &str, number: usize) -> String {
+        format!("{shard}.{number:06}")
+    }
+}
+
 /// What became of a shard.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct End {
@@ -113,8 +120,16 @@ pub(crate) fn read<T: DeserializeOwned>(
     let Some(bytes) = remote.document(name)? else {
         return Ok(None);
     };
-    let read = serde_json::from_slice(&bytes);
-    read.map(Some).map_err(|e| {
+    parse(remote, name, &bytes).map(Some)
+}
+
+/// Reads the bytes of a document.
+pub(crate) fn parse<T: DeserializeOwned>(
+    remote: &Remote,
+    name: &str,
+    bytes: &[u8],
+) -> Result<T, ClusterError> {
+    serde_json::from_slice(bytes).map_err(|e| {
         ClusterError::Broken(format!("{name} in {} cannot be read: {e}", remote.url()))
     })
 }

@@ -296,7 +296,7 @@ impl Shard<'_> {
     /// Gets what is done already, and prepares to push the rest.
     fn pushing(&self) -> Result<Arc<Pushing>, ClusterError> {
         let own = format!("{}.", self.name);
-        let mut known: BTreeMap<Digest, Maker> = BTreeMap::new();
+        let mut known: BTreeSet<Digest> = BTreeSet::new();
         let me = Maker {
             host: Some(self.machine.node.clone()),
             by: self.order.told_by.clone(),
@@ -311,19 +311,13 @@ impl Shard<'_> {
             if let Some(done) =
                 read::<DoneCell>(self.remote, &name(self.run, &format!("done/{document}")))?
             {
-                known.insert(done.record, done.maker);
+                known.insert(done.record);
             }
         }
-        for record in self.order.cells.iter().filter_map(|cell| cell.known) {
-            known.entry(record).or_insert_with(|| me.clone());
-        }
-        for (record, maker) in &known {
-            // Who made them is in the records; here they are this study's own.
-            unwatched(|watch| {
-                self.remote
-                    .pull(&self.store, &[*record], maker, view, watch)
-            })?;
-        }
+        known.extend(self.order.cells.iter().filter_map(|cell| cell.known));
+        let known: Vec<Digest> = known.into_iter().collect();
+        // Who made them is in the records; here they are this study's own. What is not whole there is executed.
+        unwatched(|watch| self.remote.pull_own(&self.store, &known, view, watch))?;
         Ok(Arc::new(Pushing {
             remote: Arc::clone(self.remote),
             store: Store::open(self.store.root())?,
@@ -332,7 +326,7 @@ impl Shard<'_> {
             me,
             cancelled: Arc::clone(&self.machine.cancelled),
             next: AtomicUsize::new(count),
-            pushed: Mutex::new(known.into_keys().collect()),
+            pushed: Mutex::new(known),
         }))
     }
 }
@@ -388,7 +382,8 @@ impl Pushing {
             };
             loop {
                 let number = self.next.fetch_add(1, Ordering::Relaxed);
-                let document = name(&self.run, &format!("done/{}.{number:06}", self.name));
+                let document = DoneCell::document(&self.name, number);
+                let document = name(&self.run, &format!("done/{document}"));
                 if put(&self.remote, &document, &done)? {
                     break;
                 }

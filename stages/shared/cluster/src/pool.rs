@@ -4,7 +4,7 @@
 //! measured it puts there. When the connection ends or is silent, the host stops what it started. A run that is killed
 //! therefore leaves nothing at work.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
@@ -69,8 +69,24 @@ struct Running {
     now: Arc<Mutex<Now>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    /// Whether its end was taken notice of.
-    heard: bool,
+}
+
+impl Running {
+    fn state(&self, job: &str) -> JobState {
+        let now = lock(&self.now);
+        let until = now.ended.unwrap_or_else(Instant::now);
+        let span = |from: Instant, to: Instant| to.saturating_duration_since(from);
+        JobState {
+            job: job.to_owned(),
+            name: self.name.clone(),
+            state: now.state.clone(),
+            reason: now.reason.clone(),
+            node: self.host.clone(),
+            elapsed: now.began.map_or(String::new(), |at| clock(span(at, until))),
+            waited: clock(span(now.asked, now.began.unwrap_or(until))),
+            seconds: now.began.map(|at| span(at, until).as_secs_f64()),
+        }
+    }
 }
 
 /// A host that was lost: since when it is left alone, and for how long.
@@ -83,7 +99,10 @@ struct Rest {
 /// The shards that hosts execute for this process.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
+    /// Those whose end nobody took notice of yet.
     running: BTreeMap<String, Running>,
+    /// The hosts that are at work, each on one shard.
+    busy: BTreeSet<String>,
     rests: BTreeMap<String, Rest>,
 }
 
@@ -122,8 +141,8 @@ impl Pool {
             now: Arc::clone(&now),
             stop: Arc::clone(&stop),
             thread: None,
-            heard: false,
         };
+        self.busy.insert(running.host.clone());
         let began = std::thread::Builder::new()
             .name(job.clone())
             .spawn(move || {
@@ -152,12 +171,11 @@ impl Pool {
 
     /// Tells whether no shard is at work on a host, and the host was not lost just now.
     pub(crate) fn is_free(&self, host: &str) -> bool {
-        let busy = self.running.values().any(|r| r.host == host && !r.heard);
         let rests = self
             .rests
             .get(host)
             .is_some_and(|rest| Instant::now() < rest.until);
-        !busy && !rests
+        !self.busy.contains(host) && !rests
     }
 
     /// Tells whether a host was lost, and has not executed anything since.
@@ -165,32 +183,24 @@ impl Pool {
         self.rests.contains_key(host)
     }
 
-    /// Returns how all shards of this process are.
+    /// Returns how the shards are that this process has executed, up to the end that somebody takes notice of.
     pub(crate) fn jobs(&self) -> Vec<JobState> {
-        let of = |(job, running): (&String, &Running)| {
-            let now = lock(&running.now);
-            let until = now.ended.unwrap_or_else(Instant::now);
-            let span = |from: Instant, to: Instant| to.saturating_duration_since(from);
-            JobState {
-                job: job.clone(),
-                name: running.name.clone(),
-                state: now.state.clone(),
-                reason: now.reason.clone(),
-                node: running.host.clone(),
-                elapsed: now.began.map_or(String::new(), |at| clock(span(at, until))),
-                waited: clock(span(now.asked, now.began.unwrap_or(until))),
-                seconds: now.began.map(|at| span(at, until).as_secs_f64()),
-            }
-        };
+        let of = |(job, running): (&String, &Running)| running.state(job);
         self.running.iter().map(of).collect()
+    }
+
+    /// Returns how long a shard has run, s; 0 if it does not run for this process.
+    pub(crate) fn has_run(&self, job: &str) -> f64 {
+        let running = self.running.get(job);
+        running.map_or(0.0, |running| running.state(job).has_run())
     }
 
     /// Takes notice that a shard has ended: its host is free for the next, or rests if it was lost.
     pub(crate) fn heard(&mut self, job: &str, state: &str) {
-        let Some(running) = self.running.get_mut(job) else {
+        let Some(mut running) = self.running.remove(job) else {
             return;
         };
-        running.heard = true;
+        self.busy.remove(&running.host);
         if let Some(thread) = running.thread.take() {
             // It has said all; a panic in it was its end, too.
             let _panicked = thread.join();
@@ -395,7 +405,7 @@ fn last_line(log: &Path) -> String {
 mod tests {
     use super::*;
 
-    fn pool_with(host: &str, state: &str) -> Pool {
+    fn execute(pool: &mut Pool, host: &str, state: &str) {
         let now = Now {
             state: state.to_owned(),
             reason: String::new(),
@@ -409,26 +419,29 @@ mod tests {
             now: Arc::new(Mutex::new(now)),
             stop: Arc::default(),
             thread: None,
-            heard: false,
         };
-        Pool {
-            running: BTreeMap::from([(format!("{host}/0001"), running)]),
-            rests: BTreeMap::new(),
-        }
+        pool.busy.insert(host.to_owned());
+        pool.running.insert(format!("{host}/0001"), running);
     }
 
     #[test]
     fn a_host_is_free_after_its_shard_and_rests_after_it_was_lost() {
-        let mut pool = pool_with("a", "COMPLETED");
+        let mut pool = Pool::default();
+        execute(&mut pool, "a", "COMPLETED");
         assert!(!pool.is_free("a") && pool.is_free("b"));
         pool.heard("a/0001", "COMPLETED");
         assert!(pool.is_free("a") && !pool.is_away("a"));
-        let mut pool = pool_with("a", LOST);
+        assert!(pool.jobs().is_empty(), "its end is told once");
+        execute(&mut pool, "a", LOST);
         pool.heard("a/0001", LOST);
         assert!(!pool.is_free("a") && pool.is_away("a"));
-        let first = pool.rests["a"].length;
+        let first = pool.rests["a"];
+        pool.heard("a/0001", LOST);
+        assert_eq!(pool.rests["a"].until, first.until, "it was lost once");
+        execute(&mut pool, "a", UNREACHABLE);
         pool.heard("a/0001", UNREACHABLE);
-        assert_eq!(pool.rests["a"].length, first * 2, "each time longer");
+        assert_eq!(pool.rests["a"].length, first.length * 2, "each time longer");
+        execute(&mut pool, "a", "FAILED");
         pool.heard("a/0001", "FAILED");
         assert!(!pool.is_away("a"), "it answers");
     }

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use artifacts::{Digest, Store};
 
 use crate::error::RemoteError;
+use crate::side_by_side::each;
 use crate::{Remote, Watch};
 
 impl Remote {
@@ -39,6 +40,17 @@ impl Remote {
     /// If the shared store cannot be read, or the document is larger than 1 MiB.
     pub fn document(&self, name: &str) -> Result<Option<Vec<u8>>, RemoteError> {
         self.read_small(name)
+    }
+
+    /// Reads documents side by side, in the order of their names.
+    ///
+    /// # Errors
+    /// As [`Remote::document`].
+    pub fn read_documents(&self, names: &[String]) -> Result<Vec<Option<Vec<u8>>>, RemoteError> {
+        match names {
+            [name] => Ok(vec![self.read_small(name)?]),
+            names => each(self.jobs, names, |name| self.read_small(name)),
+        }
     }
 
     /// Returns the last segments of the names of documents that begin with these segments, sorted. A document may be

@@ -44,6 +44,32 @@ impl Remote {
         read: impl ReadRecord,
         watch: Watch<'_>,
     ) -> Result<PullReport, RemoteError> {
+        self.pull_as(local, records, Some(me), read, watch)
+    }
+
+    /// As [`Remote::pull`], for records that are the caller's own wherever they were executed: none is noted as an import.
+    /// What it costs depends on these records alone.
+    ///
+    /// # Errors
+    /// As [`Remote::pull`].
+    pub fn pull_own(
+        &self,
+        local: &Store,
+        records: &[Digest],
+        read: impl ReadRecord,
+        watch: Watch<'_>,
+    ) -> Result<PullReport, RemoteError> {
+        self.pull_as(local, records, None, read, watch)
+    }
+
+    fn pull_as(
+        &self,
+        local: &Store,
+        records: &[Digest],
+        me: Option<&Maker>,
+        read: impl ReadRecord,
+        watch: Watch<'_>,
+    ) -> Result<PullReport, RemoteError> {
         let progress = Progress {
             total: records.len() as u64,
             ..Progress::default()
@@ -54,9 +80,15 @@ impl Remote {
             watch,
             state: Mutex::new((PullReport::default(), progress)),
         };
-        let known: BTreeSet<Digest> = local.records()?.into_iter().collect();
+        // Before anything comes in.
+        let known: Option<BTreeSet<Digest>> = match me {
+            Some(_) => Some(local.records()?.into_iter().collect()),
+            None => None,
+        };
         let views = pull.all(records, &read)?;
-        pull.note(&views, &known, me)?;
+        if let (Some(known), Some(me)) = (known, me) {
+            pull.note(&views, &known, me)?;
+        }
         let named: Vec<_> = views.into_keys().map(|record| (record, None)).collect();
         let (mut report, _) = pull
             .state

@@ -5,11 +5,10 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pipeline::place::WrittenCell;
 use pipeline::{AwayFailure, CellStatus, Media, ShardCell};
 
-use super::{Cluster, FIRST_WAIT, cells_text, counted};
-use crate::document::{End, Ended, name, read};
+use super::{Cluster, FIRST_WAIT, News, Search, cells_text, counted};
+use crate::document::{End, Ended, name, parse};
 use crate::error::ClusterError;
 use crate::journal::Job;
 use crate::queue::{JobState, Phase};
@@ -24,26 +23,48 @@ const TAIL: usize = 16 << 10;
 impl Cluster<'_> {
     /// Finds shards whose end is written down, whatever Slurm says.
     pub(super) fn look_for_ends(&mut self) -> Result<bool, ClusterError> {
-        let mut found = Vec::new();
-        for (index, job) in self.jobs.jobs.iter().enumerate() {
-            if job.ended.is_none() {
-                let end = name(&self.jobs.run, &format!("{}.end", job.name));
-                found.extend(read::<End>(self.asked.remote, &end)?.map(|end| (index, end)));
+        let mut found: Vec<(usize, End)> = Vec::new();
+        let active = self.jobs.active_indices();
+        let remote = self.asked.remote;
+        let end_of = |index: &usize| {
+            let job = &self.jobs.jobs[*index];
+            name(&self.jobs.run, &format!("{}.end", job.name))
+        };
+        let names: Vec<String> = active.iter().map(end_of).collect();
+        self.work.names += names.len() as u64;
+        let documents = remote.read_documents(&names)?;
+        for ((index, name), bytes) in active.into_iter().zip(&names).zip(documents) {
+            if let Some(bytes) = bytes {
+                found.push((index, parse(remote, name, &bytes)?));
             }
         }
-        let any = !found.is_empty();
-        if any {
-            // Records are complete before the end is written.
-            self.take_in()?;
+        if found.is_empty() {
+            return Ok(false);
         }
+        // Records are complete before the end is written.
+        self.take_in(Search::Next)?;
+        if found.iter().any(|(index, end)| self.lacks(*index, end)) {
+            self.take_in(Search::Listed)?;
+        }
+        let closed: Vec<usize> = found.iter().map(|(index, _)| *index).collect();
         for (index, end) in found {
             self.close(index, end)?;
         }
-        Ok(any)
+        self.note(closed)?;
+        Ok(true)
     }
 
-    /// Closes a shard whose end is written down.
-    pub(super) fn close(&mut self, index: usize, end: End) -> Result<(), ClusterError> {
+    /// Tells whether nothing is known yet of a cell of a shard that has ended.
+    fn lacks(&self, index: usize, end: &End) -> bool {
+        let mut cells = self.jobs.jobs[index].cells.iter();
+        cells.any(|cell| {
+            let is_known = self.elsewhere.records.contains_key(&cell.name) || cell.known.is_some();
+            !is_known && end.refused.is_none() && end.without.iter().all(|w| w.name != cell.name)
+        })
+    }
+
+    /// Closes a shard whose end is written down. The caller notes the job.
+    fn close(&mut self, index: usize, end: End) -> Result<(), ClusterError> {
         let job = &self.jobs.jobs[index];
         for cell in &job.cells {
             let place = cell.name.clone();
@@ -80,15 +101,15 @@ impl Cluster<'_> {
         let job = &mut self.jobs.jobs[index];
         job.complete = true;
         job.node.clone_from(&end.node);
-        job.ended = Some(Ended {
+        let ended = Ended {
             job: end.job,
             state: "COMPLETED".to_owned(),
             node: end.node,
             ..Ended::default()
-        });
+        };
+        self.jobs.end(index, ended);
         self.note_end(index);
         self.charge(index)?;
-        self.file.write(&self.jobs)?;
         let job = &self.jobs.jobs[index];
         let what = end
             .refused
@@ -145,6 +166,7 @@ impl Cluster<'_> {
             (self.asked.tell)(&format!("{what}; all that it was to do is done"));
         } else if again {
             (self.asked.tell)(&format!("{what}; {} is tried again", cells_text(&missing)));
+            self.learn(News::Again);
         } else {
             (self.asked.tell)(&format!(
                 "{what} before {} was complete",
@@ -152,12 +174,13 @@ impl Cluster<'_> {
             ));
             self.fail(&missing, &what, &ended, index);
         }
+        self.is_doubtful |= !missing.is_empty();
         let entry = &mut self.jobs.jobs[index];
         entry.complete = missing.is_empty();
-        entry.ended = Some(ended);
         entry.seconds = entry.seconds.max(state.has_run());
+        self.jobs.end(index, ended);
         self.charge(index)?;
-        self.file.write(&self.jobs)
+        self.note([index])
     }
 
     /// Tells whether the shard of a job that ended early is tried again, and in which words it ended.
@@ -168,10 +191,8 @@ impl Cluster<'_> {
         reason: &str,
         missing: &[ShardCell],
     ) -> (bool, String) {
-        let cells: BTreeSet<WrittenCell> = missing.iter().map(|c| c.name.clone()).collect();
-        let of_shard = |job: &&Job| job.cells.iter().any(|c| cells.contains(&c.name));
-        let jobs = self.jobs.jobs.iter();
-        let before = jobs.filter(|job| job.ended.is_some()).filter(of_shard);
+        let jobs = self.jobs.with_cells(missing);
+        let before = jobs.filter(|job| job.ended.is_some());
         let again = before.count() < self.jobs.jobs[index].retries as usize;
         let because = match reason {
             "" | "None" => String::new(),
@@ -244,10 +265,10 @@ impl Cluster<'_> {
 
     /// Cancels all jobs, waits until they are gone, and takes in what they had done.
     pub(super) fn cancel(&mut self) -> Result<(), ClusterError> {
-        if self.active().count() == 0 {
+        if self.jobs.active().len() == 0 {
             return Ok(());
         }
-        let hosts = self.active().filter(|job| job.host.is_some()).count();
+        let hosts = self.jobs.active().filter(|job| job.host.is_some()).count();
         if hosts > 0 {
             (self.asked.tell)(&format!("stopping {}", counted(hosts, "host")));
             self.pool.stop();
@@ -262,27 +283,30 @@ impl Cluster<'_> {
             std::thread::sleep(FIRST_WAIT);
         }
         cancelled?;
-        self.take_in()?;
+        self.take_in(Search::Listed)?;
         self.look_for_ends()?;
-        for job in self.jobs.jobs.iter_mut().filter(|job| job.ended.is_none()) {
-            job.ended = Some(Ended {
-                job: job.job.clone().unwrap_or_default(),
+        let left = self.jobs.active_indices();
+        for index in left.iter().copied() {
+            let ended = Ended {
+                job: self.jobs.jobs[index].job.clone().unwrap_or_default(),
                 state: "CANCELLED".to_owned(),
                 ..Ended::default()
-            });
+            };
+            self.jobs.end(index, ended);
+            self.note_end(index);
+            self.charge(index)?;
         }
-        (0..self.jobs.jobs.len()).for_each(|index| self.note_end(index));
-        self.charge_all()?;
-        self.file.write(&self.jobs)
+        self.note(left)
     }
 
     /// Cancels the jobs of Slurm, and waits until they are gone.
     fn cancel_jobs(&mut self) -> Result<(), ClusterError> {
         let of_slurm = |job: &&Job| job.host.is_none();
-        if !self.active().any(|job| of_slurm(&job)) {
+        if !self.jobs.active().any(|job| of_slurm(&job)) {
             return Ok(());
         }
-        let active: Vec<String> = self
+        let active: BTreeSet<String> = self
+            .jobs
             .active()
             .filter(of_slurm)
             .filter_map(|job| job.job.clone())
@@ -292,15 +316,16 @@ impl Cluster<'_> {
             counted(active.len(), "job")
         ));
         let end = Instant::now() + CANCEL_WAIT;
-        let mut cancelled = self.queue.cancel(&active)?;
+        let numbers: Vec<String> = active.iter().cloned().collect();
+        let mut cancelled = self.queue.cancel(&numbers)?;
         while Instant::now() < end {
             std::thread::sleep(FIRST_WAIT);
-            cancelled = cancelled || self.queue.cancel(&active)?;
+            cancelled = cancelled || self.queue.cancel(&numbers)?;
             let Some(states) = self.queue.jobs()? else {
                 continue;
             };
-            let names: BTreeSet<String> =
-                self.active().map(|job| self.job_name(&job.name)).collect();
+            let names = self.jobs.active().map(|job| self.job_name(&job.name));
+            let names: BTreeSet<String> = names.collect();
             let living: Vec<String> = states
                 .iter()
                 .filter(|state| state.phase() == Phase::Active)
@@ -310,7 +335,7 @@ impl Cluster<'_> {
             // One whose number was not known yet.
             let unknown: Vec<String> = living
                 .iter()
-                .filter(|job| !active.contains(job))
+                .filter(|job| !active.contains(*job))
                 .cloned()
                 .collect();
             self.queue.cancel(&unknown)?;

@@ -1,12 +1,12 @@
 //! Shards on hosts of a pool: which host, how it is, and what becomes of a shard whose host was lost.
 
 use pipeline::Shard;
-use pipeline::place::WrittenCell;
 use places::{Hosts, NamedHost};
 
-use super::{Cluster, cells_text};
+use super::{Cluster, Search, cells_text};
 use crate::document::Ended;
 use crate::error::ClusterError;
+use crate::journal::index_of;
 use crate::pool::{AWAY, Errand, LEFT, LOST, RUNNING, UNREACHABLE};
 use crate::queue::{JobState, Phase};
 
@@ -17,6 +17,12 @@ const NOTED: f64 = 30.0;
 const MOVES: usize = 3;
 
 impl Cluster<'_> {
+    /// Returns how many hosts of a pool are free.
+    pub(super) fn free_hosts(&self, pool: &Hosts) -> usize {
+        let free = pool.hosts.iter().filter(|h| self.pool.is_free(&h.name));
+        free.count()
+    }
+
     /// Returns the host that a shard goes to now: its own, or another one if that was lost; `None` if it has to wait.
     pub(super) fn free_host(&self, pool: &Hosts, shard: &Shard) -> Option<NamedHost> {
         let home = pool.home(shard.turn)?;
@@ -46,87 +52,94 @@ impl Cluster<'_> {
         };
         let job = self.pool.start(errand);
         self.jobs.jobs[index].job = Some(job);
-        self.file.write(&self.jobs)?;
+        self.note([index])?;
         (self.asked.tell)(&line);
         Ok(())
     }
 
     /// Notes that what an earlier run had on hosts ended with that run.
     pub(super) fn let_go(&mut self) -> Result<(), ClusterError> {
-        let mut count = 0;
-        for job in &mut self.jobs.jobs {
-            if let (Some(host), None) = (&job.host, &job.ended) {
-                job.ended = Some(Ended {
+        let mut left = Vec::new();
+        for index in self.jobs.active_indices() {
+            let job = &self.jobs.jobs[index];
+            if let Some(host) = &job.host {
+                let ended = Ended {
                     job: job.job.clone().unwrap_or_default(),
                     state: LEFT.to_owned(),
                     reason: "the run that looked after it ended".to_owned(),
                     node: host.name.clone(),
                     ..Ended::default()
-                });
-                count += 1;
+                };
+                self.jobs.end(index, ended);
+                self.charge(index)?;
+                left.push(index);
             }
         }
-        if count == 0 {
+        if left.is_empty() {
             return Ok(());
         }
-        self.charge_all()?;
         (self.asked.tell)(&format!(
             "an earlier run ended with {} at work; what they had measured is taken in, and the rest goes on",
-            super::counted(count, "host")
+            super::counted(left.len(), "host")
         ));
-        self.file.write(&self.jobs)
+        self.note(left)
     }
 
     /// Looks how the hosts are; returns whether a shard ended.
     pub(super) fn look_at_hosts(&mut self) -> Result<bool, ClusterError> {
-        let mut ended = false;
+        let mut over = Vec::new();
         for state in self.pool.jobs() {
-            let of_state = |job: &crate::journal::Job| job.job.as_deref() == Some(&state.job);
-            let Some(index) = self.jobs.jobs.iter().position(of_state) else {
-                continue;
-            };
             let is_over = state.phase() == Phase::Over;
             if is_over {
                 self.pool.heard(&state.job, &state.state);
-                let entry = &mut self.jobs.jobs[index];
-                entry.elapsed.clone_from(&state.elapsed);
-                entry.waited.clone_from(&state.waited);
             }
+            let Some(index) = index_of(&state.name) else {
+                continue;
+            };
+            let Some(entry) = self.jobs.jobs.get_mut(index) else {
+                continue;
+            };
             let has_run = state.has_run();
-            let entry = &mut self.jobs.jobs[index];
             let is_late = entry.terms.is_some() && has_run > entry.seconds + NOTED;
             if is_late || is_over {
                 entry.seconds = has_run;
             }
+            if is_over {
+                entry.elapsed.clone_from(&state.elapsed);
+                entry.waited.clone_from(&state.waited);
+            }
             if is_late {
-                self.file.write(&self.jobs)?;
+                self.changed.insert(index);
             }
-            if self.jobs.jobs[index].ended.is_some() {
-                continue;
+            match (&self.jobs.jobs[index].ended, is_over) {
+                (Some(_), _) => {}
+                (None, true) => over.push((index, state)),
+                (None, false) => self.note_host(index, state),
             }
-            if !is_over {
-                self.note_host(index, state)?;
-                continue;
-            }
-            // The end may have been put after the last look, and before the connection ended.
-            self.take_in()?;
-            self.look_for_ends()?;
-            if self.jobs.jobs[index].ended.is_none() {
-                self.ended_early(index, &state)?;
-            }
-            ended = true;
         }
-        Ok(ended)
+        if over.is_empty() {
+            return Ok(false);
+        }
+        // The end may have been put after the last look, and before the connection ended.
+        self.look_for_ends()?;
+        over.retain(|(index, _)| self.jobs.jobs[*index].ended.is_none());
+        if !over.is_empty() {
+            self.take_in(Search::Listed)?;
+        }
+        for (index, state) in over {
+            self.ended_early(index, &state)?;
+        }
+        Ok(true)
     }
 
     #[expect(
         clippy::disallowed_methods,
         reason = "another process tells from it how long a shard has run"
     )]
-    fn note_host(&mut self, index: usize, state: JobState) -> Result<(), ClusterError> {
+    fn note_host(&mut self, index: usize, state: JobState) {
         let entry = &mut self.jobs.jobs[index];
         if entry.state == state.state {
-            return Ok(());
+            return;
         }
         if state.state == RUNNING {
             entry.began = Some(jiff::Timestamp::now().as_second());
@@ -134,7 +147,7 @@ impl Cluster<'_> {
         entry.state = state.state;
         entry.node = state.node;
         entry.waited = state.waited;
-        self.file.write(&self.jobs)
+        self.changed.insert(index);
     }
 
     /// Tells whether a shard that ended early goes on, and in which words it ended.
@@ -145,12 +158,9 @@ impl Cluster<'_> {
         reason: &str,
     ) -> (bool, String) {
         let entry = &self.jobs.jobs[index];
-        let cells: std::collections::BTreeSet<WrittenCell> =
-            entry.cells.iter().map(|c| c.name.clone()).collect();
         let before = |states: &[&str]| {
-            let jobs = self.jobs.jobs.iter();
-            jobs.filter(|job| job.cells.iter().any(|c| cells.contains(&c.name)))
-                .filter_map(|job| job.ended.as_ref())
+            let jobs = self.jobs.with_cells(&entry.cells);
+            jobs.filter_map(|job| job.ended.as_ref())
                 .filter(|ended| states.contains(&ended.state.as_str()))
                 .count()
         };

@@ -1,44 +1,52 @@
 //! What launches cost, and what happens when the budget is spent.
 
+use std::collections::BTreeMap;
+
 use pipeline::{AwayFailure, CellStatus, Shard};
 use places::Terms;
 
 use super::{Cluster, counted};
 use crate::error::ClusterError;
+use crate::journal::Job;
 
 impl Cluster<'_> {
-    /// Returns what the launches that are at work have cost so far, in a currency.
-    fn running(&self, currency: &str) -> f64 {
-        let terms = self
-            .active()
-            .filter_map(|job| Some((job, job.terms.as_ref()?)));
-        let own = terms.filter(|(_, terms)| terms.currency == currency);
-        own.map(|(job, terms)| terms.cost(self.has_run(job))).sum()
-    }
-
     /// Returns how long a launch has run, s.
-    fn has_run(&self, job: &crate::journal::Job) -> f64 {
-        let states = self.pool.jobs();
-        let state = states
-            .iter()
-            .find(|state| Some(&state.job) == job.job.as_ref());
-        let now = state.map_or(0.0, crate::queue::JobState::has_run);
+    fn has_run(&self, job: &Job) -> f64 {
+        let now = job.job.as_ref().map_or(0.0, |job| self.pool.has_run(job));
         now.max(job.seconds)
     }
 
-    /// Tells whether the budget permits a launch. One that nobody knows the length of begins if something is left.
-    pub(super) fn can_afford(&mut self, shard: &Shard, terms: Option<&Terms>) -> bool {
+    /// Returns what the launches at work cost, by currency, by how long each of them takes.
+    fn at_work(&self, seconds: impl Fn(&Job) -> f64) -> BTreeMap<String, f64> {
+        let mut costs: BTreeMap<String, f64> = BTreeMap::new();
+        for job in self.jobs.active() {
+            if let Some(terms) = &job.terms {
+                let cost = terms.cost(seconds(job));
+                *costs.entry(terms.currency.clone()).or_default() += cost;
+            }
+        }
+        costs
+    }
+
+    /// Returns what the launches at work will have cost, by currency: what is expected of them, or more.
+    pub(super) fn committed(&self) -> BTreeMap<String, f64> {
+        self.at_work(|job| self.has_run(job).max(job.expected))
+    }
+
+    /// Tells whether the budget permits a launch beside what is committed already. One that nobody knows the length of
+    /// begins if something is left.
+    pub(super) fn can_afford(
+        &mut self,
+        shard: &Shard,
+        terms: Option<&Terms>,
+        committed: &BTreeMap<String, f64>,
+    ) -> bool {
         let Some(terms) = terms else {
             return true;
         };
         let spent = self.spent.in_currency(&terms.currency);
-        let mut left = terms.budget - spent;
-        // Those at work cost what is expected of them, or more.
-        for job in self.jobs.jobs.iter().filter(|job| job.ended.is_none()) {
-            if let Some(theirs) = job.terms.as_ref().filter(|t| t.currency == terms.currency) {
-                left -= theirs.cost(self.has_run(job).max(job.expected));
-            }
-        }
+        let committed = committed.get(&terms.currency).copied();
+        let left = terms.budget - spent - committed.unwrap_or_default();
         let expected = self.expect(shard);
         let fits = left > 0.0 && terms.cost(expected) <= left;
         if !fits {
@@ -60,9 +68,11 @@ impl Cluster<'_> {
 
     /// Tells why launches must be stopped: the budget is spent.
     pub(super) fn overspent(&self) -> Option<String> {
-        let terms = self.active().filter_map(|job| job.terms.as_ref());
+        let running = self.at_work(|job| self.has_run(job));
+        let terms = self.jobs.active().filter_map(|job| job.terms.as_ref());
         let over = terms.into_iter().find_map(|terms| {
-            let spent = self.spent.in_currency(&terms.currency) + self.running(&terms.currency);
+            let running = running.get(&terms.currency).copied();
+            let spent = self.spent.in_currency(&terms.currency) + running.unwrap_or_default();
             (spent >= terms.budget).then_some((terms, spent))
         });
         let (terms, spent) = over?;
@@ -70,13 +80,13 @@ impl Cluster<'_> {
             "the budget of {:.2} {} is spent: {spent:.2}, with {} at work",
             terms.budget,
             terms.currency,
-            counted(self.active().count(), "machine")
+            counted(self.jobs.active().len(), "machine")
         ))
     }
 
     /// Notes that no machine executes some shards, and why. The next run goes on with them.
-    pub(super) fn skip(&mut self, shards: &[Shard], reason: &str) -> Result<(), ClusterError> {
-        for cell in shards.iter().flat_map(|shard| &shard.cells) {
+    pub(super) fn skip<'s>(&mut self, shards: impl Iterator<Item = &'s Shard>, reason: &str) {
+        for cell in shards.flat_map(|shard| &shard.cells) {
             let place = cell.name.clone();
             if self.elsewhere.records.contains_key(&place) {
                 continue;
@@ -92,7 +102,6 @@ impl Cluster<'_> {
             };
             self.elsewhere.failures.insert(place, failure);
         }
-        self.file.write(&self.jobs)
     }
 
     /// Takes over how long a launch ran until its end.
@@ -118,10 +127,5 @@ impl Cluster<'_> {
                 .note(&self.jobs.run, &job.name, job.seconds, terms)?;
         }
         Ok(())
-    }
-
-    /// Counts what all launches that have ended cost.
-    pub(super) fn charge_all(&mut self) -> Result<(), ClusterError> {
-        (0..self.jobs.jobs.len()).try_for_each(|index| self.charge(index))
     }
 }

@@ -1,67 +1,111 @@
 //! Shards that begin: what they are to do is written down, the job is noted, then a machine is asked for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::Path;
+use std::sync::Arc;
 
 use artifacts::Digest;
-use pipeline::place::WrittenCell;
 use pipeline::record::view;
 use pipeline::{Shard, ShardCell};
 use places::{AT_ONCE, Placement};
 
-use super::{Cluster, cells_text, placement_of, unwatched};
+use super::{Cluster, cells_text, unwatched};
 use crate::budget::terms_of;
 use crate::document::{Ended, FORMAT, Order, name, put};
 use crate::error::ClusterError;
 use crate::journal::{Job, shard_name};
 use crate::queue::line;
 
+/// Shards that wait for a machine, in their order.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    pub(super) shards: VecDeque<Shard>,
+    /// All of them ask for the same.
+    is_uniform: bool,
+}
+
+impl Waiting {
+    pub(super) fn new(shards: Vec<Shard>) -> Self {
+        let mut pairs = shards.windows(2);
+        let same = |pair: &[Shard]| Arc::ptr_eq(&pair[0].placement, &pair[1].placement);
+        Self {
+            is_uniform: pairs.all(same),
+            shards: shards.into(),
+        }
+    }
+}
+
 impl Cluster<'_> {
-    /// Submits shards as long as Slurm has fewer jobs than the study permits, and hosts are free; returns the rest.
-    pub(super) fn submit_some(&mut self, shards: Vec<Shard>) -> Result<Vec<Shard>, ClusterError> {
+    /// Submits shards as long as Slurm has fewer jobs than the study permits, and hosts are free; returns the rest. Where
+    /// all wait for the same, it looks at no further shard when nothing more can begin.
+    pub(super) fn submit_some(&mut self, mut waiting: Waiting) -> Result<Waiting, ClusterError> {
         let mut rest = Vec::new();
+        let mut committed = self.committed();
+        let mut of_slurm = self.jobs.active().filter(|job| job.host.is_none()).count();
         // What waits for Slurm keeps its order.
         let mut is_full = false;
-        for shard in shards {
-            let placement = placement_of(&shard)?;
+        let mut free: HashMap<usize, usize> = HashMap::new();
+        while let Some(shard) = waiting.shards.pop_front() {
+            self.work.shards += 1;
+            let placement = self.placements.of(&shard)?;
+            let can_begin = match &*placement {
+                Placement::Slurm(slurm) => {
+                    is_full |= of_slurm >= slurm.at_once.unwrap_or(AT_ONCE) as usize;
+                    usize::from(!is_full)
+                }
+                Placement::Pool(pool) => *free
+                    .entry(Arc::as_ptr(&placement).addr())
+                    .or_insert_with(|| self.free_hosts(pool)),
+            };
+            if can_begin == 0 && waiting.is_uniform {
+                rest.push(shard);
+                break;
+            }
             let terms = terms_of(&placement);
-            if !self.can_afford(&shard, terms.as_ref()) {
+            if can_begin == 0 || !self.can_afford(&shard, terms.as_ref(), &committed) {
                 rest.push(shard);
                 continue;
             }
-            match placement {
+            let (job, folder) = match &*placement {
                 Placement::Slurm(slurm) => {
-                    let most = slurm.at_once.unwrap_or(AT_ONCE) as usize;
-                    let active = self.active().filter(|job| job.host.is_none()).count();
-                    is_full |= active >= most;
-                    if is_full {
-                        rest.push(shard);
-                        continue;
-                    }
                     let options = slurm.options(slurm.node(shard.turn), shard.timeout);
                     let job = Job {
                         options,
                         terms,
                         ..Job::default()
                     };
-                    self.submit(&shard, job, slurm.folder.clone())?;
+                    of_slurm += 1;
+                    (job, slurm.folder.clone())
                 }
                 Placement::Pool(pool) => {
-                    let Some(host) = self.free_host(&pool, &shard) else {
+                    let Some(host) = self.free_host(pool, &shard) else {
                         rest.push(shard);
                         continue;
                     };
                     let job = Job {
                         host: Some(host),
                         terms,
-                        config: pool.config.map(|(file, _)| file),
+                        config: pool.config.as_ref().map(|(file, _)| file.clone()),
                         ..Job::default()
                     };
-                    self.submit(&shard, job, None)?;
+                    (job, None)
                 }
+            };
+            self.submit(&shard, job, folder)?;
+            let begun = self.jobs.jobs.last().expect("it was submitted");
+            if let Some(terms) = &begun.terms {
+                let cost = terms.cost(begun.expected);
+                *committed.entry(terms.currency.clone()).or_default() += cost;
+            }
+            if begun.host.is_some() {
+                free.entry(Arc::as_ptr(&placement).addr())
+                    .and_modify(|free| *free = free.saturating_sub(1));
             }
         }
-        Ok(rest)
+        for shard in rest.into_iter().rev() {
+            waiting.shards.push_front(shard);
+        }
+        Ok(waiting)
     }
 
     /// Writes down what a shard is to do, notes the job, then submits it.
@@ -72,13 +116,11 @@ impl Cluster<'_> {
         folder: Option<String>,
     ) -> Result<(), ClusterError> {
         let name_of = shard_name(self.jobs.jobs.len() + 1);
-        let cells: BTreeSet<WrittenCell> = shard.cells.iter().map(|c| c.name.clone()).collect();
-        let earlier = self
+        let earlier: Vec<Ended> = self
             .jobs
-            .jobs
-            .iter()
-            .filter(|job| job.cells.iter().any(|c| cells.contains(&c.name)));
-        let earlier: Vec<Ended> = earlier.filter_map(|job| job.ended.clone()).collect();
+            .with_cells(&shard.cells)
+            .filter_map(|job| job.ended.clone())
+            .collect();
         let measured = shard
             .cells
             .iter()
@@ -110,7 +152,7 @@ impl Cluster<'_> {
             &order,
         )?;
         let expected = self.expect(shard);
-        self.jobs.jobs.push(Job {
+        let index = self.jobs.push(Job {
             name: name_of,
             cells: shard.cells.clone(),
             block: shard.block,
@@ -118,8 +160,8 @@ impl Cluster<'_> {
             expected,
             ..job
         });
-        self.file.write(&self.jobs)?;
-        self.ask_for(self.jobs.jobs.len() - 1)
+        self.note([index])?;
+        self.ask_for(index)
     }
 
     /// Puts records into the shared store that a machine may find to be still valid.
@@ -180,7 +222,7 @@ impl Cluster<'_> {
         let node = node.map_or(String::new(), |node| format!(" for {node}"));
         let line = format!("Slurm job {job}{node}: {}", cells_text(&entry.cells));
         entry.job = Some(job);
-        self.file.write(&self.jobs)?;
+        self.note([index])?;
         (self.asked.tell)(&line);
         Ok(())
     }

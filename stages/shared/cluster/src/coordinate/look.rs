@@ -1,0 +1,173 @@
+//! How the jobs are: what Slurm and the hosts tell of them.
+
+use std::collections::HashMap;
+
+use super::{Cluster, Search};
+use crate::document::{Taken, name, read};
+use crate::error::ClusterError;
+use crate::queue::{JobState, Phase};
+
+/// Looks in a row that must find a job over, or forgotten, and its shard without an end, before that is believed: a
+/// shared file system may show a file late.
+const LOOKS: u32 = 4;
+
+impl Cluster<'_> {
+    /// Looks how the jobs are; returns whether one ended.
+    pub(super) fn look(&mut self) -> Result<bool, ClusterError> {
+        if self.jobs.active().len() == 0 {
+            return Ok(false);
+        }
+        self.work.looks += 1;
+        let mut ended = self.look_for_ends()?;
+        ended |= self.look_at_hosts()?;
+        ended |= self.look_at_queue()?;
+        let changed = std::mem::take(&mut self.changed);
+        self.note(changed)?;
+        Ok(ended)
+    }
+
+    /// Looks how the jobs of Slurm are; returns whether one ended.
+    fn look_at_queue(&mut self) -> Result<bool, ClusterError> {
+        if self.jobs.active().all(|job| job.host.is_some()) {
+            return Ok(false);
+        }
+        let Some(states) = self.queue.jobs()? else {
+            self.tell_unreachable("squeue", &[]);
+            return Ok(false);
+        };
+        if std::mem::take(&mut self.unreachable) {
+            (self.asked.tell)("Slurm's controller answers again");
+        }
+        let by_job = states.iter().map(|state| (state.job.as_str(), state));
+        let by_job: HashMap<&str, &JobState> = by_job.rev().collect();
+        let by_name = states.iter().map(|state| (state.name.as_str(), state));
+        let by_name: HashMap<&str, &JobState> = by_name.rev().collect();
+        let mut over = Vec::new();
+        for index in self.jobs.active_indices() {
+            let entry = &self.jobs.jobs[index];
+            match (&entry.host, &entry.job) {
+                (Some(_), _) => {}
+                (None, Some(job)) => {
+                    let found = by_job.get(job.as_str()).copied();
+                    let state = self.look_at(index, found.cloned())?;
+                    over.extend(state.map(|state| (index, state)));
+                }
+                (None, None) => {
+                    let name = self.job_name(&entry.name);
+                    self.find_or_ask(index, by_name.get(name.as_str()).copied())?;
+                }
+            }
+        }
+        if over.is_empty() {
+            return Ok(false);
+        }
+        self.take_in(Search::Listed)?;
+        for (index, state) in over {
+            self.ended_early(index, &state)?;
+        }
+        Ok(true)
+    }
+
+    /// Looks at one job with a number; returns its state if it is over without an end.
+    fn look_at(
+        &mut self,
+        index: usize,
+        found: Option<JobState>,
+    ) -> Result<Option<JobState>, ClusterError> {
+        let entry = &self.jobs.jobs[index];
+        let job = entry.job.clone().unwrap_or_default();
+        let state = match found.or_else(|| self.queue.account(&job)) {
+            Some(state) if state.phase() == Phase::Active => {
+                self.looks.remove(&job);
+                self.note_state(index, state);
+                return Ok(None);
+            }
+            Some(state) => state,
+            None => JobState {
+                job: job.clone(),
+                state: "UNKNOWN".to_owned(),
+                reason: "Slurm no longer knows it".to_owned(),
+                node: entry.node.clone(),
+                ..JobState::default()
+            },
+        };
+        let looks = self.looks.entry(job).or_default();
+        *looks += 1;
+        Ok((*looks >= LOOKS).then_some(state))
+    }
+
+    /// Finds a job whose number was not noted: the run was killed, or the controller, before it was known.
+    fn find_or_ask(&mut self, index: usize, found: Option<&JobState>) -> Result<(), ClusterError> {
+        let taken = name(
+            &self.jobs.run,
+            &format!("{}.taken", self.jobs.jobs[index].name),
+        );
+        let number = match found {
+            Some(state) => Some(state.job.clone()),
+            None => read::<Taken>(self.asked.remote, &taken)?.map(|taken| taken.job),
+        };
+        match number {
+            Some(number) => {
+                self.jobs.jobs[index].job = Some(number);
+                self.note([index])
+            }
+            None => self.ask_for(index),
+        }
+    }
+
+    /// Notes the state of a job; it is written down after the look.
+    fn note_state(&mut self, index: usize, state: JobState) {
+        let entry = &mut self.jobs.jobs[index];
+        let again = begins_again(&entry.state, &state.state);
+        let changed = entry.state != state.state || entry.node != state.node;
+        if again {
+            (self.asked.tell)(&format!(
+                "Slurm job {} was put back into the queue ({})",
+                state.job,
+                match state.reason.as_str() {
+                    "" => "no reason given",
+                    reason => reason,
+                }
+            ));
+        }
+        entry.seconds = state.has_run();
+        entry.state = state.state;
+        entry.node = state.node;
+        entry.elapsed = state.elapsed;
+        entry.waited = state.waited;
+        if changed {
+            self.changed.insert(index);
+        }
+    }
+}
+
+/// Tells whether a job was put back into the queue between two looks. It may have been seen while it ended, too.
+fn begins_again(before: &str, now: &str) -> bool {
+    !matches!(before, "" | "PENDING") && now == "PENDING"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_begins_again_if_it_waits_after_it_ran_or_while_it_ended() {
+        for before in [
+            "RUNNING",
+            "COMPLETING",
+            "PREEMPTED",
+            "REQUEUED",
+            "SUSPENDED",
+        ] {
+            assert!(begins_again(before, "PENDING"), "{before}");
+        }
+        for (before, now) in [
+            ("", "PENDING"),
+            ("PENDING", "PENDING"),
+            ("PENDING", "RUNNING"),
+            ("RUNNING", "COMPLETING"),
+        ] {
+            assert!(!begins_again(before, now), "{before}, {now}");
+        }
+    }
+}

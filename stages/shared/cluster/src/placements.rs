@@ -1,0 +1,50 @@
+//! What shards ask for, read once for all that ask for the same.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use pipeline::{Json, Shard};
+use places::Placement;
+use serde::Deserialize;
+
+use crate::error::ClusterError;
+
+/// The placements that were read so far.
+#[derive(Debug, Default)]
+pub struct Placements {
+    /// By the address of the document that shards of one plan share. It is kept, so that no other gets the address.
+    shared: HashMap<usize, (Arc<Json>, Arc<Placement>)>,
+    /// By the text: another plan has the documents anew.
+    read: BTreeMap<String, Arc<Placement>>,
+}
+
+impl Placements {
+    /// Reads what a shard's placement asks for.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn of(&mut self, shard: &Shard) -> Result<Arc<Placement>, ClusterError> {
+        let address = Arc::as_ptr(&shard.placement).addr();
+        if let Some((_, known)) = self.shared.get(&address) {
+            return Ok(Arc::clone(known));
+        }
+        let text = shard.placement.to_string();
+        let placement = match self.read.get(&text) {
+            Some(known) => Arc::clone(known),
+            None => {
+                let read = Placement::deserialize(&*shard.placement).map_err(|e| {
+                    ClusterError::Broken(format!(
+                        "the place of `{}` cannot be read: {e}",
+                        shard.stage
+                    ))
+                })?;
+                let read = Arc::new(read);
+                self.read.insert(text, Arc::clone(&read));
+                read
+            }
+        };
+        let entry = (Arc::clone(&shard.placement), Arc::clone(&placement));
+        self.shared.insert(address, entry);
+        Ok(placement)
+    }
+}
