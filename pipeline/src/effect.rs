@@ -243,6 +243,9 @@ pub fn effects(
     store: &Path,
     plan: Option<&Plan>,
 ) -> Result<Vec<StageEffect>, PipelineError> {
+    if plan.is_some_and(Plan::is_idle) {
+        return Ok(Vec::new());
+    }
     let graph = Graph::new(experiment, registry)?;
     let acting = acting(&graph, plan);
     if !acting.contains(&true) {

@@ -25,6 +25,9 @@ pub fn unready(
     registry: &Registry,
     plan: &Plan,
 ) -> Result<Vec<Diagnostic>, PipelineError> {
+    if plan.is_idle() {
+        return Ok(Vec::new());
+    }
     let graph = Graph::new(experiment, registry)?;
     let files = NamedFiles::of(experiment, None);
     let mut found = Vec::new();
@@ -61,6 +64,9 @@ pub fn wants_shared_store(
     registry: &Registry,
     plan: &Plan,
 ) -> Result<Vec<Diagnostic>, PipelineError> {
+    if plan.is_idle() {
+        return Ok(Vec::new());
+    }
     let graph = Graph::new(experiment, registry)?;
     let mut stages: BTreeSet<StageId> = BTreeSet::new();
     for (node, starts) in graph.nodes.iter().zip(starting(&graph, plan)) {

@@ -282,6 +282,11 @@ pub fn parse_outputs(text: &str) -> Option<Vec<(&str, Artifact)>> {
     text.lines().map(output_line).collect()
 }
 
+/// Tells whether [`parse_outputs`] can read a text.
+pub(crate) fn are_outputs(text: &str) -> bool {
+    text.lines().all(|line| output_line(line).is_some())
+}
+
 const MEDIA: [(Media, &str); 7] = [
     (Media::Parquet, "parquet"),
     (Media::Json, "json"),
@@ -410,7 +415,8 @@ mod tests {
             .map(|(n, a)| (name(n), a))
             .collect();
         assert_eq!(back, outputs);
-        assert!(parse_outputs("nonsense").is_none());
+        assert!(parse_outputs("nonsense").is_none() && !are_outputs("nonsense"));
+        assert!(are_outputs(&text));
         assert!(parse_outputs(&text.replace("a name", "../../evil")).is_none());
     }
 

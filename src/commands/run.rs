@@ -68,7 +68,7 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
         }
     }
     let permit = trust::permit(&session, &plan, arguments.trust.answer())?;
-    if !is_idle(&plan) {
+    if !plan.is_idle() {
         room::for_cells("this run", session.cells(), arguments.jobs)?;
     }
     let cancelled = Arc::new(AtomicBool::new(false));
@@ -148,13 +148,16 @@ pub(super) fn run(arguments: &RunArgs, global: &Global) -> Result<(), Stop> {
     for cost in costs {
         complain(&cost);
     }
-    let summary = summary?;
+    let mut summary = summary?;
     if let Some(came) = came {
         came.close()?;
     }
     // Without a lock nothing ran.
     let place = lock_path(&session.experiment);
-    let lock = Lock::read(&place).map_err(Stop::failed)?;
+    let lock = match summary.locked.take() {
+        Some(lock) => Some(lock),
+        None => Lock::read(&place).map_err(Stop::failed)?,
+    };
     let pushed = shared.as_ref().map(|shared| {
         let locks: Vec<_> = lock
             .iter()
@@ -257,12 +260,6 @@ fn try_before(
         return Err(Stop::usage_told());
     }
     Ok(())
-}
-
-/// Returns whether a plan has nothing to execute.
-fn is_idle(plan: &Plan) -> bool {
-    let mut counts = plan.stages.iter().map(|s| &s.counts);
-    counts.all(|c| c.run + c.after == 0)
 }
 
 /// The first Ctrl-C or SIGTERM ends the run in order; a second one ends the process.

@@ -311,32 +311,6 @@ impl Index {
         self.transaction(|connection| enter_all_older(connection, objects, commits))
     }
 
-    /// Returns those of these records that have no row, or one with another key than is given.
-    pub(super) fn unknown(
-        &self,
-        named: &[(Digest, Option<ActionKey>)],
-    ) -> Result<BTreeSet<Digest>, StoreError> {
-        let query = || {
-            // In one view: each query by itself would take and give back the lock of the index.
-            let view = self.connection.unchecked_transaction()?;
-            let text = "SELECT key FROM history WHERE record = ?1";
-            let mut statement = view.prepare_cached(text)?;
-            let mut unknown = BTreeSet::new();
-            for (record, key) in named {
-                let mut rows = statement.query([record.as_bytes()])?;
-                let known = match rows.next()? {
-                    Some(row) => key.is_none_or(|key| digest(row, 0).ok() == Some(key.0)),
-                    None => false,
-                };
-                if !known {
-                    unknown.insert(*record);
-                }
-            }
-            Ok(unknown)
-        };
-        query().map_err(|e| self.error(e))
-    }
-
     /// Returns whether the index knows every record: false after it was lost.
     pub(super) fn is_complete(&self) -> Result<bool, StoreError> {
         let query = self

@@ -28,7 +28,8 @@ impl Store {
         let path = self.index()?.path.clone();
         let open = || {
             let connection = connect(&path)?;
-            connection.execute_batch("PRAGMA query_only = 1; BEGIN")?;
+            // Keys are in no order: each page would be read again and again.
+            connection.execute_batch("PRAGMA query_only = 1; PRAGMA cache_size = -16384; BEGIN")?;
             Ok(connection)
         };
         let connection = open().map_err(|e| StoreError::Index(path.clone(), e))?;

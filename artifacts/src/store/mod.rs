@@ -54,6 +54,7 @@ mod objects;
 mod rebuild;
 mod record;
 mod roots;
+mod unknown;
 mod walk;
 
 pub use error::StoreError;

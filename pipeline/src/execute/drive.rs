@@ -69,6 +69,8 @@ pub(super) struct Executor<'a, 'l> {
     committed: Option<Committed>,
     /// What ended elsewhere without a record.
     pub(super) elsewhere: Option<Arc<Elsewhere>>,
+    /// For a resource, what needed it and failed there; found out when it is first asked for.
+    pub(super) failed_readers: Option<HashMap<CellId, CellId>>,
     pub(super) evidence: HashMap<CellId, BTreeMap<OutputName, Artifact>>,
     study: Option<Arc<Study>>,
     pub(super) executed: usize,
@@ -106,6 +108,7 @@ impl<'a, 'l> Executor<'a, 'l> {
             journal,
             committed: options.committed.clone(),
             elsewhere: options.plan.elsewhere.clone(),
+            failed_readers: None,
             evidence: HashMap::new(),
             study: None,
             executed: 0,
@@ -339,7 +342,8 @@ impl<'a, 'l> Executor<'a, 'l> {
         let ok = |cell| matches!(self.session.settled(cell), Some(Outcome::Ok { .. }));
         let knows = self.session.graph.cells().any(ok) || !path.exists();
         let written = knows && lock.write(&path)?;
-        let summary = summary(&mut self, path, written)?;
+        let mut summary = summary(&mut self, path, written)?;
+        summary.locked = knows.then_some(lock);
         self.journal.close()?;
         (self.context.listener)(&Event::RunEnded {
             counts: summary

@@ -1,11 +1,14 @@
 //! Placed cells: a scheduler has executed them before this run, or they stay as they are.
 
+use std::collections::HashMap;
+
 use artifacts::ActionKey;
 
 use super::attempt::{Attempts, fail, take};
 use super::drive::{Executor, Stop};
 use super::live::resources_of;
 use crate::error::PipelineError;
+use crate::graph::Graph;
 use crate::ids::CellId;
 use crate::plan::{AwayFailure, Elsewhere, Outcome};
 use crate::record::Record;
@@ -70,30 +73,18 @@ impl Executor<'_, '_> {
     }
 
     /// Returns why what needs a resource failed: where nobody prepared it, that is why it is not there.
-    fn failure_of_reader(&self, cell: CellId, elsewhere: &Elsewhere) -> Option<AwayFailure> {
+    fn failure_of_reader(&mut self, cell: CellId, elsewhere: &Elsewhere) -> Option<AwayFailure> {
         let graph = &self.session.graph;
-        let needs = |reader: &CellId| resources_of(graph, *reader).contains(&cell);
-        let readers = graph
-            .cells()
-            .filter(|reader| graph.placement(*reader).is_some())
-            .filter(needs);
-        let mut skipped = None;
-        for reader in readers {
-            let failure = elsewhere.failures.get(&graph.written(reader).to_owned());
-            match failure {
-                Some(failure) if failure.status == CellStatus::Skipped => {
-                    skipped.get_or_insert(failure);
-                }
-                Some(failure) => return Some(failure.clone()),
-                None => {}
-            }
-        }
-        skipped.cloned()
+        let failed = self
+            .failed_readers
+            .get_or_insert_with(|| failed_readers(graph, elsewhere));
+        let reader = graph.written(*failed.get(&cell)?).to_owned();
+        elsewhere.failures.get(&reader).cloned()
     }
 
-    fn failure_elsewhere(&self, cell: CellId) -> AwayFailure {
+    fn failure_elsewhere(&mut self, cell: CellId) -> AwayFailure {
         let written = self.session.graph.written(cell).to_owned();
-        let known = self.elsewhere.as_ref().and_then(|elsewhere| {
+        let known = self.elsewhere.clone().and_then(|elsewhere| {
             let measured = elsewhere.records.contains_key(&written).then(|| AwayFailure {
                 status: CellStatus::Failed,
                 reason: "it was executed where what it needs had other outputs than those in use here"
@@ -106,7 +97,7 @@ impl Executor<'_, '_> {
                 evidence: Vec::new(),
             });
             let own = elsewhere.failures.get(&written).cloned();
-            own.or(measured).or_else(|| self.failure_of_reader(cell, elsewhere))
+            own.or(measured).or_else(|| self.failure_of_reader(cell, &elsewhere))
         });
         known.unwrap_or_else(|| AwayFailure {
             status: CellStatus::Skipped,
@@ -115,4 +106,24 @@ impl Executor<'_, '_> {
             evidence: Vec::new(),
         })
     }
+}
+
+/// Returns for each resource that something needs which failed elsewhere the first such cell, one that was merely skipped
+/// only if there is no other.
+fn failed_readers(graph: &Graph<'_>, elsewhere: &Elsewhere) -> HashMap<CellId, CellId> {
+    let mut found: HashMap<CellId, (bool, CellId)> = HashMap::new();
+    for reader in graph.cells().filter(|c| graph.placement(*c).is_some()) {
+        let Some(failure) = elsewhere.failures.get(&graph.written(reader).to_owned()) else {
+            continue;
+        };
+        let this = (failure.status == CellStatus::Skipped, reader);
+        for resource in resources_of(graph, reader) {
+            let known = found.entry(resource).or_insert(this);
+            *known = this.min(*known);
+        }
+    }
+    let pairs = found.into_iter();
+    pairs
+        .map(|(resource, (_, reader))| (resource, reader))
+        .collect()
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::drive::{Executor, Stop};
 use crate::error::PipelineError;
 use crate::ids::CellId;
-use crate::lock::LockClass;
+use crate::lock::{Lock, LockClass};
 use crate::name::OutputName;
 use crate::plan::{Lack, Outcome, Session};
 use crate::record::{Record, parse_outputs};
@@ -35,6 +35,9 @@ pub struct RunSummary {
     pub lock: PathBuf,
     /// Whether the lock's text changed.
     pub lock_written: bool,
+    /// What the lock says, if it is that of this run.
+    #[serde(skip)]
+    pub locked: Option<Lock>,
     /// The trail digest.
     pub trail: Digest,
     /// The results of the stages that see the study and that no other stage needs: the reports.
@@ -128,6 +131,7 @@ pub(super) fn summary(
         interrupted: matches!(executor.stopped, Some(Stop::Interrupted)),
         lock,
         lock_written,
+        locked: None,
         trail: session.trail(),
         results,
         ledger,

@@ -81,6 +81,9 @@ pub fn wanted(
 
 /// Returns whether what a plan measures depends on what else this machine does meanwhile.
 pub fn measures_here(plan: &Plan, experiment: &Experiment, registry: &Registry) -> bool {
+    if plan.is_idle() {
+        return false;
+    }
     let busy = |stage: &crate::experiment::Stage| {
         let counted = plan.stages.iter().find(|s| s.stage == stage.name);
         counted.is_some_and(|s| s.counts.run + s.counts.after > 0)
@@ -378,6 +381,12 @@ impl Estimates {
 }
 
 impl Plan {
+    /// Returns whether nothing is to be executed.
+    pub fn is_idle(&self) -> bool {
+        let mut counts = self.stages.iter().map(|stage| &stage.counts);
+        counts.all(|counts| counts.run + counts.after == 0)
+    }
+
     /// Returns the reason of a cell that runs.
     pub fn reason(&self, cell: WrittenCell<&str>) -> Option<&Reason> {
         let cell = self.cells.iter().find(|c| c.name.as_ref() == cell)?;

@@ -49,6 +49,9 @@ pub struct AwayFailure {
     pub evidence: Vec<(String, Media, Vec<u8>)>,
 }
 
+/// What cells have in common that have the same facets: stage, parameter set, placement.
+pub(super) type Alike = (StageId, u32, Placement);
+
 /// When a shard goes: the block, the place in it, the first cell.
 type Turn = (Option<usize>, usize, CellId);
 
@@ -336,17 +339,16 @@ impl Session<'_> {
     }
 
     fn told_facets(
-        &self,
+        &mut self,
         stage: StageId,
         set: u32,
         placement: Placement,
     ) -> Option<BTreeMap<String, Json>> {
+        if self.alike.is_none() {
+            self.alike = Some(alike(&self.graph));
+        }
+        let cells = self.alike.as_ref()?.get(&(stage, set, placement))?;
         let node = &self.graph.nodes[stage];
-        let in_group = |i: &LocalCell| {
-            node.stage.cells[*i].parameters == set
-                && self.graph.placement(node.cell(*i)) == Some(placement)
-        };
-        let cells: Vec<LocalCell> = node.stage.cells.keys().filter(in_group).collect();
         if cells
             .iter()
             .any(|i| self.forced[node.cell(*i)] != Forced::No)
@@ -374,6 +376,19 @@ impl Session<'_> {
         };
         locked.take(ASKED).chain(newest).find_map(fits)
     }
+}
+
+/// Returns the cells that a stage has of each parameter set at each place.
+fn alike(graph: &Graph<'_>) -> HashMap<Alike, Vec<LocalCell>> {
+    let mut alike: HashMap<Alike, Vec<LocalCell>> = HashMap::new();
+    for cell in graph.cells() {
+        if let Some(placement) = graph.placement(cell) {
+            let (stage, i) = graph.place(cell);
+            let set = graph.nodes[stage].stage.cells[i].parameters;
+            alike.entry((stage, set, placement)).or_default().push(i);
+        }
+    }
+    alike
 }
 
 /// Returns the facets that the cells of a shard, and what they need, have here, by stage, parameter set and placement:

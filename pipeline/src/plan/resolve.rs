@@ -16,7 +16,7 @@ use crate::key::{
     HeadParts, InputList, Recipe, RecipeCell, RecipeInput, StudyIdentity, facets_digest, key_of,
 };
 use crate::lock::LockClass;
-use crate::record::parse_outputs;
+use crate::record::{are_outputs, parse_outputs};
 use crate::stage::{CellStatus, Class, Json};
 
 impl Session<'_> {
@@ -142,7 +142,7 @@ impl Session<'_> {
                 found = cached;
             }
         }
-        if parse_outputs(&found.outputs).is_none() {
+        if !are_outputs(&found.outputs) {
             return Ok(None);
         }
         Ok(Some(Outcome::Ok {

@@ -10,14 +10,15 @@ use artifacts::{ActionKey, Digest, Lookup, Store};
 use typed_index_collections::{TiSlice, TiVec};
 
 use super::damage::Damage;
+use super::elsewhere::Alike;
 use super::foreign::Foreign;
 use super::select::{self, Forced};
 use super::until::Rule;
 use super::{Lack, PlanOptions};
 use crate::error::PipelineError;
 use crate::experiment::Experiment;
-use crate::graph::{Graph, Member, NO_GROUP, Node, Placement};
-use crate::ids::{CellId, StageId};
+use crate::graph::{Graph, Member, NO_GROUP, Node};
+use crate::ids::{CellId, LocalCell, StageId};
 use crate::key::value_digest;
 use crate::lock::{Earlier, Lock, LockCell, LockClass, LockStage, lock_path};
 use crate::stage::{CellStatus, Json, Registry};
@@ -117,7 +118,9 @@ pub(crate) struct Session<'a> {
     past: HashMap<CellId, Vec<Past>>,
     pub(super) facets: HashMap<(StageId, u32), Result<Digest, Lack>>,
     /// The facets of the machines where placed cells execute, as far as records tell them.
-    pub(super) placed_facets: HashMap<(StageId, u32, Placement), BTreeMap<String, Json>>,
+    pub(super) placed_facets: HashMap<Alike, BTreeMap<String, Json>>,
+    /// The placed cells with the same parameters; found out when they are first asked for.
+    pub(super) alike: Option<HashMap<Alike, Vec<LocalCell>>>,
     /// What this machine lacks of what cells need, each thing once, with the remedy.
     pub(crate) lacks: BTreeSet<Lack>,
     progress: Progress,
@@ -178,6 +181,7 @@ impl<'a> Session<'a> {
             past,
             facets: HashMap::new(),
             placed_facets: HashMap::new(),
+            alike: None,
             lacks: BTreeSet::new(),
             progress: Progress::default(),
             rule: Rule::default(),

@@ -1,0 +1,132 @@
+//! Records that something outside names and that the index does not know.
+
+use std::collections::{BTreeSet, HashMap};
+
+use rusqlite::Connection;
+
+use super::StoreError;
+use super::index::{Index, digest};
+use crate::{ActionKey, Digest};
+
+/// All rows are read where a search by their index would ask for more than one of so many.
+const SCANNED: usize = 4;
+
+impl Index {
+    /// Returns those of these records that have no row, or one with another key than is given.
+    pub(super) fn unknown(
+        &self,
+        named: &[(Digest, Option<ActionKey>)],
+    ) -> Result<BTreeSet<Digest>, StoreError> {
+        let query = || {
+            // In one view: each query by itself would take and give back the lock of the index.
+            let view = self.connection.unchecked_transaction()?;
+            let rows: i64 = view.query_row("SELECT rows FROM tally", [], |row| row.get(0))?;
+            if usize::try_from(rows).unwrap_or_default() / SCANNED < named.len() {
+                return unknown_by_scan(&view, named);
+            }
+            let text = "SELECT key FROM history WHERE record = ?1";
+            let mut statement = view.prepare_cached(text)?;
+            let mut unknown = BTreeSet::new();
+            for (record, key) in named {
+                let mut rows = statement.query([record.as_bytes()])?;
+                let known = match rows.next()? {
+                    Some(row) => key.is_none_or(|key| digest(row, 0).ok() == Some(key.0)),
+                    None => false,
+                };
+                if !known {
+                    unknown.insert(*record);
+                }
+            }
+            Ok(unknown)
+        };
+        query().map_err(|e| self.error(e))
+    }
+}
+
+/// As [`Index::unknown`], by reading all rows one after another.
+fn unknown_by_scan(
+    connection: &Connection,
+    named: &[(Digest, Option<ActionKey>)],
+) -> rusqlite::Result<BTreeSet<Digest>> {
+    let mut wanted: HashMap<Digest, Wanted> = HashMap::with_capacity(named.len());
+    for (record, key) in named {
+        let wanted = wanted.entry(*record).or_default();
+        wanted.key = wanted.key.or(*key);
+    }
+    let mut statement = connection.prepare_cached("SELECT record, key FROM history")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        if let Some(wanted) = wanted.get_mut(&digest(row, 0)?) {
+            let fits = wanted.key.is_none() || digest(row, 1).ok() == wanted.key.map(|key| key.0);
+            wanted.fits = Some(fits && wanted.fits != Some(false));
+        }
+    }
+    let unknown = wanted.into_iter().filter(|(_, w)| w.fits != Some(true));
+    Ok(unknown.map(|(record, _)| record).collect())
+}
+
+/// A record that something names.
+#[derive(Default)]
+struct Wanted {
+    key: Option<ActionKey>,
+    /// Whether its rows have the key; `None` as long as none was seen.
+    fits: Option<bool>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::Commit;
+    use super::*;
+
+    fn record(number: usize) -> Digest {
+        Digest::of(format!("record {number}").as_bytes())
+    }
+
+    fn key(number: usize) -> ActionKey {
+        ActionKey(Digest::of(format!("key {number}").as_bytes()))
+    }
+
+    fn commit(number: usize, stage: &str, key: ActionKey) -> Commit {
+        Commit {
+            experiment: "study".to_owned(),
+            stage: stage.to_owned(),
+            coordinates: format!("rep={number}"),
+            key,
+            record: record(number),
+            objects: Vec::new(),
+            status: "ok".to_owned(),
+            cacheable: true,
+            seconds: 1.0,
+            outputs: String::new(),
+        }
+    }
+
+    #[test]
+    fn records_that_are_not_there_or_have_another_key_are_unknown_however_many_are_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("objects")).unwrap();
+        let mut index = Index::open(folder.path()).unwrap();
+        let mut commits: Vec<Commit> = (0..40).map(|n| commit(n, "load", key(n))).collect();
+        // A second row of a record contradicts the first.
+        commits.push(commit(7, "other", key(8)));
+        index.write(&BTreeMap::new(), &commits).unwrap();
+        let mut named: Vec<(Digest, Option<ActionKey>)> = vec![
+            (record(1), Some(key(1))),
+            (record(2), None),
+            (record(3), Some(key(4))),
+            (record(99), None),
+        ];
+        let expected = BTreeSet::from([record(3), record(99)]);
+        assert!(commits.len() / SCANNED >= named.len(), "searched");
+        assert_eq!(index.unknown(&named).unwrap(), expected);
+        named.extend((10..40).map(|n| (record(n), Some(key(n)))));
+        // A journal names what the lock names, too, and knows no key.
+        named.extend((10..40).map(|n| (record(n), None)));
+        assert!(commits.len() / SCANNED < named.len(), "scanned");
+        assert_eq!(index.unknown(&named).unwrap(), expected);
+        named.push((record(7), Some(key(7))));
+        assert!(index.unknown(&named).unwrap().contains(&record(7)));
+    }
+}
