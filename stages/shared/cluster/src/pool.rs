@@ -178,6 +178,11 @@ impl Pool {
         !self.busy.contains(host) && !rests
     }
 
+    /// Tells whether no connection is left whose end nobody took notice of.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.running.is_empty()
+    }
+
     /// Tells whether a host was lost, and has not executed anything since.
     pub(crate) fn is_away(&self, host: &str) -> bool {
         self.rests.contains_key(host)
@@ -431,7 +436,10 @@ mod tests {
         assert!(!pool.is_free("a") && pool.is_free("b"));
         pool.heard("a/0001", "COMPLETED");
         assert!(pool.is_free("a") && !pool.is_away("a"));
-        assert!(pool.jobs().is_empty(), "its end is told once");
+        assert!(
+            pool.is_idle() && pool.jobs().is_empty(),
+            "its end is told once"
+        );
         execute(&mut pool, "a", LOST);
         pool.heard("a/0001", LOST);
         assert!(!pool.is_free("a") && pool.is_away("a"));

@@ -14,7 +14,8 @@ const LOOKS: u32 = 4;
 impl Cluster<'_> {
     /// Looks how the jobs are; returns whether one ended.
     pub(super) fn look(&mut self) -> Result<bool, ClusterError> {
-        if self.jobs.active().len() == 0 {
+        // The end of a shard may be known before its connection has ended, and the host is free only after that.
+        if self.jobs.active().len() == 0 && self.pool.is_idle() {
             return Ok(false);
         }
         self.work.looks += 1;
