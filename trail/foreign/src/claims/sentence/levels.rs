@@ -1,0 +1,112 @@
+//! Levels, spans of levels and factors in a sentence.
+
+use super::{Mention, Reader, Stated};
+use crate::claims::lexicon::Relation;
+use crate::number::Quantity;
+use crate::words::number_word;
+
+impl Reader<'_> {
+    /// The number at a word, and the nouns that may name its axis: those behind it, or its unit.
+    fn level_at(&self, at: usize) -> Option<((usize, usize), f64, usize)> {
+        let word = self.words.get(at)?;
+        let spelled = number_word(&word.text).map(|n| n as f64);
+        let level = spelled.or_else(|| {
+            let number = self.numbers.iter().find(|n| n.start == word.start)?;
+            (number.half == 0.5).then_some(number.value)
+        })?;
+        (1..=2).rev().find_map(|taken| {
+            let noun: Vec<String> = (1..=taken).map(|i| self.word(at + i).to_owned()).collect();
+            Some((self.facts.level(level, &noun)?, level, taken + 1))
+        })
+    }
+
+    /// `64 clients`, where the table has a level 64 of clients.
+    pub(super) fn level(&mut self, at: usize) -> Option<usize> {
+        let ((axis, value), _, taken) = self.level_at(at)?;
+        // `4 clients` may be a count of rows as well.
+        let start = self.words[at].start;
+        self.claim.mentions.push(Mention { axis, value, start });
+        Some(taken)
+    }
+
+    /// `up to 32 clients`.
+    pub(super) fn until(&mut self, at: usize) -> Option<usize> {
+        if self.word(at) != "up" || self.word(at + 1) != "to" || self.claim.limit.is_some() {
+            return None;
+        }
+        let named = || {
+            let (axis, word) = (self.facts.ladder()?, self.word(at + 2));
+            let mut values = self.facts.axes[axis].values.iter().enumerate();
+            let (value, place) = values.find(|(_, value)| value.words == [word])?;
+            (word.parse::<f64>().is_err()).then_some(((axis, value), place.level?, 1))
+        };
+        let ((axis, _), level, taken) = self.level_at(at + 2).or_else(named)?;
+        self.claim.limit = Some((axis, level));
+        Some(taken + 2)
+    }
+
+    /// `from 32 to 64 clients`, `between 4k and 32k`.
+    pub(super) fn span(&mut self, at: usize) -> Option<usize> {
+        let joint = match self.word(at) {
+            "from" => "to",
+            "between" => "and",
+            _ => return None,
+        };
+        if self.word(at + 2) != joint || self.claim.span.is_some() {
+            return None;
+        }
+        let label = |at: usize| {
+            let (axis, word) = (self.facts.ladder()?, self.word(at));
+            let mut values = self.facts.axes[axis].values.iter();
+            let value = values.position(|value| value.words == [word])?;
+            word.parse::<f64>().is_err().then_some((axis, value))
+        };
+        if let (Some((axis, from)), Some((_, to))) = (label(at + 1), label(at + 3)) {
+            self.claim.span = Some((axis, [from, to]));
+            return Some(4);
+        }
+        let ((axis, to), _, taken) = self.level_at(at + 3)?;
+        let first: f64 = self.word(at + 1).parse().ok()?;
+        let mut values = self.facts.axes[axis].values.iter();
+        let from = values.position(|value| value.level == Some(first))?;
+        self.claim.span = Some((axis, [from, to]));
+        Some(3 + taken)
+    }
+
+    /// `4.1 times the throughput of …`, `twice`: a factor, and what follows `of`, `as` or `than` is the other side.
+    pub(super) fn times(&mut self, at: usize) -> Option<usize> {
+        let start = self.words.get(at)?.start;
+        let number = self.numbers.iter().find(|n| n.start == start)?;
+        if self.claim.relation.is_some() || !number.unit.is_empty() && number.unit != "x" {
+            return None;
+        }
+        let end = number.end;
+        let taken = self.words[at..]
+            .iter()
+            .take_while(|w| w.start < end)
+            .count()
+            .max(1);
+        let spelled = number.unit.is_empty();
+        let mut next = at + taken;
+        if spelled {
+            if self.word(next) != "time" {
+                return None;
+            }
+            next += 1;
+        }
+        if !matches!(self.word(next), "the" | "that" | "as" | "those") {
+            return None;
+        }
+        let than = (next..self.words.len())
+            .rev()
+            .find(|i| matches!(self.word(*i), "of" | "as"))?;
+        let low = Quantity {
+            unit: "x".to_owned(),
+            ..number.clone()
+        };
+        self.claim.numbers.push(Stated { low, high: None });
+        self.claim.relation = Some((Relation::Changed, start));
+        self.claim.than = Some(self.words[than].start);
+        Some(next - at)
+    }
+}
