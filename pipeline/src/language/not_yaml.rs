@@ -104,8 +104,8 @@ pub(super) fn invisible(text: &str, at: Marker) -> Option<String> {
         let bare = line.chars().take_while(|c| !matches!(c, '"' | '\'' | '#'));
         let (column, found) = bare.enumerate().find(|(_, c)| strange(*c))?;
         let looks = match found.is_whitespace() {
-            true => "looks like a space and is none in YAML: write a space instead",
-            false => "cannot be seen and is no YAML: remove it",
+            true => "looks like a space, but YAML does not read it as one: write a space instead",
+            false => "cannot be seen, and YAML does not allow it there: remove it",
         };
         Some(format!(
             "the character U+{:04X} at {}:{} {looks}",
