@@ -408,7 +408,7 @@ fn what_cannot_be_a_container_is_told_while_planning() {
         arguments: Vec::new(),
         run_arguments: vec!["--detach".to_owned()],
     };
-    runtime.study(&project, "localhost/tiny", "transformers-generate", 1);
+    runtime.study(&project, "localhost/tiny", "transformers-generate", 2);
     let told = project.run(["plan", "experiments/boxed.yaml"]);
     for part in [
         "`localhost/tiny` names no tag, so which image it is may change",
@@ -420,7 +420,7 @@ fn what_cannot_be_a_container_is_told_while_planning() {
         run_arguments: Vec::new(),
         ..runtime
     };
-    runtime.study(&project, "localhost/tiny:1", "boxed", 1);
+    runtime.study(&project, "localhost/tiny:1", "boxed", 2);
     let told = project.run(["plan", "experiments/boxed.yaml"]);
     let all = format!("{}{}", told.stdout, told.stderr);
     assert!(
