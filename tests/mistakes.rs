@@ -53,7 +53,7 @@ fn a_value_in_another_spelling_is_met_with_ours() {
         assert!(told.contains(hint), "{to}: {told}");
         assert!(told.contains("spoilt.yaml:1"), "{to}: {told}");
     }
-    // Its rows would stand under a number of clients that the server never had.
+    // Its rows would name a number of clients that the server never had.
     let few = planned(&project, "clients: [1, 2, 4]", "clients: [1, 17, 64]");
     for told in [
         "16 requests are fewer than the 17 clients",

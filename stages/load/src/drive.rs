@@ -160,6 +160,7 @@ pub(crate) fn drive(
     }
     beside.late(&measured);
     beside.warnings.extend(short_of_prompts(spec, &measured));
+    beside.warnings.extend(short_of_sessions(spec));
     beside.warnings.extend(warnings);
     let tables = beside.sampled(samples);
     if spec.prompts.exact && !target.api.can_be_exact() {
@@ -333,6 +334,18 @@ fn short_of_prompts(spec: &LoadSpec, measured: &Measured) -> Option<String> {
         spec.prompts.count(Phase::Measured),
         short as f64 / 1e9,
     ))
+}
+
+/// Tells that a closed loop has fewer conversations than users.
+fn short_of_sessions(spec: &LoadSpec) -> Option<String> {
+    let clients = spec.arrival.clients()?;
+    let sessions = spec.prompts.sessions()?.len();
+    (sessions < clients as usize).then(|| {
+        format!(
+            "the load has fewer sessions ({sessions}) than clients ({clients}): the clients beyond them \
+             never sent"
+        )
+    })
 }
 
 /// Ends the queue of rendered requests when the measuring thread ends, however it does: who

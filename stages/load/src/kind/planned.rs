@@ -87,28 +87,21 @@ pub(super) fn count_requests(
     }
 }
 
-/// Finds a closed loop of which some clients never send: its rows would stand under a number of clients that
-/// the server never had.
+/// Finds a closed loop of which some clients never send: its rows would name a number of clients that the
+/// server never had. A study may have fewer conversations than users; its cells then warn.
 pub(super) fn idle_clients(arrival: &Arrival, settings: &Settings) -> Option<Problem> {
     // The probes of a search begin with more requests of their own.
     let clients = arrival.clients().filter(|_| settings.search.is_none())?;
-    let (key, each, count) = match (settings.sessions, settings.requests) {
-        (Some(sessions), _) => ("sessions", "sessions", sessions),
-        (None, requests) => ("requests", "requests", requests?),
-    };
-    if count == 0 || count >= u64::from(clients) {
+    let requests = settings.requests.filter(|_| settings.sessions.is_none())?;
+    if requests == 0 || requests >= u64::from(clients) {
         return None;
     }
     let message = format!(
-        "{count} {each} are fewer than the {clients} clients, so {clients} clients never send at once"
+        "{requests} requests are fewer than the {clients} clients, so {clients} clients never send at once"
     );
-    let hint = match key {
-        "requests" => format!(
-            "measure {clients} requests or more; `requests-per-client: 8` follows the number of clients"
-        ),
-        _ => format!("measure {clients} sessions or more"),
-    };
-    Some(Problem::at(&[key], message).hint(hint))
+    Some(Problem::at(&["requests"], message).hint(format!(
+        "measure {clients} requests or more; `requests-per-client: 8` follows the number of clients"
+    )))
 }
 
 /// Finds a mistake that is known before any server runs: an API without a tokenize endpoint.
