@@ -77,7 +77,7 @@ pub(crate) fn lock_file(experiment: &Path, profile: Option<&str>) -> PathBuf {
 pub(crate) fn read_lock(experiment: &Path, profile: Option<&str>) -> Result<Lock, Stop> {
     if !experiment.exists() {
         return Err(
-            Stop::usage(format!("{}: there is no such file", experiment.display()))
+            Stop::usage(format!("{}: no such file", experiment.display()))
                 .hint(pipeline::language::instead_of(experiment)),
         );
     }

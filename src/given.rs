@@ -59,7 +59,7 @@ pub(crate) fn must_be(path: &Path, wanted: Wanted) -> Result<(), Stop> {
     }
     let Some(thing) = thing(path) else {
         if wanted == Wanted::Bundle && !path.exists() {
-            let missing = format!("{}: there is no such file or folder", shown(path));
+            let missing = format!("{}: no such file or folder", shown(path));
             return Err(Stop::usage(missing).hint(format!("give {}", meant(wanted))));
         }
         return Ok(());

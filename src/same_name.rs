@@ -17,7 +17,7 @@ pub(crate) fn other(events: &Path, experiment: &Path) -> Option<PathBuf> {
     BufReader::new(log).read_line(&mut line).ok()?;
     let began: Value = serde_json::from_str(&line).ok()?;
     let before = PathBuf::from(began["file"].as_str()?);
-    // What was renamed since is no longer there.
+    // If the file was renamed since, nothing is replaced.
     let there = before.canonicalize().ok()?;
     (there != experiment.canonicalize().ok()?).then_some(before)
 }

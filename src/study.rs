@@ -82,8 +82,7 @@ impl Study {
         }
         let (lock, lock_file) = if path.extension().is_some_and(|e| e == "lock") {
             let lock = Lock::read(path).map_err(Stop::failed)?;
-            let lock =
-                lock.ok_or_else(|| Stop::nothing(format!("{name}: there is no such lock")))?;
+            let lock = lock.ok_or_else(|| Stop::nothing(format!("{name}: no such lock")))?;
             (lock, path.to_owned())
         } else {
             (read_lock(path, profile)?, lock_file(path, profile))

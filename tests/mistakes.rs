@@ -422,7 +422,7 @@ fn a_file_of_another_kind_is_told_what_it_is_and_what_reads_it() {
         (
             "verify",
             "nothing",
-            "there is no such file or folder",
+            "no such file or folder",
             "benchtrail publish",
         ),
         ("why", "a.lock", "is a lock, not a report", "rendered"),
@@ -610,7 +610,7 @@ fn an_argument_of_load_in_another_form_is_met_with_ours() {
         ),
         (
             vec![here, "--api-key-env", "sk-proj-123"],
-            "is no such name",
+            "this is not a valid name",
             "`export MY_KEY=…`",
         ),
     ] {

@@ -401,7 +401,7 @@ fn mistakes_in_a_pool_are_told_at_their_place() {
         .edit(STUDY, "labels: [large], config", "hosts: [eve], config");
     let wrong = lab.ask(&["plan", STUDY]);
     assert!(
-        wrong.stderr.contains("there is no host `eve`"),
+        wrong.stderr.contains("unknown host `eve`"),
         "{}",
         wrong.stderr
     );

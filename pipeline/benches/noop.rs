@@ -84,7 +84,7 @@ fn peak_mib() -> f64 {
     let line = text
         .lines()
         .find(|l| l.starts_with("VmHWM:"))
-        .expect("the peak is told");
+        .expect("/proc/self/status has VmHWM");
     let kib: f64 = line
         .split_whitespace()
         .nth(1)

@@ -52,7 +52,7 @@ pub(super) fn history(arguments: &HistoryArgs, global: &Global) -> Result<(), St
     };
     if !arguments.study.exists() && !lock_file(&arguments.study, profile).exists() {
         let name = shown(&arguments.study);
-        return Err(Stop::usage(format!("{name}: there is no such file"))
+        return Err(Stop::usage(format!("{name}: no such file"))
             .hint(pipeline::language::instead_of(&arguments.study)));
     }
     must_be(&arguments.study, Wanted::Run)?;

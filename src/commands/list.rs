@@ -285,7 +285,7 @@ pub(super) fn is_defined(collection: &'static str, name: &str) -> Result<(), Sto
     }
     let kind = collection.trim_end_matches('s');
     let hint = remedy(name, collection, known.keys().map(String::as_str));
-    Err(Stop::usage(format!("there is no {kind} `{name}`")).hint(hint))
+    Err(Stop::usage(format!("unknown {kind} `{name}`")).hint(hint))
 }
 
 /// Returns the names in a collection, shipped or in this folder.

@@ -8,7 +8,7 @@ use super::StoreError;
 use super::index::{Index, digest};
 use crate::{ActionKey, Digest};
 
-/// All rows are read where a search by their index would ask for more than one of so many.
+/// If more than one row in this many is wanted, reading all rows is cheaper than searching the index for each.
 const SCANNED: usize = 4;
 
 impl Index {
@@ -122,7 +122,7 @@ mod tests {
         assert!(commits.len() / SCANNED >= named.len(), "searched");
         assert_eq!(index.unknown(&named).unwrap(), expected);
         named.extend((10..40).map(|n| (record(n), Some(key(n)))));
-        // A journal names what the lock names, too, and knows no key.
+        // A journal names the same records as the lock, but without keys.
         named.extend((10..40).map(|n| (record(n), None)));
         assert!(commits.len() / SCANNED < named.len(), "scanned");
         assert_eq!(index.unknown(&named).unwrap(), expected);

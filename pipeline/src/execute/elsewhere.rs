@@ -108,8 +108,7 @@ impl Executor<'_, '_> {
     }
 }
 
-/// Returns for each resource that something needs which failed elsewhere the first such cell, one that was merely skipped
-/// only if there is no other.
+/// Maps each resource to the first cell that needs it and failed elsewhere; to a skipped cell only where none failed.
 fn failed_readers(graph: &Graph<'_>, elsewhere: &Elsewhere) -> HashMap<CellId, CellId> {
     let mut found: HashMap<CellId, (bool, CellId)> = HashMap::new();
     for reader in graph.cells().filter(|c| graph.placement(*c).is_some()) {

@@ -35,7 +35,7 @@ pub fn load(
     };
     match Disk.read(file) {
         Ok(Some(text)) => load_text(&text, file, registry, options, &Remembering(known)),
-        Ok(None) => Err(wrong("there is no such file".to_owned(), &instead_of(file))),
+        Ok(None) => Err(wrong("no such file".to_owned(), &instead_of(file))),
         Err(message) if file.is_dir() => Err(wrong(message, &within(file))),
         Err(message) => Err(not_utf8(file).unwrap_or_else(|| wrong(message, UNREADABLE))),
     }

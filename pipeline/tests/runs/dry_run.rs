@@ -50,7 +50,7 @@ impl StageKind for MadeUp {
             .map(|c| slowness(job.store, c))
             .collect();
         match text {
-            "always" => Err(Failure::failed("there is no column `x`")),
+            "always" => Err(Failure::failed("unknown column `x`")),
             // As a table that is named, so that its place can be told.
             "unless-slow" if rows.iter().all(|r| *r <= 1000) => Err(Failure::failed(format!(
                 "table `t`: no row is slow, of {}",
@@ -156,7 +156,7 @@ fn what_fails_whatever_is_made_up_is_an_error_and_what_needs_it_is_not_blamed() 
         panic!("{found:?}")
     };
     assert!(finding.certain && finding.stage == "results");
-    assert_eq!(finding.reason, "there is no column `x`");
+    assert_eq!(finding.reason, "unknown column `x`");
     assert_eq!(found.errors().count(), 1);
 }
 

@@ -251,7 +251,7 @@ fn verdicts(inputs: &[Input], store: &Store) -> Result<Verdicts, Failure> {
                 let artifact = cell
                     .outputs
                     .get(name)
-                    .ok_or_else(|| wrong(&"there is no such output"))?;
+                    .ok_or_else(|| wrong(&"no such output"))?;
                 let bytes = store.get(&artifact.digest).map_err(|e| wrong(&e))?;
                 Table::from_parquet(bytes).map_err(|e| wrong(&e))
             };

@@ -312,7 +312,7 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
                 settings
                     .problem(
                         &[Step::Key("operator".to_owned())],
-                        format!("there is no operator `{wrong}`"),
+                        format!("unknown operator `{wrong}`"),
                     )
                     .hint(remedy(wrong, "operators", &operators)),
             ),

@@ -110,7 +110,7 @@ impl Maker<'_> {
         self.control.check()?;
         witness.starts(table)?;
         let operator = operator(&table.operator)
-            .ok_or_else(|| Failure::failed(format!("there is no operator `{}`", table.operator)))?;
+            .ok_or_else(|| Failure::failed(format!("unknown operator `{}`", table.operator)))?;
         match operator.run(&table.parameters, &self.context(&table.name, tables)) {
             Ok(made) => Ok(Some(made)),
             Err(failure) => witness.failed(table, named(table, failure)).map(|()| None),

@@ -235,7 +235,7 @@ impl Scope<'_> {
             remedy(name, "tables it can read", &known)
         };
         Err(settings
-            .problem(at, format!("there is no table `{name}` in this stage"))
+            .problem(at, format!("unknown table `{name}` in this stage"))
             .hint(hint))
     }
 
@@ -342,7 +342,7 @@ impl Context<'_> {
     pub(crate) fn table(&self, name: &str) -> Result<&Frame, Failure> {
         self.tables
             .get(name)
-            .ok_or_else(|| Failure::failed(format!("there is no table `{name}`")))
+            .ok_or_else(|| Failure::failed(format!("unknown table `{name}`")))
     }
 
     /// Returns the named load input, or the only one.

@@ -103,7 +103,7 @@ pub(crate) fn problems(draft: &Draft<'_>, may_differ: &[String]) -> Vec<Problem>
         .into_iter()
         .filter(|(_, name)| !known.contains(name));
     let problem = |(place, name): (Vec<Step>, &str)| {
-        let message = format!("there is no condition `{name}`");
+        let message = format!("unknown condition `{name}`");
         let problem = draft.settings.problem(&place, message);
         problem.hint(remedy(name, "conditions", &known))
     };

@@ -169,7 +169,7 @@ fn not_there(file: &str, error: &io::Error) -> (String, String) {
         _ => "correct the path to a file of ShareGPT JSON, JSON Lines, CSV or a Mooncake trace",
     };
     let what = match error.kind() {
-        io::ErrorKind::NotFound => "there is no such file".to_owned(),
+        io::ErrorKind::NotFound => "no such file".to_owned(),
         _ => error.to_string(),
     };
     (what, hint.to_owned())

@@ -274,10 +274,7 @@ impl TableSettings {
             .filter(|key| !self.columns.contains_key(*key))
         {
             let names = self.columns.keys().map(String::as_str);
-            let problem = Problem::at(
-                &["tables", name, "keys"],
-                format!("there is no column `{key}`"),
-            );
+            let problem = Problem::at(&["tables", name, "keys"], format!("unknown column `{key}`"));
             problems.push(problem.hint(pipeline::suggest::remedy(key, "columns", names)));
         }
         for (column, of) in &self.columns {

@@ -168,7 +168,7 @@ pub(crate) fn find<T>(
                 "{known}; define another one under `{collection}:`, or in {collection}/NAME.yaml beside the experiment"
             ),
         };
-        problems.push(Problem::at(&[key], format!("there is no {key} `{name}`")).hint(hint));
+        problems.push(Problem::at(&[key], format!("unknown {key} `{name}`")).hint(hint));
         return None;
     };
     match read(&json) {

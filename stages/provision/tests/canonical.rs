@@ -89,7 +89,7 @@ fn an_unknown_name_is_told_with_the_nearest_one() {
     let problems = Provision
         .canonical(&settings, &Definitions::shipped())
         .unwrap_err();
-    assert_eq!(problems[0].message, "there is no engine `lama-cpp`");
+    assert_eq!(problems[0].message, "unknown engine `lama-cpp`");
     assert_eq!(
         problems[0].hint.as_deref(),
         Some("did you mean `llama-cpp`?")

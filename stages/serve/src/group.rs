@@ -103,7 +103,7 @@ pub(crate) fn problems(settings: &Settings) -> Vec<Problem> {
             .values()
             .filter(|peer| !roles.contains_key(*peer))
         {
-            let message = format!("there is no role `{peer}`");
+            let message = format!("unknown role `{peer}`");
             add("peers", message, remedy(peer, "roles", names()));
         }
     }
@@ -113,7 +113,7 @@ pub(crate) fn problems(settings: &Settings) -> Vec<Problem> {
                 .hint("add `load: ROLE` next to `roles`"),
         ),
         Some(load) if !roles.contains_key(load) => {
-            let problem = Problem::at(&["load"], format!("there is no role `{load}`"));
+            let problem = Problem::at(&["load"], format!("unknown role `{load}`"));
             problems.push(problem.hint(remedy(load, "roles", names())));
         }
         _ => {}

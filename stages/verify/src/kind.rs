@@ -218,7 +218,7 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
                 Some(wrong) => settings
                     .problem(
                         &[Step::Key("gate".to_owned())],
-                        format!("there is no gate `{wrong}`"),
+                        format!("unknown gate `{wrong}`"),
                     )
                     .hint(remedy(&wrong, "gates", &known)),
                 None => settings
@@ -389,7 +389,7 @@ pub(crate) fn run(
 }
 
 fn known_gate(name: &str) -> Result<&'static dyn Gate, Failure> {
-    gate(name).ok_or_else(|| Failure::failed(format!("there is no gate `{name}`")))
+    gate(name).ok_or_else(|| Failure::failed(format!("unknown gate `{name}`")))
 }
 
 /// Judges every stage by every gate: by gate, then by stage. Gates that judge cells alone see groups

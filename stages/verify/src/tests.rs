@@ -424,7 +424,7 @@ fn every_mistake_in_the_settings_is_told_at_once() {
     assert_eq!(
         told,
         [
-            "there is no gate `row-statuses` — did you mean `row-status`?",
+            "unknown gate `row-statuses` — did you mean `row-status`?",
             "gate `row-status` has no parameter `tolerence` — did you mean `tolerance`?",
             "a gate that excludes cells needs a `reason` — say why such cells are excluded; the \
              report lists the reason",

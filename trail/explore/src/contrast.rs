@@ -143,7 +143,7 @@ fn cells_table(
     let catalogue = study.catalogue(store)?;
     if let Some(name) = named {
         let Some(entry) = catalogue.tables.get(name) else {
-            let message = format!("there is no table `{name}`");
+            let message = format!("unknown table `{name}`");
             return Err(Failure::nothing(message, catalogue.hint(name)));
         };
         return Ok(Some((name.to_owned(), whole(entry, store)?.table)));

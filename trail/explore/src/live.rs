@@ -77,7 +77,7 @@ impl Tail {
     pub(crate) fn open(root: &Path, id: &str, from: u64) -> Result<Self, Failure> {
         let nothing = || {
             Failure::nothing(
-                format!("there is no run `{id}`"),
+                format!("unknown run `{id}`"),
                 "`benchtrail run` writes an event log next to its report",
             )
         };

@@ -96,7 +96,7 @@ impl Site {
             )),
             [] | [""] => page("index.html"),
             [name] => page(name),
-            _ => Err(Failure::nothing("there is no such file", "")),
+            _ => Err(Failure::nothing("no such file", "")),
         }
     }
 
@@ -174,7 +174,7 @@ impl Site {
             }
         }
         Err(Failure::nothing(
-            format!("there is no study `{id}`"),
+            format!("unknown study `{id}`"),
             "`/api/v1/studies` lists them",
         ))
     }
@@ -254,7 +254,7 @@ fn page(name: &str) -> Result<Reply, Failure> {
         } else {
             "the page begins at /"
         };
-        return Err(Failure::nothing("there is no such file", hint));
+        return Err(Failure::nothing("no such file", hint));
     };
     Ok(Reply::new(asset.media, asset.text, Freshness::Tagged))
 }

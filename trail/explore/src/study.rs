@@ -245,7 +245,7 @@ impl Study {
         let catalogue = self.catalogue(store)?;
         let full = catalogue.short.get(name).map_or(name, String::as_str);
         let Some(entry) = catalogue.tables.get(full) else {
-            let message = format!("there is no table `{name}`");
+            let message = format!("unknown table `{name}`");
             return Err(Failure::nothing(message, catalogue.hint(name)));
         };
         if let Some(reply) = page_of_many(full, entry, &view, (store, &self.known))? {

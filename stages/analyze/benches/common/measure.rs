@@ -34,7 +34,7 @@ pub(crate) fn peak_mib() -> f64 {
     let line = text
         .lines()
         .find(|l| l.starts_with("VmHWM:"))
-        .expect("the peak is told");
+        .expect("/proc/self/status has VmHWM");
     line.split_whitespace()
         .nth(1)
         .and_then(|n| n.parse::<f64>().ok())

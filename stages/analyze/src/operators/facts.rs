@@ -161,7 +161,7 @@ impl TypedOperator for Facts {
     fn plan(given: &mut Parameters, draft: &Draft<'_>) -> Result<Vec<Spec>, Vec<Problem>> {
         let Some(labels) = draft.scope.library.labels(&given.axis) else {
             let axes = draft.scope.library.axes();
-            let message = format!("there is no axis `{}`", given.axis);
+            let message = format!("unknown axis `{}`", given.axis);
             let problem = draft.problem("axis", message);
             return Err(vec![problem.hint(remedy(&given.axis, "axes", &axes))]);
         };

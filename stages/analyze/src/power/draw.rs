@@ -72,8 +72,8 @@ pub(super) fn cells<'a>(study: &'a Study, step: &'a Planned) -> Result<Step<'a>,
         Some(name) => study.loads.iter().find(|l| l.stage == name),
         None => study.loads.first(),
     };
-    let load = load.ok_or_else(|| format!("table `{}`: there is no such load stage", step.name))?;
-    let operator = operator(&step.operator).ok_or("there is no such operator")?;
+    let load = load.ok_or_else(|| format!("table `{}`: no such load stage", step.name))?;
+    let operator = operator(&step.operator).ok_or("no such operator")?;
     let settings = Settings {
         values: given.as_object().cloned().unwrap_or_default(),
         route: &[],

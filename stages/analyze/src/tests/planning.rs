@@ -120,7 +120,7 @@ fn every_mistake_in_the_settings_is_told_at_once_with_its_place() {
              per-client-efficiency, latency-multipliers, mfu, cost, frontier, breakdown, monotonicity, crossover, fit, paired-deltas, \
              paired-comparison, unpaired-comparison, changes, wins, ranking, correlation, identity, energy, telemetry-summary, \
              counter-delta, hang-signature, facts, published, sql",
-            "tables.cells.operator: there is no operator `cell-sumary` — did you mean `cell-summary`?",
+            "tables.cells.operator: unknown operator `cell-sumary` — did you mean `cell-summary`?",
             "tables.lost.better: unknown value `more` — the values are `higher`, `lower`",
             "tables.rule.any.0: a condition needs either `below` or `above` — -",
             "tables.typo.columns.0: the table `good` has no column `output_troughput` — did you mean \

@@ -220,7 +220,7 @@ fn a_query_that_cannot_work_is_told_while_planning() {
     );
     assert_eq!(
         sql("select 1 as one from cels"),
-        ["tables.made.query: there is no table `cels` in this stage (did you mean `cells`?)"]
+        ["tables.made.query: unknown table `cels` in this stage (did you mean `cells`?)"]
     );
     assert_eq!(
         sql("select 1 as one from later"),

@@ -34,7 +34,7 @@ pub(super) fn count_requests(
     match (given.as_slice(), room) {
         ([], Some(room)) if in_sessions => settings.sessions = Some(room),
         ([], Some(room)) => settings.requests = Some(room),
-        // A trace that cannot be read has said so; it counts itself once it can be.
+        // An unreadable trace is a mistake already; a readable one gives the count.
         ([], None) if matches!(arrival, Arrival::Trace(_)) => {}
         ([], None) => problems.push(
             Problem::at(&[], "the number of requests to measure is missing")

@@ -55,7 +55,7 @@ fn peak_mib() -> f64 {
     let text = fs::read_to_string("/proc/self/status").expect("/proc is there");
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
-    kib.expect("the peak is told") / 1024.0
+    kib.expect("/proc/self/status has VmHWM") / 1024.0
 }
 
 /// Does one part, and prints what it took, in all and for each measured cell.

@@ -438,7 +438,7 @@ mod tests {
         assert!(pool.is_free("a") && !pool.is_away("a"));
         assert!(
             pool.is_idle() && pool.jobs().is_empty(),
-            "its end is told once"
+            "the end of a shard is reported once"
         );
         execute(&mut pool, "a", LOST);
         pool.heard("a/0001", LOST);

@@ -95,7 +95,7 @@ impl Engine {
                 {
                     let problem = Problem::at(
                         &["limits", name, key],
-                        format!("there is no setting `{setting}`"),
+                        format!("unknown setting `{setting}`"),
                     );
                     let hint = remedy(
                         setting,
@@ -121,7 +121,7 @@ impl Engine {
         {
             problems.push(Problem::at(
                 &["usage", "absent-cached-is-zero-with"],
-                format!("there is no boolean setting `{name}`"),
+                format!("unknown boolean setting `{name}`"),
             ));
         }
         problems.extend(self.prompt_cache_problem());
@@ -136,7 +136,7 @@ impl Engine {
         let cache = self.prompt_cache.as_ref()?;
         let name = cache.setting.as_ref()?;
         let Some(setting) = self.settings.get(name) else {
-            let message = format!("there is no setting `{name}`");
+            let message = format!("unknown setting `{name}`");
             let known = self.settings.keys().map(String::as_str);
             let problem = Problem::at(&["prompt-cache", "setting"], message);
             return Some(problem.hint(remedy(name, "settings", known)));
@@ -409,7 +409,7 @@ impl Engine {
                         .to_owned(),
                     _ => remedy(name, "placeholders", PLACEHOLDERS),
                 };
-                let message = format!("there is no placeholder `{{{name}}}`");
+                let message = format!("unknown placeholder `{{{name}}}`");
                 problems.push(in_launch(key, &message).hint(hint));
             }
         }

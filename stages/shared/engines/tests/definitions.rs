@@ -202,10 +202,10 @@ fn a_placeholder_that_nothing_fills_is_refused_wherever_it_stands() {
     };
     let program = json!({"installed": "x"});
     let arguments = json!({"program": program, "arguments": ["{port}", "--at", "{revision}"]});
-    assert_eq!(told(arguments), "there is no placeholder `{revision}`");
+    assert_eq!(told(arguments), "unknown placeholder `{revision}`");
     let environment =
         json!({"program": program, "arguments": ["{port}"], "environment": {"A": "{prot}"}});
-    assert_eq!(told(environment), "there is no placeholder `{prot}`");
+    assert_eq!(told(environment), "unknown placeholder `{prot}`");
     // JSON among the arguments is none of ours.
     let plain =
         json!({"program": program, "arguments": ["{port}", "{\"method\": \"ngram\"}", "{}"]});
@@ -258,7 +258,7 @@ fn contradictions_in_a_definition_are_all_found() {
         "the flags of `a` never contain its value",
         "`b` is boolean but has `flags`",
         "the boolean `b` adds no argument, whether true or false",
-        "there is no setting `aa`",
+        "unknown setting `aa`",
         "`total` is not a JSON pointer",
         "a packaged program needs `packages`",
         "the path of a packaged program must stay inside the packages",

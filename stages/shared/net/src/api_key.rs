@@ -10,7 +10,7 @@ pub struct ApiKey(String);
 const MASK: &str = "[API key]";
 
 /// Says that a text cannot name a variable, without the text.
-const NOT_A_NAME: &str = "what should name the environment variable of the API key is no such name (it is not shown, because it may be the key)";
+const NOT_A_NAME: &str = "the API key must be given as the name of an environment variable, and this is not a valid name (it is not shown, because it may be the key)";
 
 impl ApiKey {
     /// Takes the key from an environment variable, without white space around it.

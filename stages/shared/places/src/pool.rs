@@ -164,7 +164,7 @@ impl Pool {
                 let hint = remedy(name, HOSTS, &defined);
                 // One of all of them is itself wrong, which was told where it is defined.
                 if !self.hosts.is_empty() {
-                    told(at(format!("there is no host `{name}`")).hint(hint));
+                    told(at(format!("unknown host `{name}`")).hint(hint));
                 }
                 continue;
             };

@@ -57,7 +57,7 @@ impl TypedGate for BalancedConditions {
         for (i, name) in parameters.may_differ.iter().enumerate() {
             if !known.contains(&name.as_str()) {
                 let place = [Step::Key("may-differ".to_owned()), Step::Index(i)];
-                let message = format!("there is no condition `{name}`");
+                let message = format!("unknown condition `{name}`");
                 let problem = settings.problem(&place, message);
                 problems.push(problem.hint(remedy(name, "conditions", &known)));
             }
