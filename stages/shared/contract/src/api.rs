@@ -65,12 +65,12 @@ impl Api {
         !matches!(self, Self::OpenaiEmbeddings | Self::Rerank)
     }
 
-    /// Returns whether a request can demand a JSON Schema of the answer.
+    /// Returns whether a request can require an answer that follows a JSON Schema.
     pub fn can_be_structured(self) -> bool {
         self.generates() && self != Self::AnthropicMessages
     }
 
-    /// Returns whether a request can have images beside its text.
+    /// Returns whether a request can carry images with its text.
     pub fn can_see(self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! What a search for saturation and a calibration of the load generator leave.
+//! The results of a search for saturation and of a calibration of the load generator.
 
 use crate::cell::ClientVerdict;
 

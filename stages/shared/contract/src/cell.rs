@@ -1,4 +1,4 @@
-//! The one row about a load cell as a whole, its prompts, and the aggregates of imported files.
+//! The row about a load cell as a whole, its prompts, and the aggregates of imported files.
 
 crate::words! {
     /// Where the rows of a load cell come from.

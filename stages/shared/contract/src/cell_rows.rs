@@ -11,7 +11,7 @@ use crate::declare::Row as _;
 use crate::lineage::{LineageSource, SourceArtifact};
 use crate::requests::{Chunk, Request};
 
-/// Everything the pure stages read of one load cell.
+/// Everything that the pure stages read from one load cell.
 #[derive(Clone, Debug)]
 pub struct CellRows {
     /// The cell.
@@ -24,16 +24,16 @@ pub struct CellRows {
     pub chunks_digest: Option<Digest>,
     /// Its rows.
     pub chunks: Vec<Chunk>,
-    /// The one row about the cell itself, if there.
+    /// The row about the cell itself, if it has one.
     pub cell: Option<Table>,
-    /// The scrapes of the server's own metrics, if there.
+    /// The scrapes of the server's own metrics, if it has any.
     pub server_metrics: Option<Table>,
-    /// What was sampled beside the load, by the table's name: `host_telemetry`,
-    /// `process_telemetry`, `gpu_telemetry`, `server_host_telemetry`, each with its digest, if there.
+    /// The tables sampled during the load that exist, each with its digest, by table name: `host_telemetry`,
+    /// `process_telemetry`, `gpu_telemetry`, `server_host_telemetry`.
     pub beside: BTreeMap<&'static str, (Digest, Table)>,
 }
 
-/// The tables sampled beside a load that the pure stages read.
+/// The tables sampled during a load that the pure stages read.
 const BESIDE: [&str; 4] = [
     "host_telemetry",
     "process_telemetry",
@@ -41,18 +41,18 @@ const BESIDE: [&str; 4] = [
     "server_host_telemetry",
 ];
 
-/// What a request, a chunk, and a byte of another table's file take in memory, about, in bytes.
+/// Approximate memory in bytes for a request, for a chunk, and for each byte of another table's file.
 const REQUEST: u64 = 800;
 const CHUNK: u64 = 72;
 const PER_BYTE: u64 = 4;
 
-/// What a table takes in memory that has hardly a row, in bytes: some dozen columns.
+/// Approximate memory in bytes for a table with almost no rows: a few dozen columns.
 const TABLE: u64 = 16 << 10;
 
-/// The most tokens that one request can have: sums over 2³¹ rows then fit an `i64`.
+/// The largest token count of one request. With this bound, a sum over 2³¹ rows fits an `i64`.
 const MOST_TOKENS: i64 = u32::MAX as i64;
 
-/// Returns whether every token count of a row is one: rows of other tools may say anything.
+/// Returns whether every token count of a row is plausible. Rows from other tools may hold any number.
 fn is_countable(row: &Request) -> bool {
     [
         row.prompt_tokens,
@@ -68,7 +68,7 @@ fn is_countable(row: &Request) -> bool {
 }
 
 impl CellRows {
-    /// Returns whether the cell is an imported file that holds aggregates alone.
+    /// Returns whether the cell is an imported file that holds only aggregates.
     pub fn is_aggregate(&self) -> bool {
         let source = self
             .cell
@@ -96,8 +96,8 @@ impl CellRows {
         Ok(rows)
     }
 
-    /// Reads only the requests of an `ok` load cell and the row about the cell itself: neither
-    /// chunks nor what was sampled beside.
+    /// Reads only the requests of an `ok` load cell and the row about the cell itself. It reads neither chunks nor the
+    /// tables sampled during the load.
     ///
     /// # Errors
     /// As [`CellRows::read`].
@@ -126,10 +126,10 @@ impl CellRows {
         })
     }
 
-    /// Reads a table of a load cell; `None` if it has none of this name.
+    /// Reads a table of a load cell. Returns `None` if the cell has no table of this name.
     ///
     /// # Errors
-    /// If the artifact is missing, damaged, or no table.
+    /// If the artifact is missing, damaged, or not a table.
     pub fn table(
         store: &Store,
         cell: &InputCell,
@@ -145,7 +145,7 @@ impl CellRows {
         Ok(Some((artifact.digest, table)))
     }
 
-    /// Returns what the rows of a cell take in memory, about, in bytes.
+    /// Returns the approximate memory that the rows of a cell take, in bytes.
     pub fn weight(cell: &InputCell) -> u64 {
         let output = |name: &str| cell.outputs.get(name);
         let rows = |name: &str| output(name).map_or(0, |a| a.rows.unwrap_or(a.bytes));
@@ -177,17 +177,17 @@ impl CellRows {
         })
     }
 
-    /// Returns where its requests lie, for a lineage.
+    /// Returns the location of its requests, for a lineage.
     pub fn requests_source(&self) -> LineageSource {
         self.source("requests", self.requests_digest)
     }
 
-    /// Returns where its chunks lie, if it has any.
+    /// Returns the location of its chunks, if it has any.
     pub fn chunks_source(&self) -> Option<LineageSource> {
         Some(self.source("chunks", self.chunks_digest?))
     }
 
-    /// Returns where an output of the cell lies.
+    /// Returns the location of an output of the cell.
     pub fn source(&self, output: &str, digest: Digest) -> LineageSource {
         LineageSource::Artifact(Arc::new(SourceArtifact {
             cell: self.place.clone(),
@@ -209,8 +209,8 @@ fn unreadable(cell: &InputCell, name: &str, e: &dyn std::fmt::Display) -> Failur
     ))
 }
 
-/// Returns the address that a row of `server_metrics` comes from, as its labels begin:
-/// `member="NAME"`, `exporter="NAME"`, or empty for the server's own.
+/// Returns the source of a row of `server_metrics`, as the start of its labels: `member="NAME"`, `exporter="NAME"`, or
+/// empty for the server's own metrics.
 pub fn metrics_source(labels: &str) -> &str {
     let named = ["member=\"", "exporter=\""];
     let Some(label) = named.into_iter().find(|label| labels.starts_with(label)) else {
@@ -221,24 +221,23 @@ pub fn metrics_source(labels: &str) -> &str {
         .map_or("", |end| &labels[..=label.len() + end])
 }
 
-/// What the samples of a server's counter tell of its rise.
+/// What the samples of a server counter show about its rise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ServerCounter {
-    /// It rose by so much.
+    /// The counter rose by this much.
     Rose(f64),
-    /// A series of it fell: a server began anew.
+    /// One of its series fell: a server restarted.
     BeganAnew,
-    /// It is not known at both ends.
+    /// The counter is not known at both ends.
     Unknown,
 }
 
-/// Returns by how much a counter of the server, summed over its series, rose from the first scrape of
-/// a cell to the last: what requests without a row generated counts too. The table has the columns of
-/// `server_metrics`.
+/// Returns the rise of a server counter, summed over its series, from the first scrape of a cell to the last. The rise
+/// includes the work of requests without a row. The table has the columns of `server_metrics`.
 ///
-/// Unknown if an address that has the counter, or one of `members` (the members of a group that
-/// count), was not scraped before the start and after the end of `window` (ns since the cell's start),
-/// or if a series ended.
+/// The rise is unknown if a series ended. It is also unknown if an address was not scraped both before the start and
+/// after the end of `window` (ns since the cell's start). This holds for every address that has the counter and for all
+/// of `members` (the members of a group that count).
 pub fn server_counter(
     table: &Table,
     name: &str,
@@ -287,7 +286,7 @@ fn counted(
     for (labels, samples) in &series {
         let (first, last) = ends[metrics_source(labels)];
         if samples.values().is_sorted() {
-            // A series that begins during the load was at 0 before.
+            // A series that appears during the load was at 0 before.
             rise += samples.get(&last)? - samples.get(&first).unwrap_or(&0.0);
         } else {
             return Some(ServerCounter::BeganAnew);

@@ -1,5 +1,5 @@
-//! Tables declared once: from the declaration of a row come its type, its writer, its reader, the
-//! empty shape, and what is shown of it to people.
+//! Tables declared once: the declaration of a row yields its type, its writer, its reader, the
+//! empty shape, and its documentation.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,7 +12,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ColumnType {
-    /// Integers of 64 bits.
+    /// 64-bit integers.
     Int,
     /// Doubles.
     Float,
@@ -63,21 +63,21 @@ impl From<&ColumnData> for ColumnType {
 pub struct ColumnSpec {
     /// The name.
     pub name: &'static str,
-    /// What its values are.
+    /// The type of its values.
     #[serde(rename = "type")]
     pub holds: ColumnType,
     /// The unit, where one makes sense.
     pub unit: Option<&'static str>,
     /// Whether a value may be null.
     pub nullable: bool,
-    /// The words it may hold, if it holds one of a few.
+    /// The words it may hold, if it holds words from a list.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub words: &'static [&'static str],
     meaning: &'static str,
 }
 
 impl ColumnSpec {
-    /// Declares a column; the meaning may have the margin of a comment.
+    /// Declares a column. White space around the meaning is trimmed.
     #[doc(hidden)]
     pub const fn new<V: Value>(
         name: &'static str,
@@ -94,7 +94,7 @@ impl ColumnSpec {
         }
     }
 
-    /// Returns what the column means, and what null means in it.
+    /// Returns what the column means and what null means in it.
     pub fn meaning(&self) -> &'static str {
         self.meaning
     }
@@ -120,7 +120,7 @@ pub struct TableSpec {
 }
 
 impl TableSpec {
-    /// Declares a table; the sentence about its rows may have the margin of a comment.
+    /// Declares a table. White space around the sentence about its rows is trimmed.
     #[doc(hidden)]
     pub const fn new(
         name: &'static str,
@@ -134,7 +134,7 @@ impl TableSpec {
         }
     }
 
-    /// Returns what a row stands for, and in which order rows come.
+    /// Returns what a row stands for and how rows are ordered.
     pub fn row(&self) -> &'static str {
         self.row
     }
@@ -145,11 +145,11 @@ impl TableSpec {
         self.columns.iter().map(empty).collect()
     }
 
-    /// Returns a table with every declared column: those it lacks are null throughout. Columns that
-    /// are not declared follow.
+    /// Returns a table with every declared column. Columns that the table lacks are null
+    /// throughout. Columns that are not declared follow.
     ///
     /// # Errors
-    /// If a column has another type than declared.
+    /// If a column's type differs from the declared one.
     pub fn view(&self, table: &Table) -> Result<Table, TableError> {
         let mut columns = Vec::with_capacity(self.columns.len());
         for spec in self.columns {
@@ -174,7 +174,7 @@ impl TableSpec {
         Table::new(columns)
     }
 
-    /// Returns every way in which a table is not as declared: names, order, types, units,
+    /// Returns every difference between a table and its declaration: names, order, types, units,
     /// meanings, nulls and words.
     pub fn differences(&self, table: &Table) -> Vec<String> {
         let declared: Vec<&str> = self.columns.iter().map(|c| c.name).collect();
@@ -244,48 +244,48 @@ pub trait Row: Sized {
     /// The declaration.
     const TABLE: TableSpec;
 
-    /// Returns the columns of rows.
+    /// Returns the columns of these rows.
     fn columns(rows: &[Self]) -> Vec<Column>;
 
-    /// Reads the rows of a table. Columns that may be null may also be absent, and columns that
-    /// are not declared are passed over.
+    /// Reads the rows of a table. Columns that may be null may also be missing. Columns that are
+    /// not declared are ignored.
     ///
     /// # Errors
-    /// If a column is absent, holds another type or an unknown word, or is null where it must
-    /// not be.
+    /// If a column is missing, holds another type or an unknown word, or is null where null is not
+    /// allowed.
     fn read(table: &Table) -> Result<Vec<Self>, TableError>;
 
-    /// Returns the table of rows.
+    /// Returns these rows as a table.
     ///
     /// # Errors
-    /// Never for a table declared with at least one column and distinct names.
+    /// Never for a table declared with at least one column and with distinct names.
     fn table(rows: &[Self]) -> Result<Table, TableError> {
         Table::new(Self::columns(rows))
     }
 }
 
-/// A type of which a column is made: one of the four, or an enumeration of words.
+/// The type of a column: one of the four basic types, or an enumeration of words.
 pub trait Plain: Sized {
     /// The type of the column.
     const TYPE: ColumnType;
-    /// The words, if it is one of a few.
+    /// The words, if the type is an enumeration.
     const WORDS: &'static [&'static str] = &[];
-    /// A column while it is read.
+    /// A column opened for reading.
     type Column<'a>;
 
     /// Opens a column for reading.
     ///
     /// # Errors
-    /// If it holds another type.
+    /// If the column holds another type.
     fn open<'a>(table: &'a Table, name: &str) -> Result<Self::Column<'a>, TableError>;
 
-    /// Reads the value of a row; `None` for null.
+    /// Reads the value of a row. Returns `None` for null.
     ///
     /// # Errors
-    /// If it is an unknown word.
+    /// If the value is an unknown word.
     fn get(column: &Self::Column<'_>, row: usize) -> Result<Option<Self>, UnknownWord>;
 
-    /// Makes a column of values.
+    /// Collects values into a column.
     fn collect<'a>(values: impl Iterator<Item = Option<&'a Self>>) -> ColumnData
     where
         Self: 'a;
@@ -317,9 +317,9 @@ plain!(f64, Float64Array, Float, floats, |value| value);
 plain!(bool, BooleanArray, Bool, booleans, |value| value);
 plain!(String, StringArray, Text, texts, str::to_owned);
 
-/// One of a few words, as enumerations in columns are.
+/// One word of a list, as the enumerations in columns are.
 pub trait Word: Copy + PartialEq + 'static {
-    /// What such a word names, for messages.
+    /// What the word names, for messages.
     const WHAT: &'static str;
     /// Every value, in the order of declaration.
     const ALL: &'static [Self];
@@ -332,7 +332,7 @@ pub trait Word: Copy + PartialEq + 'static {
     /// Reads a word.
     ///
     /// # Errors
-    /// If it is not one of them.
+    /// If the text is not one of the words.
     fn parse(text: &str) -> Result<Self, UnknownWord> {
         let position = Self::EACH.iter().position(|word| *word == text);
         position
@@ -341,7 +341,7 @@ pub trait Word: Copy + PartialEq + 'static {
     }
 }
 
-/// A word that none of an enumeration is.
+/// A word that is not in its enumeration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownWord {
     word: String,
@@ -391,30 +391,30 @@ impl<W: Word> Plain for W {
     }
 }
 
-/// The type of a field of a row: a plain type, or an option of one where null is allowed.
+/// The type of a row's field: a plain type, or an option of one where null is allowed.
 pub trait Value: Sized {
     /// The type of the column.
     const TYPE: ColumnType;
     /// Whether a value may be null.
     const NULLABLE: bool;
-    /// The words, if it is one of a few.
+    /// The words, if the type is an enumeration.
     const WORDS: &'static [&'static str];
-    /// A column while it is read.
+    /// A column opened for reading.
     type Column<'a>;
 
     /// Opens a column for reading.
     ///
     /// # Errors
-    /// If it is absent and must not be, or holds another type.
+    /// If the column is missing although it may not be, or holds another type.
     fn open<'a>(table: &'a Table, name: &str) -> Result<Self::Column<'a>, TableError>;
 
     /// Reads the value of a row.
     ///
     /// # Errors
-    /// If it is null and must not be, or an unknown word.
+    /// If the value is null where null is not allowed, or is an unknown word.
     fn get(column: &Self::Column<'_>, name: &str, row: usize) -> Result<Self, TableError>;
 
-    /// Makes a column of values.
+    /// Collects values into a column.
     fn collect<'a>(values: impl Iterator<Item = &'a Self>) -> ColumnData
     where
         Self: 'a;
@@ -472,7 +472,7 @@ impl<P: Plain> Value for Option<P> {
     }
 }
 
-/// Declares an enumeration of words: the type, and how it is written in tables and settings.
+/// Declares an enumeration of words: the type, and its spelling in tables and settings.
 #[macro_export]
 macro_rules! words {
     (
@@ -509,9 +509,9 @@ macro_rules! words {
     };
 }
 
-/// Declares a table: the type of its rows with their columns. The comment of a field is the
-/// meaning of its column, and the comment of the type says what a row stands for; a unit follows
-/// the type of the field in brackets.
+/// Declares a table: the type of its rows with their columns. The comment on a field is the meaning
+/// of its column, and the comment on the type says what a row stands for. A unit follows the type
+/// of the field in brackets.
 #[macro_export]
 macro_rules! table {
     (

@@ -1,8 +1,7 @@
-//! The documents that one stage hands to another: the environment that `provision` prepares, and
-//! the server that `serve` started. They identify; nothing of one run is in them.
+//! The documents that one stage passes to another: the environment that `provision` prepares, and the server that
+//! `serve` started. They identify what was used and hold nothing about a single run.
 //!
-//! Reading is lenient: what an older or a shorter document does not say is absent. A word that
-//! is not known is refused.
+//! Reading is lenient: a field that an older or shorter document lacks is absent. An unknown word is refused.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,34 +20,34 @@ pub struct Environment {
     pub engine: EngineIdentity,
     /// The model.
     pub model: ModelIdentity,
-    /// The model that drafts tokens for it, if there is one.
+    /// The model that drafts tokens for it, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub draft: Option<ModelIdentity>,
-    /// What identifies the machine, by facet.
+    /// The facts that identify the machine, by facet.
     pub facets: BTreeMap<String, Value>,
-    /// What is installed in the environment that the engine runs in, if a study pins one.
+    /// The software installed in the engine's environment, if a study pins one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub software: Option<InstalledSoftware>,
 }
 
-/// What is installed in an environment.
+/// The software installed in an environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct InstalledSoftware {
     /// The kind of environment: `venv` or `container`.
     pub environment: String,
-    /// The interpreter with its exact version, for instance `CPython 3.12.7`.
+    /// The interpreter with its exact version, such as `CPython 3.12.7`.
     pub python: String,
-    /// Whether the interpreter has no global lock.
+    /// Whether the interpreter runs without a global lock.
     pub free_threaded: bool,
     /// The version of CUDA that the installed torch was built for; `None` without torch or CUDA.
     pub cuda: Option<String>,
-    /// The SHA-256 of the lock's text; empty for a container, whose image says it.
+    /// The SHA-256 of the lock file's text; empty for a container, whose image identifies it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub lock: String,
-    /// The distributions that a reader looks for first, as `name==version`.
+    /// The distributions that readers look for first, as `name==version`.
     pub notable: Vec<String>,
-    /// The version of every installed distribution by its normalized name.
+    /// The version of every installed distribution, by normalized name.
     pub distributions: BTreeMap<String, String>,
 }
 
@@ -56,26 +55,27 @@ pub struct InstalledSoftware {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EngineIdentity {
-    /// The name of its definition.
+    /// The name of the engine's definition.
     pub name: String,
-    /// The name for people.
+    /// The display name.
     pub title: String,
     /// The version, exactly as it identifies the build.
     pub version: String,
     /// Its licence.
     pub licence: Option<String>,
-    /// Where the project lives.
+    /// The project's home page.
     pub homepage: Option<String>,
-    /// Where it comes from; `None` if the document does not say.
+    /// Where the engine comes from; `None` if the document does not record it.
     pub source: Option<EngineSource>,
-    /// The URLs of servers that run already. Nothing else tells two of them apart: what they run, and on what, is unknown.
+    /// The URLs of servers that already run. Only these tell two such servers apart: what they run, and on what
+    /// hardware, is unknown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub urls: Vec<String>,
-    /// The packages it comes in.
+    /// The engine's packages.
     pub packages: Vec<PinnedPackage>,
-    /// Engines that were preferred and that this machine cannot run.
+    /// Preferred engines that this machine cannot run.
     pub passed_over: Vec<PassedOver>,
-    /// Its definition in full; only in the environment, not in the server's descriptor.
+    /// The full definition; only in the environment, not in the server's descriptor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub definition: Option<Value>,
 }
@@ -105,11 +105,11 @@ crate::words! {
 pub struct PinnedPackage {
     /// The registry it was fetched from.
     pub registry: Option<String>,
-    /// Its name there.
+    /// The name in the registry.
     pub name: String,
     /// The exact version.
     pub version: String,
-    /// The files of this version that will do.
+    /// The files of this version that are acceptable.
     pub files: Vec<PinnedFile>,
 }
 
@@ -117,15 +117,15 @@ pub struct PinnedPackage {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PinnedFile {
-    /// Its name in the registry.
+    /// The name in the registry.
     pub name: String,
-    /// Its SHA-256, 64 lower-case hexadecimal digits.
+    /// The SHA-256, as 64 lower-case hexadecimal digits.
     pub sha256: String,
-    /// Its size.
+    /// The size in bytes.
     pub bytes: u64,
 }
 
-/// An engine that was preferred and could not be had.
+/// A preferred engine that was not available.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PassedOver {
@@ -135,15 +135,15 @@ pub struct PassedOver {
     pub reasons: Vec<String>,
 }
 
-/// A model, pinned as far as its weights are.
+/// A model, pinned as far as its weights are pinned.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelIdentity {
-    /// The name of its definition.
+    /// The name of the model's definition.
     pub name: String,
-    /// The name for people.
+    /// The display name.
     pub title: String,
-    /// The SHA-256 of the weights, if they were checked.
+    /// The SHA-256 of the weights, if it was verified.
     pub sha256: Option<String>,
     /// Where the weights come from.
     pub weights: WeightsIdentity,
@@ -157,14 +157,14 @@ pub struct ModelIdentity {
     pub architecture: Option<String>,
     /// How the weights are quantized.
     pub quantization: Option<String>,
-    /// Whether the weights come with a chat template; `None` if the document does not say.
+    /// Whether the weights come with a chat template; `None` if the document does not record it.
     pub chat_template: Option<bool>,
     /// The licence of the weights.
     pub licence: Option<String>,
-    /// The name it is served under, where that is not the definition's.
+    /// The name the model is served under, if it differs from the definition's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub served_name: Option<String>,
-    /// What decides the size of its key-value cache; left out where the definition has none.
+    /// The shape that decides the size of the key-value cache; omitted if the definition has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape: Option<ModelShape>,
 }
@@ -173,16 +173,16 @@ pub struct ModelIdentity {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WeightsIdentity {
-    /// The package they are in.
+    /// The package that contains them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package: Option<PinnedPackage>,
     /// The file, inside the package or on this machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    /// The size of the file.
+    /// The size of the file in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// A name that the engine itself resolves.
+    /// A name that the engine resolves itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The exact revision that the name stands for.
@@ -191,8 +191,8 @@ pub struct WeightsIdentity {
 }
 
 impl WeightsIdentity {
-    /// Returns the revision that the engine is to resolve. A folder of this machine (an absolute
-    /// path) has none, whatever is declared.
+    /// Returns the revision that the engine must resolve. A local folder (an absolute path) has none, even if one is
+    /// declared.
     pub fn revision_to_resolve(&self) -> Option<&str> {
         let id = self.id.as_deref()?;
         self.revision.as_deref().filter(|_| !id.starts_with('/'))
@@ -218,7 +218,7 @@ pub struct ModelShape {
     pub head_dim: Option<u64>,
 }
 
-/// The output `server` of a serve cell: what was served, and how.
+/// The output `server` of a serve cell: what was served and how.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServerDescriptor {
@@ -226,16 +226,16 @@ pub struct ServerDescriptor {
     pub engine: EngineIdentity,
     /// The engine's version.
     pub version: String,
-    /// The API it speaks.
+    /// The API that the server speaks.
     pub api: Api,
-    /// Where its endpoints are.
+    /// The server's endpoints.
     pub endpoints: Endpoints,
-    /// What it calls its counters; left out where its definition names none.
+    /// The server's names for its counters; omitted if its definition names none.
     #[serde(skip_serializing_if = "Counters::is_empty")]
     pub counters: Counters,
     /// The model.
     pub model: ModelIdentity,
-    /// The model that drafts tokens for it, if there is one.
+    /// The model that drafts tokens for it, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub draft: Option<ModelIdentity>,
     /// The name the model is served under.
@@ -244,20 +244,20 @@ pub struct ServerDescriptor {
     pub settings: BTreeMap<String, Value>,
     /// The command it was started with.
     pub command: ServerCommand,
-    /// The limits the running server told.
+    /// The limits that the running server reported.
     pub limits: BTreeMap<String, Value>,
-    /// What the server told of itself, by the name of the probe; left out where nothing is asked.
+    /// The values that the server reported about itself, by the name of the probe; omitted if there are no probes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub probed: BTreeMap<String, Value>,
-    /// Settings that the user declares of a server that runs already; nobody checked them.
+    /// Settings that the user declared for a server that already runs. Nothing verified them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub declared_settings: BTreeMap<String, Value>,
-    /// What identifies the machine, by facet.
+    /// The facts that identify the machine, by facet.
     pub facets: BTreeMap<String, Value>,
-    /// Of a group of servers the role that is loaded, which the other fields describe.
+    /// For a group of servers, the role that receives the load. The other fields describe it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loaded_role: Option<String>,
-    /// Of a group every role, the loaded one included.
+    /// For a group of servers, every role, including the loaded one.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub roles: BTreeMap<String, RoleDescriptor>,
 }
@@ -266,18 +266,18 @@ pub struct ServerDescriptor {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RoleDescriptor {
-    /// How many members it has.
+    /// The number of members.
     pub count: u32,
-    /// The GPUs of each member, as `CUDA_VISIBLE_DEVICES` names them; empty if they see all.
+    /// The GPUs of each member, as in `CUDA_VISIBLE_DEVICES`; empty if the members see all GPUs.
     pub gpus: Vec<String>,
-    /// What each member is.
+    /// The server that each member runs.
     pub server: ServerDescriptor,
 }
 
-/// The facet `host` of a server that runs already.
+/// The facet `host` of a server that already runs.
 pub const HOST_NOT_KNOWN: &str = "not known: the server runs already";
 
-/// The facet that holds what the user declares of a machine that nobody has looked at.
+/// The facet that holds what the user declared about a machine that was not inspected.
 pub const DECLARED: &str = "declared";
 
 /// A URL with metrics of a server or its machine, in the text format of Prometheus.
@@ -303,7 +303,7 @@ pub enum Telling {
 }
 
 impl Exporter {
-    /// Splits the address into that of the server and the path.
+    /// Splits the address into the server's address and the path.
     pub fn parts(&self) -> (&str, &str) {
         let host = self.url.find("://").map_or(0, |at| at + 3);
         let path = self.url[host..]
@@ -314,7 +314,7 @@ impl Exporter {
     }
 }
 
-/// A command with placeholders where a run puts paths and ports.
+/// A command with placeholders for the paths and ports of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServerCommand {
@@ -352,7 +352,7 @@ pub struct Endpoints {
     pub metrics_prefix: Option<String>,
     /// A POST to this path empties the cache of prompt prefixes. Benchtrail calls it before each
     /// load cell.
-    // Left out rather than null: servers without it keep their descriptor.
+    // Omitted rather than null, so that servers without it keep their descriptor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reset_cache: Option<String>,
 }
@@ -394,7 +394,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Returns whether no counter is named.
+    /// Returns whether no counter has a name.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -415,7 +415,7 @@ pub struct PromptCache {
 }
 
 impl PromptCache {
-    /// Returns whether it is off with these settings. Without that, it may be on.
+    /// Returns whether these settings switch it off. If not, it may be on.
     pub fn is_off<'a>(&self, value: impl FnOnce(&str) -> Option<&'a Value>) -> bool {
         let given = self.setting.as_deref().and_then(value);
         match given.filter(|value| !value.is_null()) {
@@ -442,7 +442,7 @@ pub struct EventPattern {
     pub time: Option<String>,
 }
 
-/// What `provision` hands to `serve` while it lives: where the prepared files are.
+/// What `provision` passes to `serve` during a run: the locations of the prepared files.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LiveEnvironment {
@@ -462,23 +462,23 @@ pub struct LiveEnvironment {
     /// The virtual environment that the program runs in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub venv: Option<PathBuf>,
-    /// What the container that the program runs in is started from. Paths are then those inside.
+    /// What the program's container is started from. Paths are then those inside the container.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub container: Value,
-    /// The host that all of this is on, if it is not this machine.
+    /// The host of all these files, if it is not this machine.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub place: Value,
 }
 
-/// How a worker is started that generates without a server.
+/// How to start a worker that generates without a server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LiveWorker {
     /// The program and all its arguments.
     pub program: Vec<String>,
-    /// Variables set for it.
+    /// The environment variables set for the worker.
     pub environment: BTreeMap<String, String>,
-    /// Variables that it inherits besides `PATH`, `HOME` and `TMPDIR`.
+    /// The variables that it inherits in addition to `PATH`, `HOME` and `TMPDIR`.
     pub inherits: Vec<String>,
     /// The virtual environment that it runs in.
     pub venv: Option<PathBuf>,
@@ -490,87 +490,87 @@ pub struct LiveWorker {
     pub ready_s: u32,
 }
 
-/// What `serve` hands to `load` while the server lives.
+/// What `serve` passes to `load` while the server runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LiveServer {
-    /// Where it is reached.
+    /// The base URL of the server.
     pub base_url: String,
     /// A file with the certificate authority to trust.
     pub ca_file: Option<PathBuf>,
-    /// The environment variable with its key.
+    /// The name of the environment variable that holds the API key.
     pub api_key_env: Option<String>,
-    /// What generates in the place of a server; then nothing is reached at `base_url`.
+    /// The worker that generates instead of a server; nothing is then reachable at `base_url`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker: Option<LiveWorker>,
     /// The leader of its process group, if Benchtrail started it.
     pub pid: Option<i64>,
-    /// The file of its log.
+    /// The path of its log.
     pub log_path: Option<PathBuf>,
     /// The name the model is served under.
     pub model: String,
-    /// The API it speaks.
+    /// The API that the server speaks.
     pub api: Api,
-    /// Where its endpoints are.
+    /// The server's endpoints.
     pub endpoints: Endpoints,
-    /// What it calls its counters.
+    /// The server's names for its counters.
     pub counters: Counters,
-    /// Whether an answer whose usage does not tell of cached tokens had none.
+    /// Whether an answer whose usage omits cached tokens had none.
     pub absent_cached_is_zero: bool,
     /// Lines of its log that become events.
     pub log_events: BTreeMap<String, EventPattern>,
-    /// The limits it told.
+    /// The limits that the server reported.
     pub limits: BTreeMap<String, Value>,
-    /// Addresses that tell of it and of its machine, by name.
+    /// The addresses that export metrics of the server and its machine, by name.
     pub exporters: BTreeMap<String, Exporter>,
-    /// Of a group of servers every member, the loaded one included; else empty.
+    /// For a group of servers, every member, including the loaded one; otherwise empty.
     pub members: Vec<LiveMember>,
-    /// If it runs on another host: what samples that host.
+    /// What samples the server's host, if it is not this machine.
     pub elsewhere: Option<LiveElsewhere>,
 }
 
-/// How the host of a server is sampled that is not this machine.
+/// How to sample a server's host that is not this machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LiveElsewhere {
     /// The host's name.
     pub host: String,
-    /// The command that answers questions about it.
+    /// The command that answers queries about the host.
     pub command: Vec<String>,
 }
 
-/// One member of a group of servers while it lives.
+/// A member of a group of servers during a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LiveMember {
-    /// Its name: the role, and its number among those of the role, from 0 (`replica-1`).
+    /// The role and the member's number within the role, from 0 (`replica-1`).
     pub name: String,
     /// Its role.
     pub role: String,
-    /// Whether load goes to it.
+    /// Whether the member receives load.
     pub loaded: bool,
     /// The engine's name and version.
     pub engine: String,
-    /// Its GPUs, if it does not see all.
+    /// Its GPUs, if it does not see all of them.
     pub gpus: Option<String>,
-    /// Where it is reached.
+    /// The base URL of the member.
     pub base_url: String,
     /// The path of its Prometheus metrics.
     pub metrics: Option<String>,
     /// The leader of its process group, if Benchtrail started it.
     pub pid: Option<i64>,
-    /// The file of its log.
+    /// The path of its log.
     pub log_path: Option<PathBuf>,
     /// Lines of its log that become events.
     pub log_events: BTreeMap<String, EventPattern>,
-    /// If it runs on another host: what samples that host.
+    /// What samples the member's host, if it is not this machine.
     pub elsewhere: Option<LiveElsewhere>,
-    /// The name that the model has there.
+    /// The model's name on this member.
     pub model: String,
-    /// The API it speaks.
+    /// The API that the member speaks.
     pub api: Api,
-    /// Where its endpoints are.
+    /// The member's endpoints.
     pub endpoints: Endpoints,
-    /// What it calls its counters.
+    /// The member's names for its counters.
     pub counters: Counters,
 }

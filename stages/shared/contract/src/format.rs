@@ -7,12 +7,12 @@ use artifacts::{Table, TableError};
 /// The note of a table that names its format.
 const NOTE: &str = "format";
 
-/// The format of a table, and its version: it is raised when columns or what they mean change.
+/// The format of a table and its version. The version rises when columns or their meanings change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableFormat {
-    /// What the table is.
+    /// The name of the format.
     pub name: &'static str,
-    /// The version written and read.
+    /// The version that is written and read.
     pub version: u32,
 }
 
@@ -31,7 +31,7 @@ impl TableFormat {
     /// Checks that a table has this format.
     ///
     /// # Errors
-    /// If it is another table, or has another version.
+    /// If the table has another format or another version.
     pub fn check(self, table: &Table) -> Result<(), ReadError> {
         match table.metadata(NOTE) {
             Some(note) if note == self.to_string() => Ok(()),
@@ -43,19 +43,19 @@ impl TableFormat {
     }
 }
 
-/// Why a table cannot be read as what it should be.
+/// The reason why a table cannot be read as expected.
 #[derive(Debug)]
 pub enum ReadError {
-    /// It has another format, or another version of it.
+    /// The table has another format, or another version of it.
     Format {
         /// The format that can be read.
         expected: TableFormat,
-        /// What the table says; `None` if it says nothing.
+        /// The format that the table states; `None` if it states none.
         actual: Option<String>,
     },
     /// A column is missing or has another type.
     Table(TableError),
-    /// A row is not as it should be.
+    /// A row is malformed.
     Row {
         /// The row, from 0.
         row: usize,

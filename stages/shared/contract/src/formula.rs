@@ -1,5 +1,5 @@
-//! A formula over a few numbers of a request: written once, computed over a request in memory as
-//! over columns of many.
+//! A formula over a few numbers of a request. It is written once, and computes over a request in memory and over
+//! columns of many requests.
 
 use std::fmt;
 use std::ops::Range;
@@ -17,15 +17,15 @@ pub(crate) struct Number {
     pub(crate) of: fn(&Timing<'_>) -> Option<i64>,
 }
 
-/// How a metric is computed.
+/// The way a metric is computed.
 pub(crate) trait Formula: Sync {
-    /// Returns the numbers it is computed from.
+    /// Returns the numbers that enter the formula.
     fn numbers(&self) -> &[Number];
 
     /// Returns the value of a request; `None` where it is undefined.
     fn of(&self, timing: &Timing<'_>) -> Option<f64>;
 
-    /// Appends the defined values of some rows of `requests`.
+    /// Appends the defined values of some rows of `requests` to `values`.
     ///
     /// # Errors
     /// If a column is not as the load stage writes it.
@@ -48,7 +48,7 @@ impl fmt::Debug for dyn Formula {
     }
 }
 
-/// Returns the formula that computes `compute` of the numbers, in their order.
+/// Returns the formula that applies `compute` to the numbers, in their order.
 pub(crate) const fn by<const N: usize, F>(numbers: [Number; N], compute: F) -> By<N, F>
 where
     F: Fn([Option<i64>; N]) -> Option<f64> + Sync,
@@ -56,7 +56,7 @@ where
     By { numbers, compute }
 }
 
-/// A formula of `N` numbers. A type for each, so that the loop over rows holds its arithmetic, not calls.
+/// A formula of `N` numbers. Each formula has its own type, so that the loop over rows inlines its arithmetic.
 pub(crate) struct By<const N: usize, F> {
     numbers: [Number; N],
     compute: F,

@@ -1,8 +1,8 @@
-//! How the description of a column says that it is an end of an interval: written by operators, read by the report.
+//! How a column's description marks it as one end of an interval. Operators write it; the report reads it.
 
 use std::fmt;
 
-/// An end of an interval.
+/// One end of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntervalEnd {
     /// The smaller one.
@@ -17,7 +17,7 @@ impl IntervalEnd {
         format!("{self} end of {interval}")
     }
 
-    /// Reads a description: which end the column holds, and of which interval. `None` for other columns.
+    /// Reads from a description which end of which interval the column holds. Returns `None` for other columns.
     pub fn read(description: &str) -> Option<(Self, &str)> {
         [Self::Lower, Self::Upper].into_iter().find_map(|end| {
             let interval = description.strip_prefix(end.of("").as_str())?;

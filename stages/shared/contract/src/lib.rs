@@ -1,6 +1,6 @@
-//! What the pure stages share about measurements: the rows a load cell leaves, typed; the
-//! metrics of one request, each with its one definition, and what other tools would make of the
-//! same rows; the order of coordinates; and the checking of settings nested below a stage's own.
+//! What the pure stages share about measurements: the typed rows of a load cell; the metrics of one
+//! request, each with its one definition, and what other tools would compute from the same rows;
+//! the order of coordinates; and the checks of settings nested below a stage's own.
 
 mod api;
 mod calibration;

@@ -1,4 +1,4 @@
-//! The table `NAME.lineage` beside a table of `analyze`: which rows each of its rows was made of.
+//! The table `NAME.lineage` beside a table of `analyze`: the source rows of each of its rows.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ pub(crate) const LINEAGE: TableFormat = TableFormat {
     version: 2,
 };
 
-/// Where rows come from.
+/// The source of rows.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LineageSource {
     /// A table of the same cell, by its name.
@@ -24,7 +24,7 @@ pub enum LineageSource {
     Artifact(Arc<SourceArtifact>),
 }
 
-/// An output of a cell, and its bytes: two cells may have outputs of equal bytes.
+/// An output of a cell, and its digest. Two cells may have outputs with equal bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceArtifact {
     /// The cell.
@@ -77,7 +77,7 @@ impl From<&Self> for LineageSource {
     }
 }
 
-/// What one row was made of: consecutive rows of a source.
+/// A source of one row: consecutive rows of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineageRow<S> {
     /// The row of the table, from 0.
@@ -93,7 +93,7 @@ pub struct LineageRow<S> {
 /// Makes a lineage table.
 ///
 /// # Errors
-/// Never for rows of a table; the table type's own rules are passed on.
+/// Never for rows of a table; errors of the table type are passed on.
 pub fn lineage_table<'a>(
     rows: impl Iterator<Item = LineageRow<&'a LineageSource>> + Clone,
 ) -> Result<Table, TableError> {
@@ -102,7 +102,7 @@ pub fn lineage_table<'a>(
         LineageSource::Table(_) => None,
         LineageSource::Artifact(artifact) => Some(artifact),
     };
-    // Mostly a row has the source of the one before it.
+    // Most rows have the same source as the row before.
     let mut last: Option<(&Arc<SourceArtifact>, String)> = None;
     let coordinates: Vec<Option<String>> = rows
         .clone()
@@ -158,7 +158,7 @@ pub fn lineage_table<'a>(
     )
 }
 
-/// A lineage table, read: its sources, each once, and rows that name them by position.
+/// A lineage table in memory: its sources, each once, and rows that refer to them by position.
 #[derive(Clone, Debug, Default)]
 pub struct Lineage {
     /// The sources in the order of their first row.

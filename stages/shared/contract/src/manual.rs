@@ -1,4 +1,4 @@
-//! `docs/columns.md` is written from the declarations themselves.
+//! Generates `docs/columns.md` from the declarations.
 //!
 //! To refresh it: `UPDATE_DOCS=1 cargo test -p contract manual`.
 
@@ -60,7 +60,7 @@ fn line(column: &ColumnSpec) -> String {
 #[test]
 #[expect(
     clippy::disallowed_methods,
-    reason = "who writes the page anew says so in the environment"
+    reason = "the environment variable asks for a new page"
 )]
 fn the_manual_says_what_the_columns_hold() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/columns.md");

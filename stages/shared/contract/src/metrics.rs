@@ -1,9 +1,8 @@
 //! The metrics of one request: one name, one executable definition, one unit.
 //!
-//! Public tools disagree under the same names. Here TPOT excludes the tokens of the first
-//! *chunk* (vLLM's `benchmark_serving` subtracts one token whatever the chunk held); ITL is
-//! per token and null where a chunk's tokens are unknown (several tools print the gap between
-//! chunks under that name, which is ICL here).
+//! Public tools disagree under the same names. Here TPOT excludes the tokens of the first *chunk*; vLLM's
+//! `benchmark_serving` subtracts one token whatever the chunk held. ITL is per token and null where a chunk's tokens
+//! are unknown; several tools print the gap between chunks under that name, which is ICL here.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,7 +16,7 @@ use crate::requests::Request;
 /// The gaps between the chunks of one request, in the order received.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChunkGaps {
-    /// Tokens of the first chunk; `None` where the server does not say.
+    /// Tokens of the first chunk; `None` if the server does not report them.
     pub first_chunk_tokens: Option<i64>,
     /// The number of chunks with text.
     pub chunks: usize,
@@ -28,13 +27,13 @@ pub struct ChunkGaps {
 /// A request with its chunks' times.
 #[derive(Clone, Debug)]
 pub struct Timing<'a> {
-    /// The position of its row in the artifact `requests`.
+    /// The index of its row in the artifact `requests`.
     pub row: usize,
     /// The request.
     pub request: &'a Request,
     /// Its chunks.
     pub gaps: ChunkGaps,
-    /// Positions of its rows in the artifact `chunks`.
+    /// The indices of its rows in the artifact `chunks`.
     pub chunk_rows: Vec<usize>,
 }
 
@@ -95,13 +94,13 @@ impl Metric {
         self.formula.of(timing)
     }
 
-    /// Returns the columns of `requests` it is computed from; chunks may tell more.
+    /// Returns the columns of `requests` that enter the metric. Chunks may add detail.
     pub fn columns(&self) -> impl Iterator<Item = &'static str> {
         self.formula.numbers().iter().map(|number| number.column)
     }
 
-    /// Returns the value of each row of requests whose cell has no chunks; `None` where it is
-    /// undefined. Needs the columns that [`Metric::columns`] names.
+    /// Returns the value of each row of requests whose cell has no chunks, or `None` where it is undefined. Needs the
+    /// columns of [`Metric::columns`].
     ///
     /// # Errors
     /// If a column is not as the load stage writes it.
@@ -109,7 +108,7 @@ impl Metric {
         self.formula.of_each(requests)
     }
 
-    /// Appends the defined values of some rows of requests without chunks.
+    /// Appends the defined values of some rows of requests without chunks to `values`.
     ///
     /// # Errors
     /// If a column is not as the load stage writes it.
@@ -123,13 +122,13 @@ impl Metric {
     }
 }
 
-/// Returns the metric of a name.
+/// Returns the metric with this name.
 pub fn metric(name: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|m| m.name == name)
 }
 
-/// Says why some of the values of a column have no ratio, and what to do. A ratio needs values above 0. `otherwise` is the
-/// remedy where the column's name does not tell what a 0 means.
+/// Returns a message that says why some values of a column have no ratio and what to do. A ratio needs values above 0.
+/// `otherwise` is the remedy where the column's name does not explain a 0.
 pub fn without_ratio(column: &str, values: &[f64], otherwise: &str) -> String {
     let count = |of: fn(&&f64) -> bool| values.iter().filter(of).count();
     let (zero, below) = (count(|v| **v == 0.0), count(|v| **v < 0.0));
@@ -260,12 +259,12 @@ const FIRST_CHUNK: Number = Number {
     of: |t| t.gaps.first_chunk_tokens.or(t.request.first_chunk_tokens),
 };
 
-/// Output tokens after the first chunk; `None` if there is none.
+/// Returns the number of output tokens after the first chunk, or `None` if it is 0.
 fn after_first_chunk(output: Option<i64>, first_chunk: Option<i64>) -> Option<i64> {
     Some(output? - first_chunk.unwrap_or(1)).filter(|after| *after > 0)
 }
 
-/// A span from the scheduled moment: only where arrivals do not wait for a client.
+/// Returns a span from the scheduled moment; only for arrivals that do not wait for a client.
 fn open_loop([until, scheduled, client]: [Option<i64>; 3]) -> Option<f64> {
     let scheduled = scheduled.filter(|_| client.is_none())?;
     Some(ms(until? - scheduled))

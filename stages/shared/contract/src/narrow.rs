@@ -1,4 +1,4 @@
-//! The metrics of a cell of many rows, from the few columns they are computed from.
+//! The metrics of a cell with many rows, read from only the columns that enter them.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -13,21 +13,21 @@ use crate::lineage::{LineageSource, SourceArtifact};
 use crate::metrics::Metric;
 use crate::words::{Phase, RequestStatus};
 
-/// The requests of a load cell without chunks, read in part: no row is ever whole. What the metrics
-/// come to is what they come to over whole rows.
+/// The requests of a load cell without chunks, read in part. No row is ever complete in memory. The
+/// metrics have the same values as over complete rows.
 #[derive(Debug)]
 pub struct NarrowRows {
-    /// Where its requests lie, for a lineage.
+    /// The location of its requests, for a lineage.
     pub requests_source: LineageSource,
     /// The rows of the measured requests of status `ok`, ascending, as few ranges as possible.
     pub ok: Vec<Range<usize>>,
-    /// Of each metric its defined values among these rows, in their order.
+    /// The defined values of each metric among these rows, in row order.
     pub values: Vec<Vec<f64>>,
 }
 
 impl NarrowRows {
-    /// Returns whether a cell can be read so: it is not if it has chunks, which tell more about
-    /// a request than its row.
+    /// Returns whether a cell can be read this way. A cell with chunks cannot, because chunks add
+    /// detail to a request's row.
     pub fn fits(cell: &InputCell) -> bool {
         !cell.outputs.contains_key("chunks")
     }
@@ -114,7 +114,7 @@ fn ok_rows(requests: &ColumnBatch) -> Result<Vec<Range<usize>>, TableError> {
     Ok(rows)
 }
 
-/// Returns for each row whether a column of words holds this one.
+/// Returns for each row whether a column of words holds this word.
 fn of_word<W: Word>(
     requests: &ColumnBatch,
     column: &str,
@@ -139,7 +139,7 @@ fn of_word<W: Word>(
     }
 }
 
-/// Appends ranges that ascend; those that meet become one.
+/// Appends ascending ranges. Ranges that meet are merged.
 fn append(ranges: &mut Vec<Range<usize>>, more: impl Iterator<Item = Range<usize>>) {
     for range in more {
         match ranges.last_mut() {
@@ -158,7 +158,7 @@ mod tests {
     use crate::synthetic::{self, ClosedLoop};
     use crate::{CellRows, METRICS, Request, timings};
 
-    /// Rows of every sort: warm-up, superseded, failed, open and closed, without a token.
+    /// Rows of every kind: warm-up, superseded, failed, open and closed, without a token.
     fn every_sort() -> Vec<Request> {
         let mut rows = ClosedLoop {
             clients: 3,
@@ -194,7 +194,7 @@ mod tests {
             .filter(|t| t.request.is_ok())
             .collect();
         assert_eq!(whole.len(), 37);
-        // One metric at a time: a column that its formula lacks would be null.
+        // One metric at a time: a column that its formula failed to name would be null.
         for metric in METRICS {
             let narrow = NarrowRows::read(&store, "load", &cell, &[metric]).unwrap();
             let rows: Vec<usize> = narrow.ok.into_iter().flatten().collect();

@@ -1,5 +1,5 @@
-//! One order of scalars, for sorting cells by coordinates: the order of rows in every derived
-//! table follows from the values, not from the order in which anything ran.
+//! One order of scalars, for sorting cells by coordinates. The row order of every derived table
+//! follows from the values, not from the order of execution.
 
 use std::cmp::Ordering;
 
@@ -24,7 +24,7 @@ pub fn compare(a: &Scalar, b: &Scalar) -> Ordering {
     }
 }
 
-/// Compares two lists of scalars, the first difference deciding.
+/// Compares two lists of scalars by their first difference.
 pub fn compare_all(a: &[Scalar], b: &[Scalar]) -> Ordering {
     let pairs = a.iter().zip(b).map(|(a, b)| compare(a, b));
     pairs

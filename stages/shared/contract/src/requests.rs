@@ -103,8 +103,8 @@ impl Request {
         self.status == RequestStatus::Ok
     }
 
-    /// Returns whether the row belongs to the measurement: measured, and not superseded. A
-    /// superseded attempt met a dead kept-alive connection, which is not an answer of the server.
+    /// Returns whether the row belongs to the measurement: measured, and not superseded. A superseded attempt hit a
+    /// dead kept-alive connection, which is not an answer of the server.
     pub fn is_measured(&self) -> bool {
         self.phase == Phase::Measured && !self.superseded
     }

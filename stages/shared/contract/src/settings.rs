@@ -1,18 +1,18 @@
-//! Settings nested below a stage's own (one gate, one table), checked against the schema of their Rust type as the
-//! rest of the YAML is.
+//! Settings nested below a stage's own (one gate, one table), checked against the schema of their Rust type like the
+//! rest of the YAML.
 
 use pipeline::language::mistakes_in;
 use pipeline::{Json, Problem, Step};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A mapping to be read into a typed value.
+/// A mapping to read into a typed value.
 pub struct Settings<'a> {
-    /// The keys and values, without the one that names the kind.
+    /// The keys and values, without the key that names the kind.
     pub values: serde_json::Map<String, Json>,
-    /// Where the mapping is.
+    /// The location of the mapping.
     pub route: &'a [Step],
-    /// What it is, for messages: "gate `census`".
+    /// What the mapping configures, for messages: "gate `census`".
     pub what: String,
 }
 
@@ -20,7 +20,7 @@ impl Settings<'_> {
     /// Reads the mapping, defaults filled in.
     ///
     /// # Errors
-    /// Every unknown key, missing key and value of the wrong type.
+    /// Every unknown key, missing key and value of a wrong type.
     pub fn read<T: DeserializeOwned + schemars::JsonSchema>(&self) -> Result<T, Vec<Problem>> {
         let schema = inline_schema::<T>();
         let values = Json::Object(self.values.clone());
@@ -38,7 +38,7 @@ impl Settings<'_> {
             .map_err(|e| vec![self.problem(&[], format!("{}: {e}", self.what))])
     }
 
-    /// Makes a problem at a place below the mapping.
+    /// Returns a problem at a location below the mapping.
     pub fn problem(&self, below: &[Step], message: impl Into<String>) -> Problem {
         let route = self.route.iter().chain(below).cloned().collect();
         Problem {
@@ -51,12 +51,12 @@ impl Settings<'_> {
 /// Returns the canonical form of typed parameters.
 ///
 /// # Panics
-/// If the type does not serialize as a JSON value, which plain parameter structs always do.
+/// If the type does not serialize to a JSON value. Plain parameter structs always do.
 pub fn canonical<T: Serialize>(parameters: &T) -> Json {
     serde_json::to_value(parameters).expect("parameters serialize")
 }
 
-/// Returns the schema of a type with everything in place instead of behind references.
+/// Returns the schema of a type with all references inlined.
 pub fn inline_schema<T: schemars::JsonSchema>() -> Json {
     let mut settings = schemars::generate::SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
@@ -82,7 +82,7 @@ mod tests {
 
     #[derive(Debug, Deserialize, schemars::JsonSchema)]
     #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-    #[expect(dead_code, reason = "only read for its schema")]
+    #[expect(dead_code, reason = "only used for its schema")]
     struct Sample {
         /// Which columns.
         columns: Vec<String>,

@@ -1,4 +1,4 @@
-//! The table of what is installed in an environment.
+//! The table of the software installed in an environment.
 
 crate::words! {
     /// What a row of `software` stands for.

@@ -1,4 +1,4 @@
-//! Load cells made up for tests and dry runs: rows whose truth is known because it was planted.
+//! Synthetic load cells for tests and dry runs: rows whose truth is known because it was planted.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use crate::declare::Row;
 use crate::requests::{Chunk, Request};
 use crate::words::{Phase, RequestStatus, TokenSource};
 
-/// Returns a measured, `ok` request of 10 prompt tokens and 5 output tokens, sent at 0, first
-/// token after 10 ms and one every 10 ms from there.
+/// Returns a measured, `ok` request of 10 prompt tokens and 5 output tokens, sent at 0. Its first
+/// token comes after 10 ms, and one more every 10 ms.
 pub fn request(request_id: i64) -> Request {
     Request {
         request_id,
@@ -84,7 +84,7 @@ pub fn even_chunks(request: &Request) -> Vec<Chunk> {
 /// Returns the table `requests`.
 ///
 /// # Errors
-/// Never for rows as given here.
+/// Never for the rows used here.
 pub fn requests_table(rows: &[Request]) -> Result<Table, TableError> {
     Request::table(rows)
 }
@@ -92,18 +92,18 @@ pub fn requests_table(rows: &[Request]) -> Result<Table, TableError> {
 /// Returns the table `chunks`.
 ///
 /// # Errors
-/// Never for rows as given here.
+/// Never for the rows used here.
 pub fn chunks_table(rows: &[Chunk]) -> Result<Table, TableError> {
     Chunk::table(rows)
 }
 
-/// Keeps tables in a store and returns the `ok` cell that owns them.
+/// Stores tables and returns the `ok` cell that owns them.
 ///
 /// # Errors
 /// If the store refuses.
 ///
 /// # Panics
-/// If a table cannot be written, which tables built here always can.
+/// If a table cannot be written. Tables built here always can.
 pub fn cell(
     store: &Store,
     coordinates: &[(&str, Scalar)],
@@ -165,28 +165,28 @@ fn coordinates_of(pairs: &[(&str, Scalar)]) -> Coordinates {
     )
 }
 
-/// A closed loop of clients in front of a server that is in order: latencies are log-normal and
-/// alike from beginning to end. What tests hold against it must stay silent.
+/// A closed loop of clients in front of a healthy server: latencies are log-normal and stationary.
+/// Checks must not flag it.
 #[derive(Clone, Copy, Debug)]
 pub struct ClosedLoop {
-    /// Decides every draw.
+    /// The seed of every draw.
     pub seed: u64,
-    /// How many clients send, each its next request when the last one is done.
+    /// The number of clients. Each sends its next request when the last one is done.
     pub clients: u32,
-    /// How many requests the server works on at one time; the others wait in the order they came.
+    /// The number of requests that the server processes at once. Others wait in order of arrival.
     pub slots: u32,
-    /// Measured requests.
+    /// The number of measured requests.
     pub requests: u32,
     /// The median time to the first token, ms.
     pub ttft_ms: f64,
     /// The median time per output token, ms.
     pub tpot_ms: f64,
-    /// Tokens every answer has.
+    /// The tokens of every answer.
     pub output_tokens: i64,
     /// The standard deviation of the logarithm of a request's own latency.
     pub spread: f64,
-    /// The same for what requests that run at one time have in common: the server's mood, drawn
-    /// anew after every median latency.
+    /// The same for what concurrent requests have in common: the server's mood, redrawn after every
+    /// median latency.
     pub mood: f64,
 }
 
@@ -207,8 +207,8 @@ impl Default for ClosedLoop {
 }
 
 impl ClosedLoop {
-    /// Returns the measured requests in the order of sending, chunks not among them. Request `i`
-    /// has the same prompt whatever the seed.
+    /// Returns the measured requests in the order of sending, without chunks. The prompt of request
+    /// `i` does not depend on the seed.
     pub fn requests(&self) -> Vec<Request> {
         let mut key = [0_u8; 32];
         key[..8].copy_from_slice(&self.seed.to_le_bytes());
@@ -217,7 +217,7 @@ impl ClosedLoop {
         let mood_lasts = (self.ttft_ms + decode_ms) * 1e6;
         let mut moods: Vec<f64> = Vec::new();
         let mut free = vec![0_i64; self.clients.max(1) as usize];
-        // More slots than clients are never taken.
+        // There are never more busy slots than clients.
         let mut idle = vec![0_i64; self.slots.clamp(1, self.clients.max(1)) as usize];
         (0..i64::from(self.requests))
             .map(|id| {
@@ -265,10 +265,10 @@ fn normal(rng: &mut ChaCha20Rng) -> f64 {
     (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
 }
 
-/// Returns the table `cell` with what was planned.
+/// Returns the table `cell` with the planned facts.
 ///
 /// # Errors
-/// Never for facts as given here.
+/// Never for the facts used here.
 pub fn facts_table(requests: i64, warmup: i64, started_unix_ns: i64) -> Result<Table, TableError> {
     Cell::table(&[Cell {
         expected_requests: Some(requests),

@@ -1,4 +1,5 @@
-//! A two-engine study made up whole: the shape of a published comparison, from 1,800 cells down.
+//! A fully synthetic two-engine study in the shape of a published comparison, with up to 1,800
+//! cells.
 
 use artifacts::{Column, Scalar, Store, StoreError, Table};
 use pipeline::{Input, Json};
@@ -21,18 +22,18 @@ const TOKENS_PER_CHUNK: i64 = 8;
 /// The coordinates of a cell.
 type At = Vec<(&'static str, Scalar)>;
 
-/// A grid of load cells: two engines × models × five workloads × 1, 2, 4, … clients × two phases
-/// × repetitions. The engine `beta` makes a token in 0.97 of the time of `alpha`, except on the
-/// workload `balanced`, where both are alike.
+/// A grid of load cells: two engines × models × five workloads × 1, 2, 4, … clients × two phases ×
+/// repetitions. The engine `beta` takes 0.97 of the time of `alpha` per token. On the workload
+/// `balanced`, both are alike.
 #[derive(Clone, Copy, Debug)]
 pub struct Grid {
-    /// How many models.
+    /// The number of models.
     pub models: u32,
-    /// How many rungs the ladder of clients has; each has twice the clients of the one below.
+    /// The number of rungs of the client ladder. Each rung has twice the clients of the one below.
     pub rungs: u32,
-    /// How often each cell is repeated.
+    /// The number of repetitions of each cell.
     pub reps: u32,
-    /// Measured requests of each client.
+    /// The number of measured requests of each client.
     pub requests_per_client: u32,
 }
 
@@ -45,15 +46,15 @@ impl Grid {
         requests_per_client: 10,
     };
 
-    /// Keeps the cells in a store and returns them as the input `grid` of kind `load`, with the
-    /// axes `engine`, `model`, `workload`, `clients`, `phase` and `rep`, and the number of their
-    /// measured rows.
+    /// Stores the cells and returns them as the input `grid` of kind `load`, with the number of
+    /// their measured rows. The axes are `engine`, `model`, `workload`, `clients`, `phase` and
+    /// `rep`.
     ///
     /// # Errors
     /// If the store refuses.
     ///
     /// # Panics
-    /// If a table cannot be written, which tables built here always can.
+    /// If a table cannot be written. Tables built here always can.
     pub fn load(&self, store: &Store) -> Result<(Input, usize), StoreError> {
         let (mut cells, mut rows) = (Vec::new(), 0);
         for (at, requests) in self.cells() {
@@ -85,7 +86,7 @@ impl Grid {
                             for rep in 1..=self.reps {
                                 let clients = 1_u32 << rung;
                                 let edge = engine == "beta" && workload != "balanced";
-                                // A step takes longer the more requests share it.
+                                // The more requests share a step, the longer it takes.
                                 let crowd = 1.0 + 0.02 * f64::from(clients - 1);
                                 let cell = ClosedLoop {
                                     seed: cells.len() as u64,
@@ -136,14 +137,14 @@ fn chunks(request: &Request) -> Vec<Chunk> {
     (0..n).map(chunk).collect()
 }
 
-/// Keeps the tables of a verification of the load stage `stage` in which every cell passed, and
-/// returns it as the input `checks`.
+/// Stores the tables of a verification of the load stage `stage` in which every cell passed.
+/// Returns it as the input `checks`.
 ///
 /// # Errors
 /// If the store refuses.
 ///
 /// # Panics
-/// If a table cannot be written, which tables built here always can.
+/// If a table cannot be written. Tables built here always can.
 pub fn verification(store: &Store, stage: &str) -> Result<Input, StoreError> {
     let none = |name: &str| Column::text(name, std::iter::empty::<Option<String>>());
     let exclusions = Table::new(["stage", "cell", "gate", "reason"].map(none).to_vec());

@@ -35,7 +35,7 @@ const VERIFICATION_TABLES: &[TableSpec] = &[
     verification::ComparabilityRow::TABLE,
 ];
 
-/// The table of a provision cell with an environment of its own.
+/// The table of a provision cell that has its own environment.
 const SOFTWARE_TABLES: &[TableSpec] = &[software::SoftwareRow::TABLE];
 
 /// Every declared table.

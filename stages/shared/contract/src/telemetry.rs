@@ -1,5 +1,5 @@
-//! What is sampled while a cell is under load: the host, processes, GPUs, the server's own
-//! numbers and its log. Times are nanoseconds since the cell's start, on the clock of `requests`.
+//! The tables sampled while a cell is under load: the host, processes, GPUs, the server's own metrics and its log.
+//! Times are nanoseconds since the cell's start, on the clock of `requests`.
 
 crate::words! {
     /// Whose process a sample is of.
@@ -117,7 +117,7 @@ crate::table! {
 }
 
 impl ServerHostSample {
-    /// Makes the sample of another machine of one that was read as our own is.
+    /// Converts a sample that was read on another machine with the reader for this one.
     pub fn of(source: &str, sample: &HostSample) -> Self {
         let HostSample {
             at_ns,

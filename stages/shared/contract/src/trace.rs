@@ -1,4 +1,4 @@
-//! The table `trace` beside a report: which artifact, row and column each number came from.
+//! The table `trace` beside a report: the artifact, row and column that each number came from.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub const TRACE: TableFormat = TableFormat {
     version: 2,
 };
 
-/// What kind of place a traced text comes from.
+/// The kind of source of a traced text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TraceSource {
@@ -23,9 +23,9 @@ pub enum TraceSource {
     Table,
     /// The name or unit of a table's column.
     Heading,
-    /// What is over what in a table's column of ratios.
+    /// The numerator and denominator of a table's ratio column.
     Sides,
-    /// Cells that a table lacks, by its own note.
+    /// Cells that a table lacks, by the table's own note.
     Missing,
     /// The number of rows of a table that meet a condition.
     Count,
@@ -37,9 +37,9 @@ pub enum TraceSource {
     Ledger,
     /// The trail digest.
     Trail,
-    /// A number the report gives its own parts.
+    /// A number that the report assigns to its own parts.
     Structure,
-    /// A value that the evaluation of a statement found.
+    /// A value from the evaluation of a statement.
     Statement,
     /// A number written by hand, declared with a reason.
     Literal,
@@ -91,7 +91,7 @@ impl fmt::Display for TraceSource {
     }
 }
 
-/// One traced number (or word) of a report: its place, and where it says it comes from.
+/// A traced number (or word) of a report: its place and its stated source.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TraceRow {
     /// The line of the report, from 1.
@@ -102,7 +102,7 @@ pub struct TraceRow {
     pub column_end: usize,
     /// The text as rendered.
     pub text: String,
-    /// What kind of place it comes from.
+    /// The kind of its source.
     pub source: TraceSource,
     /// The stage whose artifact it was read from.
     pub stage: Option<String>,
@@ -116,23 +116,23 @@ pub struct TraceRow {
     pub artifact: Option<Digest>,
     /// The row of the artifact, from 0.
     pub row: Option<usize>,
-    /// The row's key columns; for counts the condition; for missing cells which they are.
+    /// The key columns of the row; for counts the condition; for missing cells the list of them.
     #[serde(serialize_with = "as_text")]
     pub row_key: Option<Condition>,
-    /// The column, or the path in a document; for literals the reason.
+    /// The column, or the path in a document; for literals, the reason.
     pub column: Option<String>,
-    /// The value in full precision; `None` if it is null.
+    /// The value in full precision; `None` if null.
     pub value: Option<String>,
     /// The unit of the column.
     pub unit: Option<String>,
-    /// What is over what, in columns of ratios.
+    /// The numerator and denominator, in columns of ratios.
     #[serde(skip)]
     pub ratio: Option<Ratio>,
-    /// The format asked for.
+    /// The requested format.
     pub format: String,
 }
 
-#[expect(clippy::ref_option, reason = "serde gives the field")]
+#[expect(clippy::ref_option, reason = "serde passes the field by reference")]
 fn as_text<T: fmt::Display, S: Serializer>(
     value: &Option<T>,
     serializer: S,
@@ -149,7 +149,7 @@ impl TraceRow {
         format!("{}:{}", self.line, self.column_start)
     }
 
-    /// Returns whether two texts were made of the same value.
+    /// Returns whether two texts render the same value.
     pub fn same_value(&self, other: &Self) -> bool {
         let of = |n: &Self| {
             let cell = (n.stage.clone(), n.coordinates.clone(), n.output.clone());
@@ -160,10 +160,10 @@ impl TraceRow {
     }
 }
 
-/// Makes a trace, one row for each traced text in the order they stand.
+/// Builds a trace with one row for each traced text, in the order of the report.
 ///
 /// # Errors
-/// Never for rows of a report; the table type's own rules are passed on.
+/// Never for rows of a report; errors of the table type are passed on.
 pub fn trace_table(rows: &[TraceRow]) -> Result<Table, TableError> {
     let int = |pick: fn(&TraceRow) -> Option<usize>| {
         let pick = move |row| pick(row).and_then(|v| i64::try_from(v).ok());
@@ -223,7 +223,7 @@ pub fn trace_table(rows: &[TraceRow]) -> Result<Table, TableError> {
 /// Reads a trace.
 ///
 /// # Errors
-/// If it has another format, or a row is not as it should be.
+/// If it has another format, or a row is malformed.
 pub fn read_trace(table: &Table) -> Result<Vec<TraceRow>, ReadError> {
     TRACE.check(table)?;
     let ints = |name: &str| -> Result<Vec<Option<usize>>, TableError> {

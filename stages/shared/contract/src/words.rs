@@ -1,4 +1,4 @@
-//! The words of columns and settings, each list written once.
+//! The words of columns and settings. Each list is written once.
 
 crate::words! {
     /// Whether a request counts.
@@ -63,8 +63,8 @@ crate::words! {
 }
 
 impl Better {
-    /// Returns which values of a column are better, by its unit; shares and ratios are known by their name. `None` where neither
-    /// is.
+    /// Returns which values of a column are better, by its unit. Shares and ratios are recognized by name. Returns
+    /// `None` if neither applies.
     pub fn of(column: &str, unit: Option<&str>) -> Option<Self> {
         match unit {
             Some("tok/s" | "req/s" | "tok/J") => Some(Self::Higher),

@@ -1,4 +1,4 @@
-//! What is written through the declarations is read through them, and nothing else is.
+//! Tables written through the declarations can be read back, and no others.
 
 use artifacts::{Column, Scalar, Store, Table, TableError};
 use contract::{
@@ -110,7 +110,7 @@ fn a_counter_over_several_servers_is_unknown_if_one_was_not_scraped_at_both_ends
     for missed in 0..all.len() {
         let mut rows = all.to_vec();
         rows.remove(missed);
-        // The scrape in the middle decides nothing.
+        // The scrape in the middle does not matter.
         let known = if matches!(missed, 2 | 3) {
             Rose(11.0)
         } else {
@@ -125,7 +125,7 @@ fn a_counter_over_several_servers_is_unknown_if_one_was_not_scraped_at_both_ends
         name: "other".to_owned(),
         ..row(at_ns, a, 7.0)
     };
-    // A series that begins during the load was at 0; one that ends tells nothing.
+    // A series that appears during the load was at 0. A series that ends leaves the rise unknown.
     let late = [other(0), row(9, a, 6.0), row(0, b, 2.0), row(9, b, 8.0)];
     assert_eq!(of(&late), Rose(12.0));
     let mut ended = all.to_vec();
@@ -134,13 +134,13 @@ fn a_counter_over_several_servers_is_unknown_if_one_was_not_scraped_at_both_ends
     let mut fallen = all.to_vec();
     fallen[4].value = 0.0;
     assert_eq!(of(&fallen), BeganAnew);
-    // A fall in the middle tells as much, however high the counter rose again.
+    // A fall in the middle also counts as a restart, however high the counter rises again.
     let mut again = all.to_vec();
     again[2].value = 0.0;
     assert_eq!(of(&again), BeganAnew);
 }
 
-/// Returns the table of one request with a column taken out or put in another's place.
+/// Returns the rows of a one-request table after removing a column or replacing it.
 fn changed(name: &str, column: Option<Column>) -> Result<Vec<Request>, TableError> {
     let columns = Request::columns(&[request()]).into_iter();
     let columns = columns.filter(|c| c.name != name).chain(column);
@@ -176,7 +176,7 @@ fn what_must_not_be_null_is_neither_null_nor_absent() {
     assert!(message("status", None).starts_with("no column `status`; the columns are: "));
     let wrong = message("sent_ns", Some(Column::text("sent_ns", [Some("soon")])));
     assert_eq!(wrong, "column `sent_ns` holds Utf8, not integers");
-    // Older tables lack columns that may be null; what is not declared is passed over.
+    // Older tables lack columns that may be null. Undeclared columns are ignored.
     assert_eq!(changed("http_status", None).unwrap()[0].http_status, None);
     let more = changed("", Some(Column::int("more", [Some(1)]))).unwrap();
     assert_eq!(more, [request()]);

@@ -1,8 +1,8 @@
 //! aiperf 0.13.0: the classes of `aiperf/metrics/types`, over records of requests that succeeded.
 //!
-//! Tokens are counted by a tokenizer of its own there, unless `--use-server-token-count` is
-//! given; here they are those of the rows. Tokens of the first chunk count as with
-//! `--per-chunk-usage` where the rows know them.
+//! aiperf counts tokens with its own tokenizer unless you pass `--use-server-token-count`. Here the
+//! counts are those of the rows. If the rows hold the tokens of the first chunk, they count as
+//! under `--per-chunk-usage`.
 
 use super::figures::{Bounds, Described, List, ms};
 use crate::metrics::Timing;

@@ -31,7 +31,7 @@ impl Tool {
         }
     }
 
-    /// Returns the tool of a word.
+    /// Returns the tool with this word.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tool| tool.word() == word)
     }
@@ -47,14 +47,14 @@ impl Tool {
     }
 }
 
-/// Bounds for goodput, ms. Which metric of a tool a bound is compared with is the tool's choice.
+/// Bounds for goodput, ms. Each tool decides which of its metrics a bound applies to.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bounds {
-    /// On the time to the first token.
+    /// The bound on the time to the first token.
     pub ttft_ms: Option<f64>,
-    /// On the time per output token.
+    /// The bound on the time per output token.
     pub tpot_ms: Option<f64>,
-    /// On the end-to-end latency.
+    /// The bound on the end-to-end latency.
     pub e2e_ms: Option<f64>,
 }
 
@@ -63,7 +63,8 @@ impl Bounds {
         self.ttft_ms.is_some() || self.tpot_ms.is_some() || self.e2e_ms.is_some()
     }
 
-    /// Whether every bounded value is within its bound; `None` if one of them is undefined.
+    /// Returns whether every bounded value is within its bound, or `None` if one of them is
+    /// undefined.
     pub(super) fn met(
         &self,
         ttft: Option<f64>,
@@ -88,18 +89,18 @@ impl Bounds {
 /// A figure as a tool would print it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// Its name in the tool's own result file, parts of a nested one joined by `_`.
+    /// The name in the tool's own result file. The parts of a nested name are joined by `_`.
     pub name: String,
     /// The unit.
     pub unit: &'static str,
-    /// The tool's formula in the columns of the rows.
+    /// The tool's formula, in terms of the columns of the rows.
     pub formula: &'static str,
-    /// The value; `None` where nothing enters it.
+    /// The value; `None` if no data enters it.
     pub value: Option<f64>,
 }
 
-/// Returns the figures of a tool over the measured requests of a cell, in the order of its own
-/// output. Names, units and formulas depend on the tool alone, also without requests.
+/// Returns the figures of a tool over the measured requests of a cell, in the order of the tool's
+/// output. Names, units and formulas depend only on the tool; they are the same without requests.
 pub fn figures(tool: Tool, timings: &[Timing<'_>], bounds: &Bounds) -> Vec<Figure> {
     let mut list = List::default();
     match tool {
@@ -111,7 +112,7 @@ pub fn figures(tool: Tool, timings: &[Timing<'_>], bounds: &Bounds) -> Vec<Figur
     list.0
 }
 
-/// The figures made so far.
+/// The figures so far.
 #[derive(Default)]
 pub(super) struct List(Vec<Figure>);
 
@@ -131,7 +132,7 @@ impl List {
         });
     }
 
-    /// Puts the busiest second, of requests that each end at a time.
+    /// Adds the peaks of the busiest second. Each span is a request and the time at which it ends.
     pub(super) fn put_peaks<'a>(
         &mut self,
         spans: impl Iterator<Item = (&'a Timing<'a>, i64)> + Clone,
@@ -196,13 +197,13 @@ impl Described {
     }
 }
 
-/// A span, ms; `None` if an end of it is.
+/// Returns a span in ms, or `None` if one of its ends is `None`.
 pub(super) fn ms(from: Option<i64>, to: Option<i64>) -> Option<f64> {
     Some((to? - from?) as f64 / 1e6)
 }
 
-/// From when the first request was to be sent to when the last was over, failed ones among them,
-/// s: what tools take that keep one clock around the whole run.
+/// Returns the seconds from the scheduled start of the first request to the end of the last, failed
+/// requests included. Tools that keep one clock around the whole run use this span.
 pub(super) fn around_all(timings: &[Timing<'_>]) -> Option<f64> {
     let from = timings
         .iter()
@@ -212,9 +213,9 @@ pub(super) fn around_all(timings: &[Timing<'_>]) -> Option<f64> {
     ms(from, to).map(|ms| ms / 1e3).filter(|s| *s > 0.0)
 }
 
-/// The busiest second, by the algorithm that vLLM and SGLang share: whole seconds counted from
-/// the first start; a chunk is taken for a token, and a request is in flight in every second it
-/// touches. Returns chunks and requests.
+/// Returns the chunks and the requests of the busiest second, by the algorithm that vLLM and SGLang
+/// share. Whole seconds count from the first start. A chunk counts as a token, and a request is in
+/// flight in every second it touches.
 fn peaks<'a>(spans: impl Iterator<Item = (&'a Timing<'a>, i64)> + Clone) -> Option<(f64, f64)> {
     let start = |t: &Timing<'_>| t.request.sent_ns;
     let from = spans.clone().filter_map(|(t, _)| start(t)).min()?;

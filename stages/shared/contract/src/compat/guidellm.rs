@@ -1,8 +1,8 @@
 //! guidellm 0.8.1: `schemas/base/request_stats.py`, `schemas/base/statistics.py` and
-//! `benchmark/schemas/metrics.py`, successful requests.
+//! `benchmark/schemas/metrics.py`, over successful requests.
 //!
-//! The window of the rates is taken from the first `sent_ns` to the last `done_ns` of successful
-//! requests: the whole of a run without warm-up and cool-down.
+//! The window of the rates runs from the first `sent_ns` to the last `done_ns` of successful
+//! requests. That is the whole of a run without warm-up and cool-down.
 
 use super::figures::{Bounds, List, ms};
 use crate::metrics::Timing;
@@ -10,7 +10,7 @@ use crate::words::TokenSource;
 
 struct Stats<'a> {
     timing: &'a Timing<'a>,
-    /// The usage, else the number of chunks with text.
+    /// The usage, or the number of chunks with text if the usage is missing.
     tokens: Option<i64>,
     ttft: Option<f64>,
     itl: Option<f64>,
@@ -82,7 +82,7 @@ pub(super) fn figures(list: &mut List, timings: &[Timing<'_>], bounds: &Bounds) 
         "ok requests ÷ the window, ends within 0.1 ms merged",
         window.and_then(|window| mean_rate(ends(&|_| true), window)),
     );
-    // Undetermined requests count neither way; failed ones count as not conforming.
+    // Undecided requests are left out; failed requests count as not conforming.
     let verdicts: Vec<Option<bool>> = stats
         .iter()
         .map(|s| bounds.met(s.ttft, s.itl, s.latency))
@@ -140,7 +140,7 @@ pub(super) fn figures(list: &mut List, timings: &[Timing<'_>], bounds: &Bounds) 
             "ms",
             "(last_token_ns − first_token_ns) ÷ (output tokens − 1), one value a request, weighted by output \
              tokens − 1",
-            // A request without a first token is within the range from its end alone.
+            // A request without a first token is in the range only at its end.
             stats
                 .iter()
                 .map(|s| {
@@ -179,9 +179,9 @@ pub(super) fn figures(list: &mut List, timings: &[Timing<'_>], bounds: &Bounds) 
     }
 }
 
-/// Events a second by `DistributionSummary.rate_distribution_from_timings`: moments within 0.1 ms
-/// of the first of a group are merged into it, and the mean weighs every rate by its stretch, so
-/// that the number of events over the window remains. Times in ns.
+/// Returns the events per second, as `DistributionSummary.rate_distribution_from_timings` computes
+/// them. Times are in ns. Moments within 0.1 ms of the first of a group are merged into it. The
+/// mean weights every rate by its duration, so the result is the number of events over the window.
 fn mean_rate(events: Vec<i64>, (from, to): (i64, i64)) -> Option<f64> {
     const THRESHOLD: i64 = 100_000;
     let count = events.len() as f64;
@@ -198,12 +198,12 @@ fn mean_rate(events: Vec<i64>, (from, to): (i64, i64)) -> Option<f64> {
     (merged.len() > 1).then(|| count / ((last - first) as f64 / 1e9))
 }
 
-/// Values and weights in ascending order of values, the weights adding up to 1.
+/// Values with weights, in ascending order of values. The weights add up to 1.
 struct Weighted(Vec<(f64, f64)>);
 
 impl Weighted {
     fn of(values: Vec<(f64, f64)>) -> Self {
-        // Without any weight every value counts alike.
+        // If all weights are zero, the tool weights all values equally.
         let some = values.iter().map(|(_, w)| w).sum::<f64>() > 1e-6;
         let mut kept: Vec<(f64, f64)> = if some {
             values.into_iter().filter(|(_, w)| *w > 0.0).collect()
@@ -211,7 +211,7 @@ impl Weighted {
             Vec::new()
         };
         kept.sort_by(|a, b| a.0.total_cmp(&b.0));
-        // Equal values are one value there, which decides how the shares below add up.
+        // The tool merges equal values, which affects how the shares below add up.
         kept.dedup_by(|next, first| {
             let equal = next.0 == first.0;
             if equal {
@@ -239,10 +239,10 @@ impl Weighted {
         )
     }
 
-    /// The smallest value up to which at least this share lies: no interpolation.
+    /// The smallest value whose cumulative share reaches `q`, without interpolation.
     fn quantile(&self, q: f64) -> Option<f64> {
         let mut share = 0.0;
-        // The sum of many shares may miss the very quantile by rounding.
+        // By rounding, the sum of many shares may stay below the last quantile.
         let reached = self.0.iter().find(|(_, w)| {
             share += w;
             share >= q

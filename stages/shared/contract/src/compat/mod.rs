@@ -1,9 +1,9 @@
-//! The figures other load generators would print, recomputed from the rows of a cell.
+//! The figures that other load generators would print, recomputed from the rows of a cell.
 //!
-//! One file for each tool, its formulas as read in its source, under its own names. What a tool
-//! takes from events that carry no text (a role, a finish reason, the usage) is not in the rows;
-//! each file says what stands in for it. What a tool prints as 0 for want of values is undefined
-//! here.
+//! Each tool has one file, with the formulas read from its source, under the tool's own names. The
+//! rows do not hold what a tool takes from events without text (a role, a finish reason, the
+//! usage); each file states what replaces it. Where a tool prints 0 because it has no values, the
+//! figure is undefined here.
 
 mod aiperf;
 mod figures;

@@ -1,7 +1,7 @@
 //! SGLang 0.5.23: `calculate_metrics` of `sglang/benchmark/serving.py` and `goodput.py`.
 //!
-//! There the latency ends with the last line, `[DONE]` or the usage; `done_ns` is that moment.
-//! Connecting is part of a request there; here connections are open before.
+//! In SGLang the latency ends with the last line, `[DONE]` or the usage; `done_ns` is that moment.
+//! SGLang's requests include connecting; here, connections are open before the request.
 
 use super::figures::{Bounds, Described, List, around_all, ms};
 use crate::metrics::Timing;
@@ -20,7 +20,7 @@ impl Output {
         let told = r
             .output_tokens
             .filter(|_| r.tokens_source == Some(TokenSource::Usage));
-        // A whole answer's TTFT is its latency; a stream without text has a TTFT of 0.
+        // The TTFT of an unstreamed answer is its latency. A stream without text has a TTFT of 0.
         let untold = if r.chunks.is_none() { latency } else { 0.0 };
         Some(Self {
             ttft: ms(r.sent_ns, r.first_token_ns).unwrap_or(untold),

@@ -1,5 +1,5 @@
-//! Against vectors made by the tools' own functions from the same rows: `vectors.py` beside
-//! `vectors.json` says which.
+//! Tests against vectors that the tools' own functions computed from the same rows. `vectors.py`
+//! beside `vectors.json` lists these functions.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 //! `vllm bench serve` 0.33.0: `calculate_metrics` of `vllm/benchmarks/serve.py` over the outputs
 //! of `vllm/benchmarks/lib/endpoint_request_func.py`.
 //!
-//! There an event with `choices` is a chunk even without text; the rows hold those with text.
-//! So against a server that ends with an empty event, the tool itself would have one interval
-//! more a request, and an end-to-end latency that ends with it.
+//! In vLLM an event with `choices` is a chunk even without text; the rows hold only events with
+//! text. Against a server that ends with an empty event, the tool itself has one more interval per
+//! request, and its end-to-end latency ends with that event.
 
 use super::figures::{Bounds, Described, List, around_all, ms};
 use crate::metrics::Timing;
@@ -20,7 +20,7 @@ impl Output {
         Self {
             ttft: ms(r.sent_ns, r.first_token_ns),
             latency: ms(r.sent_ns, r.last_token_ns),
-            // An answer without a count is one token where there is no tokenizer.
+            // Without a count and without a tokenizer, an answer counts as one token.
             tokens: r.output_tokens.filter(|n| *n > 0).unwrap_or(1),
         }
     }
@@ -32,7 +32,7 @@ impl Output {
 }
 
 pub(super) fn figures(list: &mut List, timings: &[Timing<'_>], bounds: &Bounds) {
-    // An answer without any chunk is a failure there.
+    // vLLM counts an answer without any chunk as failed.
     let completed = |t: &&Timing<'_>| {
         t.request.is_ok() && (t.request.first_token_ns.is_some() || t.request.chunks.is_none())
     };
@@ -42,7 +42,7 @@ pub(super) fn figures(list: &mut List, timings: &[Timing<'_>], bounds: &Bounds) 
     let rate = |count: f64| duration.map(|s| count / s);
     let prompts: i64 = ok.iter().filter_map(|t| t.request.prompt_tokens).sum();
     let tokens: i64 = outputs.iter().map(|o| o.tokens).sum();
-    // With one token or none, TPOT is taken as 0, which any bound admits.
+    // With one token or none, vLLM takes TPOT as 0, which any bound admits.
     let good = outputs.iter().filter(|o| {
         let tpot = if o.tokens > 1 { o.tpot() } else { Some(0.0) };
         bounds.met(o.ttft, tpot, o.latency) == Some(true)
