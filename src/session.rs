@@ -72,7 +72,7 @@ impl Session {
     /// if nothing is left to execute.
     ///
     /// # Errors
-    /// As [`Self::plan`].
+    /// Same as [`Self::plan`].
     pub(crate) fn plan_to_run<'a>(
         &'a self,
         store: &'a Store,

@@ -1,5 +1,5 @@
-//! The store's speed: hashing against `blake3` itself and the `b3sum` binary, commits, and
-//! the lookups of a plan of 10,000 cells. `cargo bench -p artifacts`; sizes in MiB may follow.
+//! The store's speed: hashing against `blake3` itself and the `b3sum` binary, commits, and the lookups of a plan of
+//! 10,000 cells. Run it with `cargo bench -p artifacts`; a size in MiB may follow.
 #![expect(clippy::print_stdout, reason = "a bench reports on the terminal")]
 
 use std::fs;

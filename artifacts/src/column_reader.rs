@@ -1,8 +1,7 @@
-//! Some columns of a stored table, batch by batch: for tables of many rows of which little is wanted.
+//! Reads some columns of a stored table, batch by batch. For tables with many rows, when only a few columns are needed.
 //!
-//! Every byte of the object is hashed, and of no more than the wanted columns is anything kept: the
-//! rest passes through a buffer that fits a processor's cache. Text comes as codes, so that a
-//! question about it is asked once for each different word.
+//! Every byte of the object is hashed, but only the requested columns are kept. The rest passes through a buffer that
+//! fits into a processor's cache. Text comes as codes, so that a closure over text runs once per distinct value.
 
 use std::fs::File;
 use std::ops::Range;
@@ -25,7 +24,7 @@ use parquet::file::reader::{ChunkReader, Length};
 use crate::table::unreadable;
 use crate::{Digest, InPlace, Store, Table, TableError, untrusted};
 
-/// Rows decoded at once: their columns stay in a processor's cache until they are used.
+/// Rows decoded at once: few enough that their columns stay in a processor's cache until they are used.
 const BATCH: usize = 1 << 14;
 
 /// Reads some columns of a table in a store.
@@ -36,16 +35,16 @@ pub struct ColumnReader {
 }
 
 impl ColumnReader {
-    /// Opens a table for those of the named columns that are there; its bytes are checked against its digest.
+    /// Opens a table to read those of the named columns that exist. Checks its bytes against its digest.
     ///
     /// # Errors
-    /// If the object is missing or damaged, or no Parquet file.
+    /// If the object is missing, damaged or not a Parquet file.
     pub fn open(store: &Store, digest: &Digest, columns: &[&str]) -> Result<Self, TableError> {
         let kept = Kept::read(store, digest, |footer| footer.ranges(columns))?;
         Self::over(kept, columns).map_err(unreadable)
     }
 
-    /// From here on only bytes are used that were hashed, the footer among them.
+    /// From here on, only hashed bytes are used, including the footer.
     fn over(kept: Kept, columns: &[&str]) -> Result<Self, ParquetError> {
         untrusted::guarded(|| Self::over_untrusted(kept, columns))
     }
@@ -78,12 +77,12 @@ impl ColumnReader {
         })
     }
 
-    /// Returns the number of rows of the table.
+    /// Returns the table's number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Returns the names of the table's columns, those that are not read among them.
+    /// Returns the names of all the table's columns, including those that are not read.
     pub fn names(&self) -> &[String] {
         &self.names
     }
@@ -92,7 +91,7 @@ impl ColumnReader {
 impl Iterator for ColumnReader {
     type Item = Result<ColumnBatch, TableError>;
 
-    /// Returns the next rows, in the order of the table.
+    /// Returns the next rows, in table order.
     fn next(&mut self) -> Option<Self::Item> {
         let next =
             untrusted::guarded(|| self.batches.next().transpose().map_err(ParquetError::from));
@@ -127,7 +126,7 @@ impl ColumnBatch {
         self.0.ints(column)
     }
 
-    /// Returns a column of truth values.
+    /// Returns a column of Boolean values.
     ///
     /// # Errors
     /// If the column holds something else.
@@ -135,11 +134,10 @@ impl ColumnBatch {
         self.0.booleans(column)
     }
 
-    /// Returns for each row what `of` makes of its text; it is asked once for each different word,
-    /// and must give the same each time.
+    /// Returns the value of `of` for each row's text. Calls `of` once per distinct text, so it must be deterministic.
     ///
     /// # Errors
-    /// If the column holds something else than text.
+    /// If the column holds anything other than text.
     pub fn of_each_text<T: Copy>(
         &self,
         column: &str,
@@ -171,7 +169,7 @@ impl ColumnBatch {
     }
 }
 
-/// Returns the schema with text as codes into a dictionary, as Parquet mostly has it.
+/// Returns the schema with text columns as dictionary codes, the usual form in Parquet.
 fn coded(schema: &Schema) -> Schema {
     let field = |field: &Arc<arrow_schema::Field>| match field.data_type() {
         DataType::Utf8 => {
@@ -183,11 +181,10 @@ fn coded(schema: &Schema) -> Schema {
     Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>())
 }
 
-/// What the end of a Parquet file says about the rest. It is read before the file is hashed, so nothing in it
-/// is believed but where bytes may be wanted.
+/// The footer of a Parquet file. It is read before the file is hashed, so it is trusted only to find the bytes to keep.
 pub(crate) struct Footer {
     pub(crate) metadata: ParquetMetaData,
-    /// The file's length and the footer's own, in bytes.
+    /// The lengths of the file and of the footer, in bytes.
     length: u64,
     size: u64,
 }
@@ -204,13 +201,13 @@ impl Footer {
         })
     }
 
-    /// Returns where the columns lie, in each row group, and the footer itself.
+    /// Returns the byte ranges of the columns in each row group, and of the footer.
     fn ranges(&self, columns: &[&str]) -> Vec<Range<u64>> {
         self.ranges_of(|_, column| columns.contains(&column))
     }
 
-    /// Returns where those columns of row groups lie that are wanted, and the footer itself: ranges that
-    /// ascend, as few as possible.
+    /// Returns the byte ranges of the wanted columns and row groups, and of the footer: ascending, and as few as
+    /// possible.
     pub(crate) fn ranges_of(&self, wanted: impl Fn(usize, &str) -> bool) -> Vec<Range<u64>> {
         let groups = self.metadata.row_groups().iter().enumerate();
         let chunks = groups.flat_map(|(n, group)| group.columns().iter().map(move |c| (n, c)));
@@ -233,7 +230,7 @@ impl Footer {
     }
 }
 
-/// Returns where a column's pages lie in the file; `None` if what is said of it makes no sense.
+/// Returns the byte range of a column's pages; `None` if its metadata is inconsistent.
 fn place(chunk: &ColumnChunkMetaData) -> Option<Range<u64>> {
     let start = chunk
         .dictionary_page_offset()
@@ -245,15 +242,16 @@ fn place(chunk: &ColumnChunkMetaData) -> Option<Range<u64>> {
     Some(start..start.checked_add(length)?)
 }
 
-/// The kept parts of a file, each with where it starts.
+/// The kept parts of a file, each with its offset.
 pub(crate) struct Kept {
     length: u64,
     parts: Vec<(u64, Bytes)>,
 }
 
 impl Kept {
-    /// Reads parts of an object in a store, and hashes all of it. The footer says which bytes to keep; if it
-    /// cannot be read, hashing tells whether the object is damaged or was never a table, so its error waits.
+    /// Reads parts of an object in a store, and hashes all of it. The footer determines which bytes to keep. An
+    /// unreadable footer is reported only after hashing, which shows whether the object is damaged or was never a
+    /// table.
     pub(crate) fn read(
         store: &Store,
         digest: &Digest,
@@ -274,7 +272,7 @@ impl Kept {
         })
     }
 
-    /// Returns what is kept from a place on, to the end of its part.
+    /// Returns the kept bytes from an offset to the end of its part.
     fn from(&self, start: u64) -> Result<Bytes, ParquetError> {
         let within = |(at, part): &(u64, Bytes)| {
             let skip = usize::try_from(start.checked_sub(*at)?).ok()?;
@@ -323,7 +321,7 @@ mod tests {
     use super::*;
     use crate::Column;
 
-    /// More rows than a batch holds; words, numbers and truth values, some of them null.
+    /// More rows than fit into a batch: words, numbers and Boolean values, with nulls.
     fn sample() -> Table {
         let rows = || 0..BATCH as i64 + 5;
         let word = |row| (row % 7 != 3).then_some(if row % 5 == 0 { "timeout" } else { "ok" });
@@ -347,7 +345,7 @@ mod tests {
 
     type Read = (Vec<Option<i64>>, Vec<Option<bool>>, Vec<usize>, Vec<usize>);
 
-    /// Reads everything: integers, truth values, and how long each text is (0 if null).
+    /// Reads everything: integers, Boolean values, and the length of each text (0 if null).
     fn read(store: &Store, digest: &Digest) -> Read {
         let (mut ints, mut flags, mut lengths, mut constant) = Read::default();
         let length = |word: Option<&str>| word.map_or(0, str::len);
@@ -428,7 +426,7 @@ mod tests {
             .unwrap()
             .unwrap();
         assert_eq!(batch.ints("nothing").unwrap().get(1), None);
-        // Not read is as good as not there.
+        // A column that was not requested reads like a missing one.
         assert!(
             batch
                 .of_each_text("word", |word| word.is_none())

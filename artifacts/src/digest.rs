@@ -1,7 +1,7 @@
 //! The identity of an artifact: the BLAKE3 digest of its bytes.
 //!
-//! A digest is written with its algorithm, `b3:` and 64 hexadecimal digits, which also keeps
-//! YAML and JSON readers from taking one for a number.
+//! A digest is written as its algorithm, `b3:`, and 64 hexadecimal digits. The prefix also keeps YAML and JSON readers
+//! from parsing a digest as a number.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ impl Digest {
         Self(*blake3::hash(bytes).as_bytes())
     }
 
-    /// Returns the digest of a file's bytes, read a piece at a time.
+    /// Returns the digest of a file's bytes, read in chunks.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -28,7 +28,7 @@ impl Digest {
         Ok(Self::from_bytes(*hasher.finalize().as_bytes()))
     }
 
-    /// Wraps 32 bytes that already are a digest.
+    /// Wraps 32 bytes that are already a digest.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -43,18 +43,18 @@ impl Digest {
         blake3::Hash::from_bytes(self.0).to_hex().to_string()
     }
 
-    /// Returns a form for people: `b3:` and the first 12 hexadecimal digits.
+    /// Returns a short form for display: `b3:` and the first 12 hexadecimal digits.
     pub fn short(&self) -> String {
         format!("b3:{}", &self.hex()[..12])
     }
 }
 
-/// Computes the digest of bytes that come piece by piece.
+/// Computes the digest of bytes that arrive in chunks.
 #[derive(Debug, Default)]
 pub struct Hasher(blake3::Hasher);
 
 impl Hasher {
-    /// Takes in the next bytes.
+    /// Adds the next bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
@@ -103,7 +103,8 @@ impl FromStr for Digest {
             return Err(wrong());
         };
         let pairs: &[[u8; 2]; 32] = pairs.try_into().map_err(|_| wrong())?;
-        // A lock of many cells is mostly digests: their digits are looked up, and checked once at the end.
+        // A lock of many cells is mostly digests. So the digits come from a lookup table, and one check at the end
+        // covers all of them.
         let mut faults = 0;
         let bytes = pairs.map(|[high, low]| {
             let (high, low) = (DIGITS[usize::from(high)], DIGITS[usize::from(low)]);
@@ -118,7 +119,7 @@ impl FromStr for Digest {
     }
 }
 
-/// A bit that the value of no hexadecimal digit has.
+/// A bit that no hexadecimal digit's value has.
 const NO_DIGIT: u8 = 0x80;
 
 /// The value of each byte as a hexadecimal digit in either case; [`NO_DIGIT`] for other bytes.

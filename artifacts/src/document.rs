@@ -1,11 +1,11 @@
-//! Documents: JSON artifacts, and the values within that a report can name.
+//! Documents: JSON artifacts, and the values in them that a report can name.
 
 use serde_json::Value as Json;
 
 use crate::Scalar;
 
-/// Returns the value of a document at a path of keys and indices joined by full stops
-/// (`settings.workloads.0.name`). A key may itself hold full stops if no shorter one leads on.
+/// Returns the value of a document at a path of keys and indices joined by full stops (`settings.workloads.0.name`). A
+/// key may contain full stops if no shorter key matches.
 pub fn at_path<'a>(document: &'a Json, path: &str) -> Option<&'a Json> {
     if path.is_empty() {
         return Some(document);

@@ -1,6 +1,6 @@
 //! The action key: the identity of a cell's recipe, known before the cell runs.
 //!
-//! Kept apart from [`Digest`], the identity of bytes that came out.
+//! It is distinct from [`Digest`], the identity of output bytes.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
-//! Digests of files that others own, remembered by what the file system says of them.
+//! Remembered digests of files that the store does not own, matched by their file-system metadata.
 //!
-//! Derived data: whoever deletes the file of a store that holds them makes the next plan hash again.
+//! Derived data: if the store's file of digests is deleted, the next plan hashes these files again.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
@@ -13,16 +13,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::Digest;
 
-/// The file of a store, beside its objects.
+/// The file's name in the store, next to the objects.
 const FILE: &str = "known-files.json";
 
-/// Smaller files are hashed as quickly as they are looked up.
+/// Hashing a smaller file is as fast as looking it up.
 const WORTHWHILE: u64 = 1 << 20;
 
-/// A file changed less than so many nanoseconds ago may change again within one tick of the clock that stamps it.
+/// A file changed less than this many nanoseconds ago may change again within one tick of the file system's clock.
 const SETTLED_NS: i128 = 2_000_000_000;
 
-/// What tells that a file is still the one that was hashed.
+/// The metadata that shows whether a file is still the one that was hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FileStamp {
     device: u64,
@@ -46,7 +46,7 @@ impl FileStamp {
     /// Returns whether the file is large enough to be remembered, and last changed long enough ago.
     #[expect(
         clippy::disallowed_methods,
-        reason = "ages of files are compared with the clock that stamped them"
+        reason = "file ages are measured with the clock that sets their timestamps"
     )]
     fn is_worthwhile(&self) -> bool {
         let now = SystemTime::now()
@@ -57,20 +57,20 @@ impl FileStamp {
     }
 }
 
-/// The digest of a file, and what to remember it by.
+/// A file's digest, and the stamp to remember it by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileDigest {
-    /// The digest of its bytes.
+    /// The digest of the file's bytes.
     pub digest: Digest,
-    /// `None` of a file that is small, or that may still change unseen.
+    /// `None` if the file is small or may still change unnoticed.
     pub stamp: Option<FileStamp>,
 }
 
 impl FileDigest {
-    /// Hashes a regular file of at most so many bytes, a piece at a time.
+    /// Hashes a regular file of at most `most_bytes` bytes, in chunks.
     ///
     /// # Errors
-    /// If it cannot be read, is larger, is no regular file, or changes while it is read.
+    /// If the file cannot be read, is larger, is not a regular file, or changes while it is read.
     pub fn of(path: &Path, most_bytes: u64) -> io::Result<Self> {
         let stamp = stamp(path, most_bytes)?;
         let digest = Digest::of_file(path)?;
@@ -84,7 +84,7 @@ impl FileDigest {
     }
 }
 
-/// The stamp of a regular file: a FIFO would wait for ever, and a device has no end.
+/// Returns the stamp of a regular file. Reading a FIFO could block for ever, and a device has no end.
 fn stamp(path: &Path, most_bytes: u64) -> io::Result<FileStamp> {
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() {
@@ -104,16 +104,16 @@ fn stamp(path: &Path, most_bytes: u64) -> io::Result<FileStamp> {
 pub struct KnownFiles(BTreeMap<PathBuf, (FileStamp, Digest)>);
 
 impl KnownFiles {
-    /// Reads what the store in a folder remembers: nothing, if there is none or it cannot be read.
+    /// Reads the digests that the store in a folder remembers; empty if it has no such file or the file cannot be read.
     pub fn of_store(root: &Path) -> Self {
         let bytes = fs::read(root.join(FILE)).unwrap_or_default();
         Self(serde_json::from_slice(&bytes).unwrap_or_default())
     }
 
-    /// Returns the digest of a file: remembered if the file is as it was, else as [`FileDigest::of`].
+    /// Returns the digest of a file: the remembered one if the file is unchanged, otherwise that of [`FileDigest::of`].
     ///
     /// # Errors
-    /// As [`FileDigest::of`].
+    /// Same as [`FileDigest::of`].
     pub fn digest(&self, path: &Path, most_bytes: u64) -> io::Result<FileDigest> {
         let known = self.0.get(&std::path::absolute(path)?);
         let now = stamp(path, most_bytes)?;
@@ -126,7 +126,7 @@ impl KnownFiles {
         }
     }
 
-    /// Remembers digests for later processes, and forgets files that are gone.
+    /// Remembers digests for later processes, and forgets files that no longer exist.
     ///
     /// # Errors
     /// If the store cannot be written.
@@ -136,7 +136,7 @@ impl KnownFiles {
     ) -> io::Result<()> {
         let before = Self::of_store(root).0;
         let mut known = before.clone();
-        // A path that is no text is no key of JSON.
+        // A path that is not UTF-8 cannot be a JSON key.
         for (path, stamp, digest) in files.into_iter().filter(|f| f.0.to_str().is_some()) {
             known.insert(std::path::absolute(path)?, (stamp, digest));
         }
@@ -171,12 +171,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = large(folder.path());
         let stamp = FileStamp::of(&fs::metadata(&path).unwrap());
-        // A digest that no reading gives shows that nothing was read.
+        // This digest matches no real content, so returning it shows that the file was not read.
         let told = Digest::of(b"remembered");
         KnownFiles::remember(folder.path(), [(path.as_path(), stamp, told)]).unwrap();
         let known = KnownFiles::of_store(folder.path());
         assert_eq!(known.digest(&path, MOST).unwrap().digest, told);
-        // Other bytes of the same length, and the old time of change.
+        // Different bytes of the same length, and the old modification time.
         let modified = fs::metadata(&path).unwrap().modified().unwrap();
         fs::write(&path, vec![8; 2 << 20]).unwrap();
         File::open(&path).unwrap().set_modified(modified).unwrap();

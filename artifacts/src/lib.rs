@@ -1,8 +1,7 @@
 //! Bytes with names: digests, the content-addressed store, deterministic Parquet tables.
 //!
-//! This is the bottom of the workspace (`src → stages → pipeline → artifacts`). It knows
-//! nothing of experiments or stages; it keeps bytes safe, names them by what they are, and
-//! gives tables whose columns carry their units.
+//! This is the bottom of the workspace (`src → stages → pipeline → artifacts`). It knows nothing about experiments or
+//! stages. It stores bytes safely, names them by their content, and provides tables whose columns carry units.
 
 mod column_reader;
 mod digest;

@@ -1,26 +1,26 @@
-//! The headers of Parquet pages, walked before a page is read: the reader makes room for as many
-//! bytes as a header declares, and a header can declare 2 GiB over a page of ten bytes.
+//! Checks the headers of Parquet pages before a page is read. The reader allocates as many bytes as a header declares,
+//! and a header can declare 2 GiB for a page of ten bytes.
 //!
 //! A header is a Thrift struct in the compact protocol
-//! (<https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>): its field 2 is
-//! the size of the page uncompressed, its field 3 the size as it is in the file.
+//! (<https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>). Its field 2 is the page's
+//! uncompressed size, its field 3 the size in the file.
 
 use parquet::basic::Compression;
 
-/// What a byte of a compressed page can become at most: a copy in Snappy takes three bytes and gives
-/// at most 64.
+/// The most bytes that one byte of a compressed page can expand to: a Snappy copy takes three bytes and produces at
+/// most 64.
 const SNAPPY: u64 = 22;
 
-/// What a page can be larger by, however small it is: what precedes the first copy.
+/// The extra size allowed for any page, however small: the bytes before the first copy.
 const BESIDE: u64 = 64;
 
-/// How deep the structs of a header may lie in each other; three are usual.
+/// The greatest nesting depth of structs in a header; three is usual.
 const DEPTH: u32 = 16;
 
 /// Checks the headers of all pages of a column's chunk.
 ///
 /// # Errors
-/// If a header cannot be read, or a page declares more bytes than can come out of it.
+/// If a header cannot be read, or a page declares more bytes than it can expand to.
 pub(crate) fn check(mut chunk: &[u8], compression: Compression) -> Result<(), &'static str> {
     let factor = match compression {
         Compression::UNCOMPRESSED => 1,
@@ -44,7 +44,7 @@ pub(crate) fn check(mut chunk: &[u8], compression: Compression) -> Result<(), &'
     Ok(())
 }
 
-/// The type of what ends a struct.
+/// The field type that ends a struct.
 const STOP: u8 = 0;
 
 struct Header<'a> {
@@ -52,7 +52,7 @@ struct Header<'a> {
 }
 
 impl Header<'_> {
-    /// Reads a header to its end; returns the fields 2 and 3.
+    /// Reads a header to its end; returns fields 2 and 3.
     fn sizes(&mut self) -> Option<(i64, i64)> {
         let (mut full, mut kept) = (None, None);
         let mut id = 0;
@@ -70,7 +70,7 @@ impl Header<'_> {
         }
     }
 
-    /// Reads the head of a field: its type and number; the type is [`STOP`] where the struct ends.
+    /// Reads the head of a field, its type and number. The type is [`STOP`] at the end of the struct.
     fn field(&mut self, last: i64) -> Option<(u8, i64)> {
         let byte = self.byte()?;
         let (delta, kind) = (byte >> 4, byte & 0x0f);
@@ -113,14 +113,14 @@ impl Header<'_> {
                     self.skip(kind, depth)?;
                 }
             }
-            // No header has maps.
+            // Page headers contain no maps.
             _ => return None,
         }
         Some(())
     }
 
-    /// Skips an element of a list: a truth value is a byte there. Each takes at least one byte, so
-    /// that no count is larger than what is left.
+    /// Skips a list element; a Boolean takes one byte there. Each element takes at least one byte, so no valid count
+    /// exceeds the bytes left.
     fn element(&mut self, kind: u8, depth: u32) -> Option<()> {
         match kind {
             1 | 2 => self.byte().map(drop),
@@ -146,7 +146,7 @@ impl Header<'_> {
         None
     }
 
-    /// Reads a number in zigzag.
+    /// Reads a zigzag-encoded number.
     fn number(&mut self) -> Option<i64> {
         let value = self.varint()?;
         Some((value >> 1) as i64 ^ -((value & 1) as i64))

@@ -1,5 +1,5 @@
-//! Files that somebody else may have put there: a FIFO would wait for ever, a device has no end, and a
-//! size may be more than there is memory. Only regular files are read, links to them included.
+//! Opens files that another party may have placed. A FIFO could block for ever, a device has no end, and a size may
+//! exceed the memory. Only regular files are read, including through links.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -8,12 +8,12 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Opens a regular file; returns its size in bytes, too.
+/// Opens a regular file; returns it and its size in bytes.
 ///
 /// # Errors
-/// If it is not there, cannot be opened, or is something else.
+/// If the file is missing, cannot be opened, or is not a regular file.
 pub fn open(path: &Path) -> io::Result<(File, u64)> {
-    // Without waiting for somebody at the other end of a FIFO.
+    // Do not wait for a writer at the other end of a FIFO.
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     let opened = File::options().read(true).custom_flags(flags).open(path);
     // A socket cannot be opened at all.
@@ -31,10 +31,10 @@ pub fn open(path: &Path) -> io::Result<(File, u64)> {
     }
 }
 
-/// Reads a regular file into memory, up to the size that it has when it is opened.
+/// Reads a regular file into memory, up to the size it had when it was opened.
 ///
 /// # Errors
-/// As [`open`], or if there is not enough memory for it.
+/// Same as [`open`], or if memory runs out.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let (file, size) = open(path)?;
     let mut bytes = Vec::new();
@@ -50,7 +50,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// Reads a regular file of text.
 ///
 /// # Errors
-/// As [`read`], or if it is not UTF-8.
+/// Same as [`read`], or if the text is not UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
     let not_text = |_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8");
     String::from_utf8(read(path)?).map_err(not_text)

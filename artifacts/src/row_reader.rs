@@ -1,5 +1,5 @@
-//! Some rows of a stored table, for a page of one that is too large to be held: of the file only the row
-//! groups are kept in which they lie.
+//! Reads some rows of a stored table, to show one page of a table too large for memory. Only the row groups that
+//! contain the rows are kept.
 
 use std::ops::Range;
 
@@ -17,11 +17,11 @@ use crate::table::unreadable;
 use crate::{Digest, Store, Table, TableError, schemas, untrusted};
 
 impl Table {
-    /// Reads rows of a table in a store, half-open and as far as there are such rows; also returns how many
-    /// rows the table has. The object's bytes are checked against its digest, all of them.
+    /// Reads a half-open range of rows of a table in a store, clipped to the table's end. Also returns the table's
+    /// number of rows. Checks all of the object's bytes against its digest.
     ///
     /// # Errors
-    /// If the object is missing or damaged, or no Parquet file.
+    /// If the object is missing, damaged or not a Parquet file.
     pub fn read_rows(
         store: &Store,
         digest: &Digest,
@@ -63,7 +63,7 @@ fn read(kept: Kept, rows: &Range<usize>) -> Result<(Table, usize), ParquetError>
     Ok((Table::of(batch.with_schema(schema)?), all))
 }
 
-/// Returns the row groups in which rows lie.
+/// Returns the row groups that contain the rows.
 fn groups_of(metadata: &ParquetMetaData, rows: &Range<usize>) -> Range<usize> {
     let (mut at, mut groups) = (0, 0..0);
     for group in 0..metadata.num_row_groups() {

@@ -1,4 +1,4 @@
-//! One value: of a table, an axis or a parameter.
+//! A single value of a table, an axis or a parameter.
 
 use std::fmt;
 
@@ -21,7 +21,8 @@ pub enum Scalar {
     Text(String),
 }
 
-/// By hand: the derived one tries each variant in turn and writes an error for each that does not fit.
+/// Written by hand, because the derived implementation tries each variant in turn and builds an error for each
+/// mismatch.
 impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Value;
@@ -49,7 +50,7 @@ impl<'de> Deserialize<'de> for Scalar {
                 Ok(Scalar::Int(value))
             }
 
-            // Beyond the signed integers a number is read as a double, as JSON readers do.
+            // A number beyond the signed 64-bit range is read as a double, as JSON readers do.
             fn visit_u64<E>(self, value: u64) -> Result<Scalar, E> {
                 Ok(i64::try_from(value).map_or(Scalar::Float(value as f64), Scalar::Int))
             }

@@ -1,5 +1,5 @@
-//! Schemas in memory: the tables of one kind share one. A study has thousands of small tables with
-//! the same columns, whose names, units and meanings are larger than their values.
+//! Shares schemas in memory between tables of one kind. A study has thousands of small tables with the same columns,
+//! whose names, units and meanings are larger than their values.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arrow_schema::{Schema, SchemaRef};
 
-/// How many schemas are known at once. A program has some dozens; files of somebody else may have any.
+/// The most schemas to remember. A program has a few dozen; foreign files may have any number.
 const MOST: usize = 1024;
 
 type Known = HashMap<u64, Weak<Schema>>;
 
 static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
 
-/// Returns the schema that equals this one and is in use already, else this one.
+/// Returns an equal schema that is already in use, or this one.
 pub(crate) fn shared(schema: SchemaRef) -> SchemaRef {
     let mut hasher = DefaultHasher::new();
     for field in schema.fields() {

@@ -1,10 +1,9 @@
 //! Tables of typed columns with units, and their deterministic Parquet bytes.
 //!
-//! A [`Table`] is small enough to hold in memory (streamed tables are written row group by
-//! row group elsewhere). Equal tables give equal bytes: fixed writer settings, no clock, no
-//! host name. The unit of a column is in the field's metadata under `unit`, its meaning
-//! under `description`, what its ratios are of under `numerator` and `denominator`; table-wide notes
-//! are in the schema's metadata.
+//! A [`Table`] is small enough to hold in memory (streamed tables are written row group by row group elsewhere). Equal
+//! tables give equal bytes: the writer settings are fixed, and no clock or host name enters. A field's metadata has the
+//! column's unit under `unit`, its meaning under `description`, and the parts of a ratio under `numerator` and
+//! `denominator`. The schema's metadata has table-wide notes.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -39,12 +38,12 @@ pub enum ColumnData {
     Bool(Vec<Option<bool>>),
 }
 
-/// What the values of a column of ratios are made of.
+/// The two things that a column of ratios compares.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// What is divided, for instance `batched`.
+    /// The dividend, for example `batched`.
     pub numerator: String,
-    /// The base, for instance `serial`.
+    /// The base, for example `serial`.
     pub denominator: String,
 }
 
@@ -57,13 +56,13 @@ impl fmt::Display for Ratio {
 /// A named column with its unit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// The name, one spelling everywhere.
+    /// The name, spelled the same everywhere.
     pub name: String,
     /// The unit (`ms`, `tok/s`, `1` for a ratio); `None` where a unit makes no sense.
     pub unit: Option<String>,
-    /// What the column means, and what null means in it.
+    /// The column's meaning, including the meaning of null.
     pub description: Option<String>,
-    /// What is over what, if the values are ratios of two things compared.
+    /// The numerator and denominator, if the values are ratios of two compared things.
     pub ratio: Option<Ratio>,
     /// The values.
     pub data: ColumnData,
@@ -102,7 +101,7 @@ impl Column {
         )
     }
 
-    /// Makes a column of truth values.
+    /// Makes a column of Boolean values.
     pub fn boolean(
         name: impl Into<String>,
         values: impl IntoIterator<Item = Option<bool>>,
@@ -110,10 +109,10 @@ impl Column {
         Self::new(name, ColumnData::Bool(values.into_iter().collect()))
     }
 
-    /// Makes a column from scalars of one type (integers widen to doubles where both occur).
+    /// Makes a column from scalars of one type. Integers widen to doubles if both occur.
     ///
     /// # Errors
-    /// If text, truth values and numbers are mixed.
+    /// If text, Boolean values and numbers are mixed.
     pub fn from_scalars(name: impl Into<String>, values: &[Scalar]) -> Result<Self, TableError> {
         let name = name.into();
         let some = |pick: fn(&Scalar) -> bool| values.iter().any(pick);
@@ -179,7 +178,7 @@ impl Column {
         self
     }
 
-    /// States what is over what.
+    /// States the numerator and denominator.
     #[must_use]
     pub fn over(mut self, numerator: impl Into<String>, denominator: impl Into<String>) -> Self {
         self.ratio = Some(Ratio {
@@ -198,7 +197,7 @@ impl Column {
         }
     }
 
-    /// Returns the column with its name, type, unit and meaning, and no rows.
+    /// Returns the column with its name, type, unit and meaning, but no rows.
     pub(crate) fn without_values(&self) -> Self {
         let data = match &self.data {
             ColumnData::Int(_) => ColumnData::Int(Vec::new()),
@@ -252,7 +251,7 @@ impl Column {
     }
 }
 
-/// A table cannot be built, read or asked as it was.
+/// A table cannot be built or read, or a request does not fit it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableError {
     message: String,
@@ -260,7 +259,7 @@ pub struct TableError {
 }
 
 impl TableError {
-    /// Says what is wrong.
+    /// Makes an error with this message.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -268,12 +267,12 @@ impl TableError {
         }
     }
 
-    /// Returns whether the table is sound and only lacks the column that was asked for.
+    /// Returns whether the table is sound and only lacks the requested column.
     pub fn lacks_column(&self) -> bool {
         self.lacks_column
     }
 
-    /// Says that a table of the columns `names` has none of this name.
+    /// Makes the error for a missing column; `names` are the table's columns.
     pub fn no_column(column: &str, names: &[String]) -> Self {
         Self {
             message: format!(
@@ -303,7 +302,7 @@ impl Table {
     /// Makes a table of columns of equal length.
     ///
     /// # Errors
-    /// If two columns share a name or differ in length, or there is no column.
+    /// If two columns share a name or differ in length, or no column is given.
     pub fn new(columns: Vec<Column>) -> Result<Self, TableError> {
         Self::with_metadata(columns, &[])
     }
@@ -311,7 +310,7 @@ impl Table {
     /// Makes a table with table-wide notes (key, value).
     ///
     /// # Errors
-    /// As [`Table::new`].
+    /// Same as [`Table::new`].
     #[expect(
         clippy::needless_pass_by_value,
         reason = "callers build the columns in place"
@@ -374,7 +373,7 @@ impl Table {
             .collect()
     }
 
-    /// Returns whether there is a column of this name.
+    /// Returns whether the table has a column of this name.
     pub fn has(&self, column: &str) -> bool {
         self.batch.schema().index_of(column).is_ok()
     }
@@ -401,7 +400,7 @@ impl Table {
             .cloned()
     }
 
-    /// Returns what is over what in a column of ratios, if it states that.
+    /// Returns the numerator and denominator of a column of ratios, if it states them.
     pub fn ratio(&self, column: &str) -> Option<Ratio> {
         let schema = self.batch.schema();
         let notes = schema.field_with_name(column).ok()?.metadata();
@@ -420,7 +419,7 @@ impl Table {
         self.batch.schema().metadata().get(key).cloned()
     }
 
-    /// Returns the arrow batch behind the table.
+    /// Returns the Arrow batch behind the table.
     pub fn batch(&self) -> &RecordBatch {
         &self.batch
     }
@@ -444,7 +443,7 @@ impl Table {
     /// Returns a column of integers (rows long).
     ///
     /// # Errors
-    /// If there is no such column or it holds something else.
+    /// If the column does not exist or has another type.
     pub fn int(&self, column: &str) -> Result<Vec<Option<i64>>, TableError> {
         Ok(self
             .typed::<Int64Array>(column, "integers")?
@@ -455,7 +454,7 @@ impl Table {
     /// Returns a column of doubles (rows long); a column of integers widens.
     ///
     /// # Errors
-    /// If there is no such column or it holds no numbers.
+    /// If the column does not exist or is not numeric.
     pub fn float(&self, column: &str) -> Result<Vec<Option<f64>>, TableError> {
         if let Ok(ints) = self.typed::<Int64Array>(column, "integers") {
             return Ok(ints.iter().map(|v| v.map(|i| i as f64)).collect());
@@ -469,15 +468,15 @@ impl Table {
     /// Returns a column of text (rows long).
     ///
     /// # Errors
-    /// If there is no such column or it holds something else.
+    /// If the column does not exist or has another type.
     pub fn text(&self, column: &str) -> Result<Vec<Option<&str>>, TableError> {
         Ok(self.typed::<StringArray>(column, "text")?.iter().collect())
     }
 
-    /// Returns a column of truth values (rows long).
+    /// Returns a column of Boolean values (rows long).
     ///
     /// # Errors
-    /// If there is no such column or it holds something else.
+    /// If the column does not exist or has another type.
     pub fn boolean(&self, column: &str) -> Result<Vec<Option<bool>>, TableError> {
         Ok(self
             .typed::<BooleanArray>(column, "truth values")?
@@ -488,15 +487,15 @@ impl Table {
     /// Returns one value.
     ///
     /// # Errors
-    /// If there is no such column or row, or the column's type is none of ours.
+    /// If the column or row does not exist, or the column's type is not supported.
     pub fn value(&self, column: &str, row: usize) -> Result<Scalar, TableError> {
         scalar_of(column, self.array(column)?, row)
     }
 
-    /// Returns the values of a column in these rows, in their order.
+    /// Returns the values of a column in these rows, in the order of `rows`.
     ///
     /// # Errors
-    /// As [`Table::value`].
+    /// Same as [`Table::value`].
     pub fn values(&self, column: &str, rows: &[usize]) -> Result<Vec<Scalar>, TableError> {
         let array = self.array(column)?;
         rows.iter()
@@ -504,10 +503,10 @@ impl Table {
             .collect()
     }
 
-    /// Returns a column back in its buildable form, with unit and description.
+    /// Returns a column in its buildable form, with unit and description.
     ///
     /// # Errors
-    /// If there is no such column.
+    /// If the column does not exist.
     pub fn column(&self, name: &str) -> Result<Column, TableError> {
         let array = self.array(name)?;
         let data = match array.data_type() {
@@ -570,29 +569,29 @@ impl Table {
         };
         let (schema, batches) = untrusted::guarded(read).map_err(unreadable)?;
         let schema = schemas::shared(schema);
-        // A batch may end with a row group, so there may be several. The schema is the
-        // batches' own: theirs lacks the table-wide notes.
+        // A batch may end with a row group, so there may be several. Concatenation uses the batches' own schema, which
+        // lacks the table-wide notes.
         let batch = match batches.first() {
             None => RecordBatch::new_empty(schema.clone()),
             Some(first) => concat_batches(&first.schema(), &batches).map_err(unreadable)?,
         };
-        // The reader keeps the file's own notes; rebuild with the stored schema so that a
-        // table read back equals the table written.
+        // The reader keeps the file's own notes. Use the stored schema instead, so that a table read back equals the
+        // table written.
         let batch = batch.with_schema(schema).map_err(unreadable)?;
         Ok(Self { batch })
     }
 }
 
-/// The most rows of one batch: as many as a row group of ours has. What a file says of its rows may
-/// be anything, and room is made for a whole batch.
+/// The most rows in one batch: as many as in one of our row groups. A file may declare any number of rows, and the
+/// reader allocates a whole batch.
 const MOST_AT_ONCE: usize = 1 << 20;
 
 pub(crate) fn unreadable(error: impl fmt::Display) -> TableError {
     TableError::new(format!("not a readable Parquet table: {error}"))
 }
 
-/// The writer settings of artifact format version 1. A change of any of them, or of the
-/// writer's major version, may change bytes and is a change of that version.
+/// The writer settings of artifact format version 1. A change to any setting, or to the writer's major version, may
+/// change bytes and requires a new format version.
 pub(crate) fn writer_properties() -> WriterProperties {
     WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)

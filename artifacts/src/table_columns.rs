@@ -1,4 +1,4 @@
-//! Columns read in place: for tables of many rows.
+//! Columns read in place, for tables with many rows.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
@@ -6,7 +6,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, Strin
 
 use crate::{Table, TableError};
 
-/// A column in place; a value costs no allocation. A column the table lacks is null throughout.
+/// A column in place; reading a value allocates nothing. A column that the table lacks is null throughout.
 #[derive(Clone, Copy, Debug)]
 pub struct InPlace<'a, A>(Option<&'a A>);
 
@@ -26,7 +26,7 @@ impl InPlace<'_, Int64Array> {
     /// Returns the integer of a row, `None` if it is null.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// If the row does not exist.
     #[inline]
     pub fn get(&self, row: usize) -> Option<i64> {
         self.at(row).map(|values| values.values()[row])
@@ -37,7 +37,7 @@ impl InPlace<'_, Float64Array> {
     /// Returns the double of a row, `None` if it is null.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// If the row does not exist.
     #[inline]
     pub fn get(&self, row: usize) -> Option<f64> {
         self.at(row).map(|values| values.values()[row])
@@ -45,10 +45,10 @@ impl InPlace<'_, Float64Array> {
 }
 
 impl InPlace<'_, BooleanArray> {
-    /// Returns the truth value of a row, `None` if it is null.
+    /// Returns the Boolean value of a row, `None` if it is null.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// If the row does not exist.
     #[inline]
     pub fn get(&self, row: usize) -> Option<bool> {
         self.at(row).map(|values| values.value(row))
@@ -59,7 +59,7 @@ impl<'a> InPlace<'a, StringArray> {
     /// Returns the text of a row, `None` if it is null.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// If the row does not exist.
     #[inline]
     pub fn get(&self, row: usize) -> Option<&'a str> {
         self.0
@@ -69,7 +69,7 @@ impl<'a> InPlace<'a, StringArray> {
 }
 
 impl Table {
-    /// Returns a column of integers in place; null throughout if there is none of this name.
+    /// Returns a column of integers in place; null throughout if no column has this name.
     ///
     /// # Errors
     /// If the column holds something else.
@@ -77,7 +77,7 @@ impl Table {
         self.in_place(column, "integers", |a| a.as_primitive_opt::<Int64Type>())
     }
 
-    /// Returns a column of doubles in place; null throughout if there is none of this name.
+    /// Returns a column of doubles in place; null throughout if no column has this name.
     ///
     /// # Errors
     /// If the column holds something else.
@@ -85,7 +85,7 @@ impl Table {
         self.in_place(column, "doubles", |a| a.as_primitive_opt::<Float64Type>())
     }
 
-    /// Returns a column of truth values in place; null throughout if there is none of this name.
+    /// Returns a column of Boolean values in place; null throughout if no column has this name.
     ///
     /// # Errors
     /// If the column holds something else.
@@ -93,7 +93,7 @@ impl Table {
         self.in_place(column, "truth values", |a| a.as_boolean_opt())
     }
 
-    /// Returns a column of text in place; null throughout if there is none of this name.
+    /// Returns a column of text in place; null throughout if no column has this name.
     ///
     /// # Errors
     /// If the column holds something else.

@@ -11,12 +11,12 @@ use parquet::arrow::ArrowWriter;
 use crate::table::writer_properties;
 use crate::{Column, Table, TableError};
 
-/// Rows handed to the Parquet writer at once. Pages end where a write ends, so writes of one
-/// length make the bytes depend on the rows alone and not on how they arrived.
+/// Rows passed to the Parquet writer at once. A page ends where a write ends. With writes of constant length, the bytes
+/// depend only on the rows and not on how the rows arrived.
 const ROWS: usize = 8192;
 
-/// A row group ends when its encoded pages reach this size, however few its rows: they are all
-/// held until then.
+/// A row group ends when its encoded pages reach this size, however few rows it has, because they all stay in memory
+/// until then.
 const GROUP_BYTES: usize = 16 * 1024 * 1024;
 
 /// Writes a table to a file, holding at most one row group in memory: 2²⁰ rows or 16 MiB, encoded.
@@ -30,11 +30,10 @@ pub struct TableWriter {
 }
 
 impl TableWriter {
-    /// Creates the file; `columns` give names, types, units and meanings, their values are
-    /// not written.
+    /// Creates the file. `columns` give names, types, units and meanings; their values are ignored.
     ///
     /// # Errors
-    /// If two columns share a name, there is no column, or the file cannot be made.
+    /// If two columns share a name, no column is given, or the file cannot be created.
     pub fn create(path: &Path, columns: &[Column]) -> Result<Self, TableError> {
         Self::create_with_metadata(path, columns, &[])
     }
@@ -42,7 +41,7 @@ impl TableWriter {
     /// Creates the file with table-wide notes (key, value).
     ///
     /// # Errors
-    /// As [`TableWriter::create`].
+    /// Same as [`TableWriter::create`].
     pub fn create_with_metadata(
         path: &Path,
         columns: &[Column],
@@ -68,8 +67,7 @@ impl TableWriter {
     /// Appends rows.
     ///
     /// # Errors
-    /// If the table's columns are not those declared (name, type, unit, meaning, order), or
-    /// the disk refuses.
+    /// If the table's columns are not those declared (name, type, unit, meaning, order), or the write fails.
     pub fn write(&mut self, table: &Table) -> Result<(), TableError> {
         let schema = self.waiting.schema();
         if table.batch().schema().fields() != schema.fields() {
@@ -94,10 +92,10 @@ impl TableWriter {
         self.drain()
     }
 
-    /// Writes what waits and the footer; returns the number of rows.
+    /// Writes the remaining rows and the footer; returns the number of rows.
     ///
     /// # Errors
-    /// If the disk refuses.
+    /// If the write fails.
     pub fn finish(mut self) -> Result<u64, TableError> {
         self.waiting
             .finish_buffered_batch()

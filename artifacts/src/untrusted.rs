@@ -1,5 +1,5 @@
-//! Parquet files that somebody else made. The reader takes for granted what a writer promises, and
-//! asserts it; here a broken promise is an error.
+//! Guards against Parquet files from other parties. The Parquet reader assumes that a writer kept its promises, and
+//! panics if not. Here, a broken promise is an error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -9,10 +9,10 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
 use crate::pages;
 
-/// Refuses metadata whose places and counts cannot be those of a file of this length in bytes.
+/// Rejects metadata whose offsets and counts are impossible in a file of this length in bytes.
 ///
 /// # Errors
-/// If one is negative or lies outside the file.
+/// If an offset or count is negative or lies outside the file.
 pub(crate) fn check(metadata: &ParquetMetaData, length: u64) -> Result<(), ParquetError> {
     let rows = metadata.file_metadata().num_rows();
     let counted = metadata.row_groups().iter().map(|group| group.num_rows());
@@ -39,7 +39,7 @@ fn lies_within(chunk: &ColumnChunkMetaData, length: u64) -> bool {
         && ends.is_some_and(|end| end <= length)
 }
 
-/// Returns where a column's pages begin, and how many bytes they are.
+/// Returns the offset and the length in bytes of a column's pages.
 fn place(chunk: &ColumnChunkMetaData) -> Option<(u64, u64)> {
     let start = chunk
         .dictionary_page_offset()
@@ -49,11 +49,11 @@ fn place(chunk: &ColumnChunkMetaData) -> Option<(u64, u64)> {
     Some((number(start)?, number(chunk.compressed_size())?))
 }
 
-/// Refuses pages that declare more bytes than can come out of them, in the row groups and columns that are
-/// to be read; `bytes` returns so many bytes from a place on.
+/// Rejects pages, in the row groups and columns to read, that declare more bytes than they can expand to. `bytes`
+/// returns a number of bytes from an offset.
 ///
 /// # Errors
-/// If a page does, or its header cannot be read.
+/// If a page declares too many bytes, or its header cannot be read.
 pub(crate) fn check_pages(
     metadata: &ParquetMetaData,
     reads: impl Fn(usize, usize) -> bool,
@@ -71,17 +71,17 @@ pub(crate) fn check_pages(
     Ok(())
 }
 
-/// How many values a table in memory may have, rows times columns, if its file is small: runs of one
-/// value and nulls take no place in a file.
+/// The most values, rows times columns, that a table in memory may have if its file is small: runs of one value and
+/// nulls take no space in a file.
 const MOST_VALUES: u64 = 1 << 28;
 
-/// How many values a byte of a large file may stand for.
+/// The most values that one byte of a large file may stand for.
 const VALUES_OF_A_BYTE: u64 = 8;
 
-/// Refuses a table that says it has more values than a file of this length in bytes may have.
+/// Rejects a table that declares more values than a file of this length in bytes may have.
 ///
 /// # Errors
-/// If it does.
+/// If the table declares too many values.
 pub(crate) fn check_values(metadata: &ParquetMetaData, length: u64) -> Result<(), ParquetError> {
     let file = metadata.file_metadata();
     let columns = file.schema_descr().num_columns() as u64;
@@ -99,10 +99,10 @@ fn broken(what: &str) -> ParquetError {
     ParquetError::General(what.to_owned())
 }
 
-/// Runs the reader; where it panics over what it reads, that is an error of the file.
+/// Runs the reader and turns a panic over its input into an error of the file.
 ///
 /// # Errors
-/// As `read`, and if it panics.
+/// The errors of `read`, and a panic in it.
 pub(crate) fn guarded<T>(
     read: impl FnOnce() -> Result<T, ParquetError>,
 ) -> Result<T, ParquetError> {

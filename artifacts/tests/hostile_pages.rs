@@ -1,5 +1,5 @@
-//! Parquet files whose pages and footers declare gigabytes: refused before room is made for them. The
-//! process may have 1 GiB; an allocation beyond that ends it, and with it the test.
+//! Parquet files whose pages and footers declare gigabytes are rejected before memory is allocated for them. The
+//! process is limited to 1 GiB; an allocation beyond that ends it, and with it the test.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn bound_memory() {
     setrlimit(Resource::As, limit).expect("a lower limit can always be set");
 }
 
-/// A table of one column of truth values, which has no dictionary: one page.
+/// A table with one Boolean column, which has no dictionary: one page.
 fn sample() -> Vec<u8> {
     let column = Column::boolean("ok", (0..5000).map(|i| Some(i % 3 == 0)));
     Table::new(vec![column]).unwrap().to_parquet().unwrap()
@@ -41,7 +41,7 @@ fn varint(mut value: u64) -> Vec<u8> {
     bytes
 }
 
-/// Returns a file around the pages of a column, which say of themselves what they like.
+/// Returns a file around the pages of a column, whose headers may declare anything.
 fn file(pages: &[u8], like: &ParquetMetaData, rows: i64) -> Vec<u8> {
     let group = &like.row_groups()[0];
     let chunk: ColumnChunkMetaData = group
@@ -82,7 +82,7 @@ fn declaring(full: u64) -> Vec<u8> {
     let chunk = metadata(&bytes).row_groups()[0].column(0).clone();
     let from = chunk.data_page_offset() as usize;
     let page = &bytes[from..from + chunk.compressed_size() as usize];
-    // Field 1, the type; field 2, the size: both numbers.
+    // Field 1, the type, and field 2, the size: both are numbers.
     assert_eq!((page[0], page[2]), (0x15, 0x15), "{:x?}", &page[..4]);
     let size = page[3..].iter().position(|b| b & 0x80 == 0).unwrap() + 1;
     [&page[..3], &varint(full << 1), &page[3 + size..]].concat()
@@ -104,7 +104,7 @@ fn the_forger_of_these_tests_makes_files_that_can_be_read() {
     let bytes = sample();
     let like = metadata(&bytes);
     let full = like.row_groups()[0].column(0).uncompressed_size();
-    // The size in the header is that of the page alone; any size that is believed fails later.
+    // The header's size covers only the page; a wrong size that is accepted fails later.
     let page = declaring(u64::try_from(full).unwrap().min(700));
     let made = file(&page, &like, 5000);
     let error = Table::from_parquet(made).err().map(|e| e.to_string());

@@ -1,15 +1,15 @@
-//! Damaged and hostile Parquet files: an error or a table, never a panic and never memory without
-//! bound. `PROPTEST_CASES=20000 cargo test -p artifacts --test mutated` tries more of them.
+//! Damaged and hostile Parquet files: an error or a table, never a panic and never memory without bound.
+//! `PROPTEST_CASES=20000 cargo test -p artifacts --test mutated` tries more.
 
 use artifacts::{Column, Table};
 use proptest::prelude::*;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The address space that this process may have, in bytes: far more than a table of a few rows
-/// needs, far less than a forged length asks for.
+/// The address space limit of this process in bytes: far more than a table of a few rows needs, far less than a forged
+/// length requests.
 const MEMORY: u64 = 3 << 30;
 
-/// Bounds the memory of this process. An allocation beyond it fails, and with it the test.
+/// Limits the memory of this process. An allocation beyond the limit fails, and with it the test.
 fn bound_memory() {
     let limit = Rlimit {
         current: Some(MEMORY),
@@ -45,7 +45,7 @@ proptest! {
         bound_memory();
         let mut bytes = sample();
         let length = bytes.len();
-        // Half of the faults hit the footer, where lengths and places stand.
+        // Half of the faults hit the footer, which contains lengths and offsets.
         let from = if in_footer { length - length / 4 } else { 0 };
         for (place, byte) in edits {
             bytes[from + place.index(length - from)] ^= byte | 1;

@@ -1,5 +1,5 @@
-//! Our tables open in other tools. `BENCHTRAIL_PYTHON` names a Python that has duckdb and polars: what
-//! it lacks is an error. Without it `python3` is tried, and what that lacks is said and left out.
+//! Our tables open in other tools. `BENCHTRAIL_PYTHON` names a Python that has duckdb and polars; a missing tool is
+//! then an error. Without it, the test tries `python3` and reports and skips missing tools.
 
 use std::path::Path;
 use std::process::Command;
@@ -22,10 +22,10 @@ fn columns(rows: i64) -> Vec<Column> {
     ]
 }
 
-/// Asks a tool what is in two files; `None` if the tool is not there and need not be.
+/// Reads two files with a tool; `None` if the tool is missing and optional.
 #[expect(
     clippy::disallowed_methods,
-    reason = "CI says where other readers are installed"
+    reason = "CI sets where other readers are installed"
 )]
 fn ask(tool: &str, files: [&Path; 2]) -> Option<Value> {
     let given = std::env::var("BENCHTRAIL_PYTHON").ok();
@@ -43,7 +43,7 @@ fn ask(tool: &str, files: [&Path; 2]) -> Option<Value> {
         Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
         Err(e) => e.to_string(),
     };
-    // The script says so, and nothing else, when the tool cannot be imported.
+    // The script prints exactly this when the tool cannot be imported.
     let absent = why.trim() == format!("{tool} is not installed") || output.is_err();
     assert!(given.is_none() && absent, "{python} {script} {tool}: {why}");
     skipped(&format!("{tool} was not asked: {}", why.trim()));

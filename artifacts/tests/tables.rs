@@ -1,4 +1,4 @@
-//! Tables written in one piece and streamed: the same bytes, pinned.
+//! Tables written in one piece and streamed: their bytes are equal and pinned.
 
 use artifacts::{Column, Digest, Table, TableWriter};
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ fn fixed(rows: std::ops::Range<i64>) -> Table {
     .unwrap()
 }
 
-/// Streams rows `0..total`, cut at the given places, and returns the file's bytes.
+/// Streams rows `0..total`, split at the given places, and returns the file's bytes.
 fn streamed(total: i64, cuts: &[i64]) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table.parquet");
@@ -45,7 +45,7 @@ fn streamed(total: i64, cuts: &[i64]) -> Vec<u8> {
 
 #[test]
 fn the_bytes_of_a_fixed_table_never_change() {
-    // A change here is a change of the artifact format's version: say so where it is made.
+    // A change here changes the artifact format's version: state it where that version is defined.
     let digest = |rows| Digest::of(&fixed(rows).to_parquet().unwrap()).to_string();
     assert_eq!(
         digest(0..0),

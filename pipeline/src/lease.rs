@@ -119,7 +119,7 @@ impl Leases {
     /// Notes the same, and the command that ends what lives on when the process is gone.
     ///
     /// # Errors
-    /// As [`Leases::register`].
+    /// Same as [`Leases::register`].
     pub fn register_with(&self, pid: u32, removal: Vec<String>) -> io::Result<LeaseFile> {
         let process = stat(pid)?
             .ok_or_else(|| io::Error::other(format!("process {pid} has already ended")))?;

@@ -408,7 +408,7 @@ impl Lock {
     /// Checks that a lock can be written at this path, by writing a file beside it.
     ///
     /// # Errors
-    /// If the file system refuses.
+    /// If the file system returns an error.
     pub(crate) fn try_place(path: &Path) -> Result<(), LockError> {
         let trial = beside(path);
         let made = fs::File::create(&trial).and_then(|_| fs::remove_file(&trial));
@@ -419,7 +419,7 @@ impl Lock {
     /// instant. Returns whether it was written.
     ///
     /// # Errors
-    /// If the file system refuses.
+    /// If the file system returns an error.
     pub fn write(&self, path: &Path) -> Result<bool, LockError> {
         let text = self.to_text();
         let error = |e| LockError::Io(path.to_owned(), e);

@@ -42,7 +42,7 @@ impl OutputName {
     /// Checks a name without keeping it.
     ///
     /// # Errors
-    /// As [`OutputName::new`].
+    /// Same as [`OutputName::new`].
     pub fn check(name: &str) -> Result<(), NameError> {
         match Self::fault(name) {
             None => Ok(()),

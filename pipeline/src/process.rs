@@ -213,7 +213,7 @@ pub fn interrupt(pid: u32) -> io::Result<()> {
 /// Stops a child made by a [`Spawner`] with its whole process group, and reaps it.
 ///
 /// # Errors
-/// As [`kill_group`].
+/// Same as [`kill_group`].
 pub fn stop(child: &mut Child, grace: Duration) -> io::Result<ExitStatus> {
     // The child's number names the group even after the child itself was reaped, as long as
     // another member is alive; without members there is nobody to hit.

@@ -1,4 +1,4 @@
-//! Questions about the index that only a check asks.
+//! Queries of the index that only a check needs.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use super::{Commit, StoreError};
 use crate::{ActionKey, Digest};
 
 impl Index {
-    /// Returns what SQLite's own check finds wrong.
+    /// Returns the problems that SQLite's own check finds.
     pub(super) fn inconsistencies(&self) -> Result<Vec<String>, StoreError> {
         let query = || {
             let mut statement = self.connection.prepare("PRAGMA integrity_check")?;
@@ -34,7 +34,7 @@ impl Index {
         query().map_err(|e| self.error(e))
     }
 
-    /// Returns every object that rows other than those of `objects` name.
+    /// Returns every object named in rows outside `objects`.
     pub(super) fn named(&self) -> Result<BTreeSet<Digest>, StoreError> {
         let text = "SELECT record FROM history UNION SELECT object FROM uses UNION SELECT record FROM uses";
         let query = || {
@@ -46,7 +46,7 @@ impl Index {
         query().map_err(|e| self.error(e))
     }
 
-    /// Returns whether any row other than those of `objects` names this object.
+    /// Returns whether any row outside `objects` names this object.
     pub(super) fn names(&self, object: &Digest) -> Result<bool, StoreError> {
         let text = "SELECT EXISTS (SELECT 1 FROM history WHERE record = ?1)
                         OR EXISTS (SELECT 1 FROM uses WHERE object = ?1 OR record = ?1)";
@@ -56,7 +56,7 @@ impl Index {
             .map_err(|e| self.error(e))
     }
 
-    /// Returns how a row of the index departs from what the record itself says, if one does.
+    /// Returns how a row of the index differs from the record it names, if any does.
     pub(super) fn forgery(&self, truth: &Commit) -> Result<Option<String>, StoreError> {
         let query = || {
             let text = "SELECT key, status, cacheable, outputs FROM history WHERE record = ?1";

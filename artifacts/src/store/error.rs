@@ -1,4 +1,4 @@
-//! What can go wrong with a store.
+//! Errors of the store.
 
 use std::fmt;
 use std::io;
@@ -8,36 +8,36 @@ use rusqlite::ErrorCode;
 
 use crate::Digest;
 
-/// The store cannot do what it was asked; names the object or path.
+/// The store cannot do what was requested; names the object or path.
 #[derive(Debug)]
 pub enum StoreError {
-    /// The file system refused (the machine's fault, or the disk is full).
+    /// The file system returned an error (a fault of the machine, or a full disk).
     Io(PathBuf, io::Error),
-    /// No object of this digest is in the store.
+    /// The store has no object with this digest.
     Missing(Digest),
-    /// The object's bytes are not those its name says.
+    /// The object's bytes do not match its name.
     Damaged(Digest, PathBuf),
-    /// The object is named as a record and is none.
+    /// The object is named as a record but is not one.
     NotARecord(Digest),
-    /// There is no store at this path.
+    /// No store exists at this path.
     NoStore(PathBuf),
-    /// The index refused; it is derived data, so deleting it and rebuilding is always safe.
+    /// The index returned an error. It is derived data, so deleting and rebuilding it is always safe.
     Index(PathBuf, rusqlite::Error),
     /// The index was written by another version of this program.
     IndexVersion(PathBuf, i64),
-    /// Another process kept this lock for longer than the time given.
+    /// Another process held this lock longer than the time limit.
     Busy(PathBuf),
-    /// What the store reads through to cannot give an object: why.
+    /// The store's source could not provide an object, for this reason.
     Source(String),
 }
 
 impl StoreError {
-    /// Returns a closure that wraps an I/O error with the path it happened at.
+    /// Returns a closure that adds the path to an I/O error.
     pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::Io(path.to_owned(), error)
     }
 
-    /// Returns whether the store may be whole, but cannot be written by this process.
+    /// Returns whether the store may be sound but this process cannot write to it.
     pub fn is_read_only(&self) -> bool {
         match self {
             Self::Io(_, error) => {
@@ -54,8 +54,8 @@ impl StoreError {
         }
     }
 
-    /// Returns whether the index is damaged, and not just out of reach: locked by another process, or on a disk that
-    /// is full or refuses.
+    /// Returns whether the index is damaged. An index that is locked by another process, or on a full or failing disk,
+    /// is only out of reach.
     pub fn is_damaged_index(&self) -> bool {
         let Self::Index(_, error) = self else {
             return false;
@@ -70,7 +70,7 @@ impl StoreError {
     }
 }
 
-/// Returns whether a read ended early: the file is shorter than it says.
+/// Returns whether a read ended early because the file is shorter than it declares.
 fn is_cut(error: &rusqlite::Error) -> bool {
     error
         .sqlite_error()

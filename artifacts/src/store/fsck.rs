@@ -1,4 +1,4 @@
-//! Checking every sentence of the layout, and repairing what can be.
+//! Checks every statement of the layout, and repairs what it can.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,8 +19,8 @@ pub enum FsckMode {
     /// Change nothing.
     #[default]
     Check,
-    /// Move damaged objects and strangers to `quarantine` and remove the index rows that rest
-    /// on what is not there, so that the next run computes it again.
+    /// Move damaged objects and strangers to `quarantine`, and remove the index rows that depend on missing objects, so
+    /// that the next run computes them again.
     Repair,
 }
 
@@ -52,14 +52,14 @@ impl Subset {
 pub struct FsckOptions {
     /// Whether to repair.
     pub mode: FsckMode,
-    /// Hash and read only these objects; the rest of the layout is checked in full.
+    /// The objects to hash and read; the rest of the layout is checked in full.
     pub subset: Option<Subset>,
 }
 
-/// What is wrong.
+/// The kind of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FsckFindingKind {
-    /// An object's bytes do not have the digest that its name says.
+    /// An object's bytes do not match the digest in its name.
     Damaged,
     /// Something under `objects` that is not an object.
     Stranger,
@@ -67,20 +67,20 @@ pub enum FsckFindingKind {
     Leftover,
     /// The index itself is inconsistent.
     BrokenIndex,
-    /// The index names an object that is not there.
+    /// The index names a missing object.
     Missing,
-    /// The index has another size for an object than its file.
+    /// The size in the index differs from the file's size.
     WrongSize,
-    /// The index has a row that the record it names does not bear out.
+    /// The index has a row that its record contradicts.
     Forged,
-    /// The index names an object as a record and it is none.
+    /// The index names an object as a record, but it is not one.
     NotARecord,
-    /// A record refers to an object that is not there.
+    /// A record refers to a missing object.
     Dangling,
 }
 
 impl FsckFindingKind {
-    /// Returns what to do about it when it was not repaired.
+    /// Returns the remedy for an unrepaired finding.
     pub fn remedy(self) -> &'static str {
         match self {
             Self::Damaged | Self::Missing | Self::WrongSize | Self::Forged | Self::NotARecord => {
@@ -102,20 +102,20 @@ impl FsckFindingKind {
     }
 }
 
-/// One thing that is wrong, with its place.
+/// One problem, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FsckFinding {
-    /// What is wrong.
+    /// The kind of problem.
     pub kind: FsckFindingKind,
     /// The object concerned.
     pub object: Option<Digest>,
-    /// The record that names or refers to the object, if that is how it was found.
+    /// The record that names or refers to the object, if that led to the finding.
     pub record: Option<Digest>,
     /// The file concerned.
     pub path: PathBuf,
     /// The particulars, in a few words.
     pub detail: String,
-    /// Whether it was repaired.
+    /// Whether the problem was repaired.
     pub repaired: bool,
 }
 
@@ -130,10 +130,10 @@ impl fmt::Display for FsckFinding {
     }
 }
 
-/// What a check looked at and what it found.
+/// What a check covered and what it found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FsckReport {
-    /// Objects there are.
+    /// Objects in the store.
     pub objects: u64,
     /// Objects hashed.
     pub hashed: u64,
@@ -141,17 +141,16 @@ pub struct FsckReport {
     pub bytes: u64,
     /// Records read.
     pub records: u64,
-    /// What is wrong, in the order of the layout; empty if nothing is.
+    /// The problems, in layout order.
     pub findings: Vec<FsckFinding>,
 }
 
 impl Store {
-    /// Checks every sentence of the store's layout (see the store's module page): hashes every
-    /// object on all cores, compares the index with the files and with the records, and follows
-    /// every reference.
+    /// Checks every statement of the store's layout (see the store's module page): hashes every object on all cores,
+    /// compares the index with the files and with the records, and follows every reference.
     ///
     /// # Errors
-    /// If the file system or the index refuses. What is wrong with the store is a finding.
+    /// If the file system or the index returns an error. A problem of the store is a finding, not an error.
     pub fn fsck(
         &self,
         options: &FsckOptions,
@@ -251,7 +250,7 @@ impl Store {
                     );
                     wrong.insert(digest, (FsckFindingKind::WrongSize, detail));
                 }
-                // A row that has gone meanwhile was removed by `gc`, before the file.
+                // A row that has disappeared meanwhile was removed by `gc`, which removes rows before files.
                 None if index.size_of(&digest)?.is_some() => {
                     wrong.insert(
                         digest,
@@ -278,7 +277,8 @@ impl Store {
         Ok(())
     }
 
-    /// Reads the records that the index names: are its rows borne out, is what they refer to there?
+    /// Reads the records that the index names. Checks that they confirm its rows and that everything they refer to
+    /// exists.
     fn check_records(
         &self,
         records: &BTreeSet<Digest>,
@@ -335,7 +335,7 @@ impl Store {
         Ok(())
     }
 
-    /// Moves aside what is not an object, and removes the rows that rest on what is not there.
+    /// Moves aside what is not an object, and removes the rows that depend on missing objects.
     fn repair(&self, report: &mut FsckReport) -> Result<(), StoreError> {
         let (mut gone, mut records) = (Vec::new(), Vec::new());
         for finding in &mut report.findings {
@@ -370,7 +370,7 @@ impl Store {
         fs::create_dir_all(&folder).map_err(StoreError::io(&folder))?;
         let inside = path.strip_prefix(self.root.join("objects")).unwrap_or(path);
         let name = inside.to_string_lossy().replace('/', "-");
-        // A name per occurrence: an object may be damaged twice.
+        // A numbered name per occurrence: an object may be damaged twice.
         let target = (0_u32..)
             .map(|n| folder.join(format!("{name}.{n}")))
             .find(|target| fs::symlink_metadata(target).is_err())
@@ -397,7 +397,7 @@ impl FsckReport {
         });
     }
 
-    /// Adds the record to the finding made last.
+    /// Adds the record to the latest finding.
     fn name_record(&mut self, record: Digest) {
         if let Some(last) = self.findings.last_mut() {
             last.record = Some(record);
@@ -405,7 +405,7 @@ impl FsckReport {
     }
 }
 
-/// Removes a file or a folder with what is in it.
+/// Removes a file, or a folder with its contents.
 fn remove_any(path: &Path) -> Result<(), StoreError> {
     if path.is_dir() {
         return fs::remove_dir_all(path).map_err(StoreError::io(path));

@@ -1,4 +1,4 @@
-//! Removing what nothing needs: mark from the roots, sweep the rest.
+//! Garbage collection: marks from the roots and sweeps the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,7 +10,7 @@ use super::walk::{Found, metadata_of};
 use super::{ReadRecord, Store, StoreError};
 use crate::Digest;
 
-/// Whether to remove or only to say what would be removed.
+/// Whether to remove garbage or only report it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GcMode {
     /// Change nothing.
@@ -24,14 +24,14 @@ pub enum GcMode {
 pub struct GcOptions {
     /// Whether to remove.
     pub mode: GcMode,
-    /// Objects put or used again within this time are kept, with what they refer to.
+    /// The age below which objects are kept, with everything they refer to. Using an object again resets its age.
     pub grace: Duration,
     /// How long to wait for runs that are planning.
     pub patience: Duration,
 }
 
 impl Default for GcOptions {
-    /// A sweep with a grace of a day and a patience of a minute.
+    /// Returns a sweep with a grace of one day and a patience of one minute.
     fn default() -> Self {
         let day = Duration::from_secs(24 * 60 * 60);
         Self {
@@ -42,12 +42,12 @@ impl Default for GcOptions {
     }
 }
 
-/// A number of objects and their size together.
+/// A count of objects and their total size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How many.
+    /// The number of objects.
     pub objects: u64,
-    /// How many bytes.
+    /// Their size in bytes.
     pub bytes: u64,
 }
 
@@ -59,35 +59,33 @@ impl Tally {
     }
 }
 
-/// What was (or, in a dry run, would be) kept and removed. Every object is in one tally.
+/// What was kept and removed, or would be in a dry run. Every object is in exactly one tally.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GcReport {
-    /// Reached from the roots, from live runs or from young records.
+    /// Reachable from the roots, live runs or young records.
     pub reached: Tally,
-    /// Reached from nowhere, but young, or used again during the sweep.
+    /// Unreachable, but young or used again during the sweep.
     pub young: Tally,
     /// Removed.
     pub removed: Tally,
-    /// Files left over in `tmp` from processes that died.
+    /// Files that dead processes left in `tmp`.
     pub leftovers: u64,
-    /// Records whose rows left the index.
+    /// Records whose rows were removed from the index.
     pub retired: Vec<Digest>,
-    /// What roots and records refer to and the store does not have.
+    /// Objects that roots and records refer to and that the store lacks.
     pub missing: Vec<Digest>,
 }
 
 impl Store {
-    /// Removes every object that cannot be reached from `roots` (records, usually those the
-    /// locks name), from what live runs hold, or from young records; the index rows naming
-    /// it go first.
+    /// Removes every object that cannot be reached from `roots` (records, usually those the locks name), from what live
+    /// runs hold, or from young records. Removes the index rows that name an object before the object.
     ///
     /// # Errors
-    /// If a record on the way is damaged or is none: then nothing is removed, since what it
-    /// refers to is unknown. If a run plans for longer than the patience. If the file system
-    /// or the index refuses.
+    /// If a record on the way is damaged or is not a record: then nothing is removed, since its references are unknown.
+    /// If a run plans for longer than the patience. If the file system or the index returns an error.
     #[expect(
         clippy::disallowed_methods,
-        reason = "ages of files are compared with the clock that stamped them"
+        reason = "file ages are measured with the clock that sets their timestamps"
     )]
     pub fn gc(
         &self,
@@ -98,7 +96,7 @@ impl Store {
         let began = SystemTime::now();
         let (objects, _) = self.walk()?;
         let sizes: BTreeMap<Digest, u64> = objects.iter().map(|f| (f.digest, f.bytes)).collect();
-        // Most of the marking is done before anybody has to wait for it.
+        // Most of the marking happens before any other process has to wait.
         let mut marks = Marks::default();
         self.mark(roots, &sizes, &read, &mut marks)?;
 
@@ -163,7 +161,7 @@ impl Store {
         Ok(report)
     }
 
-    /// Follows records; what is not a record is reached and not read.
+    /// Follows records. Other objects are marked as reached without being read.
     fn mark(
         &self,
         records: &[Digest],
@@ -177,7 +175,7 @@ impl Store {
                 continue;
             }
             marks.reached.insert(record);
-            // An object put since the walk is not a victim, but what it refers to may be.
+            // An object put since the walk will not be swept, but the objects it refers to may be.
             if !sizes.contains_key(&record) && !self.contains(&record) {
                 marks.missing.insert(record);
                 continue;
@@ -196,8 +194,8 @@ impl Store {
         Ok(())
     }
 
-    /// Removes an object unless somebody put it again since the walk: moved aside first, so
-    /// that a `put` either touches it before (and it returns) or writes it again.
+    /// Removes an object unless it was put again since the walk. Moves it aside first: a `put` either touches the file
+    /// before the move, which brings it back, or writes it again.
     fn sweep(&self, found: &Found) -> Result<bool, StoreError> {
         let aside =
             self.root
@@ -228,7 +226,7 @@ struct Marks {
     missing: BTreeSet<Digest>,
 }
 
-/// Removes a file that may be gone already.
+/// Removes a file, which may already be gone.
 pub(super) fn remove(path: &std::path::Path) -> Result<(), StoreError> {
     match fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(StoreError::Io(path.to_owned(), e)),

@@ -1,10 +1,9 @@
-//! Holds: what live runs need, so that `gc` leaves it alone without stopping anybody.
+//! Holds: the records that live runs need. `gc` leaves them alone and does not stop any run.
 //!
-//! A run plans (looks up keys) under a shared lock on `gc.lock`, writes the records its plan
-//! rests on to a locked file of its own in `holds`, and lets the lock go. `gc` takes the lock
-//! alone only while it reads the holds, marks and removes rows from the index; files are
-//! removed after that, when no plan can find them any more. So runs and sweeps go on side by
-//! side, however long they last. The kernel drops both locks when a process dies.
+//! A run plans (looks up keys) under a shared lock on `gc.lock`, writes the records its plan rests on to a locked file
+//! of its own in `holds`, and releases the lock. `gc` takes the lock exclusively only while it reads the holds, marks,
+//! and removes rows from the index. It removes files after that, when no plan can find them any more. So runs and
+//! sweeps proceed side by side, however long they last. The kernel releases both locks when a process dies.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -16,13 +15,13 @@ use super::walk::list;
 use super::{Store, StoreError};
 use crate::Digest;
 
-/// Before the second since the epoch at which the run began; digests follow, one a line.
+/// The prefix of the second since the epoch at which the run began. Digests follow, one per line.
 const SINCE: &str = "since ";
 
-/// How long planning waits for a `gc` that marks.
+/// How long planning waits while `gc` marks.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A live run's claim on what it uses; ends when dropped, or with the process.
+/// A live run's claim on the objects it uses; ends when dropped, or with the process.
 #[derive(Debug)]
 pub struct Hold {
     root: PathBuf,
@@ -31,20 +30,19 @@ pub struct Hold {
 }
 
 impl Store {
-    /// Begins a run: from here to [`Hold::keep`] `gc` waits, and whatever is put from here on
-    /// until the hold is dropped is left alone.
+    /// Begins a run. `gc` waits until [`Hold::keep`], and keeps every object put before the hold is dropped.
     ///
     /// # Errors
-    /// If a `gc` marks for longer than a minute, or the file system refuses.
+    /// If a `gc` marks for longer than a minute, or the file system returns an error.
     #[expect(
         clippy::disallowed_methods,
-        reason = "ages of files are compared with the clock that stamped them"
+        reason = "file ages are measured with the clock that sets their timestamps"
     )]
     pub fn hold(&self) -> Result<Hold, StoreError> {
         let folder = self.root.join("holds");
         fs::create_dir_all(&folder).map_err(StoreError::io(&folder))?;
         let planning = lock_file(&self.root.join("gc.lock"), File::try_lock_shared, PATIENCE)?;
-        // A second earlier, since file systems stamp files with a coarser clock.
+        // A second earlier, since file systems use a coarser clock for timestamps.
         let began = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default()
@@ -63,12 +61,12 @@ impl Store {
         })
     }
 
-    /// Returns what live runs hold and when the oldest of them began. Removes what dead runs
-    /// left behind. The caller has `gc.lock` alone, so no run is planning.
+    /// Returns the records that live runs hold and when the oldest run began. Removes the files of dead runs. The
+    /// caller has `gc.lock` exclusively, so no run is planning.
     pub(super) fn read_holds(&self) -> Result<(Vec<Digest>, Option<SystemTime>), StoreError> {
         let (mut held, mut since) = (Vec::new(), None::<SystemTime>);
         for path in list(&self.root.join("holds"))? {
-            // Gone since it was listed: its run has ended.
+            // Removed since the listing: its run has ended.
             let Some(file) = open_if_there(&path)? else {
                 continue;
             };
@@ -91,7 +89,7 @@ impl Store {
 }
 
 impl Hold {
-    /// Plans again in the middle of a run: `gc` waits until the next [`Hold::keep`].
+    /// Resumes planning in the middle of a run: `gc` waits until the next [`Hold::keep`].
     ///
     /// # Errors
     /// If a `gc` marks for longer than a minute.
@@ -106,11 +104,11 @@ impl Hold {
         Ok(())
     }
 
-    /// Ends planning: these records and all they refer to stay until the hold is dropped, in
-    /// addition to those kept before.
+    /// Ends planning. These records and everything they refer to stay until the hold is dropped, in addition to records
+    /// kept before.
     ///
     /// # Errors
-    /// If the file system refuses.
+    /// If the file system returns an error.
     pub fn keep(&mut self, records: &[Digest]) -> Result<(), StoreError> {
         let mut text = String::new();
         for record in records {
@@ -132,7 +130,7 @@ fn open_if_there(path: &Path) -> Result<Option<File>, StoreError> {
     }
 }
 
-/// Opens and locks a file, trying again until `patience` is over.
+/// Opens and locks a file, retrying until `patience` runs out.
 pub(super) fn lock_file(
     path: &Path,
     attempt: fn(&File) -> Result<(), TryLockError>,

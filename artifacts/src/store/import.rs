@@ -1,5 +1,5 @@
-//! What is known of records that somebody else executed: who, when, where. Kept beside the objects, because the index is
-//! derived data, and a lost index must not make them look like our own.
+//! The origin of records that were executed elsewhere: who, when, where. It is stored next to the objects because the
+//! index is derived data, and losing the index must not make these records look like our own.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,22 +15,22 @@ use crate::Digest;
 /// Who executed a cell, and where.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Maker {
-    /// The host, by a name that tells hosts apart.
+    /// The host, by a name that distinguishes hosts.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub host: Option<String>,
-    /// The name of whoever executed it.
+    /// The name of the person or account that executed it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub by: Option<String>,
-    /// When it began: wall clock, RFC 3339, UTC.
+    /// When execution began: wall clock, RFC 3339, UTC.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub started: Option<String>,
 }
 
 impl Store {
-    /// Notes that somebody else executed the cell of a record. Note it before the record is entered into the index.
+    /// Notes that another party executed a record's cell. Call it before the record is entered into the index.
     ///
     /// # Errors
-    /// If the file system refuses.
+    /// If the file system returns an error.
     pub fn note_import(&self, record: &Digest, maker: &Maker) -> Result<(), StoreError> {
         let folder = self.root.join("imports");
         fs::create_dir_all(&folder).map_err(StoreError::io(&folder))?;
@@ -46,10 +46,10 @@ impl Store {
         Ok(())
     }
 
-    /// Makes what was noted durable.
+    /// Makes the notes durable.
     ///
     /// # Errors
-    /// If the file system refuses.
+    /// If the file system returns an error.
     pub fn settle_imports(&self) -> Result<(), StoreError> {
         let folder = self.root.join("imports");
         match folder.is_dir() {
@@ -58,11 +58,11 @@ impl Store {
         }
     }
 
-    /// Returns the records that somebody else executed. Those that are no longer here are left out. A note that cannot be
-    /// read tells of nobody in particular.
+    /// Returns the records that another party executed, except those no longer in the store. A malformed note gives an
+    /// empty maker.
     ///
     /// # Errors
-    /// If one cannot be read.
+    /// If a note cannot be read from disk.
     pub fn imports(&self) -> Result<BTreeMap<Digest, Maker>, StoreError> {
         let mut found = BTreeMap::new();
         for path in list(&self.root.join("imports"))? {
@@ -82,7 +82,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Removes the notes of records that are no longer here.
+    /// Removes the notes of records that are no longer in the store.
     pub(super) fn forget_imports(&self) -> Result<(), StoreError> {
         for path in list(&self.root.join("imports"))? {
             let name = path

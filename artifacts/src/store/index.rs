@@ -24,29 +24,28 @@ use super::StoreError;
 use super::commit::sync_path;
 use crate::{ActionKey, Digest};
 
-/// One executed cell as the index keeps it.
+/// One executed cell, as stored in the index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Commit {
     /// The experiment's name.
     pub experiment: String,
     /// The stage's name.
     pub stage: String,
-    /// The cell's coordinates as text, one spelling per cell.
+    /// The cell's coordinates as text, spelled the same way every time.
     pub coordinates: String,
     /// The action key.
     pub key: ActionKey,
     /// The record's digest.
     pub record: Digest,
-    /// The outputs, the evidence and the record: all that must be there with it.
+    /// The outputs, the evidence and the record: every object that must exist.
     pub objects: Vec<Digest>,
     /// The cell's status word.
     pub status: String,
-    /// Whether the result may be reused under its key; failures never.
+    /// Whether the result may be reused under its key; never for failures.
     pub cacheable: bool,
     /// How long the execution took, in seconds.
     pub seconds: f64,
-    /// A summary of the outputs, handed back by lookups so that a plan reads no records; its
-    /// form is the caller's.
+    /// A summary of the outputs in the caller's format. Lookups return it, so that a plan reads no records.
     pub outputs: String,
 }
 
@@ -55,11 +54,11 @@ pub struct Commit {
 pub struct Cached {
     /// The record's digest.
     pub record: Digest,
-    /// The summary of the outputs given with the commit.
+    /// The summary of the outputs from the commit.
     pub outputs: String,
 }
 
-/// An executed cell of the past.
+/// A cell executed in the past.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistoryLine {
     /// The order of execution: higher is newer.
@@ -78,7 +77,7 @@ pub struct HistoryLine {
     pub seconds: f64,
 }
 
-/// Raised when the tables change; another version is refused, since deleting it is safe.
+/// Raised when the tables change. An index of another version is rejected, since deleting it is safe.
 const VERSION: i64 = 1;
 
 const TABLES: &str = "
@@ -95,13 +94,13 @@ const TABLES: &str = "
     CREATE TABLE state(complete INTEGER NOT NULL) STRICT;
 ";
 
-/// Tables that an index of this version may lack.
+/// Tables that may be missing from an index of this version.
 const ADDED: &str = "
     CREATE TABLE IF NOT EXISTS origin(file TEXT NOT NULL) STRICT;
     CREATE TABLE IF NOT EXISTS tally(rows INTEGER NOT NULL) STRICT;
 ";
 
-/// The connection and where it leads.
+/// The connection and the path of its database.
 #[derive(Debug)]
 pub(super) struct Index {
     pub(super) path: PathBuf,
@@ -111,7 +110,7 @@ pub(super) struct Index {
 impl Index {
     pub(super) fn open(root: &Path) -> Result<Self, StoreError> {
         let path = root.join("index.sqlite");
-        // One process at a time: SQLite does not wait for another that changes the journal mode.
+        // One process at a time: SQLite does not wait while another process changes the journal mode.
         let _turn = File::open(root)
             .and_then(|folder| folder.lock().map(|()| folder))
             .map_err(StoreError::io(root))?;
@@ -131,8 +130,8 @@ impl Index {
         }
     }
 
-    /// Forgets every row of an index that was not written here, or that lost rows. A copied index
-    /// may say anything: what it said is read again from the records.
+    /// Forgets every row of an index that was not written here, or that lost rows. A copied index may contain anything,
+    /// so its rows are read again from the records.
     fn settle(&mut self, root: &Path) -> Result<(), StoreError> {
         let here = origin(&self.path)?;
         if self.known_origin()?.as_deref() == Some(here.as_str()) && self.is_counted()? {
@@ -151,7 +150,7 @@ impl Index {
         })
     }
 
-    /// Returns the file that the rows were written to, as far as the index says.
+    /// Returns the origin of the file that the rows were written to, if the index states one.
     fn known_origin(&self) -> Result<Option<String>, StoreError> {
         if !self.has_table("origin")? {
             return Ok(None);
@@ -163,8 +162,8 @@ impl Index {
         query().map_err(|e| self.error(e))
     }
 
-    /// Returns whether the history has as many rows as were entered. An index of an earlier
-    /// version has no count yet: it is counted now.
+    /// Returns whether the history has as many rows as were entered. An index of an earlier version has no count, so
+    /// the rows are counted now.
     fn is_counted(&mut self) -> Result<bool, StoreError> {
         if !self.has_table("tally")? {
             self.transaction(|connection| {
@@ -191,7 +190,7 @@ impl Index {
         query.map_err(|e| self.error(e))
     }
 
-    /// Makes the tables.
+    /// Creates the tables.
     fn create(&mut self, complete: bool) -> Result<(), StoreError> {
         self.connection
             .pragma_update(None, "journal_mode", "WAL")
@@ -207,7 +206,7 @@ impl Index {
         StoreError::Index(self.path.clone(), error)
     }
 
-    /// Runs `work` in one immediate transaction: all of it or nothing.
+    /// Runs `work` in one immediate transaction, all or nothing.
     pub(super) fn transaction<T>(
         &mut self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -215,7 +214,7 @@ impl Index {
         immediate(&mut self.connection, work).map_err(|e| StoreError::Index(self.path.clone(), e))
     }
 
-    /// Returns the size of a durable object in bytes, `None` if it is not known durable.
+    /// Returns the size of a durable object in bytes; `None` if the index does not list it as durable.
     pub(super) fn size_of(&self, digest: &Digest) -> Result<Option<u64>, StoreError> {
         let query = || {
             let mut statement = self
@@ -271,7 +270,7 @@ impl Index {
         query().map_err(|e| self.error(e))
     }
 
-    /// Enters durable objects and executed cells.
+    /// Adds durable objects and executed cells.
     pub(super) fn write(
         &mut self,
         objects: &BTreeMap<Digest, u64>,
@@ -288,8 +287,7 @@ impl Index {
         })
     }
 
-    /// Enters what a rebuild found, oldest record first, as older than all that is in the
-    /// index already; what is there stays.
+    /// Adds the results of a rebuild, oldest record first, as older than all existing rows. Existing rows stay.
     pub(super) fn write_older(
         &mut self,
         objects: &BTreeMap<Digest, u64>,
@@ -302,7 +300,7 @@ impl Index {
         })
     }
 
-    /// Enters some records, oldest first, as older than all that is in the index already.
+    /// Adds records, oldest first, as older than all existing rows.
     pub(super) fn enter_older(
         &mut self,
         objects: &BTreeMap<Digest, u64>,
@@ -311,7 +309,7 @@ impl Index {
         self.transaction(|connection| enter_all_older(connection, objects, commits))
     }
 
-    /// Returns whether the index knows every record: false after it was lost.
+    /// Returns whether the index knows every record; false after the index was lost.
     pub(super) fn is_complete(&self) -> Result<bool, StoreError> {
         let query = self
             .connection
@@ -332,7 +330,7 @@ impl Index {
         query().map_err(|e| self.error(e))
     }
 
-    /// Returns the records that name any of these objects as theirs.
+    /// Returns the records that list any of these objects as their own.
     pub(super) fn records_naming(
         &self,
         objects: &[Digest],
@@ -340,8 +338,7 @@ impl Index {
         records_naming(&self.connection, objects).map_err(|e| self.error(e))
     }
 
-    /// Removes every row that names one of these objects, or a record that does; returns the
-    /// number of records.
+    /// Removes every row that names one of these objects, or a record that names one. Returns the number of records.
     pub(super) fn forget(&mut self, objects: &[Digest]) -> Result<u64, StoreError> {
         if objects.is_empty() {
             return Ok(0);
@@ -361,7 +358,7 @@ impl Index {
         })
     }
 
-    /// Removes the row that calls an object durable: the next that keeps it looks at its bytes.
+    /// Removes the row that marks an object as durable, so that the next process to keep it checks its bytes.
     pub(super) fn distrust(&mut self, object: &Digest) -> Result<(), StoreError> {
         self.transaction(|connection| {
             let mut statement =
@@ -394,12 +391,12 @@ fn immediate<T>(
     Ok(value)
 }
 
-/// Opens a connection with the store's settings; that of the journal is kept in the file.
+/// Opens a connection with the store's settings. The journal mode is stored in the file.
 pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(Duration::from_secs(30))?;
-    // Else a cached statement is planned anew at each execution, in case the values of its
-    // parameters favour another index: five times the cost of the lookup itself.
+    // Without this, SQLite plans a cached statement again at each execution, in case its parameter values favour
+    // another index. That costs five times the lookup itself.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     Ok(connection)
@@ -475,7 +472,7 @@ fn enter_objects(connection: &Connection, objects: &BTreeMap<Digest, u64>) -> ru
     Ok(())
 }
 
-/// Enters executed cells, oldest first, as older than all that is there.
+/// Adds executed cells, oldest first, as older than all existing rows.
 fn enter_all_older(
     connection: &Connection,
     objects: &BTreeMap<Digest, u64>,
@@ -492,7 +489,7 @@ fn enter_all_older(
     Ok(())
 }
 
-/// Enters an executed cell, as the newest unless `seq` says otherwise.
+/// Adds an executed cell, as the newest unless `seq` is given.
 fn enter(connection: &Connection, commit: &Commit, seq: Option<i64>) -> rusqlite::Result<()> {
     let (key, record) = (commit.key.0.as_bytes(), commit.record.as_bytes());
     let text = "INSERT OR IGNORE INTO history VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
@@ -535,18 +532,18 @@ pub(super) fn forget_record(connection: &Connection, record: &Digest) -> rusqlit
     Ok(())
 }
 
-/// Names the file of an index as no copy of it can be named: inode number and time of birth.
+/// Identifies the index file, so that a copy has another identity: inode number and time of birth.
 fn origin(path: &Path) -> Result<String, StoreError> {
     use std::os::unix::fs::MetadataExt as _;
     let metadata = std::fs::metadata(path).map_err(StoreError::io(path))?;
-    // Not every file system knows when a file was made.
+    // Not every file system records when a file was created.
     let born = metadata.created().ok();
     let born = born.and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
     let born = born.map_or(0, |since| since.as_nanos());
     Ok(format!("{} {born}", metadata.ino()))
 }
 
-/// Returns whether there is no object folder yet.
+/// Returns whether no object folder exists yet.
 fn holds_nothing(objects: &Path) -> Result<bool, StoreError> {
     Ok(std::fs::read_dir(objects)
         .map_err(StoreError::io(objects))?

@@ -1,4 +1,4 @@
-//! A session of tens of thousands of lookups.
+//! A session for tens of thousands of lookups.
 
 use std::marker::PhantomData;
 use std::path::PathBuf;
@@ -9,9 +9,8 @@ use super::index::{all_newest_first, connect, newest};
 use super::{Cached, Store, StoreError};
 use crate::ActionKey;
 
-/// Looks up action keys in one unchanging view of the index, on a connection of its own, so
-/// that it waits for no commit and no commit waits for it. Keep it for the length of a plan,
-/// not of a run: the index's log cannot shrink while it lives.
+/// Looks up action keys in one unchanging view of the index, on a separate connection, so that lookups and commits
+/// never wait for each other. Keep it for one plan, not for a whole run: the index's log cannot shrink while it lives.
 #[derive(Debug)]
 pub struct Lookup<'store> {
     path: PathBuf,
@@ -23,12 +22,12 @@ impl Store {
     /// Opens a session of lookups.
     ///
     /// # Errors
-    /// If the index refuses.
+    /// If the index returns an error.
     pub fn lookup(&self) -> Result<Lookup<'_>, StoreError> {
         let path = self.index()?.path.clone();
         let open = || {
             let connection = connect(&path)?;
-            // Keys are in no order: each page would be read again and again.
+            // Keys arrive in no particular order, so without a large cache each page would be read repeatedly.
             connection.execute_batch("PRAGMA query_only = 1; PRAGMA cache_size = -16384; BEGIN")?;
             Ok(connection)
         };
@@ -42,11 +41,11 @@ impl Store {
 }
 
 impl Lookup<'_> {
-    /// Returns the newest cacheable result of a key (about 2 µs; one scan of the table would take
-    /// a third of that per row, but of every row ever executed).
+    /// Returns the newest cacheable result of a key (about 2 µs; a scan of the table would take a third of that per
+    /// row, but for every row ever executed).
     ///
     /// # Errors
-    /// If the index refuses.
+    /// If the index returns an error.
     pub fn record_for(&self, key: &ActionKey) -> Result<Option<Cached>, StoreError> {
         newest(&self.connection, key).map_err(|e| StoreError::Index(self.path.clone(), e))
     }
@@ -54,7 +53,7 @@ impl Lookup<'_> {
     /// Returns all cacheable results of a key, newest first.
     ///
     /// # Errors
-    /// If the index refuses.
+    /// If the index returns an error.
     pub fn records_for(&self, key: &ActionKey) -> Result<Vec<Cached>, StoreError> {
         all_newest_first(&self.connection, key).map_err(|e| StoreError::Index(self.path.clone(), e))
     }

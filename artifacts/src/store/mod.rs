@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //!
-//! Every sentence of the list below is checked by [`Store::fsck`].
+//! [`Store::fsck`] checks every statement of the list below.
 //!
 //! ```text
 //! objects/ab/cdef…   an object: 2 + 62 lower-case hexadecimal digits of the BLAKE3 digest of its bytes
@@ -15,23 +15,22 @@
 //! gc.lock            excludes planning and marking from each other
 //! ```
 //!
-//! - `objects` holds folders of two digits, these hold regular files of 62 digits, and nothing else is there.
-//! - The bytes of an object have the digest that its name says.
+//! - `objects` contains folders named by two digits, which contain regular files named by 62 digits, and nothing else.
+//! - The bytes of an object have the digest in its name.
 //! - A file in `tmp` is younger than a day.
-//! - Each row of the index that names an object names one that is there, with the size in the row.
-//! - A record that the index names refers only to objects that are there.
+//! - Each object that a row of the index names exists and has the size in the row.
+//! - A record that the index names refers only to existing objects.
 //!
-//! Other names under the root (prepared engines, weights) belong to others and are left alone.
+//! Other names under the root (prepared engines, weights) belong to other code and are left alone.
 //!
 //! # Writing
 //!
-//! An object is written to `tmp` and renamed into place, and never modified afterwards. A
-//! synced write costs milliseconds, so [`Store::put`] does not sync: it remembers the digest
-//! as pending, and [`Store::commit`] makes all that is pending durable together, then writes
-//! one transaction to the index. The order gives the invariant: *the index names only objects
-//! that are durable*. A power loss in between can leave an object renamed but empty or
-//! truncated; it has no row in the index, and what has no row is hashed before it is trusted
-//! ([`Store::put`]) and on every read ([`Store::get`]).
+//! An object is written to `tmp`, renamed into place, and never modified afterwards. A synced write costs milliseconds,
+//! so [`Store::put`] does not sync. It remembers the digest as pending. [`Store::commit`] makes all pending objects
+//! durable together, then writes one transaction to the index. This order guarantees the invariant: *the index names
+//! only objects that are durable*. A power loss in between can leave an object renamed but empty or truncated. Such an
+//! object has no row in the index, and an object without a row is hashed before it is trusted ([`Store::put`]) and on
+//! every read ([`Store::get`]).
 //!
 //! # The index
 //!

@@ -1,4 +1,4 @@
-//! Objects: bytes into files and back, checked.
+//! Objects: bytes written to files and read back, with checks.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
@@ -16,43 +16,43 @@ use super::index::Index;
 use super::{HistoryLine, StoreError};
 use crate::{ActionKey, Digest};
 
-/// A store of immutable objects under one directory; safe to share between threads and, each
-/// with its own `Store`, between processes.
+/// A store of immutable objects under one directory; safe to share between threads, and between processes that each
+/// have their own `Store`.
 #[derive(Debug)]
 pub struct Store {
     pub(super) root: PathBuf,
-    /// Open from the start, unless this process may not write there: objects are read without it.
+    /// The index, open from the start unless this process may not write to the store. Reading objects does not need it.
     index: OnceLock<Mutex<Index>>,
     /// Objects of this process that are in place but not yet durable, with their sizes in bytes.
     pub(super) pending: Mutex<BTreeMap<Digest, u64>>,
-    /// One commit at a time: the second finds the work of the first done.
+    /// Serializes commits: a second one finds the work of the first done.
     pub(super) turn: Mutex<()>,
-    /// Where objects that are not here come from.
+    /// Where missing objects come from.
     source: Option<Arc<dyn ObjectSource>>,
-    /// The bytes of the objects that were opened to be read, each counted as often.
+    /// The total bytes of all objects opened for reading; an object counts each time.
     opened: AtomicU64,
 }
 
-/// Another store that has objects which this one lacks.
+/// Another store, with objects that this one lacks.
 pub trait ObjectSource: std::fmt::Debug + Send + Sync {
-    /// Puts an object into a store, its bytes checked against its name.
+    /// Puts an object into a store and checks its bytes against its name.
     ///
     /// # Errors
-    /// [`StoreError::Missing`] if it is not there either, [`StoreError::Source`] if it cannot be had.
+    /// [`StoreError::Missing`] if the source lacks it too, [`StoreError::Source`] if it cannot be fetched.
     fn fetch(&self, digest: &Digest, into: &Store) -> Result<(), StoreError>;
 }
 
-/// Locks; what the store guards with a mutex is whole after a panic too.
+/// Locks a mutex, poisoned or not: the data that the store guards stays consistent after a panic.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Store {
-    /// Opens the store under `root`, creating it if needed. One that this process may not write
-    /// is open for reading objects; whatever needs its index fails.
+    /// Opens the store under `root`, creating it if needed. A store that this process may not write can still be read;
+    /// every call that needs the index fails.
     ///
     /// # Errors
-    /// If the folders cannot be made or the index cannot be opened.
+    /// If the folders cannot be created or the index cannot be opened.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
         let objects = root.join("objects");
         fs::create_dir_all(&objects).map_err(StoreError::io(&objects))?;
@@ -62,7 +62,7 @@ impl Store {
     /// Opens the store under `root`.
     ///
     /// # Errors
-    /// If there is none, or the index cannot be opened.
+    /// If no store exists, or the index cannot be opened.
     pub fn open_existing(root: &Path) -> Result<Self, StoreError> {
         if !root.join("objects").is_dir() {
             return Err(StoreError::NoStore(root.to_owned()));
@@ -86,14 +86,14 @@ impl Store {
         })
     }
 
-    /// Reads through: an object that is not here when it is read comes from `source`, and is kept.
+    /// Reads through to `source`: an object that is missing when it is read is fetched from there and kept.
     #[must_use]
     pub fn with_source(mut self, source: Arc<dyn ObjectSource>) -> Self {
         self.source = Some(source);
         self
     }
 
-    /// Opens the file of an object to be read, fetched first if it is elsewhere.
+    /// Opens the file of an object for reading; fetches the object first if it is missing.
     fn open_object(&self, digest: &Digest, path: &Path) -> Result<(File, u64), StoreError> {
         let opened = match (open_regular(path), &self.source) {
             (Err(e), Some(source)) if e.kind() == io::ErrorKind::NotFound => {
@@ -106,8 +106,8 @@ impl Store {
         Ok(opened)
     }
 
-    /// Returns how many bytes the objects have that were read since the store was opened, each counted as often as
-    /// it was read. It tells whether work grows with what it is about.
+    /// Returns the total bytes of the objects read since the store was opened; an object counts each time it is read.
+    /// Tests use it to see whether work grows with the part of the data it concerns.
     pub fn bytes_read(&self) -> u64 {
         self.opened.load(Ordering::Relaxed)
     }
@@ -129,22 +129,22 @@ impl Store {
         &self.root
     }
 
-    /// Returns where the object of this digest lies, whether or not it is there.
+    /// Returns the path of the object with this digest, whether or not it exists.
     pub fn path(&self, digest: &Digest) -> PathBuf {
         let hex = digest.hex();
         self.root.join("objects").join(&hex[..2]).join(&hex[2..])
     }
 
-    /// Returns whether the object is there (its bytes are not checked).
+    /// Returns whether the object exists (does not check its bytes).
     pub fn contains(&self, digest: &Digest) -> bool {
         fs::symlink_metadata(self.path(digest)).is_ok_and(|m| m.is_file())
     }
 
-    /// Returns whether the object is there with the bytes that its name says. What the index knows to be durable is not
+    /// Returns whether the object exists and its bytes match its name. An object that the index lists as durable is not
     /// hashed again.
     ///
     /// # Errors
-    /// If the file system or the index refuses.
+    /// If the file system or the index returns an error.
     pub fn is_whole(&self, digest: &Digest) -> Result<bool, StoreError> {
         match self.size(digest)? {
             None => Ok(false),
@@ -152,18 +152,18 @@ impl Store {
         }
     }
 
-    /// Returns the size of an object in bytes, `None` if it is not there.
+    /// Returns the size of an object in bytes; `None` if it is missing.
     ///
     /// # Errors
-    /// If the file system refuses.
+    /// If the file system returns an error.
     pub fn size(&self, digest: &Digest) -> Result<Option<u64>, StoreError> {
         size_of(&self.path(digest))
     }
 
-    /// Keeps bytes and returns their digest. They are durable after the next [`Store::commit`].
+    /// Stores bytes and returns their digest. They are durable after the next [`Store::commit`].
     ///
     /// # Errors
-    /// If the file system refuses.
+    /// If the file system returns an error.
     pub fn put(&self, bytes: &[u8]) -> Result<Digest, StoreError> {
         let digest = hash_bytes(bytes);
         let size = bytes.len() as u64;
@@ -178,10 +178,10 @@ impl Store {
         Ok(digest)
     }
 
-    /// Moves a file into the store and returns the digest of its bytes: renamed if it lies on
-    /// the same file system and is a regular file with one name, else copied and removed.
+    /// Moves a file into the store and returns the digest of its bytes. Renames a regular file with one name on the
+    /// same file system; copies and removes any other.
     ///
-    /// The caller gives the file up: nobody may write to it any more.
+    /// The caller gives up the file: nothing may write to it afterwards.
     ///
     /// # Errors
     /// If the file cannot be read or moved.
@@ -210,18 +210,18 @@ impl Store {
         self.copy_in(source)
     }
 
-    /// Moves a file in by copying it.
+    /// Moves a file into the store by copying it.
     fn copy_in(&self, source: &Path) -> Result<Digest, StoreError> {
         let digest = self.put_copy(source)?;
         fs::remove_file(source).map_err(|e| StoreError::Io(source.to_owned(), e))?;
         Ok(digest)
     }
 
-    /// Copies a file that stays its owner's, and returns the digest of the copy: what is named is what is kept,
-    /// whatever happens to the source meanwhile. No more than a piece of it is held in memory.
+    /// Copies a file that its owner keeps, and returns the digest of the copy. So the digest is right even if the
+    /// source changes meanwhile. Only one chunk of the file is in memory at a time.
     ///
     /// # Errors
-    /// If the file cannot be read, or the store not be written.
+    /// If the file cannot be read or the store cannot be written.
     pub fn put_copy(&self, source: &Path) -> Result<Digest, StoreError> {
         let at_source = |e| StoreError::Io(source.to_owned(), e);
         let mut copy = self.temporary()?;
@@ -237,11 +237,11 @@ impl Store {
         Ok(digest)
     }
 
-    /// Returns whether an object is there and whole, as far as can be told without reading one that is durable; a
-    /// collection that goes on spares it from now on.
+    /// Returns whether an object exists and is whole, without reading it if it is durable. From now on, a collection in
+    /// progress spares it.
     ///
     /// # Errors
-    /// If the file system or the index refuses.
+    /// If the file system or the index returns an error.
     pub fn keeps(&self, digest: &Digest) -> Result<bool, StoreError> {
         match self.size(digest)? {
             Some(size) => self.is_kept(digest, size),
@@ -252,7 +252,7 @@ impl Store {
     /// Returns the bytes of an object, checked against its name.
     ///
     /// # Errors
-    /// If the object is missing or damaged, or the file system refuses.
+    /// If the object is missing or damaged, or the file system returns an error.
     pub fn get(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
         let path = self.path(digest);
         let wrong = |e| unread(digest, &path, e);
@@ -265,11 +265,11 @@ impl Store {
         Ok(bytes)
     }
 
-    /// Returns parts of an object, all of whose bytes are checked against its name; what lies between them is
-    /// not held. The ranges ascend and do not overlap; a part ends where the object does.
+    /// Returns parts of an object. Checks all of its bytes against its name, but keeps only the parts. The ranges must
+    /// ascend and not overlap; a part that exceeds the object ends where the object ends.
     ///
     /// # Errors
-    /// As [`Store::get`].
+    /// Same as [`Store::get`].
     pub fn get_parts(
         &self,
         digest: &Digest,
@@ -277,11 +277,11 @@ impl Store {
     ) -> Result<Vec<Bytes>, StoreError> {
         let path = self.path(digest);
         let wrong = |e| unread(digest, &path, e);
-        // What is wanted may come from bytes not yet checked: no more than the file holds is believed.
+        // The requested ranges may come from bytes that are not yet checked, so they are limited to the file's size.
         let (file, size) = self.open_object(digest, &path)?;
         let length = |range: &Range<u64>| range.end.min(size).saturating_sub(range.start) as usize;
-        // One allocation: an allocator tends to give several large ones back to the system, and pages that
-        // come from there anew cost as much as hashing.
+        // One allocation: an allocator tends to return several large blocks to the system, and faulting fresh pages in
+        // costs as much as hashing.
         let mut kept = Vec::with_capacity(ranges.iter().map(length).sum());
         let (mut hasher, mut at) = (blake3::Hasher::new(), 0);
         let mut piece = Vec::with_capacity(PIECE);
@@ -312,11 +312,11 @@ impl Store {
             .collect())
     }
 
-    /// Returns whether an object is there and its bytes have its digest, whatever the index says; they are
-    /// not held.
+    /// Returns whether an object exists and its bytes match its digest. Ignores the index, and does not keep the bytes
+    /// in memory.
     ///
     /// # Errors
-    /// If the file system refuses.
+    /// If the file system returns an error.
     pub fn has_its_bytes(&self, digest: &Digest) -> Result<bool, StoreError> {
         let path = self.path(digest);
         if !self.contains(digest) {
@@ -325,11 +325,11 @@ impl Store {
         Ok(hash_file(&path)?.0 == *digest)
     }
 
-    /// Moves a damaged object to quarantine, so that the same bytes are written anew when they are
-    /// next kept. Does nothing to one that is whole or missing.
+    /// Moves a damaged object to quarantine, so that the same bytes are written again the next time they are put. Does
+    /// nothing if the object is whole or missing.
     ///
     /// # Errors
-    /// If the file system or the index refuses.
+    /// If the file system or the index returns an error.
     pub fn set_aside(&self, digest: &Digest) -> Result<(), StoreError> {
         let path = self.path(digest);
         if self.has_its_bytes(digest)? || fs::symlink_metadata(&path).is_err() {
@@ -342,7 +342,7 @@ impl Store {
     /// Returns the newest cacheable result of a key.
     ///
     /// # Errors
-    /// If the index refuses.
+    /// If the index returns an error.
     pub fn record_for(&self, key: &ActionKey) -> Result<Option<super::Cached>, StoreError> {
         self.index()?.record_for(key)
     }
@@ -350,7 +350,7 @@ impl Store {
     /// Returns all cacheable results of a key, newest first.
     ///
     /// # Errors
-    /// If the index refuses.
+    /// If the index returns an error.
     pub fn records_for(&self, key: &ActionKey) -> Result<Vec<super::Cached>, StoreError> {
         self.index()?.records_for(key)
     }
@@ -359,7 +359,7 @@ impl Store {
     /// failures included; at most `limit` lines.
     ///
     /// # Errors
-    /// If the index refuses.
+    /// If the index returns an error.
     pub fn history(
         &self,
         experiment: &str,
@@ -373,27 +373,27 @@ impl Store {
     /// Returns every record the index names, failures included.
     ///
     /// # Errors
-    /// If the index refuses.
+    /// If the index returns an error.
     pub fn records(&self) -> Result<Vec<Digest>, StoreError> {
         Ok(self.index()?.records()?.into_iter().collect())
     }
 
-    /// Removes the rows that name a record, so that it is never a cache hit again. The
-    /// record itself stays until `gc`.
+    /// Removes the rows that name a record, so that it can never be a cache hit again. The record itself stays until
+    /// `gc`.
     ///
     /// # Errors
-    /// If the index refuses.
+    /// If the index returns an error.
     pub fn retire(&self, record: &Digest) -> Result<(), StoreError> {
         self.index()?.retire(&[*record])
     }
 
-    /// Returns whether the object is in place and to be trusted; what is neither pending here
-    /// nor durable in the index is hashed first, and replaced by the caller if damaged.
+    /// Returns whether the object is in place and trusted. Hashes it first if it is neither pending in this process nor
+    /// durable in the index; the caller replaces a damaged one.
     ///
-    /// Touches the file before looking: `gc` spares what was touched since it marked.
+    /// Touches the file before checking it, because `gc` spares files touched since it marked.
     fn is_kept(&self, digest: &Digest, size: u64) -> Result<bool, StoreError> {
         let path = self.path(digest);
-        // A file that is missing, or that another user owns, is written anew.
+        // A file that is missing, or that belongs to another user, is written again.
         if touch(&path).is_err() || size_of(&path)? != Some(size) {
             return Ok(false);
         }
@@ -421,7 +421,7 @@ impl Store {
             .map_err(StoreError::io(&folder))
     }
 
-    /// Returns where the object will lie, its folder made.
+    /// Returns the object's path, and creates its folder.
     fn place_for(&self, digest: &Digest) -> Result<PathBuf, StoreError> {
         let path = self.path(digest);
         let folder = path.parent().expect("an object lies in a folder");
@@ -434,7 +434,7 @@ impl Store {
     }
 }
 
-/// Returns a regular file's size in bytes, `None` if there is no file.
+/// Returns a regular file's size in bytes; `None` if no file exists.
 pub(super) fn size_of(path: &Path) -> Result<Option<u64>, StoreError> {
     match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_file() => Ok(Some(metadata.len())),
@@ -444,8 +444,8 @@ pub(super) fn size_of(path: &Path) -> Result<Option<u64>, StoreError> {
     }
 }
 
-/// Opens an object's file and returns its size in bytes. A store may have come from somebody
-/// else: a link, a FIFO or a device in an object's place is never read.
+/// Opens an object's file and returns its size in bytes. A store may come from another party, so a link, a FIFO or a
+/// device in an object's place is never read.
 fn open_regular(path: &Path) -> io::Result<(File, u64)> {
     if !fs::symlink_metadata(path)?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
@@ -455,7 +455,7 @@ fn open_regular(path: &Path) -> io::Result<(File, u64)> {
     Ok((file, size))
 }
 
-/// Why an object's file cannot be read.
+/// Returns the error for an object's file that cannot be read.
 fn unread(digest: &Digest, path: &Path, error: io::Error) -> StoreError {
     match error.kind() {
         io::ErrorKind::NotFound => StoreError::Missing(*digest),
@@ -463,13 +463,13 @@ fn unread(digest: &Digest, path: &Path, error: io::Error) -> StoreError {
     }
 }
 
-/// Bytes read and hashed at once: they stay in a processor's cache until what is wanted of them is copied.
+/// Bytes read and hashed at once: few enough to stay in a processor's cache until the wanted part is copied.
 const PIECE: usize = 1 << 18;
 
-/// From this size on (bytes), hashing is spread over the cores.
+/// The size in bytes from which hashing uses all cores.
 const LARGE: usize = 1 << 17;
 
-/// Returns the digest of bytes in memory, on all cores if they are many.
+/// Returns the digest of bytes in memory; uses all cores for large inputs.
 pub(super) fn hash_bytes(bytes: &[u8]) -> Digest {
     if bytes.len() < LARGE {
         return Digest::of(bytes);
@@ -479,7 +479,7 @@ pub(super) fn hash_bytes(bytes: &[u8]) -> Digest {
     Digest::from_bytes(*hasher.finalize().as_bytes())
 }
 
-/// Returns the digest and size of a file: mapped and hashed on all cores if it is large.
+/// Returns the digest and size of a file. A large file is mapped and hashed on all cores.
 pub(super) fn hash_file(path: &Path) -> Result<(Digest, u64), StoreError> {
     let (_, size) = open_regular(path).map_err(StoreError::io(path))?;
     if size < LARGE as u64 {

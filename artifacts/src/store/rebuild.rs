@@ -1,4 +1,4 @@
-//! The index, read back from the objects.
+//! Rebuilds the index from the objects.
 
 use std::collections::BTreeMap;
 
@@ -8,34 +8,34 @@ use super::objects::{hash_file, lock};
 use super::{MAX_RECORD_BYTES, ReadRecord, RecordView, Store, StoreError};
 use crate::{ActionKey, Digest};
 
-/// What a rebuild found.
+/// The result of a rebuild.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RebuildReport {
     /// Whole objects.
     pub objects: u64,
     /// Records entered into the index.
     pub records: u64,
-    /// Objects whose bytes are not those their names say, left out.
+    /// Objects whose bytes do not match their names, left out.
     pub damaged: Vec<Digest>,
-    /// Records of which something is missing or damaged, left out.
+    /// Records left out because something they need is missing or damaged.
     pub incomplete: Vec<Digest>,
 }
 
 impl Store {
-    /// Returns whether the index was lost while there were objects: then cached cells are not
-    /// found until [`Store::rebuild`] was called.
+    /// Returns whether the index was lost while objects existed. If so, cached cells cannot be found until
+    /// [`Store::rebuild`] has run.
     ///
     /// # Errors
-    /// If the index refuses.
+    /// If the index returns an error.
     pub fn needs_rebuild(&self) -> Result<bool, StoreError> {
         Ok(!self.index()?.is_complete()?)
     }
 
-    /// Rebuilds the index from the records among the objects, every object hashed and synced.
-    /// Rows that are there stay and count as newer.
+    /// Rebuilds the index from the records among the objects, hashing and syncing every object. Existing rows stay and
+    /// count as newer.
     ///
     /// # Errors
-    /// If the file system or the index refuses.
+    /// If the file system or the index returns an error.
     pub fn rebuild(&self, read: impl ReadRecord) -> Result<RebuildReport, StoreError> {
         let _turn = lock(&self.turn);
         let (found, _) = self.walk()?;
@@ -78,12 +78,11 @@ impl Store {
         Ok(report)
     }
 
-    /// Enters records that something outside names, with their keys if it knows them, and that the
-    /// index does not know or knows otherwise. What is missing or damaged is left out. Returns how
-    /// many were entered.
+    /// Adds records named by a file outside the store, with keys where the file gives them, if the index lacks them or
+    /// has another key. Leaves out missing and damaged ones. Returns the number of records added.
     ///
     /// # Errors
-    /// If the file system or the index refuses.
+    /// If the file system or the index returns an error.
     pub fn adopt(
         &self,
         named: &[(Digest, Option<ActionKey>)],
@@ -107,13 +106,13 @@ impl Store {
         let commits: Vec<_> = records.iter().map(|view| &view.commit).collect();
         let strangers: Vec<Digest> = commits.iter().map(|c| c.record).collect();
         let mut index = self.index()?;
-        // A row that contradicts its record is wrong: the record decides.
+        // A row that contradicts its record is wrong: the record takes precedence.
         index.retire(&strangers)?;
         index.enter_older(&objects, &commits)?;
         Ok(commits.len() as u64)
     }
 
-    /// Reads a record with all that it names, each object hashed; `None` if something is missing or damaged.
+    /// Reads a record and hashes every object it names; `None` if any is missing or damaged.
     fn whole(
         &self,
         record: &Digest,

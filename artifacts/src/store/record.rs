@@ -1,30 +1,30 @@
-//! What the store needs to be told about records: their format is the pipeline's.
+//! The part of a record that the store needs. The pipeline defines the format.
 
 use super::Commit;
 use crate::Digest;
 
-/// The largest record in bytes; a larger object is taken for no record, so that a rebuild
-/// need not read every table.
+/// The largest record in bytes. A larger object is never treated as a record, so that a rebuild need not read every
+/// table.
 pub(crate) const MAX_RECORD_BYTES: u64 = 16 << 20;
 
 /// A record as the store sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordView {
-    /// What would be committed for it.
+    /// The commit for this record.
     pub commit: Commit,
-    /// Orders records by age: for instance nanoseconds since the epoch at the cell's end.
+    /// Orders records by age, for example nanoseconds since the epoch at the cell's end.
     pub finished: i64,
-    /// The artifacts it refers to beyond those in `commit.objects`: its inputs.
+    /// The artifacts it refers to in addition to `commit.objects`: its inputs.
     pub inputs: Vec<Digest>,
-    /// The records it refers to, to be followed: those of its inputs.
+    /// The records it refers to, which are followed: those of its inputs.
     pub input_records: Vec<Digest>,
-    /// Files of others that it was made from. They are kept with the record where they are, and nothing is wrong
-    /// where they are not: a published study may leave them out.
+    /// External files that it was made from. Those that exist are kept with the record. A missing one is not an error:
+    /// a published study may leave them out.
     pub files: Vec<Digest>,
 }
 
 impl RecordView {
-    /// Returns all digests that must be there with the record.
+    /// Returns all digests that must exist with the record.
     pub fn references(&self) -> impl Iterator<Item = &Digest> {
         self.commit
             .objects
@@ -34,7 +34,7 @@ impl RecordView {
     }
 }
 
-/// Reads a record; returns `None` for bytes that are none. The digest is that of the bytes.
+/// Reads a record from bytes and their digest; returns `None` if the bytes are not a record.
 pub trait ReadRecord: Fn(&Digest, &[u8]) -> Option<RecordView> + Sync {}
 
 impl<F: Fn(&Digest, &[u8]) -> Option<RecordView> + Sync> ReadRecord for F {}

@@ -1,9 +1,9 @@
-//! Roots: the files outside the store that name records, and what runs have executed since
-//! those files were written.
+//! Roots: the files outside the store that name records, and the records that runs have executed since those files were
+//! written.
 //!
-//! A run registers the file that it will write at its end, before its first cell, and notes
-//! every record in a journal beside it. So `gc` knows what rests on the store wherever it is
-//! started, and a run that was killed before it wrote its file loses nothing.
+//! Before its first cell, a run registers the file that it will write at its end, and notes every record in a journal
+//! beside it. So `gc` knows what depends on the store wherever you start it, and a run that is killed before it writes
+//! its file loses nothing.
 //!
 //! ```text
 //! roots/<64 digits>/place     where the file lies
@@ -22,23 +22,23 @@ use super::walk::list;
 use super::{Store, StoreError};
 use crate::Digest;
 
-/// Before the path of a file in the folder that holds the store, which may move with it.
+/// The prefix of a path in the folder that holds the store; the file may move together with the store.
 const BESIDE: &[u8] = b"benchtrail root 1 beside\n";
-/// Before the path of any other file.
+/// The prefix of any other path.
 const ABSOLUTE: &[u8] = b"benchtrail root 1 at\n";
 
 /// A file outside the store that names records in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// Where it lies.
+    /// The file's path.
     pub file: PathBuf,
-    /// Whether a run ever wrote it: if not, it need not be there.
+    /// Whether a run ever wrote it; if not, the file may be missing.
     pub written: bool,
-    /// What runs executed since it was written, by run.
+    /// The records that runs executed since it was written, by run.
     pub journals: Vec<Noted>,
 }
 
-/// What one run executed.
+/// The records that one run executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Noted {
     /// The records, in the order of execution.
@@ -47,7 +47,7 @@ pub struct Noted {
     pub live: bool,
 }
 
-/// The journal of a run. Dropped without [`Journal::close`], it stays for `gc` and the next run.
+/// The journal of a run. If dropped without [`Journal::close`], it stays for `gc` and the next run.
 #[derive(Debug)]
 pub struct Journal {
     folder: PathBuf,
@@ -59,7 +59,7 @@ impl Store {
     /// Registers a file that will name records of this store, and begins a journal for it.
     ///
     /// # Errors
-    /// If the file system refuses.
+    /// If the file system returns an error.
     pub fn journal(&self, file: &Path) -> Result<Journal, StoreError> {
         let text = self.place_text(file)?;
         let folder = self.root.join("roots").join(Digest::of(&text).hex());
@@ -89,16 +89,16 @@ impl Store {
         Ok(Journal { folder, path, file })
     }
 
-    /// Returns every registered file with its journals, sorted by where it lies.
+    /// Returns every registered file with its journals, sorted by path.
     ///
     /// # Errors
-    /// If one cannot be read: what it names is then unknown.
+    /// If a root cannot be read: the records it names are then unknown.
     pub fn roots(&self) -> Result<Vec<Root>, StoreError> {
         let mut roots = Vec::new();
         for folder in list(&self.root.join("roots"))? {
             let place = folder.join("place");
             let Some(text) = read_if_there(&place)? else {
-                // A run died, or is about to write it, before it executed anything.
+                // A run died before it executed anything, or is about to write `place`.
                 continue;
             };
             let file = self.file_of(&text).ok_or_else(|| {
@@ -115,10 +115,10 @@ impl Store {
         Ok(roots)
     }
 
-    /// Returns what is registered of one file; `None` if no run ever registered it.
+    /// Returns the root registered for a file; `None` if no run ever registered it.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the root cannot be read.
     pub fn root_of(&self, file: &Path) -> Result<Option<Root>, StoreError> {
         let text = self.place_text(file)?;
         let folder = self.root.join("roots").join(Digest::of(&text).hex());
@@ -132,11 +132,11 @@ impl Store {
         }))
     }
 
-    /// Forgets a registered file and its journals. Objects that nothing else refers to become garbage.
-    /// Returns whether there was such a file.
+    /// Forgets a registered file and its journals. Objects that nothing else refers to become garbage. Returns whether
+    /// the file was registered.
     ///
     /// # Errors
-    /// If the file system refuses, or a run of it is alive.
+    /// If the file system returns an error, or a run of this file is alive.
     pub fn forget_root(&self, file: &Path) -> Result<bool, StoreError> {
         let text = self.place_text(file)?;
         let folder = self.root.join("roots").join(Digest::of(&text).hex());
@@ -151,8 +151,8 @@ impl Store {
         Ok(true)
     }
 
-    /// Returns what `place` holds for a file. A path below the folder that holds the store is
-    /// kept relative to it: the two may move together.
+    /// Returns the content of `place` for a file. A path below the folder that holds the store is kept relative to it,
+    /// because the two may move together.
     fn place_text(&self, file: &Path) -> Result<Vec<u8>, StoreError> {
         let absolute = std::path::absolute(file).map_err(StoreError::io(file))?;
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -180,10 +180,10 @@ impl Store {
 }
 
 impl Journal {
-    /// Notes executed cells, before the index knows them.
+    /// Notes executed cells before they enter the index.
     ///
     /// # Errors
-    /// If the file system refuses.
+    /// If the file system returns an error.
     pub fn note<'d>(
         &mut self,
         records: impl IntoIterator<Item = &'d Digest>,
@@ -192,17 +192,17 @@ impl Journal {
         for record in records {
             text.push_str(&format!("{record}\n"));
         }
-        // One write: whoever reads meanwhile sees whole lines.
+        // A single write, so that a concurrent reader sees whole lines.
         self.file
             .write_all(text.as_bytes())
             .map_err(StoreError::io(&self.path))
     }
 
-    /// Ends the journal: the file is written and names what is needed of it. The journals of
-    /// runs that died before go too, since this run took over what they had executed.
+    /// Ends the journal, once the file is written and names every record it needs. Also removes the journals of earlier
+    /// dead runs, since this run took over the records they had executed.
     ///
     /// # Errors
-    /// If the file system refuses.
+    /// If the file system returns an error.
     pub fn close(self) -> Result<(), StoreError> {
         let _turn = alone(&self.folder)?;
         let written = self.folder.join("written");
@@ -220,7 +220,7 @@ impl Journal {
     }
 }
 
-/// Waits for whoever else begins or ends a journal in this folder.
+/// Waits for other processes that begin or end a journal in this folder.
 fn alone(folder: &Path) -> Result<File, StoreError> {
     let file = File::open(folder).map_err(StoreError::io(folder))?;
     file.lock().map_err(StoreError::io(folder))?;
@@ -239,7 +239,7 @@ fn journal_files(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
 fn journals(folder: &Path) -> Result<Vec<Noted>, StoreError> {
     let mut found = Vec::new();
     for path in journal_files(folder)? {
-        // Gone since it was listed: its run has ended and its file names what it executed.
+        // Removed since the listing: its run has ended, and its file names the records it executed.
         let Some(text) = read_if_there(&path)? else {
             continue;
         };
@@ -247,7 +247,7 @@ fn journals(folder: &Path) -> Result<Vec<Noted>, StoreError> {
             Ok(Err(TryLockError::WouldBlock)) => true,
             Ok(Ok(()) | Err(TryLockError::Error(_))) | Err(_) => false,
         };
-        // A line cut short by a power loss names nothing.
+        // A line cut short by a power loss is ignored.
         let lines = text.split(|b| *b == b'\n').filter_map(|line| {
             let line = std::str::from_utf8(line).ok()?;
             line.parse().ok()

@@ -1,4 +1,4 @@
-//! Records that something outside names and that the index does not know.
+//! Finds records that a file outside the store names and the index does not know.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,13 +12,13 @@ use crate::{ActionKey, Digest};
 const SCANNED: usize = 4;
 
 impl Index {
-    /// Returns those of these records that have no row, or one with another key than is given.
+    /// Returns the records that have no row, or a row with a different key from the one given.
     pub(super) fn unknown(
         &self,
         named: &[(Digest, Option<ActionKey>)],
     ) -> Result<BTreeSet<Digest>, StoreError> {
         let query = || {
-            // In one view: each query by itself would take and give back the lock of the index.
+            // In one view: each separate query would acquire and release the lock of the index.
             let view = self.connection.unchecked_transaction()?;
             let rows: i64 = view.query_row("SELECT rows FROM tally", [], |row| row.get(0))?;
             if usize::try_from(rows).unwrap_or_default() / SCANNED < named.len() {
@@ -43,7 +43,7 @@ impl Index {
     }
 }
 
-/// As [`Index::unknown`], by reading all rows one after another.
+/// Same as [`Index::unknown`], but reads all rows in sequence.
 fn unknown_by_scan(
     connection: &Connection,
     named: &[(Digest, Option<ActionKey>)],
@@ -65,11 +65,11 @@ fn unknown_by_scan(
     Ok(unknown.map(|(record, _)| record).collect())
 }
 
-/// A record that something names.
+/// A record to look for.
 #[derive(Default)]
 struct Wanted {
     key: Option<ActionKey>,
-    /// Whether its rows have the key; `None` as long as none was seen.
+    /// Whether its rows have the key; `None` until a row is seen.
     fits: Option<bool>,
 }
 

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use super::{Store, StoreError};
 use crate::Digest;
 
-/// A file under `objects` whose place is an object's.
+/// A file under `objects` at an object's path.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) digest: Digest,
@@ -18,7 +18,7 @@ pub(super) struct Found {
 }
 
 impl Store {
-    /// Returns the objects, sorted by digest, and what else lies under `objects`.
+    /// Returns the objects, sorted by digest, and any other paths under `objects`.
     pub(super) fn walk(&self) -> Result<(Vec<Found>, Vec<PathBuf>), StoreError> {
         let root = self.root.join("objects");
         let (mut objects, mut strangers) = (Vec::new(), Vec::new());
@@ -29,7 +29,7 @@ impl Store {
                 continue;
             };
             for path in list(&folder)? {
-                // Gone since it was listed: `gc` in another process.
+                // Removed since the listing, by `gc` in another process.
                 let Some(metadata) = metadata_of(&path)? else {
                     continue;
                 };
@@ -54,10 +54,10 @@ impl Store {
         Ok((objects, strangers))
     }
 
-    /// Returns the files in `tmp` that nobody has written to for a day.
+    /// Returns the files in `tmp` that no process has written to for a day.
     #[expect(
         clippy::disallowed_methods,
-        reason = "ages of files are compared with the clock that stamped them"
+        reason = "file ages are measured with the clock that sets their timestamps"
     )]
     pub(super) fn leftovers(&self) -> Result<Vec<PathBuf>, StoreError> {
         let day_ago = SystemTime::now() - LEFTOVER_AGE;
@@ -74,10 +74,10 @@ impl Store {
     }
 }
 
-/// From this age on, a file in `tmp` is left over from a process that died.
+/// A file in `tmp` of this age or older is left over from a dead process.
 pub(super) const LEFTOVER_AGE: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
 
-/// Returns the paths in a folder, sorted; none if there is no folder.
+/// Returns the paths in a folder, sorted; empty if the folder does not exist.
 pub(super) fn list(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -92,7 +92,7 @@ pub(super) fn list(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     Ok(paths)
 }
 
-/// Returns a file's metadata, `None` if there is no file (any more).
+/// Returns a file's metadata; `None` if the file does not exist (any more).
 pub(super) fn metadata_of(path: &Path) -> Result<Option<fs::Metadata>, StoreError> {
     match fs::symlink_metadata(path) {
         Ok(metadata) => Ok(Some(metadata)),

@@ -41,7 +41,7 @@ fn parts_of_an_object_are_its_bytes_wherever_they_begin_and_end() {
             "{range:?}"
         );
     }
-    // What is beyond the end is not there.
+    // Bytes beyond the end are not returned.
     let beyond = store
         .get_parts(&digest, &[599_990..700_000, 800_000..u64::MAX])
         .unwrap();
@@ -268,7 +268,7 @@ proptest! {
         prop_assert_eq!(check(&store).objects, 1);
     }
 
-    /// The index against a list: commits, repeats and retirements in any order.
+    /// Compares the index with a list: commits, repeats and retirements in any order.
     #[test]
     fn the_index_answers_as_a_list_of_commits_would(
         steps in proptest::collection::vec((0..4_u8, 0..4_u8, 0..6_u8), 1..40),

@@ -1,4 +1,4 @@
-//! What `gc` removes, and what it leaves alone.
+//! What `gc` removes and what it keeps.
 
 use std::fs;
 use std::time::Duration;
@@ -237,7 +237,7 @@ fn an_object_put_again_between_marking_and_sweeping_is_spared() {
     store.commit(std::slice::from_ref(&root)).unwrap();
     age(&store);
     let run = Store::open_existing(store.root()).unwrap();
-    // The records are read after the objects were listed and before any is removed.
+    // Reading the records falls between listing the objects and the first removal.
     let put_meanwhile = |record: &Digest, bytes: &[u8]| {
         run.put(b"wanted again").unwrap();
         read_record(record, bytes)

@@ -1,4 +1,4 @@
-//! Faults, as action × place: found, named, repaired, and the work done again.
+//! Faults, as action × place: each is found, named and repaired, and the work is done again.
 
 use std::fs;
 
@@ -181,7 +181,7 @@ fn forged_rows_are_found_and_removed() {
             format!("INSERT INTO uses VALUES({nowhere}, {a_record})"),
             vec![Missing],
         ),
-        // The answer for b is a's record.
+        // A lookup of b returns a's record.
         (
             format!("UPDATE history SET key = {b_key} WHERE record = {a_record}"),
             vec![Forged],
@@ -410,7 +410,7 @@ fn objects_are_read_where_the_index_cannot_be_opened_and_the_index_says_why() {
     for name in ["index.sqlite", "index.sqlite-wal", "index.sqlite-shm"] {
         let _ = fs::remove_file(root.join(name));
     }
-    // A folder where a file should be refuses root too, unlike permissions.
+    // A folder in a file's place also stops root, unlike permissions.
     fs::create_dir(root.join("index.sqlite")).unwrap();
     let store = Store::open(&root).unwrap();
     assert_eq!(store.get(&digest).unwrap(), b"bytes");
@@ -423,7 +423,7 @@ fn objects_are_read_where_the_index_cannot_be_opened_and_the_index_says_why() {
 
 #[test]
 fn a_place_that_cannot_be_written_is_an_error_that_names_it() {
-    // A file where a folder should be refuses root too, unlike permissions.
+    // A file in a folder's place also stops root, unlike permissions.
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), "").unwrap();
     let error = Store::open(&folder.path().join("file/store")).unwrap_err();
@@ -495,7 +495,7 @@ fn the_subsets_of_a_check_cover_every_object_once() {
     );
 }
 
-/// Something done to one object of a store.
+/// A fault applied to one object of a store.
 #[derive(Clone, Debug)]
 enum Fault {
     FlipBit { at: prop::sample::Index, bit: u8 },
@@ -518,7 +518,7 @@ fn fault() -> impl Strategy<Value = Fault> {
 }
 
 proptest! {
-    // Seeded faults, each in a store of its own; `PROPTEST_CASES` says how many.
+    // Seeded faults, each in its own store; `PROPTEST_CASES` sets the number.
     #![proptest_config(ProptestConfig { rng_seed: proptest::test_runner::RngSeed::Fixed(164), ..ProptestConfig::default() })]
 
     #[test]
@@ -606,7 +606,7 @@ fn a_record_named_outside_is_entered_unless_something_of_it_is_missing_or_damage
         [true, true, false, false]
     );
     assert_eq!(store.adopt(&named[..2], read_record).unwrap(), 0);
-    // The row says another key than whoever names the record, and the record decides.
+    // The row has a different key from the one given with the record, and the record takes precedence.
     let connection = Connection::open(store.root().join("index.sqlite")).unwrap();
     connection
         .execute(

@@ -1,4 +1,4 @@
-//! Several threads and several processes with one store.
+//! Several threads and several processes share one store.
 
 use std::process::{Child, Command};
 use std::thread;
@@ -9,7 +9,7 @@ use crate::support::{cell, check, key, new_store, no_grace, read_record};
 
 const CELLS: usize = 25;
 
-/// Commits cells in small groups, some of them the same as those of other writers.
+/// Commits cells in small groups; some are the same as those of other writers.
 fn write(store: &Store, writer: &str) {
     for i in 0..CELLS {
         let own = cell(
@@ -77,7 +77,7 @@ fn many_may_create_the_same_store_at_once() {
     }
 }
 
-/// Not a test of its own: [`processes_commit_side_by_side`] runs it in processes of their own.
+/// Not a test itself: [`processes_commit_side_by_side`] runs it in separate processes.
 #[test]
 #[expect(
     clippy::disallowed_methods,
@@ -102,7 +102,7 @@ fn spawn_writer(root: &std::path::Path, writer: &str) -> Child {
 #[test]
 fn processes_commit_side_by_side() {
     let folder = tempfile::tempdir().unwrap();
-    // Both create the store: the second finds it made, or half made.
+    // Both create the store: the second finds it complete or half made.
     let writers = ["p", "q"].map(|writer| spawn_writer(folder.path(), writer));
     for mut writer in writers {
         assert!(writer.wait().unwrap().success());
@@ -170,8 +170,8 @@ fn an_object_put_while_it_is_swept_is_there_afterwards() {
                     .gc(&[], &no_grace(GcMode::Sweep), read_record)
                     .unwrap()
             });
-            // A run that began before holds the collection's cut-off back; this one has no
-            // hold, so only its touch protects what it puts.
+            // A run that began earlier would hold back the collection's cut-off. This one has no hold, so only its
+            // touch protects the objects it puts.
             let digests: Vec<_> = bytes.iter().map(|b| store.put(b).unwrap()).collect();
             thread::yield_now();
             digests

@@ -1,4 +1,4 @@
-//! What the store's tests share: a store in a folder, cells, and a tiny record format.
+//! Shared parts of the store's tests: a store in a folder, cells, and a tiny record format.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use artifacts::{
 };
 use tempfile::TempDir;
 
-/// Opens a new store in a folder that goes with it.
+/// Opens a new store in a temporary folder.
 pub(crate) fn new_store() -> (TempDir, Store) {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(&folder.path().join("store")).unwrap();
@@ -20,13 +20,13 @@ pub(crate) fn key(name: &str) -> ActionKey {
     ActionKey(Digest::of(name.as_bytes()))
 }
 
-/// Puts an output and a record of the cell `name` without inputs; returns its commit.
+/// Puts an output and a record of the cell `name`, which has no inputs; returns its commit.
 pub(crate) fn cell(store: &Store, name: &str, output: &[u8]) -> Commit {
     cell_from(store, name, output, &[])
 }
 
-/// Puts an output and a record of the cell `name`, made from the outputs of other cells. The
-/// record is text: `record NAME`, `output DIGEST`, and for each input `input RECORD DIGEST`.
+/// Puts an output and a record of the cell `name`, made from the outputs of other cells. The record is text: `record
+/// NAME`, `output DIGEST`, and `input RECORD DIGEST` for each input.
 pub(crate) fn cell_from(store: &Store, name: &str, output: &[u8], inputs: &[&Commit]) -> Commit {
     let output = store.put(output).unwrap();
     let mut text = format!("record {name}\noutput {output}\n");
@@ -75,7 +75,7 @@ pub(crate) fn read_record(record: &Digest, bytes: &[u8]) -> Option<RecordView> {
     })
 }
 
-/// Replaces a file by other bytes, as a disk fault or a crash would.
+/// Replaces a file's bytes, as a disk fault or a crash would.
 pub(crate) fn damage(path: &Path, bytes: &[u8]) {
     std::fs::remove_file(path).unwrap();
     std::fs::write(path, bytes).unwrap();
@@ -97,14 +97,14 @@ pub(crate) fn repair(store: &Store) -> FsckReport {
         .unwrap()
 }
 
-/// Returns the kinds of what a check finds, sorted.
+/// Returns the kinds of a check's findings, sorted.
 pub(crate) fn kinds(report: &FsckReport) -> Vec<FsckFindingKind> {
     let mut kinds: Vec<_> = report.findings.iter().map(|f| f.kind).collect();
     kinds.sort_unstable();
     kinds
 }
 
-/// A collection that spares nothing for being young.
+/// Options for a collection without a grace period.
 pub(crate) fn no_grace(mode: GcMode) -> GcOptions {
     GcOptions {
         mode,
@@ -113,7 +113,7 @@ pub(crate) fn no_grace(mode: GcMode) -> GcOptions {
     }
 }
 
-/// Makes every object look as if put an hour ago.
+/// Makes every object look an hour old.
 #[expect(clippy::disallowed_methods, reason = "a file is made to look old")]
 pub(crate) fn age(store: &Store) {
     let past = std::time::SystemTime::now() - Duration::from_secs(3600);

@@ -36,7 +36,7 @@ pub fn run(
 /// on with it.
 ///
 /// # Errors
-/// As [`run`].
+/// Same as [`run`].
 #[expect(
     clippy::disallowed_methods,
     reason = "the names of the variables decide what the plan calls ready; no value is read"

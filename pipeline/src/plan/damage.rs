@@ -17,7 +17,7 @@ impl Damage {
     /// Looks at the bytes of all outputs that the index lists for a cell; `None`: they are as they were made.
     ///
     /// # Errors
-    /// If the file system refuses.
+    /// If the file system returns an error.
     pub(super) fn of(store: &Store, outputs: &str) -> Result<Option<Self>, StoreError> {
         let mut found: Option<Self> = None;
         for (name, artifact) in parse_outputs(outputs).unwrap_or_default() {
