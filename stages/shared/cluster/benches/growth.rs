@@ -1,15 +1,15 @@
-//! What it costs to plan and to account for a study of 10,000, 30,000 and 100,000 measured cells on 1,000 machines of Slurm:
-//! processor time and memory of the coordinating process, and how they grow.
+//! Measures what it costs to plan a study and to account for it: 10,000, 30,000 and 100,000 measured cells on 1,000
+//! machines of Slurm. Prints the processor time and the memory of the coordinating process, and how they grow.
 //!
-//! Planning, the coordinator, the stores and the documents are the real ones. Two things stand for others. *Slurm* is a
-//! stand-in: `sbatch` and `squeue` are this program under other names. The *machines* are simulated: every cell was
-//! executed beforehand, and the stand-in puts the documents of the records into the shared store as machines do, one cell of
-//! every running job between two looks of the coordinator. A launch has ten cells, so that 100,000 cells are 10,000 jobs.
+//! Planning, the coordinator, the stores and the documents are real. Two things are replaced. *Slurm* is a stand-in:
+//! `sbatch` and `squeue` are this program under other names. The *machines* are simulated: every cell is executed in
+//! advance, and the stand-in puts the documents of the records into the shared store as machines do. Between two looks
+//! of the coordinator, every running job finishes one cell. A launch has ten cells, so 100,000 cells are 10,000 jobs.
 //!
-//! Each part runs in a process of its own. Its processor time is that of all its threads, without the stand-in's.
+//! Each part runs in its own process. Its processor time covers all its threads, but not the stand-in.
 //!
-//! `cargo bench -p cluster --bench growth` measures all three sizes; after `--`, numbers are sizes, and `--pace=10` has one of ten
-//! running jobs come a cell further between two looks.
+//! `cargo bench -p cluster --bench growth` measures all three sizes. Numbers after `--` select other sizes. With
+//! `--pace=10`, only one in ten running jobs finishes a cell between two looks.
 
 #![expect(clippy::print_stdout, reason = "a bench reports on standard output")]
 
@@ -25,10 +25,10 @@ use std::path::Path;
 
 use crate::study::{Size, account, again, measure_beforehand, plan};
 
-/// Sizes that are measured: numbers of measured cells.
+/// The measured sizes: numbers of measured cells.
 const SIZES: [usize; 3] = [10_000, 30_000, 100_000];
 
-/// What is done with each size, by the name under which this program is started for it.
+/// The parts measured for each size. This program starts itself under these names.
 const PARTS: [&str; 3] = ["beforehand", "plan", "account"];
 
 fn of(measured: usize, pace: usize) -> Size {
@@ -41,10 +41,10 @@ fn of(measured: usize, pace: usize) -> Size {
     }
 }
 
-/// Processor time of this process, all its threads together, s.
+/// Returns the processor time of this process and all its threads, s.
 fn processor_time() -> f64 {
     let text = fs::read_to_string("/proc/self/stat").expect("/proc is there");
-    // Behind the name, which may hold anything, in parentheses. In ticks of 10 ms.
+    // The fields follow the name, which is in parentheses and may contain anything. The unit is a tick of 10 ms.
     let fields = text.rsplit(')').next().unwrap_or_default();
     let ticks = fields.split_whitespace().skip(11).take(2);
     let seconds = ticks.map(|t| t.parse::<f64>().expect("a number") / 100.0);
@@ -58,7 +58,7 @@ fn peak_mib() -> f64 {
     kib.expect("/proc/self/status has VmHWM") / 1024.0
 }
 
-/// Does one part, and prints what it took, in all and for each measured cell.
+/// Runs one part, and prints its cost, in total and for each measured cell.
 fn part(part: &str, folder: &Path, size: Size) {
     let mut last = processor_time();
     let mut times: Vec<String> = Vec::new();

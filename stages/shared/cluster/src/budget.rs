@@ -1,4 +1,4 @@
-//! What the launches of a study have cost elsewhere, and what those to come will cost by what earlier ones took.
+//! What the launches of a study have cost elsewhere, and what those to come are expected to cost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use crate::error::ClusterError;
 use crate::placements::Placements;
 
-/// Earlier executions of a stage that an expectation looks at.
+/// The number of earlier executions of a stage that an expectation considers.
 const HISTORY: usize = 10_000;
 
-/// What one launch has cost.
+/// The cost of one launch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Entry {
     run: String,
@@ -26,14 +26,14 @@ struct Entry {
     currency: String,
 }
 
-/// What a study has spent, all runs together: a file with a line for each launch.
+/// What all runs of a study have spent: a file with a line for each launch.
 #[derive(Debug)]
 pub(crate) struct Spent {
     path: PathBuf,
     entries: BTreeMap<(String, String), Entry>,
-    /// What was spent by currency.
+    /// The sum by currency.
     sums: BTreeMap<String, f64>,
-    /// Where the whole lines end, if the last one was cut.
+    /// The end of the last complete line, if a cut one follows.
     cut: Option<u64>,
 }
 
@@ -41,7 +41,7 @@ impl Spent {
     /// Reads what a study has spent.
     ///
     /// # Errors
-    /// If the file is there and cannot be read: what was spent must not be forgotten.
+    /// If the file exists and cannot be read: what was spent must not be forgotten.
     pub(crate) fn read(store: &Path, lock: &Path) -> Result<Self, ClusterError> {
         let absolute = std::path::absolute(lock).unwrap_or_else(|_| lock.to_owned());
         let name = Digest::of(absolute.as_os_str().as_encoded_bytes()).hex();
@@ -55,7 +55,7 @@ impl Spent {
         let whole = text.rfind('\n').map_or(0, |at| at + 1);
         let cut = (whole < text.len()).then_some(whole as u64);
         let mut entries = BTreeMap::new();
-        // The last line may have been cut when the machine lost its power; it has no end then.
+        // A power failure may have cut the last line; it has no line end then.
         for line in text.split_inclusive('\n').filter(|l| l.ends_with('\n')) {
             let entry: Entry = serde_json::from_str(line).map_err(|e| {
                 ClusterError::Broken(format!("{} cannot be read: {e}", path.display()))
@@ -74,7 +74,7 @@ impl Spent {
         })
     }
 
-    /// Notes what a launch has cost, durably.
+    /// Records the cost of a launch, durably.
     pub(crate) fn note(
         &mut self,
         run: &str,
@@ -105,7 +105,7 @@ impl Spent {
             .append(true)
             .open(&self.path)
             .map_err(at)?;
-        // A line that was cut must not swallow this one.
+        // A cut line must not swallow this one.
         if let Some(whole) = self.cut.take() {
             file.set_len(whole).map_err(at)?;
         }
@@ -119,13 +119,13 @@ impl Spent {
         Ok(())
     }
 
-    /// Returns what was spent in a currency.
+    /// Returns the sum spent in a currency.
     pub(crate) fn in_currency(&self, currency: &str) -> f64 {
         self.sums.get(currency).copied().unwrap_or_default()
     }
 }
 
-/// How long something takes by what earlier executions took.
+/// The expected duration of a launch, from earlier executions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Expected {
     /// The mean, s.
@@ -136,14 +136,14 @@ pub(crate) struct Expected {
     pub(crate) unknown: usize,
 }
 
-/// What earlier executions of the stages took.
+/// The mean and the variance of each stage's earlier executions.
 #[derive(Debug, Default)]
 pub(crate) struct Durations {
     stages: BTreeMap<String, Option<(f64, f64)>>,
 }
 
 impl Durations {
-    /// Returns how long a launch takes with all that is measured on it.
+    /// Returns the expected duration of a launch with everything measured on it.
     pub(crate) fn expect(
         &mut self,
         experiment: &Experiment,
@@ -173,7 +173,7 @@ impl Durations {
     }
 }
 
-/// Returns the mean and the variance (Bessel's) of some seconds; a single one is taken to vary by half.
+/// Returns the mean and the variance (Bessel's) of some durations in seconds. A single one is assumed to vary by half.
 fn moments(seconds: &[f64]) -> Option<(f64, f64)> {
     let count = seconds.len() as f64;
     let mean = seconds.iter().sum::<f64>() / count;
@@ -187,7 +187,7 @@ fn moments(seconds: &[f64]) -> Option<(f64, f64)> {
     }
 }
 
-/// What a plan costs elsewhere, in one currency.
+/// The cost of a plan elsewhere, in one currency.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
     /// The currency.
@@ -198,11 +198,11 @@ pub struct Cost {
     pub spent: f64,
     /// Launches to come.
     pub launches: usize,
-    /// What they cost by what earlier executions took; `None` if some stage was never executed.
+    /// Their expected cost, from earlier executions; `None` if some stage was never executed.
     pub expected: Option<f64>,
-    /// Two standard deviations of it, from the differences between earlier executions.
+    /// Two standard deviations of the expected cost, from the differences between earlier executions.
     pub uncertainty: f64,
-    /// What they cost at most, by the time limits; `None` if a stage has none.
+    /// Their highest cost, from the time limits; `None` if a stage has no limit.
     pub most: Option<f64>,
 }
 
@@ -214,10 +214,10 @@ pub(crate) fn terms_of(placement: &Placement) -> Option<Terms> {
     }
 }
 
-/// Returns what shards cost, for each currency that has a budget.
+/// Returns the cost of shards, for each currency that has a budget.
 ///
 /// # Errors
-/// If a placement, or what was spent, cannot be read.
+/// If a placement, or the file of what was spent, cannot be read.
 pub fn costs(
     experiment: &Experiment,
     store: &Store,
@@ -242,7 +242,7 @@ pub fn costs(
             uncertainty: 0.0,
             most: Some(0.0),
         });
-        // Two places of one currency may name two budgets: the smaller one holds.
+        // If two places of one currency name two budgets, the smaller one holds.
         cost.budget = cost.budget.min(terms.budget);
         cost.launches += 1;
         let expected = durations.expect(experiment, store, shard);
@@ -271,7 +271,7 @@ pub fn costs(
 }
 
 impl Cost {
-    /// Returns it as a document.
+    /// Returns the cost as a document.
     pub fn json(&self) -> serde_json::Value {
         serde_json::json!({
             "currency": self.currency, "budget": self.budget, "spent": self.spent, "launches": self.launches,
@@ -279,7 +279,7 @@ impl Cost {
         })
     }
 
-    /// Returns it in one line for people.
+    /// Returns the cost in one line for people.
     pub fn text(&self) -> String {
         let Self {
             currency,
@@ -315,7 +315,7 @@ impl Cost {
     }
 }
 
-/// Reads a span as Slurm writes it (`DAYS-HOURS:MINUTES:SECONDS`, the left parts left out where 0), in seconds.
+/// Parses a duration as Slurm writes it (`DAYS-HOURS:MINUTES:SECONDS`, leading zero parts left out), in seconds.
 pub(crate) fn seconds_of(clock: &str) -> Option<f64> {
     let (days, rest) = clock.split_once('-').unwrap_or(("0", clock));
     let mut seconds = 0.0;
@@ -346,7 +346,7 @@ mod tests {
         let mut spent = read().expect("nothing yet");
         spent.note("r1", "0001", 10.0, &terms()).expect("noted");
         spent.note("r1", "0002", 5.0, &terms()).expect("noted");
-        // The same launch, known better.
+        // The same launch, with a better value.
         spent.note("r1", "0001", 12.0, &terms()).expect("noted");
         assert!((read().expect("read").in_currency("EUR") - 17.0).abs() < 1e-9);
         let path = read().expect("read").path;

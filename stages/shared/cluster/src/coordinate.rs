@@ -1,4 +1,4 @@
-//! The coordinator's side: jobs submitted, looked after, and what they left taken in.
+//! The coordinator's side: it submits jobs, looks after them, and takes in their records.
 
 mod ends;
 mod hosts;
@@ -31,16 +31,16 @@ use crate::reach::{Program, Reach};
 
 use submit::Waiting;
 
-/// How long the coordinator waits before it looks again: at first, and at most.
+/// How long the coordinator waits between two looks: at first, and at most.
 const FIRST_WAIT: Duration = Duration::from_millis(300);
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 const LONGEST_WAIT_FOR_HOSTS: Duration = Duration::from_secs(1);
 
-/// How much longer it waits for each job at work: a look takes longer the more there are, and must stay a small part of
-/// one processor.
+/// How much longer it waits for each job at work. A look takes longer with more jobs, and must stay a small part of one
+/// processor.
 const WAIT_FOR_JOB: Duration = Duration::from_millis(1);
 
-/// What a run asks of the cluster.
+/// What a run wants from the cluster.
 pub struct Asked<'a> {
     /// The experiment.
     pub experiment: &'a Experiment,
@@ -54,74 +54,74 @@ pub struct Asked<'a> {
     pub options: PlanOptions,
     /// What the user consented to.
     pub permit: Permit,
-    /// Who runs it, as the shared store tells.
+    /// The person who runs it, as the shared store records them.
     pub me: Maker,
-    /// Their name in records, if they want one.
+    /// Their name in records, if they want it there.
     pub by: Option<String>,
-    /// Go on with other shards when one fails.
+    /// Whether to go on with other shards when one fails.
     pub keep_going: bool,
-    /// Raised to stop.
+    /// Set to stop the run.
     pub cancelled: &'a AtomicBool,
-    /// Hears what happens to jobs.
+    /// Receives messages about jobs.
     pub tell: &'a dyn Fn(&str),
     /// This program's own file, which the machines execute.
     pub binary: PathBuf,
-    /// The search path, for a message that names what lacks.
+    /// The search path, for a message that names missing programs.
     pub path: std::ffi::OsString,
 }
 
-/// What is known since the study was planned.
+/// What happened since the study was planned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum News {
     #[default]
     None,
-    /// Records came, or jobs ended.
+    /// Records arrived, or jobs ended.
     Progress,
-    /// A shard that ended early is to be tried again.
+    /// A shard that ended early must be retried.
     Again,
 }
 
-/// Where documents of records are looked for.
+/// Where to look for documents of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Search {
-    /// Under the next number of each job at work, whatever else there is.
+    /// Under the next number of each job at work. Other names are ignored.
     Next,
-    /// In the list of all that the run's machines have put. It finds what another search passes by: a number that was left
-    /// out because a put failed, and what machines put after their job was believed over.
+    /// In the list of everything that the run's machines have put. This finds what the other search misses: documents
+    /// after a number that a failed put left out, and those put after their job was considered over.
     Listed,
 }
 
-/// What came back.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Came {
-    /// The records, and what has none.
+    /// The records, and the cells without one.
     pub elsewhere: Arc<Elsewhere>,
     /// Held until the study's lock names the records.
     journal: Journal,
     file: JobsFile,
     run: String,
     shards: usize,
-    /// What it took.
+    /// The work that it took.
     pub work: Work,
 }
 
-/// What a coordinator did. Its numbers tell whether work grows with what it is about.
+/// What a coordinator did. The numbers show whether its work grows with the study.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// How often the study was planned.
     pub plans: u64,
-    /// Looks at how the jobs are.
+    /// How often the coordinator looked at its jobs.
     pub looks: u64,
-    /// Names of documents of the shared store that were asked for, or that a listing showed.
+    /// Names of documents in the shared store that were requested or listed.
     pub names: u64,
     /// Bytes written to the file of jobs.
     pub written: u64,
-    /// Shards that were looked at for whether they may begin.
+    /// Shards that were checked for whether they may begin.
     pub shards: u64,
 }
 
 impl Came {
-    /// Forgets the jobs: the study's lock names what they left.
+    /// Forgets the jobs, because the study's lock names their records.
     ///
     /// # Errors
     /// If the local store refuses.
@@ -143,26 +143,26 @@ pub struct Cluster<'a> {
     file: JobsFile,
     journal: Journal,
     elsewhere: Elsewhere,
-    /// Which shard the record of a cell came from.
+    /// The shard that the record of each cell came from.
     source: BTreeMap<WrittenCell, String>,
     /// Cells whose record in use is not ok.
     failed: BTreeSet<WrittenCell>,
-    /// Documents of records that have been read.
+    /// Documents of records read so far.
     read: BTreeSet<String>,
-    /// The number of the next document of a job's records, by the job's index.
+    /// The number of each job's next document of a record, by the job's index.
     next: HashMap<usize, u32>,
-    /// What the study has to do, if that was planned and nothing is known since.
+    /// What the study has to do, if it was planned and nothing has happened since.
     planned: Option<Vec<Shard>>,
     news: News,
-    /// A job was believed over before its end was known: its machine may put something yet.
+    /// Whether a job was considered over before its end was known. Its machine may still put documents.
     is_doubtful: bool,
     placements: Placements,
-    /// Jobs whose change is not written down yet.
+    /// Jobs with changes that are not written yet.
     changed: BTreeSet<usize>,
     work: Work,
-    /// Looks in a row that found a job over without an end.
+    /// How many looks in a row found a job over without an end.
     looks: BTreeMap<String, u32>,
-    /// The controller did not answer at the last look, and that was told.
+    /// Whether the controller did not answer at the last look, and the user was told so.
     unreachable: bool,
     spent: Spent,
     durations: Durations,
@@ -178,8 +178,8 @@ fn unwatched<T>(transfer: impl FnOnce(Watch<'_>) -> T) -> T {
 }
 
 impl<'a> Cluster<'a> {
-    /// Prepares the shared store, and finds the jobs of an earlier run of the study. `None` if there is nothing to do
-    /// elsewhere, and nothing was left.
+    /// Prepares the shared store, and finds the jobs of an earlier run of the study. Returns `None` if nothing is to be
+    /// executed elsewhere, and no jobs were left.
     ///
     /// # Errors
     /// If the study cannot be planned, or a store or Slurm refuses.
@@ -262,17 +262,17 @@ impl<'a> Cluster<'a> {
         }))
     }
 
-    /// Has everything executed elsewhere that can be; returns what came of it.
+    /// Executes elsewhere everything that can be; returns the result.
     ///
     /// # Errors
-    /// If a store or Slurm refuses. Jobs that were submitted are cancelled then; what they have done stays.
+    /// If a store or Slurm refuses. Submitted jobs are cancelled then; their records stay.
     pub fn run(mut self) -> Result<Came, ClusterError> {
         let done = self.work();
         let cancelled = match done.is_err() || self.is_cancelled() {
             true => self.cancel(),
             false => Ok(()),
         };
-        // What went wrong first says more.
+        // The first error explains more.
         done?;
         cancelled?;
         Ok(Came {
@@ -346,7 +346,7 @@ impl<'a> Cluster<'a> {
                 is_planned = false;
                 continue;
             }
-            // Hosts of a pool tell how they are by themselves; Slurm is asked.
+            // Hosts of a pool report their state; Slurm must be asked.
             let longest = match self.jobs.active().any(|job| job.host.is_none()) {
                 true => LONGEST_WAIT,
                 false => LONGEST_WAIT_FOR_HOSTS,
@@ -357,8 +357,8 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// Tells whether planning again may find something to begin when all that was planned has begun. It takes as long as
-    /// the study is large, so it is not done while something is at work that the plan would wait for.
+    /// Returns whether planning again may find something to begin after everything planned has begun. Planning a large
+    /// study takes long, so it is not done while something is at work that the plan would wait for.
     fn may_go_on(&self) -> bool {
         let design = self.asked.experiment.design.as_ref();
         match design.is_some_and(|design| design.until.is_some()) {
@@ -372,7 +372,7 @@ impl<'a> Cluster<'a> {
         self.news = self.news.max(news);
     }
 
-    /// Tells whether something failed that stops a run.
+    /// Returns whether a failure stops the run.
     fn has_failed(&self) -> bool {
         !self.elsewhere.failures.is_empty() || !self.failed.is_empty()
     }
@@ -407,10 +407,10 @@ impl<'a> Cluster<'a> {
         Ok(todo)
     }
 
-    /// Plans with all that is known.
+    /// Plans with everything known so far.
     fn plan(&mut self) -> Result<Vec<Shard>, ClusterError> {
         self.work.plans += 1;
-        // It is the plan's for a moment: a copy of it would be as large as the study.
+        // Moved into the plan and back, because a copy would be as large as the study.
         let elsewhere = Arc::new(std::mem::take(&mut self.elsewhere));
         let options = PlanOptions {
             elsewhere: Some(Arc::clone(&elsewhere)),
@@ -423,7 +423,7 @@ impl<'a> Cluster<'a> {
         Ok(todo?)
     }
 
-    /// Finds the jobs of an earlier run again. What hosts of a pool executed ended with it.
+    /// Takes over the jobs of an earlier run. Work on hosts of a pool ended with that run.
     fn find_again(&mut self) -> Result<(), ClusterError> {
         self.let_go()?;
         let active = self.jobs.active().len();
@@ -436,7 +436,7 @@ impl<'a> Cluster<'a> {
         Ok(())
     }
 
-    /// Writes down how some jobs are.
+    /// Writes the current state of some jobs.
     fn note(&mut self, changed: impl IntoIterator<Item = usize>) -> Result<(), ClusterError> {
         self.file.note(&mut self.jobs, changed)
     }
@@ -456,7 +456,7 @@ pub(crate) fn counted(count: usize, what: &str) -> String {
     }
 }
 
-/// Returns cells as messages name them.
+/// Returns the names of cells for messages.
 fn cells_text(cells: &[ShardCell]) -> String {
     match cells {
         [] => "nothing".to_owned(),

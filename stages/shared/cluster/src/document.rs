@@ -1,4 +1,4 @@
-//! What coordinator and machines tell each other through the shared store.
+//! The documents that coordinator and machines exchange through the shared store.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,37 +18,37 @@ pub const COMMAND: &str = "__shard";
 /// The version of the documents.
 pub(crate) const FORMAT: u32 = 1;
 
-/// The study, as every machine of a run gets it: an object of the shared store.
+/// The study, as every machine of a run gets it. It is an object of the shared store.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct StudyDocument {
     pub(crate) format: u32,
     pub(crate) experiment: Experiment,
-    /// Where paths begin that parameters hold as they are written: the experiment's folder.
+    /// The experiment's folder. Relative paths in parameters start there.
     pub(crate) folder: PathBuf,
     /// What the user consented to.
     pub(crate) permit: Permit,
 }
 
-/// What a shard is to do.
+/// The work of a shard.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub(crate) format: u32,
     pub(crate) study: Digest,
-    /// What is to be executed, with what it needs.
+    /// The cells to execute, and those that they need.
     pub(crate) only: Vec<String>,
     /// All cells that the coordinator waits for.
     pub(crate) cells: Vec<ShardCell>,
-    /// The name of whoever runs the study, if they want it in records.
+    /// The name of the person who runs the study, if records may contain it.
     pub(crate) by: Option<String>,
-    /// Who is told of in the shared store.
+    /// The person whom the shared store names as maker.
     pub(crate) told_by: Option<String>,
-    /// The folder of the machine that keeps engines, if there is one.
+    /// The machine's folder that keeps engines, if the study names one.
     pub(crate) folder: Option<String>,
-    /// The jobs that began this shard before and ended early.
+    /// The jobs that executed this shard earlier and ended early.
     pub(crate) earlier: Vec<Ended>,
 }
 
-/// How a job ended, in Slurm's own words.
+/// How a job ended, in Slurm's words.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Ended {
     pub(crate) job: String,
@@ -57,7 +57,7 @@ pub(crate) struct Ended {
     pub(crate) reason: String,
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub(crate) node: String,
-    /// Everything that Slurm says of it.
+    /// Everything that Slurm reports about it.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub(crate) details: BTreeMap<String, String>,
 }
@@ -79,18 +79,18 @@ pub(crate) struct DoneCell {
 }
 
 impl DoneCell {
-    /// Returns the last segment of its name: that of the shard, and a number.
+    /// Returns the last segment of the document's name: the shard's name, and a number.
     pub(crate) fn document(shard: &str, number: usize) -> String {
         format!("{shard}.{number:06}")
     }
 }
 
-/// What became of a shard.
+/// The result of a shard.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct End {
     pub(crate) job: String,
     pub(crate) node: String,
-    /// Cells that have no record, with the reason.
+    /// Cells without a record, with the reason.
     pub(crate) without: Vec<Without>,
     /// Why nothing was executed.
     pub(crate) refused: Option<String>,
@@ -112,7 +112,7 @@ pub(crate) fn name(run: &str, document: &str) -> String {
     format!("jobs/{run}/{document}")
 }
 
-/// Reads a document; `None` if there is none.
+/// Reads a document; `None` if it does not exist.
 pub(crate) fn read<T: DeserializeOwned>(
     remote: &Remote,
     name: &str,
@@ -123,7 +123,7 @@ pub(crate) fn read<T: DeserializeOwned>(
     parse(remote, name, &bytes).map(Some)
 }
 
-/// Reads the bytes of a document.
+/// Parses a document.
 pub(crate) fn parse<T: DeserializeOwned>(
     remote: &Remote,
     name: &str,

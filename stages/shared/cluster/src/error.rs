@@ -1,4 +1,4 @@
-//! What can go wrong around a cluster.
+//! Errors around a cluster.
 
 use std::fmt;
 use std::io;
@@ -19,11 +19,11 @@ pub enum ClusterError {
     Store(StoreError),
     /// A file cannot be read or written.
     Io(PathBuf, io::Error),
-    /// A command of Slurm refuses: the command line and what it said.
+    /// A Slurm command refuses: the command line and its message.
     Slurm(String, String),
     /// Another process works on the same study.
     Busy(PathBuf),
-    /// A document is not what it should be: one sentence.
+    /// A document is invalid: one sentence.
     Broken(String),
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for ClusterError {
 impl std::error::Error for ClusterError {}
 
 impl ClusterError {
-    /// Returns what to do about it.
+    /// Returns advice for the error.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Remote(error) => error.hint(),

@@ -1,4 +1,4 @@
-//! The machine's side: one shard, in a store of its own.
+//! The machine's side: executes one shard in a separate store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,47 +23,47 @@ use crate::document::{DoneCell, End, Order, StudyDocument, Taken, Without, name,
 use crate::error::ClusterError;
 use crate::reach::keep_log;
 
-/// How long a job that saw a cell fail waits for a signal that would explain it.
+/// How long a job waits, after a failed cell, for a signal that would explain it.
 const SIGNAL_WAIT: Duration = Duration::from_secs(2);
 
 /// The machine that executes a shard, as its job knows it.
 pub struct Machine<'a> {
     /// The number of the job.
     pub job: String,
-    /// What the machine is called.
+    /// The machine's name.
     pub node: String,
-    /// How often the scheduler began the job anew.
+    /// How often the scheduler restarted the job.
     pub restarts: u32,
-    /// What records call the facts about the job: `slurm` or `pool`.
+    /// The key in records for the facts about the job: `slurm` or `pool`.
     pub fact: &'static str,
-    /// The folder for what is temporary.
+    /// The folder for temporary files.
     pub temporary: PathBuf,
-    /// The folder that keeps engines for the next job, if it is not for the order to say.
+    /// The folder that keeps engines for the next job, if the order does not choose it.
     pub folder: Option<PathBuf>,
     /// The stage kinds.
     pub registry: &'a Registry,
     /// The build of the program.
     pub build: Build,
-    /// Raised to stop.
+    /// Set to stop.
     pub cancelled: Arc<AtomicBool>,
-    /// Looks at the machine before it measures.
+    /// Examines the machine before it measures.
     pub look: &'a dyn Fn(&Experiment) -> Result<Option<Preflight>, String>,
-    /// Hears what happens.
+    /// Receives messages.
     pub tell: &'a (dyn Fn(&str) + Sync),
 }
 
-/// What became of a shard here.
+/// The result of a shard here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Executed {
-    /// Its end is written down.
+    /// The shard's end is written.
     Ended,
-    /// Another job executes it, or has.
+    /// Another job executes the shard, or has done so.
     NotOurs,
-    /// It was stopped before its end.
+    /// The shard was stopped before its end.
     Stopped,
 }
 
-/// A transfer that nobody watches or stops.
+/// Runs a transfer without a progress display, which nothing can stop.
 fn unwatched<T>(transfer: impl FnOnce(Watch<'_>) -> T) -> T {
     transfer(Watch {
         cancelled: &AtomicBool::new(false),
@@ -124,7 +124,7 @@ pub fn execute(
     Ok(Executed::Ended)
 }
 
-/// A shard that is executed.
+/// A shard in execution.
 struct Shard<'a> {
     remote: &'a Arc<Remote>,
     run: &'a str,
@@ -136,7 +136,7 @@ struct Shard<'a> {
 }
 
 impl Shard<'_> {
-    /// Executes it; `None` if it was stopped.
+    /// Executes the shard; `None` if it was stopped.
     fn execute(&self) -> Result<Option<End>, ClusterError> {
         let study = self.study()?;
         if let Some(refused) = self.other_machine(&study.experiment)? {
@@ -154,7 +154,7 @@ impl Shard<'_> {
         let options = RunOptions {
             plan: PlanOptions {
                 only: self.order.only.clone(),
-                // What another run left here is not this study's.
+                // Records that another run left here do not belong to this study.
                 known: Some(Arc::new(pushing.known())),
                 ..PlanOptions::default()
             },
@@ -225,7 +225,7 @@ impl Shard<'_> {
         }
     }
 
-    /// Gets the study and its files.
+    /// Downloads the study and its files.
     fn study(&self) -> Result<StudyDocument, ClusterError> {
         let digest = self.order.study;
         self.remote.download(&self.store, &digest)?;
@@ -234,7 +234,7 @@ impl Shard<'_> {
             .map_err(|e| ClusterError::Broken(format!("the study {digest} cannot be read: {e}")))?;
         for source in &mut study.experiment.sources {
             self.remote.download(&self.store, &source.digest)?;
-            // The name stays: its ending may say what the file holds.
+            // The name is kept, because its extension may indicate the format.
             let file = source.path.file_name().unwrap_or_default().to_owned();
             let folder = self.scratch.join("sources").join(source.digest.hex());
             let path = folder.join(file);
@@ -277,7 +277,7 @@ impl Shard<'_> {
         Ok(None)
     }
 
-    /// Returns what records tell of the job.
+    /// Returns the facts about the job for records.
     fn facts(&self) -> Json {
         let mut facts = json!({"job": self.machine.job, "node": self.machine.node});
         if self.machine.restarts > 0 {
@@ -293,7 +293,7 @@ impl Shard<'_> {
         facts
     }
 
-    /// Gets what is done already, and prepares to push the rest.
+    /// Downloads existing records, and prepares to push the rest.
     fn pushing(&self) -> Result<Arc<Pushing>, ClusterError> {
         let own = format!("{}.", self.name);
         let mut known: BTreeSet<Digest> = BTreeSet::new();
@@ -316,7 +316,7 @@ impl Shard<'_> {
         }
         known.extend(self.order.cells.iter().filter_map(|cell| cell.known));
         let known: Vec<Digest> = known.into_iter().collect();
-        // Who made them is in the records; here they are this study's own. What is not whole there is executed.
+        // The records name their makers, but they belong to this study. Incomplete ones are executed again.
         unwatched(|watch| self.remote.pull_own(&self.store, &known, view, watch))?;
         Ok(Arc::new(Pushing {
             remote: Arc::clone(self.remote),
@@ -347,7 +347,7 @@ impl Pushing {
     fn hook(self: &Arc<Self>) -> Arc<Listener> {
         let pushing = Arc::clone(self);
         Arc::new(move |records| {
-            // What cannot be pushed now is pushed at the end, which then says why not.
+            // A failed push is repeated at the end, which then reports the error.
             let _later = pushing.push(records);
         })
     }
@@ -358,7 +358,7 @@ impl Pushing {
         pushed.iter().copied().collect()
     }
 
-    /// Pushes records, and says in the shared store that they are there.
+    /// Pushes records, and adds a document about each to the shared store.
     fn push(&self, records: &[Digest]) -> Result<(), ClusterError> {
         let records: Vec<Digest> = records
             .iter()
@@ -394,8 +394,8 @@ impl Pushing {
         Ok(())
     }
 
-    /// Returns whether a record tells what became of its cell. Whoever stops a job signals the engine, too: what fails
-    /// then says nothing of the cell, and the coordinator learns the reason from Slurm.
+    /// Returns whether a record shows the result of its cell. Stopping a job also signals the engine. A failure then
+    /// says nothing about the cell, and the coordinator learns the reason from Slurm.
     fn counts(&self, digest: &Digest) -> bool {
         let read = |bytes: Vec<u8>| Record::parse(&bytes).ok();
         let status = self.store.get(digest).ok().and_then(read);
@@ -403,7 +403,7 @@ impl Pushing {
         tells_of_cell(status, || is_stopped(&self.cancelled, SIGNAL_WAIT))
     }
 
-    /// Pushes those of the records that are not pushed yet.
+    /// Pushes those of the records that were not pushed yet.
     fn rest(&self, records: &[Digest]) -> Result<(), ClusterError> {
         let pushed = self
             .pushed
@@ -444,7 +444,7 @@ fn told(event: &Event) -> Option<String> {
     }
 }
 
-/// Tells whether a status says what became of a cell, or only that its job is being stopped.
+/// Returns whether a status shows the result of a cell, not only that its job is being stopped.
 fn tells_of_cell(status: Option<CellStatus>, is_stopped: impl FnOnce() -> bool) -> bool {
     match status {
         Some(CellStatus::Ok) => true,
@@ -453,7 +453,7 @@ fn tells_of_cell(status: Option<CellStatus>, is_stopped: impl FnOnce() -> bool) 
     }
 }
 
-/// Returns whether a job is being stopped; its signal may come a little after the engine's.
+/// Returns whether a job is being stopped. Its signal may come shortly after the engine's.
 fn is_stopped(cancelled: &AtomicBool, wait: Duration) -> bool {
     let end = Instant::now() + wait;
     while Instant::now() < end && !cancelled.load(Ordering::Relaxed) {
@@ -481,7 +481,7 @@ mod tests {
         let cancelled = AtomicBool::new(false);
         assert!(!is_stopped(&cancelled, Duration::ZERO));
         std::thread::scope(|scope| {
-            // Far longer than the signal takes: the wait ends with the signal.
+            // Far longer than the signal takes. The wait ends with the signal.
             let waits = scope.spawn(|| is_stopped(&cancelled, Duration::from_secs(3600)));
             cancelled.store(true, Ordering::Relaxed);
             assert!(waits.join().expect("it ends"));

@@ -1,7 +1,7 @@
 //! The jobs of a run, kept beside the local store so that the next run finds them again.
 //!
-//! The file has a line for the run and then, for each change of a job, a line with the job as it was from then on. What a
-//! change costs therefore does not depend on how many jobs there are. The cells of a job are in its first line alone.
+//! The file starts with a line for the run. After that, each change of a job adds a line with the job's new state. The
+//! cost of a change therefore does not depend on the number of jobs. Only a job's first line contains its cells.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File, TryLockError};
@@ -17,58 +17,58 @@ use serde::{Deserialize, Serialize};
 use crate::document::Ended;
 use crate::error::ClusterError;
 
-/// The version of the file: the first was one document of all jobs.
+/// The version of the file. Version 1 was one document of all jobs.
 const JOBS_FORMAT: u32 = 2;
 
-/// The file is written anew when the lines that came since have this many times the bytes of those before.
+/// The file is rewritten when the lines added since have this many times the bytes of those before.
 const GROWTH: u64 = 2;
 
-/// Up to this size (bytes) it is not written anew.
+/// Files up to this size (bytes) are not rewritten.
 const SMALL: u64 = 1 << 20;
 
 /// A job of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Job {
-    /// The shard's name in the shared store: no two jobs have the same.
+    /// The shard's name in the shared store. It is unique among the jobs.
     pub(crate) name: String,
     /// Slurm's number, once it is known.
     pub(crate) job: Option<String>,
-    /// The cells that are waited for.
+    /// The cells that the coordinator waits for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) cells: Vec<ShardCell>,
     /// The block of the design.
     pub(crate) block: Option<usize>,
-    /// How often a shard that ended early may be tried again.
+    /// How often a shard that ended early may be retried.
     pub(crate) retries: u32,
     /// The options of `sbatch` that the study decides.
     pub(crate) options: Vec<String>,
-    /// The state and the machine that Slurm told last.
+    /// The state and the machine that Slurm reported last.
     pub(crate) state: String,
     pub(crate) node: String,
     pub(crate) elapsed: String,
     #[serde(default)]
     pub(crate) waited: String,
-    /// The host of the pool, if it is not for Slurm.
+    /// The host of the pool; `None` for a job of Slurm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) host: Option<NamedHost>,
-    /// The configuration file of OpenSSH for it.
+    /// The OpenSSH configuration file for the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) config: Option<PathBuf>,
-    /// What its machine costs, if the study says so.
+    /// The price of its machine, if the study states one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) terms: Option<Terms>,
-    /// How long it takes by earlier executions, s.
+    /// Its expected duration, from earlier executions, s.
     #[serde(default)]
     pub(crate) expected: f64,
-    /// How long it has run, s, as far as is known.
+    /// How long it has run so far, as far as known, s.
     #[serde(default)]
     pub(crate) seconds: f64,
-    /// When it began to run, in seconds since 1970, if that is known.
+    /// When it began to run, in seconds since 1970, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) began: Option<i64>,
     /// How it ended.
     pub(crate) ended: Option<Ended>,
-    /// Whether all that it was to do is known.
+    /// Whether the results of all its cells are known.
     pub(crate) complete: bool,
 }
 
@@ -90,7 +90,7 @@ pub(crate) struct Jobs {
     pub(crate) remote: PathBuf,
     /// The digest of the experiment.
     pub(crate) experiment: Digest,
-    /// In the order in which they were submitted. [`Jobs::push`] and [`Jobs::end`] keep the indices.
+    /// The jobs in the order of their submission. [`Jobs::push`] and [`Jobs::end`] update the indices.
     pub(crate) jobs: Vec<Job>,
     /// The jobs that have not ended.
     active: BTreeSet<usize>,
@@ -124,7 +124,7 @@ impl Jobs {
         index
     }
 
-    /// Notes how a job ended.
+    /// Records how a job ended.
     pub(crate) fn end(&mut self, index: usize, ended: Ended) {
         self.active.remove(&index);
         self.jobs[index].ended = Some(ended);
@@ -140,7 +140,7 @@ impl Jobs {
         self.active.iter().copied().collect()
     }
 
-    /// Returns the jobs that have one of these cells, in the order in which they were submitted.
+    /// Returns the jobs that have one of these cells, in the order of their submission.
     pub(crate) fn with_cells<'a>(
         &self,
         cells: impl IntoIterator<Item = &'a ShardCell>,
@@ -173,7 +173,7 @@ pub(crate) fn index_of(shard: &str) -> Option<usize> {
     shard.parse::<usize>().ok()?.checked_sub(1)
 }
 
-/// Tells whether a run of the study looks after its jobs now.
+/// Returns whether a run of the study is looking after its jobs now.
 pub(crate) fn is_held(store: &Path, lock: &Path) -> bool {
     let held = File::open(path_of(store, lock).with_extension("lock"));
     held.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
@@ -184,35 +184,35 @@ pub(crate) fn is_held(store: &Path, lock: &Path) -> bool {
 pub(crate) struct JobsFile {
     path: PathBuf,
     _held: File,
-    /// The file as this process goes on with it, once it has written it anew.
+    /// The file open for appending, once this process has rewritten it.
     open: Option<Lines>,
     written: u64,
 }
 
-/// A file that lines are added to.
+/// A file to which lines are appended.
 #[derive(Debug)]
 struct Lines {
     file: File,
-    /// How many jobs it has.
+    /// The number of its jobs.
     jobs: usize,
-    /// Its bytes when it was written anew, and those that were added.
+    /// Its size when it was rewritten, and the bytes added since.
     whole: u64,
     added: u64,
 }
 
-/// Returns where the jobs of a study are kept.
+/// Returns the path of a study's file of jobs.
 fn path_of(store: &Path, lock: &Path) -> PathBuf {
     let absolute = std::path::absolute(lock).unwrap_or_else(|_| lock.to_owned());
     let name = Digest::of(absolute.as_os_str().as_encoded_bytes()).hex();
     store.join("clusters").join(format!("{}.json", &name[..32]))
 }
 
-/// Returns where a study's runs keep what hosts of a pool put and read, if no store is shared. It goes with the jobs.
+/// Returns the folder for what hosts of a pool put and read if no store is shared. It is removed with the jobs.
 pub fn own_store(store: &Path, lock: &Path) -> PathBuf {
     path_of(store, lock).with_extension("store")
 }
 
-/// Reads the jobs of a study without holding them; `None` if it has none.
+/// Reads the jobs of a study without locking them; `None` if it has none.
 pub(crate) fn look(store: &Path, lock: &Path) -> Result<Option<Jobs>, ClusterError> {
     read(&path_of(store, lock))
 }
@@ -236,7 +236,7 @@ fn read(path: &Path) -> Result<Option<Jobs>, ClusterError> {
     })
 }
 
-/// Why bytes are not the jobs of a run.
+/// Why some bytes are not the jobs of a run.
 enum Wrong {
     Format(u32),
     Json(serde_json::Error),
@@ -250,7 +250,7 @@ fn parse(bytes: &[u8]) -> Result<Jobs, Wrong> {
     let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
     let first = lines.next().unwrap_or_default();
     let head: Head = serde_json::from_slice(first).map_err(|e| {
-        // An earlier version wrote one document, over many lines.
+        // An earlier version wrote one document of many lines.
         let version = serde_json::from_slice::<Version>(bytes);
         version.map_or(Wrong::Json(e), |version| Wrong::Format(version.format))
     })?;
@@ -258,7 +258,7 @@ fn parse(bytes: &[u8]) -> Result<Jobs, Wrong> {
         return Err(Wrong::Format(head.format));
     }
     let mut known: BTreeMap<usize, Job> = BTreeMap::new();
-    // The last line may have been cut when the machine lost its power; it has no end then.
+    // A power failure may have cut the last line; it has no line end then.
     for line in lines.filter(|line| line.ends_with(b"\n")) {
         let mut job: Job = serde_json::from_slice(line).map_err(Wrong::Json)?;
         let number = job.name.parse().map_err(|_| {
@@ -286,7 +286,7 @@ fn parse(bytes: &[u8]) -> Result<Jobs, Wrong> {
 }
 
 impl JobsFile {
-    /// Takes the file of a study's jobs, and reads what an earlier run left there.
+    /// Locks the file of a study's jobs, and reads the jobs of an earlier run.
     pub(crate) fn take(store: &Path, lock: &Path) -> Result<(Self, Option<Jobs>), ClusterError> {
         let path = path_of(store, lock);
         let folder = path.parent().unwrap_or(store).to_owned();
@@ -314,7 +314,7 @@ impl JobsFile {
         Ok((file, jobs))
     }
 
-    /// Writes down how some jobs are now, durably. Jobs that are new come in the order of their indices.
+    /// Writes the current state of some jobs, durably. New jobs come in the order of their indices.
     pub(crate) fn note(
         &mut self,
         jobs: &mut Jobs,
@@ -331,7 +331,7 @@ impl JobsFile {
         for index in changed {
             let job = &mut jobs.jobs[index];
             let is_new = index >= lines.jobs;
-            // They are in the first line of the job, and never change.
+            // The job's first line contains them, and they never change.
             let cells = (!is_new).then(|| std::mem::take(&mut job.cells));
             push_line(&mut text, job);
             if let Some(cells) = cells {
@@ -348,7 +348,7 @@ impl JobsFile {
         appended.map_err(|e| ClusterError::Io(self.path.clone(), e))
     }
 
-    /// Writes all jobs anew.
+    /// Rewrites the file with all jobs.
     fn write(&mut self, jobs: &Jobs) -> Result<(), ClusterError> {
         let folder = self.path.parent().expect("a file lies in a folder");
         let mut text = Vec::new();
@@ -375,20 +375,20 @@ impl JobsFile {
         Ok(())
     }
 
-    /// Returns how many bytes were written so far.
+    /// Returns the number of bytes written so far.
     pub(crate) fn written(&self) -> u64 {
         self.written
     }
 
-    /// Returns the file for what a shard prints that a host of a pool executes.
+    /// Returns the file for the output of a shard that a host of a pool executes.
     pub(crate) fn log(&self, run: &str, shard: &str) -> PathBuf {
         self.path.with_file_name(format!("{run}-{shard}.log"))
     }
 
-    /// Removes the file and the output of the run's shards: no job is left.
+    /// Removes the file and the output of the run's shards, because no job is left.
     pub(crate) fn remove(self, run: &str, shards: usize) -> Result<(), ClusterError> {
         for shard in 1..=shards {
-            // Only a shard of a pool has one here.
+            // Only a pool's shard has a file here.
             let _not_there = fs::remove_file(self.log(run, &shard_name(shard)));
         }
         let own = self.path.with_extension("store");
@@ -445,7 +445,7 @@ mod tests {
         }
     }
 
-    /// A folder for a store, and the file of jobs of a study in it.
+    /// Returns a folder for a store, and the file of jobs of a study in it.
     fn begin(folder: &Path) -> (JobsFile, Jobs) {
         let (file, left) = JobsFile::take(folder, &folder.join("study.lock")).expect("it is free");
         assert!(left.is_none(), "nothing was left");

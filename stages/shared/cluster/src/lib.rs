@@ -1,12 +1,12 @@
 //! Parts of a study on machines that Slurm chooses, or on hosts of a pool.
 //!
-//! A *shard* is what one launch of a server needs: the launch, and all that is measured on it. The coordinator (a `run`)
-//! writes what a shard is to do into the shared store, asks Slurm for a machine, and looks at what comes back. On the
-//! machine, the same binary executes the shard in a store of its own and pushes each record. Nothing but the shared store
-//! and Slurm connects the two, so either may end and begin again.
+//! A *shard* is one launch of a server and everything that is measured on it. The coordinator (a `run`) writes the
+//! order of a shard into the shared store, requests a machine from Slurm, and looks for results. On the machine, the
+//! same binary executes the shard in a separate store and pushes each record. Only the shared store and Slurm connect
+//! the two, so either may end and start again.
 //!
-//! A host of a pool does the same over a connection of the coordinator, through which it reaches the shared
-//! store, too. It lives as long as the connection.
+//! A host of a pool does the same over a connection of the coordinator, through which it also reaches the shared store.
+//! It works only as long as the connection lasts.
 //!
 //! # In the shared store
 //!
@@ -20,7 +20,7 @@
 //! jobs/RUN/facets/…            the facets of the first machine: those of the others must agree
 //! ```
 //!
-//! Every document is put once, and the records' completions are the truth: a document only says where to look.
+//! Every document is put once. The records' completions are the truth, and a document only says where to look.
 
 mod budget;
 mod coordinate;

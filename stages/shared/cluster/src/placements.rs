@@ -1,4 +1,4 @@
-//! What shards ask for, read once for all that ask for the same.
+//! The placements of shards, each parsed once for all shards that share it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -9,20 +9,21 @@ use serde::Deserialize;
 
 use crate::error::ClusterError;
 
-/// The placements that were read so far.
+/// The placements parsed so far.
 #[derive(Debug, Default)]
 pub struct Placements {
-    /// By the address of the document that shards of one plan share. It is kept, so that no other gets the address.
+    /// By the address of the document that the shards of one plan share. The document is kept, so no other can get the
+    /// address.
     shared: HashMap<usize, (Arc<Json>, Arc<Placement>)>,
-    /// By the text: another plan has the documents anew.
+    /// By the text, because another plan has new copies of the documents.
     read: BTreeMap<String, Arc<Placement>>,
 }
 
 impl Placements {
-    /// Reads what a shard's placement asks for.
+    /// Returns the placement of a shard.
     ///
     /// # Errors
-    /// If it is none.
+    /// If it cannot be parsed.
     pub fn of(&mut self, shard: &Shard) -> Result<Arc<Placement>, ClusterError> {
         let address = Arc::as_ptr(&shard.placement).addr();
         if let Some((_, known)) = self.shared.get(&address) {

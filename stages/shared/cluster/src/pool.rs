@@ -1,8 +1,8 @@
 //! Hosts of a pool: shards executed over SSH connections of this process.
 //!
-//! A connection is all that a host has of the run: what it needs of the shared store it asks for there, and what it
-//! measured it puts there. When the connection ends or is silent, the host stops what it started. A run that is killed
-//! therefore leaves nothing at work.
+//! The connection is the host's only link to the run: it reads from the shared store and puts its records there through
+//! the connection. When the connection ends or is silent, the host stops what it started. A killed run therefore leaves
+//! nothing running.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -23,7 +23,7 @@ use crate::queue::JobState;
 
 /// The state of a shard that a host executes.
 pub const RUNNING: &str = "RUNNING";
-/// Another shard is at work on the host.
+/// Another shard is running on the host.
 pub const WAITING: &str = "WAITING";
 /// The host is being reached.
 const REACHING: &str = "REACHING";
@@ -31,27 +31,27 @@ const REACHING: &str = "REACHING";
 pub(crate) const UNREACHABLE: &str = "UNREACHABLE";
 /// The connection ended before the shard did.
 pub(crate) const LOST: &str = "LOST";
-/// The run that looked after it ended before the shard did.
+/// The run that looked after the shard ended before the shard did.
 pub(crate) const LEFT: &str = "LEFT";
 
-/// The states of a shard that has ended without its fault.
+/// The states of a shard that ended through no fault of its own.
 pub(crate) const AWAY: [&str; 2] = [UNREACHABLE, LOST];
 
-/// For how long a host that was lost is left alone, at first and at most.
+/// How long a lost host is left alone, the first time and at most.
 const FIRST_REST: Duration = Duration::from_secs(3);
 const LONGEST_REST: Duration = Duration::from_mins(10);
 
-/// How often a connection looks whether it is to stop.
+/// How often a connection checks whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How long a host that was asked to stop may take.
+/// How long a host may take to stop.
 const STOP_WAIT: Duration = Duration::from_secs(60);
 
-/// Exit codes: of a shard that was stopped on its host, and of a client whose connection broke.
+/// Exit codes of a shard that was stopped on its host, and of a client whose connection broke.
 const STOPPED: i32 = 130;
 const CUT: i32 = 255;
 
-/// What a connection knows of its shard.
+/// A connection's knowledge of its shard.
 #[derive(Clone, Debug)]
 struct Now {
     state: String,
@@ -89,7 +89,7 @@ impl Running {
     }
 }
 
-/// A host that was lost: since when it is left alone, and for how long.
+/// A lost host: until when it is left alone, and for how long in total.
 #[derive(Clone, Copy, Debug)]
 struct Rest {
     until: Instant,
@@ -99,14 +99,14 @@ struct Rest {
 /// The shards that hosts execute for this process.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
-    /// Those whose end nobody took notice of yet.
+    /// Shards whose end the coordinator has not acknowledged yet.
     running: BTreeMap<String, Running>,
-    /// The hosts that are at work, each on one shard.
+    /// The hosts at work, each on one shard.
     busy: BTreeSet<String>,
     rests: BTreeMap<String, Rest>,
 }
 
-/// What a connection is for.
+/// The task of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Errand {
     /// The shared store, as this machine reaches it.
@@ -115,7 +115,7 @@ pub(crate) struct Errand {
     pub(crate) shard: String,
     pub(crate) host: NamedHost,
     pub(crate) config: Option<PathBuf>,
-    /// The file for what the shard prints.
+    /// The file for the shard's output.
     pub(crate) log: PathBuf,
 }
 
@@ -124,7 +124,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Pool {
-    /// Has a host execute a shard; returns what the job is called.
+    /// Starts a shard on a host; returns the job's name.
     pub(crate) fn start(&mut self, errand: Errand) -> String {
         let job = format!("{}/{}", errand.host.name, errand.shard);
         let now = Arc::new(Mutex::new(Now {
@@ -169,7 +169,7 @@ impl Pool {
         job
     }
 
-    /// Tells whether no shard is at work on a host, and the host was not lost just now.
+    /// Returns whether a host executes no shard and was not lost a moment ago.
     pub(crate) fn is_free(&self, host: &str) -> bool {
         let rests = self
             .rests
@@ -178,36 +178,36 @@ impl Pool {
         !self.busy.contains(host) && !rests
     }
 
-    /// Tells whether no connection is left whose end nobody took notice of.
+    /// Returns whether no connection with an unacknowledged end is left.
     pub(crate) fn is_idle(&self) -> bool {
         self.running.is_empty()
     }
 
-    /// Tells whether a host was lost, and has not executed anything since.
+    /// Returns whether a host was lost, and has executed nothing since.
     pub(crate) fn is_away(&self, host: &str) -> bool {
         self.rests.contains_key(host)
     }
 
-    /// Returns how the shards are that this process has executed, up to the end that somebody takes notice of.
+    /// Returns the states of the shards that this process executes, including ended ones that are not acknowledged yet.
     pub(crate) fn jobs(&self) -> Vec<JobState> {
         let of = |(job, running): (&String, &Running)| running.state(job);
         self.running.iter().map(of).collect()
     }
 
-    /// Returns how long a shard has run, s; 0 if it does not run for this process.
+    /// Returns how long a shard has run, s; 0 if it does not run in this process.
     pub(crate) fn has_run(&self, job: &str) -> f64 {
         let running = self.running.get(job);
         running.map_or(0.0, |running| running.state(job).has_run())
     }
 
-    /// Takes notice that a shard has ended: its host is free for the next, or rests if it was lost.
+    /// Acknowledges that a shard has ended. Its host is then free for the next, or rests if it was lost.
     pub(crate) fn heard(&mut self, job: &str, state: &str) {
         let Some(mut running) = self.running.remove(job) else {
             return;
         };
         self.busy.remove(&running.host);
         if let Some(thread) = running.thread.take() {
-            // It has said all; a panic in it was its end, too.
+            // The thread has reported everything; a panic in it is also its end.
             let _panicked = thread.join();
         }
         if AWAY.contains(&state) {
@@ -223,7 +223,7 @@ impl Pool {
         }
     }
 
-    /// Has hosts stop what they execute; what they measured until then comes back.
+    /// Makes all hosts stop. Their records up to then still come back.
     pub(crate) fn stop(&self) {
         for running in self.running.values() {
             running.stop.store(true, Ordering::Relaxed);
@@ -242,7 +242,7 @@ impl Drop for Pool {
     }
 }
 
-/// Writes a span as Slurm does.
+/// Formats a duration as Slurm does.
 pub(crate) fn clock(span: Duration) -> String {
     let seconds = span.as_secs();
     let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
@@ -252,7 +252,7 @@ pub(crate) fn clock(span: Duration) -> String {
     }
 }
 
-/// Has a host execute a shard, from the first word to the last; returns the state in which it ended, and why.
+/// Executes a shard on a host, from start to end; returns its final state, and the reason.
 fn connection(
     errand: &Errand,
     now: &Arc<Mutex<Now>>,
@@ -290,7 +290,7 @@ fn connection(
     }
 }
 
-/// Starts the client and answers what the host asks, until both ends are done; returns the exit code.
+/// Starts the client and answers the host's requests until both ends are done; returns the exit code.
 fn serve(
     command: &[String],
     remote: &Remote,
@@ -309,7 +309,7 @@ fn serve(
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(log)
-        // Ctrl-C is for the run, which then asks the host to stop.
+        // Ctrl-C must reach only the run, which then asks the host to stop.
         .process_group(0)
         .spawn()
         .map_err(|e| format!("`{program}` cannot be started: {e}"))?;
@@ -334,7 +334,7 @@ fn serve(
         }
     };
     let kept = remote.keep(from, &Pipe(&to), &tell);
-    // Whatever the host still does ends with the pipe.
+    // Closing the pipe ends whatever the host still does.
     drop(lock(&to).take());
     let status = loop {
         match lock(&child).try_wait() {
@@ -353,7 +353,7 @@ fn serve(
     }
 }
 
-/// The pipe to the client, as the keeper writes to it.
+/// The pipe to the client, as the keeper writes it.
 struct Pipe<'a, W>(&'a Mutex<Option<W>>);
 
 impl<W: Write> remote::Outlet for Pipe<'_, W> {
@@ -365,7 +365,7 @@ impl<W: Write> remote::Outlet for Pipe<'_, W> {
     }
 }
 
-/// Keeps a connection alive; asks the host to stop when the run does, and ends the client if that takes too long.
+/// Keeps a connection alive. Asks the host to stop when the run stops, and ends the client if that takes too long.
 fn beat<W: Write>(
     to: &Mutex<Option<W>>,
     child: &Mutex<Child>,
@@ -374,7 +374,7 @@ fn beat<W: Write>(
 ) {
     let write = |sign: u8| {
         if let Some(pipe) = lock(to).as_mut() {
-            // A broken pipe is told by the client's end.
+            // The client's end reports a broken pipe.
             let _broken = pipe.write_all(&[sign]).and_then(|()| pipe.flush());
         }
     };
@@ -386,7 +386,7 @@ fn beat<W: Write>(
             stopping = Some(Instant::now());
         }
         if stopping.is_some_and(|since| since.elapsed() > STOP_WAIT) {
-            // The host notices by the silence.
+            // The host notices the silence.
             let _ended = lock(child).kill();
             return;
         }
@@ -398,7 +398,7 @@ fn beat<W: Write>(
     }
 }
 
-/// Returns the last line that a shard or its client printed.
+/// Returns the last line in the output of a shard or its client.
 fn last_line(log: &Path) -> String {
     let bytes = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);

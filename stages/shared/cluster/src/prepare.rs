@@ -1,4 +1,4 @@
-//! What a run puts into the shared store before it submits anything, and what it does about an earlier run.
+//! What a run puts into the shared store before it submits jobs, and how it treats an earlier run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::error::ClusterError;
 use crate::journal::Jobs;
 use crate::queue::{Phase, Queue};
 
-/// Returns a name for a run that no other has.
+/// Returns a unique name for a run.
 #[expect(
     clippy::disallowed_methods,
     reason = "the clock and the process make the name unique"
@@ -23,7 +23,7 @@ pub(crate) fn new_run(lock: &Path) -> String {
     format!("r{}", &Digest::of(text.as_bytes()).hex()[..12])
 }
 
-/// Returns the digest of an experiment, wherever its files lie.
+/// Returns the digest of an experiment. It does not depend on where the files are.
 pub(crate) fn digest_of(experiment: &Experiment) -> Digest {
     let mut experiment = experiment.clone();
     experiment.file = PathBuf::new();
@@ -49,7 +49,7 @@ pub(crate) fn upload_study(asked: &Asked<'_>) -> Result<Digest, ClusterError> {
         asked.remote.upload(asked.store, &source.digest)?;
     }
     let folder = asked.experiment.file.parent().unwrap_or(Path::new(""));
-    // An empty path is the working directory.
+    // An empty path stands for the working directory.
     let folder = std::path::absolute(Path::new(".").join(folder))
         .map_err(|e| ClusterError::Io(folder.to_owned(), e))?;
     let document = StudyDocument {
@@ -64,9 +64,9 @@ pub(crate) fn upload_study(asked: &Asked<'_>) -> Result<Digest, ClusterError> {
     Ok(digest)
 }
 
-/// Ends the jobs of an earlier run of another version of the study. What they had done stays in the shared store.
+/// Cancels the jobs of an earlier run of another version of the study. Their records stay in the shared store.
 pub(crate) fn drop_left(asked: &Asked<'_>, queue: &Queue, left: &Jobs) -> Result<(), ClusterError> {
-    // What hosts of a pool executed ended with the run.
+    // Work on hosts of a pool ended with that run.
     let active = left.jobs.iter();
     let active = active.filter(|job| job.ended.is_none() && job.host.is_none());
     let names: Vec<String> = active

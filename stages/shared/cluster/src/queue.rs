@@ -1,4 +1,4 @@
-//! Slurm's commands: what they are told, and what they say.
+//! Slurm's commands: their arguments and their output.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 
 use crate::error::ClusterError;
 
-/// What `squeue` is asked to print of each job.
+/// The columns of each job in `squeue`'s output.
 const SQUEUE_FORMAT: &str = "%i|%j|%T|%r|%N|%M|%V|%S";
 
-/// What `sacct` is asked to print of each job.
+/// The columns of each job in `sacct`'s output.
 const SACCT_FORMAT: &str = "JobIDRaw,JobName,State,Reason,NodeList,Elapsed,ExitCode";
 
 /// What the state of a job means for its shard.
@@ -24,26 +24,26 @@ pub enum Phase {
 /// The state of a job, in Slurm's own words.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobState {
-    /// The number.
+    /// The job's number.
     pub job: String,
-    /// The name that we gave it.
+    /// The name that we gave the job.
     pub name: String,
-    /// The state, such as `RUNNING` or `OUT_OF_MEMORY`.
+    /// The job's state, such as `RUNNING` or `OUT_OF_MEMORY`.
     pub state: String,
-    /// Why it is in this state; empty if Slurm gives no reason.
+    /// Why the job is in this state; empty if Slurm gives no reason.
     pub reason: String,
-    /// The machine; empty while it waits.
+    /// The machine; empty while the job waits.
     pub node: String,
-    /// How long it has run, as Slurm writes it.
+    /// How long the job has run, as Slurm writes it.
     pub elapsed: String,
-    /// How long it waited in the queue, or since when it waits; empty if Slurm does not say.
+    /// How long the job waited in the queue, or the time since which it waits; empty if Slurm does not report it.
     pub waited: String,
-    /// How long it has run, s, if that is known more exactly.
+    /// How long the job has run, s, if known more exactly.
     pub seconds: Option<f64>,
 }
 
 impl JobState {
-    /// Returns how long it has run, s.
+    /// Returns how long the job has run, s.
     pub(crate) fn has_run(&self) -> f64 {
         let told = || crate::budget::seconds_of(&self.elapsed);
         self.seconds.or_else(told).unwrap_or_default()
@@ -57,7 +57,7 @@ impl JobState {
     }
 }
 
-/// Returns what a state means. What Slurm may add in a later version is taken for active: a job is over only if Slurm
+/// Returns what a state means. A state that a later version of Slurm adds counts as active: a job is over only if Slurm
 /// says so, or no longer knows it.
 fn phase(state: &str) -> Phase {
     const OVER: [&str; 13] = [
@@ -72,7 +72,7 @@ fn phase(state: &str) -> Phase {
         "PREEMPTED",
         "REVOKED",
         "TIMEOUT",
-        // Of hosts of a pool.
+        // States of a pool's shards.
         crate::pool::UNREACHABLE,
         crate::pool::LOST,
     ];
@@ -82,12 +82,12 @@ fn phase(state: &str) -> Phase {
     }
 }
 
-/// Reads the lines of `squeue`.
+/// Parses the lines of `squeue`.
 pub(crate) fn parse_squeue(text: &str) -> Vec<JobState> {
     text.lines().filter_map(|line| parse(line, 8)).collect()
 }
 
-/// Reads the lines of `sacct --parsable2`.
+/// Parses the lines of `sacct --parsable2`.
 pub(crate) fn parse_sacct(text: &str) -> Vec<JobState> {
     text.lines().filter_map(|line| parse(line, 7)).collect()
 }
@@ -121,7 +121,7 @@ fn parse(line: &str, fields: usize) -> Option<JobState> {
     })
 }
 
-/// Returns how long a job waited, from the times that `squeue` tells. For a job that still waits, Slurm's start is a guess.
+/// Returns how long a job waited, or since when, from `squeue`'s times. While a job waits, Slurm's start is a guess.
 fn waited(submitted: &str, started: &str, state: &str) -> String {
     let time = |text: &str| text.parse::<jiff::civil::DateTime>().ok();
     let Some(submitted) = time(submitted) else {
@@ -140,7 +140,7 @@ fn waited(submitted: &str, started: &str, state: &str) -> String {
     }
 }
 
-/// Reads `scontrol --oneliner show job`: `Key=Value` pairs. Values with spaces are cut at the first one.
+/// Parses `scontrol --oneliner show job`: `Key=Value` pairs. Values with spaces are cut at the first one.
 pub(crate) fn parse_details(text: &str) -> BTreeMap<String, String> {
     const TOLD: [&str; 14] = [
         "JobState",
@@ -167,10 +167,10 @@ pub(crate) fn parse_details(text: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// What a command of Slurm came to.
+/// The result of a Slurm command.
 enum Answer {
     Said(String),
-    /// The controller cannot be reached: nothing is known.
+    /// The controller cannot be reached: the result is unknown.
     Unreachable,
     Refused(String),
 }
@@ -189,7 +189,7 @@ impl Queue {
             Answer::Unreachable => Ok(None),
             Answer::Refused(said) => Err(ClusterError::Slurm(line("sbatch", arguments), said)),
             Answer::Said(said) => {
-                // On a federation it says `JOB;CLUSTER`.
+                // On a federation, `sbatch` prints `JOB;CLUSTER`.
                 let job = said.trim().split(';').next().unwrap_or_default();
                 match !job.is_empty() && job.bytes().all(|b| b.is_ascii_digit()) {
                     true => Ok(Some(job.to_owned())),
@@ -202,7 +202,7 @@ impl Queue {
         }
     }
 
-    /// Returns the jobs of this user that Slurm knows, those that ended lately too; `None` if it cannot be reached.
+    /// Returns this user's jobs that Slurm knows, including recently ended ones; `None` if Slurm cannot be reached.
     ///
     /// # Errors
     /// If `squeue` cannot be started or refuses.
@@ -216,8 +216,8 @@ impl Queue {
         }
     }
 
-    /// Returns what accounting knows of a job that the queue has forgotten; `None` if it knows nothing, or the cluster
-    /// keeps no accounts.
+    /// Returns the accounting data of a job that the queue has forgotten; `None` if accounting does not know the job,
+    /// or the cluster keeps no accounts.
     pub fn account(&self, job: &str) -> Option<JobState> {
         let arguments = [
             "--noheader",
@@ -237,7 +237,7 @@ impl Queue {
         }
     }
 
-    /// Returns everything that the controller says of a job.
+    /// Returns everything that the controller reports about a job.
     pub fn details(&self, job: &str) -> BTreeMap<String, String> {
         let arguments = ["--oneliner", "show", "job", job].map(str::to_owned);
         match ask("scontrol", &arguments) {
@@ -274,7 +274,7 @@ fn ask(program: &str, arguments: &[String]) -> Result<Answer, ClusterError> {
     let output = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
-        // Its words, not those of the user's language; and no variable changes what it is asked.
+        // Forces English output, and drops variables that would change the query.
         .env("LC_ALL", "C")
         .env_remove("SQUEUE_FORMAT")
         .env_remove("SQUEUE_STATES")
@@ -299,7 +299,7 @@ fn ask(program: &str, arguments: &[String]) -> Result<Answer, ClusterError> {
     })
 }
 
-/// Tells whether a command failed because the controller did not answer.
+/// Returns whether a command failed because the controller did not answer.
 fn is_unreachable(said: &str) -> bool {
     const SIGNS: [&str; 8] = [
         "Unable to contact slurm controller",
@@ -314,7 +314,7 @@ fn is_unreachable(said: &str) -> bool {
     SIGNS.iter().any(|sign| said.contains(sign))
 }
 
-/// Tells whether a program is on the search path.
+/// Returns whether a program is on the search path.
 pub(crate) fn is_there(program: &str, path: &std::ffi::OsStr) -> bool {
     std::env::split_paths(path).any(|folder| Path::new(&folder).join(program).is_file())
 }

@@ -1,4 +1,4 @@
-//! How machines reach what a run has for them: through a folder that all of them mount, or through a bucket.
+//! How machines reach the files of a run: through a folder that all of them mount, or through a bucket.
 
 use std::fs;
 use std::io::Read;
@@ -14,23 +14,24 @@ use crate::error::ClusterError;
 /// The exit code of a job whose machine lacks the program.
 const NO_PROGRAM: u8 = 4;
 
-/// The most of a job's output (bytes) that is kept in a bucket: its end.
+/// How much of a job's output (bytes) a bucket keeps: its end.
 const MOST_LOG: usize = 1 << 19;
 
-/// The shared store, as machines reach it.
+/// The shared store, as seen from the machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// At the same path everywhere. It holds the program and what jobs print, too.
+    /// A folder at the same path everywhere. It also holds the program and the jobs' output.
     Folder(PathBuf),
-    /// By its address. The program is where it is here.
+    /// The address of a bucket. The program has the same path as here.
     Bucket(String),
 }
 
-/// The program, as machines start it.
+/// The program, as seen from the machines.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     path: PathBuf,
-    /// What a machine checks before it starts it; not needed in the shared store, where a digest names it.
+    /// The checksum that a machine verifies before it starts the program. Not needed in the shared store, where a
+    /// digest names the file.
     sha256: Option<String>,
 }
 
@@ -42,7 +43,7 @@ impl Reach {
         })
     }
 
-    /// Returns what a job is told of it, and what tells it from another.
+    /// Returns the store's path or address, which the job gets as an argument.
     pub(crate) fn word(&self) -> PathBuf {
         match self {
             Self::Folder(folder) => folder.clone(),
@@ -50,7 +51,7 @@ impl Reach {
         }
     }
 
-    /// Returns the file into which Slurm writes what a job prints: in the shared folder, else on its own machine.
+    /// Returns the file into which Slurm writes the job's output: in the shared folder, or on the job's machine.
     pub(crate) fn log(&self, run: &str, shard: &str) -> PathBuf {
         match self {
             Self::Folder(folder) => folder.join(name(run, &format!("{shard}.log"))),
@@ -101,12 +102,12 @@ impl Reach {
     }
 }
 
-/// Returns where a machine keeps what a job prints, if no folder is shared.
+/// Returns the file of a job's output on its machine, for runs without a shared folder.
 fn local_log(run: &str, shard: &str) -> PathBuf {
     PathBuf::from(format!("/tmp/benchtrail-{run}-{shard}.log"))
 }
 
-/// Puts what a job printed into a bucket, where the coordinator finds it.
+/// Copies a job's output to a bucket, where the coordinator finds it.
 pub(crate) fn keep_log(remote: &Remote, run: &str, shard: &str) {
     if !matches!(remote.folder(), Ok(None)) {
         return;
@@ -114,7 +115,7 @@ pub(crate) fn keep_log(remote: &Remote, run: &str, shard: &str) {
     let file = local_log(run, shard);
     let Ok(bytes) = fs::read(&file) else { return };
     let start = bytes.len().saturating_sub(MOST_LOG);
-    // It is evidence of a job that ends anyway; the file stays on the machine if it cannot be kept.
+    // The output is evidence of a job that ends anyway. If the put fails, the file stays on the machine.
     let kept = remote.put_document(&name(run, &format!("{shard}.log")), &bytes[start..]);
     if kept.is_ok_and(|put| put) {
         let _stays = fs::remove_file(&file);
@@ -147,7 +148,7 @@ fn place_binary(folder: &Path, binary: &Path) -> Result<PathBuf, ClusterError> {
     Ok(place)
 }
 
-/// Returns the SHA-256 of a file in hexadecimal digits, as `sha256sum` of the machines prints it.
+/// Returns the SHA-256 of a file in hexadecimal digits, as `sha256sum` on the machines prints it.
 fn sha256_of(file: &Path) -> std::io::Result<String> {
     let mut file = fs::File::open(file)?;
     let mut hasher = Sha256::new();
@@ -162,7 +163,7 @@ fn sha256_of(file: &Path) -> std::io::Result<String> {
     Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Returns a word as a shell takes it.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
@@ -171,7 +172,7 @@ fn quoted(word: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Executes a script as a job does; returns its exit code and what it wrote to standard error.
+    /// Executes a script as a job does; returns its exit code and its standard error.
     fn executed(script: &str) -> (Option<i32>, String) {
         let mut shell = std::process::Command::new("sh");
         let output = shell

@@ -17,23 +17,24 @@ use crate::reach::Reach;
 /// A job of a study, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobLine {
-    /// Slurm's number, or the host and the shard; none before it was submitted.
+    /// Slurm's number, or the host and the shard; `None` before submission.
     pub job: Option<String>,
     /// Its first cell.
     pub first: String,
-    /// How many cells it executes.
+    /// The number of its cells.
     pub cells: usize,
-    /// What Slurm told last.
+    /// The state that Slurm reported last.
     pub state: String,
     /// The machine.
     pub node: String,
     /// How long it has run.
     pub elapsed: String,
-    /// How long it waited in the queue, or since when it waits.
+    /// How long it waited in the queue, or the time since which it waits.
     pub waited: String,
 }
 
-/// Returns the records that jobs of an unfinished run left in the shared store: the next run of the study takes them in.
+/// Returns the records that jobs of an unfinished run left in the shared store. The next run of the study takes them
+/// in.
 ///
 /// # Errors
 /// If the file of jobs or the shared store cannot be read.
@@ -56,7 +57,7 @@ pub fn records_left(
     Ok(records)
 }
 
-/// Returns the jobs of an unfinished run, with what Slurm says of them now if it can be asked.
+/// Returns the jobs of an unfinished run, with their present state from Slurm if it can be asked.
 ///
 /// # Errors
 /// If the file of jobs cannot be read.
@@ -68,12 +69,12 @@ pub fn jobs_of(store: &Path, experiment_lock: &Path) -> Result<Vec<JobLine>, Clu
         .jobs
         .iter()
         .any(|job| job.host.is_none() && job.ended.is_none());
-    // Without Slurm's commands, what is known stands.
+    // Without Slurm's commands, the last known state is shown.
     let now = match is_slurm {
         true => Queue.jobs().ok().flatten().unwrap_or_default(),
         false => Vec::new(),
     };
-    // What a host executes lives as long as the run.
+    // A host's work lasts only as long as the run.
     let is_held = is_held(store, experiment_lock);
     let line = |job: Job| {
         let found = now
@@ -111,10 +112,10 @@ pub fn jobs_of(store: &Path, experiment_lock: &Path) -> Result<Vec<JobLine>, Clu
     Ok(jobs.jobs.into_iter().map(line).collect())
 }
 
-/// Returns how long ago a moment was, in seconds since 1970.
+/// Returns the time since a moment given in seconds since 1970.
 #[expect(
     clippy::disallowed_methods,
-    reason = "how long a shard has run is told for the moment"
+    reason = "how long a shard has run is shown for the present moment"
 )]
 fn since(began: i64) -> String {
     let seconds = jiff::Timestamp::now().as_second().saturating_sub(began);

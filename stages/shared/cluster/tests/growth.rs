@@ -1,12 +1,12 @@
-//! What a coordinator does must grow with the cells and not faster, however many jobs there were before. It counts operations:
-//! a clock would say what the machine does besides.
+//! Checks that the coordinator's work grows with the cells and not faster, however many jobs came before. It counts
+//! operations, because times would depend on the load of the machine.
 //!
-//! The binary is its own child: called with a role it is the coordinator, called as a command of Slurm it is the stand-in that
-//! the bench `growth` has.
+//! The binary is its own child process: with a role as argument it is the coordinator, under the name of a Slurm
+//! command it is the stand-in from the bench `growth`.
 
 #![expect(
     clippy::print_stdout,
-    reason = "a test runner of its own reports on standard output"
+    reason = "a custom test runner reports on standard output"
 )]
 
 #[path = "../benches/growth/kinds.rs"]
@@ -20,10 +20,10 @@ use std::path::Path;
 
 use crate::study::{Size, account, again, measure_beforehand, plan};
 
-/// What is counted: plans, looks, names, written bytes, shards that were looked at, bytes read of the local store.
+/// The counts: plans, looks, names, written bytes, shards looked at, bytes read from the local store.
 type Counts = [u64; 6];
 
-/// Counts what a study takes that is this many times as large as the smallest.
+/// Counts the operations for a study this many times as large as the smallest.
 fn count(times: usize) -> (Size, Counts) {
     let size = Size {
         configurations: 10,

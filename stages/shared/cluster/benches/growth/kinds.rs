@@ -1,4 +1,4 @@
-//! The kinds of the study: what they execute is nothing, so that only the bookkeeping is measured.
+//! The kinds of the study. They execute nothing, so that only the bookkeeping is measured.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(crate) fn registry() -> Registry {
     registry_with(|class| class)
 }
 
-/// Returns the kinds as if nothing they execute needed a machine for itself. Their keys are the same.
+/// Returns the kinds with every class `Pure`, so that no cell needs a machine for itself. Their keys are the same.
 pub(crate) fn registry_of_machines() -> Registry {
     registry_with(|_| Class::Pure)
 }

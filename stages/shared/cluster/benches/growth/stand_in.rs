@@ -1,5 +1,5 @@
-//! A stand-in for Slurm's commands and for the machines: not Slurm. It keeps its state in a folder, and time passes for it only
-//! when `squeue` is asked: every job that runs is then one cell further, or one of so many.
+//! A stand-in for Slurm's commands and for the machines: not Slurm. It keeps its state in a folder. Time passes only
+//! when `squeue` is called: every running job, or one in every `pace` of them, then finishes one more cell.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -10,10 +10,10 @@ use artifacts::Digest;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The variable that tells the stand-in its folder.
+/// The variable that names the stand-in's folder.
 pub(crate) const FOLDER: &str = "BENCHTRAIL_GROWTH";
 
-/// What every simulated machine is called.
+/// The name of every simulated machine.
 pub(crate) const NODE: &str = "simulated";
 
 /// The shard whose second document has the third number.
@@ -21,7 +21,7 @@ const LEAVES_OUT: &str = "0003";
 
 const PROGRAMS: [&str; 5] = ["sbatch", "squeue", "scancel", "sacct", "scontrol"];
 
-/// Puts the commands into a folder of their own. Of `pace` running jobs, one is a cell further at each look.
+/// Puts the commands into a folder. At each look, one in every `pace` running jobs finishes a cell.
 pub(crate) fn install(folder: &Path, pace: usize) {
     fs::write(folder.join("pace"), pace.to_string()).expect("a file");
     let bin = programs(folder);
@@ -42,7 +42,7 @@ pub(crate) fn cell_name(stage: &str, coordinates: &str) -> String {
     format!("{stage} {coordinates}")
 }
 
-/// Keeps which record each cell has.
+/// Saves the record of each cell.
 pub(crate) fn keep_records(folder: &Path, records: &BTreeMap<String, Digest>) {
     let text = serde_json::to_vec(records).expect("it serializes");
     fs::write(folder.join("records"), text).expect("a file");
@@ -51,7 +51,7 @@ pub(crate) fn keep_records(folder: &Path, records: &BTreeMap<String, Digest>) {
 /// Answers as a command of Slurm if this program was started as one; returns whether it was.
 #[expect(
     clippy::disallowed_methods,
-    reason = "a command of Slurm gets nothing else from us than its arguments and variables"
+    reason = "a command of Slurm gets only its arguments and variables from us"
 )]
 pub(crate) fn answer(arguments: &[String]) -> bool {
     let called = Path::new(&arguments[0]).file_name();
@@ -63,7 +63,7 @@ pub(crate) fn answer(arguments: &[String]) -> bool {
     match called {
         "sbatch" => submit(&folder, arguments),
         "squeue" => look(&folder),
-        // No job ends early, so that nobody cancels one or asks what became of it.
+        // No job ends early, so nobody cancels a job or asks for its accounting.
         other => panic!("the bench does not expect `{other}`"),
     }
     true
@@ -82,22 +82,22 @@ fn job_file(folder: &Path, number: usize) -> PathBuf {
     folder.join("jobs").join(number.to_string())
 }
 
-/// How far the jobs are.
+/// The progress of all jobs.
 #[derive(Default, Serialize, Deserialize)]
 struct Progress {
-    /// Jobs that were seen, the ended ones too.
+    /// Jobs seen so far, including ended ones.
     seen: usize,
-    /// How often `squeue` was asked.
+    /// How often `squeue` was called.
     looks: usize,
     /// The names of running jobs.
     names: BTreeMap<usize, String>,
-    /// Cells that each running job has done.
+    /// The number of cells that each running job has finished.
     running: BTreeMap<usize, usize>,
-    /// Jobs that ended at the last look: Slurm tells of them for a while.
+    /// Jobs that ended at the last look: Slurm lists them for a while.
     ended: BTreeSet<usize>,
 }
 
-/// Takes a job; prints its number.
+/// Accepts a job; prints its number.
 fn submit(folder: &Path, arguments: &[String]) {
     let given = |prefix: &str| arguments.iter().find_map(|a| a.strip_prefix(prefix));
     let name = given("--job-name=").expect("a name").to_owned();
@@ -129,7 +129,7 @@ fn submit(folder: &Path, arguments: &[String]) {
     println!("{number}");
 }
 
-/// Lets every running job execute one more cell; prints all that Slurm would tell of.
+/// Lets running jobs execute one more cell; prints every job that Slurm would list.
 fn look(folder: &Path) {
     let submitted = fs::metadata(folder.join("submitted")).map_or(0, |file| file.len());
     let submitted = usize::try_from(submitted).expect("few jobs");
@@ -180,12 +180,13 @@ fn look(folder: &Path) {
     print!("{lines}");
 }
 
-/// Returns what `squeue` tells of a job.
+/// Returns a job's line in the output of `squeue`.
 fn line(number: usize, name: &str, state: &str) -> String {
     format!("{number}|{name}|{state}|None|{NODE}|0:01|2026-11-23T01:00:00|2026-11-23T01:00:07\n")
 }
 
-/// Puts the documents of a job's next cell as its machine would; returns false when it was the last, whose job has ended.
+/// Writes the documents of a job's next cell as its machine would. Returns false after the last cell: the job has
+/// ended.
 fn execute(folder: &Path, job: &Job, number: usize, records: &BTreeMap<String, Digest>) -> bool {
     let run = folder.join("shared/jobs").join(&job.run);
     let shard = &job.shard;
@@ -203,7 +204,7 @@ fn execute(folder: &Path, job: &Job, number: usize, records: &BTreeMap<String, D
         let text = serde_json::to_vec_pretty(document).expect("it serializes");
         fs::write(run.join(name), text).expect("a document");
     };
-    // A put that failed leaves a number out.
+    // A failed put leaves a number out.
     let left_out = usize::from(shard == LEAVES_OUT && number > 1);
     put(format!("done/{shard}.{:06}", number - 1 + left_out), &done);
     if number < cells.len() {

@@ -1,4 +1,4 @@
-//! The study that grows, and the parts of what is done with it.
+//! The growing study, and the parts of the bench that work on it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,13 +23,13 @@ use crate::stand_in;
 pub(crate) struct Size {
     /// Launches that differ in more than their replicate.
     pub(crate) configurations: usize,
-    /// Replicates of each.
+    /// Replicates of each configuration.
     pub(crate) replicates: usize,
     /// Measured cells of a launch.
     pub(crate) of_launch: usize,
-    /// Machines: jobs that Slurm has at once.
+    /// Machines: the jobs that Slurm has at once.
     pub(crate) machines: usize,
-    /// Of so many running jobs, one is a cell further when the coordinator looks.
+    /// At each look of the coordinator, one in every `pace` running jobs finishes a cell.
     pub(crate) pace: usize,
 }
 
@@ -42,7 +42,7 @@ impl Size {
         self.launches() * self.of_launch
     }
 
-    /// Reads it from a word of [`Size::word`].
+    /// Parses a word that [`Size::word`] wrote.
     pub(crate) fn parse(word: &str) -> Option<Self> {
         let numbers: Result<Vec<usize>, _> = word.split('x').map(str::parse).collect();
         let [configurations, replicates, of_launch, machines, pace] = *numbers.ok()? else {
@@ -69,8 +69,8 @@ impl Size {
     }
 }
 
-/// Returns the command that starts this program again for a part, so that its memory and its time are its own, and so
-/// that it finds the stand-in on its search path.
+/// Returns the command that starts this program again for one part. The part then has its own memory and processor
+/// time, and finds the stand-in on its search path.
 pub(crate) fn again(part: &str, folder: &Path, size: Size) -> Command {
     let mut again = Command::new(std::env::current_exe().expect("our own path"));
     again
@@ -82,10 +82,10 @@ pub(crate) fn again(part: &str, folder: &Path, size: Size) -> Command {
     again
 }
 
-/// Returns the search path with the stand-in before all else.
+/// Returns the search path with the stand-in first.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the stand-in comes before all else on the search path"
+    reason = "the stand-in must come first on the search path"
 )]
 fn search_path(folder: &Path) -> OsString {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -94,7 +94,7 @@ fn search_path(folder: &Path) -> OsString {
     path.expect("plain paths")
 }
 
-/// The study: some measurements on each launch, and one table of them all.
+/// The study: some measurements on each launch, and one table of all of them.
 pub(crate) fn study(folder: &Path, size: Size) -> Experiment {
     let Size {
         configurations,
@@ -138,12 +138,13 @@ fn shared(folder: &Path) -> Remote {
     Remote::open_or_create(&folder.join("shared").to_string_lossy()).expect("a shared store")
 }
 
-/// Executes every cell, so that the simulated machines have something to tell of. Their store is the shared one, too.
+/// Executes every cell, so that the simulated machines have records to report. Their store is also the shared one.
 pub(crate) fn measure_beforehand(folder: &Path, size: Size) {
     stand_in::install(folder, size.pace);
     let mut experiment = study(folder, size);
     experiment.forget_placements();
-    // The executor holds measurements apart, which takes long and is not what is measured here. No class is in a key.
+    // The executor runs measurements one at a time, which takes long and is not the subject here. No key contains a
+    // class.
     for stage in &mut experiment.stages {
         stage.class = Class::Pure;
     }
@@ -172,7 +173,7 @@ pub(crate) fn measure_beforehand(folder: &Path, size: Size) {
     stand_in::keep_records(folder, &known);
 }
 
-/// Plans the study as `plan` and the coordinator do; `mark` is called between the two.
+/// Plans the study first as `plan` does, then as the coordinator does; calls `mark` after each.
 pub(crate) fn plan(folder: &Path, size: Size, mark: &mut dyn FnMut(&'static str)) {
     let experiment = study(folder, size);
     mark("read");
@@ -186,8 +187,8 @@ pub(crate) fn plan(folder: &Path, size: Size, mark: &mut dyn FnMut(&'static str)
     mark("find the launches");
 }
 
-/// Has the stand-in and the simulated machines execute the study, and takes in what they left; returns what the
-/// coordinator did, and the bytes that it read of its store.
+/// Executes the study with the stand-in and the simulated machines, and takes in their records. Returns the
+/// coordinator's work, and the number of bytes that it read from its store.
 pub(crate) fn account(
     folder: &Path,
     size: Size,

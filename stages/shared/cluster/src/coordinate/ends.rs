@@ -1,4 +1,4 @@
-//! How shards end: as they should, early, or because the user stops the run.
+//! How shards end: normally, early, or because the user stops the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,11 +17,11 @@ use crate::reach::Reach;
 /// How long cancelled jobs may take to end.
 const CANCEL_WAIT: Duration = Duration::from_secs(90);
 
-/// Bytes of a job's output that are kept as evidence.
+/// How many bytes of a job's output are kept as evidence.
 const TAIL: usize = 16 << 10;
 
 impl Cluster<'_> {
-    /// Finds shards whose end is written down, whatever Slurm says.
+    /// Finds shards with a document of their end, whatever state Slurm reports.
     pub(super) fn look_for_ends(&mut self) -> Result<bool, ClusterError> {
         let mut found: Vec<(usize, End)> = Vec::new();
         let active = self.jobs.active_indices();
@@ -41,7 +41,7 @@ impl Cluster<'_> {
         if found.is_empty() {
             return Ok(false);
         }
-        // Records are complete before the end is written.
+        // The records are complete before the end is written.
         self.take_in(Search::Next)?;
         if found.iter().any(|(index, end)| self.lacks(*index, end)) {
             self.take_in(Search::Listed)?;
@@ -54,7 +54,7 @@ impl Cluster<'_> {
         Ok(true)
     }
 
-    /// Tells whether nothing is known yet of a cell of a shard that has ended.
+    /// Returns whether a cell of an ended shard has no known result yet.
     fn lacks(&self, index: usize, end: &End) -> bool {
         let mut cells = self.jobs.jobs[index].cells.iter();
         cells.any(|cell| {
@@ -63,7 +63,7 @@ impl Cluster<'_> {
         })
     }
 
-    /// Closes a shard whose end is written down. The caller notes the job.
+    /// Closes a shard whose end is known. The caller writes the job's state.
     fn close(&mut self, index: usize, end: End) -> Result<(), ClusterError> {
         let job = &self.jobs.jobs[index];
         for cell in &job.cells {
@@ -128,8 +128,8 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Decides what becomes of a shard whose job ended without its end: the cells without a record are tried again if
-    /// their stages say so, and fail with Slurm's words if not.
+    /// Decides about a shard whose job ended without the document of its end. The cells without a record are retried if
+    /// their stages permit it. Otherwise they fail with Slurm's reason.
     pub(super) fn ended_early(
         &mut self,
         index: usize,
@@ -183,7 +183,7 @@ impl Cluster<'_> {
         self.note([index])
     }
 
-    /// Tells whether the shard of a job that ended early is tried again, and in which words it ended.
+    /// Returns whether the shard of a job that ended early is retried, and a description of the job's end.
     fn end_of_job(
         &self,
         index: usize,
@@ -209,7 +209,7 @@ impl Cluster<'_> {
         (again, what)
     }
 
-    /// Notes why cells have no record: the first failed, the others were not reached.
+    /// Records why cells have no record: the first one failed, the others were not reached.
     fn fail(&mut self, missing: &[ShardCell], what: &str, ended: &Ended, index: usize) {
         let job = &self.jobs.jobs[index];
         let shard = job.name.as_str();
@@ -221,7 +221,7 @@ impl Cluster<'_> {
         let printed = match &self.reach {
             _ if is_host => tail(&log),
             Reach::Folder(_) => tail(&log),
-            // The job itself put it there, if it came so far.
+            // The job itself put its output there, if it got that far.
             Reach::Bucket(_) => {
                 let document = name(&self.jobs.run, &format!("{shard}.log"));
                 let kept = self.asked.remote.document(&document).ok().flatten();
@@ -263,7 +263,7 @@ impl Cluster<'_> {
         }
     }
 
-    /// Cancels all jobs, waits until they are gone, and takes in what they had done.
+    /// Cancels all jobs, waits until they are gone, and takes in their records.
     pub(super) fn cancel(&mut self) -> Result<(), ClusterError> {
         if self.jobs.active().len() == 0 {
             return Ok(());
@@ -332,7 +332,7 @@ impl Cluster<'_> {
                 .filter(|state| active.contains(&state.job) || names.contains(&state.name))
                 .map(|state| state.job.clone())
                 .collect();
-            // One whose number was not known yet.
+            // Jobs whose number was not known yet.
             let unknown: Vec<String> = living
                 .iter()
                 .filter(|job| !active.contains(*job))
@@ -361,7 +361,7 @@ fn hint(state: &str, log: &Path) -> Option<String> {
 
 /// Returns the end of a job's output.
 fn tail(log: &Path) -> Vec<u8> {
-    // A job that never began printed nothing.
+    // A job that never began has no output.
     let bytes = fs::read(log).unwrap_or_default();
     let from = bytes.len().saturating_sub(TAIL);
     String::from_utf8_lossy(&bytes[from..])

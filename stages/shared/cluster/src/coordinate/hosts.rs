@@ -1,4 +1,4 @@
-//! Shards on hosts of a pool: which host, how it is, and what becomes of a shard whose host was lost.
+//! Shards on hosts of a pool: the choice of a host, its state, and shards whose host was lost.
 
 use pipeline::Shard;
 use places::{Hosts, NamedHost};
@@ -10,26 +10,27 @@ use crate::journal::index_of;
 use crate::pool::{AWAY, Errand, LEFT, LOST, RUNNING, UNREACHABLE};
 use crate::queue::{JobState, Phase};
 
-/// How often it is noted how long a launch that costs money has run, s: so much is not counted if this run is killed.
+/// How often the running time of a launch that costs money is written, s. If this run is killed, up to this much is not
+/// counted.
 const NOTED: f64 = 30.0;
 
-/// How often a shard goes on elsewhere after its host was lost or could not be reached.
+/// How often a shard moves to another host after its host was lost or could not be reached.
 const MOVES: usize = 3;
 
 impl Cluster<'_> {
-    /// Returns how many hosts of a pool are free.
+    /// Returns the number of free hosts of a pool.
     pub(super) fn free_hosts(&self, pool: &Hosts) -> usize {
         let free = pool.hosts.iter().filter(|h| self.pool.is_free(&h.name));
         free.count()
     }
 
-    /// Returns the host that a shard goes to now: its own, or another one if that was lost; `None` if it has to wait.
+    /// Returns the host for a shard now: its own, or another one if its own was lost; `None` if the shard must wait.
     pub(super) fn free_host(&self, pool: &Hosts, shard: &Shard) -> Option<NamedHost> {
         let home = pool.home(shard.turn)?;
         if self.pool.is_free(&home.name) {
             return Some(home.clone());
         }
-        // A host that is at work is waited for: what is compared stays on the same hosts.
+        // Wait for a busy host, so that compared cells stay on the same hosts.
         if !self.pool.is_away(&home.name) {
             return None;
         }
@@ -37,7 +38,7 @@ impl Cluster<'_> {
         turns.find(|host| self.pool.is_free(&host.name)).cloned()
     }
 
-    /// Has a host execute a shard.
+    /// Starts a shard on a host.
     pub(super) fn ask_host(&mut self, index: usize, host: NamedHost) -> Result<(), ClusterError> {
         let entry = &self.jobs.jobs[index];
         let log = self.file.log(&self.jobs.run, &entry.name);
@@ -57,7 +58,7 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Notes that what an earlier run had on hosts ended with that run.
+    /// Records that an earlier run's work on hosts ended with that run.
     pub(super) fn let_go(&mut self) -> Result<(), ClusterError> {
         let mut left = Vec::new();
         for index in self.jobs.active_indices() {
@@ -85,7 +86,7 @@ impl Cluster<'_> {
         self.note(left)
     }
 
-    /// Looks how the hosts are; returns whether a shard ended.
+    /// Looks at the hosts; returns whether a shard ended.
     pub(super) fn look_at_hosts(&mut self) -> Result<bool, ClusterError> {
         let mut over = Vec::new();
         for state in self.pool.jobs() {
@@ -120,7 +121,7 @@ impl Cluster<'_> {
         if over.is_empty() {
             return Ok(false);
         }
-        // The end may have been put after the last look, and before the connection ended.
+        // The end may have been put after the last look, but before the connection ended.
         self.look_for_ends()?;
         over.retain(|(index, _)| self.jobs.jobs[*index].ended.is_none());
         if !over.is_empty() {
@@ -134,7 +135,7 @@ impl Cluster<'_> {
 
     #[expect(
         clippy::disallowed_methods,
-        reason = "another process tells from it how long a shard has run"
+        reason = "another process computes from it how long a shard has run"
     )]
     fn note_host(&mut self, index: usize, state: JobState) {
         let entry = &mut self.jobs.jobs[index];
@@ -150,7 +151,7 @@ impl Cluster<'_> {
         self.changed.insert(index);
     }
 
-    /// Tells whether a shard that ended early goes on, and in which words it ended.
+    /// Returns whether a shard that ended early is retried, and a description of its end.
     pub(super) fn end_of_host(
         &self,
         index: usize,
@@ -190,7 +191,7 @@ impl Cluster<'_> {
     }
 }
 
-/// Returns what to do about a host that ended a shard early.
+/// Returns advice about a host that ended a shard early.
 pub(super) fn hint(state: &str, node: &str) -> Option<String> {
     match state {
         UNREACHABLE | LOST => Some(format!(

@@ -1,4 +1,4 @@
-//! How the jobs are: what Slurm and the hosts tell of them.
+//! The state of the jobs, as Slurm and the hosts report it.
 
 use std::collections::HashMap;
 
@@ -7,14 +7,14 @@ use crate::document::{Taken, name, read};
 use crate::error::ClusterError;
 use crate::queue::{JobState, Phase};
 
-/// Looks in a row that must find a job over, or forgotten, and its shard without an end, before that is believed: a
-/// shared file system may show a file late.
+/// The number of looks in a row that must find a job over or forgotten, without its shard's end, before the job counts
+/// as over. A shared file system may show a file late.
 const LOOKS: u32 = 4;
 
 impl Cluster<'_> {
-    /// Looks how the jobs are; returns whether one ended.
+    /// Looks at all jobs; returns whether one ended.
     pub(super) fn look(&mut self) -> Result<bool, ClusterError> {
-        // The end of a shard may be known before its connection has ended, and the host is free only after that.
+        // A shard's end may be known before its connection ends, and the host is free only after that.
         if self.jobs.active().len() == 0 && self.pool.is_idle() {
             return Ok(false);
         }
@@ -27,7 +27,7 @@ impl Cluster<'_> {
         Ok(ended)
     }
 
-    /// Looks how the jobs of Slurm are; returns whether one ended.
+    /// Looks at the jobs of Slurm; returns whether one ended.
     fn look_at_queue(&mut self) -> Result<bool, ClusterError> {
         if self.jobs.active().all(|job| job.host.is_some()) {
             return Ok(false);
@@ -97,7 +97,8 @@ impl Cluster<'_> {
         Ok((*looks >= LOOKS).then_some(state))
     }
 
-    /// Finds a job whose number was not noted: the run was killed, or the controller, before it was known.
+    /// Finds a job without a recorded number: the run was killed, or the controller failed, before the number was
+    /// known.
     fn find_or_ask(&mut self, index: usize, found: Option<&JobState>) -> Result<(), ClusterError> {
         let taken = name(
             &self.jobs.run,
@@ -116,7 +117,7 @@ impl Cluster<'_> {
         }
     }
 
-    /// Notes the state of a job; it is written down after the look.
+    /// Updates the state of a job; it is written after the look.
     fn note_state(&mut self, index: usize, state: JobState) {
         let entry = &mut self.jobs.jobs[index];
         let again = begins_again(&entry.state, &state.state);
@@ -142,7 +143,7 @@ impl Cluster<'_> {
     }
 }
 
-/// Tells whether a job was put back into the queue between two looks. It may have been seen while it ended, too.
+/// Returns whether a job went back into the queue between two looks. The earlier look may also have seen it ending.
 fn begins_again(before: &str, now: &str) -> bool {
     !matches!(before, "" | "PENDING") && now == "PENDING"
 }

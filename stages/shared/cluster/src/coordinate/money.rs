@@ -1,4 +1,4 @@
-//! What launches cost, and what happens when the budget is spent.
+//! The cost of launches, and what happens when the budget is spent.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ impl Cluster<'_> {
         now.max(job.seconds)
     }
 
-    /// Returns what the launches at work cost, by currency, by how long each of them takes.
+    /// Returns the cost of the running launches by currency, given the duration of each.
     fn at_work(&self, seconds: impl Fn(&Job) -> f64) -> BTreeMap<String, f64> {
         let mut costs: BTreeMap<String, f64> = BTreeMap::new();
         for job in self.jobs.active() {
@@ -28,13 +28,13 @@ impl Cluster<'_> {
         costs
     }
 
-    /// Returns what the launches at work will have cost, by currency: what is expected of them, or more.
+    /// Returns what the running launches will have cost, by currency: their expected cost, or more.
     pub(super) fn committed(&self) -> BTreeMap<String, f64> {
         self.at_work(|job| self.has_run(job).max(job.expected))
     }
 
-    /// Tells whether the budget permits a launch beside what is committed already. One that nobody knows the length of
-    /// begins if something is left.
+    /// Returns whether the budget permits another launch beside those running. A launch of unknown duration begins if
+    /// any budget is left.
     pub(super) fn can_afford(
         &mut self,
         shard: &Shard,
@@ -60,13 +60,13 @@ impl Cluster<'_> {
         fits
     }
 
-    /// Returns how long a launch takes by earlier executions, s; of a stage without any, nothing is counted.
+    /// Returns the expected duration of a launch, from earlier executions, s. A stage without any counts as 0.
     pub(super) fn expect(&mut self, shard: &Shard) -> f64 {
         let (experiment, store) = (self.asked.experiment, self.asked.store);
         self.durations.expect(experiment, store, shard).seconds
     }
 
-    /// Tells why launches must be stopped: the budget is spent.
+    /// Returns why launches must be stopped, if the budget is spent.
     pub(super) fn overspent(&self) -> Option<String> {
         let running = self.at_work(|job| self.has_run(job));
         let terms = self.jobs.active().filter_map(|job| job.terms.as_ref());
@@ -84,7 +84,7 @@ impl Cluster<'_> {
         ))
     }
 
-    /// Notes that no machine executes some shards, and why. The next run goes on with them.
+    /// Records that no machine executes some shards, and why. The next run continues with them.
     pub(super) fn skip<'s>(&mut self, shards: impl Iterator<Item = &'s Shard>, reason: &str) {
         for cell in shards.flat_map(|shard| &shard.cells) {
             let place = cell.name.clone();
@@ -104,14 +104,14 @@ impl Cluster<'_> {
         }
     }
 
-    /// Takes over how long a launch ran until its end.
+    /// Updates how long an ended launch ran.
     pub(super) fn note_end(&mut self, index: usize) {
         let job = &self.jobs.jobs[index];
         if job.terms.is_none() {
             return;
         }
         let known = self.has_run(job);
-        // Slurm knows it better than the last look.
+        // Slurm knows the duration better than the last look.
         let told = match (&job.host, &job.job) {
             (None, Some(number)) => self.queue.account(number).map(|state| state.has_run()),
             _ => None,
@@ -119,7 +119,7 @@ impl Cluster<'_> {
         self.jobs.jobs[index].seconds = known.max(told.unwrap_or_default());
     }
 
-    /// Counts what a launch that has ended cost.
+    /// Adds the cost of an ended launch to what was spent.
     pub(super) fn charge(&mut self, index: usize) -> Result<(), ClusterError> {
         let job = &self.jobs.jobs[index];
         if let (Some(terms), Some(_)) = (&job.terms, &job.ended) {

@@ -1,4 +1,4 @@
-//! Shards that begin: what they are to do is written down, the job is noted, then a machine is asked for.
+//! Begins shards: writes their order, writes the job down, then requests a machine.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::queue::line;
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     pub(super) shards: VecDeque<Shard>,
-    /// All of them ask for the same.
+    /// Whether all of them have the same placement.
     is_uniform: bool,
 }
 
@@ -36,13 +36,13 @@ impl Waiting {
 }
 
 impl Cluster<'_> {
-    /// Submits shards as long as Slurm has fewer jobs than the study permits, and hosts are free; returns the rest. Where
-    /// all wait for the same, it looks at no further shard when nothing more can begin.
+    /// Submits shards while Slurm has fewer jobs than the study permits and hosts are free; returns the rest. If all
+    /// shards have the same placement, it stops at the first shard that cannot begin.
     pub(super) fn submit_some(&mut self, mut waiting: Waiting) -> Result<Waiting, ClusterError> {
         let mut rest = Vec::new();
         let mut committed = self.committed();
         let mut of_slurm = self.jobs.active().filter(|job| job.host.is_none()).count();
-        // What waits for Slurm keeps its order.
+        // Shards for Slurm keep their order.
         let mut is_full = false;
         let mut free: HashMap<usize, usize> = HashMap::new();
         while let Some(shard) = waiting.shards.pop_front() {
@@ -108,7 +108,7 @@ impl Cluster<'_> {
         Ok(waiting)
     }
 
-    /// Writes down what a shard is to do, notes the job, then submits it.
+    /// Writes a shard's order, writes the job down, then submits it.
     fn submit(
         &mut self,
         shard: &Shard,
@@ -164,7 +164,7 @@ impl Cluster<'_> {
         self.ask_for(index)
     }
 
-    /// Puts records into the shared store that a machine may find to be still valid.
+    /// Puts records into the shared store that a machine may find still valid.
     fn upload_known(&self, cells: &[ShardCell]) -> Result<(), ClusterError> {
         let known: Vec<Digest> = cells.iter().filter_map(|cell| cell.known).collect();
         let whole = |record: &Digest| {
@@ -187,7 +187,7 @@ impl Cluster<'_> {
         format!("benchtrail-{}-{shard}", self.jobs.run)
     }
 
-    /// Asks Slurm for a machine, and notes the number of the job at once.
+    /// Requests a machine from Slurm, and writes down the job's number at once.
     pub(super) fn ask_for(&mut self, index: usize) -> Result<(), ClusterError> {
         if let Some(host) = self.jobs.jobs[index].host.clone() {
             return self.ask_host(index, host);
@@ -209,7 +209,8 @@ impl Cluster<'_> {
         ];
         arguments.extend(self.jobs.jobs[index].options.iter().cloned());
         arguments.push(format!("--wrap={script}"));
-        // No answer says that it was not submitted: the next look finds it by its name, or asks again.
+        // A missing answer does not mean that the job was not submitted. The next look finds it by its name, or submits
+        // it again.
         let Some(job) = self.queue.submit(&arguments)? else {
             self.tell_unreachable("sbatch", &arguments);
             return Ok(());
@@ -238,7 +239,7 @@ impl Cluster<'_> {
     }
 }
 
-/// Returns a path as `--output` takes it: `%` begins one of Slurm's own patterns.
+/// Escapes a path for `--output`, where `%` starts one of Slurm's patterns.
 fn slurm_path(path: &Path) -> String {
     path.display().to_string().replace('%', "%%")
 }

@@ -1,4 +1,4 @@
-//! Records that machines have put into the shared store, taken into the local one.
+//! Takes records that machines put into the shared store into the local one.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ use crate::document::{DoneCell, name, parse};
 use crate::error::ClusterError;
 use crate::journal::index_of;
 
-/// Records that are taken in together.
+/// The number of records taken in together.
 const TOGETHER: usize = 1_000;
 
 impl Cluster<'_> {
-    /// Takes in the records that are complete in the shared store; returns whether there are new ones.
+    /// Takes in the records that are complete in the shared store; returns whether any are new.
     pub(super) fn take_in(&mut self, search: Search) -> Result<bool, ClusterError> {
         let mut changed = false;
         match search {
@@ -51,13 +51,13 @@ impl Cluster<'_> {
         Ok(changed)
     }
 
-    /// Returns the name that a job's next document has, unless its number was left out.
+    /// Returns the name of a job's next document, unless its number was left out.
     fn next_document(&self, job: usize) -> String {
         let number = self.next.get(&job).copied().unwrap_or_default();
         DoneCell::document(&self.jobs.jobs[job].name, number as usize)
     }
 
-    /// Takes in the records of those of these documents that are there; returns the indices of their jobs.
+    /// Takes in the records of those documents that exist; returns the indices of their jobs.
     fn take_in_documents(&mut self, documents: &[String]) -> Result<BTreeSet<usize>, ClusterError> {
         let run = &self.jobs.run;
         let whole: Vec<String> = documents
@@ -79,7 +79,7 @@ impl Cluster<'_> {
             return Ok(BTreeSet::new());
         }
         let records: Vec<Digest> = done.iter().map(|(_, done)| done.record).collect();
-        // They are this study's own, wherever they were made.
+        // The records belong to this study, wherever they were made.
         let report = unwatched(|watch| remote.pull_own(store, &records, view, watch))?;
         if let Some((_, error)) = report.broken.into_iter().next() {
             return Err(error.into());
@@ -102,7 +102,7 @@ impl Cluster<'_> {
     fn take_in_cell(&mut self, shard: &str, done: DoneCell) {
         let cell = done.name;
         let is_ok = done.status == CellStatus::Ok;
-        // What several shards executed, such as the preparation of the engine, counts as the first left it.
+        // If several shards execute a cell, such as the preparation of the engine, the first record counts.
         let source = self.source.get(&cell);
         let of_other = source.is_some_and(|source| source != shard);
         if of_other && !(is_ok && self.failed.contains(&cell)) {
