@@ -1,17 +1,16 @@
-//! The pulse between two machines: whoever holds the pipe beats, whoever hangs on it listens.
+//! The pulse between two machines: the owner of the pipe beats, and the dependent process listens.
 
 use std::io::{Read, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// From one beat to the next.
+/// The time between two beats.
 pub const PULSE: Duration = Duration::from_secs(2);
 
-/// After so long without a beat, the other side is taken to be gone: a link that was cut may
-/// seem open for hours.
+/// After this long without a beat, the other side counts as gone. A cut link may seem open for hours.
 pub const SILENCE: Duration = Duration::from_secs(20);
 
-/// Writes a beat each `PULSE` until the pipe breaks or `stop` is dropped; then closes the pipe.
+/// Writes a beat every `PULSE` until the pipe breaks or `stop` is dropped; then closes the pipe.
 pub fn beat(mut pipe: impl Write + Send + 'static, stop: Receiver<()>) {
     let beating = move || {
         while pipe.write_all(b".").and_then(|()| pipe.flush()).is_ok() {
@@ -20,22 +19,22 @@ pub fn beat(mut pipe: impl Write + Send + 'static, stop: Receiver<()>) {
             }
         }
     };
-    // Without the thread nothing beats, and the other side stops what it started.
+    // Without the thread there are no beats, and the other side stops what it started.
     let _started = std::thread::Builder::new()
         .name("pulse".to_owned())
         .spawn(beating);
 }
 
-/// What was heard on the pipe.
+/// What a listener heard on the pipe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// Nothing yet; the other side may be there.
+    /// Nothing that shows the end of the other side.
     Nothing,
     /// The other side closed the pipe, or was silent for too long.
     Gone,
 }
 
-/// Listens for beats; the function returned waits for a while and tells what it heard.
+/// Listens for beats. The returned function waits for the given time, and returns what was heard.
 pub fn listen(
     mut pipe: impl Read + Send + 'static,
     silence: Duration,

@@ -1,7 +1,6 @@
-//! Containers, by the command line of the user's own runtime: docker, podman, or what behaves like
-//! one of them. A container is started in the foreground, so that the runtime's client prints the
-//! engine's log and ends with it, under a name that says who started it: so whoever comes later can
-//! remove it.
+//! Containers, through the command line of the user's runtime: docker, podman, or a compatible one. A container starts
+//! in the foreground, so that the runtime's client prints the engine's log and ends with it. Its name says who started
+//! it, so that later processes can remove it.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -15,16 +14,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The label that names the process that a container hangs on: number and start time.
+/// The label that names the process that owns a container: its number and start time.
 pub const LEASE_LABEL: &str = "benchtrail.lease";
 
-/// Where packages and launchers lie in a container.
+/// The folder of packages and launchers in a container.
 pub const PACKAGES: &str = "/benchtrail/packages";
 
-/// Where weights lie in a container.
+/// The folder of weights in a container.
 pub const WEIGHTS: &str = "/benchtrail/weights";
 
-/// Variables that name paths of this machine, which mean nothing in a container.
+/// Variables with paths of this machine, which are meaningless in a container.
 const OF_THIS_MACHINE: [&str; 14] = [
     "CONDA_PREFIX",
     "CUDA_HOME",
@@ -45,7 +44,7 @@ const OF_THIS_MACHINE: [&str; 14] = [
 /// How long the runtime may take to answer a question.
 const ANSWER: Duration = Duration::from_secs(60);
 
-/// How long it may take to remove a container, beyond the engine's own time.
+/// How long the runtime may take to remove a container, beyond the engine's own time.
 const REMOVAL: Duration = Duration::from_secs(60);
 
 const POLL: Duration = Duration::from_millis(20);
@@ -67,18 +66,18 @@ pub enum Network {
 pub struct Runtime {
     /// The program.
     pub program: String,
-    /// Arguments before its own command.
+    /// Arguments before the runtime's own command.
     pub arguments: Vec<String>,
 }
 
 impl Runtime {
-    /// Returns whether GPUs are named as docker does. Others take them by CDI.
+    /// Returns whether GPUs are named as docker names them. Other runtimes name them by CDI.
     pub fn is_docker(&self) -> bool {
         let name = self.program.rsplit('/').next().unwrap_or_default();
         name.contains("docker")
     }
 
-    /// Returns a command line of the runtime.
+    /// Returns a command line for the runtime.
     pub fn line(&self, rest: &[&str]) -> Vec<String> {
         let own = std::iter::once(&self.program).chain(&self.arguments);
         own.cloned()
@@ -86,7 +85,7 @@ impl Runtime {
             .collect()
     }
 
-    /// Returns what the runtime answers.
+    /// Returns the runtime's answer.
     ///
     /// # Errors
     /// If it cannot be run, fails, takes longer than the limit, or `go_on` says to stop.
@@ -100,7 +99,7 @@ impl Runtime {
     }
 }
 
-/// Runs a command to its end and returns what it printed.
+/// Runs a command to its end and returns its output.
 fn run(line: &[String], limit: Duration, go_on: &dyn Fn() -> bool) -> Result<String, String> {
     let (program, arguments) = line.split_first().ok_or("there is no program")?;
     let mut child = Command::new(program)
@@ -113,7 +112,7 @@ fn run(line: &[String], limit: Duration, go_on: &dyn Fn() -> bool) -> Result<Str
     let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
     let drain = thread::spawn(move || {
         let mut text = Vec::new();
-        // What cannot be read is not said; the exit status decides.
+        // Unreadable output counts as missing; the exit status decides.
         let _ = err.as_mut().map(|e| e.read_to_end(&mut text));
         text
     });
@@ -147,27 +146,27 @@ fn run(line: &[String], limit: Duration, go_on: &dyn Fn() -> bool) -> Result<Str
     Err(last.map_or_else(|| status.to_string(), |line| line.trim().to_owned()))
 }
 
-/// What containers of an engine are started from: a runtime, an image, and what they are given.
+/// What the containers of an engine start from: a runtime, an image, and arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Containment {
     /// The runtime.
     pub runtime: Runtime,
     /// The image, by the digest of its configuration.
     pub image: String,
-    /// Arguments of `run`: devices, mounts, user and what the study adds.
+    /// Arguments of `run`: devices, mounts, user, and those from the study.
     pub arguments: Vec<String>,
     /// How the server is reached.
     pub network: Network,
 }
 
-/// One container: what runs in it, and how it is started.
+/// One container: its content, and how it starts.
 #[derive(Clone, Debug)]
 pub struct Inside<'a> {
     /// The program and all its arguments.
     pub command: &'a [String],
-    /// Variables set for it.
+    /// The variables set for it.
     pub environment: &'a BTreeMap<String, String>,
-    /// Names of the variables that it inherits.
+    /// The names of the variables that it inherits.
     pub inherit: &'a [String],
     /// The port that it listens on.
     pub port: Option<u16>,
@@ -176,10 +175,10 @@ pub struct Inside<'a> {
 }
 
 impl Containment {
-    /// Reads what an environment says of its container; `None` if it has none.
+    /// Reads the containment in an environment; `None` if it has none.
     ///
     /// # Errors
-    /// If it is not a containment.
+    /// If it is not a valid containment.
     pub fn of(document: &Value) -> Result<Option<Self>, String> {
         if document.is_null() {
             return Ok(None);
@@ -189,11 +188,11 @@ impl Containment {
             .map_err(|e| format!("the environment's container is unreadable: {e}"))
     }
 
-    /// Returns the address that a server in it listens on.
+    /// Returns the address that a server in the container listens on.
     pub fn listens_on(&self) -> &'static str {
         match self.network {
             Network::Host => "127.0.0.1",
-            // Of the container's own network; outside of it, only the published port is reached.
+            // All addresses of the container's own network. From outside, only the published port can be reached.
             Network::Published => "0.0.0.0",
         }
     }
@@ -206,7 +205,7 @@ impl Containment {
             line.push(value);
         };
         add("--label", format!("{LEASE_LABEL}={}", lease_of(name)));
-        // The client prints the log; a second copy would grow on the disk.
+        // The client prints the log, and a second copy would grow on the disk.
         add("--log-driver", "none".to_owned());
         add("--stop-timeout", inside.grace.as_secs().max(1).to_string());
         match (self.network, inside.port) {
@@ -220,7 +219,7 @@ impl Containment {
             add("--env", format!("{variable}={value}"));
         }
         for variable in inside.inherit.iter().filter(|name| passes(name)) {
-            // By name: the value stays out of the command line.
+            // Only the name is passed: the value stays out of the command line.
             add("--env", variable.clone());
         }
         line.extend(self.arguments.iter().cloned());
@@ -234,10 +233,10 @@ impl Containment {
         line
     }
 
-    /// Returns the number that the first process of a container has on this machine.
+    /// Returns the process number on this machine of a container's first process.
     ///
     /// # Errors
-    /// If there is no such container, or it runs no more.
+    /// If no such container exists, or it no longer runs.
     pub fn pid(&self, name: &str) -> Result<u32, String> {
         let format = ["container", "inspect", "--format", "{{.State.Pid}}", name];
         let said = self.runtime.ask(&format, ANSWER, &|| true)?;
@@ -248,13 +247,13 @@ impl Containment {
         }
     }
 
-    /// Stops a container, in its own time, and removes it. One that is gone is not an error.
+    /// Stops a container, within its own time, and removes it. A missing container is not an error.
     ///
     /// # Errors
-    /// If it is still there afterwards, or nobody can tell.
+    /// If it still exists afterwards, or its state is unknown.
     pub fn remove(&self, name: &str, grace: Duration) -> Result<(), String> {
         let seconds = grace.as_secs().max(1).to_string();
-        // Whether it worked, the list tells.
+        // The list of containers shows whether it worked.
         let _stopped = self.runtime.ask(
             &["stop", "--time", &seconds, name],
             grace + REMOVAL,
@@ -278,7 +277,7 @@ impl Containment {
     }
 }
 
-/// Removes the containers that processes which are gone left behind; returns how many.
+/// Removes the containers that dead processes left behind; returns their number.
 ///
 /// # Errors
 /// If the runtime cannot be asked.
@@ -300,7 +299,7 @@ pub fn sweep(runtime: &Runtime) -> Result<usize, String> {
     Ok(removed)
 }
 
-/// Returns a name that no other container has: this process, and a number that it uses once.
+/// Returns a unique name for a container: this process, and a number that it uses once.
 pub fn name() -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);

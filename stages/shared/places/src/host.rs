@@ -1,4 +1,4 @@
-//! A host that OpenSSH reaches, and our binary there.
+//! A host that OpenSSH reaches, and our binary on it.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::COMMAND;
 use crate::settings::Ssh;
 
-/// How long a command may take that only looks at something.
+/// How long a command that only reads something may take.
 const GLANCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(10);
 
@@ -23,16 +23,16 @@ const POLL: Duration = Duration::from_millis(10);
 pub struct Host {
     /// The host as OpenSSH knows it.
     pub name: String,
-    /// The OpenSSH configuration file, if it is not the user's own.
+    /// The OpenSSH configuration file; `None` for the user's own.
     pub config: Option<PathBuf>,
-    /// The folder there.
+    /// The folder on the host.
     pub folder: String,
-    /// Our binary there.
+    /// Our binary on the host.
     pub binary: String,
 }
 
 impl Host {
-    /// Reaches a host, and puts our binary there if it has not got it.
+    /// Reaches a host, and copies our binary there if it is missing.
     ///
     /// # Errors
     /// If the host cannot be reached without a question, or cannot run the binary.
@@ -40,12 +40,12 @@ impl Host {
         let config = ssh.config.as_deref().map(|digest| files.place(digest));
         let config = config.transpose();
         let config = config.map_err(|e| Failure::failed(e.message).hint("run again"))?;
-        // Clients start in folders of their own.
+        // Clients start in other folders.
         let config = config.map(|path| std::path::absolute(&path).unwrap_or(path));
         Self::reach_by(ssh, config, control)
     }
 
-    /// Does the same by a configuration file that is not named by digest; by the user's own without one.
+    /// Does the same with a configuration file that has no digest, or with the user's own.
     ///
     /// # Errors
     /// As [`reach`](Self::reach).
@@ -95,7 +95,7 @@ impl Host {
         Ok(host)
     }
 
-    /// Puts a file there under a name, which then holds all of it or does not exist.
+    /// Copies a file to the host under a name. The name then has the complete content, or does not exist.
     ///
     /// # Errors
     /// If the file cannot be read, or the host refuses.
@@ -112,12 +112,12 @@ impl Host {
         let script = format!(
             "t=$(mktemp {target}.XXXXXX) && cat > \"$t\" && chmod {mode} \"$t\" && mv \"$t\" {target}"
         );
-        // As long as it takes: files are large and links are slow.
+        // No limit: files are large and links are slow.
         self.shell(&script, Stdio::from(open), Duration::MAX, control)
             .map(drop)
     }
 
-    /// Tells whether a file is there.
+    /// Returns whether a file exists on the host.
     ///
     /// # Errors
     /// If the host cannot be reached.
@@ -129,7 +129,7 @@ impl Host {
         Ok(self.shell(&script, Stdio::null(), GLANCE, control)?.trim() == "present")
     }
 
-    /// Makes a folder there.
+    /// Makes a folder on the host.
     ///
     /// # Errors
     /// If the host refuses.
@@ -139,11 +139,11 @@ impl Host {
             .map(drop)
     }
 
-    /// Has our binary there do something with a document; returns what it says last. Lines before
-    /// that are its progress.
+    /// Runs a command of our binary on the host with a document as input; returns its last line. The lines before are
+    /// its progress.
     ///
     /// # Errors
-    /// What went wrong there, or on the way.
+    /// If the command or the connection fails.
     pub fn call(&self, what: &[&str], document: &Json, control: &Control) -> Result<Json, Failure> {
         let mut input = tempfile::tempfile().map_err(|e| Failure::failed(e.to_string()))?;
         let written = writeln!(input, "{document}").and_then(|()| io::Seek::rewind(&mut input));
@@ -166,8 +166,7 @@ impl Host {
         }
     }
 
-    /// Returns the command that has our binary there do something, as a program and its arguments
-    /// here.
+    /// Returns the command that runs our binary on the host, as a program and its arguments here.
     pub fn of_binary(&self, what: &[&str]) -> Vec<String> {
         let mut words = vec![quoted(&self.binary), COMMAND.to_owned()];
         words.push(quoted(&self.folder));
@@ -175,8 +174,8 @@ impl Host {
         self.command(&[], &words.join(" "))
     }
 
-    /// Returns the command that starts a program there through our binary, with a port of this
-    /// machine forwarded to one there. The program hangs on the command's standard input.
+    /// Returns the command that starts a program on the host through our binary, and forwards a port of this machine to
+    /// one there. The program ends when the command's standard input closes.
     pub fn forwarding(&self, here: u16, there: u16, what: &[&str]) -> Vec<String> {
         let forward = format!("127.0.0.1:{here}:127.0.0.1:{there}");
         let options = ["-o", "ExitOnForwardFailure=yes", "-L", &forward];
@@ -186,8 +185,8 @@ impl Host {
         self.command(&options, &words.join(" "))
     }
 
-    /// Returns the command line of the client: nothing is asked, nothing but what is named here
-    /// is forwarded, and a dead link is noticed.
+    /// Returns the client's command line. The client asks no questions, forwards only what is named here, and notices a
+    /// dead link.
     fn command(&self, more: &[&str], script: &str) -> Vec<String> {
         let mut command: Vec<String> = ["ssh", "-T", "-x", "-a"].map(str::to_owned).into();
         if let Some(config) = &self.config {
@@ -220,7 +219,7 @@ impl Host {
         self.run(&self.command(&[], &script), input, limit, control)
     }
 
-    /// Runs a command of ours to its end; returns what it printed.
+    /// Runs one of our commands to its end; returns its output.
     fn run(
         &self,
         command: &[String],
@@ -241,7 +240,7 @@ impl Host {
     }
 }
 
-/// Runs a command to its end; returns what it printed, or how it failed.
+/// Runs a command to its end; returns its output, or how it failed.
 ///
 /// # Errors
 /// If the user stops meanwhile.
@@ -273,7 +272,7 @@ pub fn said(
         let (sender, pipe) = (sender.clone(), pipe.take());
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
-            // What cannot be read was not said; the exit status decides.
+            // Unreadable output counts as missing; the exit status decides.
             let _cut = pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
             drop(sender.send((at, String::from_utf8_lossy(&bytes).into_owned())));
         });
@@ -304,7 +303,7 @@ pub fn said(
     if status.success() {
         return Ok(Ok(out));
     }
-    // What our binary says of a failure is on its standard output.
+    // Our binary reports failures on its standard output.
     let spoken = |text: &str| {
         let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
         lines[lines.len().saturating_sub(2)..].join(" / ")
@@ -322,7 +321,7 @@ pub fn said(
 }
 
 fn end(child: &mut std::process::Child) {
-    // It has ended already if it cannot be killed.
+    // If the child cannot be killed, it has already ended.
     let _ended = child.kill();
     let _reaped = child.wait();
 }
@@ -332,10 +331,10 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Returns the digest by which a file is known there.
+/// Returns the digest that names a file on the host.
 ///
 /// # Errors
-/// If it cannot be read.
+/// If the file cannot be read.
 pub fn digest_of(file: &Path) -> io::Result<String> {
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(File::open(file)?)?;

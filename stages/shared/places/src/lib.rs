@@ -1,11 +1,10 @@
-//! Where processes run: this machine, a container, a host that the user's OpenSSH client reaches, a
-//! machine that is rented for the study, one of a pool of hosts, or one that a cluster's scheduler chooses.
+//! Where processes run: this machine, a container, a host that the user's OpenSSH client reaches, a machine rented for
+//! the study, one of a pool of hosts, or one that a cluster's scheduler chooses.
 //!
-//! Another host is spoken to by commands. Benchtrail puts its own binary there, by digest, and
-//! starts it with the hidden command [`COMMAND`]; what that binary can do here it can do there:
-//! look at the machine, prepare an engine, start it, sample it. A process there hangs on a pipe
-//! from here: when the pipe is silent or closed, everything it started is stopped. So a cut link
-//! or a killed Benchtrail leaves nothing behind.
+//! Benchtrail controls another host through commands. It copies its own binary there, by digest, and starts it with the
+//! hidden command [`COMMAND`]. There, the binary can do the same as here: look at the machine, prepare an engine, start
+//! it, sample it. A process there depends on a pipe from here: when the pipe is silent or closed, everything that the
+//! process started is stopped. A cut link or a killed Benchtrail therefore leaves nothing behind.
 
 mod beat;
 pub mod cloud;
@@ -27,7 +26,7 @@ pub use settings::{Place, Placement, Ssh};
 pub use slurm::{AT_ONCE, Slurm};
 pub use terms::Terms;
 
-/// The hidden command by which the binary of another host is started.
+/// The hidden command that starts the binary on another host.
 pub const COMMAND: &str = "__place";
 
 /// Returns the collections of definitions that places refer to.

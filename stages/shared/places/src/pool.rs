@@ -1,5 +1,4 @@
-//! What an experiment says of a pool of hosts that OpenSSH reaches: the hosts as definitions, and which of them a place
-//! asks for.
+//! The settings for a pool of hosts that OpenSSH reaches: the definitions of hosts, and the hosts that a place selects.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -80,20 +79,20 @@ pub struct Pool {
     pub currency: Option<String>,
 }
 
-/// A host that a pool was found to have.
+/// A host that belongs to a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedHost {
     /// Its name in the pool, in records and reports.
     pub name: String,
     /// The host as OpenSSH knows it.
     pub ssh: String,
-    /// The folder there, if the study names one.
+    /// The folder on the host, if the study names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
 }
 
 impl NamedHost {
-    /// Returns the host as OpenSSH is told to reach it.
+    /// Returns the host's settings for OpenSSH.
     pub fn to_ssh(&self) -> Ssh {
         Ssh {
             host: self.ssh.clone(),
@@ -103,22 +102,22 @@ impl NamedHost {
     }
 }
 
-/// What a study asks of a pool, with the hosts that it means, in the order of their names.
+/// A study's settings for a pool, with the selected hosts in the order of their names.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Hosts {
     /// The hosts, at least one.
     pub hosts: Vec<NamedHost>,
-    /// The OpenSSH configuration file with its digest, if it is not the user's own.
+    /// The OpenSSH configuration file with its digest; `None` for the user's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<(PathBuf, String)>,
-    /// What a host costs, if the study says so.
+    /// The price of a host, if the study states one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terms: Option<Terms>,
 }
 
 impl Hosts {
-    /// Returns the host that a replicate goes to (from 1). What is compared has the same numbers on each side, so that it
-    /// is measured on the same hosts.
+    /// Returns the host for a replicate (from 1). Compared launches have the same numbers on each side, so they are
+    /// measured on the same hosts.
     pub fn home(&self, turn: usize) -> Option<&NamedHost> {
         self.turns(turn).next()
     }
@@ -132,10 +131,10 @@ impl Hosts {
 }
 
 impl Pool {
-    /// Finds the hosts that it means.
+    /// Finds the selected hosts.
     ///
     /// # Errors
-    /// Every mistake, with a route that begins at the place.
+    /// Every mistake, with a route that starts at the place.
     pub fn find(&self, library: &dyn Library) -> Result<Hosts, Vec<Problem>> {
         let mut problems = Vec::new();
         let defined = library.names(HOSTS);
@@ -162,7 +161,7 @@ impl Pool {
             let at = |message| Problem::at(&["pool", "hosts"], message);
             let Some(json) = library.find(HOSTS, name) else {
                 let hint = remedy(name, HOSTS, &defined);
-                // One of all of them is itself wrong, which was told where it is defined.
+                // If every host is selected, an invalid one was already reported where it is defined.
                 if !self.hosts.is_empty() {
                     told(at(format!("unknown host `{name}`")).hint(hint));
                 }
@@ -237,8 +236,8 @@ impl Pool {
     }
 }
 
-/// Finds two names for one folder of one machine: its launches would wait for each other, and its results would count as
-/// those of two hosts.
+/// Finds two names for one folder of one machine. Its launches would wait for each other, and its results would count
+/// as those of two hosts.
 fn same_machine(hosts: &[NamedHost]) -> Option<Problem> {
     let mut seen: BTreeMap<(&str, Option<&str>), &str> = BTreeMap::new();
     for host in hosts {

@@ -1,4 +1,4 @@
-//! What an experiment says of a place.
+//! The settings of a place.
 
 use pipeline::{Library, Problem, sources};
 use schemars::JsonSchema;
@@ -22,7 +22,7 @@ pub enum Place {
     Pool(Pool),
 }
 
-/// Where a launch is executed with all that is measured on it.
+/// Where a launch is executed, with everything measured on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
@@ -52,10 +52,10 @@ pub struct Ssh {
 }
 
 impl Place {
-    /// Checks it and names its files by digest.
+    /// Checks the settings and names their files by digest.
     ///
     /// # Errors
-    /// Every mistake, with a route that begins at the place.
+    /// Every mistake, with a route that starts at the place.
     pub fn pin(&mut self, library: &dyn Library) -> Result<(), Vec<Problem>> {
         let ssh = match self {
             Self::Ssh(ssh) => ssh,
@@ -100,7 +100,7 @@ impl Place {
         }
     }
 
-    /// Returns where a launch is executed with all that is measured on it; `None` if only the engine is elsewhere.
+    /// Returns where a launch is executed, with everything measured on it; `None` if only the engine runs elsewhere.
     pub fn placement(self, library: &dyn Library) -> Option<Placement> {
         match self {
             Self::Slurm(slurm) => Some(Placement::Slurm(slurm)),
@@ -110,15 +110,15 @@ impl Place {
     }
 }
 
-/// Returns what is wrong with the name of a host, at a place.
+/// Returns the problem with a host's name at a place, if any.
 pub(crate) fn host_problem(place: &str, host: &str) -> Option<Problem> {
     let message = format!("`{host}` cannot be the name of a host");
     let hint = "write it as for `ssh`; options belong into your configuration of OpenSSH";
     (!plain(host, ".-_@:[]")).then(|| Problem::at(&[place], message).hint(hint))
 }
 
-/// Tells whether a text has only letters, digits and `more`. What begins with a hyphen would be an
-/// option of `ssh`.
+/// Returns whether a text has only letters, digits and `more`. A leading hyphen is not allowed, because it would start
+/// an option of `ssh`.
 fn plain(text: &str, more: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || more.contains(c);
     !text.is_empty() && !text.starts_with('-') && text.chars().all(fits)

@@ -1,4 +1,4 @@
-//! What an experiment says of machines that Slurm chooses, and how `sbatch` is told.
+//! The settings for machines that Slurm chooses, and the arguments of `sbatch`.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::terms::Terms;
 
-/// Jobs of one study that Slurm has at once unless the study says otherwise.
+/// The jobs of one study that Slurm has at once by default.
 pub const AT_ONCE: u32 = 8;
 
 /// Jobs of Slurm, one for each launch of a server. Nothing of it is in a key.
@@ -106,7 +106,7 @@ fn is_yes(value: &bool) -> bool {
     *value
 }
 
-/// Arguments of `sbatch` that are ours to give.
+/// Arguments of `sbatch` that the study may not set.
 const OURS: [&str; 14] = [
     "--parsable",
     "--job-name",
@@ -125,14 +125,14 @@ const OURS: [&str; 14] = [
 ];
 
 impl Slurm {
-    /// Returns what a job costs, if the study says so.
+    /// Returns the price of a job, if the study states one.
     pub fn terms(&self) -> Option<Terms> {
         let currency = self.currency.as_deref();
         let terms = crate::terms::read("slurm", self.cost_per_hour, self.budget, currency);
         terms.ok().flatten()
     }
 
-    /// Returns every mistake, with a route that begins at the place.
+    /// Returns every mistake, with a route that starts at the place.
     pub(crate) fn check(&self) -> Vec<Problem> {
         let currency = self.currency.as_deref();
         let terms = crate::terms::read("slurm", self.cost_per_hour, self.budget, currency);
@@ -188,8 +188,8 @@ impl Slurm {
         problems
     }
 
-    /// Returns the options of `sbatch` that the study decides. `node` is the machine that this job is for, and `time`
-    /// the limit if the study gives none.
+    /// Returns the options of `sbatch` that the study decides. `node` is the machine for this job, and `time` the limit
+    /// if the study sets none.
     pub fn options(&self, node: Option<&str>, time: Option<Duration>) -> Vec<String> {
         let texts = [
             ("partition", self.partition.clone()),
@@ -217,19 +217,19 @@ impl Slurm {
         options
     }
 
-    /// Returns the machine that a replicate goes to (from 1), if the study names machines.
+    /// Returns the machine for a replicate (from 1), if the study names machines.
     pub fn node(&self, turn: usize) -> Option<&str> {
         let turn = turn.saturating_sub(1).checked_rem(self.nodes.len())?;
         self.nodes.get(turn).map(String::as_str)
     }
 }
 
-/// Writes a limit as Slurm reads it, rounded up to minutes.
+/// Formats a limit for Slurm, rounded up to minutes.
 fn whole_minutes(limit: Duration) -> String {
     limit.as_secs().div_ceil(60).max(1).to_string()
 }
 
-/// Tells whether a text can stand behind `--option=`.
+/// Returns whether a text is valid as the value of an option.
 fn is_value(text: &str) -> bool {
     !text.is_empty() && text.trim() == text && !text.contains(['\n', '\0'])
 }

@@ -1,24 +1,24 @@
-//! What machines cost, and the most that a study may spend on them.
+//! The price of machines, and the most that a study may spend on them.
 
 use pipeline::Problem;
 use serde::{Deserialize, Serialize};
 
-/// The currency where a study names none.
+/// The currency if a study names none.
 const CURRENCY: &str = "USD";
 
-/// What one machine costs, and the most that an experiment may spend on all of them, all runs together.
+/// The price of one machine, and the most that an experiment may spend on all machines, all runs together.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Terms {
-    /// What one machine costs in an hour.
+    /// The price of one machine per hour.
     pub cost_per_hour: f64,
     /// The most that the experiment may cost.
     pub budget: f64,
-    /// The currency of both. Hours of GPUs are one, too.
+    /// The currency of both. GPU-hours are also possible.
     pub currency: String,
 }
 
 impl Terms {
-    /// Returns what some seconds of one machine cost.
+    /// Returns the cost of one machine for some seconds.
     pub fn cost(&self, seconds: f64) -> f64 {
         self.cost_per_hour * seconds / 3600.0
     }
@@ -27,7 +27,7 @@ impl Terms {
 /// Reads the terms of a place; `None` if it has none.
 ///
 /// # Errors
-/// Every mistake, with a route that begins at the place.
+/// Every mistake, with a route that starts at the place.
 pub(crate) fn read(
     place: &str,
     cost_per_hour: Option<f64>,

@@ -1,6 +1,5 @@
-//! The process that makes a rented machine and destroys it. It hangs on a pipe from the run: when the pipe
-//! closes or falls silent, or the budget is spent, it destroys everything. So a run that is killed
-//! leaves no machine behind.
+//! The process that makes a rented machine and destroys it. It listens on a pipe from the run. When the pipe closes or
+//! falls silent, or the budget is spent, it destroys everything. A killed run therefore leaves no machine behind.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -17,26 +16,26 @@ use serde_json::json;
 use super::meter::{Meter, State, forget, now};
 use crate::beat::{Heard, SILENCE, listen};
 
-/// The module's copy in the folder of a machine, and what the program said.
+/// The module's copy in the folder of a machine, and the program's log.
 pub(super) const MODULE: &str = "module";
 pub(super) const LOG: &str = "log.txt";
 const ORDER: &str = "order.json";
-/// Begins the line of the log before a command.
+/// Starts the line in the log before each command.
 const MARK: &str = "benchtrail: ";
 
 const POLL: Duration = Duration::from_millis(100);
 /// How often the meter is written.
 const METER_EVERY: Duration = Duration::from_secs(10);
-/// How long the program may take to end well once it was interrupted: it waits for what is under way.
+/// How long the program may take to end after an interrupt. It waits for operations in progress.
 const INTERRUPTED: Duration = Duration::from_secs(15 * 60);
-/// Before each further attempt to destroy.
+/// The pauses before further attempts to destroy.
 const PAUSES: [Duration; 3] = [
     Duration::from_secs(2),
     Duration::from_secs(20),
     Duration::from_secs(60),
 ];
 
-/// What a keeper is to do.
+/// The task of a keeper.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Order {
     pub(super) meter: Meter,
@@ -53,15 +52,15 @@ impl Order {
 /// Why a keeper ends its machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// The run wants it no more, or is gone.
+    /// The run no longer wants the machine, or is gone.
     Asked,
     /// The budget is spent.
     Spent,
 }
 
-/// Makes what an order says, tells of it, waits for the end, and destroys everything; returns our exit
-/// code, 0 if nothing is left. Each line that it says is a document: `ready` with the outputs of the
-/// module or `failed` with the reason, then perhaps `ending` with why it ends unasked.
+/// Makes the machine of an order, reports it, waits for the end, and destroys everything. Returns the exit code, 0 if
+/// nothing is left. Each line of output is a document: `ready` with the outputs of the module, or `failed` with the
+/// reason; then perhaps `ending` with the reason for an end without a request.
 ///
 /// # Errors
 /// If the order cannot be read.
@@ -88,7 +87,7 @@ pub fn keep(
         if metered.elapsed() >= METER_EVERY {
             metered = Instant::now();
             meter.until = now();
-            // The next one may succeed; the machine matters more than its meter.
+            // The next write may succeed, and the machine matters more than its meter.
             let _unwritten = meter.write(folder);
         }
         match spent_at {
@@ -120,7 +119,7 @@ pub fn keep(
     Ok(u8::from(destroyed.is_err()))
 }
 
-/// Why there are no outputs.
+/// Why the outputs are missing.
 enum Unmade {
     Failed(String),
     Ended(End),
@@ -203,13 +202,13 @@ fn start(folder: &Path, meter: &Meter, command: &str) -> Result<Child, String> {
         .stdin(Stdio::null())
         .stdout(file.try_clone().map_err(log)?)
         .stderr(file)
-        // A key that stops the run in a terminal must not reach it: we end it in our own way.
+        // Keys that stop the run in a terminal must not reach it: the keeper ends it.
         .process_group(0);
     call.spawn()
         .map_err(|e| format!("`{}` cannot be started: {e}", meter.program.display()))
 }
 
-/// Asks the program to end, which then notes what it has made, and waits for it.
+/// Interrupts the program, which then records what it has made, and waits for it.
 fn end_well(child: &mut Child) -> io::Result<ExitStatus> {
     interrupt(child.id())?;
     let begun = Instant::now();
@@ -227,7 +226,7 @@ fn end_well(child: &mut Child) -> io::Result<ExitStatus> {
 pub(super) fn destroy(folder: &Path, meter: &mut Meter) -> Result<(), String> {
     let mut attempt = 0;
     let ended = loop {
-        // A module that is wrong cannot be destroyed either, and need not be.
+        // An invalid module has made nothing, so nothing must be destroyed.
         if is_untouched(folder) {
             break Ok(());
         }
@@ -253,14 +252,13 @@ pub(super) fn destroy(folder: &Path, meter: &mut Meter) -> Result<(), String> {
     let written = meter.write(folder);
     if ended.is_ok() {
         forget(folder);
-        // Its providers are large, and nothing needs them any more.
+        // The module's providers are large and no longer needed.
         let _stays = fs::remove_dir_all(folder.join(MODULE).join(".terraform"));
     }
     ended.and(written.map_err(|e| format!("{}: {e}", folder.display())))
 }
 
-/// Returns whether a module has made nothing so far: there is no state, neither here nor in a backend
-/// of its own.
+/// Returns whether a module has made nothing so far: no state exists here or in the module's own backend.
 fn is_untouched(folder: &Path) -> bool {
     let module = folder.join(MODULE);
     ["terraform.tfstate", ".terraform/terraform.tfstate"]
@@ -268,7 +266,7 @@ fn is_untouched(folder: &Path) -> bool {
         .all(|state| !module.join(state).exists())
 }
 
-/// Returns what the program said of its first error in its last command.
+/// Returns the first error in the output of the program's last command.
 pub(super) fn last_words(folder: &Path) -> String {
     const READ: u64 = 16 * 1024;
     let read = || -> io::Result<String> {
@@ -280,7 +278,7 @@ pub(super) fn last_words(folder: &Path) -> String {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
     let text = read().unwrap_or_default();
-    // Its errors stand in boxes.
+    // The program prints errors in boxes.
     let plain = |line: &str| line.trim_matches(['│', '╷', '╵', ' ']).to_owned();
     let lines: Vec<String> = text.lines().map(plain).filter(|l| !l.is_empty()).collect();
     let begun = lines.iter().rposition(|line| line.starts_with(MARK));

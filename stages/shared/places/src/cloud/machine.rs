@@ -1,4 +1,4 @@
-//! Renting a machine, as the run sees it: the offer, the keeper it starts, how SSH reaches it, its return.
+//! Renting a machine, from the run's side: the offer, starting the keeper, reaching the machine over SSH, returning it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,24 +23,24 @@ use crate::beat::beat;
 use crate::host::Host;
 use crate::{COMMAND, Ssh};
 
-/// The name of the machine in the configuration of OpenSSH that is written for it.
+/// The machine's name in the OpenSSH configuration written for it.
 const ALIAS: &str = "benchtrail-rented";
 const POLL: Duration = Duration::from_millis(100);
-/// Before SSH is tried again on a machine that boots.
+/// The time between two SSH attempts on a booting machine.
 const KNOCK: Duration = Duration::from_secs(3);
-/// How long a machine stays that no cell needs at the moment: the next one may, at once.
+/// How long a machine stays when no cell needs it. The next cell may need it right away.
 const LINGER: Duration = Duration::from_secs(120);
 
-/// What renting would mean, for whoever is asked.
+/// What the user is asked before a machine is rented.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Offer {
-    /// The program that is called.
+    /// The program that makes the machine.
     pub program: String,
-    /// The module, as the experiment names it, and its files.
+    /// The module, as the experiment names it.
     pub module: String,
     /// The files of the module, each with its digest.
     pub files: BTreeMap<String, String>,
-    /// What all of it costs in an hour, the most that it may cost, and the currency.
+    /// The cost of everything per hour.
     pub cost_per_hour: f64,
     /// The most that the experiment may cost.
     pub budget: f64,
@@ -48,7 +48,7 @@ pub struct Offer {
     pub currency: String,
 }
 
-/// Returns what renting a machine would mean; `None` if it was not planned in this process.
+/// Returns the offer for a machine; `None` if the machine was not planned in this process.
 pub fn offer(cloud: &Cloud) -> Option<Offer> {
     let terms = cloud.terms()?;
     let program = program(&terms).map_or_else(|_| "tofu".to_owned(), |p| p.display().to_string());
@@ -69,7 +69,7 @@ impl Cloud {
     /// Looks for the program that makes the machine.
     ///
     /// # Errors
-    /// If there is none.
+    /// If the program is missing.
     pub fn ready(&self) -> Result<(), Failure> {
         match self.terms() {
             Some(terms) => program(&terms).map(drop),
@@ -80,7 +80,7 @@ impl Cloud {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the program is where the user's search path says"
+    reason = "the user's search path decides where the program is"
 )]
 fn program(terms: &Terms) -> Result<PathBuf, Failure> {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -104,14 +104,13 @@ fn program(terms: &Terms) -> Result<PathBuf, Failure> {
     Err(Failure::failed(reason).hint("install OpenTofu or Terraform, or name it with `program`"))
 }
 
-/// A machine that is rented; it is given back when [`give_back_all`] is called, or some time after the
-/// last one that holds it has let it go.
+/// A rented machine. It is given back when [`give_back_all`] is called, or some time after its last user releases it.
 #[derive(Debug)]
 pub struct Rented {
     name: String,
     folder: PathBuf,
     keeper: Mutex<Keeper>,
-    /// What the module tells, without what it marks as sensitive.
+    /// The module's outputs, without those marked as sensitive.
     outputs: BTreeMap<String, Json>,
     users: Mutex<Users>,
 }
@@ -119,7 +118,7 @@ pub struct Rented {
 #[derive(Debug, Default)]
 struct Users {
     now: usize,
-    /// Counts each time that the last one let go.
+    /// How often the last user has released the machine.
     idle: u64,
 }
 
@@ -128,7 +127,7 @@ struct Keeper {
     child: Child,
     pulse: Option<Sender<()>>,
     said: Receiver<Json>,
-    /// Why it ends unasked.
+    /// Why it ends without a request.
     ending: Option<String>,
 }
 
@@ -137,11 +136,11 @@ struct Keeper {
 pub struct Returned {
     /// The folder with its state and its log.
     pub folder: PathBuf,
-    /// What it has cost, and the currency.
+    /// The machine's cost.
     pub cost: f64,
-    /// The currency.
+    /// The currency of the cost.
     pub currency: String,
-    /// Why something may still be there, and the command that destroys it.
+    /// Why something may still exist, and the command that destroys it.
     pub stuck: Option<(String, String)>,
 }
 
@@ -155,8 +154,7 @@ fn rented() -> MutexGuard<'static, Vec<Arc<Rented>>> {
 /// Rents a machine, or shares the one that this process has rented for the same module and variables.
 ///
 /// # Errors
-/// If the budget is spent, the module cannot be applied, or SSH does not answer in time. Nothing is left
-/// behind then.
+/// If the budget is spent, the module cannot be applied, or SSH does not answer in time. Nothing is left behind then.
 pub fn rent(
     cloud: &Cloud,
     store: &Path,
@@ -248,7 +246,7 @@ fn start(
         limit_s: left / terms.cost_per_hour * 3600.0,
     };
     order.write(&folder).map_err(faulty)?;
-    // Before the keeper is there, nothing is made; from then on the meter tells of it.
+    // Nothing is made before the keeper runs. From then on, the meter names the machine.
     order.meter.write(&folder).map_err(faulty)?;
     order.meter.note(&folder).map_err(faulty)?;
     let mut keeper = Keeper::start(&folder).map_err(faulty)?;
@@ -297,7 +295,7 @@ fn start(
     })
 }
 
-/// Returns the outputs of a module by name, without those that it marks as sensitive.
+/// Returns the outputs of a module by name, without those marked as sensitive.
 fn shown(outputs: &serde_json::Map<String, Json>) -> BTreeMap<String, Json> {
     let shown = outputs
         .iter()
@@ -321,7 +319,7 @@ fn copy_module(terms: &Terms, files: &NamedFiles, target: &Path) -> Result<(), F
     Ok(())
 }
 
-/// Waits until SSH answers on a machine, and puts our binary there.
+/// Waits until SSH answers on a machine, and copies our binary there.
 fn reach(
     machine: &Rented,
     cloud: &Cloud,
@@ -355,7 +353,7 @@ fn reach(
     }
 }
 
-/// Returns the configuration by which OpenSSH reaches what a module made.
+/// Returns the OpenSSH configuration for the machine that a module made.
 fn configuration(outputs: &BTreeMap<String, Json>, folder: &Path) -> Result<String, String> {
     let word = |name: &str| -> Result<Option<String>, String> {
         let text = match outputs.get(name) {
@@ -382,7 +380,7 @@ fn configuration(outputs: &BTreeMap<String, Json>, folder: &Path) -> Result<Stri
         lines.extend(word(output)?.map(|value| format!("  {option} \"{value}\"")));
     }
     if let Some(path) = word("key_path")? {
-        // What the module writes lies beside it.
+        // A relative path starts at the module's folder.
         let path = folder.join(MODULE).join(path);
         lines.push(format!("  IdentityFile \"{}\"", path.display()));
         lines.push("  IdentitiesOnly yes".to_owned());
@@ -394,7 +392,7 @@ fn configuration(outputs: &BTreeMap<String, Json>, folder: &Path) -> Result<Stri
             fs::write(&known, format!("{named} {}\n", key.trim())).map_err(|e| e.to_string())?;
             lines.push("  StrictHostKeyChecking yes".to_owned());
         }
-        // A machine that was just made has a key that nobody knows yet.
+        // The key of a new machine is not known to anyone yet.
         None => lines.push("  StrictHostKeyChecking accept-new".to_owned()),
     }
     lines.push(String::new());
@@ -411,7 +409,7 @@ impl Keeper {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(log)
-            // It outlives a run that is killed, and a key in the terminal does not reach it.
+            // The keeper outlives a killed run, and keys pressed in the terminal do not reach it.
             .process_group(0)
             .spawn()?;
         let (pulse, stop) = channel();
@@ -435,8 +433,7 @@ impl Keeper {
         })
     }
 
-    /// Asks for the end, and waits until everything is destroyed. Where the keeper was killed, we
-    /// destroy it ourselves.
+    /// Requests the end, and waits until everything is destroyed. If the keeper was killed, destroys everything itself.
     fn finish(&mut self, folder: &Path) -> Returned {
         drop(self.pulse.take());
         let _its_meter_tells_more = self.child.wait();
@@ -467,7 +464,7 @@ impl Keeper {
 }
 
 impl Rented {
-    /// Returns what the module tells of the machine, without what it marks as sensitive.
+    /// Returns the module's outputs, without those marked as sensitive.
     pub fn outputs(&self) -> &BTreeMap<String, Json> {
         &self.outputs
     }
@@ -480,10 +477,10 @@ impl Rented {
         self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells whether the machine is still there.
+    /// Checks that the machine still exists.
     ///
     /// # Errors
-    /// If it ends or has ended: the budget is spent, or somebody killed its keeper.
+    /// If it is ending or has ended: the budget is spent, or the keeper was killed.
     pub fn check(&self) -> Result<(), Failure> {
         let mut keeper = self.keeper();
         let ending = keeper.said.try_iter().last();
@@ -501,7 +498,7 @@ impl Rented {
         }
     }
 
-    /// Lets the machine go: it is given back if nobody needs it for a while.
+    /// Releases the machine. It is given back if it stays unused for a while.
     pub fn let_go(self: &Arc<Self>) {
         let mut users = self.users();
         users.now = users.now.saturating_sub(1);
@@ -533,14 +530,14 @@ fn give_back(machine: &Arc<Rented>) -> Option<Returned> {
         .then(|| keeper.finish(&machine.folder))
 }
 
-/// Gives back all machines that this process has rented, and tells what became of each. A run calls this
-/// at its end; without it, their keepers notice that the run is gone.
+/// Gives back all machines that this process has rented, and returns the result for each. A run calls this at its end.
+/// Otherwise, the keepers notice that the run is gone.
 pub fn give_back_all() -> Vec<Returned> {
     let all: Vec<Arc<Rented>> = rented().clone();
     all.iter().filter_map(give_back).collect()
 }
 
-/// Destroys what earlier runs with a store have left: those whose run and keeper were both killed.
+/// Destroys machines that earlier runs with a store left behind because both run and keeper were killed.
 ///
 /// # Errors
 /// If the store cannot be read.
@@ -554,7 +551,7 @@ pub fn sweep(store: &Path, control: &Control) -> io::Result<Vec<Returned>> {
             control.progress(0, None, "destroying a machine that an earlier run left");
             destroy(&folder, &mut meter)
         } else {
-            // Its meter names a program: one that somebody else wrote is not started.
+            // The meter names a program, and a program from another user's meter must not be started.
             Err("it was not rented by you, or its store was moved".to_owned())
         };
         let stuck = ended

@@ -1,5 +1,5 @@
-//! The folder of one rented machine in the store, and the meter in it: who keeps the machine, since when,
-//! and whether it is gone. The folder stays: it holds the state by which everything can be destroyed.
+//! The folder of one rented machine in the store, and its meter: which process keeps the machine, since when, and
+//! whether it is gone. The folder stays, because it holds the state that is needed to destroy everything.
 
 use std::fs;
 use std::io;
@@ -15,19 +15,19 @@ use serde::{Deserialize, Serialize};
 const FOLDER: &str = "cloud";
 const METER: &str = "meter.json";
 
-/// What has become of a machine.
+/// The state of a rented machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum State {
-    /// Something may be there, and somebody looks after it.
+    /// Something may exist, and a process looks after it.
     Rented,
-    /// Destroying it failed: something may still be there, and costs.
+    /// Destroying it failed. Something may still exist and cost money.
     Stuck,
     /// Everything is destroyed.
     Gone,
 }
 
-/// What is known of one rented machine.
+/// The facts about one rented machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Meter {
     pub(super) experiment: String,
@@ -37,7 +37,7 @@ pub(super) struct Meter {
     /// The process that destroys it.
     pub(super) keeper: Option<ProcessId>,
     pub(super) scope: Scope,
-    /// When it was begun to be made, and when it was last known to be there, seconds since 1970.
+    /// When making it began, and when it was last known to exist, in seconds since 1970.
     pub(super) since: u64,
     pub(super) until: u64,
     pub(super) cost_per_hour: f64,
@@ -61,13 +61,13 @@ impl Meter {
         fs::rename(&temporary, folder.join(METER))
     }
 
-    /// Returns what it has cost.
+    /// Returns its cost so far.
     pub(super) fn cost(&self) -> f64 {
         let seconds = self.until.saturating_sub(self.since) as f64;
         self.cost_per_hour * seconds / 3600.0
     }
 
-    /// Returns whether nobody looks after a machine that may be there.
+    /// Returns whether the machine may exist and no process looks after it.
     pub(super) fn is_left(&self) -> io::Result<bool> {
         let here = Scope::here()?;
         if self.state == State::Gone {
@@ -76,7 +76,7 @@ impl Meter {
         if self.scope.boot != here.boot {
             return Ok(true);
         }
-        // Another process namespace has numbers of its own: its owner cannot be seen from here.
+        // Another process namespace has its own process numbers, so the owner is not visible from here.
         if self.scope.namespace != here.namespace {
             return Ok(false);
         }
@@ -88,7 +88,7 @@ impl Meter {
 /// Returns the seconds since 1970.
 #[expect(
     clippy::disallowed_methods,
-    reason = "what a machine costs is counted over restarts, so by the wall clock"
+    reason = "costs are counted across restarts, so by the wall clock"
 )]
 pub(super) fn now() -> u64 {
     SystemTime::now()
@@ -112,7 +112,7 @@ pub(super) fn new_folder(store: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Returns the machines of a store, with the folder of each. One that cannot be read is an error: it may
+/// Returns the machines of a store, with the folder of each. A machine that cannot be read is an error, because it may
 /// cost money.
 pub(super) fn all(store: &Path) -> io::Result<Vec<(PathBuf, Meter)>> {
     let entries = match fs::read_dir(store.join(FOLDER)) {
@@ -125,7 +125,7 @@ pub(super) fn all(store: &Path) -> io::Result<Vec<(PathBuf, Meter)>> {
         let folder = std::path::absolute(entry?.path())?;
         match Meter::read(&folder) {
             Ok(meter) => found.push((folder, meter)),
-            // Nothing was begun there: the meter is written before anything is made.
+            // Nothing was made there, because the meter is written first.
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(io::Error::other(format!("{}: {e}", folder.display()))),
         }
@@ -134,11 +134,11 @@ pub(super) fn all(store: &Path) -> io::Result<Vec<(PathBuf, Meter)>> {
     Ok(found)
 }
 
-/// Returns where a machine is noted outside of its store, so that a store of somebody else cannot name a
-/// program to start.
+/// Returns the path of a machine's note outside its store. Without the note, someone else's store could name a program
+/// to start.
 #[expect(
     clippy::disallowed_methods,
-    reason = "the user's state folder is where the system says"
+    reason = "the system decides where the user's state folder is"
 )]
 fn note_of(folder: &Path) -> io::Result<PathBuf> {
     let absolute = |path: PathBuf| path.is_absolute().then_some(path);
@@ -152,29 +152,29 @@ fn note_of(folder: &Path) -> io::Result<PathBuf> {
 }
 
 impl Meter {
-    /// Returns what decides which command destroys the machine.
+    /// Returns the parts that determine the command that destroys the machine.
     fn command(&self) -> String {
         let document = serde_json::json!([self.program, self.variables]);
         Digest::of(document.to_string().as_bytes()).to_string()
     }
 
-    /// Notes for this user that the machine of a folder is theirs.
+    /// Notes for this user that a folder's machine belongs to them.
     pub(super) fn note(&self, folder: &Path) -> io::Result<()> {
         let note = note_of(folder)?;
         note.parent().map_or(Ok(()), fs::create_dir_all)?;
         fs::write(note, self.command())
     }
 
-    /// Returns whether this user has rented the machine of a folder, by this program.
+    /// Returns whether this user has rented a folder's machine with this program.
     pub(super) fn is_noted(&self, folder: &Path) -> bool {
         let noted = note_of(folder).and_then(fs::read_to_string);
         noted.is_ok_and(|noted| noted == self.command())
     }
 }
 
-/// Forgets the machine of a folder: it is gone.
+/// Removes the note on a folder's machine, because the machine is gone.
 pub(super) fn forget(folder: &Path) {
-    // A note that stays names a machine whose meter says that it is gone.
+    // A note that remains names a machine whose meter says that it is gone.
     let _stays = note_of(folder).and_then(fs::remove_file);
 }
 

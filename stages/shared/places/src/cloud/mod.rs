@@ -1,9 +1,9 @@
-//! Machines that a user's own module of OpenTofu or Terraform makes for a study, and destroys.
+//! Machines that the user's own OpenTofu or Terraform module makes for a study, and destroys.
 //!
-//! A keeper, a process of its own, calls the program (`keeper`). The folder of a machine in the
-//! store holds the copy of the module, its state, the log and a meter (`meter`). Whatever ends, one of
-//! three destroys the machine: the run asks its keeper at its end, the keeper does when the run is
-//! gone or the budget is spent, and the next run with the store does if both were killed ([`sweep`]).
+//! A separate process, the keeper, calls the program (`keeper`). The folder of a machine in the store holds the copy of
+//! the module, its state, the log and a meter (`meter`). In every case, one of three destroys the machine: the keeper
+//! when the run asks for it at its end; the keeper when the run is gone or the budget is spent; the next run with the
+//! store if both were killed ([`sweep`]).
 
 mod keeper;
 mod machine;

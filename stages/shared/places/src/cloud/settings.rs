@@ -1,4 +1,4 @@
-//! What an experiment says of a machine that a module of OpenTofu or Terraform makes.
+//! The settings for a machine that an OpenTofu or Terraform module makes.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -50,12 +50,12 @@ pub struct Cloud {
     pub boot_timeout_s: Option<u32>,
 }
 
-/// What decides nothing that is measured, and is therefore in no key.
+/// The settings that do not affect any measurement, and are therefore in no key.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Terms {
-    /// The module as the settings name it.
+    /// The module, as the settings name it.
     pub(super) module: String,
-    /// Its files, by their path in the module.
+    /// The module's files, by their path in the module.
     pub(super) files: BTreeMap<String, NamedFile>,
     pub(super) program: Option<String>,
     pub(super) cost_per_hour: f64,
@@ -64,14 +64,14 @@ pub(super) struct Terms {
     pub(super) boot_timeout_s: u32,
 }
 
-/// The terms of each machine that was planned in this process.
+/// The terms of each machine planned in this process.
 static TERMS: Mutex<BTreeMap<String, Terms>> = Mutex::new(BTreeMap::new());
 
 impl Cloud {
-    /// Checks it, names the module by the digest of its files, and takes out what decides nothing.
+    /// Checks the settings, names the module by the digest of its files, and removes what affects no measurement.
     ///
     /// # Errors
-    /// Every mistake, with a route that begins at the place.
+    /// Every mistake, with a route that starts at the place.
     pub(crate) fn pin(&mut self, library: &dyn Library) -> Result<(), Vec<Problem>> {
         let mut problems = Vec::new();
         let amount = |key: &str, value: Option<f64>, problems: &mut Vec<Problem>| match value {
@@ -124,7 +124,7 @@ impl Cloud {
             boot_timeout_s: self.boot_timeout_s.take().unwrap_or(600),
         };
         let mut all = TERMS.lock().unwrap_or_else(PoisonError::into_inner);
-        // Two stages that share a machine may name two budgets: the smaller one holds.
+        // If two stages that share a machine name two budgets, the smaller one holds.
         if let Some(earlier) = all.get(&self.name()) {
             terms.budget = terms.budget.min(earlier.budget);
         }
@@ -132,7 +132,7 @@ impl Cloud {
         Ok(())
     }
 
-    /// Returns what names this machine within a process: its canonical parameters.
+    /// Returns the name of this machine within a process: its canonical parameters.
     pub(super) fn name(&self) -> String {
         let document = serde_json::json!({"module": self.module, "variables": self.variables});
         Digest::of(document.to_string().as_bytes()).hex()
@@ -147,8 +147,8 @@ impl Cloud {
 /// The most files that a module may have.
 const MOST_FILES: usize = 1000;
 
-/// Reads the files of a module: all but hidden ones, states and what lies in hidden folders. The
-/// lock of its providers is one of them.
+/// Reads the files of a module, except hidden files, states, and the content of hidden folders. The lock file of its
+/// providers is included.
 fn files_of(
     library: &dyn Library,
     module: &str,
