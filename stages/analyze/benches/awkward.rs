@@ -1,7 +1,8 @@
-//! How often verdicts of awkward studies are false, how often their intervals contain the truth, and what they find.
+//! How often the verdicts of awkward studies are false, how often their intervals contain the truth, and what they
+//! detect.
 //!
-//! `cargo bench -p analyze --bench awkward`; after `--`, a number is the number of studies of each figure (1,000), and other
-//! words choose the designs whose names have one of them. Ends with an error if a figure leaves its bounds.
+//! `cargo bench -p analyze --bench awkward`. After `--`, a number sets the studies per figure (1,000); other words
+//! select the designs whose names contain one of them. The bench fails if a figure leaves its bounds.
 
 #![expect(clippy::print_stdout, reason = "a bench reports on standard output")]
 
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Prints one line, and returns what is outside its bounds.
+/// Prints one line and returns the figures outside their bounds.
 fn line(design: &Design, question: Question, studies: u64) -> Vec<String> {
     let at = |effect: f64| count(design, question, effect, studies);
     let percent = |count: u64, of: u64| match of {

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::common::{analyze, cpu_seconds, peak_mib};
 
-/// As a published two-engine study analyses its rows.
+/// The tables of a published two-engine study.
 fn tables() -> Json {
     json!({
         "cells": {"operator": "cell-summary", "quantiles": "all"},

@@ -1,10 +1,10 @@
-//! Many request rows in 120 cells: count, mean, exact p50 and p99 of a metric in each, through the
-//! operator `distribution`, beside DuckDB, Polars and pandas on the same files in one run. Targets
-//! for 50 million rows on two cores: the time of DuckDB, and less than 1 GiB.
+//! Many request rows in 120 cells: count, mean, exact p50 and p99 of a metric in each cell, computed by the operator
+//! `distribution` and, in the same run on the same files, by DuckDB, Polars and pandas. Targets for 50 million rows on
+//! two cores: as fast as DuckDB, in less than 1 GiB.
 //!
-//! `BENCHTRAIL_PYTHON=env/bin/python cargo bench -p analyze --bench requests -- 50`: 50 million rows
-//! (5 if no number is given; 40 bytes each on disk, in the folder for temporary files). `env` is a virtual
-//! environment with duckdb, polars and pandas; what it lacks is left out, and that is said.
+//! `BENCHTRAIL_PYTHON=env/bin/python cargo bench -p analyze --bench requests -- 50` measures 50 million rows. The
+//! default is 5 million. A row takes 40 bytes on disk, in the folder for temporary files. `env` is a virtual
+//! environment with duckdb, polars and pandas; the bench skips a missing package and says so.
 
 #![expect(clippy::print_stdout, reason = "a bench reports on standard output")]
 
@@ -26,7 +26,7 @@ use crate::common::{analyze, cpu_seconds, peak_mib};
 
 const CELLS: usize = 120;
 
-/// Rows made at once.
+/// Rows generated at once.
 const BATCH: usize = 1 << 14;
 
 fn main() {
@@ -85,7 +85,7 @@ fn num(value: &Json) -> f64 {
     value.as_f64().unwrap_or(f64::NAN)
 }
 
-/// Returns the largest relative difference between two lists of rows of numbers.
+/// Returns the largest relative difference between two lists of numeric rows.
 fn furthest(ours: &Json, theirs: &Json) -> f64 {
     let rows = |v: &Json| v.as_array().cloned().unwrap_or_default();
     let flat = |v: &Json| {
@@ -126,7 +126,7 @@ impl Random {
     }
 }
 
-/// Keeps the cells in a store, streamed, and the list of them beside it.
+/// Writes the cells to a store, streamed, and the list of them beside it.
 fn generate(folder: &Path, rows: usize) {
     let start = Instant::now();
     let store = Store::open(&folder.join("store")).expect("a store");
@@ -159,14 +159,14 @@ fn generate(folder: &Path, rows: usize) {
         .expect("it is written");
 }
 
-/// When the next request is sent, and what is random about it.
+/// When the next request is sent, and the random numbers behind it.
 #[derive(Default)]
 struct Clock {
     now: i64,
     random: Option<Random>,
 }
 
-/// Some rows of a cell, in the columns that every load cell has.
+/// Returns rows of a cell, in the columns common to all load cells.
 fn batch(first: usize, rows: usize, clock: &mut Clock, cell: usize) -> Vec<Column> {
     let random = clock.random.get_or_insert(Random(cell as u64));
     let mut times = Vec::with_capacity(rows);
@@ -199,7 +199,7 @@ fn batch(first: usize, rows: usize, clock: &mut Clock, cell: usize) -> Vec<Colum
     ]
 }
 
-/// Measures in a process of its own, so that the peak memory is that of the analysis.
+/// Measures in a separate process, so that the peak memory is that of the analysis alone.
 fn again(folder: &Path, threads: usize) -> Json {
     let exe = std::env::current_exe().expect("our own path");
     let output = Command::new(exe)
@@ -211,7 +211,7 @@ fn again(folder: &Path, threads: usize) -> Json {
     serde_json::from_slice(&output.stdout).expect("it prints JSON")
 }
 
-/// Analyses the cells: from Parquet in the store to Parquet.
+/// Analyzes the cells: from Parquet in the store to Parquet.
 fn measure(folder: &Path, threads: usize) {
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
@@ -272,8 +272,11 @@ fn measure(folder: &Path, threads: usize) {
     );
 }
 
-/// Asks another tool the same of the same files.
-#[expect(clippy::disallowed_methods, reason = "says which Python has the peers")]
+/// Runs the same query on the same files in another tool.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "selects the Python that has the peers"
+)]
 fn theirs(folder: &Path, tool: &str) -> Result<Json, String> {
     let store = Store::open(&folder.join("store")).map_err(|e| e.to_string())?;
     let text = std::fs::read_to_string(folder.join("cells.json")).map_err(|e| e.to_string())?;
@@ -288,7 +291,7 @@ fn theirs(folder: &Path, tool: &str) -> Result<Json, String> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/requests.py");
     let mut child = Command::new(&python)
         .args([script, tool])
-        // Polars reads its number of threads when it is imported.
+        // Polars reads its thread count when it is imported.
         .env("POLARS_MAX_THREADS", "2")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -1,10 +1,10 @@
-//! The columns of a table, each declared together with how a row's value is computed.
+//! The columns of a table, each declared together with the computation of its values.
 
 use artifacts::Scalar;
 
 use crate::frame::{Row, SourceRows, Spec, count, number, text};
 
-/// What a column's value is computed as, before it becomes a scalar. Undefined is null.
+/// The type of a column's value before it becomes a scalar. Undefined is null.
 pub(crate) trait Value {
     fn scalar(self) -> Scalar;
 }
@@ -60,8 +60,8 @@ impl<V: Value> Value for Option<V> {
 /// Computes one value of a row from a `T`.
 type Read<'a, T> = Box<dyn Fn(&T) -> Scalar + Send + Sync + 'a>;
 
-/// The columns of a table whose rows are made from values of type `T`: planning takes their
-/// declarations, running their values, and neither can be without the other.
+/// The columns of a table whose rows come from values of type `T`. Planning takes the declarations, and running takes
+/// the values; a column always has both.
 pub(crate) struct Columns<'a, T> {
     all: Vec<(Spec, Read<'a, T>)>,
 }
@@ -103,7 +103,7 @@ impl<'a, T> Columns<'a, T> {
     }
 }
 
-/// Returns a list for people; `None` where nothing is in it.
+/// Joins a list for people; `None` if it is empty.
 pub(crate) fn listed(items: &[String]) -> Option<String> {
     (!items.is_empty()).then(|| items.join(", "))
 }

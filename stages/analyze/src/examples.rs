@@ -1,5 +1,5 @@
-//! An example of every operator over the synthetic ladder, besides those of `tests`: what the
-//! manual shows and every property over all operators runs on.
+//! An example of every operator over the synthetic ladder, in addition to those in `tests`. The manual shows them, and
+//! the properties over all operators run on them.
 
 use pipeline::Json;
 use serde_json::json;

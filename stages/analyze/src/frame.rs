@@ -1,4 +1,4 @@
-//! A derived table while it is made: typed columns, keys, and where each row came from.
+//! A derived table under construction: typed columns, keys, and the source of each row.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ pub(crate) enum Level {
     Row,
     /// One load cell.
     Cell,
-    /// Several cells, taken together over named axes.
+    /// Several cells, pooled over named axes.
     Marginal,
     /// All cells.
     Pooled,
@@ -41,13 +41,13 @@ pub(crate) enum Type {
     Bool,
 }
 
-/// A column an operator declares: known while planning.
+/// A column that an operator declares while planning.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Spec {
     pub(crate) name: String,
     pub(crate) unit: Option<String>,
     pub(crate) description: String,
-    /// What is over what, in columns that compare two things as a ratio.
+    /// The numerator and denominator of a column that compares two things as a ratio.
     pub(crate) ratio: Option<Ratio>,
     pub(crate) kind: Type,
 }
@@ -89,7 +89,7 @@ impl Spec {
         Self::new(name, "", description, Type::Bool)
     }
 
-    /// States what is over what.
+    /// Declares the numerator and denominator of the ratio.
     pub(crate) fn over(
         mut self,
         numerator: impl Into<String>,
@@ -102,7 +102,7 @@ impl Spec {
         self
     }
 
-    /// Returns a column of doubles that are values of this one, or means of them: same unit, same sides.
+    /// Returns a double column for values of this one, or means of them: same unit, same sides.
     pub(crate) fn like(&self, name: impl Into<String>, description: impl Into<String>) -> Self {
         let unit = self.unit.as_deref().unwrap_or_default();
         Self {
@@ -115,7 +115,7 @@ impl Spec {
         matches!(self.kind, Type::Int | Type::Float)
     }
 
-    /// Returns the column without values.
+    /// Returns the column with no values.
     pub(crate) fn empty_column(&self) -> Column {
         self.column(std::iter::empty())
     }
@@ -133,7 +133,7 @@ impl Spec {
                     })
                     .collect(),
             ),
-            // A number that is not finite is undefined: null.
+            // A non-finite number is undefined: null.
             Type::Float => ColumnData::Float(
                 values
                     .map(|v| v.as_f64().filter(|f| f.is_finite()))
@@ -172,7 +172,7 @@ impl Spec {
     }
 }
 
-/// Consecutive rows of a source: half-open.
+/// Consecutive rows of a source, as a half-open range.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SourceRows {
     pub(crate) source: LineageSource,
@@ -190,7 +190,7 @@ impl SourceRows {
     }
 }
 
-/// Returns the rows of spans, in order, each once.
+/// Returns the rows of spans in order, without duplicates.
 pub(crate) fn rows_of(spans: &[SourceRows]) -> Vec<usize> {
     let mut rows: Vec<usize> = spans.iter().flat_map(|span| span.start..span.end).collect();
     rows.sort_unstable();
@@ -198,7 +198,7 @@ pub(crate) fn rows_of(spans: &[SourceRows]) -> Vec<usize> {
     rows
 }
 
-/// Returns the rows of one source as as few spans as possible.
+/// Returns the rows of one source in the smallest number of spans.
 pub(crate) fn spans(
     source: impl Into<LineageSource>,
     rows: impl IntoIterator<Item = usize>,
@@ -217,7 +217,7 @@ pub(crate) fn spans(
     spans
 }
 
-/// A cell that should have contributed and did not.
+/// A cell that should have contributed but did not.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Missing {
     pub(crate) at: Vec<(String, Scalar)>,
@@ -225,16 +225,16 @@ pub(crate) struct Missing {
     pub(crate) absence: Absence,
 }
 
-/// What keeps a cell out of a table.
+/// The reason why a cell is missing from a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Absence {
-    /// It did not become ok.
+    /// It did not end as ok.
     Ended(CellStatus),
-    /// A gate barred it.
+    /// A gate excluded it.
     Barred,
-    /// It has figures, and no rows of requests.
+    /// It has figures but no request rows.
     Aggregate,
-    /// It has no partner to be compared with.
+    /// It has no partner for comparison.
     Unpaired,
 }
 
@@ -277,7 +277,7 @@ impl Row {
 #[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) level: Level,
-    /// The columns that name a row, first in the table.
+    /// The columns that identify a row, first in the table.
     pub(crate) keys: Vec<String>,
     pub(crate) specs: Vec<Spec>,
     pub(crate) rows: Vec<Row>,
@@ -285,9 +285,9 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// Renames the columns of a table of results that have the name of an axis: an axis `model` stays, and the column
-    /// of that name becomes `fit_model`, be it a key that the operator adds, such as `metric`. A table of cells keeps
-    /// its columns: other tables name them.
+    /// Renames the columns of a results table whose names clash with an axis. An axis `model` stays, and the column of
+    /// that name becomes `fit_model`. This includes keys that the operator adds, such as `metric`. A table of cells
+    /// keeps its columns, because other tables refer to them by name.
     pub(crate) fn keep_axes(&mut self, operator: &str) {
         let own = |name: &str, taken: &dyn Fn(&str) -> bool| {
             let prefix = operator.replace('-', "_");
@@ -297,7 +297,7 @@ impl Frame {
             }
             name
         };
-        // The axes come first, and the operator's keys behind them.
+        // The axes come first, then the operator's keys.
         for at in 1..self.keys.len() {
             let name = self.keys[at].clone();
             if self.keys[..at].contains(&name) {
@@ -346,13 +346,13 @@ impl Frame {
         self.rows[row].values.get(self.position(column)?)
     }
 
-    /// Returns a number of a row; null, or no number, is `None`.
+    /// Returns a number of a row; `None` for null or a value that is not a number.
     pub(crate) fn number(&self, row: usize, column: &str) -> Option<f64> {
         self.value(row, column)?.as_f64().filter(|v| v.is_finite())
     }
 
-    /// Multiplies the numbers of some columns in each row by what its key says. A share of requests stays
-    /// at most 1.
+    /// Multiplies the numbers of some columns in each row by a factor that follows from the row's key. A share of
+    /// requests stays at most 1.
     pub(crate) fn multiply(&mut self, columns: &[String], by: impl Fn(&[Scalar]) -> f64) {
         let at = columns.iter().filter_map(|c| Some((self.position(c)?, c)));
         let at: Vec<(usize, bool)> = at.map(|(at, c)| (at, c.ends_with("_rate"))).collect();
@@ -369,7 +369,7 @@ impl Frame {
     /// Returns the declaration of a column that planning found.
     ///
     /// # Errors
-    /// If there is none.
+    /// If the column does not exist.
     pub(crate) fn declared(&self, column: &str) -> Result<Spec, Failure> {
         self.spec(column)
             .cloned()
@@ -379,7 +379,7 @@ impl Frame {
     /// Returns the declarations of columns that planning found.
     ///
     /// # Errors
-    /// If there is none of a name.
+    /// If one does not exist.
     pub(crate) fn all_declared(&self, columns: &[String]) -> Result<Vec<Spec>, Failure> {
         columns.iter().map(|column| self.declared(column)).collect()
     }
@@ -399,7 +399,7 @@ impl Frame {
     /// Returns the positions of key columns.
     ///
     /// # Errors
-    /// If one is not a key of this table; names the nearest.
+    /// If one is not a key of this table; the error names the nearest.
     pub(crate) fn key_positions(
         &self,
         names: &[String],
@@ -424,7 +424,7 @@ impl Frame {
         })
     }
 
-    /// Returns the rows grouped by the keys at `positions`, groups in order of their values.
+    /// Returns the rows grouped by the keys at `positions`, with the groups in order of their values.
     pub(crate) fn groups(&self, positions: &[usize]) -> Vec<(Vec<Scalar>, Vec<usize>)> {
         let mut order: Vec<(Vec<Scalar>, usize)> = (0..self.rows.len())
             .map(|row| (self.key_at(row, positions), row))
@@ -442,13 +442,13 @@ impl Frame {
         groups
     }
 
-    /// Says which cells are missing where the given keys have the given values, showing the
-    /// coordinates that are not among them; `Null` if none is.
+    /// Lists the missing cells at the given values of the given keys, with their remaining coordinates; `Null` if none
+    /// is missing.
     pub(crate) fn missing_at(&self, names: &[String], values: &[Scalar]) -> Scalar {
         missing_text(self.missing_here(names, values), names)
     }
 
-    /// Returns the missing cells where the given keys have the given values.
+    /// Returns the missing cells at the given values of the given keys.
     pub(crate) fn missing_here<'a>(
         &'a self,
         names: &'a [String],
@@ -463,7 +463,7 @@ impl Frame {
     /// Returns the table and its lineage.
     ///
     /// # Errors
-    /// If an axis has the name of a column of the operator.
+    /// If an axis and a column of the operator have the same name.
     pub(crate) fn tables(
         &self,
         operator: &str,
@@ -512,7 +512,7 @@ impl Frame {
     }
 }
 
-/// Says which cells are missing, without the coordinates of the hidden axes; `Null` if none.
+/// Lists the missing cells without the coordinates of the hidden axes; `Null` if none is missing.
 pub(crate) fn missing_text<'a>(
     missing: impl Iterator<Item = &'a Missing>,
     hidden: &[String],
@@ -531,19 +531,19 @@ pub(crate) fn missing_text<'a>(
     }
 }
 
-/// Makes a nullable number a scalar.
+/// Converts a nullable number to a scalar.
 pub(crate) fn number(value: Option<f64>) -> Scalar {
     value
         .filter(|v| v.is_finite())
         .map_or(Scalar::Null, Scalar::Float)
 }
 
-/// Makes a count a scalar.
+/// Converts a count to a scalar.
 pub(crate) fn count(value: usize) -> Scalar {
     i64::try_from(value).map_or(Scalar::Null, Scalar::Int)
 }
 
-/// Makes text a scalar.
+/// Converts text to a scalar.
 pub(crate) fn text(value: impl Into<String>) -> Scalar {
     Scalar::Text(value.into())
 }

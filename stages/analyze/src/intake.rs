@@ -1,4 +1,4 @@
-//! Which load cells may enter a statistic: those that ran and that verification let pass.
+//! Selects the load cells that may enter a statistic: those that ran and passed verification.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use rayon::prelude::*;
 
 use crate::frame::{Absence, Missing};
 
-/// The rows of one load stage that may be used.
+/// The usable rows of one load stage.
 #[derive(Debug)]
 pub(crate) struct Load<'a> {
     pub(crate) stage: String,
@@ -21,20 +21,20 @@ pub(crate) struct Load<'a> {
     pub(crate) axes: Vec<String>,
     /// The cells that enter, sorted by coordinates.
     pub(crate) cells: Vec<(Vec<Scalar>, Rows<'a>)>,
-    /// Those that do not, with the reason.
+    /// The cells that do not enter, with the reason.
     pub(crate) missing: Vec<Missing>,
 }
 
 /// The rows of one load cell.
 #[derive(Debug)]
 pub(crate) enum Rows<'a> {
-    /// Read already.
+    /// Already read.
     Held(Box<CellRows>, Origin<'a>),
-    /// Read whenever they are asked for: the rows of all cells together would not fit.
+    /// Read on demand, because the rows of all cells together would not fit.
     Stored(Origin<'a>),
 }
 
-/// Where the tables of a load cell lie.
+/// The location of the tables of a load cell.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin<'a> {
     store: &'a Store,
@@ -57,7 +57,7 @@ impl Load<'_> {
 }
 
 impl Rows<'_> {
-    /// Returns where the cell lies on the axes.
+    /// Returns the coordinates of the cell.
     pub(crate) fn coordinates(&self) -> &Coordinates {
         let (Self::Held(_, from) | Self::Stored(from)) = self;
         &from.cell.coordinates
@@ -74,10 +74,10 @@ impl Rows<'_> {
         }
     }
 
-    /// Returns a table of the cell and where it lies; `None` if the cell has none of this name.
+    /// Returns a table of the cell and its location; `None` if the cell has no table of this name.
     ///
     /// # Errors
-    /// If the artifact is missing, damaged, or no table.
+    /// If the artifact is missing, damaged, or not a table.
     pub(crate) fn table(&self, name: &str) -> Result<Option<(LineageSource, Table)>, Failure> {
         let (Self::Held(_, from) | Self::Stored(from)) = self;
         let Some(artifact) = from.cell.outputs.get(name) else {
@@ -103,8 +103,7 @@ impl Rows<'_> {
         Ok(Some((LineageSource::Artifact(Arc::new(source)), table)))
     }
 
-    /// Reads only what the metrics are computed from, where that is possible and the rows are
-    /// not at hand.
+    /// Reads only the columns that the metrics need, where possible and where the rows are not already in memory.
     ///
     /// # Errors
     /// As [`NarrowRows::read`].
@@ -118,47 +117,47 @@ impl Rows<'_> {
     }
 }
 
-/// How many bytes of rows are held; what is more is read again by every operator on rows. The
-/// tables are the same either way.
+/// How many bytes of rows are held in memory. Every operator on rows reads the rest again. The tables are the same
+/// either way.
 pub(crate) const HOLD: u64 = 256 << 20;
 
-/// A stage that reads no rows.
+/// The error for a stage that reads no rows.
 pub(crate) const NO_LOAD: &str = "the stage does not need a load stage";
 
-/// What to do about [`NO_LOAD`].
+/// The remedy for [`NO_LOAD`].
 pub(crate) const NEEDS_LOAD: &str = "an analyze stage needs the load stage whose rows it analyzes, and a verify stage over it; or a run stage whose \
     tables a query reads";
 
-/// What to do about a load stage that [no verify stage covers](unverified_load).
+/// The remedy for a load stage that [no verify stage covers](unverified_load).
 pub(crate) const NEEDS_VERIFY: &str = "add a verify stage that needs it, and add that verify stage to `needs`; only verified rows enter tables";
 
-/// Several load stages for a table that reads one.
+/// The error for a table that reads one load stage when there are several.
 pub(crate) const SEVERAL_LOADS: &str = "the stage needs several load stages";
 
-/// What to do about [`SEVERAL_LOADS`].
+/// The remedy for [`SEVERAL_LOADS`].
 pub(crate) fn choose(loads: &[&str]) -> String {
     format!("choose one with `load:`: {}", loads.join(", "))
 }
 
-/// A table that names a load stage that its stage does not need.
+/// The error for a table that names a load stage its own stage does not need.
 pub(crate) fn no_such_load(name: &str) -> String {
     format!("the stage does not need a load stage `{name}`")
 }
 
-/// Rows that no gate has judged.
+/// The error for rows that no gate has judged.
 pub(crate) fn unverified_load(stage: &str) -> String {
     format!("no verify stage among `needs` covers the load stage `{stage}`")
 }
 
-/// Why an imported cell without rows cannot enter an operator on rows.
+/// The reason why an imported cell without rows cannot enter an operator on rows.
 pub(crate) const AGGREGATE: &str =
     "the imported file holds only aggregates and no request rows; see the cell's table `summary`";
 
 /// Reads every load input through verification.
 ///
 /// # Errors
-/// If no verification covers a load stage, a verification did not complete, or an artifact
-/// cannot be read. Of cells that together take more than `hold` bytes the rows are read later.
+/// If no verification covers a load stage, a verification did not complete, or an artifact cannot be read. If the cells
+/// together take more than `hold` bytes, their rows are read later.
 pub(crate) fn loads<'a>(
     inputs: &'a [Input],
     store: &'a Store,
@@ -167,7 +166,7 @@ pub(crate) fn loads<'a>(
 ) -> Result<Vec<Load<'a>>, Failure> {
     let measured: Vec<&Input> = inputs.iter().filter(|i| i.kind == "load").collect();
     if measured.is_empty() {
-        // Tables of programs are read by queries, and no gate is about them.
+        // Queries read the tables of programs, and no gate applies to them.
         if inputs.iter().any(|i| i.kind == "run") {
             return Ok(Vec::new());
         }
@@ -185,8 +184,8 @@ pub(crate) fn loads<'a>(
         .collect()
 }
 
-/// Reads where the tables of programs lie. No gate is about them: what a program says of itself
-/// decides whether its cell is ok.
+/// Reads the locations of the tables of programs. No gate applies to them: the status that a program reports decides
+/// whether its cell is ok.
 pub(crate) fn programs<'a>(inputs: &'a [Input], store: &'a Store) -> Vec<Load<'a>> {
     let program = |input: &'a Input| {
         let axes = input.cells.first().map(|cell| cell.coordinates.0.iter());
@@ -226,7 +225,7 @@ pub(crate) fn programs<'a>(inputs: &'a [Input], store: &'a Store) -> Vec<Load<'a
     programs.map(program).collect()
 }
 
-/// What verification says: the stages it covered, and why a cell may not enter.
+/// The result of verification: the stages it covered, and why a cell may not enter.
 #[derive(Default)]
 struct Verdicts {
     covered: BTreeSet<String>,
@@ -324,7 +323,7 @@ fn load<'a>(
     };
     let read = read(input, stage, verdicts, store, control, hold);
     for (cell, read) in input.cells.iter().zip(read) {
-        // A study that had measured enough does not miss what it did not need.
+        // A study that stopped with enough data does not miss the cells it did not need.
         let reason = cell.reason.as_deref().unwrap_or_default();
         if cell.status == CellStatus::Excluded && Cause::read(reason).is_not_needed() {
             continue;
@@ -374,9 +373,8 @@ fn load<'a>(
     Ok(load)
 }
 
-/// Reads the rows of the cells that enter and are to be held (a cell without rows always is, since
-/// its facts say why), in parallel; the results stand in the order of the
-/// cells, so that who read what decides nothing.
+/// Reads, in parallel, the rows of the cells that enter and are to be held. A cell without rows is always held, since
+/// its facts say why. The results are in the order of the cells, whichever thread read them.
 fn read(
     input: &Input,
     stage: &str,

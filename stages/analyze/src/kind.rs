@@ -1,4 +1,4 @@
-//! The stage kind: settings to a checked list of tables, and one cell's execution.
+//! The stage kind: turns settings into a checked list of tables, and runs one cell.
 
 use std::collections::BTreeMap;
 
@@ -26,10 +26,10 @@ use crate::surroundings::Surroundings;
 
 /// The `analyze` kind.
 ///
-/// Settings: `tables`, a mapping from names to `{operator: …}` with the operator's parameters, or to
-/// `{file: …}` for a table that others published.
-/// Outputs: for each name a table, for a published one its file as `NAME.file`, and `NAME.lineage` with the columns `row`, `source` (a table
-/// of this stage or the digest of a raw artifact), `source_row_start`, `source_row_end`.
+/// Settings: `tables`, a mapping from names to `{operator: …}` with the operator's parameters, or to `{file: …}` for a
+/// table published elsewhere. Outputs: each table under its name, the file of a published table as `NAME.file`, and
+/// `NAME.lineage` with the columns `row`, `source` (a table of this stage or the digest of a raw artifact),
+/// `source_row_start`, `source_row_end`.
 pub struct Analyze;
 
 /// The operator of tables that name a file.
@@ -70,7 +70,7 @@ impl StageKind for Analyze {
                 if let Some(object) = then.as_object_mut() {
                     object.remove("$schema");
                     object.remove("title");
-                    // `operator` itself stands beside the parameters.
+                    // `operator` itself is listed beside the parameters.
                     object.remove("additionalProperties");
                 }
                 let condition = match o.name() {
@@ -175,11 +175,11 @@ impl StageKind for Analyze {
     }
 }
 
-/// The operators whose tables have a row for each cell, under the names that other tables read: an axis
-/// with the name of such a column cannot stand beside it.
+/// The operators whose tables have one row per cell. Other tables read their columns by name, so an axis must not share
+/// a name with one of them.
 const OF_CELLS: [&str; 3] = ["cell-summary", "goodput", "steady-state"];
 
-/// Says which stages the tables read and `needs` lacks.
+/// Reports the stages that the tables read but `needs` does not list.
 fn missing_stages(tables: &[Planned], needs: &[Needed<'_>]) -> Vec<Problem> {
     let loads: Vec<&str> = needs
         .iter()
@@ -220,7 +220,7 @@ fn missing_stages(tables: &[Planned], needs: &[Needed<'_>]) -> Vec<Problem> {
     problems
 }
 
-/// Returns the columns of the tables of cells.
+/// Returns the columns of the tables of the cells.
 fn columns_of(tables: Vec<Planned>, library: &dyn Library) -> Vec<PlannedTable> {
     let of_cells = tables
         .into_iter()
@@ -237,7 +237,7 @@ fn columns_of(tables: Vec<Planned>, library: &dyn Library) -> Vec<PlannedTable> 
             later: &[],
             library,
         };
-        // What is wrong with it was told when it was made canonical.
+        // Canonicalization has already reported what is wrong with it.
         let plan = operator(&table.operator)?.plan(&settings, &scope).ok()?;
         Some(PlannedTable {
             name: table.name,
@@ -285,7 +285,7 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
             );
         }
         let named = named.as_ref().and_then(Json::as_str);
-        // A table of a file needs no operator to be named.
+        // A table with a `file` needs no operator.
         let named = named.or_else(|| settings.values.contains_key("file").then_some(PUBLISHED));
         match (named, named.and_then(operator)) {
             (_, Some(operator)) => {
@@ -333,9 +333,8 @@ fn plan(settings: &Json, library: &dyn Library) -> (Vec<Planned>, Vec<Problem>) 
     (planned, problems)
 }
 
-/// Returns the names in an order in which every table follows those it is made from, otherwise
-/// alphabetical: the order of keys in the file decides nothing. Tables that need each other
-/// come last, to be refused.
+/// Returns the names in an order in which every table follows those it is made from, and otherwise alphabetically: the
+/// order of keys in the file decides nothing. Tables that need each other come last; they are rejected later.
 fn order(declared: &serde_json::Map<String, Json>) -> Vec<String> {
     let mut left: BTreeMap<&String, Vec<String>> = declared
         .iter()
@@ -362,7 +361,7 @@ pub(crate) fn sources(value: &Json, declared: &serde_json::Map<String, Json>) ->
                 ("from" | "table", Json::String(name)) if declared.contains_key(name) => {
                     vec![name.clone()]
                 }
-                // A query names its tables among other words.
+                // A query mentions its tables among other words.
                 ("query", Json::String(text)) => {
                     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
                     words
@@ -387,10 +386,10 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(word)
 }
 
-/// Returns the tables of canonical parameters, each after those it is made from.
+/// Returns the tables of canonical parameters, each after the tables it is made from.
 ///
 /// # Errors
-/// If there are none.
+/// If the parameters hold no tables.
 pub(crate) fn planned(parameters: &Json) -> Result<Vec<Planned>, Failure> {
     let tables = parameters.get("tables").cloned();
     tables
@@ -409,7 +408,7 @@ pub(crate) fn run(
     run_holding(parameters, inputs, files, seed, control, intake::HOLD)
 }
 
-/// Shows which table is made.
+/// Shows progress: the table in the making.
 struct Shown<'a> {
     control: &'a Control,
     at: u64,
@@ -425,7 +424,7 @@ impl Witness for Shown<'_> {
     }
 }
 
-/// The same with a bound of its own on the bytes of rows held, which decides nothing but time.
+/// As `run`, with a given bound on the bytes of rows held in memory. The bound affects only the time taken.
 pub(crate) fn run_holding(
     parameters: &Json,
     inputs: &[Input],
@@ -465,7 +464,7 @@ pub(crate) fn run_holding(
         &mut tables,
         &mut progress,
     )?;
-    // Each table is laid out by itself, in parallel; the outputs stand in the order of the tables.
+    // Each table is laid out separately, in parallel; the outputs are in the order of the tables.
     let outputs = |table: &Planned| {
         let mut notes = table.parameters.clone();
         notes.sort_all_objects();

@@ -1,9 +1,8 @@
 //! The analyze stage: named tables from rows.
 //!
-//! A stage holds tables in order; each is made by one operator from the rows of the load
-//! cells or from earlier tables of the same stage. Rows of cells that verification excluded
-//! or failed never enter. Beside each table stands its lineage, which leads from any row to
-//! the raw request rows behind it.
+//! A stage holds tables in order. One operator makes each of them, from the rows of the load cells or from earlier
+//! tables of the same stage. Rows of cells that verification excluded or failed never enter. Beside each table is its
+//! lineage, which leads from any row to the raw request rows behind it.
 
 pub mod awkward;
 mod columns;

@@ -1,5 +1,5 @@
-//! The tables of one cell, one after the other: those with tests wait until the tests of all are known, because
-//! the tables of a study share its level.
+//! Makes the tables of one cell in turn. Tables with tests wait until all tests are known, because the tables of a
+//! study share its level.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,41 +14,41 @@ use crate::operators::looks::TESTING;
 use crate::operators::published::Files;
 use crate::surroundings::Surroundings;
 
-/// What tables are made from.
+/// The inputs of the tables.
 pub(crate) struct Maker<'a> {
     pub(crate) loads: &'a [Load<'a>],
     pub(crate) programs: &'a [Load<'a>],
     pub(crate) surroundings: &'a Surroundings<'a>,
     pub(crate) seed: u64,
     pub(crate) control: &'a Control,
-    /// Where the files of published tables lie; `None` where tables are simulated.
+    /// The location of the files of published tables; `None` where tables are simulated.
     pub(crate) files: Option<Files<'a>>,
     pub(crate) shares: &'a Shares,
-    /// Tables of the cell that have a share of its level and are not made.
+    /// The number of tables of the cell that take a share of its level but are not made.
     pub(crate) absent: usize,
 }
 
-/// Hears of the tables while they are made.
+/// Observes the tables while they are made.
 pub(crate) trait Witness {
-    /// A table is about to be made.
+    /// Called before a table is made.
     fn starts(&mut self, _table: &Planned) -> Result<(), Failure> {
         Ok(())
     }
 
-    /// A table was made; it may change it.
+    /// Called with a finished table, which the witness may change.
     fn made(&mut self, _name: &str, _frame: &mut Frame) {}
 
-    /// A table could not be made: an error ends the cell.
+    /// Called when a table could not be made; an error ends the cell.
     fn failed(&mut self, _table: &Planned, failure: Failure) -> Result<(), Failure> {
         Err(failure)
     }
 }
 
 impl Maker<'_> {
-    /// Makes tables in order, each after those it is made from, and adds them to `tables`.
+    /// Makes tables in order, each after the tables it is made from, and adds them to `tables`.
     ///
     /// # Errors
-    /// The first failure that the witness does not take.
+    /// The first failure that the witness passes on.
     pub(crate) fn make(
         &self,
         planned: &[&Planned],
@@ -162,12 +162,12 @@ pub(crate) fn tests(table: &Planned) -> bool {
     TESTING.contains(&table.operator.as_str())
 }
 
-/// Whether the tests of a table take part in the level of the study.
+/// Whether the tests of a table share the level of the study.
 pub(crate) fn shares_the_study(table: &Planned) -> bool {
     tests(table) && table.parameters["family"] == "study"
 }
 
-/// Splits tables into those that are made from no verdict, and those that are made from some.
+/// Splits tables into those that depend on no verdict and those that do.
 fn split<'a>(planned: &[&'a Planned]) -> (Vec<&'a Planned>, Vec<&'a Planned>) {
     let known = planned.iter().map(|p| (p.name.clone(), Json::Null));
     let known: serde_json::Map<String, Json> = known.collect();
@@ -189,7 +189,7 @@ fn split<'a>(planned: &[&'a Planned]) -> (Vec<&'a Planned>, Vec<&'a Planned>) {
     (first, after)
 }
 
-/// Makes tables of `t`, each given with its name and operator, as one cell whose parameters are `shared`.
+/// Makes tables from `t`, each given by name and operator, as one cell with the parameters `shared`.
 pub(crate) fn made(
     tables: &[(&str, &str, Json)],
     frame: Frame,

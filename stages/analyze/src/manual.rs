@@ -1,7 +1,7 @@
-//! `docs/operators.md` is written from the operators themselves and from tables they made: every
-//! example on the page is run, every column is one that came out.
+//! Generates `docs/operators.md` from the operators and from tables they made: every example on the page is run, and
+//! every column shown is real output.
 //!
-//! To refresh it: `UPDATE_DOCS=1 cargo test -p analyze manual`.
+//! To refresh the page, run `UPDATE_DOCS=1 cargo test -p analyze manual`.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use pipeline::Json;
 
 use crate::tests::{analyze, everything, inputs, store, table};
 
-/// Statistics of a distribution: listed once, not for each metric.
+/// Suffixes of a distribution's statistics, listed once rather than for each metric.
 const REPEATED: &[&str] = &["_n", "_std", "_min", "_p50", "_p90", "_p95", "_p99", "_max"];
 
 fn flow(value: &Json) -> String {
@@ -28,7 +28,7 @@ fn flow(value: &Json) -> String {
     }
 }
 
-/// The value in the first row, numbers to six significant digits.
+/// The value in the first row, with numbers rounded to six significant digits.
 fn shown(table: &artifacts::Table, column: &str) -> String {
     match table.value(column, 0).unwrap() {
         artifacts::Scalar::Null => "null".to_owned(),
@@ -168,7 +168,7 @@ fn page() -> String {
 #[test]
 #[expect(
     clippy::disallowed_methods,
-    reason = "a developer asks for the page to be written"
+    reason = "a developer sets it to have the page written"
 )]
 fn the_manual_says_what_the_operators_do() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operators.md");

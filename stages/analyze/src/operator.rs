@@ -1,4 +1,4 @@
-//! The contract of an operator: parameters and columns known while planning, rows made later.
+//! The contract of an operator: planning yields parameters and columns, and running makes the rows.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::operators::family::{Pending, Shares};
 use crate::operators::published::Files;
 use crate::surroundings::Surroundings;
 
-/// One way to make a table, as the stage sees it: [`TypedOperator`] without its types.
+/// An operator that makes a table, as the stage sees it: [`TypedOperator`] without its types.
 pub(crate) trait Operator: Send + Sync {
     /// The name in `operator:`.
     fn name(&self) -> &'static str;
@@ -23,13 +23,13 @@ pub(crate) trait Operator: Send + Sync {
     /// What it computes, in one sentence.
     fn summary(&self) -> &'static str;
 
-    /// The definition or publication it follows, and where others differ.
+    /// The definition or publication that it follows, and where others differ.
     fn source(&self) -> &'static str;
 
     /// The JSON Schema of its parameters.
     fn schema(&self) -> Json;
 
-    /// Checks the parameters and says which columns will come out (keys not included).
+    /// Checks the parameters and returns the columns of the result, without the keys.
     ///
     /// # Errors
     /// Every problem found.
@@ -38,11 +38,11 @@ pub(crate) trait Operator: Send + Sync {
     /// Makes the table from canonical parameters.
     ///
     /// # Errors
-    /// If the inputs do not fit, in words for the user.
+    /// If the inputs do not fit, with a message for the user.
     fn run(&self, parameters: &Json, context: &Context<'_>) -> Result<Made, Failure>;
 }
 
-/// What an operator made.
+/// The result of an operator.
 pub(crate) enum Made {
     /// The table.
     Table(Frame),
@@ -62,7 +62,7 @@ impl From<Pending> for Made {
     }
 }
 
-/// One way to make a table. One file of `operators` each.
+/// An operator that makes a table. One file of `operators` each.
 pub(crate) trait TypedOperator: Send + Sync {
     /// The parameters.
     type Parameters: Serialize + DeserializeOwned + schemars::JsonSchema;
@@ -72,11 +72,11 @@ pub(crate) trait TypedOperator: Send + Sync {
     const NAME: &'static str;
     /// What it computes, in one sentence.
     const SUMMARY: &'static str;
-    /// The definition or publication it follows, and where others differ.
+    /// The definition or publication that it follows, and where others differ.
     const SOURCE: &'static str;
 
-    /// Checks well-typed parameters, fills in what definitions say, and returns the columns that
-    /// will come out (keys not included).
+    /// Checks well-typed parameters, fills in values from definitions, and returns the columns of the result, without
+    /// the keys.
     ///
     /// # Errors
     /// Every problem found.
@@ -85,7 +85,7 @@ pub(crate) trait TypedOperator: Send + Sync {
     /// Makes the table.
     ///
     /// # Errors
-    /// If the inputs do not fit, in words for the user.
+    /// If the inputs do not fit, with a message for the user.
     fn run(given: &Self::Parameters, context: &Context<'_>) -> Result<Self::Made, Failure>;
 }
 
@@ -123,20 +123,20 @@ impl<O: TypedOperator> Operator for O {
     }
 }
 
-/// What an operator sees while it plans: its settings, and the tables and definitions they may name.
+/// What an operator can access while it plans: its settings, and the tables and definitions they may name.
 pub(crate) struct Draft<'a> {
     pub(crate) settings: &'a Settings<'a>,
     pub(crate) scope: &'a Scope<'a>,
 }
 
 impl Draft<'_> {
-    /// Makes a problem with a parameter.
+    /// Creates a problem with a parameter.
     pub(crate) fn problem(&self, key: &str, message: impl Into<String>) -> Problem {
         self.settings.problem(&at(key), message)
     }
 
-    /// Returns the columns of the table that the parameter `from` names, which must hold numbers;
-    /// the parameter `columns` names them.
+    /// Returns the columns listed in the parameter `columns`, from the table that the parameter `from` names. They must
+    /// hold numbers.
     ///
     /// # Errors
     /// Every problem found.
@@ -146,8 +146,8 @@ impl Draft<'_> {
             .numbers(self.settings, (&at("from"), from), &wanted)
     }
 
-    /// Returns one column of the table that the parameter `from` names, which must hold numbers;
-    /// the parameter `column` names it.
+    /// Returns the column that the parameter `column` names, from the table that the parameter `from` names. It must
+    /// hold numbers.
     ///
     /// # Errors
     /// Every problem found.
@@ -159,7 +159,7 @@ impl Draft<'_> {
         Ok(found.remove(0))
     }
 
-    /// Says what is wrong with parameters that are shares.
+    /// Reports which parameters are not valid shares.
     pub(crate) fn shares(&self, shares: &[(&str, f64)]) -> Vec<Problem> {
         let wrong = shares
             .iter()
@@ -187,7 +187,7 @@ pub(crate) fn unless(
     }
 }
 
-/// What planning a table yields.
+/// The result of planning a table.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) parameters: Json,
@@ -196,21 +196,21 @@ pub(crate) struct Plan {
 
 /// What a table may refer to while planning.
 pub(crate) struct Scope<'a> {
-    /// The columns of the tables before it.
+    /// The columns of the tables before this one.
     pub(crate) earlier: &'a BTreeMap<String, Vec<Spec>>,
-    /// Tables before it that are themselves in error: referring to them is not a second mistake.
+    /// Earlier tables with errors of their own: a reference to them is not a second mistake.
     pub(crate) broken: &'a [String],
-    /// The names of the tables after it, and its own.
+    /// The names of this table and of those after it.
     pub(crate) later: &'a [String],
-    /// Definitions, of models for instance.
+    /// Definitions, for instance of models.
     pub(crate) library: &'a dyn Library,
 }
 
 impl Scope<'_> {
-    /// Returns the columns of an earlier table; `None` if it is in error itself.
+    /// Returns the columns of an earlier table; `None` if that table has errors.
     ///
     /// # Errors
-    /// If there is no such table, or it comes later.
+    /// If no such table exists, or it comes later.
     pub(crate) fn table(
         &self,
         settings: &Settings<'_>,
@@ -301,33 +301,33 @@ pub(crate) fn items<'a>(key: &str, list: &'a [String]) -> Vec<(Vec<Step>, &'a st
         .collect()
 }
 
-/// What an operator may see while it makes a table.
+/// What an operator can access while it makes a table.
 pub(crate) struct Context<'a> {
     pub(crate) loads: &'a [Load<'a>],
-    /// The stages whose programs left tables.
+    /// The stages whose programs wrote tables.
     pub(crate) programs: &'a [Load<'a>],
     pub(crate) surroundings: &'a Surroundings<'a>,
     pub(crate) tables: &'a BTreeMap<String, Frame>,
     pub(crate) seed: u64,
     pub(crate) control: &'a Control,
-    /// Where the files of published tables lie; `None` where tables are simulated.
+    /// The location of the files of published tables; `None` where tables are simulated.
     pub(crate) files: Option<Files<'a>>,
-    /// The name of the table that is made.
+    /// The name of the table in the making.
     pub(crate) making: &'a str,
-    /// What the cell shares with the rest of the study, the A/A arm of the design among it.
+    /// What the cell shares with the rest of the study, including the A/A arm of the design.
     pub(crate) shares: &'a Shares,
 }
 
 impl Context<'_> {
-    /// Whether a label is that of the design's A/A arm, which is a check and no contender.
+    /// Whether a label is that of the design's A/A arm, which is a check and not a contender.
     pub(crate) fn is_arm(&self, axis: &str, label: &Scalar) -> bool {
         self.shares.is_arm(axis, label)
     }
 
-    /// Returns the bytes of a file that planning found, by its digest.
+    /// Returns the bytes of a file that planning found, by digest.
     ///
     /// # Errors
-    /// If it is gone or has changed.
+    /// If it is missing or has changed.
     pub(crate) fn file(&self, digest: &str) -> Result<Vec<u8>, Failure> {
         let files = self
             .files
@@ -338,7 +338,7 @@ impl Context<'_> {
     /// Returns an earlier table.
     ///
     /// # Errors
-    /// If there is none of this name (planning has checked it).
+    /// If no table has this name (planning has checked it).
     pub(crate) fn table(&self, name: &str) -> Result<&Frame, Failure> {
         self.tables
             .get(name)
@@ -348,7 +348,7 @@ impl Context<'_> {
     /// Returns the named load input, or the only one.
     ///
     /// # Errors
-    /// If there is none of this name, or several and no name.
+    /// If no load has this name, or if there are several and no name is given.
     pub(crate) fn load(&self, name: Option<&str>) -> Result<&Load<'_>, Failure> {
         let load = self.named(name)?;
         if load.cells.is_empty() && load.missing.iter().any(|m| m.absence == Absence::Aggregate) {

@@ -1,8 +1,8 @@
-//! What the benches of this crate and of `verify` measure by.
+//! Measurements shared by the benches of this crate and of `verify`.
 
 use pipeline::Json;
 
-/// No definitions: the benches name none.
+/// An empty library: the benches refer to no definitions.
 pub(crate) struct NoLibrary;
 
 impl pipeline::Library for NoLibrary {
@@ -14,10 +14,10 @@ impl pipeline::Library for NoLibrary {
     }
 }
 
-/// CPU time of the process so far, user and system, in steps of 10 ms.
+/// CPU time of the process so far, user plus system, in steps of 10 ms.
 pub(crate) fn cpu_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/self/stat").expect("/proc is there");
-    // The name, in parentheses, may hold anything; the third field follows it.
+    // The name, in parentheses, may contain anything; the third field follows it.
     let rest = text.rsplit(')').next().expect("a stat line");
     let ticks: u64 = rest
         .split_whitespace()
@@ -28,7 +28,7 @@ pub(crate) fn cpu_seconds() -> f64 {
     ticks as f64 / 100.0
 }
 
-/// The largest resident set of the process so far, MiB.
+/// The peak resident set of the process so far, in MiB.
 pub(crate) fn peak_mib() -> f64 {
     let text = std::fs::read_to_string("/proc/self/status").expect("/proc is there");
     let line = text

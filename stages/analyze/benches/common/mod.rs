@@ -1,4 +1,4 @@
-//! What the benches of this crate share.
+//! Shared code of this crate's benches.
 
 mod measure;
 

@@ -27,14 +27,14 @@ const PLAIN: Design = Design {
     },
 };
 
-/// Where one side alone has a long tail to one end.
+/// The rates where one side alone has a long tail in one direction.
 const SKEWED: Stated = Stated {
     different: 0.12,
     at_margin: 0.18,
     coverage: 0.87,
 };
 
-/// Where launches of one side alone fall into two states.
+/// The rates where the launches of one side alone fall into two states.
 const STATES: Stated = Stated {
     different: 0.33,
     at_margin: 0.34,
@@ -105,7 +105,7 @@ pub fn designs() -> Vec<Design> {
             d.lost = Lost::SlowOfFirst(0.0);
             d.questions = ALL;
         }),
-        // What a test of means cannot hold: the launches of one side alone lie far more to one end than to the other.
+        // A test of means does not keep its level here: the launches of one side alone are strongly skewed.
         with("a long tail on one side alone, 3 blocks", &|d| {
             (d.blocks, d.launch) = (3, Launch::FirstSkewed(0.05, 0.01));
             d.stated = SKEWED;

@@ -1,4 +1,4 @@
-//! Made-up studies of equal systems, as their design says.
+//! Synthetic studies of equal systems, drawn as their design says.
 
 use artifacts::Scalar;
 use pipeline::CellStatus;
@@ -6,13 +6,13 @@ use pipeline::CellStatus;
 use super::{Design, Launch, Lost, Metric};
 use crate::frame::{Absence, Frame, Level, Missing, Row, Spec};
 
-/// What a value is without noise.
+/// The value of a cell without noise.
 pub(super) const BASE: f64 = 100.0;
 
-/// The standard deviation of the logarithm of a request.
+/// The standard deviation of the logarithm of a request's value.
 const REQUEST: f64 = 0.5;
 
-/// Random numbers that follow from a seed alone: SplitMix64 (Steele, Lea & Flood 2014).
+/// Random numbers from a seed: SplitMix64 (Steele, Lea & Flood 2014).
 #[derive(Debug)]
 pub(crate) struct Noise(pub(crate) u64);
 
@@ -50,9 +50,9 @@ impl Noise {
 }
 
 impl Design {
-    /// Draws one study, in which the first side is larger by a share.
+    /// Draws one study in which the first side is larger by a share.
     pub(super) fn drawn(&self, number: u64, effect: f64) -> Frame {
-        // Far apart, so that studies share no numbers.
+        // The seeds lie far apart, so that studies share no numbers.
         let mut noise = Noise((number + 1).wrapping_mul(0xd134_2543_de82_ef95));
         let launches = self.launches(&mut noise);
         let (mut rows, mut missing) = (Vec::new(), Vec::new());
@@ -98,7 +98,7 @@ impl Design {
         frame.settle().expect("no key is there twice")
     }
 
-    /// The column that is compared.
+    /// The name of the compared column.
     pub(super) fn column(&self) -> String {
         match self.metric {
             Metric::Quantile(p, _) => format!("m_p{:.0}", 100.0 * p),
@@ -106,7 +106,7 @@ impl Design {
         }
     }
 
-    /// How many values a quantile is of.
+    /// The number of values behind a quantile.
     fn counted(&self, system: usize) -> Scalar {
         match self.metric {
             Metric::Quantile(_, of) => Scalar::Int(of[usize::from(system > 0)] as i64),
@@ -124,8 +124,8 @@ impl Design {
         host.map_or(0, |host| host as i64 + 1)
     }
 
-    /// What each launch does to the logarithm of its values, by block and system. Launches of a block run in random
-    /// order, and share what the block does.
+    /// The offset of each launch to the logarithm of its values, by block and system. The launches of a block run in
+    /// random order and share the block's offset.
     fn launches(&self, noise: &mut Noise) -> Vec<Vec<f64>> {
         let (mut state, mut time): (Option<f64>, f64) = (None, 0.0);
         let mut suits: Vec<Vec<f64>> = Vec::new();
@@ -177,7 +177,7 @@ impl Design {
             }
             blocks.push(launches);
         }
-        // What suits a host, on each side.
+        // How well each host suits each side.
         if !self.hosts.is_empty() {
             for _ in self.hosts {
                 suits.push((0..self.systems).map(|_| 0.05 * noise.normal()).collect());

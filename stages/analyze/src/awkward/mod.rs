@@ -1,6 +1,6 @@
-//! Studies that no textbook draws, taken through the operators: how often is a verdict false, how often does an interval
-//! contain the truth, and what is found? Designs are data. Every study follows from its number, so the counts are
-//! facts. `cargo bench -p analyze --bench awkward` prints them.
+//! Awkward studies, run through the operators: how often is a verdict false, how often does an interval contain the
+//! truth, and what is detected? Designs are data. Every study follows from its number, so the counts are facts.
+//! `cargo bench -p analyze --bench awkward` prints them.
 
 mod designs;
 pub(crate) mod draw;
@@ -21,27 +21,27 @@ use crate::operators::units::Scale;
 /// How studies of equal systems are drawn.
 #[derive(Clone, Copy, Debug)]
 pub struct Design {
-    /// What it is, for people.
+    /// A description for people.
     pub name: &'static str,
-    /// Blocks, in each of which every system is launched once.
+    /// Blocks. Every system is launched once in each.
     blocks: usize,
-    /// The systems.
+    /// The number of systems.
     systems: usize,
-    /// How many levels each launch is measured at.
+    /// The number of levels at which each launch is measured.
     levels: usize,
     launch: Launch,
-    /// The standard deviation of the logarithm of a cell, within its launch.
+    /// The standard deviation of the logarithm of a cell within its launch.
     cell: f64,
     metric: Metric,
     lost: Lost,
-    /// The blocks on each host, which then is the unit; empty without hosts.
+    /// The number of blocks on each host, which is then the unit; empty without hosts.
     hosts: &'static [usize],
     scale: Scale,
-    /// The margin as a share of a value without noise.
+    /// The margin, as a share of a value without noise.
     margin: f64,
-    /// What is asked.
+    /// The questions put to the operators.
     pub questions: &'static [Question],
-    /// How often it may err.
+    /// The documented error rates.
     pub stated: Stated,
 }
 
@@ -56,75 +56,76 @@ pub struct Stated {
     pub coverage: f64,
 }
 
-/// What a launch does to the logarithm of all its values.
+/// The offset of a launch to the logarithm of all its values.
 #[derive(Clone, Copy, Debug)]
 enum Launch {
-    /// A normal part of this standard deviation.
+    /// Normal, with this standard deviation.
     Normal(f64),
-    /// The same, of each side.
+    /// Normal, with a standard deviation for each side.
     Unlike(f64, f64),
-    /// Student's t with three degrees of freedom, times this.
+    /// Student's t with three degrees of freedom, times this factor.
     HeavyTails(f64),
-    /// A second state of the machine, which comes with this chance, is this much slower, and varies by the third.
+    /// A second state of the machine: its probability, how much slower it is, and the standard deviation.
     TwoStates(f64, f64, f64),
-    /// A first-order autoregression over the launches in the order of time: correlation, and standard deviation.
+    /// A first-order autoregression over the launches in time order: correlation and standard deviation.
     Neighbours(f64, f64),
-    /// Each launch is slower than the one before by this share, and varies by the second.
+    /// Each launch is slower than the one before by the first share, and varies by the second.
     Drift(f64, f64),
-    /// As fast as can be, or slower by an exponential time of this mean.
+    /// At full speed, or slower by an exponential time of this mean.
     Skewed(f64),
-    /// The same of the first side alone, about the mean of the others, which vary normally by the second.
+    /// As `Skewed` for the first side alone, centred on the mean of the others, which vary normally by the second.
     FirstSkewed(f64, f64),
-    /// Two states of the first side alone, about the mean of the others: chance, distance, and what all vary by.
+    /// Two states of the first side alone, centred on the mean of the others: probability, distance, and the standard
+    /// deviation of all launches.
     FirstInStates(f64, f64, f64),
 }
 
-/// What is read of a cell.
+/// The metric of a cell.
 #[derive(Clone, Copy, Debug)]
 enum Metric {
     /// A positive value.
     Value,
-    /// The same, rounded to a multiple of this.
+    /// A positive value, rounded to a multiple of this.
     Rounded(f64),
-    /// A count of rare events of this mean: mostly 0.
+    /// A count of rare events with this mean: mostly 0.
     Count(f64),
-    /// The share of ok requests: the number of requests, and the probability that one is ok.
+    /// The share of ok requests: the number of requests, and the probability that a request is ok.
     Share(usize, f64),
-    /// The quantile (type 7) of so many lognormal requests on each side.
+    /// A quantile (type 7): its probability, and the number of lognormal requests on each side.
     Quantile(f64, [usize; 2]),
 }
 
-/// What was not measured.
+/// The cells that were not measured.
 #[derive(Clone, Copy, Debug)]
 enum Lost {
     Nothing,
-    /// So many launches of the first side.
+    /// This many launches of the first side.
     LaunchesOfFirst(usize),
-    /// The cells of either side that are slower than typical by this share: they failed because they were slow.
+    /// The cells of either side that are slower than typical by this share, as if slowness made them fail.
     Slow(f64),
-    /// The same on the first side only.
+    /// As `Slow`, for the first side only.
     SlowOfFirst(f64),
-    /// The highest level of the first side in the last so many blocks.
+    /// The first side at the highest level, in this many of the last blocks.
     TopOfFirst(usize),
 }
 
-/// What is asked of a study.
+/// The question put to a study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
     /// Do the sides differ, paired within blocks?
     Paired,
-    /// The same at each level.
+    /// The same question at each level.
     PairedByLevel,
     /// Do they differ, as independent launches?
     Unpaired,
-    /// Which contenders are told apart?
+    /// Which contenders can be told apart?
     Ranking,
-    /// Where on the ladder does the winner change?
+    /// At which level does the winner change?
     Crossover,
 }
 
 impl Question {
-    /// Names it for people.
+    /// Returns a name for people.
     pub fn words(self) -> &'static str {
         match self {
             Self::Paired => "paired",
@@ -135,30 +136,30 @@ impl Question {
         }
     }
 
-    /// Whether it has an interval and a margin.
+    /// Whether the answer has an interval and a margin.
     pub fn has_margin(self) -> bool {
         matches!(self, Self::Paired | Self::Unpaired)
     }
 }
 
-/// What was said of studies with one true effect.
+/// The findings in studies with one true effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Studies.
+    /// The number of studies.
     pub studies: u64,
-    /// Those in which something was called *different*: of equal systems, falsely.
+    /// Studies that found something *different*; for equal systems, falsely.
     pub different: u64,
-    /// Those with an interval, and those whose interval contains the true effect.
+    /// Studies with an interval.
     pub intervals: u64,
-    /// See `intervals`.
+    /// Studies whose interval contains the true effect.
     pub covered: u64,
-    /// Those called *equivalent* within the margin.
+    /// Studies called *equivalent* within the margin.
     pub equivalent: u64,
-    /// Those in which the first side was called *not higher* by more than the margin.
+    /// Studies whose first side was called *not higher* by more than the margin.
     pub not_higher: u64,
-    /// Those in which it was called *not lower* by more than the margin.
+    /// Studies whose first side was called *not lower* by more than the margin.
     pub not_lower: u64,
-    /// Those in which nothing could be decided.
+    /// Studies in which nothing could be decided.
     pub undecidable: u64,
 }
 
@@ -177,13 +178,13 @@ impl Counted {
     }
 }
 
-/// Counts what is said of so many studies in which the first side is larger by a share. Without a margin every effect
-/// counts.
+/// Counts the findings of a number of studies in which the first side is larger by a share. No margin is declared, so
+/// every effect counts.
 pub fn count(design: &Design, question: Question, effect: f64, studies: u64) -> Counted {
     counted(design, (question, false), effect, studies)
 }
 
-/// Counts the same with the margin of the design declared.
+/// Does the same with the margin of the design declared.
 pub fn count_with_margin(
     design: &Design,
     question: Question,
@@ -206,7 +207,7 @@ fn counted(
             given.remove("margin");
         }
         let tables = [("made", operator, parameters)];
-        // A study that lost a whole side is refused as a whole.
+        // A study that lost a whole side is rejected entirely.
         let Ok(mut tables) = made(&tables, frame, &Json::Null) else {
             return Counted {
                 studies: 1,
@@ -224,7 +225,7 @@ fn counted(
 }
 
 impl Design {
-    /// The effects at the lower and the upper end of the margin, as shares; none where a value cannot be so large.
+    /// The effects at the lower and the upper end of the margin, as shares; `None` where a value cannot be so large.
     pub fn ends(&self) -> [Option<f64>; 2] {
         let low = match self.scale {
             Scale::Ratio => 1.0 / (1.0 + self.margin) - 1.0,
@@ -234,7 +235,7 @@ impl Design {
         [Some(low), (!bounded).then_some(self.margin)]
     }
 
-    /// What is asked of the operators.
+    /// Returns the operator that answers a question, and its parameters.
     fn asked(&self, question: Question) -> (&'static str, Json) {
         let pair = json!({"axis": "system", "a": "s1", "b": "s2"});
         let (scale, metric) = (self.scale.word(), self.column());
@@ -281,7 +282,7 @@ impl Design {
         (operator, parameters)
     }
 
-    /// What a cell has without noise.
+    /// The value of a cell without noise.
     fn centre(&self) -> f64 {
         match self.metric {
             Metric::Count(mean) => mean,
@@ -290,7 +291,7 @@ impl Design {
         }
     }
 
-    /// What a table says, given the true effect as a share.
+    /// Counts the findings of one table, given the true effect as a share.
     fn seen(&self, question: Question, table: &Frame, effect: f64) -> Counted {
         let rows = || 0..table.rows.len();
         let text = |row: usize, column: &str| table.value(row, column).map(ToString::to_string);
@@ -345,7 +346,7 @@ impl Design {
 mod tests {
     use super::*;
 
-    /// What a design states, and four standard errors.
+    /// The largest count that a stated rate allows, with four standard errors of tolerance.
     fn most(stated: f64, studies: u64) -> u64 {
         let n = studies as f64;
         (stated * n + 4.0 * (stated * (1.0 - stated) * n).sqrt()) as u64
@@ -353,7 +354,7 @@ mod tests {
 
     #[test]
     fn verdicts_of_awkward_studies_are_rarely_false() {
-        // The bench has a thousand studies of each, and looks at the margins, too.
+        // The bench draws a thousand studies of each design, and also tests the margins.
         let studies = 12;
         let mut wrong = Vec::new();
         for design in &designs() {
@@ -377,7 +378,7 @@ mod tests {
         for question in [Question::Paired, Question::Unpaired] {
             let found = count_with_margin(lost, question, 0.05, 60);
             assert_eq!(found.equivalent, 0, "{question:?}: {found:?}");
-            // The value is a time: not higher is not worse.
+            // The value is a time, so *not higher* means *not worse*.
             assert_eq!(found.not_higher, 0, "{question:?}: {found:?}");
         }
     }

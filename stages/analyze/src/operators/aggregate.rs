@@ -1,4 +1,4 @@
-//! `aggregate`: rows taken together over named axes, and over no others.
+//! `aggregate`: rows pooled over named axes, and over no others.
 
 use artifacts::Scalar;
 use pipeline::{Failure, Problem, Step};
@@ -38,19 +38,19 @@ fn confidence() -> f64 {
     LEVEL
 }
 
-/// Rows taken together: what each stands for, how many, what is missing, the values of each column.
+/// Pooled rows: what each stands for, how many, what is missing, the values of each column.
 struct Group {
     level: Level,
     n: usize,
     missing: Scalar,
     samples: Vec<Option<(Sample, Mean)>>,
-    /// What the units are, or why there is no interval.
+    /// The units of the interval, or why there is none.
     interval_of: String,
 }
 
 /// The end of the name of a quantile's column: `p50`, `p99_9`.
 fn ending(quantile: f64) -> String {
-    // Rid of the noise of binary fractions: 100 × 0.07 is 7.
+    // Removes the noise of binary fractions: 100 × 0.07 is 7.
     let percent = format!("{:.6}", quantile * 100.0);
     let percent = percent.trim_end_matches('0').trim_end_matches('.');
     format!("p{}", percent.replace('.', "_"))
@@ -204,7 +204,7 @@ impl TypedOperator for Aggregate {
                 let value = |row: usize| from.number(row, column);
                 let sample = Sample::new(members.iter().filter_map(|m| value(*m))).ok()?;
                 let mut mean = together.mean(from, members, given.confidence, value)?;
-                // Units that differ by factors have an arithmetic mean far above the geometric one.
+                // If units differ by factors, their arithmetic mean is far above the geometric one.
                 let arithmetic = sample.mean();
                 let holds = |i: &Interval| i.low <= arithmetic && arithmetic <= i.high;
                 if mean.interval.as_ref().is_ok_and(|i| !holds(i)) {

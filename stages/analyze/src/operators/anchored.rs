@@ -1,7 +1,7 @@
-//! Figures of a ladder against the same figure at its anchor, taken over units.
+//! Figures of a ladder relative to the same figure at its anchor, over units.
 //!
-//! The quotient is formed in each row first: rungs of one launch share their anchor, so that only the
-//! quotients of whole launches are independent.
+//! The quotient is formed in each row first. Rungs of one launch share their anchor, so only the quotients of whole
+//! launches are independent.
 
 use artifacts::Scalar;
 use pipeline::Failure;
@@ -12,12 +12,12 @@ use crate::frame::{Frame, Row, Spec, spans};
 use crate::operators::pairs::anchors;
 use crate::operators::units::{LEVEL, Mean, Together};
 
-/// What is asked of a table.
+/// The ladder, the anchor and the figures that a table asks for.
 pub(crate) struct Ladder<'a> {
     pub(crate) table: &'a str,
     /// The axis of N.
     pub(crate) axis: &'a str,
-    /// The value of N that is the base.
+    /// The value of N at the anchor.
     pub(crate) anchor: f64,
     pub(crate) columns: &'a [String],
     pub(crate) over: &'a [String],
@@ -27,14 +27,14 @@ pub(crate) struct Ladder<'a> {
 /// One value of the ladder.
 pub(crate) struct Rung {
     pub(crate) n: f64,
-    /// How many units are in it.
+    /// The number of units at this rung.
     pub(crate) units: usize,
     pub(crate) interval_of: String,
-    /// In the order of the columns asked for.
+    /// The figures, in the order of the requested columns.
     pub(crate) columns: Vec<Against>,
 }
 
-/// A figure and that at the anchor, each averaged; their quotient, formed row by row.
+/// A figure and its value at the anchor, each averaged, and their quotient, formed row by row.
 pub(crate) struct Against {
     pub(crate) value: Option<f64>,
     pub(crate) anchor: Option<f64>,
@@ -42,7 +42,7 @@ pub(crate) struct Against {
 }
 
 impl Rung {
-    /// Declares what the intervals are over.
+    /// Declares the column with the units of the intervals.
     pub(crate) fn counts<'a>() -> Columns<'a, Self> {
         let of = "the units that the intervals are over, or why there are none";
         Columns::new()
@@ -57,7 +57,7 @@ impl Rung {
 /// Makes a table of the rungs of a ladder.
 ///
 /// # Errors
-/// If an axis is not a key, or the ladder is taken together itself.
+/// If an axis is not a key, or if the ladder itself is among the pooled axes.
 pub(crate) fn table(
     from: &Frame,
     ladder: &Ladder<'_>,

@@ -62,7 +62,7 @@ impl std::fmt::Display for Condition {
     }
 }
 
-/// What the units say of the rule at one N.
+/// Whether the units meet the rule at one N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Holds,
@@ -73,17 +73,17 @@ enum State {
 /// One value of the ladder at which the rule is defined.
 struct Rung {
     n: f64,
-    /// Of the means.
+    /// Whether the means meet the rule.
     observed: bool,
     state: State,
 }
 
-/// Where the rule holds along one ladder.
+/// The rungs of one ladder, and where the rule holds.
 struct Ladder {
-    /// Rising.
+    /// In rising order of N.
     rungs: Vec<Rung>,
     units: usize,
-    /// Why nothing is resolved, where that is so.
+    /// The reason why nothing is resolved, if so.
     unreplicated: Option<String>,
     missing: Scalar,
 }
@@ -94,14 +94,14 @@ impl Ladder {
         self.rungs.iter().position(|r| r.observed)
     }
 
-    /// The values of N beyond the first at which it does not hold.
+    /// The values of N beyond the first at which the means do not meet the rule.
     fn back(&self) -> Option<String> {
         let beyond = self.rungs.iter().skip(self.observed()?);
         let back = beyond.filter(|r| !r.observed);
         listed(&back.map(|r| r.n.to_string()).collect::<Vec<_>>())
     }
 
-    /// The smallest N at which it may hold, and the smallest at which it surely does.
+    /// The smallest N at which the rule may hold, and the smallest at which it certainly does.
     fn range(&self) -> (Option<f64>, Option<f64>) {
         let first = |keep: fn(State) -> bool| {
             let rung = self.rungs.iter().find(|r| keep(r.state));
@@ -113,7 +113,7 @@ impl Ladder {
         )
     }
 
-    /// Whether it may hold first at one N only, or surely at none.
+    /// Whether only one N can be the first at which it holds, or certainly none can.
     fn resolved(&self) -> bool {
         let (low, high) = self.range();
         self.unreplicated.is_none() && !self.rungs.is_empty() && low == high
@@ -269,7 +269,7 @@ impl TypedOperator for Breakdown {
                 let n = rung(&first.rows[row].key[ladder], &given.ladder)?;
                 rungs.entry(Rising(n)).or_default().push(row);
             }
-            // All ends of the intervals hold together at the level.
+            // The level applies to all ends of the intervals jointly.
             let intervals = (rungs.len() * given.any.len()).max(1) as f64;
             let level = 1.0 - (1.0 - LEVEL) / intervals;
             let (mut lineage, mut judged, mut most) = (Vec::new(), Vec::new(), 0);
@@ -340,7 +340,7 @@ impl Ord for Rising {
     }
 }
 
-/// Says what the conditions come to at one N; nothing where none is defined.
+/// Evaluates the conditions at one N; `None` where none is defined.
 fn judge(n: f64, means: &[(&Condition, Mean)]) -> Option<Rung> {
     let of = |(condition, mean): &(&Condition, Mean)| {
         let (low, high) = match &mean.interval {

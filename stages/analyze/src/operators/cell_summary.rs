@@ -41,7 +41,7 @@ pub(crate) enum Printed {
 }
 
 impl Printed {
-    /// Whether so many values give a quantile that is printed.
+    /// Whether a quantile of `n` values is printed.
     pub(crate) fn prints(self, n: usize, p: f64) -> bool {
         self == Self::All || n >= least_for_quantile(p, LEVEL)
     }
@@ -50,7 +50,7 @@ impl Printed {
 /// The quantiles of a distribution.
 const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)];
 
-/// How a statistic is read from a sample.
+/// Reads a statistic from a sample.
 type Statistic = fn(&Sample) -> Option<f64>;
 
 /// The statistics of a distribution.
@@ -85,36 +85,36 @@ fn distributions() -> Vec<(&'static str, &'static str, &'static str)> {
 struct Summary {
     rows: usize,
     ok: usize,
-    /// From the first byte sent to the last answer ended, in seconds.
+    /// The time from the first byte sent to the end of the last answer, in seconds.
     window: Option<f64>,
     output: Option<i64>,
     prompt: Option<i64>,
     cached: Option<i64>,
     cached_told: usize,
-    /// Answers whose schema was checked, and those that keep it.
+    /// The number of answers whose schema was checked.
     checked: usize,
     valid: usize,
     chunks: usize,
     server_prompt_ms: Option<f64>,
     server_predicted_ms: Option<f64>,
     lag: Option<Sample>,
-    /// In the order of [`distributions`].
+    /// One entry for each of [`distributions`], in order.
     metrics: Vec<Option<Distribution>>,
     printed: Printed,
-    /// Whether requests came by a schedule, in no client's turn.
+    /// Whether requests followed a schedule instead of their clients' turns.
     open: bool,
 }
 
 /// The values of one metric.
 struct Distribution {
     sample: Sample,
-    /// In the order of [`QUANTILES`]; none where the values are not one a request.
+    /// In the order of [`QUANTILES`]; `None` where a request does not have exactly one value.
     intervals: [Option<Interval>; 4],
 }
 
 impl Distribution {
-    /// Keeps the values with the intervals of their quantiles. Requests of a schedule wait in one
-    /// queue, so that they are worth fewer independent ones.
+    /// Keeps the values with the intervals of their quantiles. Scheduled requests wait in one queue, so they count as
+    /// fewer independent values.
     fn of_requests(values: &[f64], open: bool) -> Option<Self> {
         let sample = Sample::new(values.iter().copied()).ok()?;
         let interval = |p: f64| {
@@ -129,7 +129,7 @@ impl Distribution {
         Some(Self { sample, intervals })
     }
 
-    /// Keeps values of which a request has several.
+    /// Keeps the values of a metric that has several per request.
     fn within_requests(sample: Sample) -> Self {
         Self {
             sample,
@@ -160,7 +160,7 @@ impl Summary {
         self.metrics[metric].as_ref()?.intervals[quantile]
     }
 
-    /// The quantiles left out, each with the number of values it needs.
+    /// The omitted quantiles, each with the number of values it needs.
     fn refused(&self) -> Option<String> {
         let sizes = || self.metrics.iter().flatten().map(|m| m.sample.len());
         let refused = QUANTILES.iter().filter_map(|(name, p)| {
@@ -177,7 +177,7 @@ impl Summary {
 }
 
 impl Summary {
-    /// The quantiles that are printed without an interval, each with the metrics of which that is true.
+    /// The quantiles that are printed without an interval, each with the metrics affected.
     fn withheld(&self) -> Option<String> {
         let names = distributions();
         let of = |q: usize, p: f64| {
@@ -515,7 +515,7 @@ fn summarise(cell: &CellRows, printed: Printed) -> (Summary, Vec<SourceRows>) {
     (summary, lineage)
 }
 
-/// Each gap shared out over the tokens of the later chunk, or nothing if one is unknown.
+/// Each gap divided over the tokens of the later chunk; `None` if a token count is unknown.
 pub(crate) fn per_token(ok: &[&Timing<'_>]) -> Option<Vec<f64>> {
     let mut values = Vec::new();
     for (gap, tokens) in ok.iter().flat_map(|t| t.gaps.gaps.iter()) {

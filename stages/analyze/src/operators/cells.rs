@@ -1,4 +1,4 @@
-//! Operators over load cells: a row for each cell, or for each group of cells taken together.
+//! Operators over load cells: one row for each cell, or for each group of pooled cells.
 
 use artifacts::Scalar;
 use contract::CellRows;
@@ -22,10 +22,10 @@ pub(crate) struct OfLoad {
     pub(crate) load: Option<String>,
 }
 
-/// Makes a row of each load cell that enters, in parallel, in the order of the cells.
+/// Makes a row for each load cell that enters, in parallel, in the order of the cells.
 ///
 /// # Errors
-/// Of several failures the first in order.
+/// If several cells fail, the first failure in order.
 pub(crate) fn each_cell(
     context: &Context<'_>,
     load: &Load<'_>,
@@ -35,7 +35,7 @@ pub(crate) fn each_cell(
     each_rows(context, load, specs, |at, cell| row(at, &*cell.get()?))
 }
 
-/// The same for operators that also read other tables of the cell.
+/// Does the same for operators that also read other tables of the cell.
 ///
 /// # Errors
 /// As [`each_cell`].
@@ -59,22 +59,22 @@ pub(crate) fn each_rows(
     })
 }
 
-/// Load cells whose rows are taken together.
+/// Load cells whose rows are pooled.
 pub(crate) struct Group<'a> {
-    /// The values of the axes kept.
+    /// The values of the remaining axes.
     pub(crate) key: Vec<Scalar>,
-    /// In the order of their coordinates.
+    /// The cells, in the order of their coordinates.
     pub(crate) cells: Vec<&'a Rows<'a>>,
-    /// The cells that should have been among them; null if none.
+    /// The cells that are missing from the group; null if none.
     pub(crate) missing: Scalar,
     pub(crate) level: Level,
 }
 
-/// Makes a row of each group of cells that differ only in the axes `over`, in parallel, in the order of
-/// the groups; of each cell if there are no such axes.
+/// Makes a row for each group of cells that differ only in the axes `over`, in parallel, in the order of the groups.
+/// Without such axes, makes a row for each cell.
 ///
 /// # Errors
-/// If one of `over` is not an axis; else of several failures the first in order.
+/// If one of `over` is not an axis; otherwise, the first of several failures in order.
 pub(crate) fn each_group<'a>(
     context: &Context<'_>,
     load: &'a Load<'a>,
@@ -110,7 +110,7 @@ pub(crate) fn each_group<'a>(
     Ok(Frame { rows, ..around })
 }
 
-/// Collects rows in order; of several failures the first in order is reported.
+/// Collects rows in order. If several fail, the first failure in order is reported.
 fn in_order(
     rows: impl IndexedParallelIterator<Item = Result<Row, Failure>>,
 ) -> Result<Vec<Row>, Failure> {
@@ -118,7 +118,7 @@ fn in_order(
     rows.into_iter().collect()
 }
 
-/// The axes of a load that are not taken together.
+/// The axes of a load that are not pooled.
 fn kept_axes(load: &Load<'_>, over: &[String]) -> Result<Vec<String>, Failure> {
     let known: Vec<&str> = load.axes.iter().map(String::as_str).collect();
     match over.iter().find(|axis| !known.contains(&axis.as_str())) {
@@ -147,7 +147,7 @@ fn groups<'a>(load: &'a Load<'a>, keys: &[String]) -> Vec<(Vec<Scalar>, Vec<&'a 
         .iter()
         .map(|(at, cell)| (places.iter().map(|p| at[*p].clone()).collect(), cell))
         .collect();
-    // Stable: within a group the cells stay in the order of their coordinates.
+    // The sort is stable: within a group, the cells keep the order of their coordinates.
     keyed.sort_by(|a, b| contract::compare_all(&a.0, &b.0));
     keyed
         .chunk_by(|a, b| a.0 == b.0)

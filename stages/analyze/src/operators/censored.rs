@@ -1,5 +1,4 @@
-//! `censored`: latencies of which some are only known to exceed the time at which they were
-//! given up.
+//! `censored`: latencies, some of which are only known to exceed the time at which their requests were abandoned.
 
 use artifacts::Scalar;
 use contract::{RequestStatus, Timing};
@@ -16,7 +15,7 @@ use crate::operators::distribution::{improbable, quantile_name};
 
 pub(crate) struct Censored;
 
-/// Statuses of requests that were still running when they were given up.
+/// The statuses of requests that were abandoned while still running.
 const GIVEN_UP: [RequestStatus; 3] = [
     RequestStatus::Timeout,
     RequestStatus::Hung,
@@ -86,7 +85,7 @@ fn quantiles() -> Vec<f64> {
     vec![0.5, 0.9, 0.95, 0.99]
 }
 
-/// Latencies of some cells, seen in full or not.
+/// Latencies of some cells, observed in full or only in part.
 struct Waits {
     level: Level,
     observed: Vec<f64>,
@@ -94,12 +93,12 @@ struct Waits {
     failed: usize,
     missing: Scalar,
     curve: Option<Survival>,
-    /// Both kinds together.
+    /// Both kinds in one sample.
     pooled: Option<Sample>,
 }
 
 impl Waits {
-    /// A quantile, and whether it is only a bound.
+    /// A quantile, and whether it is only a lower bound.
     fn quantile(&self, convention: Convention, p: f64) -> (Option<f64>, Option<bool>) {
         match convention {
             Convention::KaplanMeier => {
@@ -239,7 +238,7 @@ fn describe(
     Ok(columns.row(key, &waits, lineage))
 }
 
-/// The latency where it was seen in full. A first token may have come before a request hung.
+/// The latency, if it was observed in full. A first token may have come before a request hung.
 fn full(metric: Latency, t: &Timing<'_>) -> Option<f64> {
     let counts =
         t.request.is_ok() || (metric == Latency::TtftMs && GIVEN_UP.contains(&t.request.status));
@@ -248,7 +247,7 @@ fn full(metric: Latency, t: &Timing<'_>) -> Option<f64> {
         .and_then(|m| m.of(t))
 }
 
-/// How long a request that was given up had been waited for, ms.
+/// How long the client waited for an abandoned request, in ms.
 fn waited(t: &Timing<'_>) -> Option<f64> {
     let given_up = GIVEN_UP.contains(&t.request.status);
     let (sent, done) = (t.request.sent_ns?, t.request.done_ns?);

@@ -1,4 +1,4 @@
-//! `censored-cells`: a latency over cells of which some hung or ran out of time.
+//! `censored-cells`: a latency over cells, some of which hung or ran out of time.
 
 use artifacts::Scalar;
 use pipeline::{CellStatus, Failure, Problem};
@@ -25,14 +25,14 @@ pub(crate) struct Parameters {
     limit: f64,
 }
 
-/// Cells taken together, some of which hung.
+/// Pooled cells, some of which hung.
 struct Cells {
     level: Level,
     observed: usize,
     hung: usize,
     gone: usize,
     median: Option<f64>,
-    /// Undefined without any cell.
+    /// Undefined if there is no cell.
     is_bound: Option<bool>,
     mean_at_least: Option<f64>,
     censored: Scalar,
@@ -120,7 +120,7 @@ impl TypedOperator for CensoredCells {
         };
         let kept = from.key_positions(&keys, &given.from)?;
         let mut groups = from.groups(&kept);
-        // A coordinate at which every cell hung has no row, and is the one to be told of.
+        // A coordinate at which every cell hung has no row, and is the one to report.
         for missing in &from.missing {
             let place: Option<Vec<Scalar>> = keys.iter().map(|k| missing.get(k).cloned()).collect();
             if let Some(place) = place.filter(|p| !groups.iter().any(|(key, _)| key == p)) {

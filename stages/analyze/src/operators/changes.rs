@@ -1,4 +1,4 @@
-//! `changes`: what each phase did to the one before it.
+//! `changes`: how each phase changed from the one before.
 
 use contract::Better;
 use pipeline::suggest::remedy;

@@ -1,4 +1,4 @@
-//! What paired and unpaired comparisons share: settings, columns, families and verdicts.
+//! Code shared by paired and unpaired comparisons: settings, columns, families and verdicts.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ pub(crate) struct Terms {
     pub(crate) seed: Option<u64>,
 }
 
-/// Rank tests are corrected for continuity.
+/// Whether rank tests are corrected for continuity.
 pub(crate) fn corrected() -> bool {
     true
 }
@@ -110,20 +110,20 @@ pub(crate) struct Compared<T> {
     pub(crate) mean: Option<f64>,
     /// The effect of the units, or why it cannot be judged.
     pub(crate) effect: Result<UnitEffect, String>,
-    /// Whether the interval of the effect inverts the test that decides.
+    /// Whether the interval of the effect is the inverse of the deciding test.
     pub(crate) inverts: bool,
-    /// Of the test that decides.
+    /// The p value of the deciding test.
     pub(crate) p: Option<f64>,
-    /// The smallest p that the test can give to so many units, if it is one of ranks or of signs.
+    /// The smallest p value that the test can reach with this many units, if it is a test of ranks or signs.
     pub(crate) least: Option<f64>,
     pub(crate) bootstrap: Option<Interval>,
     pub(crate) missing: Scalar,
     pub(crate) lineage: Vec<SourceRows>,
-    /// What only one kind of comparison has.
+    /// The part that only one kind of comparison has.
     pub(crate) own: T,
 }
 
-/// A comparison with its place in its family: a row.
+/// A comparison with its place in its family: a row of the table.
 pub(crate) struct Judged<T> {
     pub(crate) test: Compared<T>,
     unit: Option<String>,
@@ -168,7 +168,7 @@ impl Terms {
         }
     }
 
-    /// Returns the bootstrap that is declared.
+    /// Returns the declared bootstrap.
     pub(crate) fn bootstrap(&self, seed: u64) -> Option<Bootstrap> {
         Some(Bootstrap {
             kind: match self.bootstrap? {
@@ -182,10 +182,10 @@ impl Terms {
         })
     }
 
-    /// Refuses a test that does not hold where a study looks at it after each block.
+    /// Rejects a test that does not keep its level in a study that looks at its data after each block.
     ///
     /// # Errors
-    /// If it is such a test.
+    /// If the test is one of these.
     pub(crate) fn holds(&self, operator: &str, test: &str) -> Result<(), Failure> {
         match looks::refusal(operator, test).filter(|_| !self.looks.is_once()) {
             Some(refusal) => Err(Failure::failed(refusal).hint(looks::INSTEAD)),
@@ -193,7 +193,7 @@ impl Terms {
         }
     }
 
-    /// Returns the seed, the experiment's where none is given.
+    /// Returns the seed, by default the experiment's.
     pub(crate) fn seed(&self, seed: u64) -> u64 {
         self.seed.unwrap_or(seed)
     }
@@ -330,7 +330,7 @@ impl Terms {
             })
     }
 
-    /// The columns of each end of the margin.
+    /// The columns for each end of the margin.
     fn ends<'a, T: 'a>(&self, columns: Columns<'a, Judged<T>>) -> Columns<'a, Judged<T>> {
         let scale = self.scale;
         let (a, b) = self.pair.labels();
@@ -463,7 +463,7 @@ impl Terms {
         columns
     }
 
-    /// Returns what the table asks of its family.
+    /// Returns the tests that the table puts to its family.
     pub(crate) fn question<T>(&self, tests: &[Compared<T>]) -> Question {
         let (a, b) = self.pair.labels();
         let test = |t: &Compared<T>| Hypothesis::new(t.column, t.p, (&a, &b), &t.lineage);
@@ -482,7 +482,7 @@ impl Terms {
     /// Makes the table of comparisons from decided tests.
     ///
     /// # Errors
-    /// If what was sampled beside the cells cannot be read.
+    /// If the samples taken beside the cells cannot be read.
     pub(crate) fn table<T>(
         &self,
         context: &Context<'_>,
@@ -501,7 +501,7 @@ impl Terms {
             }
             let reason = unlike.as_ref().map(Unlike::reason);
             if let Some(uneven) = uneven {
-                // Its interval would be biased, too.
+                // Its interval would also be biased.
                 test.effect = Err(uneven);
             }
             let biased = test.effect.as_ref().err().cloned();
@@ -530,8 +530,8 @@ impl Terms {
         })
     }
 
-    /// Asks for each test whether its sides were measured under the same conditions: over all cells behind
-    /// the table, where small differences show, then over its own.
+    /// Tests for each comparison whether its sides were measured under the same conditions: over all cells behind the
+    /// table, where small differences show, then over its own cells.
     fn unlike<T>(
         &self,
         context: &Context<'_>,
@@ -577,7 +577,7 @@ impl Terms {
             least: test.least,
         };
         let verdict = case.judge();
-        // What cannot be judged is not shown to be equivalent either.
+        // An effect that cannot be judged cannot be shown to be equivalent either.
         let equivalence = case
             .equivalence()
             .filter(|_| verdict.0 != Verdict::Undecidable);
@@ -595,15 +595,15 @@ impl Terms {
     }
 }
 
-/// A column of a comparison that only one kind has.
+/// Adapts a column that only one kind of comparison has.
 pub(crate) fn own<T, V: Value>(read: impl Fn(&T) -> V) -> impl Fn(&Judged<T>) -> V {
     move |judged| read(&judged.test.own)
 }
 
-/// Returns the position of an axis among keys, for a setting that names it.
+/// Returns the position, among the keys, of an axis that a setting names.
 ///
 /// # Errors
-/// If it is not there; names the nearest.
+/// If the axis is not a key; the error names the nearest.
 pub(crate) fn position(setting: &str, axis: &str, keys: &[String]) -> Result<usize, Failure> {
     keys.iter().position(|k| k == axis).ok_or_else(|| {
         Failure::failed(format!(

@@ -1,4 +1,4 @@
-//! `compat`: what another load generator would print of the same rows.
+//! `compat`: the figures that another load generator would print for the same rows.
 
 use contract::compat::{self, Bounds, Figure, Tool};
 use pipeline::{Failure, Problem};

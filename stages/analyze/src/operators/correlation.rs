@@ -1,4 +1,4 @@
-//! `correlation`: do two columns go together?
+//! `correlation`: are two columns associated?
 
 use artifacts::Scalar;
 use pipeline::{Failure, Problem, Step};
@@ -73,7 +73,7 @@ fn every() -> Vec<Coefficient> {
     ]
 }
 
-/// How two columns go together.
+/// The association of two columns.
 struct Association {
     n: usize,
     correlation: Option<statistics::Correlation>,
@@ -122,7 +122,7 @@ impl TypedOperator for Correlation {
                 (route(i, "y"), pair.y.as_str()),
             ]);
         }
-        // A name in `over` may be a key, which planning does not know.
+        // A name in `over` may be a key, which is unknown while planning.
         wanted.retain(|(_, name)| !given.over.iter().any(|axis| axis == name));
         let from = (&at("from")[..], given.from.as_str());
         draft.scope.numbers(draft.settings, from, &wanted)?;

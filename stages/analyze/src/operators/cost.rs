@@ -1,4 +1,4 @@
-//! `cost`: what a million tokens cost at a declared price.
+//! `cost`: the cost of a million tokens at a declared price.
 
 use contract::IntervalEnd;
 use pipeline::{Failure, Problem};
@@ -36,7 +36,7 @@ fn output_throughput() -> String {
     "output_throughput".to_owned()
 }
 
-/// The throughput of a row and what its devices cost an hour.
+/// The throughput of a row, and the hourly cost of its devices.
 struct Priced {
     rate: Option<f64>,
     /// The interval of the throughput, if its table has one.
@@ -50,7 +50,7 @@ impl Priced {
         self.at(self.rate?)
     }
 
-    /// Without tokens nothing was bought, and a price of them does not exist.
+    /// Without tokens nothing was bought, so there is no price per token.
     fn at(&self, rate: f64) -> Option<f64> {
         (rate > 0.0).then(|| self.per_hour * 1e6 / (rate * 3600.0))
     }
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_million_tokens_cost_what_their_share_of_an_hour_costs() {
-        // 1,000 tok/s are 3.6 million in an hour, which costs 7.20.
+        // 1,000 tok/s are 3.6 million tokens an hour, for 7.20.
         let priced = |rate| Priced {
             rate,
             interval: Ok((500.0, 2000.0)),
@@ -249,7 +249,7 @@ mod tests {
         };
         assert!((priced(Some(1000.0)).per_million().unwrap() - 2.0).abs() < 1e-12);
         assert_eq!(priced(Some(0.0)).per_million(), None);
-        // Half the tokens cost twice as much.
+        // Half the tokens cost twice as much each.
         let (low, high) = priced(None).interval.unwrap();
         assert_eq!(priced(None).at(low), Some(4.0));
         assert_eq!(priced(None).at(high), Some(1.0));

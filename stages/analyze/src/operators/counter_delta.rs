@@ -1,4 +1,4 @@
-//! `counter-delta`: how much counters rose while a cell was measured.
+//! `counter-delta`: how much counters rose during the measurement of a cell.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,7 +52,7 @@ impl Counter {
         self.table.as_deref().unwrap_or("server_metrics")
     }
 
-    /// Returns the name of what rises, for messages.
+    /// Returns the name of the counter, for messages.
     fn words(&self) -> String {
         let named = self.metric.as_ref().or(self.column.as_ref());
         format!("`{}` of `{}`", named.map_or("", |n| n), self.table())
@@ -66,7 +66,7 @@ impl Counter {
         self.unit.clone().or(column).unwrap_or_default()
     }
 
-    /// Returns whether the labels of a series, as Prometheus writes them, are those asked for.
+    /// Returns whether the labels of a series, in Prometheus notation, match the requested ones.
     fn takes(&self, labels: &str) -> bool {
         let has = |(name, value): (&String, &String)| {
             let wanted = format!("{name}=\"{value}\"");
@@ -80,7 +80,7 @@ impl Counter {
 /// Tables with a row for each series and stamp.
 const NAMED: [&str; 2] = ["server_metrics", "server_info"];
 
-/// The columns of a table of a load cell that has stamps.
+/// The columns of a load cell's table that has stamps.
 fn shape(table: &str) -> Option<Vec<artifacts::Column>> {
     let found = contract::LOAD_TABLES.iter().find(|t| t.name == table)?;
     let columns = found.empty_columns();
@@ -88,13 +88,13 @@ fn shape(table: &str) -> Option<Vec<artifacts::Column>> {
     stamped.then_some(columns)
 }
 
-/// What one counter did in a cell.
+/// The rise of one counter in a cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Rise {
-    /// The sum over series; `None` if there are not two samples, or if series of several addresses do
+    /// The sum over the series. `None` if there are fewer than two samples, or if the series of several addresses do
     /// not cover the same time.
     delta: Option<f64>,
-    /// From the first sample used to the last, s.
+    /// The time from the first sample used to the last, in s.
     seconds: Option<f64>,
     series: usize,
     resets: usize,
@@ -251,7 +251,7 @@ impl TypedOperator for CounterDelta {
     }
 }
 
-/// Says that no cell has a counter, and which there are.
+/// Builds the failure when no cell has a counter, and lists those that exist.
 fn nowhere(counter: &Counter, load: &Load<'_>) -> Result<Failure, Failure> {
     let mut known = BTreeSet::new();
     for (_, rows) in &load.cells {
@@ -276,7 +276,7 @@ fn nowhere(counter: &Counter, load: &Load<'_>) -> Result<Failure, Failure> {
     })
 }
 
-/// Returns how much a counter rose, and the rows that say so.
+/// Returns how much a counter rose, and the rows behind it.
 fn rise(
     counter: &Counter,
     table: &Table,
@@ -284,7 +284,7 @@ fn rise(
 ) -> Result<(Rise, Vec<usize>), TableError> {
     let column = counter.column.as_deref().unwrap_or("value");
     if !table.has(column) {
-        // Tables that were imported, or made before it was sampled, have no such column.
+        // Imported tables, and older ones from before it was sampled, have no such column.
         return Ok((Rise::default(), Vec::new()));
     }
     let stamps = table.int("at_ns")?;
@@ -328,8 +328,8 @@ fn rise(
     Ok((rise, used))
 }
 
-/// Returns whether every address with one of the series was scraped over the same time: the sum over those
-/// that were is not that of all.
+/// Returns whether every address with one of the series was scraped over the same time. If not, the sum over the
+/// scraped addresses is not that of all.
 fn covered_alike(
     table: &Table,
     series: &BTreeMap<&str, Vec<(i64, f64, usize)>>,
@@ -355,7 +355,7 @@ fn covered_alike(
     Ok(ends.len() < 2)
 }
 
-/// Returns for each row the series that it belongs to; `None` if it is not asked for.
+/// Returns for each row its series; `None` if the series was not requested.
 fn series(counter: &Counter, table: &Table) -> Result<Vec<Option<String>>, TableError> {
     if let Some(metric) = &counter.metric {
         let names = table.text("name")?;
@@ -370,7 +370,7 @@ fn series(counter: &Counter, table: &Table) -> Result<Vec<Option<String>>, Table
         };
         return Ok(names.iter().zip(&labels).map(of).collect());
     }
-    // What tells the series of such tables apart.
+    // The labels that distinguish the series of such tables.
     let mut series = vec![String::new(); table.rows()];
     for name in ["gpu", "pid", "slot", "source", "member"]
         .iter()
@@ -425,7 +425,7 @@ mod tests {
         .unwrap();
         let window = (s + s / 2, 4 * s + s / 2);
         let (both, used) = rise(&counter(&[]), &table, window).unwrap();
-        // 10 → 30 → reset to 4 → 9, and 100 → 107.
+        // The counters go 10 → 30 → reset to 4 → 9, and 100 → 107.
         assert_eq!(both.delta, Some(20.0 + 4.0 + 5.0 + 7.0));
         assert_eq!((both.series, both.resets, both.seconds), (2, 1, Some(4.0)));
         assert_eq!(used, [1, 3, 5, 7, 2, 6]);
@@ -451,7 +451,7 @@ mod tests {
         let all = |rows: &[_]| rise(&counter(&[]), &table(rows), (1, 15)).unwrap().0;
         rows.extend([(20, a, 6.0), (20, b, 11.0)]);
         assert_eq!(all(&rows).delta, Some(11.0));
-        // A series that begins late is at an address that was scraped all the time.
+        // A series begins late at an address that was scraped the whole time.
         rows.push((20, "member=\"replica-0\",kind=\"new\"", 3.0));
         assert_eq!(all(&rows).delta, Some(11.0));
         rows.retain(|(at, labels, _)| !(*at == 20 && labels.contains("replica-1")));

@@ -1,4 +1,4 @@
-//! `crossover`: the first value on a ladder at which another side is shown to be better.
+//! `crossover`: the first value on a ladder at which a different side is shown to be better.
 
 use artifacts::Scalar;
 use contract::{Better, IntervalEnd, Verdict};
@@ -69,29 +69,29 @@ struct Rung {
     n: f64,
     effect: Result<UnitEffect, String>,
     mean: Option<f64>,
-    /// The rows that it rests on.
+    /// The source rows behind it.
     used: Vec<SourceRows>,
     adjusted: Adjusted,
 }
 
-/// How the column `resolution` begins if no winner can be shown; the reason follows.
+/// The beginning of the column `resolution` if no winner can be shown; the reason follows.
 const UNDECIDABLE: &str = "undecidable: ";
 
-/// Returns why a resolution is undecidable, for one that is.
+/// Returns the reason if a resolution is undecidable.
 pub(crate) fn why_undecidable(resolution: &str) -> Option<&str> {
     resolution.strip_prefix(UNDECIDABLE)
 }
 
-/// Who is better along one ladder.
+/// The better side at each rung of one ladder.
 struct Course {
     rungs: Vec<Rung>,
-    /// Those with a winner, and who it is.
+    /// The rungs with a winner, and the winner's name.
     won: Vec<(usize, String)>,
     /// The position in `won` of the first change.
     change: Option<usize>,
     observed: Option<f64>,
     missing: Scalar,
-    /// Why no winner can be shown.
+    /// The reason why no winner can be shown.
     undecidable: Option<String>,
     scale: Scale,
     looks: Looks,
@@ -302,7 +302,7 @@ impl TypedOperator for Crossover {
     }
 }
 
-/// What stands around the ladders.
+/// The units, keys and missing cells common to all ladders.
 struct Around {
     units: Units,
     keys: Vec<String>,
@@ -364,7 +364,7 @@ fn table(
     Ok(Frame { rows, ..around })
 }
 
-/// The effect of the units at one value of the ladder.
+/// The effect over units at one value of the ladder.
 fn tested(given: &Parameters, n: f64, pairs: &[&Pair], (units, at): (&Units, &[usize])) -> Rung {
     let scale = given.scale;
     let effects = pairs.iter().filter_map(|pair| {
@@ -403,7 +403,7 @@ fn tested(given: &Parameters, n: f64, pairs: &[&Pair], (units, at): (&Units, &[u
     }
 }
 
-/// The spread that rounding alone gives to the effect of a unit, over which pairs are averaged.
+/// The spread that rounding alone gives to the effect of a unit. A unit's pairs are averaged.
 fn rounding(scale: Scale, pairs: &[&Pair], units: usize) -> f64 {
     let values = pairs.iter().filter_map(|pair| pair.a[0].zip(pair.b[0]));
     let values: Vec<(f64, f64)> = values.collect();

@@ -49,7 +49,7 @@ impl Parameters {
     /// Returns the unit axes.
     ///
     /// # Errors
-    /// If a declared one is not among `over`.
+    /// If a declared unit axis is not among `over`.
     fn units(&self) -> Result<Vec<String>, Failure> {
         let Some(declared) = &self.unit else {
             let blocks = self.over.iter().filter(|axis| *axis == BLOCK);
@@ -65,7 +65,7 @@ impl Parameters {
     }
 }
 
-/// Why cells that are pooled without units have no interval.
+/// The reason why cells pooled without units have no interval.
 const NO_UNITS: &str =
     "no replication of launches: `over` has no `block`, and no `unit` is declared";
 
@@ -88,13 +88,13 @@ fn meaning(name: &str) -> Option<(&'static str, &'static str)> {
 
 /// Returns "p99_9" for 0.999.
 pub(crate) fn quantile_name(p: f64) -> String {
-    // Through text: 0.999 · 100 is not 99.9 in binary.
+    // Goes through text, because 0.999 · 100 is not 99.9 in binary.
     let percent = format!("{:.6}", p * 100.0);
     let short = percent.trim_end_matches('0').trim_end_matches('.');
     format!("p{}", short.replace('.', "_"))
 }
 
-/// Returns what is wrong with the parameter `quantiles`.
+/// Reports what is wrong with the parameter `quantiles`.
 pub(crate) fn improbable(settings: &Settings<'_>, quantiles: &[f64]) -> Vec<Problem> {
     let wrong = quantiles
         .iter()
@@ -110,14 +110,14 @@ pub(crate) fn improbable(settings: &Settings<'_>, quantiles: &[f64]) -> Vec<Prob
     wrong.map(problem).collect()
 }
 
-/// Cells taken together.
+/// Pooled cells.
 struct Described {
     level: Level,
     cells: usize,
     ok: usize,
     per_chunk: Option<f64>,
     missing: Scalar,
-    /// In the order of the metrics; none where one is undefined.
+    /// In the order of the metrics; `None` where one is undefined.
     metrics: Vec<Option<Spread>>,
 }
 
@@ -218,14 +218,15 @@ struct Spread {
     min: f64,
     /// In the order of the probabilities.
     quantiles: Vec<Option<f64>>,
-    /// Over units, in the same order.
+    /// The intervals over units, in the same order.
     intervals: Vec<Result<Interval, String>>,
     max: f64,
     p99: Option<f64>,
 }
 
 impl Spread {
-    /// Takes the values of each unit; all values as one where there are no units, which `none` then says.
+    /// Takes the values of each unit. Without units, pools all values; `none` then gives the reason for the missing
+    /// interval.
     fn new(
         mut units: Vec<Vec<f64>>,
         quantiles: &[f64],
@@ -315,18 +316,18 @@ impl TypedOperator for Distribution {
     }
 }
 
-/// What the cells of one unit come to: counts, the values of each metric, the rows behind them.
+/// The data of one unit's cells: counts, the values of each metric, the rows behind them.
 struct Values {
     ok: usize,
     chunks: usize,
-    /// The output tokens of all requests; `None` if those of one are unknown.
+    /// The output tokens of all requests; `None` if the count of any one is unknown.
     tokens: Option<i64>,
-    /// One list for each metric; `None` where it is undefined as a whole.
+    /// One list per metric; `None` where the metric is undefined for the whole unit.
     metrics: Vec<Option<Vec<f64>>>,
     lineage: Vec<SourceRows>,
 }
 
-/// Reads the values from whole rows, chunks among them.
+/// Reads the values from complete rows, including chunks.
 fn wide(given: &Parameters, cells: &[&Rows<'_>]) -> Result<Values, Failure> {
     let cells = cells
         .iter()
@@ -375,8 +376,8 @@ fn wide(given: &Parameters, cells: &[&Rows<'_>]) -> Result<Values, Failure> {
     })
 }
 
-/// Reads the values from the columns they need, if all cells allow it: one cell after the other,
-/// no row is ever whole. Without chunks there are no gaps, and no tokens per chunk.
+/// Reads the values from only the columns they need, if all cells allow it. Goes cell by cell, and never holds a
+/// complete row. Without chunks there are no gaps and no tokens per chunk.
 fn narrow(given: &Parameters, cells: &[&Rows<'_>]) -> Result<Option<Values>, Failure> {
     let wanted: Vec<Option<&Metric>> = given
         .metrics
@@ -399,7 +400,7 @@ fn narrow(given: &Parameters, cells: &[&Rows<'_>]) -> Result<Option<Values>, Fai
         let lists = values.metrics.iter_mut().flatten().zip(&wanted);
         let lists = lists.filter_map(|(list, metric)| metric.map(|_| list));
         for (list, read) in lists.zip(cell.values) {
-            // The first is taken as it is: mostly a group is one cell.
+            // The first list is taken as it is, since most groups are a single cell.
             if list.is_empty() {
                 *list = read;
             } else {
@@ -415,7 +416,7 @@ fn narrow(given: &Parameters, cells: &[&Rows<'_>]) -> Result<Option<Values>, Fai
     Ok(Some(values))
 }
 
-/// Returns the cells of each unit, units in order; all cells together if there are no units.
+/// Returns the cells of each unit, in order of the units; all cells together without units.
 fn by_unit<'a>(cells: &[&'a Rows<'a>], units: &[String]) -> Vec<Vec<&'a Rows<'a>>> {
     let mut all: BTreeMap<Vec<String>, Vec<&Rows<'_>>> = BTreeMap::new();
     for cell in cells {

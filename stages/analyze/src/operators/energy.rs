@@ -25,11 +25,11 @@ pub(crate) struct Parameters {
     gpus: Vec<i64>,
 }
 
-/// What one cell took.
+/// The energy used by one cell.
 struct Taken {
-    /// In joules, or why it is unknown.
+    /// In joules, or the reason why it is unknown.
     energy: Result<f64, String>,
-    /// What told it.
+    /// The source of the figure.
     source: Option<&'static str>,
     seconds: Option<f64>,
     tokens: Option<i64>,
@@ -218,12 +218,11 @@ fn of_cell(
     Ok(row)
 }
 
-/// Samples further apart than so many intervals leave a gap.
+/// Samples further apart than this many intervals leave a gap.
 const GAP: f64 = 5.0;
 
-/// Returns by how much a counter (J, at stamps in ns) rose from one stamp to another; `None` if it
-/// was not read before the first or after the last, or was set back meanwhile. Between two readings
-/// it is interpolated.
+/// Returns how much a counter (J, at stamps in ns) rose from one stamp to another, interpolated between readings.
+/// `None` if it was not read before the first stamp or after the last, or was reset in between.
 fn rise(counts: &[(i64, f64)], from: i64, to: i64) -> Option<f64> {
     let mut counts = counts.to_vec();
     counts.sort_by_key(|(at, _)| *at);
@@ -244,7 +243,7 @@ fn rise(counts: &[(i64, f64)], from: i64, to: i64) -> Option<f64> {
 /// Returns the integral of power (W, at stamps in ns) from one stamp to another, J.
 ///
 /// # Errors
-/// If there are no samples, or none for more than five intervals.
+/// If there are no samples, or a gap of more than five intervals.
 fn integral(
     points: &[(i64, f64)],
     from: i64,
@@ -256,7 +255,7 @@ fn integral(
     let (Some(first), Some(last)) = (points.first().copied(), points.last().copied()) else {
         return Err("no power was read".to_owned());
     };
-    // Beyond the first and last sample the power is held.
+    // Outside the first and last sample, the nearest power is held.
     points.insert(0, (first.0.min(from), first.1));
     points.push((last.0.max(to), last.1));
     let longest = interval_ms.map_or(f64::INFINITY, |ms| GAP * ms * 1e6);
@@ -291,9 +290,9 @@ mod tests {
         // (150 + 200) / 2 · 1 + 200 · 1 = 375 J.
         let points = [(0, 100.0), (2 * S, 200.0), (4 * S, 200.0)];
         assert_eq!(integral(&points, S, 3 * S, Some(2000.0)), Ok(375.0));
-        // Constant power needs one sample, held to both ends.
+        // Constant power needs one sample, held at both ends.
         assert_eq!(integral(&[(S, 50.0)], 0, 2 * S, Some(1000.0)), Ok(100.0));
-        // Outside the window nothing counts.
+        // Samples outside the window do not count.
         assert_eq!(integral(&points, 3 * S, 4 * S, None), Ok(200.0));
     }
 
@@ -302,10 +301,10 @@ mod tests {
         let counts = [(0, 1000.0), (S, 1100.0), (2 * S, 1400.0)];
         assert_eq!(rise(&counts, S / 2, 2 * S), Some(350.0));
         assert_eq!(rise(&counts, 0, S), Some(100.0));
-        // Not read after the end, or before the beginning.
+        // Not read after the end, or not before the beginning.
         assert_eq!(rise(&counts, 0, 3 * S), None);
         assert_eq!(rise(&counts[1..], 0, 2 * S), None);
-        // A driver that was loaded again counts from zero.
+        // A reloaded driver counts from zero.
         assert_eq!(
             rise(&[(0, 1000.0), (S, 10.0), (2 * S, 20.0)], 0, 2 * S),
             None

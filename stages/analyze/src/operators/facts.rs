@@ -1,4 +1,4 @@
-//! `facts`: what definitions and labels say, as columns that other tables can be joined with.
+//! `facts`: the contents of definitions and labels, as columns to join other tables with.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ pub(crate) struct Parameters {
     rows: Vec<(Json, Vec<Json>)>,
 }
 
-/// Returns the value that dots lead to.
+/// Returns the value at a dotted path.
 fn field<'a>(value: &'a Json, path: &str) -> Option<&'a Json> {
     path.split('.').try_fold(value, |value, key| value.get(key))
 }
@@ -68,7 +68,7 @@ fn label(value: &Scalar) -> Json {
     }
 }
 
-/// Returns the type of the column at a position: text where values differ in type.
+/// Returns the type of the column at a position: text where the values differ in type.
 fn kind(rows: &[(Json, Vec<Json>)], position: usize) -> Type {
     let values = || {
         rows.iter()
@@ -122,7 +122,7 @@ fn columns(given: &Parameters) -> Columns<'_, Vec<Json>> {
 }
 
 impl Parameters {
-    /// Returns what a label's fields are read from.
+    /// Returns the object that holds a label's fields.
     fn source(&self, label: &Scalar, fields: &Json, draft: &Draft<'_>) -> Result<Json, Problem> {
         let Some(collection) = &self.collection else {
             return Ok(fields.clone());
@@ -132,7 +132,7 @@ impl Parameters {
             None => Some(label.clone()),
         };
         let Some(name) = name.filter(|name| *name != Scalar::Null) else {
-            // A label without the field has no definition, and so no facts.
+            // A label without the field has no definition, and therefore no facts.
             return Ok(Json::Null);
         };
         let name = name.to_string();

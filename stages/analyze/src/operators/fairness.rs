@@ -1,4 +1,4 @@
-//! What makes a comparison unfair whatever its interval: one side lost cells, or its quantiles are of fewer values.
+//! Makes comparisons unfair regardless of their interval: one side lost cells, or its quantiles rest on fewer values.
 
 use artifacts::Scalar;
 use contract::{Better, Verdict};
@@ -8,22 +8,22 @@ use crate::operators::comparison::{Compared, Judged, Terms};
 use crate::operators::uneven::Quantiles;
 use crate::operators::verdict::Ends;
 
-/// By how much the shares of cells that two sides lost may differ before nothing is said for the side that lost more. If it
-/// lost its slowest cells, *not worse* is false at the margin in up to 7 % of studies below this, and in 19 % at a half. A single lost
-/// cell of ten or more does not matter.
+/// How far the shares of lost cells may differ between two sides before nothing is stated in favour of the side that
+/// lost more. If that side lost its slowest cells, *not worse* at the margin is false in up to 7 % of studies below
+/// this value, and in 19 % if half are lost. A single lost cell of ten or more does not matter.
 const MATTERS: f64 = 0.1;
 
 /// The cells of two sides that gave no result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Losses {
-    /// How many each side lost.
+    /// The number of cells that each side lost.
     lost: [usize; 2],
-    /// By how much the second side's share exceeds the first's.
+    /// The second side's share of lost cells minus the first's.
     apart: f64,
 }
 
 impl Losses {
-    /// Counts the cells of two sides of an axis that a table lacks, where the given keys have the given values.
+    /// Counts the cells of two sides of an axis that a table lacks at the given values of the given keys.
     pub(crate) fn of(
         from: &Frame,
         (axis, sides): (&str, [&str; 2]),
@@ -55,7 +55,7 @@ impl Losses {
         }
     }
 
-    /// Returns the side that lost so many more of its cells that the rest flatters it, if they were slow.
+    /// Returns the side that lost so many more cells that the remaining ones flatter it, if the lost cells were slow.
     pub(crate) fn flattered(self) -> Option<usize> {
         match self.apart {
             apart if apart > MATTERS => Some(1),
@@ -64,7 +64,7 @@ impl Losses {
         }
     }
 
-    /// Says what was lost; nothing where both sides lost as many.
+    /// Describes the losses; `None` where both sides lost equally many.
     pub(crate) fn words(self, [a, b]: [&str; 2]) -> Option<String> {
         let [of_a, of_b] = self.lost;
         (of_a != of_b).then(|| {
@@ -77,8 +77,8 @@ impl Losses {
 }
 
 impl Terms {
-    /// Adds to a verdict that one side lost more cells than the other: what is left may be no fair sample of it. Where it lost
-    /// many more, nothing is said in its favour.
+    /// Adds to a verdict that one side lost more cells than the other, since its remaining cells may not be a fair
+    /// sample. If it lost many more, nothing is stated in its favour.
     pub(super) fn with_losses<T>(&self, from: &Frame, judged: &mut Judged<T>) {
         let (a, b) = self.pair.labels();
         let place = (self.by.as_slice(), judged.test.stratum.as_slice());
@@ -94,7 +94,7 @@ impl Terms {
             let unit = from.spec(name).and_then(|spec| spec.unit.as_deref());
             let mean = judged.test.mean.unwrap_or(0.0);
             let favours = |a_is_better: bool| usize::from(!a_is_better) == flattered;
-            // Where neither way is known to be better, anything may be in its favour.
+            // If neither direction is known to be better, any result may favour the side.
             let higher_favours = Better::of(name, unit).map(|better| better == Better::Higher);
             let flatters = |a_is_higher: bool| match higher_favours {
                 Some(higher) => favours(a_is_higher == higher),
@@ -118,7 +118,7 @@ impl Terms {
         judged.verdict.1 = Some(reason);
     }
 
-    /// Says why quantiles of the sides cannot be compared.
+    /// Explains why the quantiles of the sides cannot be compared.
     pub(super) fn uneven<T>(&self, from: &Frame, test: &Compared<T>) -> Option<String> {
         let quantiles = Quantiles::of(from, &self.columns[test.column], &self.pair.axis)?;
         let (a, b) = self.pair.labels();
@@ -126,7 +126,7 @@ impl Terms {
     }
 }
 
-/// Takes back what is said for the side that lost more cells. Whether a is not lower says as much as that it may be higher.
+/// Withdraws the findings that favour the side that lost more cells. "a is not lower" implies that a may be higher.
 fn without_flattery(ends: &mut Ends, flatters: impl Fn(bool) -> bool) {
     if ends.not_lower.shown.is_some_and(&flatters) {
         ends.not_lower.shown = None;

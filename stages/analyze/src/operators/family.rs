@@ -1,4 +1,4 @@
-//! Families of tests: which of them share a level, within a table and over the tables of a study.
+//! Families of tests: which tests share a level, within a table and over the tables of a study.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,18 +36,18 @@ pub(crate) struct Adjusted {
     pub(crate) family: Option<String>,
 }
 
-/// A test before it is decided. What could not be tested has no p value, and belongs to no family.
+/// A test before it is decided. A test that could not be made has no p value, and belongs to no family.
 #[derive(Clone, Debug)]
 pub(crate) struct Hypothesis {
     /// The position of its column.
     pub(crate) column: usize,
     pub(crate) p: Option<f64>,
-    /// The sides, in order of their labels.
+    /// The sides, sorted by label.
     pub(crate) sides: [String; 2],
-    /// The rows that it rests on, in order.
+    /// The rows behind it, in order.
     pub(crate) rows: Vec<usize>,
-    /// What it is a mean of, in words, if it is a test of a mean of effects that every row contributes to alike: such a
-    /// mean is 0 where it is 0 in every part.
+    /// The mean that it tests, in words, if every row contributes alike to this mean of effects. Such a mean is 0 if it
+    /// is 0 in every part.
     pub(crate) mean_of: Option<String>,
 }
 
@@ -67,7 +67,7 @@ impl Hypothesis {
         }
     }
 
-    /// Says that it is a t test of the mean effect of pairs on a scale, over units.
+    /// Marks it as a t test of the mean effect of pairs on a scale, over units.
     pub(crate) fn of_pairs(self, scale: Scale, units: &Units) -> Self {
         let mean_of = units
             .words()
@@ -76,26 +76,25 @@ impl Hypothesis {
     }
 }
 
-/// What a table asks of its family.
+/// The tests that a table puts to its family.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) family: Family,
     pub(crate) alpha: f64,
     pub(crate) columns: Vec<String>,
-    /// The axes of which each value has tests of its own.
+    /// The axes whose values have separate tests.
     pub(crate) by: Vec<String>,
-    /// The table that is read.
+    /// The source table.
     pub(crate) from: String,
     /// The axis of the sides.
     pub(crate) axis: String,
-    /// Whether the sides are contenders among others, whose order is a result even where two of them should not
-    /// differ.
+    /// Whether the sides are contenders in a ranking, whose order is a result even between two that should not differ.
     pub(crate) contest: bool,
     pub(crate) tests: Vec<Hypothesis>,
 }
 
 impl Asked {
-    /// Describes tests for people: of what, and how many.
+    /// Describes tests for people: their columns and number.
     fn words(&self, column: Option<usize>, tests: usize) -> String {
         let what = match (column, self.columns.as_slice()) {
             (Some(column), columns) => &columns[column],
@@ -114,7 +113,7 @@ fn counted(tests: usize) -> String {
     format!("{tests} {}", if tests == 1 { "test" } else { "tests" })
 }
 
-/// Makes the rows of a table once its tests are decided.
+/// Makes the rows of a table after its tests are decided.
 type Finish = Box<dyn FnOnce(Vec<Adjusted>, &Context<'_>) -> Result<Frame, Failure>>;
 
 /// A table that waits for the decisions on its tests.
@@ -134,7 +133,7 @@ impl Pending {
 
     /// Makes the table.
     ///
-    /// # Errors
+    /// If its inputs cannot be read.
     /// If what it is made from cannot be read.
     pub(crate) fn finish(
         self,
@@ -153,16 +152,16 @@ struct Arm {
     stands_for: String,
 }
 
-/// What the verdicts of a cell share with those of the rest of the study, as its parameters say it.
+/// What the verdicts of a cell share with those of the rest of the study, as read from its parameters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shares {
-    /// The cells that share the level; 0 is 1.
+    /// The number of cells that share the level; 0 counts as 1.
     cells: usize,
     control: Option<Arm>,
 }
 
 impl Shares {
-    /// Adds what a cell shares to its parameters.
+    /// Adds the shared properties of a cell to its parameters.
     pub(crate) fn put(shared: &pipeline::Shared, mut parameters: Json) -> Json {
         if shared.cells > 1 {
             parameters["cells_that_decide"] = shared.cells.into();
@@ -213,7 +212,7 @@ impl Shares {
 }
 
 fn percent(share: f64) -> String {
-    // Without the digits that a division by a number of tables leaves.
+    // Drops the digits that come from dividing by the number of tables.
     format!(
         "{} %",
         short((1e5 * share).round() / 1e3)
@@ -222,8 +221,8 @@ fn percent(share: f64) -> String {
     )
 }
 
-/// Decides the tests of tables that wait together, each given with its name. `others` more tables have tests
-/// that are not known yet; the second value is the share of the level that each of them has.
+/// Decides the tests of tables that wait together, each given with its name. Another `others` tables have tests that
+/// are not known yet; the second value is the share of the level reserved for each of them.
 pub(crate) fn decide(
     tables: &[(&str, &Asked)],
     others: usize,
@@ -256,7 +255,7 @@ pub(crate) fn decide(
     (adjusted, other)
 }
 
-/// Decides the tests of a table that was made from verdicts, with its share of the level.
+/// Decides the tests of a table that was made from verdicts, at its share of the level.
 pub(crate) fn decide_late(asked: &Asked, share: f64, shares: &Shares) -> Vec<Adjusted> {
     let share = share / shares.cells();
     match asked.family {
@@ -277,7 +276,7 @@ pub(crate) fn decide_late(asked: &Asked, share: f64, shares: &Shares) -> Vec<Adj
     }
 }
 
-/// Adjusts by Benjamini and Hochberg within a table.
+/// Computes Benjamini–Hochberg adjustments within a table.
 fn screened(asked: &Asked, adjusted: &mut [Adjusted]) {
     let made = asked.tests.iter().enumerate();
     let made: Vec<(usize, f64)> = made.filter_map(|(i, t)| Some((i, t.p?))).collect();
@@ -287,7 +286,7 @@ fn screened(asked: &Asked, adjusted: &mut [Adjusted]) {
     }
 }
 
-/// Decides the tests of one table by Holm's procedure, with a share of its level.
+/// Decides the tests of one table by Holm's procedure, at a share of its level.
 fn alone(asked: &Asked, share: f64, scope: Option<&str>) -> Vec<Adjusted> {
     let mut adjusted = vec![Adjusted::default(); asked.tests.len()];
     let families: Vec<Option<usize>> = match asked.family {
@@ -328,23 +327,23 @@ fn alone(asked: &Asked, share: f64, scope: Option<&str>) -> Vec<Adjusted> {
     adjusted
 }
 
-/// What a test is of: the table read, the axis of the sides, the sides, the column.
+/// The subject of a test: the source table, the axis of the sides, the sides, the column.
 type Of<'a> = (&'a str, &'a str, &'a [String; 2], &'a str);
 
-/// Tests that share a level over tables.
+/// Tests that share a level across tables.
 #[derive(Default)]
 struct Joint<'a> {
     tests: Vec<SharedTest>,
-    /// What each of them is.
+    /// The hypothesis behind each test.
     hypotheses: Vec<&'a Hypothesis>,
-    /// The tests of one thing.
+    /// The tests of each subject.
     of: BTreeMap<Of<'a>, Vec<usize>>,
-    /// For each row of a table, its test.
+    /// The test behind each row of a table.
     places: Vec<((usize, usize), usize)>,
 }
 
 impl<'a> Joint<'a> {
-    /// Adds a test. One that was made before, of the same values with the same result, is the same test.
+    /// Adds a test. An earlier test of the same values with the same result counts as the same test.
     fn add(&mut self, asked: &'a Asked, place: (usize, usize), shares: &Shares) {
         let test = &asked.tests[place.1];
         let Some(p) = test.p else { return };
@@ -376,7 +375,7 @@ impl<'a> Joint<'a> {
         self.places.push((place, number));
     }
 
-    /// Finds of each test the smallest one of the same thing of whose values its own are a part.
+    /// Finds for each test the smallest test of the same subject that includes its values.
     fn find_parts(&mut self) {
         let rows = |test: usize| self.hypotheses[test].rows.as_slice();
         for known in self.of.values_mut() {
@@ -397,7 +396,8 @@ impl<'a> Joint<'a> {
         self.find_what_is_made_up();
     }
 
-    /// Finds where the parts of a test in one table hold all its rows, and its effect is a mean of theirs.
+    /// Finds the tests whose rows are exactly covered by their parts in one table and whose effect is a mean of the
+    /// parts' effects.
     fn find_what_is_made_up(&mut self) {
         let mut parts: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
         for (test, part_of) in self.tests.iter().map(|t| t.part_of).enumerate() {
@@ -411,7 +411,7 @@ impl<'a> Joint<'a> {
             let alike = |test: &usize| self.hypotheses[*test].mean_of == whole.mean_of;
             let rows = parts.iter().flat_map(|t| &self.hypotheses[*t].rows);
             let rows: BTreeSet<usize> = rows.copied().collect();
-            // Every part's rows lie in the whole's.
+            // Every part's rows are among the whole's.
             if whole.mean_of.is_some() && parts.iter().all(alike) && rows.len() == whole.rows.len()
             {
                 for part in parts {
@@ -421,7 +421,7 @@ impl<'a> Joint<'a> {
         }
     }
 
-    /// Decides all tests, and returns the share of the level that each other table has.
+    /// Decides all tests, and returns the share of the level reserved for each other table.
     fn decide(
         mut self,
         tables: &[(&str, &Asked)],
@@ -469,7 +469,7 @@ impl<'a> Joint<'a> {
                 let decision = decisions[*test];
                 let place = &mut adjusted[table][*row];
                 place.decision = Some(HolmDecision {
-                    // Against the level of the whole study, which is what its cells share.
+                    // Relative to the level of the whole study, which its cells share.
                     adjusted_p: (decision.adjusted_p * shares.cells()).min(1.0),
                     ..decision
                 });

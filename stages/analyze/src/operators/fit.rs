@@ -114,9 +114,9 @@ struct Figure {
     value: Option<f64>,
     std_error: Option<f64>,
     interval: Option<(f64, f64)>,
-    /// Over the curves of the units.
+    /// The mean over the curves of the units.
     over_units: Option<Mean>,
-    /// Why it cannot be a property of a system; undefined for predictions.
+    /// The reason why it cannot be a property of a system; undefined for predictions.
     physical: Option<Result<(), String>>,
     covariances: Option<String>,
     curve: Rc<Curve>,
@@ -125,10 +125,10 @@ struct Figure {
 
 /// The curve through the points of one group.
 struct Curve {
-    /// How many points.
+    /// The number of points.
     points: usize,
     fitted: Option<statistics::Fit>,
-    /// The curve of each unit that has one.
+    /// The curves of the units that have one.
     units: Vec<statistics::Fit>,
     unit: Units,
     missing: Scalar,
@@ -139,7 +139,7 @@ impl Curve {
         self.fitted.as_ref().and_then(read)
     }
 
-    /// The mean over the units' curves of what is read from each.
+    /// The mean, over the units' curves, of a value read from each.
     fn over_units(
         &self,
         level: f64,
@@ -384,7 +384,7 @@ fn by_unit(points: &[(Vec<Scalar>, (f64, f64))]) -> Vec<Vec<(f64, f64)>> {
         .collect()
 }
 
-/// The mean at each x, x rising.
+/// The mean at each x, in rising order of x.
 fn means(mut points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let at = points.chunk_by(|a, b| a.0 == b.0);
@@ -395,7 +395,7 @@ fn means(mut points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     at.filter_map(mean).collect()
 }
 
-/// Says why a parameter cannot be a property of a system.
+/// Explains why a parameter cannot be a property of a system.
 fn physical(model: Model, parameter: usize, value: f64) -> Result<(), String> {
     let share = matches!((model, parameter), (Model::Amdahl | Model::Usl, 1));
     let coherence = matches!((model, parameter), (Model::Usl, 2));
@@ -432,13 +432,13 @@ fn parameter(given: &Parameters, curve: &Rc<Curve>, i: usize, method: &str) -> F
     }
 }
 
-/// A row of the covariance matrix, each number so that it reads back the same.
+/// A row of the covariance matrix, with each number printed so that it reads back unchanged.
 fn covariances(fitted: &statistics::Fit, parameter: usize) -> Option<String> {
     let row = fitted.covariance.as_ref()?.get(parameter)?;
     Some(row.iter().map(f64::to_string).collect::<Vec<_>>().join(" "))
 }
 
-/// The curve at a value asked for; nothing without a curve.
+/// The curve at a requested value; `None` without a curve.
 fn predicted(given: &Parameters, curve: &Rc<Curve>, x: f64) -> Option<Figure> {
     let fitted = curve.fitted.as_ref()?;
     let value = fitted.predict(x, given.extrapolate);

@@ -1,4 +1,4 @@
-//! `frontier`: the rows that no other row beats in two columns.
+//! `frontier`: the rows that no other row beats in both of two columns.
 
 use contract::Better;
 use pipeline::{Failure, Problem};
@@ -64,10 +64,10 @@ fn columns(x: &Spec, y: &Spec) -> Columns<'static, Standing> {
         )
 }
 
-/// The intervals of a row in both columns, larger being better.
+/// The intervals of a row in both columns, oriented so that larger is better.
 type Ends = ((f64, f64), (f64, f64));
 
-/// Whether `a` is at least as good as `b` in both and better in one; larger is better.
+/// Whether `a` is at least as good as `b` in both columns and better in one; larger is better.
 fn beats(a: (f64, f64), b: (f64, f64)) -> bool {
     a.0 >= b.0 && a.1 >= b.1 && (a.0 > b.0 || a.1 > b.1)
 }

@@ -1,4 +1,4 @@
-//! `goodput`: requests a second that meet every bound of a service level objective.
+//! `goodput`: requests per second that meet every bound of a service level objective.
 
 use contract::{METRICS, Timing};
 use pipeline::suggest::remedy;

@@ -1,4 +1,4 @@
-//! `hang-signature`: what the machine did while no answer came.
+//! `hang-signature`: the state of the machine while no answer came.
 
 use artifacts::{Table, TableError};
 use pipeline::{Failure, Problem};
@@ -35,7 +35,7 @@ fn busy() -> f64 {
     0.9
 }
 
-/// The longest silence of a cell, and what was sampled during it.
+/// The longest silence of a cell, and the samples taken during it.
 #[derive(Default)]
 struct Silence {
     at_ns: Option<i64>,
@@ -179,10 +179,10 @@ fn signature(silence: &Silence, given: &Parameters) -> &'static str {
     }
 }
 
-/// Returns the longest time between two signs of life, ns, that some request spans: a time without a
-/// request in flight is not silence.
+/// Returns the longest time between two signs of life, in ns, that some request spans. A time with no request in flight
+/// is not silence.
 fn longest(flights: &[(i64, i64)], signs: &[i64]) -> Option<(i64, i64)> {
-    // A request sent into an idle server begins a silence; one sent into a silence does not end it.
+    // A request sent to an idle server begins a silence. A request sent during a silence does not end it.
     let mut events: Vec<(i64, i64)> = flights.iter().flat_map(|f| [(f.0, 1), (f.1, -1)]).collect();
     events.extend(signs.iter().map(|at| (*at, 0)));
     events.sort_unstable();
@@ -206,7 +206,7 @@ fn longest(flights: &[(i64, i64)], signs: &[i64]) -> Option<(i64, i64)> {
     longest.filter(|(from, to)| to > from)
 }
 
-/// Reads what was sampled during a silence.
+/// Reads the samples taken during a silence.
 fn sampled(
     rows: &Rows<'_>,
     window: (i64, i64),
@@ -229,7 +229,7 @@ fn sampled(
         let mut at: Vec<Option<i64>> = within.iter().map(|row| stamps[*row]).collect();
         at.dedup();
         let each = mean(&table, "cpu", &within).map_err(wrong)?;
-        // The mean of a sample's processes times their number is their sum.
+        // The mean over a sample's processes, times their number, is their sum.
         let together = within.len() as f64 / at.len().max(1) as f64;
         silence.server_cpu = each.map(|mean| mean * together);
         silence.samples += within.len();
@@ -274,7 +274,7 @@ mod tests {
         let flights = [(0, 40), (5, 50), (90, 120)];
         assert_eq!(longest(&flights, &[10, 20, 38, 50, 100]), Some((100, 120)));
         assert_eq!(longest(&flights, &[10, 48]), Some((10, 40)));
-        // A second request sent into a silence does not end it.
+        // A second request sent during a silence does not end it.
         assert_eq!(longest(&[(0, 100), (60, 110)], &[10]), Some((10, 100)));
         assert_eq!(longest(&[], &[1, 5]), None);
     }

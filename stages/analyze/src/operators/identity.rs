@@ -60,7 +60,7 @@ enum Relation {
     AtMost,
 }
 
-/// The slack for the rounding of the arithmetic itself.
+/// The tolerance for the rounding of the arithmetic itself.
 const SLACK: f64 = 1e-12;
 
 fn term(value: &Json) -> String {
@@ -109,7 +109,7 @@ impl Law {
         let (left, right) = match self.decimals {
             Some(decimals) => {
                 let unit = 10.0_f64.powi(decimals.min(15) as i32);
-                // The slack lets a half that binary cannot hold count as a half.
+                // The tolerance makes a half that binary cannot represent count as a half.
                 let round = |v: f64| ((v.abs() * unit * (1.0 + SLACK)).round() / unit).copysign(v);
                 (round(left), round(right))
             }
@@ -124,7 +124,7 @@ impl Law {
     }
 }
 
-/// A law at one row: its formula, both sides, and whether it holds.
+/// A law evaluated at one row: its formula, both sides, and whether it holds.
 struct Outcome {
     formula: String,
     sides: Option<(f64, f64)>,

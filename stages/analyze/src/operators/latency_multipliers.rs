@@ -1,4 +1,4 @@
-//! `latency-multipliers`: a latency at N over the same at 1.
+//! `latency-multipliers`: a latency at N relative to the same at 1.
 
 use pipeline::{Failure, Problem};
 use schemars::JsonSchema;

@@ -1,4 +1,4 @@
-//! How often a study looks at what it found, and what that costs its tests.
+//! How often a study looks at its results, and what that costs its tests.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ pub(crate) const TESTING: [&str; 4] = [
 pub(crate) const INSTEAD: &str =
     "use `paired-comparison` with its test `paired-t`, or remove `until` from the design";
 
-/// Says what is wrong with a test in a study that looks at its data after each block; `None` if it holds at every look.
+/// Explains why a test is invalid in a study that looks at its data after each block; `None` if it holds at every look.
 /// `operator` and `test` are the names in the table's parameters.
 pub(crate) fn refusal(operator: &str, test: &str) -> Option<String> {
     let holds = match operator {
@@ -45,14 +45,14 @@ pub(crate) fn refusal(operator: &str, test: &str) -> Option<String> {
 impl Looks {
     #[expect(
         clippy::trivially_copy_pass_by_ref,
-        reason = "serde asks with a reference"
+        reason = "serde calls it with a reference"
     )]
     pub(crate) fn is_once(&self) -> bool {
         *self == Self::Once
     }
 
-    /// Returns the level of a plain t test of `n` units that holds at `alpha` over all looks; `None` where so
-    /// few units can never decide.
+    /// Returns the level of a plain t test of `n` units that holds at `alpha` over all looks; `None` if this few units
+    /// can never decide.
     pub(crate) fn level(self, n: usize, alpha: f64) -> Option<f64> {
         match self {
             Self::Once => Some(alpha),
@@ -60,7 +60,7 @@ impl Looks {
         }
     }
 
-    /// Returns the p value of an effect against a value.
+    /// Returns the p value of the hypothesis that the effect is `value`.
     fn p_against(self, effect: &UnitEffect, value: f64) -> f64 {
         (1.0 / e_value(effect, value, ANYTIME_SPREAD)).min(1.0)
     }
@@ -89,7 +89,7 @@ impl Looks {
         }
     }
 
-    /// Returns the bounds of an effect, each of which holds with confidence 1 − `alpha`; `None` where so few units have
+    /// Returns the bounds of an effect, each of which holds with confidence 1 − `alpha`; `None` if this few units have
     /// none.
     pub(crate) fn bounds(self, effect: &UnitEffect, alpha: f64) -> Option<Interval> {
         Some(match self {
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn p_and_interval_hold_at_every_look_and_agree() {
         let effect = unit_effect(&[0.021, 0.034, 0.012, 0.028, 0.019]).unwrap();
-        // The e-value of these effects is 29.8827, as the oracle of `statistics` has it.
+        // The e-value of these effects is 29.8827, according to the oracle of `statistics`.
         let p = Looks::AfterEachBlock.p(&effect);
         assert!((p - 1.0 / 29.8827).abs() < 1e-6, "{p}");
         assert!(Looks::Once.p(&effect) < p);

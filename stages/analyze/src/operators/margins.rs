@@ -1,4 +1,4 @@
-//! `margins`: a table's joint values, every margin, and the whole, which must agree.
+//! `margins`: a table's joint values, every margin, and the total, which must agree.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::operators::pairs::all_declared;
 
 pub(crate) struct Margins;
 
-/// More axes would give more than 64 kinds of margin.
+/// With more axes there would be more than 64 kinds of margin.
 const MOST_AXES: usize = 6;
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -35,7 +35,7 @@ pub(crate) struct Parameters {
     columns: Vec<String>,
 }
 
-/// Joint values taken together.
+/// Pooled joint values.
 struct Margin {
     level: &'static str,
     kept: Option<String>,

@@ -78,7 +78,7 @@ impl Parameters {
     }
 }
 
-/// What the tokens of a row account for.
+/// The arithmetic that a row's tokens account for.
 struct Work {
     rate: Option<f64>,
     /// The interval of the throughput, if its table has one.
@@ -150,7 +150,7 @@ fn columns(of: &Spec, given: &Parameters) -> Columns<'static, Work> {
         })
 }
 
-/// Returns the number of parameters, as given or as the model's definition says.
+/// Returns the number of parameters, as given or from the model's definition.
 fn parameters_of(
     given: &Parameters,
     settings: &Settings<'_>,
@@ -193,7 +193,7 @@ fn parameters_of(
     }
 }
 
-/// Returns the peak of one device in FLOP/s, as given or as the device's definition says.
+/// Returns the peak of one device in FLOP/s, as given or from the device's definition.
 fn peak_of(given: &Parameters, settings: &Settings<'_>, scope: &Scope<'_>) -> Result<f64, Problem> {
     match (&given.hardware, given.peak_flops) {
         (Some(_), Some(_)) => Err(settings
@@ -259,7 +259,7 @@ fn peak_of(given: &Parameters, settings: &Settings<'_>, scope: &Scope<'_>) -> Re
     }
 }
 
-/// Returns a definition of a collection.
+/// Returns a definition from a collection.
 fn definition(
     scope: &Scope<'_>,
     settings: &Settings<'_>,

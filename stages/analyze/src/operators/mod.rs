@@ -1,4 +1,4 @@
-//! The operators, one a file; adding one is a file and a line here.
+//! The operators, one per file. To add one, add its file and a line here.
 
 mod aggregate;
 mod anchored;
@@ -88,14 +88,14 @@ pub(crate) const ALL: &[&dyn Operator] = &[
     &sql::Sql,
 ];
 
-/// What the documentation says of an operator.
+/// The documentation of an operator.
 #[derive(Clone, Debug)]
 pub struct OperatorPage {
     /// The name in `operator:`.
     pub name: &'static str,
     /// What it computes, in one sentence.
     pub summary: &'static str,
-    /// The definition or publication it follows, and where others differ.
+    /// The definition or publication that it follows, and where others differ.
     pub source: &'static str,
     /// The JSON Schema of its parameters.
     pub schema: pipeline::Json,

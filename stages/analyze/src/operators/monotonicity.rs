@@ -1,4 +1,4 @@
-//! `monotonicity`: does a curve go one way, where is its steepest step, does it come back?
+//! `monotonicity`: does a curve go in one direction, where is its steepest step, does it turn back?
 
 use artifacts::Scalar;
 use pipeline::{Failure, Problem};

@@ -91,13 +91,13 @@ impl Parameters {
     }
 }
 
-/// What only a paired comparison has.
+/// The part specific to a paired comparison.
 struct Paired {
-    /// Units of replication.
+    /// The number of units of replication.
     n: usize,
-    /// Matched coordinates.
+    /// The number of matched coordinates.
     pairs: usize,
-    /// The mean of each side in each unit; in each pair where there are no units.
+    /// The mean of each side in each unit; without units, in each pair.
     units: Vec<(f64, f64)>,
     deltas: Option<Sample>,
     ratio: Option<f64>,
@@ -171,7 +171,7 @@ fn columns(given: &Parameters) -> Columns<'_, Judged<Paired>> {
     terms.decision(columns)
 }
 
-/// The columns of the values compared.
+/// The columns of the compared values.
 fn values<'a>(terms: &Terms, columns: Columns<'a, Judged<Paired>>) -> Columns<'a, Judged<Paired>> {
     let (a, b) = terms.pair.labels();
     let mean = |side: &str| format!("mean of {side} over the units, in the metric's unit");
@@ -313,7 +313,7 @@ impl TypedOperator for PairedComparison {
             |pair: &Pair| -> Vec<Scalar> { by.iter().map(|p| pair.key[*p].clone()).collect() };
         let mut keyed: Vec<(Vec<Scalar>, &Pair)> =
             matched.pairs.iter().map(|p| (key(p), p)).collect();
-        // Stable: pairs of a stratum stay in the order of their keys.
+        // The sort is stable: pairs of a stratum keep the order of their keys.
         keyed.sort_by(|a, b| contract::compare_all(&a.0, &b.0));
         let around = Frame {
             level: Level::Marginal,
@@ -340,7 +340,7 @@ impl TypedOperator for PairedComparison {
         }
         let given = given.clone();
         let mut question = given.terms.question(&tests);
-        // A mean of raw values over axes is not a mean of effects, and ranks and signs have no mean.
+        // A mean of raw values over axes is not a mean of effects, and tests of ranks and signs have no mean.
         if given.test == Test::PairedT && given.average.is_empty() {
             let of_pairs = |test: Hypothesis| test.of_pairs(terms.scale, &units);
             question.tests = question.tests.into_iter().map(of_pairs).collect();
@@ -354,7 +354,7 @@ impl TypedOperator for PairedComparison {
     }
 }
 
-/// What is compared where.
+/// The column, stratum and units of a comparison.
 struct Place<'a> {
     stratum: &'a [Scalar],
     column: usize,
@@ -365,7 +365,7 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// The label of a pair's unit; without units every pair describes itself.
+    /// The label of a pair's unit. Without units, each pair is its own label.
     fn label(&self, pair: &Pair) -> Vec<Scalar> {
         if self.units.is_none() {
             return pair.key.clone();
@@ -373,7 +373,7 @@ impl Place<'_> {
         self.unit.iter().map(|p| pair.key[*p].clone()).collect()
     }
 
-    /// What rests on units; nothing without them.
+    /// Keeps a value that depends on units; `None` without units.
     fn replicated<T>(&self, value: Option<T>) -> Option<T> {
         value.filter(|_| !self.units.is_none())
     }
@@ -404,7 +404,7 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
             Err(terms.scale.refusal(&terms.columns[column], &values))
         }
         Some(effects) => {
-            // Pairs of one unit are averaged, and their rounding with them.
+            // The pairs of one unit are averaged, and their rounding errors with them.
             let values: Vec<(f64, f64)> = complete.iter().map(|(_, a, b)| (*a, *b)).collect();
             let averaged = (complete.len() as f64 / effects.len().max(1) as f64).sqrt();
             let rounding = terms.scale.rounding(&values) / averaged;
@@ -443,9 +443,9 @@ fn compare(given: &Parameters, place: &Place<'_>, pairs: &[&Pair], seed: u64) ->
         mean,
         inverts: given.test == Test::PairedT,
         effect,
-        // What has no effect on the scale belongs to no family, nor do clusters that are too few.
+        // A comparison without an effect on the scale belongs to no family. The same holds for too few clusters.
         p: p.filter(|_| mean.is_some() && place.units.refusal(units.len()).is_none()),
-        // A unit without a difference has no sign.
+        // A unit with no difference has no sign.
         least: (given.test != Test::PairedT).then(|| {
             let signs = deltas.iter().filter(|d| **d != 0.0).count();
             2.0_f64

@@ -37,7 +37,7 @@ pub(crate) struct Parameters {
 struct Contrast {
     rows: [usize; 2],
     units: usize,
-    /// For each column the means of both sides, and of their ratio.
+    /// For each column, the means of both sides and of their ratio.
     columns: Vec<Contrasted>,
     interval_of: String,
 }
@@ -45,7 +45,7 @@ struct Contrast {
 struct Contrasted {
     a: Option<f64>,
     b: Option<f64>,
-    /// Of a single pair the plain quotient.
+    /// For a single pair, the plain quotient.
     ratio: Option<f64>,
     mean: Option<Mean>,
 }
@@ -145,7 +145,7 @@ impl TypedOperator for PairedDeltas {
     }
 }
 
-/// Takes the pairs of one coordinate, one a unit, together.
+/// Combines the pairs of one coordinate, one per unit.
 fn contrast(pairs: &[&Pair], columns: usize, units: &Units) -> Contrast {
     let contrasted = |column: usize| {
         let both: Vec<(f64, f64)> = pairs
@@ -162,7 +162,7 @@ fn contrast(pairs: &[&Pair], columns: usize, units: &Units) -> Contrast {
             [(a, b)] => (*b != 0.0).then(|| a / b),
             _ => over_units.as_ref().map(|mean| mean.value),
         };
-        // A side without a partner stands alone.
+        // A side without a partner is kept alone.
         let side = |of: fn(&Pair) -> &[Option<f64>]| {
             mean(pairs.iter().filter_map(|pair| of(pair)[column]).collect())
         };

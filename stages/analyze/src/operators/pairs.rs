@@ -1,4 +1,4 @@
-//! What several operators share: anchors of a ladder, and matched pairs.
+//! Code shared by several operators: anchors of a ladder, and matched pairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use statistics::Sample;
 use crate::frame::{Absence, Frame, Missing, Spec};
 use crate::operator::Draft;
 
-/// For each row: its position, N, and the row with N = `base` of the same other coordinates.
+/// Returns for each row its position, N, and the row with N = `base` at the same other coordinates.
 ///
 /// # Errors
 /// If a value on the ladder is not a positive number.
@@ -50,7 +50,7 @@ pub(crate) fn rung(value: &Scalar, axis: &str) -> Result<f64, Failure> {
     })
 }
 
-/// Returns a number of a row by name, be it a column or a key.
+/// Returns a number of a row by name, from a column or a key.
 pub(crate) fn named(from: &Frame, row: usize, name: &str) -> Option<f64> {
     match from.keys.iter().position(|k| k == name) {
         Some(key) => from.rows[row].key[key].as_f64(),
@@ -58,11 +58,10 @@ pub(crate) fn named(from: &Frame, row: usize, name: &str) -> Option<f64> {
     }
 }
 
-/// Checks that every key of a table is among the axes a setting declares, so that nothing is
-/// pooled unsaid.
+/// Checks that a setting declares every key of a table as an axis, so that nothing is pooled silently.
 ///
 /// # Errors
-/// Names the axes left over, or a declared one that is not a key.
+/// If an axis is left over, or a declared one is not a key; the error names it.
 pub(crate) fn all_declared(
     from: &Frame,
     table: &str,
@@ -87,11 +86,11 @@ pub(crate) fn all_declared(
     .hint("name the axis in `over` to combine its rows, or in `by` to keep them separate"))
 }
 
-/// Checks what contests are decided by: the column `from.1` of the table `from.0`, which is returned, and how
-/// close counts as a tie.
+/// Checks what decides a contest: the column `from.1` of the table `from.0`, which is returned, and how close counts as
+/// a tie.
 ///
 /// # Errors
-/// Every problem found with the column, else what is wrong with the tie.
+/// Every problem found with the column; otherwise, what is wrong with the tie.
 pub(crate) fn contested(
     draft: &Draft<'_>,
     (from, column): (&str, &str),
@@ -126,10 +125,10 @@ impl Sides {
         (label(&self.a), label(&self.b))
     }
 
-    /// Checks that both labels occur on the axis, be it in a missing cell.
+    /// Checks that both labels occur on the axis, including in missing cells.
     ///
     /// # Errors
-    /// Names the label that does not, and the nearest.
+    /// If a label does not occur; the error names it and the nearest.
     pub(crate) fn check(&self, from: &Frame, axis: usize) -> Result<(), Failure> {
         let (a, b) = self.labels();
         let present: BTreeSet<String> = from.rows.iter().map(|r| r.key[axis].to_string()).collect();
@@ -191,7 +190,7 @@ pub(crate) fn matched(
         .cloned()
         .collect();
     let positions = from.key_positions(&keys, table)?;
-    // What a third side lacks is missing from no pair.
+    // A cell that a third side lacks is missing from no pair.
     let of_a_side = |m: &&Missing| {
         m.get(&sides.axis)
             .is_none_or(|v| [&a, &b].contains(&&v.to_string()))
@@ -240,7 +239,7 @@ pub(crate) fn matched(
         let (a, b) = (of(&rows[0]), of(&rows[1]));
         matched.pairs.push(Pair { key, rows, a, b });
     }
-    // A coordinate already missing with its reason needs no second line.
+    // A coordinate that is already listed as missing, with its reason, needs no second line.
     let mut seen: BTreeMap<String, ()> = BTreeMap::new();
     for missing in &from.missing {
         seen.insert(place(missing, &keys, &sides.axis), ());

@@ -1,4 +1,4 @@
-//! `parallel-efficiency`: throughput at N against N times that at 1.
+//! `parallel-efficiency`: throughput at N relative to N times that at 1.
 
 use contract::IntervalEnd;
 use pipeline::{Failure, Problem};

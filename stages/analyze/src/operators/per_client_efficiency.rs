@@ -1,4 +1,4 @@
-//! `per-client-efficiency`: what one client gets among N, against what it gets alone.
+//! `per-client-efficiency`: what one client gets among N, relative to what it gets alone.
 
 use pipeline::{Failure, Problem};
 use schemars::JsonSchema;

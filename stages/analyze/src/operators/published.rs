@@ -1,4 +1,4 @@
-//! `published`: a table that others published, from a file.
+//! `published`: a table that others published, read from a file.
 
 use std::collections::BTreeMap;
 
@@ -55,15 +55,15 @@ pub(crate) struct Parameters {
     digest: Option<String>,
 }
 
-/// The columns of a file as a table takes them.
+/// The columns of a file, as the table reads them.
 struct Read {
     sheet: Sheet,
-    /// For each key and then each other column: its name here, its position in the file, and its type.
+    /// For each key, then each other column: its name in the table, its position in the file, and its type.
     taken: Vec<(String, usize, Type)>,
     keys: usize,
 }
 
-/// One value in its column.
+/// Converts one field to a scalar of its column's type.
 fn scalar(field: &Field, kind: Type) -> Scalar {
     match (field, kind) {
         (Field::Null | Field::Other(_), _) => Scalar::Null,
@@ -75,7 +75,7 @@ fn scalar(field: &Field, kind: Type) -> Scalar {
     }
 }
 
-/// Returns the type that holds all values: whole numbers, numbers, truth values, else text.
+/// Returns the type that fits all values: whole numbers, numbers, truth values, or else text.
 fn kind(fields: &[Field]) -> Type {
     let given = || fields.iter().filter(|f| **f != Field::Null);
     let all = |fits: fn(&Field) -> bool| given().next().is_some() && given().all(fits);
@@ -90,7 +90,7 @@ fn kind(fields: &[Field]) -> Type {
     }
 }
 
-/// Reads text as numbers or truth values where a whole column is of them.
+/// Parses text as numbers or truth values where the whole column consists of them.
 fn typed(fields: &mut [Field], unit: Option<&str>) {
     let number = |f: &Field| match f {
         Field::Text(text) => Field::number(text, unit),
@@ -132,7 +132,7 @@ impl Parameters {
         Ok(sheet)
     }
 
-    /// Returns the columns taken of a sheet that planning has checked.
+    /// Returns the columns to read from a sheet that planning has checked.
     fn read(&self, sheet: Sheet) -> Read {
         let others = sheet.names.iter().filter(|name| {
             !self.keys.contains(name) && (self.columns.is_empty() || self.columns.contains(name))
@@ -174,12 +174,12 @@ fn columns(given: &Parameters, read: &Read) -> Columns<'static, Vec<Scalar>> {
     columns
 }
 
-/// Says where a file, or a value in it, is wrong.
+/// Locates and describes an error in a file or in one of its values.
 fn place(path: &std::path::Path, error: &Unreadable) -> (String, String) {
     (error.of(&path.display().to_string()), error.hint.clone())
 }
 
-/// Finds settings about columns that the file does not have.
+/// Finds settings that refer to columns missing from the file.
 fn unknown(given: &Parameters, sheet: &Sheet, draft: &Draft<'_>) -> Vec<Problem> {
     let known: Vec<&str> = sheet.names.iter().map(String::as_str).collect();
     let maps = [
@@ -214,7 +214,7 @@ fn unknown(given: &Parameters, sheet: &Sheet, draft: &Draft<'_>) -> Vec<Problem>
     problems
 }
 
-/// Finds numbers that are none, rows that nothing tells apart, and what a table cannot hold.
+/// Finds invalid numbers, rows with the same key, and values that a table cannot hold.
 fn misread(given: &Parameters, read: &Read, draft: &Draft<'_>) -> Vec<Problem> {
     let sheet = &read.sheet;
     let mut problems = Vec::new();
@@ -336,22 +336,22 @@ impl TypedOperator for Published {
     }
 }
 
-/// The name of the output that holds the file of a table.
+/// The name of the output for the file of a table.
 fn file_output(table: &str) -> String {
     format!("{table}.file")
 }
 
-/// Returns the file of a table as an output of its cell; nothing for a table of another operator.
+/// Returns the file of a table as an output of its cell; `None` for a table of another operator.
 ///
 /// # Errors
-/// If the file is gone.
+/// If the file no longer exists.
 pub(crate) fn file(table: &Planned, files: Files<'_>) -> Result<Option<Output>, Failure> {
     if table.operator != Published::NAME {
         return Ok(None);
     }
     let text = |key: &str| table.parameters[key].as_str().unwrap_or_default();
     let media = match Format::of(text("file")) {
-        // Not `Parquet`: that is a table of ours, with our notes.
+        // Not `Parquet`: that stands for our own tables, with our notes.
         Ok(Format::Parquet) => Media::Binary,
         Ok(Format::Json) if text("file").ends_with(".json") => Media::Json,
         _ => Media::Text,
@@ -364,19 +364,20 @@ pub(crate) fn file(table: &Planned, files: Files<'_>) -> Result<Option<Output>, 
     }))
 }
 
-/// Where the files of published tables lie.
+/// The location of the files of published tables.
 #[derive(Clone, Copy)]
 pub(crate) struct Files<'a> {
     pub(crate) store: &'a Store,
-    /// What planning saw of them.
+    /// The files as planning found them.
     pub(crate) named: &'a NamedFiles,
 }
 
 impl Files<'_> {
-    /// Returns the bytes of a file: from the store, where the plan or an earlier run left them, or where it lies.
+    /// Returns the bytes of a file: from the store, where the plan or an earlier run kept them, or from the file
+    /// itself.
     ///
     /// # Errors
-    /// If it is in neither, or has changed.
+    /// If neither has it, or the file has changed.
     pub(crate) fn bytes(&self, digest: &str) -> Result<Vec<u8>, Failure> {
         if let Ok(known) = digest.parse()
             && let Ok(bytes) = self.store.get(&known)

@@ -62,12 +62,12 @@ fn alpha() -> f64 {
 /// One contender of a contest.
 struct Contender {
     value: Option<f64>,
-    /// Contenders with a value.
+    /// The number of contenders with a value.
     n: usize,
     units: usize,
-    /// The best of the contest.
+    /// The best contenders of the contest.
     champions: Vec<String>,
-    /// Without a value there is no place.
+    /// `None` without a value.
     place: Option<Place>,
     friedman_p: Option<f64>,
     kruskal_p: Option<f64>,
@@ -79,10 +79,10 @@ struct Place {
     mid_rank: f64,
     rank_with_ties: usize,
     tied: Vec<String>,
-    /// Without units nothing is shown.
+    /// `None` without units.
     shown: Option<Shown>,
     behind_best: Option<f64>,
-    /// The smallest and largest rank in a unit, and the share of units with this rank.
+    /// The smallest and largest rank in a unit, and the share of units with the overall rank.
     stability: Option<(usize, usize, f64)>,
 }
 
@@ -305,7 +305,7 @@ fn table(
                 };
                 told.iter().filter_map(refused).collect()
             });
-        // What a contest lost is in its own row of keys.
+        // A contest's losses follow from its own key.
         let row = contest.contenders.first().map_or(0, |entry| entry.row);
         let here: Vec<Scalar> = contest_keys
             .iter()
@@ -342,14 +342,14 @@ fn table(
     })
 }
 
-/// What tells the contenders of a contest apart.
+/// The evidence that distinguishes the contenders of a contest.
 struct Told<'a> {
     /// The test of each pair.
     pairs: Vec<(usize, usize, &'a Adjusted)>,
-    /// The pairs that were measured under different conditions.
+    /// The pairs measured under different conditions.
     unlike: Option<&'a Unlike>,
-    /// The pairs whose quantiles are of unlike numbers of values, or of which the better one lost more cells, with the
-    /// reason.
+    /// The pairs that are unfair, with the reason: their quantiles rest on unlike numbers of values, or the better side
+    /// lost more cells.
     unfair: Vec<([String; 2], String)>,
 }
 
@@ -373,9 +373,9 @@ struct Contest {
 
 struct Entry {
     label: String,
-    /// A row of it, for its key.
+    /// One of its rows, for the key.
     row: usize,
-    /// Those with a value.
+    /// The rows with a value.
     rows: Vec<usize>,
     /// The mean of each unit.
     units: Vec<(Vec<Scalar>, f64)>,
@@ -419,8 +419,8 @@ impl Contest {
         }
     }
 
-    /// The p value of two contenders over the units that have both; where no unit has, of their units as
-    /// independent ones.
+    /// The p value of two contenders over the units that have both. If no unit has both, the units count as
+    /// independent.
     fn p(&self, i: usize, j: usize, looks: Looks) -> Option<f64> {
         let (a, b) = (&self.contenders[i], &self.contenders[j]);
         let both: Vec<(f64, f64)> = a
@@ -447,7 +447,7 @@ impl Contest {
         Some(looks.p(&effect))
     }
 
-    /// The values of each contender if no unit has two of them, and there are units at all.
+    /// The values of each contender, if units exist and none has two contenders.
     fn apart(&self) -> Option<Vec<Vec<f64>>> {
         let mut seen: Vec<&Vec<Scalar>> = Vec::new();
         for (unit, _) in self.contenders.iter().flat_map(|c| &c.units) {
@@ -496,7 +496,7 @@ impl Contest {
         let valued: Vec<usize> = (0..self.contenders.len())
             .filter(|i| self.contenders[*i].value.is_some())
             .collect();
-        // Worse is larger from here on.
+        // From here on, larger is worse.
         let turned = |i: usize| self.contenders[i].value.map_or(f64::NAN, |v| sign * v);
         let values: Vec<f64> = valued.iter().map(|i| turned(*i)).collect();
         let mids = mid_ranks(&values).ranks;
@@ -617,7 +617,7 @@ impl Contest {
     }
 }
 
-/// The scale on which values are compared: ratios, if all are above 0.
+/// The scale of the comparison: ratios if all values are above 0, differences otherwise.
 fn scale(mut values: impl Iterator<Item = f64>) -> Scale {
     match values.all(|v| v > 0.0) {
         true => Scale::Ratio,
@@ -625,7 +625,7 @@ fn scale(mut values: impl Iterator<Item = f64>) -> Scale {
     }
 }
 
-/// The p value of two contenders whose units have nothing in common.
+/// The p value of two contenders with no units in common.
 fn independent(a: &[(Vec<Scalar>, f64)], b: &[(Vec<Scalar>, f64)]) -> Option<f64> {
     let scale = scale(a.iter().chain(b).map(|(_, v)| *v));
     let side = |units: &[(Vec<Scalar>, f64)]| {

@@ -1,4 +1,4 @@
-//! `requests`: one row per measured request with its metrics.
+//! `requests`: one row per measured request, with its metrics.
 
 use artifacts::Scalar;
 use contract::{METRICS, Timing};

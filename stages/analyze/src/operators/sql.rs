@@ -51,7 +51,7 @@ struct Quotient {
 }
 
 impl Parameters {
-    /// The result columns that settings speak of, beside the keys, with the name of the setting.
+    /// The result columns that settings refer to, besides the keys, with the name of the setting.
     fn described(&self) -> impl Iterator<Item = (&'static str, &String)> {
         let units = self.units.keys().map(|name| ("units", name));
         let descriptions = self.descriptions.keys().map(|name| ("descriptions", name));
@@ -148,7 +148,7 @@ impl TypedOperator for Sql {
     }
 }
 
-/// Returns the tables a query may read, as far as they are known while planning.
+/// Returns the tables that a query may read, as far as planning knows them.
 fn shapes(query: &str, scope: &Scope<'_>) -> Vec<Shape> {
     let mentioned = query::mentioned(query);
     let mut shapes: Vec<Shape> = Vec::new();
@@ -181,8 +181,8 @@ fn shapes(query: &str, scope: &Scope<'_>) -> Vec<Shape> {
             });
         }
     }
-    // A table of a program: which ones there are is known when the stages are connected. A name that
-    // looks like that of a load cell's table is a slip.
+    // This is a table of a program. Which ones exist is known only when the stages are connected. A name that resembles
+    // that of a load cell's table is a slip.
     let known: Vec<&str> = contract::LOAD_TABLES
         .iter()
         .map(|table| table.name)
@@ -204,7 +204,7 @@ fn shapes(query: &str, scope: &Scope<'_>) -> Vec<Shape> {
         }
     }
     for shape in shapes.iter_mut().filter(|s| s.columns.is_empty()) {
-        // Nothing is known of it, and a table needs a column.
+        // The table is unknown, and a table needs a column.
         shape
             .columns
             .push(Column::new("unknown columns", ColumnData::Int(Vec::new())));
@@ -212,8 +212,7 @@ fn shapes(query: &str, scope: &Scope<'_>) -> Vec<Shape> {
     shapes
 }
 
-/// Finds columns that look like a known one. Axes are not known while planning, so that any
-/// other name may be one.
+/// Finds columns that resemble a known one. Axes are not known while planning, so any other name may be an axis.
 fn misspelt(
     assumed: &[String],
     given: &Parameters,
@@ -246,7 +245,7 @@ fn misspelt(
     problems
 }
 
-/// Finds result columns without a proper name, and settings about columns that are not there.
+/// Finds result columns without a proper name, and settings that refer to missing columns.
 fn misnamed(columns: &[Expected], given: &Parameters, settings: &Settings<'_>) -> Vec<Problem> {
     let mut problems = Vec::new();
     let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
@@ -264,7 +263,7 @@ fn misnamed(columns: &[Expected], given: &Parameters, settings: &Settings<'_>) -
         );
     }
     if given.query.contains('*') {
-        // A star may stand for axes, and those are not known yet.
+        // A star may include axes, which are not known yet.
         return problems;
     }
     let known: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
@@ -289,7 +288,7 @@ fn misnamed(columns: &[Expected], given: &Parameters, settings: &Settings<'_>) -
     problems
 }
 
-/// What a column says of itself: unit, meaning, sides.
+/// A column's metadata: unit, meaning, sides.
 type Own<'a> = (&'a Option<String>, &'a Option<String>, &'a Option<Ratio>);
 
 fn spec(name: &str, kind: Option<Kind>, own: Own<'_>, given: &Parameters) -> Spec {
@@ -310,7 +309,7 @@ fn spec(name: &str, kind: Option<Kind>, own: Own<'_>, given: &Parameters) -> Spe
         Some(Kind::Int) => Spec::int(name, &unit, description),
         Some(Kind::Text) => Spec::text(name, description),
         Some(Kind::Bool) => Spec::boolean(name, description),
-        // What only the rows will tell is taken for a number until then.
+        // Until the rows are known, an unknown type counts as a number.
         Some(Kind::Float) | None => Spec::float(name, &unit, description),
     };
     let declared = |q: &Quotient| Ratio {
@@ -325,10 +324,10 @@ fn spec(name: &str, kind: Option<Kind>, own: Own<'_>, given: &Parameters) -> Spe
     spec
 }
 
-/// The tables a query may read, and where their rows lie.
+/// The tables that a query may read, and the location of their rows.
 struct Sources {
     database: Database,
-    /// The whole of each table, and the cells it lacks.
+    /// All rows of each table, and its missing cells.
     rows: BTreeMap<String, (Vec<SourceRows>, Vec<Missing>)>,
 }
 
@@ -424,7 +423,7 @@ impl Sources {
     }
 }
 
-/// Returns the raw rows of all cells under each other, the axes before them.
+/// Returns the raw rows of all cells in one table, preceded by their axes.
 fn raw_table(
     load: &Load,
     output: &str,
@@ -469,7 +468,7 @@ fn raw_table(
         }
         columns.push(whole);
     }
-    // Without a cell the columns of a table of a load cell are still known: a query then finds no rows.
+    // Without any cell, the columns of a load cell's table are still known: a query then finds no rows.
     if let (true, Some(spec)) = (load.cells.is_empty(), spec) {
         columns.extend(spec.empty_columns());
     }
@@ -482,8 +481,8 @@ fn raw_table(
     Ok((Table::new(columns).map_err(wrong)?, spans_of_all))
 }
 
-/// Appends values of the same type: both come from one definition of the columns, unless a study gives
-/// the cells of a program other ones.
+/// Appends values of the same type. Both come from one definition of the columns, unless a study gives the cells of a
+/// program different ones.
 fn extend(all: &mut ColumnData, more: ColumnData) -> Result<(), ()> {
     match (all, more) {
         (ColumnData::Int(all), ColumnData::Int(more)) => all.extend(more),
@@ -495,7 +494,7 @@ fn extend(all: &mut ColumnData, more: ColumnData) -> Result<(), ()> {
     Ok(())
 }
 
-/// Makes the answer a derived table.
+/// Turns the answer into a derived table.
 fn frame(given: &Parameters, answer: &query::Answer, sources: &Sources) -> Result<Frame, Failure> {
     let table = &answer.table;
     let wrong = |e: artifacts::TableError| Failure::failed(e.to_string());

@@ -13,7 +13,7 @@ use crate::operators::cells::{OfLoad, each_cell};
 
 pub(crate) struct SteadyState;
 
-/// One cell, over the whole and while every client was busy. Times are in seconds.
+/// The figures of one cell, overall and while every client was busy. Times are in seconds.
 struct Steady {
     clients: Option<usize>,
     window: Option<f64>,
@@ -209,7 +209,7 @@ fn summarise(cell: &CellRows) -> (Steady, Vec<SourceRows>) {
     (steady, lineage)
 }
 
-/// First sent and last done of each client; `None` if a request has no client or no times.
+/// The first `sent` and last `done` time of each client; `None` if a request has no client or no times.
 fn clients(timings: &[Timing<'_>]) -> Option<BTreeMap<i64, (i64, i64)>> {
     let mut clients: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
     for t in timings {

@@ -1,4 +1,4 @@
-//! `telemetry-summary`: what was sampled beside the load, mean and maximum per cell.
+//! `telemetry-summary`: mean and maximum per cell of the samples taken beside the load.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,12 +14,12 @@ use crate::operators::energy::window;
 
 pub(crate) struct TelemetrySummary;
 
-/// Where a figure comes from.
+/// The source of a figure.
 struct Figure {
     name: &'static str,
     table: &'static str,
     column: &'static str,
-    /// For `process_telemetry`: whose processes; their values at one sample are added up.
+    /// For `process_telemetry`, the role of the processes; their values in one sample are added up.
     role: Option<&'static str>,
     unit: &'static str,
     what: &'static str,
@@ -171,7 +171,7 @@ const TABLES: [(&str, &str); 3] = [
     ("gpu_samples", GPU),
 ];
 
-/// What was sampled beside one cell, in the order of [`TABLES`] and [`FIGURES`].
+/// The samples taken beside one cell, in the order of [`TABLES`] and [`FIGURES`].
 struct Sampled {
     counts: Vec<usize>,
     figures: Vec<Vec<f64>>,
@@ -181,14 +181,14 @@ struct Sampled {
 /// How often GPUs limited their clocks.
 #[derive(Default)]
 struct Throttled {
-    /// Samples of which the GPU says whether anything limits its clocks.
+    /// The samples in which the GPU reports whether anything limits its clocks.
     told: usize,
-    /// Those in which something that slows down work does.
+    /// The samples in which something that slows down work limits them.
     limited: usize,
     reasons: BTreeSet<String>,
 }
 
-/// Reasons that slow no work down: nothing to do, or clocks that somebody chose.
+/// Reasons that slow down no work: idleness, or clocks that somebody set.
 const HARMLESS: [&str; 3] = ["idle", "applications-clocks", "display-clocks"];
 
 fn columns() -> Columns<'static, Sampled> {
@@ -302,7 +302,7 @@ fn of_cell(cell: &CellRows) -> Result<(Sampled, Vec<SourceRows>), TableError> {
 
 fn throttled(table: &Table, rows: &[(usize, i64)]) -> Throttled {
     let mut found = Throttled::default();
-    // Tables that were imported or made before it was sampled have no such column.
+    // Imported tables, and older ones from before it was sampled, have no such column.
     let Ok(column) = table.text("throttle_reasons") else {
         return found;
     };
@@ -324,7 +324,7 @@ fn rows_within(table: &Table, (from, to): (i64, i64)) -> Result<Vec<(usize, i64)
         .collect())
 }
 
-/// Returns the values of a figure; those of several processes at one stamp added up.
+/// Returns the values of a figure, added up over the processes at each stamp.
 fn samples(table: &Table, rows: &[(usize, i64)], figure: &Figure) -> Result<Vec<f64>, TableError> {
     let column = table.float(figure.column)?;
     let Some(role) = figure.role else {

@@ -1,24 +1,24 @@
-//! Quantiles of unlike numbers of values.
+//! Quantiles over unlike numbers of values.
 //!
-//! The quantile p of n values (type 7) is, on average, about the quantile p + (1 − 2p) ÷ (n + 1) of what they were drawn
-//! from: too low for a tail above, by more the fewer values there are. With as many values on each side this cancels in a
-//! ratio. With 40 against 400 it does not: a p90 of 40 values is 5 % lower if requests vary by 50 %. That is bias, not
-//! noise, so no interval shows it, and more units make it worse.
+//! The quantile p of n values (type 7) is, on average, about the quantile p + (1 − 2p) ÷ (n + 1) of the distribution
+//! they came from. It is too low in an upper tail, and more so the fewer values there are. With equally many values on
+//! each side this cancels in a ratio. With 40 against 400 it does not: a p90 of 40 values is 5 % lower if requests vary
+//! by 50 %. That is bias, not noise, so no interval shows it, and more units make it worse.
 
 use crate::frame::Frame;
 
-/// By what share the tails beyond two quantiles may differ because one is of fewer values. The quantiles then differ by at
-/// most 2 % where the tail is exponential.
+/// The share by which the tails beyond two quantiles may differ because one rests on fewer values. For an exponential
+/// tail, the quantiles then differ by at most 2 %.
 const TAIL: f64 = 0.05;
 
-/// Returns the quantile that a column is by its name, as `ttft_ms_p99_9` is 0.999, and what it is of.
+/// Returns the metric and the quantile that a column's name stands for, as `ttft_ms_p99_9` is 0.999.
 pub(crate) fn quantile_of(column: &str) -> Option<(&str, f64)> {
     let (stem, percent) = column.rsplit_once("_p")?;
     let percent: f64 = percent.replace('_', ".").parse().ok()?;
     (percent > 0.0 && percent < 100.0).then_some((stem, percent / 100.0))
 }
 
-/// A column of quantiles whose table says how many values each is of.
+/// A column of quantiles in a table that records the number of values behind each.
 pub(crate) struct Quantiles<'a> {
     from: &'a Frame,
     p: f64,
@@ -28,7 +28,7 @@ pub(crate) struct Quantiles<'a> {
 }
 
 impl<'a> Quantiles<'a> {
-    /// Returns nothing for other columns, and where nobody knows of how many values they are.
+    /// Returns `None` for other columns, and where the number of values is unknown.
     pub(crate) fn of(from: &'a Frame, column: &str, axis: &str) -> Option<Self> {
         let (stem, p) = quantile_of(column)?;
         let counts = format!("{stem}_n");
@@ -41,7 +41,7 @@ impl<'a> Quantiles<'a> {
         })
     }
 
-    /// Says why the quantiles of two sides in some rows cannot be compared.
+    /// Explains why the quantiles of two sides in some rows cannot be compared.
     pub(crate) fn refusal(&self, rows: &[usize], sides: [&str; 2]) -> Option<String> {
         let counts = sides.map(|side| {
             let on = |row: &&usize| self.from.rows[**row].key[self.axis].to_string() == side;
@@ -104,11 +104,11 @@ mod tests {
         );
         assert!(refusal("ttft_ms_p99", [400, 4_000]).is_some());
         assert!(refusal("ttft_ms_p10", [40, 400]).is_some());
-        // As many but for a few failures, and medians whatever they are of.
+        // Almost equally many, apart from a few failures, and medians of any number.
         assert_eq!(refusal("ttft_ms_p90", [40, 39]), None);
         assert_eq!(refusal("ttft_ms_p99", [400, 440]), None);
         assert_eq!(refusal("ttft_ms_p50", [6, 400]), None);
-        // No quantile, or of something without a count.
+        // Not a quantile, or a quantile without a count.
         assert_eq!(refusal("ttft_ms_mean", [40, 400]), None);
         assert_eq!(refusal("other_p90", [40, 400]), None);
     }

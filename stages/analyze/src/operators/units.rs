@@ -1,8 +1,8 @@
-//! Units of replication: what was started anew and could have come out otherwise.
+//! Units of replication: what was started again and could have turned out differently.
 //!
-//! Every interval and verdict of this crate is over units. A unit is a label of the unit axes: by
-//! default the axis `block`, which a study's design adds, and in which every configuration was
-//! started once. Values within a unit are averaged; cells and requests are never units by themselves.
+//! Every interval and verdict of this crate is over units. A unit is a label of the unit axes. The default is the axis
+//! `block`, which a study's design adds, and in which every configuration was started once. Values within a unit are
+//! averaged; cells and requests are never units by themselves.
 
 use artifacts::Scalar;
 use contract::IntervalEnd;
@@ -20,16 +20,16 @@ use crate::frame::{Frame, Spec};
 /// The axis that a study's design adds.
 pub(crate) const BLOCK: &str = "block";
 
-/// The two-sided level of what is not adjusted for a family.
+/// The two-sided level of intervals that are not adjusted for a family.
 pub(crate) const LEVEL: f64 = 0.95;
 
-/// Why what has no value has no interval.
+/// The reason why a figure without a value has no interval.
 pub(crate) const NO_VALUE: &str = "no unit has a value";
 
-/// What a column says of itself that tells why an interval is withheld.
+/// The description of the columns with the reason for a withheld interval.
 pub(crate) const WHY: &str = "why the interval is withheld; null if there is one";
 
-/// The chance with which the smallest detectable effect is found.
+/// The probability of finding the smallest detectable effect.
 pub(crate) const POWER: f64 = 0.8;
 
 /// The axes whose labels are the units.
@@ -37,9 +37,9 @@ pub(crate) const POWER: f64 = 0.8;
 pub(crate) struct Units {
     axes: Vec<String>,
     declared: bool,
-    /// Whether every row is one unit, so that none has more.
+    /// Whether every row is a unit by itself, so that none has more than one.
     apart: bool,
-    /// Whether a unit holds several blocks of launches: then it is a cluster of them, such as a host or a day.
+    /// Whether a unit holds several blocks of launches. It is then a cluster of them, such as a host or a day.
     clusters: bool,
 }
 
@@ -72,10 +72,10 @@ impl Units {
         })
     }
 
-    /// Returns the units of rows that are taken together over some axes.
+    /// Returns the units of rows that are pooled over some axes.
     ///
     /// # Errors
-    /// If a declared unit is not among them.
+    /// If a declared unit is not among these axes.
     pub(crate) fn within(self, over: &[String]) -> Result<Self, Failure> {
         match self.axes.iter().find(|axis| !over.contains(axis)) {
             None => Ok(self),
@@ -100,8 +100,8 @@ impl Units {
         self.axes.is_empty()
     }
 
-    /// Says why so many units cannot be judged: clusters differ in more than launches do, and a few of them do not
-    /// show by how much.
+    /// Explains why this many units cannot be judged. Clusters differ in more than launches do, and a few of them do
+    /// not show by how much.
     pub(crate) fn refusal(&self, n: usize) -> Option<String> {
         let refusal = Refusal::TooFewClusters {
             n,
@@ -110,8 +110,8 @@ impl Units {
         (self.clusters && n < LEAST_CLUSTERS).then(|| refusal.to_string())
     }
 
-    /// Returns the mean over units of values averaged within each; `None` without values. Every interval of a mean is
-    /// made here, so that what is refused is refused everywhere. `level` is that of the interval.
+    /// Returns the mean over units of values averaged within each; `None` without values. `level` is that of the
+    /// interval. Every interval of a mean comes from here, so that refusals are the same everywhere.
     pub(crate) fn mean(&self, values: &[f64], level: f64) -> Option<Mean> {
         let mean = Mean::over(values, level)?;
         let refusal = match self.is_none() {
@@ -127,14 +127,14 @@ impl Units {
         })
     }
 
-    /// Says why so many units give no interval: clusters that are too few, or too few units of any kind.
+    /// Explains why this many units give no interval: too few clusters, or too few units of any kind.
     pub(crate) fn too_few(&self, n: usize) -> Option<String> {
         let least = LEAST_UNITS;
         let few = || (n < least).then(|| Refusal::TooFewUnits { n, least }.to_string());
         self.refusal(n).or_else(few)
     }
 
-    /// Names the units that the intervals of a row are over, or says why it has none.
+    /// Names the units behind the intervals of a row, or explains why it has none.
     pub(crate) fn interval_of(&self, n: usize) -> String {
         let words = self.words().unwrap_or_else(|| self.none());
         match self.too_few(n).filter(|_| !self.is_none()) {
@@ -153,7 +153,7 @@ impl Units {
         }
     }
 
-    /// Names the unit, and says where it is an assumption of the settings.
+    /// Names the unit, and marks it if it is an assumption of the settings.
     pub(crate) fn words(&self) -> Option<String> {
         let declared = if self.declared && self.axes != [BLOCK] {
             " (declared)"
@@ -163,7 +163,7 @@ impl Units {
         (!self.is_none()).then(|| format!("{}{declared}", self.axes.join(" × ")))
     }
 
-    /// Says why nothing can be judged without units.
+    /// Explains why nothing can be judged without units.
     pub(crate) fn none(&self) -> String {
         if self.apart {
             format!("one unit per row, because `{BLOCK}` is a key")
@@ -195,7 +195,7 @@ impl Scale {
         }
     }
 
-    /// Returns a value on the scale on which effects are averaged; `None` where it has none.
+    /// Returns a value on the scale on which effects are averaged; `None` where the value has no place on it.
     pub(crate) fn inward(self, value: f64) -> Option<f64> {
         match self {
             Self::Ratio => (value > 0.0).then(|| value.ln()),
@@ -203,7 +203,7 @@ impl Scale {
         }
     }
 
-    /// Returns what an average on that scale means.
+    /// Converts an average on that scale back.
     pub(crate) fn outward(self, value: f64) -> f64 {
         match self {
             Self::Ratio => value.exp(),
@@ -216,8 +216,8 @@ impl Scale {
         Some(self.inward(a)? - self.inward(b)?)
     }
 
-    /// Returns the standard deviation that the rounding of printed or whole values gives to an effect
-    /// by itself; 0 where they were not rounded.
+    /// Returns the standard deviation that rounding alone, of printed or whole values, gives to an effect; 0 where they
+    /// were not rounded.
     pub(crate) fn rounding(self, pairs: &[(f64, f64)]) -> f64 {
         match self {
             Self::Ratio => statistics::rounding_of_ratios(pairs),
@@ -225,8 +225,8 @@ impl Scale {
         }
     }
 
-    /// Returns the standard deviation that the rounding of values gives to one of them by itself, on the
-    /// scale; 0 where they were not rounded.
+    /// Returns the standard deviation that rounding alone gives to one of the values, on the scale; 0 where they were
+    /// not rounded.
     pub(crate) fn rounding_of(self, values: &[f64]) -> f64 {
         match self {
             Self::Ratio => statistics::rounding_of_logs(values),
@@ -234,7 +234,7 @@ impl Scale {
         }
     }
 
-    /// Returns the size of an effect as people say it: a share, or in the unit of the metric.
+    /// Returns the size of an effect in ordinary terms: a share, or in the unit of the metric.
     pub(crate) fn size(self, effect: f64) -> f64 {
         match self {
             Self::Ratio => effect.exp_m1(),
@@ -242,7 +242,7 @@ impl Scale {
         }
     }
 
-    /// Returns the effect of a margin: a share, or in the unit of the metric.
+    /// Returns the effect that corresponds to a margin: a share, or in the unit of the metric.
     pub(crate) fn margin(self, margin: f64) -> f64 {
         match self {
             Self::Ratio => statistics::log_margin(margin),
@@ -250,7 +250,7 @@ impl Scale {
         }
     }
 
-    /// Writes a size for people.
+    /// Formats a size for people.
     pub(crate) fn show(self, size: f64) -> String {
         match self {
             Self::Ratio => format!("{} %", short(100.0 * size)),
@@ -258,13 +258,13 @@ impl Scale {
         }
     }
 
-    /// Says that some of the values of a column have no place on the scale.
+    /// Explains that some values of a column have no place on the scale.
     pub(crate) fn refusal(self, column: &str, values: &[f64]) -> String {
         contract::without_ratio(column, values, "declare `scale: difference`")
     }
 }
 
-/// Writes a number with three significant digits.
+/// Formats a number with three significant digits.
 pub(crate) fn short(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return value.to_string();
@@ -276,14 +276,14 @@ pub(crate) fn short(value: f64) -> String {
 /// A mean over units, with its interval.
 #[derive(Clone, Debug)]
 pub(crate) struct Mean {
-    /// The mean over the units: geometric if every value is above 0, else arithmetic.
+    /// The mean over the units: geometric if every value is above 0, otherwise arithmetic.
     pub(crate) value: f64,
-    /// Whether a unit is below 0.
+    /// Whether any unit is below 0.
     negative: bool,
-    /// Null where it cannot be had, with the reason.
+    /// The interval, or the reason why it is null.
     pub(crate) interval: Result<Interval, String>,
-    /// Whether three units or more have this value, rounding aside, as an efficiency has at its anchor: then
-    /// it has no spread by definition.
+    /// Whether at least three units have this same value, apart from rounding, as an efficiency has at its anchor. It
+    /// then has no spread by definition.
     pub(crate) constant: bool,
 }
 
@@ -322,7 +322,7 @@ impl Mean {
         self.interval.as_ref().ok().map(|i| i.high)
     }
 
-    /// Says why a mean has no interval; nothing of one that has. Without any value there is no mean either.
+    /// Explains why a mean has no interval; `None` for one that has. Without any value there is no mean either.
     pub(crate) fn why(mean: Option<&Self>) -> Option<String> {
         match mean {
             Some(mean) => mean.interval.as_ref().err().cloned(),
@@ -331,7 +331,7 @@ impl Mean {
     }
 }
 
-/// Returns the mean of values, without an interval: geometric if every value is above 0, else arithmetic.
+/// Returns the mean of values, without an interval: geometric if every value is above 0, otherwise arithmetic.
 pub(crate) fn mean(values: &[f64]) -> Option<f64> {
     Mean::over(values, LEVEL).map(|mean| mean.value)
 }
@@ -345,8 +345,8 @@ pub(crate) fn outward(scale: Scale, effect: &UnitEffect, level: f64) -> Interval
     }
 }
 
-/// Returns the interval over units that stands beside a mean: `x_ci_low` and `x_ci_high` beside `x_mean`, as `aggregate`
-/// makes them, or `x_low` and `x_high` beside `x`; or why there is none.
+/// Returns the interval over units in the columns next to a mean, or the reason why there is none. The columns are
+/// `x_ci_low` and `x_ci_high` for `x_mean`, as `aggregate` makes them, or `x_low` and `x_high` for `x`.
 pub(crate) fn interval_beside(
     from: &Frame,
     row: usize,
@@ -366,7 +366,7 @@ pub(crate) fn interval_beside(
     })
 }
 
-/// Puts values under their unit and averages those of one, in order of the units.
+/// Groups values by unit and averages within each, in order of the units.
 pub(crate) fn averaged(
     values: impl IntoIterator<Item = (Vec<Scalar>, f64)>,
 ) -> Vec<(Vec<Scalar>, f64)> {
@@ -382,11 +382,11 @@ pub(crate) fn averaged(
         .collect()
 }
 
-/// Rows taken together over axes, the unit axes among them.
+/// Rows pooled over axes, including the unit axes.
 pub(crate) struct Together {
-    /// The keys that are left.
+    /// The remaining keys.
     pub(crate) keys: Vec<String>,
-    /// The rows of each of their values.
+    /// The rows for each of their values.
     pub(crate) groups: Vec<(Vec<Scalar>, Vec<usize>)>,
     pub(crate) units: Units,
     /// The positions of the unit axes.
@@ -394,8 +394,7 @@ pub(crate) struct Together {
 }
 
 impl Together {
-    /// Groups the rows of a table by the keys that are not in `over`. Without `over` every row is
-    /// by itself.
+    /// Groups the rows of a table by the keys that are not in `over`. With an empty `over`, every row is its own group.
     ///
     /// # Errors
     /// If an axis is not a key, or a declared unit is not among `over`.
@@ -417,8 +416,8 @@ impl Together {
         })
     }
 
-    /// Returns the mean over units of a figure of the rows, those of one unit averaged before;
-    /// `None` where no row has the figure.
+    /// Returns the mean over units of a figure of the rows, after averaging within each unit; `None` where no row has
+    /// the figure.
     pub(crate) fn mean(
         &self,
         from: &Frame,
@@ -436,7 +435,7 @@ impl Together {
         self.units.mean(&units, level)
     }
 
-    /// Returns how many units rows belong to.
+    /// Returns the number of units among the rows.
     pub(crate) fn count(&self, from: &Frame, rows: &[usize]) -> usize {
         if self.units.is_none() {
             return 0;
@@ -446,7 +445,7 @@ impl Together {
     }
 }
 
-/// The columns of an interval of a mean over units: its ends, in columns like `spec`, and why it is withheld.
+/// The columns of an interval of a mean over units: its ends, in columns like `spec`, and the reason if it is withheld.
 pub(crate) fn interval_columns<'a, T: 'a>(
     mut columns: Columns<'a, T>,
     spec: &Spec,
@@ -460,7 +459,7 @@ pub(crate) fn interval_columns<'a, T: 'a>(
             below 0 if no unit is; null with fewer than three units, or five clusters"
         ))
     };
-    // A difference may be below 0 although none of the units is.
+    // A difference may be below 0 even if no unit is.
     let difference = ["delta", "difference", "change"];
     let difference = difference.iter().any(|word| spec.name.contains(word));
     columns.push(
