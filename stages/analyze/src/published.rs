@@ -1,5 +1,4 @@
-//! Published tables as oracles: the operators reproduce what follows from them, and not what
-//! does not.
+//! Published tables as oracles: the operators reproduce what follows from them, and nothing else.
 
 use artifacts::Scalar;
 use pipeline::Json;
@@ -9,7 +8,7 @@ use crate::frame::{Frame, Level, Row, Spec};
 use crate::make::made;
 use crate::operators::family::{Asked, Family, Hypothesis, Shares, decide};
 
-/// Reads a published table: key columns as they are, every other as numbers.
+/// Reads a published table: key columns unchanged, all others as numbers.
 pub(crate) fn table(text: &str, keys: &[&str], numbers: &[&str]) -> Frame {
     let mut lines = text.lines();
     let header: Vec<&str> = lines.next().unwrap().split(',').collect();
@@ -78,7 +77,7 @@ pub(crate) fn column(frame: &Frame, key: &[&str], name: &str) -> Scalar {
     frame.value(at(frame, key), name).unwrap().clone()
 }
 
-/// Two engines in the columns of one table, as rows.
+/// Converts a table with two engines as columns to rows.
 pub(crate) fn two_engines(text: &str) -> Frame {
     let mut long = "model,engine,tok_s\n".to_owned();
     for line in text.lines().skip(1) {
@@ -108,7 +107,7 @@ fn the_crossovers_of_the_decode_length_sweep_are_those_published() {
     ] {
         assert_eq!(column(&found, &[model], "observed_at"), expected, "{model}");
     }
-    // One value a side: the change is seen, and no crossover is shown.
+    // With one value per side, the change is observed, but no crossover is shown.
     let model = &["llama-3-1-8b-instruct"];
     assert_eq!(column(&found, model, "crossover_at"), Scalar::Null);
     assert_eq!(
@@ -172,7 +171,7 @@ fn a_tie_rule_moves_wins_to_ties_and_loses_no_contest() {
             of("vllm", "strict_wins"),
         )
     };
-    // By hand from the table: five for one side, four for the other, five equal.
+    // Counted by hand in the table: five wins for one side, four for the other, five ties.
     assert_eq!(count(0.0), (5.0, 4.0, 5.0, 5.0));
     // Within 3 %: 265/258, 191/187, 80/78 and 223/226, 105/106, 98/99 become ties.
     assert_eq!(count(0.03), (2.0, 1.0, 11.0, 5.0));
@@ -187,7 +186,7 @@ fn efficiency_is_speedup_over_n_within_a_tenth_in_seven_of_ten_rows_and_one_is_o
         &["model", "phase", "workload"],
         &["mean_parallel_efficiency"],
     );
-    // The published speedup is a mean over phases: average the printed efficiencies alike.
+    // The published speedup is a mean over phases, so the printed efficiencies are averaged in the same way.
     let parameters = json!({
         "from": "t", "over": ["phase"], "columns": ["mean_parallel_efficiency"], "confidence": 0.95,
     });
@@ -232,7 +231,7 @@ fn the_published_saturation_fit_comes_out_of_the_operator_with_its_single_degree
         "8351.11 410.92"
     );
     assert_eq!(value("k", "df"), 1.0);
-    // The interval of K contains 0: three points say little about saturation.
+    // The interval of K contains 0: three points show little about saturation.
     assert!(value("k", "ci_low") < 0.0);
 }
 
@@ -250,7 +249,7 @@ fn the_published_decisions_follow_from_holm_and_the_interval() {
         .clone()
         .map(|row| number(row, "wilcoxon_p_raw"))
         .collect();
-    // The adjustment is that of the comparison operators.
+    // The adjustment that the comparison operators use.
     let test = |p: &f64| Hypothesis::new(0, Some(*p), ("vllm", "sglang"), &[]);
     let asked = Asked {
         family: Family::Table,
@@ -275,7 +274,7 @@ fn the_published_decisions_follow_from_holm_and_the_interval() {
             low: number(row, "ci95_lo"),
             high: number(row, "ci95_hi"),
         };
-        // The published rule asks for both.
+        // The published rule requires both.
         let label = table.rows[row].key[0].to_string();
         if decision.rejected && interval.excludes(0.0) {
             rejected.push(label);

@@ -1,7 +1,7 @@
-//! Under what conditions the cells behind a comparison were measured.
+//! The conditions under which the cells behind a comparison were measured.
 //!
-//! A comparison knows rows of tables; their lineage leads to load cells, and beside these the machine
-//! was sampled. Nothing is read before a comparison asks.
+//! A comparison knows rows of tables. Their lineage leads to load cells, beside which the machine was sampled. Nothing
+//! is read until a comparison needs it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -17,7 +17,7 @@ use crate::frame::{Frame, SourceRows};
 use crate::intake::{Load, Rows};
 use crate::operator::{Context, Draft, items};
 
-/// Where the samples beside a cell lie.
+/// The tables with samples taken beside a cell.
 const SAMPLED: [&str; 4] = [
     "host_telemetry",
     "gpu_telemetry",
@@ -25,7 +25,7 @@ const SAMPLED: [&str; 4] = [
     "server_host_telemetry",
 ];
 
-/// What was sampled beside the load cells that enter.
+/// The samples taken beside the load cells that enter.
 pub(crate) struct Surroundings<'a> {
     loads: &'a [Load<'a>],
     cells: OnceLock<Cells>,
@@ -37,7 +37,7 @@ type Cells = BTreeMap<(String, String), Cell>;
 struct Cell {
     coordinates: Coordinates,
     conditions: Conditions,
-    /// Every row of the tables that say so.
+    /// Every row of the tables behind the conditions.
     samples: Vec<SourceRows>,
 }
 
@@ -70,7 +70,7 @@ impl<'a> Surroundings<'a> {
     }
 }
 
-/// Reads what was sampled beside one cell.
+/// Reads the samples taken beside one cell.
 fn sampled(rows: &Rows<'_>, coordinates: Coordinates) -> Result<Cell, Failure> {
     let mut found: BTreeMap<&str, (LineageSource, Table)> = BTreeMap::new();
     for name in SAMPLED {
@@ -96,7 +96,7 @@ fn sampled(rows: &Rows<'_>, coordinates: Coordinates) -> Result<Cell, Failure> {
     })
 }
 
-/// Says which names in `conditions-may-differ` are none of conditions.
+/// Reports names in `conditions-may-differ` that are not conditions.
 pub(crate) fn problems(draft: &Draft<'_>, may_differ: &[String]) -> Vec<Problem> {
     let known = conditions::names();
     let strange = items("conditions-may-differ", may_differ)
@@ -110,28 +110,28 @@ pub(crate) fn problems(draft: &Draft<'_>, may_differ: &[String]) -> Vec<Problem>
     strange.map(problem).collect()
 }
 
-/// Which sides are compared.
+/// The sides to compare.
 pub(crate) struct Asked<'a> {
     /// The axis whose labels are the sides.
     pub(crate) axis: &'a str,
-    /// The labels; all that there are if none is named.
+    /// The labels; if empty, all labels of the axis.
     pub(crate) labels: &'a [String],
-    /// The unit axes, within which cells are paired.
+    /// The unit axes. Cells are paired within units.
     pub(crate) unit: &'a [String],
     /// The conditions that may differ.
     pub(crate) may_differ: &'a [String],
 }
 
-/// Two sides that were measured under other conditions.
+/// Two sides that were measured under different conditions.
 #[derive(Clone)]
 pub(crate) struct Unlike {
     pub(crate) found: Vec<Compared>,
-    /// The samples that say so.
+    /// The samples that show it.
     pub(crate) samples: Vec<SourceRows>,
 }
 
 impl Unlike {
-    /// Says why the sides cannot be compared.
+    /// Explains why the sides cannot be compared.
     pub(crate) fn reason(&self) -> String {
         let found: Vec<String> = self.found.iter().map(Compared::text).collect();
         format!(
@@ -141,16 +141,16 @@ impl Unlike {
     }
 }
 
-/// Answers for the rows of one operator.
+/// Judges the rows of one operator.
 pub(crate) struct Judge<'a> {
     cells: &'a Cells,
     tables: &'a BTreeMap<String, Frame>,
-    /// The cells behind every row of a table.
+    /// The cells behind every row of each table.
     behind: BTreeMap<String, Vec<BTreeSet<(String, String)>>>,
 }
 
 impl<'a> Judge<'a> {
-    /// Reads the samples, if they were not read before.
+    /// Reads the samples, unless they have been read before.
     ///
     /// # Errors
     /// If a table cannot be read.
@@ -162,8 +162,8 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// Compares the conditions of the sides over the cells behind some rows; `None` if they were alike, or
-    /// nothing was sampled.
+    /// Compares the conditions of the sides over the cells behind some rows; `None` if they were alike, or if no
+    /// samples exist.
     pub(crate) fn unlike<'s>(
         &mut self,
         asked: &Asked<'_>,
@@ -210,7 +210,7 @@ impl<'a> Judge<'a> {
             }
             LineageSource::Table(table) => {
                 if !self.behind.contains_key(&**table) {
-                    // A table that named itself would be asked for ever.
+                    // A table that referred to itself would recurse for ever.
                     self.behind.insert(table.to_string(), Vec::new());
                     let all = self.behind_rows(table);
                     self.behind.insert(table.to_string(), all);

@@ -1,4 +1,4 @@
-//! A synthetic ladder with planted truths, from rows to every table; planning mistakes; bytes.
+//! A synthetic ladder with planted truths, from rows to every table; planning errors; bytes.
 
 mod by_hand;
 mod planning;
@@ -52,8 +52,8 @@ pub(crate) fn canonical_with(
     pipeline::StageKind::canonical(&Analyze, &json!({ "tables": tables }), library)
 }
 
-/// A warm-up and four measured requests of 10 output tokens, all sent at 0; the window is
-/// `window_ms`, request `i` (1..=4) ends at `window · i / 4`, its first token after 1 ms.
+/// A warm-up and four measured requests of 10 output tokens, all sent at 0. The window is `window_ms`. Request `i`
+/// (1..=4) ends at `window · i / 4`, with its first token after 1 ms.
 fn requests(window_ms: i64) -> Vec<Request> {
     (0..5_i64)
         .map(|id| {
@@ -92,7 +92,7 @@ pub(crate) fn cell(store: &Store, at: &[(&str, Scalar)], rows: &[Request]) -> In
     synthetic::cell(store, at, Json::Null, &tables).unwrap()
 }
 
-/// A sample a second from 0 s to 5 s: GPU 0 draws 100 W and 10 W more each second, GPU 1 50 W.
+/// One sample a second from 0 s to 5 s: GPU 0 draws 100 W plus 10 W more each second, GPU 1 draws 50 W.
 fn gpu_telemetry() -> Table {
     let rows: Vec<(i64, i64)> = (0..=5).flat_map(|s| [(s, 0), (s, 1)]).collect();
     let power = |(s, gpu): &(i64, i64)| {
@@ -131,7 +131,7 @@ fn host_telemetry() -> Table {
     Table::new(columns).unwrap()
 }
 
-/// Two processes of the server and ourselves.
+/// Two processes of the server, and our own.
 fn process_telemetry() -> Table {
     let rows: Vec<(i64, &str, f64)> = (0..=5)
         .flat_map(|s| [(s, "server", 1.0), (s, "server", 0.5), (s, "client", 0.25)])
@@ -148,8 +148,8 @@ fn process_telemetry() -> Table {
     Table::new(columns).unwrap()
 }
 
-/// The window in ms: `serial` gains nothing from clients; `batched` has efficiency 1, 0.8, 0.6
-/// at 1, 2, 4 clients. 40 tokens in each window.
+/// The window in ms: `serial` gains nothing from more clients; `batched` has efficiency 1, 0.8, 0.6 at 1, 2, 4 clients.
+/// Each window has 40 tokens.
 fn window(configuration: &str, concurrency: i64, rep: i64) -> i64 {
     let base = 4_000 + 40 * rep;
     match (configuration, concurrency) {
@@ -172,7 +172,7 @@ fn ladder(store: &Store) -> Vec<InputCell> {
     cells
 }
 
-/// A verification that covers `ladder` and bars the given cells.
+/// A verification that covers `ladder` and excludes the given cells.
 pub(crate) fn verification(store: &Store, barred: &[(&str, &str)]) -> Input {
     let text = |name: &str, of: &dyn Fn(&(&str, &str)) -> String| {
         Column::text(name, barred.iter().map(|b| Some(of(b))))
@@ -275,7 +275,7 @@ pub(crate) fn table(done: &Done, name: &str) -> Table {
     Table::from_parquet(bytes(done, name)).unwrap()
 }
 
-/// The files of a store, and the one that [`everything`] names.
+/// The files of a store, including the one that [`everything`] names.
 pub(crate) fn stored(store: &Store) -> Files<'_> {
     static PAPER: LazyLock<NamedFiles> = LazyLock::new(|| {
         let paper = pin(&NoLibrary, "v1_cross_model_speedup_n16.csv").unwrap();
@@ -390,7 +390,7 @@ fn the_planted_truths_are_found() {
     );
     let ratio = comparison.float("effect").unwrap()[at].unwrap();
     assert!((ratio - (1.6 * 2.4_f64).cbrt()).abs() < 1e-3, "{ratio}");
-    // The other metric is the same everywhere, and belongs to no family.
+    // The other metric is the same everywhere and belongs to no family.
     assert_eq!(
         comparison.text("family").unwrap()[at],
         Some(
@@ -401,12 +401,12 @@ fn the_planted_truths_are_found() {
     assert_eq!(comparison.float("wilcoxon_p").unwrap()[at], None);
     assert_eq!(comparison.text("verdict").unwrap()[at], Some("undecidable"));
 
-    // Equal at one client, then batching wins for good: nobody else wins first.
+    // Equal at one client, then batching wins for good: no other side wins first.
     let crossing = table(&done, "crossing");
     assert_eq!(crossing.text("first_winner").unwrap(), [Some("batched")]);
     assert_eq!(crossing.float("crossover_at").unwrap(), [None]);
 
-    // Of four requests that end at a quarter, half, … of 4.04 s, one ends within 2 s.
+    // Four requests end at a quarter, half, … of 4.04 s; one of them ends within 2 s.
     let slo = table(&done, "slo");
     let at = row(
         &slo,
@@ -422,7 +422,7 @@ fn the_planted_truths_are_found() {
         * slo.float("request_throughput").unwrap()[at].unwrap();
     close(Some(product), slo.float("goodput").unwrap()[at].unwrap());
 
-    // A server that gains nothing is serial: Amdahl's sigma is 1.
+    // A server that gains nothing from more clients is serial: Amdahl's sigma is 1.
     let law = table(&done, "law");
     let at = row(&law, &[("configuration", "serial"), ("parameter", "sigma")]);
     assert!((law.float("value").unwrap()[at].unwrap() - 1.0).abs() < 1e-9);
@@ -438,7 +438,7 @@ fn every_row_leads_down_to_raw_rows() {
     let (_folder, store) = store();
     let inputs = inputs(&store);
     let done = analyze(&store, &inputs, &everything()).unwrap();
-    // What was declared or published stands on no measurement.
+    // Declared and published figures do not depend on a measurement.
     let not_measured = ["declared", "paper", "paper.file"];
     let mut raw: BTreeMap<String, u64> = BTreeMap::new();
     for cell in &inputs[0].cells {
@@ -468,7 +468,7 @@ fn every_row_leads_down_to_raw_rows() {
             }
         }
     }
-    // The summary of a cell stands on its four measured rows, not on the warm-up.
+    // The summary of a cell depends on its four measured rows, not on the warm-up.
     let lineage = table(&done, "cells.lineage");
     assert_eq!(
         (
@@ -619,7 +619,7 @@ fn a_ladder_without_its_first_rung_has_no_efficiency() {
     );
     let breakdown = table(&done, "breakdown");
     assert_eq!(breakdown.float("breakdown_n").unwrap(), [None, None]);
-    // Undefined everywhere is not "never".
+    // Undefined everywhere does not mean "never".
     assert_eq!(breakdown.boolean("never").unwrap(), [None, None]);
 }
 

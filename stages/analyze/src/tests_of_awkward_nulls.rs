@@ -1,5 +1,5 @@
-//! Studies of two equal systems that no textbook draws: cells that are missing, launches that failed, sides of
-//! unlike size and noise, tails, steps, drifts. Is anything called different that is not?
+//! Awkward studies of two equal systems: missing cells, failed launches, sides of unlike size and noise, tails, steps,
+//! drifts. Is anything falsely called different?
 //!
 //! Each bound leaves room for three standard errors of the simulation.
 
@@ -12,23 +12,23 @@ use crate::frame::{Frame, Level, Row, Spec};
 use crate::published::run;
 use crate::tests_of_nulls::{any, bound};
 
-/// What is measured of a system (0 or 1) at a level in a unit; `None` where nothing was. The launches of all
-/// systems are drawn before.
+/// The value of a system (0 or 1) at a level in a unit; `None` where it was not measured. The launches of all systems
+/// are drawn first.
 type Value = fn(&mut Study<'_>, usize, i64, i64) -> Option<f64>;
 
-/// A study as it is drawn.
+/// A study under construction.
 struct Study<'n> {
     noise: &'n mut Noise,
-    /// What each launch does to the logarithm of its values, by unit and system.
+    /// The offset of each launch to the logarithm of its values, by unit and system.
     launches: Vec<[f64; 2]>,
 }
 
-/// How studies are drawn.
+/// How the values of studies are drawn.
 #[derive(Clone, Copy)]
 struct Awkward {
     name: &'static str,
     units: usize,
-    /// The launches of one study.
+    /// Draws the launches of one study.
     launches: fn(&mut Noise, usize) -> Vec<[f64; 2]>,
     value: Value,
 }
@@ -83,7 +83,7 @@ fn one_side_noisy(noise: &mut Noise, units: usize) -> Vec<[f64; 2]> {
         .collect()
 }
 
-/// Launches are as fast as can be or slower by an exponential time, and one of ten is far slower.
+/// Launches run at full speed or are slower by an exponential time, and one in ten is far slower.
 fn long_tailed(noise: &mut Noise, units: usize) -> Vec<[f64; 2]> {
     let mut launch = || {
         let far = if noise.uniform() < 0.1 { 0.5 } else { 0.0 };
@@ -92,7 +92,7 @@ fn long_tailed(noise: &mut Noise, units: usize) -> Vec<[f64; 2]> {
     (0..units).map(|_| [launch(), launch()]).collect()
 }
 
-/// Neighbouring launches are alike, and the machine gets slower; the order within a block is random.
+/// Neighbouring launches are alike, and the machine slows down over time. The order within a block is random.
 fn drifting(noise: &mut Noise, units: usize) -> Vec<[f64; 2]> {
     let (mut state, mut at) = (0.0, 0.0);
     let mut launch = |noise: &mut Noise| {
@@ -116,7 +116,7 @@ fn share_of_twelve(study: &mut Study<'_>, system: usize, _: i64, unit: i64) -> O
     Some(ok as f64 / 12.0)
 }
 
-/// A whole number near a hundred that a launch moves by one.
+/// A whole number near a hundred, which a launch shifts by one.
 fn count(study: &mut Study<'_>, system: usize, _: i64, unit: i64) -> Option<f64> {
     Some((100.0 * study.launches[unit as usize - 1][system].exp()).round())
 }
@@ -126,7 +126,7 @@ fn calm(noise: &mut Noise, units: usize) -> Vec<[f64; 2]> {
     (0..units).map(|_| [launch(), launch()]).collect()
 }
 
-/// A value near 0 that varies by its own size and more.
+/// A value near 0 whose spread exceeds its size.
 fn near_zero(study: &mut Study<'_>, system: usize, _: i64, unit: i64) -> Option<f64> {
     let launch = study.launches[unit as usize - 1][system];
     Some(1e-3 * (20.0 * launch + study.noise.normal()).exp())
@@ -203,7 +203,7 @@ fn drawn(design: &Awkward, noise: &mut Noise) -> Frame {
     frame.settle().unwrap()
 }
 
-/// The share of studies in which an operator says that the systems differ.
+/// The share of studies in which an operator finds a difference between the systems.
 fn false_alarms(design: &Awkward, operator: &str, parameters: &Json, studies: u32) -> f64 {
     let mut noise = Noise(164);
     let hits = (0..studies).filter(|_| {
@@ -217,7 +217,7 @@ fn false_alarms(design: &Awkward, operator: &str, parameters: &Json, studies: u3
     hits.count() as f64 / f64::from(studies)
 }
 
-/// Every way to ask whether two systems differ.
+/// Every way to test whether two systems differ.
 fn questions() -> Vec<(&'static str, Json)> {
     let pair = json!({"axis": "system", "a": "a", "b": "b"});
     let compared = |more: Json| {
@@ -309,7 +309,7 @@ fn blocks_that_are_numbered_through_on_hosts_are_no_coordinates() {
         let made = run("unpaired-comparison", &parameters, frame.settle().unwrap());
         made.number(0, "p").unwrap()
     };
-    // Ten units are five hosts of each side, however often each was measured.
+    // Ten units are five hosts on each side, however often each was measured.
     let (each, means) = (p(each), p(means));
     assert!((each - means).abs() < 1e-12, "{each} {means}");
 }

@@ -1,4 +1,4 @@
-//! Sides that were measured under different conditions have no verdict.
+//! Sides that were measured under different conditions get no verdict.
 
 use artifacts::{Column, Scalar, Store, Table};
 use contract::{Request, synthetic};
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::tests::{analyze, canonical, store, table, verification};
 
-/// Four measured requests of ten tokens, the last of which ends after `window_ms`.
+/// Four measured requests of ten tokens each, the last of which ends after `window_ms`.
 fn requests(window_ms: i64) -> Vec<Request> {
     (0..4_i64)
         .map(|id| {
@@ -23,7 +23,7 @@ fn requests(window_ms: i64) -> Vec<Request> {
         .collect()
 }
 
-/// A machine with eight processors, of which the server keeps two busy and other programs a share of all.
+/// A machine with eight processors. The server keeps two of them busy, and other programs a share of all.
 fn telemetry(foreign: f64) -> [(&'static str, Table); 2] {
     let at = || Column::int("at_ns", [Some(0), Some(100_000_000), Some(200_000_000)]);
     let busy = Some(0.25 + foreign);
@@ -43,8 +43,8 @@ fn telemetry(foreign: f64) -> [(&'static str, Table); 2] {
     ]
 }
 
-/// Two systems at two levels in five blocks; `fast` is half as fast again. `foreign` says which share other
-/// programs used beside a cell: of its system, its level and its block.
+/// Two systems at two levels in five blocks; `fast` is half as fast again. `foreign` gives the share that other
+/// programs used beside a cell, by its system, level and block.
 pub(crate) fn study(store: &Store, foreign: impl Fn(&str, i64, i64) -> f64) -> Vec<Input> {
     let mut cells: Vec<InputCell> = Vec::new();
     for (system, window) in [("fast", 2_000), ("slow", 3_000)] {
@@ -96,7 +96,7 @@ fn text(done: &Done, name: &str, column: &str, row: usize) -> String {
     column.unwrap_or_default()
 }
 
-/// A share that other programs use on a quiet machine, a little different from cell to cell.
+/// The share that other programs use on a quiet machine, which varies slightly from cell to cell.
 fn quiet(level: i64, block: i64) -> f64 {
     0.002 * ((level + 3 * block) % 5) as f64
 }
@@ -141,7 +141,7 @@ fn sides_measured_alike_are_judged_and_so_are_sides_that_may_differ() {
     let declared = study(&store, busy);
     for (inputs, may_differ) in [
         (alike, json!([])),
-        // Other programs came and went, beside both sides of a block.
+        // Other programs came and went beside both sides of a block.
         (shared, json!([])),
         (declared, json!(["foreign-load"])),
     ] {
@@ -161,7 +161,7 @@ fn other_programs_beside_one_level_bar_the_verdict_of_that_level_alone() {
     let (_folder, store) = store();
     let busy = |system: &str, level, block| {
         let more = system == "slow" && level == 4;
-        // Beside the other level the other side had it a little worse, so that the whole is balanced.
+        // At the other level the other side suffered slightly more, so that the total is balanced.
         let less = system == "fast" && level == 1;
         quiet(level, block)
             + if more {

@@ -1,4 +1,4 @@
-//! What a stranger would doubt: few hosts, checks that contend, tests that cannot find anything, names that collide.
+//! Doubts of a sceptical reader: few hosts, checks that contend, tests that cannot detect anything, clashing names.
 
 use artifacts::Scalar;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::make::made;
 use crate::published::{column, run, table};
 
-/// A table of throughput: hosts of two blocks each, two systems, the first so much faster.
+/// A throughput table: hosts with two blocks each, and two systems, the first faster by `factor`.
 fn hosts(hosts: usize, factor: f64) -> String {
     let mut text = "host,block,system,tok_s\n".to_owned();
     for host in 0..hosts {
@@ -53,7 +53,7 @@ fn hosts_of_several_blocks_are_clusters_and_fewer_than_five_of_them_are_refused(
             assert_eq!(column(&paired, &["tok_s"], "p"), Scalar::Null);
         }
     }
-    // Three hosts that were started once each are three units.
+    // Three hosts that each ran one block are three units.
     let once = hosts(3, 1.4)
         .lines()
         .filter(|l| !l.contains(",1,"))
@@ -69,7 +69,7 @@ fn hosts_of_several_blocks_are_clusters_and_fewer_than_five_of_them_are_refused(
         column(&found, &["tok_s"], "verdict").to_string(),
         "different"
     );
-    // An interval of a mean needs as many.
+    // An interval of a mean needs equally many.
     let means = json!({"from": "t", "over": over, "unit": ["host"], "columns": ["tok_s"], "confidence": 0.95});
     for (n, known) in [(4, false), (5, true)] {
         let found = run(
@@ -85,7 +85,7 @@ fn hosts_of_several_blocks_are_clusters_and_fewer_than_five_of_them_are_refused(
     }
 }
 
-/// A table of throughput over a ladder: hosts of two blocks each.
+/// A throughput table over a ladder: hosts with two blocks each.
 fn ladders(hosts: usize) -> String {
     let mut text = "host,block,system,clients,tok_s\n".to_owned();
     for (host, block) in (0..hosts).flat_map(|host| (0..2).map(move |block| (host, block))) {
@@ -190,7 +190,7 @@ fn a_test_that_cannot_find_anything_is_undecidable_and_states_no_detectable_effe
             at("smallest_detectable"),
         )
     };
-    // Five signs give 1/16 at least.
+    // Five signs give a p value of at least 1/16.
     for test in ["wilcoxon", "sign", "permutation"] {
         let (verdict, reason, detectable) = judged("paired-comparison", test, false);
         assert_eq!(
@@ -203,7 +203,7 @@ fn a_test_that_cannot_find_anything_is_undecidable_and_states_no_detectable_effe
             "the smallest p of so few units is 0.0625, above the level of this test, 0.0500: it could not find anything"
         );
     }
-    // Of the 252 ways to deal ten units, two are as far apart.
+    // Two of the 252 ways to deal ten units are as far apart.
     let (verdict, _, detectable) = judged("unpaired-comparison", "mann-whitney", true);
     assert_eq!(
         (verdict.as_str(), detectable.as_str()),
@@ -217,7 +217,7 @@ fn a_test_that_cannot_find_anything_is_undecidable_and_states_no_detectable_effe
 
 #[test]
 fn means_that_point_the_other_way_are_said() {
-    // Faster with one client and with four, in every block; slower with many, where the numbers are large.
+    // Faster with one client and with four, in every block; slower with many clients, where the numbers are large.
     let mut text = "block,clients,system,tok_s\n".to_owned();
     for block in 0..5 {
         let noise = 1.0 + 0.01 * f64::from(block % 3);
@@ -284,7 +284,7 @@ fn the_a_a_arm_is_no_contender() {
         assert_eq!(labels(&with[name]), ["a", "b"], "{name}");
         assert_eq!(labels(&without[name]), ["a", "b", "b-again"], "{name}");
     }
-    // Its twin would take the place of `b` by a tenth of a millisecond, and the intervals say that this is nothing.
+    // Its twin would take the place of `b` by a tenth of a millisecond, which the intervals show to be noise.
     assert_eq!(
         column(&with["front"], &["b"], "on_frontier"),
         Scalar::Bool(true)
@@ -334,7 +334,7 @@ fn axes_may_have_the_names_of_the_keys_that_operators_add() {
     assert_eq!(found.keys, ["metric", "paired_comparison_metric"]);
     let text = "n,tok_s\n1,100\n2,110\n4,120\n8,118\n";
     let rule = json!({"rule": "slow", "ladder": "n", "any": [{"table": "t", "column": "tok_s", "below": 50}]});
-    // The axis is called `n`, and so are a column and the end of another.
+    // The axis is called `n`, the same as a column and as the suffix of another.
     let mut named: Vec<String> = Vec::new();
     let text = format!("g,{}", text.replace('\n', "\nx,").trim_end_matches("x,"));
     let found = run("breakdown", &rule, table(&text, &["g", "n"], &["tok_s"]));
@@ -415,11 +415,11 @@ fn a_side_that_lost_more_cells_than_the_other_says_that_the_rest_may_flatter_it(
     let (verdict, reason) = said(missing);
     assert_eq!(verdict, "different");
     assert!(reason.ends_with(flatters), "{reason}");
-    // Nothing is said for a side that lost far more; nobody knows which way is better.
+    // Nothing is stated in favour of a side that lost far more cells, whichever direction is better.
     let (verdict, reason) = said(vec![lost("a", failed); 12]);
     assert_eq!(verdict, "undecidable");
     assert!(reason.starts_with("12 cells of a and 0 of b"), "{reason}");
-    // As many on each side, and files that hold figures only.
+    // Equal losses on each side, and files that contain figures only.
     let alike = vec![lost("a", failed), lost("b", failed)];
     assert!(!said(alike).1.contains("gave no result"));
     assert!(
@@ -433,7 +433,7 @@ fn a_side_that_lost_more_cells_than_the_other_says_that_the_rest_may_flatter_it(
 fn what_is_said_against_the_side_that_lost_cells_stands() {
     use crate::frame::{Absence, Missing};
 
-    // System a is higher: better for a throughput, worse for a time.
+    // System a is higher, which is better for a throughput and worse for a time.
     let said = |metric: &str, unit: &str, loser: &str| {
         let mut frame = table(&hosts(6, 1.4).replace("tok_s", metric), &KEYS, &[metric]);
         frame.specs[0].unit = Some(unit.to_owned());

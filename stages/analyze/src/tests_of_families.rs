@@ -1,4 +1,4 @@
-//! Studies with several tables of verdicts: they share one level, and lose as little by it as can be.
+//! Studies with several tables of verdicts: they share one level, and lose as little power to that as possible.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::frame::{Frame, Level, Row, Spec};
 use crate::make::made;
 use crate::tests_of_nulls::{any, bound};
 
-/// What a table is, for [`made`].
+/// The name, operator and parameters of a table, for [`made`].
 type Table = (&'static str, &'static str, Json);
 
 fn pair() -> Json {
@@ -24,8 +24,8 @@ fn compared(name: &'static str, columns: &[&str], by: &[&str]) -> Table {
     (name, "paired-comparison", parameters)
 }
 
-/// Two comparisons of which one is the other cell by cell, a crossover on the same ladder, a ranking of three
-/// systems, and three tables of a metric each.
+/// Two comparisons, one of which repeats the other cell by cell, a crossover on the same ladder, a ranking of three
+/// systems, and three tables of one metric each.
 fn many() -> Vec<Table> {
     let crossing = json!({"from": "t", "pair": pair(), "ladder": "clients", "column": "m0",
         "better": "higher", "family": "study"});
@@ -45,7 +45,7 @@ fn many() -> Vec<Table> {
 const SYSTEMS: [&str; 3] = ["a", "b", "c"];
 const LADDER: [i64; 3] = [1, 4, 16];
 
-/// One study of five blocks; `effect` multiplies a number by system, level and metric.
+/// One study of five blocks; `effect` returns the factor for a number by system, level and metric.
 fn study(noise: &mut Noise, effect: impl Fn(&str, i64, usize) -> f64) -> Frame {
     let mut rows = Vec::new();
     for block in 1..=5 {
@@ -95,7 +95,7 @@ fn finds(tables: &BTreeMap<String, Frame>, name: &str) -> bool {
     }
 }
 
-/// The share of studies in which some table finds something.
+/// The share of studies in which any table finds something.
 fn any_table(tables: &[Table], studies: u32) -> f64 {
     let mut noise = Noise(12);
     let found = (0..studies).filter(|_| {
@@ -109,7 +109,7 @@ fn any_table(tables: &[Table], studies: u32) -> f64 {
 fn a_study_of_many_tables_has_a_false_verdict_in_some_table_as_rarely_as_one_of_one_table() {
     let shared = any_table(&many(), 300);
     assert!(shared <= bound(300), "{shared}");
-    // The same tables, each with a level of its own.
+    // The same tables, each at a separate level.
     let mut apart = many();
     for (_, _, parameters) in &mut apart {
         parameters["family"] = json!("table");
@@ -146,8 +146,8 @@ fn a_table_of_parts_costs_the_whole_a_little_of_its_level_and_inherits_what_it_f
     );
     let faster = |system: &str, _: i64, _: usize| if system == "a" { 1.5 } else { 1.0 };
     let found = made(&tables, study(&mut noise, faster), &Json::Null).unwrap();
-    // The whole differs, so not all its parts are equal: the level is divided among two. Once two parts are found, the
-    // third has the whole level.
+    // The whole differs, so not all of its parts are equal, and the level is divided by two. After two parts are found,
+    // the third has the whole level.
     let levels = (0..3).map(|row| found["cellwise"].number(row, "family_level").unwrap());
     let mut levels: Vec<f64> = levels.collect();
     levels.sort_by(f64::total_cmp);
@@ -171,7 +171,7 @@ fn parts_that_do_not_make_up_their_whole_share_its_level_among_all_of_them() {
     // The mean of a difference is 0 where the mean of a log ratio may not be.
     let other_scale = first_level(&|given| given["scale"] = json!("difference"));
     assert!((other_scale - 0.05 / 3.0).abs() < 1e-12);
-    // A rank test has no mean, and with five units decides nothing.
+    // A rank test has no mean, and with five units it decides nothing.
     let ranks = first_level(&|given| given["test"] = json!("wilcoxon"));
     assert!((ranks - 0.05 / 3.0).abs() < 1e-12);
 }

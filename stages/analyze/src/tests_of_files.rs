@@ -1,4 +1,4 @@
-//! Published tables, facts, and the operators on them: what is read, what is refused, and where a row leads.
+//! Published tables, facts, and the operators on them: what is read, what is refused, and the lineage of rows.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `mfu` by the definitions of models and hardware.
+//! `mfu` from the definitions of models and hardware.
 
 use pipeline::{Control, Json, Library};
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::kind::run;
 use crate::tests::{canonical_with, inputs, store, stored, table};
 
-/// A model that says its parameters, one that does not, and a device.
+/// A model with a parameter count, one without, and a device.
 struct Shelf;
 
 impl Library for Shelf {

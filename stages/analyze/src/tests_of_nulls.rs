@@ -1,8 +1,7 @@
-//! Studies of two equal systems, simulated and taken through the operators: how often is something
-//! called different that is not?
+//! Simulated studies of two equal systems, run through the operators: how often is something falsely called different?
 //!
-//! Few studies run here; `calibrate-study` and the benches run many. Each bound leaves room for three
-//! standard errors of the simulation.
+//! Few studies run here; `calibrate-study` and the benches run many. Each bound leaves room for three standard errors
+//! of the simulation.
 
 use artifacts::Scalar;
 use pipeline::Json;
@@ -12,19 +11,19 @@ use crate::awkward::draw::Noise;
 use crate::frame::{Frame, Level, Row, Spec};
 use crate::published::run;
 
-/// How a study was made.
+/// The design of a simulated study.
 #[derive(Clone, Copy)]
 struct Design {
     systems: &'static [&'static str],
     units: i64,
-    /// Cells of one unit and system: levels of a ladder.
+    /// The cells of one unit and system: levels of a ladder.
     levels: &'static [i64],
     metrics: usize,
-    /// Standard deviation of the logarithm of a launch, shared by all its cells.
+    /// The standard deviation of the logarithm of a launch, shared by all its cells.
     launch: f64,
-    /// The same of a cell.
+    /// The standard deviation of the logarithm of a cell.
     cell: f64,
-    /// To which multiple values are rounded: ties.
+    /// The multiple to which values are rounded, which causes ties.
     grid: f64,
     /// The name of the unit axis.
     unit: &'static str,
@@ -49,7 +48,7 @@ fn metric(i: usize) -> String {
 fn study(design: &Design, noise: &mut Noise) -> Frame {
     let mut rows = Vec::new();
     for unit in 1..=design.units {
-        // The block is the same for all systems; a launch is not.
+        // All systems share the block's offset, but not the launch's.
         let block = 0.1 * noise.normal();
         for system in design.systems {
             let launches: Vec<f64> = (0..design.metrics)
@@ -90,7 +89,7 @@ fn study(design: &Design, noise: &mut Noise) -> Frame {
     frame.settle().unwrap()
 }
 
-/// The share of studies of which something is said.
+/// The share of studies in which `said` finds something.
 fn share(design: &Design, studies: u32, said: impl Fn(Frame) -> bool) -> f64 {
     let mut noise = Noise(164);
     let hits = (0..studies)
@@ -99,7 +98,7 @@ fn share(design: &Design, studies: u32, said: impl Fn(Frame) -> bool) -> f64 {
     hits as f64 / f64::from(studies)
 }
 
-/// Five in a hundred, and three standard errors.
+/// Five in a hundred, plus three standard errors.
 pub(crate) fn bound(studies: u32) -> f64 {
     0.05 + 3.0 * (0.05 * 0.95 / f64::from(studies)).sqrt()
 }
@@ -182,7 +181,7 @@ fn equal_systems_are_rarely_called_different_whatever_the_launches_do() {
         ),
     ];
     for (design, studies) in designs {
-        // Averaged over the levels, and level by level.
+        // Averaged over the levels, and for each level.
         for by in [json!({}), json!({"by": ["clients"]})] {
             let found = differs(&design, &by, studies / 2);
             let (units, metrics) = (design.units, design.metrics);
@@ -220,7 +219,7 @@ fn clusters_are_the_units_and_not_what_is_in_them() {
         };
         let found = differs(&clustered, &json!({"unit": ["host"]}), 200);
         assert!(found <= bound(200), "{hosts} hosts: {found}");
-        // Pairs taken for units: the mistake this is here for.
+        // Pairs taken for units, which is the mistake under test.
         let mistaken = differs(&clustered, &json!({"unit": ["host", "clients"]}), 200);
         assert!(mistaken > 0.15, "{hosts} hosts: {mistaken}");
     }
@@ -231,7 +230,7 @@ fn efficiencies_that_share_an_anchor_are_one_value_a_launch() {
     let efficiency = json!({"from": "t", "ladder": "clients", "column": "m0"});
     let comparison = json!({"from": "t", "columns": ["parallel_efficiency"],
         "pair": {"axis": "system", "a": "a", "b": "b"}});
-    // The first level is 1 by definition and is averaged in with the others.
+    // The first level is 1 by definition and is included in the average.
     let found = share(&PLAIN, 300, |frame| {
         let table = run("parallel-efficiency", &efficiency, frame);
         any(
@@ -258,7 +257,7 @@ fn equal_systems_have_no_crossover_and_no_order() {
         let table = run("crossover", &crossover, study(&PLAIN, &mut noise));
         signs += u32::from(!any(&table, "observed_at", "null"));
     }
-    // What is seen and not shown: signs of means change in many studies of nothing.
+    // Observed but not shown: the signs of means change in many studies without an effect.
     assert!(signs >= 15, "{signs}");
     let three = Design {
         systems: &["a", "b", "c"],
@@ -274,7 +273,7 @@ fn equal_systems_have_no_crossover_and_no_order() {
 
 #[test]
 fn a_tenth_is_found_in_four_of_five_studies_of_five_blocks() {
-    // Three hundredths of noise a launch, as a plan would assume.
+    // A noise of 3 % per launch, as a plan would assume.
     let design = Design {
         launch: 0.03,
         cell: 0.005,
@@ -306,7 +305,8 @@ fn a_tenth_is_found_in_four_of_five_studies_of_five_blocks() {
     assert!(found >= 160, "{found} of 200");
 }
 
-/// Whether any look after so many blocks finds something, the study going on from block to block.
+/// Whether any look after one of these numbers of blocks finds something, in one study that continues from block to
+/// block.
 fn any_look(frame: &Frame, looks: &Json) -> bool {
     (3..=8).any(|blocks| {
         let mut seen = frame.clone();

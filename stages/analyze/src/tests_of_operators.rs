@@ -1,4 +1,4 @@
-//! Single operators against values by hand, and what must hold for all of them.
+//! Single operators against values computed by hand, and properties of all operators.
 
 use artifacts::{Scalar, Store};
 use contract::synthetic;
@@ -86,7 +86,7 @@ fn margins_reconcile_where_the_table_is_complete_and_say_by_how_much_where_it_is
     );
     assert_eq!(level(&["null", "null"]), "pooled");
 
-    // Without (b, 2) the whole is 3; the margins over n are 2 and 5, over side 3 and 3.
+    // Without (b, 2) the total is 3; the margins over n are 2 and 5, over side 3 and 3.
     let margins = run("margins", &parameters, grid(&full[..3]));
     assert_eq!(
         column(&margins, &["null", "null"], "complete"),
@@ -136,7 +136,7 @@ fn pooling_that_was_not_declared_is_refused() {
 
 #[test]
 fn a_cluster_is_one_unit_in_test_and_interval_and_three_are_needed() {
-    // Six clusters of five repetitions that agree: taken as thirty values they overstate what is known.
+    // Six clusters of five repetitions that agree: counted as thirty values, they overstate the evidence.
     let repeated = |clusters: i64| {
         let rows = [("a", 1.5), ("b", 1.0)].map(|(side, base)| {
             (0..5 * clusters)
@@ -194,7 +194,7 @@ fn a_cluster_is_one_unit_in_test_and_interval_and_three_are_needed() {
 
 #[test]
 fn a_curve_that_comes_back_over_the_threshold_is_told() {
-    // Below 0.65 at 16, above again at 32: "first N below" and "the value at 32" tell two stories.
+    // Below 0.65 at 16, above it again at 32: "first N below" and "the value at 32" disagree.
     let curve = [(1, 1.0), (2, 0.9), (4, 0.8), (16, 0.64), (32, 0.651)];
     let rows: Vec<_> = curve.iter().map(|(n, y)| ("a", *n, Some(*y))).collect();
     let parameters =
@@ -232,14 +232,14 @@ fn equal_values_share_a_rank_and_near_ones_are_named() {
     assert_eq!(of("rank_with_ties"), ["1", "1", "1", "4", "null"]);
     assert_eq!(of("tied_with"), ["b, c", "a, c", "a, b", "null", "null"]);
     assert_eq!(of("best"), ["a"; 5]);
-    // One value each shows nothing.
+    // One value per contender shows nothing.
     assert_eq!(of("rank_shown"), ["null"; 5]);
     assert_eq!(of("not_told_apart_from"), ["null"; 5]);
 }
 
 #[test]
 fn contenders_are_told_apart_only_where_their_units_show_it() {
-    // `a` and `b` are within their noise, `c` is far off.
+    // `a` and `b` are within their noise; `c` is far off.
     let noise = [0.0, 2.0, -1.0, 3.0, -2.0];
     let rows: Vec<_> = (0..5_usize)
         .flat_map(|i| {
@@ -293,7 +293,7 @@ fn contenders_on_units_of_their_own_are_told_apart_as_independent_ones() {
     assert_eq!(of("rank_shown"), ["2", "1", "3"]);
     assert_eq!(of("not_told_apart_from"), ["null"; 3]);
     assert_eq!(of("friedman_p"), ["null"; 3]);
-    // Of 12! / 4!³ sharings of the ranks the 6 that part the groups wholly.
+    // The 6 of 12! / 4!³ divisions of the ranks that separate the groups completely.
     let p: f64 = of("kruskal_p")[0].parse().unwrap();
     assert!((p - 6.0 / 34_650.0).abs() < 1e-12, "{p}");
 }
@@ -332,7 +332,7 @@ fn a_pooled_quantile_has_an_interval_over_launches() {
     assert_eq!(at("e2e_latency_ms_p50_low"), Some(expected.low));
     assert_eq!(at("e2e_latency_ms_p50_high"), Some(expected.high));
     assert!(expected.low < expected.high);
-    // Eight requests of a launch bound no p90, and one launch has no interval over launches.
+    // Eight requests of a launch bound no p90, and one launch gives no interval over launches.
     assert_eq!(at("e2e_latency_ms_p90_low"), None);
     assert!(
         table(&done, "each")
@@ -421,7 +421,7 @@ fn requests_that_were_given_up_are_bounds_and_failures_are_nothing() {
         ),
         (Some(2), Some(1), Some(1))
     );
-    // Of three, a third ended by 100 ms and two thirds by 200 ms; the last is only known to exceed 300.
+    // Of three requests, one ended by 100 ms and two by 200 ms; the last is only known to exceed 300.
     assert_eq!(km.float("e2e_latency_ms_p50").unwrap()[0], Some(200.0));
     assert_eq!(km.float("e2e_latency_ms_p90").unwrap()[0], None);
     assert_eq!(
@@ -437,7 +437,7 @@ fn requests_that_were_given_up_are_bounds_and_failures_are_nothing() {
         at_least.float("e2e_latency_ms_p90").unwrap()[0],
         Some(280.0)
     );
-    // The first token of the request that timed out had been seen.
+    // The first token of the request that timed out had arrived.
     assert_eq!(
         (
             ttft.int("n_observed").unwrap()[0],
@@ -451,7 +451,7 @@ fn requests_that_were_given_up_are_bounds_and_failures_are_nothing() {
 fn the_steady_window_lies_between_the_last_start_and_the_first_end() {
     let (_folder, store) = store();
     let second = 1_000_000_000;
-    // Client 0 sends at 0 and ends at 8 s in two requests; client 1 from 1 s to 6 s.
+    // Client 0 sends at 0 and ends at 8 s, in two requests; client 1 runs from 1 s to 6 s.
     let spans = [(0, 0, 4), (0, 4, 8), (1, 1, 3), (1, 3, 6)];
     let rows: Vec<_> = spans
         .iter()
@@ -481,7 +481,7 @@ fn the_steady_window_lies_between_the_last_start_and_the_first_end() {
         ),
         (1.0, 6.0, 5.0)
     );
-    // Ended inside: at 4, 3 and 6 s; sent and ended inside: those of client 1.
+    // Ended inside: at 4, 3 and 6 s. Sent and ended inside: those of client 1.
     assert_eq!(
         (
             steady.int("steady_n_ok").unwrap()[0],
@@ -490,7 +490,7 @@ fn the_steady_window_lies_between_the_last_start_and_the_first_end() {
         (Some(3), Some(2))
     );
     assert_eq!(number("steady_request_throughput"), 0.6);
-    // Open arrivals have no clients, so no such window.
+    // Open arrivals have no clients, and therefore no such window.
     let mut open = rows;
     open.iter_mut().for_each(|r| r.client_id = None);
     let done = analyze(
@@ -564,7 +564,7 @@ fn the_t_test_of_units_decides_unless_another_is_chosen() {
     assert!(low > 0.0 && high > low);
     assert_eq!(float(&usual, &["y"], "adjusted_low"), Some(low));
     assert_eq!(float(&usual, &["y"], "sign_flip_p"), Some(2.0 / 256.0));
-    // Another test decides without an interval, which would not be its own.
+    // If another test decides, there is no interval, since it would not belong to that test.
     let ranks = compare(json!({"test": "wilcoxon"}));
     assert_eq!(
         float(&ranks, &["y"], "p"),
@@ -583,13 +583,13 @@ fn the_t_test_of_units_decides_unless_another_is_chosen() {
     assert!((float(&sign, &["y"], "p").unwrap() - 2.0 / 256.0).abs() < 1e-12);
     let flips = compare(json!({"test": "permutation"}));
     assert_eq!(float(&flips, &["y"], "p"), Some(2.0 / 256.0));
-    // The margin is practical: an effect of 1 is not above one of 2, and shown to be within it.
+    // The margin is practical: an effect of 1 does not exceed a margin of 2, and is shown to be within it.
     let equal = compare(json!({"margin": {"y": 2.0}}));
     assert_eq!(said(&equal), "equivalent");
     assert_eq!(column(&equal, &["y"], "equivalent"), Scalar::Bool(true));
     let within = compare(json!({"margin": {"y": 0.5}}));
     assert_eq!(said(&within), "different");
-    // A bootstrap interval is made where it is asked for, and decides nothing.
+    // A bootstrap interval is made only on request, and decides nothing.
     let beside = compare(json!({"bootstrap": "percentile"}));
     assert!(float(&beside, &["y"], "bootstrap_low").unwrap() > 0.0);
 }
@@ -633,7 +633,7 @@ fn what_was_not_replicated_is_undecidable_and_says_why() {
         said([2.0, -2.1, 2.2], json!({"unit": ["n"]}))[3],
         "1 of 6 values of y is below 0 and has no ratio: declare `scale: difference`"
     );
-    // A table of blocks needs no declaration.
+    // A table with blocks needs no declaration.
     let mut blocks = grid(&rows([2.0, 2.1, 2.2]));
     blocks.keys[1] = "block".to_owned();
     let parameters =
@@ -648,7 +648,7 @@ fn what_was_not_replicated_is_undecidable_and_says_why() {
 
 #[test]
 fn one_family_for_the_table_unless_declared_otherwise_and_intervals_agree_with_holm() {
-    // Two columns that agree in sign; the second is noisier.
+    // Two columns with the same sign; the second is noisier.
     let mut frame = grid(
         &(1..=5_i64)
             .flat_map(|n| [("a", n, Some(1.0)), ("b", n, Some(1.0))])
@@ -758,7 +758,7 @@ fn a_margin_that_cannot_be_applied_is_told_while_planning() {
 #[test]
 fn a_null_reports_no_crossover_and_a_shown_one_names_its_bracket() {
     let noise = [0.02, -0.015, 0.01, -0.02, 0.008];
-    // The table has the ladder as its side axis' partner: rungs 1, 2, 4 in five blocks.
+    // Two sides on a ladder with the rungs 1, 2, 4, in five blocks.
     let course = |effects: [f64; 3]| {
         let mut frame = grid(&[]);
         frame.keys = vec!["side".to_owned(), "n".to_owned(), "block".to_owned()];
@@ -815,7 +815,7 @@ fn a_breakdown_is_resolved_only_where_the_units_tell() {
         let noise = [0.01, -0.012, 0.006, -0.007, 0.003];
         for (n, value) in [(1_i64, 1.0), (2, 0.9), (4, 0.64), (8, 0.4)] {
             for (block, wobble) in noise.iter().enumerate() {
-                // At its anchor an efficiency is 1 by definition.
+                // At its anchor, an efficiency is 1 by definition.
                 let value = if n == 1 {
                     value
                 } else {
@@ -860,7 +860,7 @@ fn a_contest_without_one_contender_is_incomplete_wherever_its_row_is_missing() {
     let counts = |side: &str| {
         ["n", "incomplete", "wins"].map(|name| column(&found, &[side], name).to_string())
     };
-    // `c` never ran: no contest is complete, and nobody wins one.
+    // `c` never ran, so no contest is complete and nobody wins one.
     assert_eq!(counts("a"), ["0", "2", "0"]);
     assert_eq!(counts("c"), ["0", "2", "0"]);
 }

@@ -1,5 +1,5 @@
-//! More published tables as oracles. Every test states the rounding under which a printed value
-//! counts as reproduced, and names the rows that must not.
+//! More published tables as oracles. Every test states the rounding within which a printed value counts as reproduced,
+//! and names the rows that must not be.
 
 use artifacts::Scalar;
 use pipeline::Json;
@@ -50,7 +50,7 @@ fn the_mean_over_models_is_the_mean_over_workloads() {
     let workloads = pooled(BOUNDARY, "workload", "mean_parallel_efficiency");
     assert_eq!(models.map(|v| format!("{v:.5}")), ["0.53762", "0.53464"]);
     assert_eq!(workloads.map(|v| format!("{v:.5}")), ["0.53762", "0.53466"]);
-    // Each side is a mean of five values printed to four decimals: half a unit of the last each.
+    // Each side is a mean of five values printed to four decimals, with an error of half a unit of the last digit each.
     assert!(
         models
             .iter()
@@ -83,7 +83,7 @@ fn the_cells_roll_up_to_the_marginals_printed() {
         ),
         ("0.7152".into(), "0.7230".into())
     );
-    // SGLang's worst workload is the same for every model, so its mean is a marginal; vLLM's is not.
+    // SGLang's worst workload is the same for every model, so its mean is a marginal; that of vLLM is not.
     assert_eq!(mean("sglang", "n32_worst"), "0.2812");
     let worst = |engine: &str| {
         lines(text)
@@ -91,7 +91,7 @@ fn the_cells_roll_up_to_the_marginals_printed() {
             .count()
     };
     assert_eq!((worst("sglang"), worst("vllm")), (0, 1));
-    // The marginal table prints 0.7151 and 0.7231: within the rounding of five cells to three decimals.
+    // The marginal table prints 0.7151 and 0.7231, which is within the rounding of five cells to three decimals.
     let printed = table(
         BOUNDARY,
         &["workload", "engine"],
@@ -152,7 +152,7 @@ fn the_grid_counts_two_ways() {
         ),
         (105.0, 105.0)
     );
-    // Rows of one model and workload; cells of one, times the rows of a cell.
+    // The rows of one combination of model and workload are its cells times the rows of a cell.
     let combinations = of("models") * of("workloads");
     assert_eq!(
         (
@@ -196,7 +196,7 @@ fn two_clients_lose_half_and_a_quarter_of_the_groups_double_their_latency() {
     );
 }
 
-/// Speedup, and the mean over phases of the efficiency, in one table.
+/// Speedup and the mean efficiency over phases, in one table.
 fn speedups_and_efficiencies() -> String {
     let speedups = include_str!("../oracles/v1_cross_model_speedup_n16.csv");
     let efficiencies = include_str!("../oracles/v1_appendix_i_efficiency_n16.csv");
@@ -247,7 +247,7 @@ fn efficiency_is_speedup_over_n_at_two_decimals_in_seven_of_ten_rows() {
             "qwen2.5-1.5b long_decode"
         ]
     );
-    // Apart by at most a bound between 0.0019 and 0.0054: seven as well, not the same seven.
+    // With a bound between 0.0019 and 0.0054 on the difference, seven also hold, but not the same seven.
     let apart = [
         "llama3.2-3b balanced_2k",
         "qwen2.5-1.5b long_decode",
@@ -256,7 +256,7 @@ fn efficiency_is_speedup_over_n_at_two_decimals_in_seven_of_ten_rows() {
     for name in ["near", "nearest", "farthest"] {
         assert_eq!(broken(&found, name), apart, "{name}");
     }
-    // Within half a unit of each printed digit: four.
+    // Within half a unit of each printed digit, four hold.
     assert_eq!(broken(&found, "printed").len(), 6);
     // The row that must fail is off almost tenfold.
     let off = number(
@@ -316,7 +316,7 @@ fn thirteen_of_fourteen_tail_ratios_are_those_printed() {
     assert_eq!(off, ["llama-3.2-3b-instruct 1.03 not 1.04"]);
 }
 
-/// A table of before and after as rows of two phases.
+/// Converts a table of before and after to rows of two phases.
 fn phases(text: &str) -> (Frame, Vec<(String, String, String)>) {
     let mut long = "metric,model,phase,value\n".to_owned();
     let mut printed = Vec::new();
@@ -337,10 +337,10 @@ fn phases(text: &str) -> (Frame, Vec<(String, String, String)>) {
     )
 }
 
-/// Rounds half away from zero, as a reader does.
+/// Rounds half away from zero, as readers do.
 fn rounded(value: f64) -> String {
     let whole = value.abs().round() * value.signum();
-    // No negative zero in print.
+    // Avoids printing a negative zero.
     (whole + 0.0).to_string().replace("-0", "0")
 }
 
@@ -371,7 +371,7 @@ fn seventy_two_of_seventy_five_phase_changes_reproduce_rounded_once() {
             }
         }
     }
-    // The first comparison is printed as percentages only; its values are in the phase tables.
+    // The first comparison is printed only as percentages; its values are in the phase tables.
     let values = table(
         include_str!("../oracles/infer_phases.csv"),
         &["workload", "metric", "model", "phase"],
@@ -399,7 +399,7 @@ fn seventy_two_of_seventy_five_phase_changes_reproduce_rounded_once() {
         (all, told),
         (75, vec!["874.67 not 874", "-93.50 not -94", "1.30 not 0"])
     );
-    // Rounded twice, −93.497 is −93.5 and then −94; the other two do not follow however rounded.
+    // Rounded twice, −93.497 becomes −93.5 and then −94; the other two do not follow under any rounding.
     let twice: Vec<String> = off
         .iter()
         .map(|(_, v)| rounded((v * 10.0).round() / 10.0))
@@ -431,7 +431,7 @@ fn tokens_are_throughput_times_latency_in_seventeen_of_eighteen_sequential_runs(
 
 const SATURATION: &str = include_str!("../oracles/sgl004_throughput.csv");
 
-/// The three points, with percent signs off.
+/// The three points, without percent signs.
 fn saturation() -> Frame {
     table(
         &SATURATION.replace('%', ""),
@@ -461,11 +461,11 @@ fn the_saturation_fit_is_the_nonlinear_one_and_its_predictions_do_not_follow() {
     assert_eq!(words(&fit("lineweaver-burk")), "4400.5 186.1");
     assert_eq!(words(&fit("hanes-woolf")), "5540.1 244.9");
     assert_eq!(words(&fit("eadie-hofstee")), "4935.7 212.4");
-    // Printed: Vmax 8351.4 and K 411.8, within a thousandth and three thousandths.
+    // Printed: Vmax 8351.4 and K 411.8, within one and three thousandths.
     assert!((number(&nonlinear, &["vmax"], "value") / 8351.4 - 1.0).abs() < 1e-3);
     assert!((number(&nonlinear, &["k"], "value") / 411.8 - 1.0).abs() < 3e-3);
-    // Of the predictions printed beside the parameters three are the curve's to one percent; the
-    // one at 200 users is not.
+    // Three of the predictions printed beside the parameters match the curve to one percent; the one at 200 users does
+    // not.
     let mut apart = Vec::new();
     for f in lines(include_str!("../oracles/sgl004_saturation_predictions.csv")) {
         let printed: f64 = f[1].trim_end_matches(" tok/s").parse().unwrap();
@@ -518,7 +518,7 @@ fn utilisation_and_both_scaling_efficiencies_are_those_printed() {
         assert_eq!(percent(&mfu, "mfu"), utilisation);
         assert_eq!(percent(&per_request, "per_client_efficiency"), efficiency);
     }
-    // The aggregate gives another number under the same words: 72.9 % at 100 users.
+    // The aggregate gives a different number under the same words: 72.9 % at 100 users.
     let law = json!({"from": "t", "identities": [
         {"name": "aggregate", "column": "aggregate_tok_s", "times": [0.695, 224.6, "concurrency"], "over": [10], "within": 0.01},
     ]});

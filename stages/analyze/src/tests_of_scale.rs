@@ -1,4 +1,4 @@
-//! A whole study: the same bytes at any number of threads, whether rows are held or read again.
+//! A whole study: the same bytes with any number of threads, whether rows are held or read again.
 
 use artifacts::Store;
 use contract::synthetic_grid::{Grid, verification};

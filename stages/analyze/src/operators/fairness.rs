@@ -1,4 +1,4 @@
-//! Makes comparisons unfair regardless of their interval: one side lost cells, or its quantiles rest on fewer values.
+//! Detects comparisons that are unfair regardless of their interval: one side lost cells, or its quantiles rest on fewer values.
 
 use artifacts::Scalar;
 use contract::{Better, Verdict};
@@ -10,7 +10,7 @@ use crate::operators::verdict::Ends;
 
 /// How far the shares of lost cells may differ between two sides before nothing is stated in favour of the side that
 /// lost more. If that side lost its slowest cells, *not worse* at the margin is false in up to 7 % of studies below
-/// this value, and in 19 % if half are lost. A single lost cell of ten or more does not matter.
+/// this value, and in 19 % at a difference of one half. A single lost cell of ten or more does not matter.
 const MATTERS: f64 = 0.1;
 
 /// The cells of two sides that gave no result.

@@ -280,7 +280,7 @@ pub(crate) struct Mean {
     pub(crate) value: f64,
     /// Whether any unit is below 0.
     negative: bool,
-    /// The interval, or the reason why it is null.
+    /// The interval, or the reason why there is none.
     pub(crate) interval: Result<Interval, String>,
     /// Whether at least three units have this same value, apart from rounding, as an efficiency has at its anchor. It
     /// then has no spread by definition.

@@ -1,4 +1,4 @@
-//! `unpaired-comparison`: is one side better than the other, where nothing pairs them?
+//! `unpaired-comparison`: is one side better than the other, when nothing pairs them?
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,11 +63,11 @@ impl Test {
     }
 }
 
-/// What only an unpaired comparison has.
+/// The part specific to an unpaired comparison.
 struct Unpaired {
     a: Option<Sample>,
     b: Option<Sample>,
-    /// Units of replication on each side.
+    /// The number of units of replication on each side.
     n: [usize; 2],
     test: String,
     statistic: Option<f64>,
@@ -251,9 +251,9 @@ impl TypedOperator for UnpairedComparison {
     }
 }
 
-/// Whether an axis numbers what is in a unit, as blocks are numbered through on several hosts: most of its labels occur
-/// in one unit only. Such labels are not coordinates at which units could be compared. A row taken against the mean of
-/// such a coordinate would be taken against its own unit, and the spread of units would seem smaller than it is.
+/// Whether an axis numbers things within a unit, such as blocks numbered consecutively over several hosts: most of its
+/// labels occur in one unit only. Such labels are not coordinates at which units could be compared. Centring a row on
+/// the mean of such a coordinate would centre it on its own unit, and understate the spread of the units.
 fn is_nested(from: &Frame, axis: usize, unit: &[usize]) -> bool {
     let mut labels: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (row, found) in from.rows.iter().enumerate() {
@@ -266,22 +266,22 @@ fn is_nested(from: &Frame, axis: usize, unit: &[usize]) -> bool {
     labels.len() > 1 && 2 * own > labels.len()
 }
 
-/// The values of one side, one for each unit; one for each row where there are no units.
+/// The values of one side, one per unit; without units, one per row.
 struct Side {
-    /// The rows that have a value, at coordinates that the other side has, too.
+    /// The rows that have a value, at coordinates that the other side also has.
     rows: Vec<usize>,
-    /// Their means in each unit.
+    /// The mean of each unit.
     values: Vec<f64>,
-    /// The same on the scale, each row taken against the mean of its coordinate, so that a unit without one
-    /// of them is not moved by that; `None` if a value has no place there.
+    /// The same on the scale, with each row centred on the mean of its coordinate, so that a missing coordinate does
+    /// not shift its unit; `None` if a value has no place on the scale.
     inward: Option<Vec<f64>>,
-    /// The spread that the rounding of values gives to a unit by itself.
+    /// The spread that rounding alone gives to the value of a unit.
     rounding: f64,
-    /// Why a value has no place on the scale.
+    /// The reason why a value has no place on the scale.
     refusal: Option<String>,
 }
 
-/// What a side is made from.
+/// The inputs of a side.
 struct SideData<'a> {
     from: &'a Frame,
     column: &'a str,
@@ -289,12 +289,12 @@ struct SideData<'a> {
     /// The positions of the unit axes.
     unit: &'a [usize],
     units: &'a Units,
-    /// The positions of the other axes that are taken together.
+    /// The positions of the other pooled axes.
     within: &'a [usize],
 }
 
 impl SideData<'_> {
-    /// Returns both sides over the coordinates that both have.
+    /// Returns both sides, restricted to the coordinates that both have.
     fn sides(&self, rows: &[Vec<usize>; 2]) -> [Side; 2] {
         let coordinate = |row: usize| self.from.key_at(row, self.within);
         let valued = rows.each_ref().map(|rows| {
@@ -369,7 +369,7 @@ impl Side {
     }
 }
 
-/// In how many ways so many units can be dealt to two sides.
+/// The number of ways to deal `a` + `b` units to two sides.
 fn assignments(a: usize, b: usize) -> f64 {
     (1..=a).map(|i| (b + i) as f64 / i as f64).product()
 }

@@ -1,4 +1,4 @@
-//! Verdicts on effects: the one place where an effect gets its word.
+//! Verdicts on effects: the single place that assigns them.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,13 +9,13 @@ use statistics::{HolmDecision, Interval, UnitEffect, smallest_detectable_shift};
 use crate::operators::looks::Looks;
 use crate::operators::units::{POWER, Scale};
 
-/// What a column of verdicts says of itself.
+/// The description of columns of verdicts.
 pub(crate) const VERDICTS: &str = "different (the adjusted interval excludes no effect, and the estimate exceeds the margin), equivalent (within a declared margin), no evidence (of a difference: no evidence of equality), or undecidable";
 
-/// The smallest detectable effects in standard errors, by degrees of freedom and level, each computed once.
+/// The smallest detectable effects in standard errors, by degrees of freedom and level. Each is computed once.
 static FACTORS: Mutex<BTreeMap<(u64, u64), Option<f64>>> = Mutex::new(BTreeMap::new());
 
-/// Returns the smallest detectable effect in standard errors: it follows from the degrees of freedom and the level
+/// Returns the smallest detectable effect in standard errors, which follows from the degrees of freedom and the level
 /// alone.
 fn detectable(df: f64, alpha: f64) -> Option<f64> {
     let mut factors = FACTORS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -24,27 +24,27 @@ fn detectable(df: f64, alpha: f64) -> Option<f64> {
         .or_insert_with(|| smallest_detectable_shift(df, alpha, POWER))
 }
 
-/// An effect with all that decides about it.
+/// An effect with everything its verdict depends on.
 pub(crate) struct Case<'a> {
-    /// The effect of the units, or why there is none.
+    /// The effect over units, or the reason why there is none.
     pub(crate) effect: Result<&'a UnitEffect, &'a str>,
     pub(crate) decision: Option<HolmDecision>,
     pub(crate) scale: Scale,
     /// The declared margin: a share, or in the unit of the metric.
     pub(crate) margin: Option<f64>,
     pub(crate) alpha: f64,
-    /// The mean effect where the deciding test needs none of its spread.
+    /// The mean effect where the deciding test does not need its spread.
     pub(crate) mean: Option<f64>,
-    /// Under what other conditions one side was measured, in words; `None` if the sides were measured alike.
+    /// How the conditions of the sides differed, in words; `None` if the sides were measured alike.
     pub(crate) unlike: Option<&'a str>,
     pub(crate) looks: Looks,
-    /// The mean of a − b in the unit of the metric, where it is known.
+    /// The mean of a − b in the unit of the metric, if known.
     pub(crate) delta: Option<f64>,
-    /// The smallest p that so many units can give, if a test of ranks or of signs decides.
+    /// The smallest p value that this many units can give, if a test of ranks or signs decides.
     pub(crate) least: Option<f64>,
 }
 
-/// An effect against each end of the margin: what is shown of one side alone.
+/// An effect relative to each end of the margin: one-sided findings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Ends {
     /// The bounds of the effect, each of level 1 − alpha, on the scale.
@@ -58,13 +58,12 @@ pub(crate) struct Ends {
 pub(crate) struct End {
     /// The p value of "a lies beyond it".
     pub(crate) p: f64,
-    /// Whether a does not lie beyond it; `None` where neither is shown.
+    /// Whether a is shown not to lie beyond it (`true`) or to lie beyond it (`false`); `None` where neither is shown.
     pub(crate) shown: Option<bool>,
 }
 
 impl Case<'_> {
-    /// Returns what is shown against each end of the margin; `None` without a margin, and where the verdict is
-    /// `undecidable`.
+    /// Returns the finding at each end of the margin; `None` without a margin, and where the verdict is `undecidable`.
     pub(crate) fn ends(&self) -> Option<Ends> {
         if self.judge().0 == Verdict::Undecidable {
             return None;
@@ -90,14 +89,14 @@ impl Case<'_> {
         })
     }
 
-    /// Returns the p value of equivalence within the margin, and whether it was shown.
+    /// Returns the p value of equivalence within the margin, and whether equivalence was shown.
     pub(crate) fn equivalence(&self) -> Option<(f64, bool)> {
         let margin = self.scale.margin(self.margin?);
         let effect = self.effect.ok()?;
         Some(self.looks.equivalence(effect, margin, self.alpha))
     }
 
-    /// Returns the smallest effect that as many units find at the level of this test's step, by a t test.
+    /// Returns the smallest effect that the same number of units detects by a t test, at the level of this test's step.
     pub(crate) fn smallest_detectable(&self) -> Option<f64> {
         if self.least.is_some() {
             return None;
@@ -111,7 +110,7 @@ impl Case<'_> {
         Some(size).filter(|size| size.is_finite())
     }
 
-    /// Returns the verdict and, where it needs one, its reason.
+    /// Returns the verdict, with a reason where it needs one.
     pub(crate) fn judge(&self) -> (Verdict, Option<String>) {
         let Some((decision, mean)) = self.decision.zip(self.mean) else {
             let reason = self.effect.err().unwrap_or("the test is undefined");
@@ -153,8 +152,8 @@ impl Case<'_> {
         (Verdict::NoEvidence, Some(reason))
     }
 
-    /// Says that ratios and sums point in opposite directions: one side is better at most coordinates, and the other
-    /// by more where values are large.
+    /// Warns that ratios and sums point in opposite directions: one side is better at most coordinates, and the other
+    /// is better by more where values are large.
     fn opposed(&self, mean: f64) -> Option<String> {
         let delta = self.delta?;
         (mean * delta < 0.0).then(|| {
@@ -164,7 +163,7 @@ impl Case<'_> {
         })
     }
 
-    /// What a reader of `different` should know.
+    /// A caution for readers of the verdict `different`.
     fn caution(&self) -> Option<String> {
         let effect = self.effect.ok()?;
         if self.looks == Looks::AfterEachBlock {
@@ -225,7 +224,7 @@ mod tests {
             judged(&FIVE, None, &[]),
             (Verdict::Different, normality.to_owned())
         );
-        // p = 0.0038 survives a family of 13 and not one of 14.
+        // p = 0.0038 survives in a family of 13 but not in one of 14.
         assert_eq!(judged(&FIVE, None, &[0.9; 12]).0, Verdict::Different);
         let (verdict, reason) = judged(&FIVE, None, &[0.9; 13]);
         assert_eq!(verdict, Verdict::NoEvidence);
@@ -233,7 +232,7 @@ mod tests {
             reason.starts_with("smallest detectable effect "),
             "{reason}"
         );
-        // 2.3 % lies below a margin of 3 %, and its interval of level 0.9 reaches 3.1 %.
+        // 2.3 % is below a margin of 3 %, and its interval of level 0.9 reaches 3.1 %.
         let (verdict, reason) = judged(&FIVE, Some(0.03), &[]);
         assert_eq!(verdict, Verdict::NoEvidence);
         assert_eq!(
@@ -283,7 +282,7 @@ mod tests {
         near(found.not_higher.p, 0.074_422_722_237_066);
         near(found.bounds.low, 0.014_727_081_560_543);
         near(found.bounds.high, 0.030_872_918_439_457);
-        // The bound reaches 3.1 %, so a margin of 3 % is open, 4 % is shown, and 1 % is exceeded.
+        // The bound reaches 3.1 %, so a margin of 3 % is undecided, 4 % is shown, and 1 % is exceeded.
         let shown = |ends: Ends| (ends.not_lower.shown, ends.not_higher.shown);
         assert_eq!(shown(found), (Some(true), None));
         assert_eq!(shown(ends(0.04, 1.0)), (Some(true), Some(true)));
@@ -292,7 +291,7 @@ mod tests {
         let mirrored = ends(0.03, -1.0);
         assert_eq!(shown(mirrored), (None, Some(true)));
         near(mirrored.not_lower.p, found.not_higher.p);
-        // Both ends together are equivalence.
+        // Both ends together imply equivalence.
         let margin = 0.04_f64.ln_1p();
         let both = unit_effect(&FIVE)
             .unwrap()

@@ -1,4 +1,4 @@
-//! `wins`: who is best how often, under one declared tie rule.
+//! `wins`: how often each contender is best, under one declared tie rule.
 
 use artifacts::Scalar;
 use contract::Better;
@@ -38,7 +38,7 @@ pub(crate) struct Parameters {
     unit: Option<Vec<String>>,
 }
 
-/// What one contender won.
+/// The wins of one contender.
 #[derive(Clone, Default)]
 struct Tally {
     complete: usize,
@@ -94,7 +94,7 @@ impl TypedOperator for Wins {
             .filter(|p| *p != among && !units.axes().contains(&from.keys[*p]))
             .collect();
         let (columns, mut rows) = (columns(given), Vec::new());
-        // A contender that left no row in a stratum still lacks a value in its contests.
+        // A contender without a row in a stratum still lacks a value in its contests.
         let mut contenders = contenders(from, among);
         contenders.retain(|label| !context.is_arm(&given.among, label));
         for (stratum, members) in from.groups(&by) {
@@ -142,7 +142,7 @@ impl TypedOperator for Wins {
     }
 }
 
-/// Every label that contends, be it in a cell that is missing.
+/// Every label that contends, even if only in a missing cell.
 fn contenders(from: &Frame, among: usize) -> Vec<Scalar> {
     let axis = &from.keys[among];
     let absent = from.missing.iter().filter_map(|m| m.get(axis).cloned());

@@ -1,4 +1,4 @@
-//! Made-up numbers of planned cells, and after how many blocks a study ends.
+//! Synthetic numbers for planned cells, and the number of blocks after which a study ends.
 
 use std::collections::BTreeMap;
 
@@ -14,45 +14,45 @@ use crate::operator::Scope;
 use crate::operators::uneven::quantile_of;
 use crate::operators::units::LEVEL;
 
-/// The operators whose tables have rows for each load cell, and are simulated themselves.
+/// The operators whose tables have rows for each load cell, and are themselves simulated.
 pub(super) const OF_CELLS: [&str; 3] = ["cell-summary", "distribution", "goodput"];
 
-/// What every simulated number is without noise.
+/// Every simulated number without noise.
 const BASE: f64 = 100.0;
 
-/// What every share of requests is without noise.
+/// Every share of requests without noise.
 const SHARE: f64 = 0.8;
 
-/// How many requests a cell measures whose settings do not say it.
+/// The number of measured requests of a cell whose settings do not state it.
 const REQUESTS: usize = 100;
 
-/// How many gaps between tokens a request has.
+/// The number of gaps between tokens in a request.
 const GAPS: usize = 10;
 
-/// One table on the way to a question.
+/// One table among the inputs of a question.
 pub(super) enum Step<'a> {
-    /// The cells of a load stage, simulated.
+    /// The simulated cells of a load stage.
     Cells {
         name: &'a str,
         load: &'a LoadStage,
         made: Made,
     },
-    /// Made from tables before it.
+    /// A table made from earlier ones.
     Table(&'a Planned),
 }
 
-/// How the numbers of a table of cells are made.
+/// How the numbers of a table of cells are generated.
 pub(super) struct Made {
     specs: Vec<Spec>,
-    /// The quantile that a column is, in the order of the columns.
+    /// The quantile that each column stands for, in the order of the columns.
     quantiles: Vec<Option<f64>>,
-    /// Whether a quantile that so few requests cannot bound is printed.
+    /// Whether a quantile is printed that too few requests bound.
     print_all: bool,
-    /// The objectives of `goodput`, of which each is a row.
+    /// The objectives of `goodput`, one row each.
     objectives: Vec<String>,
 }
 
-/// Definitions are in the canonical parameters already.
+/// An empty library: the canonical parameters already contain the definitions.
 struct NoLibrary;
 
 impl Library for NoLibrary {
@@ -65,7 +65,7 @@ impl Library for NoLibrary {
     }
 }
 
-/// Returns how the cells of a load stage become a table.
+/// Describes how the cells of a load stage become a table.
 pub(super) fn cells<'a>(study: &'a Study, step: &'a Planned) -> Result<Step<'a>, String> {
     let given = &step.parameters;
     let load = match given["load"].as_str() {
@@ -106,18 +106,18 @@ pub(super) fn cells<'a>(study: &'a Study, step: &'a Planned) -> Result<Step<'a>,
     })
 }
 
-/// Returns the asymptotic standard deviation of the quantile of one normal value: that of n is this ÷ √n.
+/// Returns the asymptotic standard deviation of the quantile of one normal value; for n values, divide by √n.
 fn spread_of_quantile(p: f64) -> f64 {
     let z = normal_quantile(p);
     let density = (-z * z / 2.0).exp() / std::f64::consts::TAU.sqrt();
     (p * (1.0 - p)).sqrt() / density
 }
 
-/// What one study has drawn before its tables are.
+/// The numbers of a study that are drawn before its tables.
 pub(super) struct Drawn<'a> {
-    /// The logarithm of the figure that ends the study, of each cell by its load stage; empty without a rule.
+    /// For each cell, by load stage, the logarithm of the figure that ends the study; empty without a rule.
     figures: BTreeMap<&'a str, Vec<f64>>,
-    /// The blocks that are measured.
+    /// The number of measured blocks.
     pub(super) blocks: usize,
 }
 
@@ -161,7 +161,7 @@ impl<'a> Drawn<'a> {
         drawn
     }
 
-    /// Makes the tables of cells among the steps, with noise and without an effect.
+    /// Makes the tables of cells among the steps, with noise but without an effect.
     pub(super) fn cells(
         &self,
         study: &Study,
@@ -179,7 +179,7 @@ impl<'a> Drawn<'a> {
         Ok(tables)
     }
 
-    /// Draws the numbers of each cell that is measured.
+    /// Draws the numbers of each measured cell.
     fn frame(&self, study: &Study, load: &LoadStage, made: &Made, normals: &mut Normals) -> Frame {
         let mut launches: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
         let figures = self.figures.get(&*load.stage);
@@ -231,7 +231,7 @@ impl<'a> Drawn<'a> {
     }
 }
 
-/// Returns what a cell shares with its launch, drawn once for each.
+/// Returns the part that a cell shares with its launch, drawn once per launch.
 fn part<T: Clone>(
     cell: &LoadCell,
     launches: &mut BTreeMap<(usize, usize), T>,
@@ -244,7 +244,7 @@ fn part<T: Clone>(
 }
 
 impl Made {
-    /// Makes the numbers of a cell from their logarithms.
+    /// Computes the numbers of a cell from their logarithms.
     fn values(
         &self,
         study: &Study,
@@ -272,7 +272,7 @@ impl Made {
         columns.zip(logs).map(value).collect()
     }
 
-    /// Makes a row of `goodput`: requests meet the objective or do not.
+    /// Makes a row of `goodput`, in which each request meets the objective or does not.
     fn attained(&self, cell: &LoadCell, logs: &[f64], normals: &mut Normals) -> Vec<Scalar> {
         let requests = cell.requests.unwrap_or(REQUESTS);
         let log = |name: &str| {

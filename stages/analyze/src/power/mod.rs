@@ -1,9 +1,9 @@
-//! How often would the verdicts of a study be wrong, and what would they find? Its design is simulated:
-//! the cells it plans, its units, families, margins and stopping rule, with noise of launches, of cells and of
-//! requests. The comparisons are made by the operators that make them of measured rows.
+//! Simulates the design of a study: how often would its verdicts be wrong, and what would they detect? The simulation
+//! takes the study's cells, units, families, margins and stopping rule, and adds noise of launches, cells and requests.
+//! The operators compare these numbers exactly as they compare measured rows.
 //!
 //! - `draw`: the numbers of the cells, and after how many blocks a study ends;
-//! - `question`: what a table asks, the effect it is given, and what it says.
+//! - `question`: the question behind a table, the effect it is given, and its findings.
 
 mod draw;
 mod question;
@@ -23,7 +23,7 @@ use crate::power::draw::{Drawn, OF_CELLS, Step};
 use crate::power::question::{Question, Seen};
 use crate::surroundings::Surroundings;
 
-/// A load stage as it is planned.
+/// A planned load stage.
 #[derive(Clone, Debug)]
 pub struct LoadStage {
     /// Its name.
@@ -32,88 +32,89 @@ pub struct LoadStage {
     pub cells: Vec<LoadCell>,
 }
 
-/// A load cell as it is planned.
+/// A planned load cell.
 #[derive(Clone, Debug)]
 pub struct LoadCell {
-    /// Where it lies.
+    /// Its coordinates.
     pub at: Coordinates,
-    /// Its block, from 0, and what tells its launch from others of the block; `None` where every cell is a
-    /// launch of its own.
+    /// Its block, from 0, and the number that distinguishes its launch from others of the block; `None` where every
+    /// cell is a separate launch.
     pub launch: Option<(usize, usize)>,
-    /// How many requests it measures; `None` where its settings do not say, as of a load for a time.
+    /// The number of requests it measures; `None` if its settings do not state it, as for a load of a given duration.
     pub requests: Option<usize>,
 }
 
-/// The rule by which a study ends.
+/// The rule that ends a study.
 #[derive(Clone, Debug)]
 pub struct Until {
-    /// The largest relative half-width of the figure of each launch.
+    /// The relative half-width that the figure of every launch must reach.
     pub relative_half_width: f64,
     /// The figure, by its column's name.
     pub of: String,
-    /// After how many blocks the rule looks first.
+    /// The number of blocks before the rule first looks.
     pub at_least: usize,
 }
 
-/// What is simulated.
+/// The simulated study.
 #[derive(Clone, Debug)]
 pub struct Study {
     /// The canonical parameters of the analyze stage.
     pub parameters: Json,
-    /// The load stages it needs.
+    /// The load stages that it needs.
     pub loads: Vec<LoadStage>,
     /// The standard deviation of the logarithm of a launch's result.
     pub launch_noise: f64,
-    /// The same of a cell, within its launch.
+    /// The standard deviation of the logarithm of a cell's result within its launch.
     pub cell_noise: f64,
-    /// The same of a request, within its cell: it makes quantiles vary.
+    /// The standard deviation of the logarithm of a request's result within its cell. It makes quantiles vary.
     pub request_noise: f64,
-    /// By which rule the study ends before its last block.
+    /// The rule that may end the study before its last block.
     pub until: Option<Until>,
     /// The seed of the noise.
     pub seed: u64,
 }
 
-/// What the simulation found for one table of comparisons.
+/// The findings of the simulation for one table of comparisons.
 #[derive(Clone, Debug, Serialize)]
 pub struct Simulated {
     /// The table.
     pub table: String,
     /// Its operator.
     pub operator: String,
-    /// The side that effects are given to.
+    /// The side that receives the effects.
     pub a: String,
-    /// The side it is compared with; of a ranking, all others.
+    /// The side it is compared with; in a ranking, all others.
     pub b: String,
-    /// Whether its sides should not differ, as those of the design's A/A arm.
+    /// Whether its sides should not differ, like those of the design's A/A arm.
     pub check: bool,
-    /// Whether its level is not that of the study, but adds to it.
+    /// Whether its level is separate from that of the study, and adds to it.
     pub level_of_its_own: bool,
-    /// Why the table cannot be simulated, or why every verdict is `undecidable`; else null.
+    /// The reason why the table cannot be simulated, or why every verdict is `undecidable`; otherwise null.
     pub refused: Option<String>,
-    /// Comparisons in the table.
+    /// The number of comparisons in the table.
     pub rows: usize,
-    /// What was found at each effect: 0 comes first, and margins that are shares last. Empty if the table cannot be simulated.
+    /// The findings at each effect: first at 0, last at margins that are shares. Empty if the table cannot be
+    /// simulated.
     pub at: Vec<AtEffect>,
 }
 
-/// What was found at one true effect.
+/// The findings at one true effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct AtEffect {
-    /// By what share the first side is larger: 0.1 is 10 %.
+    /// The share by which the first side is larger: 0.1 is 10 %.
     pub effect: f64,
-    /// Studies in which any row is `different`; of an effect of 0, the false ones.
+    /// Studies in which any row is `different`; at an effect of 0, the false ones.
     pub any_different: u64,
-    /// Studies in which any row is `different` in the wrong direction; of an effect of 0, none.
+    /// Studies in which any row is `different` in the wrong direction; at an effect of 0, none.
     pub any_wrong: u64,
-    /// Rows, over all studies, that are `different` in the right direction; of an effect of 0, none.
+    /// Rows, over all studies, that are `different` in the right direction; at an effect of 0, none.
     pub rows_found: u64,
     /// Rows, over all studies, that are `equivalent`.
     pub rows_equivalent: u64,
     /// Rows, over all studies, that are `undecidable`.
     pub rows_undecidable: u64,
-    /// Rows, over all studies, that have a margin; by the rule `not-worse`, the first side is shown not to be lower than the
-    /// second by more than it in `rows_not_lower` of them, and not higher in `rows_not_higher`.
+    /// Rows, over all studies, that have a margin. By the rule `not-worse`, the first side is shown not to be lower
+    /// than the second by more than the margin in `rows_not_lower` of them, and not to be higher in `rows_not_higher`.
     pub rows_with_margin: u64,
     /// See `rows_with_margin`.
     pub rows_not_lower: u64,
@@ -121,26 +122,26 @@ pub struct AtEffect {
     pub rows_not_higher: u64,
     /// Rows, over all studies, whose margin is a share that the effect reaches.
     pub rows_at_margin: u64,
-    /// Those of them that are falsely `equivalent`, and those in which the first side is falsely not higher.
+    /// Rows at the margin that are falsely `equivalent`.
     pub false_equivalent: u64,
-    /// See `false_equivalent`.
+    /// Rows at the margin in which the first side is falsely called not higher.
     pub false_not_higher: u64,
 }
 
-/// What the simulation of a study found.
+/// The findings of the simulation of a study.
 #[derive(Clone, Debug, Serialize)]
 pub struct Power {
-    /// Simulated studies.
+    /// The number of simulated studies.
     pub studies: u64,
-    /// Studies without any effect in which any row of any table is `different`, checks aside.
+    /// Studies without any effect in which any row of any table is `different`, excluding checks.
     pub any_different: u64,
     /// Studies without any effect in which any row of any check is `different`.
     pub any_check_different: u64,
-    /// Each table of comparisons.
+    /// The findings for each table of comparisons.
     pub tables: Vec<Simulated>,
-    /// The tables that are not simulated, because they end in no verdict of a test.
+    /// The tables that are not simulated, because they do not end in the verdict of a test.
     pub others: Vec<Other>,
-    /// The mean number of blocks of a study, where a rule ends it.
+    /// The mean number of blocks of a study, if a rule ends it.
     pub blocks: Option<f64>,
 }
 
@@ -153,13 +154,14 @@ pub struct Other {
     pub operator: String,
 }
 
-/// Simulates so many studies, and looks what is found at no effect, at each of `effects`, and at each margin that is a share. Every number
-/// of the cells is lognormal: a launch's part, shared by its cells, and a cell's own; quantiles vary with the
-/// requests they are of, and shares are counts of requests. An effect multiplies the compared columns of
-/// the first side; a crossover's multiplies the upper half of the ladder and divides the lower.
+/// Simulates a number of studies, and counts the findings without an effect, at each of `effects`, and at each margin
+/// that is a share. Every number of the cells is lognormal, with a part for the launch, shared by its cells, and a part
+/// for the cell. Quantiles vary with the requests behind them, and shares are counts of requests. An effect multiplies
+/// the compared columns of the first side; for a crossover, it multiplies the upper half of the ladder and divides the
+/// lower.
 ///
 /// # Errors
-/// If the parameters are not canonical, or the user stopped it.
+/// If the parameters are not canonical, or the user interrupted the simulation.
 pub fn simulate(
     study: &Study,
     effects: &[f64],
@@ -171,7 +173,7 @@ pub fn simulate(
     let mut effects: Vec<f64> = std::iter::once(0.0)
         .chain(effects.iter().copied())
         .collect();
-    // At its margin a verdict within it is false, and most likely.
+    // At its margin, a verdict of being within it is false, and most likely.
     for margin in questions.iter().flat_map(Question::margins) {
         if !effects.contains(&margin) {
             effects.push(margin);
@@ -212,20 +214,20 @@ pub fn simulate(
     Ok(power)
 }
 
-/// What each question saw at each effect, or why it refused.
+/// The findings of each question at each effect, or the reason why it was refused.
 type Answers = Vec<Result<Vec<Seen>, String>>;
 
-/// What is the same for every simulated study.
+/// The part that all simulated studies have in common.
 struct Simulation<'a> {
     study: &'a Study,
     questions: &'a [Question<'a>],
     effects: &'a [f64],
     control: &'a Control,
-    /// How the tables of cells are drawn.
+    /// The tables of cells to draw.
     cells: Vec<&'a Step<'a>>,
-    /// The tables that are made of them, in order.
+    /// The tables made from them, in order.
     made: Vec<&'a Planned>,
-    /// Questions whose effects are on the same numbers.
+    /// Groups of questions with effects on the same numbers.
     groups: Vec<Vec<usize>>,
     shares: Shares,
     absent: usize,
@@ -277,8 +279,8 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Simulates one study: the blocks that it took, and what was seen. All its tables are of the same numbers,
-    /// and share its level.
+    /// Simulates one study, and returns its number of blocks and the findings. All its tables use the same numbers and
+    /// share its level.
     fn study(&self, number: u64) -> Result<(usize, Answers), Failure> {
         self.control.check()?;
         let mut normals = Normals::new(self.study.seed, number);
@@ -292,7 +294,7 @@ impl<'a> Simulation<'a> {
         };
         let mut answers: Answers = self.questions.iter().map(refused).collect();
         for effect in self.effects {
-            // Without an effect one study answers all questions.
+            // Without an effect, one study answers all questions.
             let all = [(0..self.questions.len()).collect::<Vec<_>>()];
             let groups = if *effect == 0.0 {
                 &all[..]
@@ -340,7 +342,7 @@ impl<'a> Simulation<'a> {
     }
 }
 
-/// The tables of a study, and what went wrong while they were made.
+/// The tables of a study, and the failures while making them.
 struct Tables<'a> {
     tables: BTreeMap<String, Frame>,
     changed: Changed<'a>,
@@ -355,12 +357,12 @@ impl Tables<'_> {
     }
 }
 
-/// Puts an effect on the numbers that some questions read.
+/// Applies an effect to the numbers that some questions read.
 struct Changed<'a> {
-    /// The one that says which rows, and the columns of all; `None` without an effect.
+    /// The question that selects the rows, and the columns of all questions; `None` without an effect.
     question: Option<(&'a Question<'a>, Vec<String>)>,
     effect: f64,
-    /// Why tables could not be made, by name.
+    /// The reasons why tables could not be made, by name.
     failures: BTreeMap<String, String>,
 }
 
@@ -398,7 +400,7 @@ impl Witness for Changed<'_> {
     }
 }
 
-/// Returns the tables that are neither simulated nor described by numbers that are.
+/// Returns the tables that are neither simulated themselves nor a simulated question.
 fn others(planned: &[Planned], questions: &[Question<'_>]) -> Vec<Other> {
     let simulated = |table: &&Planned| {
         OF_CELLS.contains(&table.operator.as_str())
@@ -413,7 +415,7 @@ fn others(planned: &[Planned], questions: &[Question<'_>]) -> Vec<Other> {
 }
 
 impl AtEffect {
-    /// Whether any row of any study was not `undecidable`.
+    /// Whether any row of any study was decided.
     fn decided(&self, rows: usize, studies: u64) -> bool {
         self.rows_undecidable < rows as u64 * studies
     }

@@ -1,4 +1,4 @@
-//! What a table asks, the effect it is given, and what it says.
+//! The question behind a table, the effect it is given, and its findings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,28 +15,28 @@ use crate::operators::family::Shares;
 use crate::operators::pairs::rung;
 use crate::operators::units::Scale;
 
-/// The answers of one table of one study.
+/// The answers of one table in one study.
 #[derive(Default)]
 pub(super) struct Seen {
     pub(super) rows: usize,
-    /// Those that find something.
+    /// The number of rows that detect something.
     pub(super) different: u64,
-    /// Those that find what was put there.
+    /// The number of rows that detect the planted effect.
     pub(super) found: u64,
     pub(super) equivalent: u64,
     pub(super) margins: Margins,
     pub(super) undecidable: u64,
-    /// Why a row is undecidable.
+    /// The reason why a row is undecidable.
     pub(super) refusal: Option<String>,
 }
 
-/// What rows with a margin show of each end of it.
+/// The findings of rows with a margin, at each end of it.
 #[derive(Default)]
 pub(super) struct Margins {
     pub(super) all: u64,
     pub(super) not_lower: u64,
     pub(super) not_higher: u64,
-    /// Those whose margin is reached by the effect, so that no verdict within it is true.
+    /// The number of rows whose margin the effect reaches, so that no verdict of being within it is true.
     pub(super) reached: u64,
     pub(super) false_equivalent: u64,
     pub(super) false_not_higher: u64,
@@ -65,7 +65,7 @@ impl Margins {
     }
 }
 
-/// A table whose answer rests on tests.
+/// A table whose answer depends on tests.
 pub(super) struct Question<'a> {
     pub(super) table: &'a Planned,
     kind: Kind,
@@ -77,20 +77,20 @@ pub(super) struct Question<'a> {
     columns: Vec<String>,
     /// Whether lower values are better.
     lower: bool,
-    /// Whether its sides should not differ: what it finds is not a verdict of the study.
+    /// Whether its sides should not differ. Its findings are then not verdicts of the study.
     pub(super) check: bool,
-    /// The tables that it is made from, in order; or why they cannot be simulated.
+    /// The tables it is made from, in order, or the reason why they cannot be simulated.
     pub(super) steps: Result<Vec<Step<'a>>, String>,
 }
 
-/// What a table asks.
+/// The question itself.
 #[derive(PartialEq)]
 enum Kind {
     /// Does the first side differ?
     Difference,
-    /// Where on this ladder does the winner change?
+    /// At which value of this ladder does the winner change?
     Crossover { ladder: String },
-    /// Which contenders are told apart?
+    /// Which contenders can be told apart?
     Ranking,
 }
 
@@ -183,14 +183,14 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// Whether another question puts its effect on the same numbers.
+    /// Whether another question applies its effect to the same numbers.
     pub(super) fn changes_the_same(&self, other: &Self) -> bool {
         let of = |q: &Self| (q.from.clone(), q.axis.clone(), q.a.clone());
         let turned = self.kind == Kind::Difference || self.lower == other.lower;
         self.kind == other.kind && of(self) == of(other) && turned
     }
 
-    /// Whether its effect is on the numbers of this table.
+    /// Whether its effect applies to the numbers of this table.
     pub(super) fn reads(&self, table: &str) -> bool {
         self.from == table
     }
@@ -199,7 +199,7 @@ impl<'a> Question<'a> {
         &self.columns
     }
 
-    /// Puts an effect on the first side in some columns of the table that is read.
+    /// Applies an effect to the first side in some columns of the source table.
     ///
     /// # Errors
     /// If the table has no such sides.
@@ -243,10 +243,10 @@ impl<'a> Question<'a> {
         Ok(())
     }
 
-    /// Looks at what the table says of an effect.
+    /// Counts the findings of the table at an effect.
     ///
     /// # Errors
-    /// If it could not be made, or cannot answer.
+    /// If the table could not be made or cannot answer.
     pub(super) fn seen(
         &self,
         tables: &BTreeMap<String, Frame>,
@@ -316,7 +316,7 @@ impl<'a> Question<'a> {
         seen
     }
 
-    /// Without an effect any winner is false; with one, only a change of the winner around the middle is true.
+    /// Without an effect, any winner is false. With one, only a change of the winner around the middle is true.
     fn crossover(&self, frame: &Frame, effect: f64, middle: f64) -> Seen {
         let mut seen = Seen {
             rows: frame.rows.len(),
@@ -348,8 +348,7 @@ impl<'a> Question<'a> {
     }
 }
 
-/// Without an effect any two that are told apart are false; with one, the first must be told apart from all
-/// others, and be the best.
+/// Without an effect, any distinction is false. With one, the first must be told apart from all others and be the best.
 fn ranking(frame: &Frame, among: usize, first: &str, effect: f64) -> Seen {
     let mut seen = Seen::default();
     for row in 0..frame.rows.len() {
@@ -373,7 +372,7 @@ fn ranking(frame: &Frame, among: usize, first: &str, effect: f64) -> Seen {
     seen
 }
 
-/// Returns the values of a ladder in order.
+/// Returns the values of a ladder in rising order.
 fn rungs(from: &Frame, ladder: usize) -> Result<Vec<f64>, String> {
     let name = &from.keys[ladder];
     let each = from.rows.iter().map(|row| rung(&row.key[ladder], name));
@@ -385,7 +384,7 @@ fn rungs(from: &Frame, ladder: usize) -> Result<Vec<f64>, String> {
     Ok(rungs)
 }
 
-/// Returns the tables that a question is made from, in order.
+/// Returns the tables behind a question, in order.
 fn steps<'a>(
     study: &'a Study,
     planned: &'a [Planned],

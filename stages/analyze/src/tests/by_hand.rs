@@ -94,7 +94,7 @@ fn telemetry_is_summarised_as_by_hand() {
         ],
     );
     let number = |column: &str| beside.float(column).unwrap()[at];
-    // Within 0 to 4.04 s: samples at 0, 1, 2, 3 and 4 s; the first has no share of processor time.
+    // Within 0 to 4.04 s there are samples at 0, 1, 2, 3 and 4 s; the first has no share of processor time.
     assert_eq!(
         (
             number("host_samples"),
@@ -137,7 +137,7 @@ fn a_cell_is_summarised_as_by_hand() {
         ],
     );
     let number = |column: &str| cells.float(column).unwrap()[at];
-    // Window 4.04 s: four requests of ten tokens, ends at 1.01, 2.02, 3.03 and 4.04 s.
+    // The window is 4.04 s: four requests of ten tokens, which end at 1.01, 2.02, 3.03 and 4.04 s.
     close(number("window_s"), 4.04);
     close(number("request_throughput"), 4.0 / 4.04);
     close(number("output_throughput"), 40.0 / 4.04);
@@ -150,14 +150,14 @@ fn a_cell_is_summarised_as_by_hand() {
         number("tpot_ms_mean"),
         (1_009.0 + 2_019.0 + 3_029.0 + 4_039.0) / 4.0 / 9.0,
     );
-    // Chunks are even, so the gaps of a request are its TPOT; nine gaps a request.
+    // Chunks are even, so the nine gaps of a request each equal its TPOT.
     close(number("icl_ms_n"), 36.0);
     close(
         number("itl_ms_mean"),
         (1_009.0 + 2_019.0 + 3_029.0 + 4_039.0) / 4.0 / 9.0,
     );
     close(number("client_lag_ms_p99"), 3.0 + 0.97);
-    // A closed loop has no latency from the schedule.
+    // A closed loop has no schedule, so no latency from one.
     assert_eq!(
         (
             number("ttft_scheduled_ms_mean"),

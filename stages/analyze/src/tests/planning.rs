@@ -1,4 +1,4 @@
-//! What planning says of settings: their mistakes, and the columns that will come out.
+//! Planning of settings: their errors, and the columns of the result.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Tables by SQL.
+//! Tables made by SQL.
 
 use super::*;
 
@@ -124,7 +124,7 @@ fn a_query_finds_what_the_operators_find() {
         table(&done, "again").float("rate_mean").unwrap(),
         means.float("output_throughput_mean").unwrap()
     );
-    // Every row stands on the whole of what was read.
+    // Every row depends on everything that was read.
     let lineage = table(&done, "by_sql.lineage");
     assert_eq!(lineage.rows(), 6);
     assert!(
@@ -178,7 +178,7 @@ fn columns_of_ratios_say_what_is_over_what_and_means_of_them_still_do() {
         (sides("means", "speedup_std"), sides("means", "speedup_cv")),
         (None, None)
     );
-    // A query says it of what it computes; a column that only repeats another keeps its own.
+    // The settings declare the sides of what a query computes; a column that only repeats another keeps its sides.
     assert_eq!(sides("by_sql", "spread").unwrap(), "the most ÷ the least");
     assert_eq!(
         (sides("again", "spread"), sides("again", "excess")),
